@@ -1,0 +1,56 @@
+"""pyarrow's door: a ``pyarrow.fs.FileSystem`` whose writes to guarded names are creates."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from fsspec.core import url_to_fs
+from pyarrow.fs import FSSpecHandler, PyFileSystem
+
+from putifabsent.fsspec_plugin.filesystem import GuardedFileSystem
+
+if TYPE_CHECKING:
+    from pyarrow.fs import FileSystem
+
+__all__ = ["filesystem"]
+
+_GUARDED = {"s3": "pias3", "s3a": "pias3", "gs": "piags", "gcs": "piags", "az": "piaaz", "abfs": "piaaz",
+            "abfss": "piaaz", "file": "piafile", "local": "piafile", "memory": "piamemory"}  # fmt: skip
+
+
+def filesystem(url: str, **options: Any) -> FileSystem:
+    """Return a guarded filesystem for pyarrow.
+
+    Parameters
+    ----------
+    url
+        An address that says which filesystem: ``"pias3://"`` or ``"pias3://bucket/table"``; a plain
+        ``"s3://"`` or a local path means its guarded kind. Names are then said in full, as with
+        ``pyarrow.fs.S3FileSystem``: ``"bucket/table/part-0.parquet"``.
+    options
+        Of the mount and of the wrapped filesystem.
+
+    Returns
+    -------
+    pyarrow.fs.FileSystem
+        ``NameTaken`` and ``OutcomeUnknown`` come through it as they are, as ``FileExistsError`` and
+        ``OSError``.
+
+    Examples
+    --------
+    >>> import pyarrow as pa, pyarrow.parquet as pq
+    >>> fs = filesystem("piamemory://", guard="/t/*.parquet")
+    >>> pq.write_table(pa.table({"x": [1]}), "/t/1.parquet", filesystem=fs)
+    >>> pq.write_table(pa.table({"x": [2]}), "/t/1.parquet", filesystem=fs)
+    Traceback (most recent call last):
+    putifabsent.errors.NameTaken: ...
+    """
+    protocol, separator, rest = url.partition("://")
+    if not separator:
+        protocol, rest = "file", url
+    if "::" not in protocol:
+        url = f"{_GUARDED.get(protocol, protocol)}://{rest}"
+    fs, _ = url_to_fs(url, **options)
+    if not isinstance(fs, GuardedFileSystem):
+        fs = GuardedFileSystem(fs=fs)
+    return PyFileSystem(FSSpecHandler(fs))

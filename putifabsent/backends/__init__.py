@@ -1,0 +1,1 @@
+"""Does I/O. Knows nothing of table formats."""

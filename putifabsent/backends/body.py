@@ -1,0 +1,89 @@
+"""The bytes of a creation: immutable, of known size, readable again.
+
+A creation may have to be sent more than once, so its bytes must be there more than once: in memory,
+in a file, or in an object of the store itself.
+"""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from typing import IO, TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["Body", "FileBody", "InMemory"]
+
+
+class Body(ABC):
+    """Bytes that can be read any number of times, by any number of threads.
+
+    Attributes
+    ----------
+    size
+        Bytes in all.
+    """
+
+    __slots__ = ("size",)
+    size: int
+
+    @abstractmethod
+    def read(self, start: int, stop: int) -> bytes:
+        """Return the bytes ``[start, stop)``; a body that has changed underneath raises OSError."""
+
+    def ranges(self, length: int) -> Iterator[tuple[int, int]]:
+        """Cut the body into ``[start, stop)`` ranges of at most ``length`` bytes, one even if empty."""
+        for start in range(0, max(self.size, 1), length):
+            yield start, min(start + length, self.size)
+
+    def whole(self) -> bytes:
+        """Return all bytes at once."""
+        return self.read(0, self.size)
+
+
+class InMemory(Body):
+    """A body in memory."""
+
+    __slots__ = ("data",)
+
+    def __init__(self, data: bytes | bytearray | memoryview) -> None:
+        # A caller's buffer may change under a second send; bytes can't.
+        self.data = data if type(data) is bytes else bytes(data)
+        self.size = len(self.data)
+
+    def read(self, start: int, stop: int) -> bytes:
+        """Return ``[start, stop)``."""
+        return self.data[start:stop]
+
+    def whole(self) -> bytes:
+        """Return the bytes themselves, uncopied."""
+        return self.data
+
+
+class FileBody(Body):
+    """A body in an open file, which stays open as long as its creation may need it.
+
+    Parameters
+    ----------
+    file
+        Open for reading in binary mode, with a file descriptor. Its position is left alone.
+    """
+
+    __slots__ = ("file",)
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self.file = file
+        self.size = os.fstat(file.fileno()).st_size
+
+    def read(self, start: int, stop: int) -> bytes:
+        """Return ``[start, stop)`` by positioned reads, so that threads don't disturb each other."""
+        pieces = []
+        while start < stop:
+            piece = os.pread(self.file.fileno(), stop - start, start)
+            if not piece:
+                msg = f"{getattr(self.file, 'name', 'the body')!s} became shorter while it was being sent"
+                raise OSError(msg)
+            pieces.append(piece)
+            start += len(piece)
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)

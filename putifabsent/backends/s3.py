@@ -1,0 +1,376 @@
+"""S3 and what speaks it: ``PutObject`` and ``CompleteMultipartUpload`` with ``If-None-Match: *``.
+
+Two clients share the work. obstore sends the plain single put, in a fraction of the time that any other
+Python client takes. aiobotocore, through a second s3fs instance that never sends twice, does the rest: parts,
+completions, copies, and every put that carries more than bytes.
+
+Source: the S3 API reference, and the S3 user guide's "conditional requests". Which server honours what, only
+a probe can tell.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from fsspec.asyn import sync
+
+from putifabsent.backends.base import (
+    TOKEN_KEY,
+    WRITER_KEY,
+    Absent,
+    ConditionalCopy,
+    Created,
+    Deleted,
+    Entry,
+    Found,
+    Gone,
+    Got,
+    Holder,
+    Listed,
+    Maybe,
+    Refused,
+    Staged,
+    Store,
+    TryAgain,
+)
+from putifabsent.backends.refusals import bad_key, unsupported
+from putifabsent.backends.s3_lane import FastLane, endpoint_of
+from putifabsent.backends.s3_sender import Sender, outcome_of
+from putifabsent.backends.s3_upload import Upload, copy_parts, send_parts
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping
+
+    from s3fs import S3FileSystem
+
+    from putifabsent.backends.base import (
+        CompleteOutcome,
+        CreateOutcome,
+        Creation,
+        DeleteOutcome,
+        GetOutcome,
+        HeadOutcome,
+        ListOutcome,
+        StageOutcome,
+    )
+    from putifabsent.backends.body import Body
+
+__all__ = ["S3Store"]
+
+_FOR_THE_CLIENT = {"chunksize", "max_concurrency", "callback", "block_size", "fill_cache", "cache_type"}
+
+
+class S3Store(Store, ConditionalCopy):
+    """The store behind an ``s3fs.S3FileSystem``.
+
+    Parameters
+    ----------
+    fs
+        The wrapped filesystem; its loop runs the asynchronous client.
+    options
+        What it was made with.
+    deadline
+        Seconds; no single request is waited for longer, unless ``read_timeout`` says so.
+    """
+
+    kind: ClassVar[str] = "s3"
+    largest_put = 16 * 2**20
+
+    def __init__(self, fs: S3FileSystem, options: Mapping[str, Any], deadline: float) -> None:
+        self._fs = fs
+        self._options = dict(options)
+        config = self._options.get("config_kwargs") or {}
+        self._sender = Sender(self._options)
+        self._lane = FastLane(
+            self._sender,
+            self._options,
+            float(config.get("connect_timeout", fs.connect_timeout)),
+            float(config.get("read_timeout", deadline)),
+        )
+
+    def endpoint(self) -> str:
+        """Return the address that requests go to."""
+        return endpoint_of(self._options)
+
+    def create(self, name: str, body: Body, creation: Creation) -> CreateOutcome:
+        """``PutObject`` with ``If-None-Match: *``."""
+        bucket, key = self._split(name)
+        if refused := bad_key(name, key):
+            return refused
+        if not creation.extra and (fast := self._lane.bucket(bucket, key)) is not None:
+            return fast.create(key, name, body, creation)
+        outcome: CreateOutcome = sync(self._fs.loop, self._create, name, body, creation)
+        return outcome
+
+    async def create_async(self, name: str, body: Body, creation: Creation) -> CreateOutcome:
+        """``PutObject`` with ``If-None-Match: *``."""
+        bucket, key = self._split(name)
+        if refused := bad_key(name, key):
+            return refused
+        if not creation.extra and (fast := await self._lane.bucket_async(bucket, key)) is not None:
+            return await fast.create_async(key, name, body, creation)
+        return await self._create(name, body, creation)
+
+    def head(self, name: str) -> HeadOutcome:
+        """``HeadObject``."""
+        bucket, key = self._split(name)
+        if (fast := self._lane.bucket(bucket, key)) is not None:
+            return fast.head(key, name)
+        outcome: HeadOutcome = sync(self._fs.loop, self.head_async, name)
+        return outcome
+
+    async def head_async(self, name: str) -> HeadOutcome:
+        """``HeadObject``."""
+        bucket, key = self._split(name)
+        if (fast := await self._lane.bucket_async(bucket, key)) is not None:
+            return await fast.head_async(key, name)
+        try:
+            answer = await self._sender.call("head_object", Bucket=bucket, Key=key)
+        except Exception as error:  # noqa: BLE001 - what it means is decided in one place
+            return _reading(error, name)
+        metadata = answer.get("Metadata", {})
+        return Found(
+            Holder(
+                metadata.get(TOKEN_KEY),
+                metadata.get(WRITER_KEY),
+                answer["LastModified"],
+                answer["ContentLength"],
+                answer.get("VersionId"),
+            )
+        )
+
+    def get(self, name: str) -> GetOutcome:
+        """``GetObject``."""
+        outcome: GetOutcome = sync(self._fs.loop, self.get_async, name)
+        return outcome
+
+    async def get_async(self, name: str) -> GetOutcome:
+        """``GetObject``."""
+        bucket, key = self._split(name)
+        try:
+            answer = await self._sender.call("get_object", Bucket=bucket, Key=key)
+            return Got(await answer["Body"].read())
+        except Exception as error:  # noqa: BLE001 - what it means is decided in one place
+            return _reading(error, name)
+
+    def list(self, folder: str) -> ListOutcome:
+        """``ListObjectsV2``, page by page."""
+        outcome: ListOutcome = sync(self._fs.loop, self.list_async, folder)
+        return outcome
+
+    async def list_async(self, folder: str) -> ListOutcome:
+        """``ListObjectsV2``, page by page."""
+        bucket, prefix = self._split(folder.rstrip("/") + "/")
+        entries: list[Entry] = []
+        page: dict[str, Any] = {"IsTruncated": True}
+        more: dict[str, str] = {}
+        while page["IsTruncated"]:
+            try:
+                page = await self._sender.call(
+                    "list_objects_v2", Bucket=bucket, Prefix=prefix, Delimiter="/", **more
+                )
+            except Exception as error:  # noqa: BLE001 - what it means is decided in one place
+                outcome = _reading(error, folder)
+                return Listed(()) if isinstance(outcome, Absent) else outcome
+            entries += (Entry(f"{bucket}/{o['Key']}", o["LastModified"]) for o in page.get("Contents", ()))
+            more = {"ContinuationToken": page.get("NextContinuationToken", "")}
+        return Listed(tuple(entries))
+
+    def delete(self, name: str, version: str | None = None) -> DeleteOutcome:
+        """``DeleteObject``; see :meth:`delete_async`."""
+        outcome: DeleteOutcome = sync(self._fs.loop, self.delete_async, name, version)
+        return outcome
+
+    async def delete_async(self, name: str, version: str | None = None) -> DeleteOutcome:
+        """``DeleteObject``: that version in a versioned bucket, else whatever is there."""
+        bucket, key = self._split(name)
+        at = {"VersionId": version} if version else {}
+        try:
+            await self._sender.call("delete_object", Bucket=bucket, Key=key, **at)
+        except Exception as error:  # noqa: BLE001 - what it means is decided in one place
+            outcome = outcome_of(error, name)
+            if isinstance(outcome, Refused):
+                return Deleted() if isinstance(outcome.error, FileNotFoundError) else outcome
+            return Maybe(_cause(outcome, error))
+        return Deleted()
+
+    def put(self, name: str, body: Body) -> None:
+        """``PutObject`` with no condition."""
+        sync(self._fs.loop, self.put_async, name, body)
+
+    async def put_async(self, name: str, body: Body) -> None:
+        """``PutObject`` with no condition."""
+        bucket, key = self._split(name)
+        try:
+            await self._sender.call("put_object", Bucket=bucket, Key=key, Body=body.whole())
+        except Exception as error:
+            outcome = outcome_of(error, name)
+            raise (outcome.error if isinstance(outcome, Refused) else OSError(str(error))) from error
+
+    def copy(self, source: str, name: str, creation: Creation) -> CreateOutcome:
+        """``CopyObject`` with ``If-None-Match: *``."""
+        outcome: CreateOutcome = sync(self._fs.loop, self.copy_async, source, name, creation)
+        return outcome
+
+    async def copy_async(self, source: str, name: str, creation: Creation) -> CreateOutcome:
+        """``CopyObject`` with ``If-None-Match: *``."""
+        bucket, key = self._split(name)
+        from_bucket, from_key = self._split(source)
+
+        async def send(parameters: dict[str, Any]) -> dict[str, Any]:
+            return await self._sender.call(
+                "copy_object",
+                Bucket=bucket,
+                Key=key,
+                CopySource={"Bucket": from_bucket, "Key": from_key},
+                MetadataDirective="REPLACE",
+                IfNoneMatch="*",
+                **parameters,
+            )
+
+        return await self._creating(name, "copy_object", creation, send)
+
+    def stage(self, name: str, body: Body, creation: Creation) -> StageOutcome:
+        """``CreateMultipartUpload`` with the token, and ``UploadPart``."""
+        outcome: StageOutcome = sync(self._fs.loop, self.stage_async, name, body, creation)
+        return outcome
+
+    async def stage_async(self, name: str, body: Body, creation: Creation) -> StageOutcome:
+        """``CreateMultipartUpload`` with the token, and ``UploadPart``."""
+        return await self._stage(name, creation, lambda upload: send_parts(self._sender, upload, body))
+
+    def stage_copy(
+        self, source: str, size: int, version: str | None, name: str, creation: Creation
+    ) -> StageOutcome:
+        """``CreateMultipartUpload`` with the token, and ``UploadPartCopy``: no byte passes through here."""
+        outcome: StageOutcome = sync(
+            self._fs.loop, self.stage_copy_async, source, size, version, name, creation
+        )
+        return outcome
+
+    async def stage_copy_async(
+        self, source: str, size: int, version: str | None, name: str, creation: Creation
+    ) -> StageOutcome:
+        """``CreateMultipartUpload`` with the token, and ``UploadPartCopy``: no byte passes through here."""
+        bucket, key = self._split(source)
+        origin = {"Bucket": bucket, "Key": key, **({"VersionId": version} if version else {})}
+        return await self._stage(
+            name, creation, lambda upload: copy_parts(self._sender, upload, origin, size)
+        )
+
+    def complete(self, staged: Staged) -> CompleteOutcome:
+        """``CompleteMultipartUpload`` with ``If-None-Match: *``."""
+        outcome: CompleteOutcome = sync(self._fs.loop, self.complete_async, staged)
+        return outcome
+
+    async def complete_async(self, staged: Staged) -> CompleteOutcome:
+        """``CompleteMultipartUpload`` with ``If-None-Match: *``."""
+        upload: Upload = staged.upload
+        try:
+            answer = await self._sender.call(
+                "complete_multipart_upload",
+                **upload.address,
+                MultipartUpload={"Parts": upload.parts},
+                IfNoneMatch="*",
+            )
+        except Exception as error:  # noqa: BLE001 - what it means is decided in one place
+            return outcome_of(error, staged.name)
+        return Created(answer.get("VersionId"))
+
+    def discard(self, staged: Staged) -> None:
+        """``AbortMultipartUpload``."""
+        sync(self._fs.loop, self.discard_async, staged)
+
+    async def discard_async(self, staged: Staged) -> None:
+        """``AbortMultipartUpload``."""
+        await staged.upload.abort(self._sender)
+
+    async def _create(self, name: str, body: Body, creation: Creation) -> CreateOutcome:
+        bucket, key = self._split(name)
+
+        async def send(parameters: dict[str, Any]) -> dict[str, Any]:
+            return await self._sender.call(
+                "put_object", Bucket=bucket, Key=key, Body=body.whole(), IfNoneMatch="*", **parameters
+            )
+
+        return await self._creating(name, "put_object", creation, send)
+
+    async def _creating(
+        self,
+        name: str,
+        method: str,
+        creation: Creation,
+        send: Callable[[dict[str, Any]], Awaitable[dict[str, Any]]],
+    ) -> CreateOutcome:
+        try:
+            parameters = await self._parameters(method, creation)
+            if isinstance(parameters, Refused):
+                return parameters
+            answer = await send(parameters)
+        except Exception as error:  # noqa: BLE001 - what it means is decided in one place
+            outcome = outcome_of(error, name)
+            return Maybe(error) if isinstance(outcome, Gone) else outcome
+        # A PUT that was applied has an entity tag; an answer without one is some proxy's.
+        if method == "put_object" and not answer.get("ETag"):
+            return Maybe(OSError(f"{name}: the answer to the put has no entity tag"))
+        return Created(answer.get("VersionId"))
+
+    async def _stage(
+        self, name: str, creation: Creation, fill: Callable[[Upload], Awaitable[None]]
+    ) -> StageOutcome:
+        bucket, key = self._split(name)
+        if refused := bad_key(name, key):
+            return refused
+        upload: Upload | None = None
+        try:
+            parameters = await self._parameters("create_multipart_upload", creation)
+            if isinstance(parameters, Refused):
+                return parameters
+            answer = await self._sender.call("create_multipart_upload", Bucket=bucket, Key=key, **parameters)
+            upload = Upload(bucket, key, answer["UploadId"])
+            await fill(upload)
+        except BaseException as error:
+            if upload is not None:
+                await upload.abort(self._sender)
+            if not isinstance(error, Exception):
+                raise
+            outcome = outcome_of(error, name)
+            if isinstance(outcome, Refused):
+                return outcome
+            return TryAgain(_cause(outcome, error))
+        return Staged(name, upload)
+
+    async def _parameters(self, method: str, creation: Creation) -> dict[str, Any] | Refused:
+        mount = self._options.get("s3_additional_kwargs") or {}
+        extra = {key: value for key, value in creation.extra.items() if key not in _FOR_THE_CLIENT}
+        if "acl" in extra:
+            extra["ACL"] = extra.pop("acl")
+        metadata = {
+            **mount.get("Metadata", {}),
+            **extra.pop("Metadata", {}),
+            **extra.pop("metadata", {}),
+            TOKEN_KEY: creation.token,
+            WRITER_KEY: creation.writer,
+        }
+        unknown = extra.keys() - await self._sender.accepts(method)
+        if unknown:
+            return Refused(unsupported(self.kind, unknown))
+        return {**extra, "Metadata": metadata}
+
+    def _split(self, name: str) -> tuple[str, str]:
+        if name.startswith("arn:"):
+            bucket, key, _ = self._fs.split_path(name)
+            return bucket, key
+        bucket, _, key = name.partition("/")
+        return bucket, key
+
+
+def _reading(error: BaseException, name: str) -> Absent | TryAgain | Refused:
+    outcome = outcome_of(error, name)
+    if isinstance(outcome, Refused):
+        return Absent() if isinstance(outcome.error, FileNotFoundError) else outcome
+    return TryAgain(_cause(outcome, error))
+
+
+def _cause(outcome: object, error: BaseException) -> Exception:
+    return getattr(outcome, "cause", None) or (error if isinstance(error, Exception) else OSError(str(error)))

@@ -1,0 +1,252 @@
+"""obstore's single put, for creations that carry nothing but bytes, a token and a writer.
+
+It is used where every option of the mount is understood, for keys that it does not alias, and never in a
+process forked from one that had used it: there it would hang.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+from datetime import datetime, timedelta, timezone
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+import obstore
+from obstore.exceptions import (
+    AlreadyExistsError,
+    BaseError,
+    PermissionDeniedError,
+    PreconditionError,
+    UnauthenticatedError,
+)
+from obstore.store import S3Store as Bucket
+
+from putifabsent.backends.base import (
+    TOKEN_KEY,
+    WRITER_KEY,
+    Absent,
+    Created,
+    Exists,
+    Found,
+    Holder,
+    Maybe,
+    Refused,
+    TryAgain,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from putifabsent.backends.base import CreateOutcome, Creation, HeadOutcome
+    from putifabsent.backends.body import Body
+
+__all__ = ["FastBucket", "forked", "takes", "understands"]
+
+_OPTIONS = {
+    "anon", "key", "secret", "token", "username", "password", "profile", "endpoint_url", "use_ssl",
+    "client_kwargs", "config_kwargs", "cache_regions", "default_block_size", "default_fill_cache",
+    "default_cache_type", "asynchronous", "loop", "max_concurrency", "fixed_upload_size",
+    "local_expiry_check", "use_listings_cache", "listings_expiry_time", "max_paths",
+    "skip_instance_cache", "batch_size",
+}  # fmt: skip
+_CLIENT_OPTIONS = {
+    "endpoint_url", "region_name", "use_ssl", "aws_access_key_id", "aws_secret_access_key",
+    "aws_session_token",
+}  # fmt: skip
+_CONFIG_OPTIONS = {
+    "connect_timeout", "read_timeout", "retries", "max_pool_connections", "region_name", "s3",
+    "signature_version", "user_agent_extra", "tcp_keepalive",
+}  # fmt: skip
+_STATUS = re.compile(r"status code: (\d{3})")
+_NOT_CONNECTED = "kind: Connect"
+_REFRESH = timedelta(minutes=5)
+
+_process = os.getpid()
+_used = False
+_forked = False
+
+
+def _after_fork() -> None:
+    global _forked  # noqa: PLW0603 - it is the process that was forked
+    _forked = _forked or _used
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
+
+def forked() -> bool:
+    """Whether this process descends, by fork, from one that used obstore."""
+    return _forked
+
+
+def understands(options: Mapping[str, Any]) -> bool:
+    """Whether every option of the mount means the same here as it does to s3fs."""
+    given = {key for key, value in options.items() if value not in (None, False, {}, ())}
+    config = options.get("config_kwargs") or {}
+    return (
+        given <= _OPTIONS
+        and set(options.get("client_kwargs") or ()) <= _CLIENT_OPTIONS
+        and set(config) <= _CONFIG_OPTIONS
+        and set(config.get("s3") or ()) <= {"addressing_style"}
+    )
+
+
+def takes(key: str) -> bool:
+    """Whether obstore means the same object by ``key`` as everybody else does."""
+    return key.isprintable() and not {"", ".", ".."}.intersection(key.split("/"))
+
+
+class FastBucket:
+    """One bucket, by a client that sends each request once.
+
+    Parameters
+    ----------
+    bucket
+        Its name.
+    url
+        A presigned address of some object in it, as botocore makes it: where the mount's requests go.
+    region
+        The region to sign for.
+    credentials
+        Returns botocore's frozen credentials, refreshed; None signs nothing.
+    connect_timeout, timeout
+        Seconds, for one request.
+    """
+
+    def __init__(
+        self,
+        bucket: str,
+        url: str,
+        region: str,
+        credentials: Callable[[], Any] | None,
+        connect_timeout: float,
+        timeout: float,
+    ) -> None:
+        address = urlsplit(url)
+        signing: dict[str, Any] = {"skip_signature": True}
+        if credentials is not None:
+            signing = {"credential_provider": lambda: _credential(credentials())}
+        self._bucket = Bucket(
+            bucket,
+            endpoint=f"{address.scheme}://{address.netloc}",
+            region=region,
+            virtual_hosted_style_request=address.netloc.startswith(f"{bucket}."),
+            client_options={
+                "allow_http": address.scheme == "http",
+                "connect_timeout": timedelta(seconds=connect_timeout),
+                "timeout": timedelta(seconds=timeout),
+            },
+            retry_config={"max_retries": 0, "retry_timeout": timedelta(0)},
+            **signing,
+        )
+
+    def create(self, key: str, name: str, body: Body, creation: Creation) -> CreateOutcome:
+        """Put, only if the key is not there."""
+        global _used  # noqa: PLW0603 - it is the process that must not be forked now
+        _used = True
+        try:
+            answer = obstore.put(
+                self._bucket,
+                key,
+                body.whole(),
+                attributes={TOKEN_KEY: creation.token, WRITER_KEY: creation.writer},
+                mode="create",
+                use_multipart=False,
+            )
+        except (BaseError, OSError, ValueError) as error:
+            return _creating(error, name)
+        return Created(answer["version"])
+
+    async def create_async(self, key: str, name: str, body: Body, creation: Creation) -> CreateOutcome:
+        """:meth:`create`, asynchronously."""
+        global _used  # noqa: PLW0603 - it is the process that must not be forked now
+        _used = True
+        try:
+            answer = await obstore.put_async(
+                self._bucket,
+                key,
+                body.whole(),
+                attributes={TOKEN_KEY: creation.token, WRITER_KEY: creation.writer},
+                mode="create",
+                use_multipart=False,
+            )
+        except (BaseError, OSError, ValueError) as error:
+            return _creating(error, name)
+        return Created(answer["version"])
+
+    def head(self, key: str, name: str) -> HeadOutcome:
+        """Look at the key's metadata."""
+        try:
+            return _found(obstore.get(self._bucket, key, options={"head": True}))
+        except (BaseError, OSError, ValueError) as error:
+            return _reading(error, name)
+
+    async def head_async(self, key: str, name: str) -> HeadOutcome:
+        """:meth:`head`, asynchronously."""
+        try:
+            return _found(await obstore.get_async(self._bucket, key, options={"head": True}))
+        except (BaseError, OSError, ValueError) as error:
+            return _reading(error, name)
+
+
+def _credential(frozen: Any) -> dict[str, Any]:
+    return {
+        "access_key_id": frozen.access_key,
+        "secret_access_key": frozen.secret_key,
+        "token": frozen.token,
+        # botocore refreshes on its own schedule when asked; so ask it again soon.
+        "expires_at": datetime.now(timezone.utc) + _REFRESH,
+    }
+
+
+def _found(answer: obstore.GetResult) -> Found:
+    meta, attributes = answer.meta, answer.attributes
+    return Found(
+        Holder(
+            attributes.get(TOKEN_KEY),
+            attributes.get(WRITER_KEY),
+            meta["last_modified"],
+            meta["size"],
+            meta["version"],
+        )
+    )
+
+
+def _creating(error: Exception, name: str) -> CreateOutcome:
+    status = _status(error)
+    if isinstance(error, (AlreadyExistsError, PreconditionError)):
+        # S3's 409 says that nothing was written, and nothing about who holds the name.
+        return TryAgain(error) if status == 409 else Exists()
+    if _NOT_CONNECTED in str(error) or status == 429:
+        return TryAgain(error)
+    refused = _refusal(error, status, name)
+    return Maybe(error) if refused is None else Refused(refused)
+
+
+def _reading(error: Exception, name: str) -> HeadOutcome:
+    status = _status(error)
+    if isinstance(error, FileNotFoundError):
+        return Absent()
+    refused = None if status == 429 else _refusal(error, status, name)
+    return TryAgain(error) if refused is None else Refused(refused)
+
+
+def _refusal(error: Exception, status: int | None, name: str) -> OSError | None:
+    first_line = str(error).split("\n", 1)[0]
+    if isinstance(error, FileNotFoundError):
+        refused: OSError = FileNotFoundError(errno.ENOENT, f"the bucket is not there: {first_line}", name)
+    elif isinstance(error, (PermissionDeniedError, UnauthenticatedError)) or status in (401, 403):
+        refused = PermissionError(errno.EACCES, first_line, name)
+    elif isinstance(error, ValueError) or (status is not None and 300 <= status < 500 and status != 408):
+        refused = OSError(errno.EINVAL, first_line, name)
+    else:
+        return None
+    refused.__cause__ = error
+    return refused
+
+
+def _status(error: Exception) -> int | None:
+    found = _STATUS.search(str(error))
+    return int(found.group(1)) if found else None

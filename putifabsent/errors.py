@@ -1,0 +1,139 @@
+"""Every error of this package, on one page.
+
+Grouped by what a caller can do about it:
+
+===========================  ==============================================================
+:class:`NameTaken`           pick another name, or read what the holder wrote
+:class:`OutcomeUnknown`      keep your data; ask again with ``fs.resolve(name, token)``
+:class:`Fenced`              stop: another writer has taken over
+:class:`UnsafeStore`         configure an arbiter: this store can't decide
+:class:`InvalidTransition`   the format does not allow this step
+:class:`ConfigError`         correct an option
+===========================  ==============================================================
+
+A client library's own exception is always kept as ``__cause__``.
+"""
+
+from __future__ import annotations
+
+import errno
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+__all__ = [
+    "ConfigError",
+    "Fenced",
+    "Holder",
+    "InvalidTransition",
+    "NameTaken",
+    "OutcomeUnknown",
+    "PutIfAbsentError",
+    "UnsafeStore",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """The creation that holds a name, as far as its store tells.
+
+    Attributes
+    ----------
+    token
+        The creation's token (a UUID), or None for an object that was not made through this package.
+    writer
+        The UUID of the application that made it, or None.
+    created
+        When, by the store's clock, or None where the store does not say.
+    size
+        Bytes.
+    version
+        What tells this object from a later one under the same name: a version id, a generation, an
+        entity tag, an inode. None where the store has nothing of the kind.
+    """
+
+    token: str | None
+    writer: str | None = None
+    created: datetime | None = None
+    size: int = 0
+    version: str | None = None
+
+    def __str__(self) -> str:
+        who = f"writer {self.writer}" if self.writer else "a writer outside putifabsent"
+        when = f" at {self.created.isoformat()}" if self.created else ""
+        token = f" (token {self.token})" if self.token else ""
+        return f"{who}{when}{token}"
+
+
+class PutIfAbsentError(Exception):
+    """The base of every error of this package."""
+
+
+class NameTaken(PutIfAbsentError, FileExistsError):
+    """Another creation provably holds the name. Nothing of this one is readable under it.
+
+    Attributes
+    ----------
+    name
+        The name, as the writer said it.
+    holder
+        Who holds it (:class:`Holder`), or None where only the fact is known.
+    """
+
+    def __init__(self, name: str, holder: Holder | None = None) -> None:
+        self.name = name
+        self.holder = holder
+        by = f"held by {holder}" if holder else "held by another creation"
+        super().__init__(
+            errno.EEXIST, f"the name is taken: {by}. Choose another name, or read what is there", name
+        )
+
+    def __reduce__(self) -> tuple[type[NameTaken], tuple[str, Holder | None]]:
+        return type(self), (self.name, self.holder)
+
+
+class OutcomeUnknown(PutIfAbsentError, OSError):
+    """The creation may or may not have happened, and it can't be known now.
+
+    Keep whatever the name refers to. Ask again later with ``fs.resolve(name, token)``, or create the
+    name again with the same token.
+
+    Attributes
+    ----------
+    name
+        The name, as the writer said it.
+    token
+        The creation's token: what to resolve with.
+    """
+
+    def __init__(self, name: str, token: str, reason: str = "the store's answer was lost") -> None:
+        self.name = name
+        self.token = token
+        self.reason = reason
+        super().__init__(
+            errno.EIO,
+            f"it is unknown whether the name was created: {reason}. Delete nothing; "
+            f"ask later with fs.resolve(name, {token!r})",
+            name,
+        )
+
+    def __reduce__(self) -> tuple[type[OutcomeUnknown], tuple[str, str, str]]:
+        return type(self), (self.name, self.token, self.reason)
+
+
+class Fenced(PutIfAbsentError, PermissionError):
+    """Another writer has taken over: this one's step comes too late and was refused."""
+
+
+class UnsafeStore(PutIfAbsentError):
+    """The store can't decide who creates a name, and no arbiter is configured that could."""
+
+
+class InvalidTransition(PutIfAbsentError):
+    """The table format does not allow this step of its timeline (strict mode)."""
+
+
+class ConfigError(PutIfAbsentError, ValueError):
+    """An option is wrong. The message says which, and the nearest right one."""

@@ -1,0 +1,178 @@
+"""Creations through the filesystem: what a name is, and the protocols run for it, in both colours."""
+
+from __future__ import annotations
+
+import uuid
+from typing import TYPE_CHECKING, Any
+
+from putifabsent.backends.base import Creation, Found, Refused
+from putifabsent.errors import NameTaken
+from putifabsent.fsspec_plugin.options import Mount, this_writer
+from putifabsent.fsspec_plugin.paths import check_path
+from putifabsent.fsspec_plugin.reads import ReadsThrough
+from putifabsent.fsspec_plugin.stores import store_of
+from putifabsent.shim.create import copy, create, rename, resolve
+from putifabsent.shim.drive import run, run_async
+from putifabsent.shim.policy import Policy
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from putifabsent.backends.base import HeadOutcome, Store
+    from putifabsent.backends.body import Body
+    from putifabsent.errors import Holder
+    from putifabsent.shim.names import Name
+    from putifabsent.shim.requests import Protocol
+
+__all__ = ["Creations"]
+
+
+class Creations(ReadsThrough):
+    """Knows which names are guarded, and creates them.
+
+    Attributes
+    ----------
+    writer
+        The application's UUID, kept with every object that it creates.
+    """
+
+    writer: str
+    _mount: Mount
+    _policy: Policy
+    _store: Store | None
+    _evident: set[tuple[str, ...]]
+
+    def _set_up(self, mount: Mount) -> None:
+        self._mount = mount
+        self._policy = Policy(mount.formats, mount.guard)
+        self.writer = mount.writer or this_writer()
+        self._store = None
+        self._evident = set()
+
+    @property
+    def store(self) -> Store:
+        """The store behind the wrapped filesystem."""
+        if self._store is None:
+            self._store = store_of(self.fs, self._wrapped_options(), self._mount.deadline)
+        return self._store
+
+    def _wrapped_options(self) -> Mapping[str, Any]:
+        return dict(self.fs.storage_options)
+
+    def explain(self, path: str) -> Name:
+        """Say what a name is to its table format, and how it is guarded. Asks no store."""
+        return self._policy.classify(self._strip_protocol(path))
+
+    def resolve(self, path: str, creation_token: str) -> Holder | None:
+        """Answer an unknown outcome later.
+
+        Parameters
+        ----------
+        path
+            The name.
+        creation_token
+            ``OutcomeUnknown.token``.
+
+        Returns
+        -------
+        Holder or None
+            The creation itself: it won. None: nobody holds the name now; the creation may never have
+            happened, may have been deleted since, or, within minutes, may still land.
+
+        Raises
+        ------
+        NameTaken
+            Another creation holds the name.
+        OutcomeUnknown
+            The store can't be read.
+        """
+        return self._run(resolve(self._strip_protocol(path), creation_token))
+
+    async def _resolve(self, path: str, creation_token: str) -> Holder | None:
+        return await self._run_async(resolve(self._strip_protocol(path), creation_token))
+
+    def _promote(self, path: Any, *, explicit: bool) -> Name | None:
+        """Return what ``path`` is, if writing it is a create, or None if it is the wrapped filesystem's."""
+        name = self._classify(path, explicit=explicit)
+        if name is None or explicit or self._is_evident(name):
+            return name
+        for sibling in name.evidence:
+            # A listing from before the table was made would leave its names unguarded.
+            self.fs.invalidate_cache(sibling)
+            if self.fs.exists(sibling):
+                self._evident.add(name.evidence)
+                return name
+        return None
+
+    async def _promote_async(self, path: Any, *, explicit: bool) -> Name | None:
+        name = self._classify(path, explicit=explicit)
+        if name is None or explicit or self._is_evident(name):
+            return name
+        for sibling in name.evidence:
+            self.fs.invalidate_cache(sibling)
+            if await self._call("exists", sibling):
+                self._evident.add(name.evidence)
+                return name
+        return None
+
+    def _classify(self, path: Any, *, explicit: bool) -> Name | None:
+        stripped = self._strip_protocol(path)
+        name = self._policy.classify(stripped)
+        if not (explicit or name.guarded):
+            return None
+        check_path(path if isinstance(path, str) else stripped, stripped)
+        return name
+
+    def _is_evident(self, name: Name) -> bool:
+        return not name.evidence or name.evidence in self._evident
+
+    def _create(self, name: Name, body: Body, extra: Mapping[str, Any]) -> None:
+        self._run(create(name, body, self._creation(name, extra), largest_put=self.store.largest_put), name)
+
+    async def _create_async(self, name: Name, body: Body, extra: Mapping[str, Any]) -> None:
+        protocol = create(name, body, self._creation(name, extra), largest_put=self.store.largest_put)
+        await self._run_async(protocol, name)
+
+    def _from(self, source: str, name: Name, extra: Mapping[str, Any], *, keep: bool) -> None:
+        self._run(self._transfer(source, name, extra, keep=keep), name)
+        if not keep:
+            self.fs.invalidate_cache(source)
+
+    async def _from_async(self, source: str, name: Name, extra: Mapping[str, Any], *, keep: bool) -> None:
+        await self._run_async(self._transfer(source, name, extra, keep=keep), name)
+        if not keep:
+            self.fs.invalidate_cache(source)
+
+    def _transfer(self, source: str, name: Name, extra: Mapping[str, Any], *, keep: bool) -> Protocol[None]:
+        protocol = copy if keep else rename
+        return protocol(source, name, self._creation(name, extra), largest_put=self.store.largest_put)
+
+    def _look_early(self, name: Name) -> None:
+        """Say early that a name is taken, where that is known; at close it is decided."""
+        self._judge_early(name, self.store.head(name.path))
+
+    @staticmethod
+    def _judge_early(name: Name, seen: HeadOutcome) -> None:
+        if isinstance(seen, Found):
+            raise NameTaken(name.path, seen.holder)
+        if isinstance(seen, Refused) and isinstance(seen.error, (IsADirectoryError, NotADirectoryError)):
+            raise seen.error
+
+    def _creation(self, name: Name, extra: Mapping[str, Any]) -> Creation:
+        return Creation(str(uuid.uuid4()), self.writer, name.state, extra)
+
+    def _forget(self, name: Name | None) -> None:
+        if name is not None and self.fs.dircache:
+            self.fs.invalidate_cache(name.path)
+
+    def _run(self, protocol: Protocol[Any], name: Name | None = None) -> Any:
+        try:
+            return run(protocol, self.store, self._mount.deadline)
+        finally:
+            self._forget(name)
+
+    async def _run_async(self, protocol: Protocol[Any], name: Name | None = None) -> Any:
+        try:
+            return await run_async(protocol, self.store, self._mount.deadline)
+        finally:
+            self._forget(name)

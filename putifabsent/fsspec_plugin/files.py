@@ -1,0 +1,255 @@
+"""Files that are written whole or not at all.
+
+Bytes are kept here, in memory and then on disk, until the file is closed; then the name is created from them
+in one step. An exception on the way, or a handle that nobody holds any more, discards them.
+"""
+
+from __future__ import annotations
+
+import io
+import sys
+import tempfile
+from typing import IO, TYPE_CHECKING, Any
+
+from putifabsent.backends.body import Body, FileBody, InMemory
+from putifabsent.fsspec_plugin.leaving import Leaving, leaving
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import TracebackType
+
+    from typing_extensions import Buffer
+
+__all__ = ["CompressedFile", "GuardedFile", "GuardedText"]
+
+IN_MEMORY = 16 * 2**20
+"""Bytes kept in memory before they go to a temporary file; what is sent in one put needs no disk."""
+
+
+class GuardedFile(io.BufferedIOBase):
+    """A guarded name, open for writing.
+
+    Parameters
+    ----------
+    path
+        The full name.
+    mode
+        ``"wb"``, ``"xb"``, ``"w+b"`` or ``"x+b"``.
+    create
+        Creates the name from a body, for certain or with an error.
+    autocommit
+        Whether closing creates the name; else :meth:`commit` does (a transaction).
+
+    Notes
+    -----
+    Closing is taken for "the bytes are complete", except where it is not: in a ``with`` block that an
+    exception leaves, it discards; anywhere else while an exception is being handled that began after
+    the file was opened, it discards and raises, since a half file under a guarded name would stay.
+    """
+
+    def __init__(self, path: str, mode: str, create: Callable[[Body], object], *, autocommit: bool) -> None:
+        self.path = path
+        self.mode = mode
+        self.autocommit = autocommit
+        self._create = create
+        self._spool: IO[bytes] = io.BytesIO()
+        self._in_memory = True
+        self._pending = True
+        self._dropped = False
+        self._exception_at_open = sys.exc_info()[1]
+
+    @property
+    def name(self) -> str:
+        """The full name, as other files say it."""
+        return self.path
+
+    def readable(self) -> bool:
+        """Whether what was written can be read back before the file is closed."""
+        return "+" in self.mode
+
+    def writable(self) -> bool:
+        """Always."""
+        return True
+
+    def seekable(self) -> bool:
+        """Always: the bytes are still here."""
+        return True
+
+    def write(self, data: Buffer, /) -> int:
+        """Keep ``data``; returns its length in bytes."""
+        self._check_open()
+        view = memoryview(data).cast("B")
+        if self._in_memory and self._spool.tell() + len(view) > IN_MEMORY:
+            self._to_disk()
+        return self._spool.write(view)
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        """Read back what was written."""
+        if not self.readable():
+            msg = "read"
+            raise io.UnsupportedOperation(msg)
+        self._check_open()
+        return self._spool.read(-1 if size is None else size)
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
+        """Go to a place in what was written."""
+        self._check_open()
+        return self._spool.seek(offset, whence)
+
+    def tell(self) -> int:
+        """Return the place in the file, in bytes."""
+        self._check_open()
+        return self._spool.tell()
+
+    def truncate(self, size: int | None = None, /) -> int:
+        """Cut what was written."""
+        self._check_open()
+        return self._spool.truncate(size)
+
+    def flush(self, force: bool = False) -> None:
+        """Do nothing: nobody can see the bytes before the file is complete."""
+
+    def close(self) -> None:
+        """Create the name, once; or discard (see the notes of the class)."""
+        if self.closed:
+            return
+        how = leaving(self._exception_at_open)
+        super().close()
+        if self._dropped or how is Leaving.BY_A_BLOCK:
+            self.discard()
+        elif how is Leaving.BY_A_HANDLER:
+            self.discard()
+            msg = (
+                f"{self.path}: closed while {sys.exc_info()[1]!r} was being handled: the bytes may be half a "
+                f"file, and were discarded. Close it before, or open it inside the handler"
+            )
+            raise OSError(msg)
+        elif self.autocommit:
+            self.commit()
+
+    def commit(self) -> None:
+        """Create the name from what was written.
+
+        Raises
+        ------
+        NameTaken, OutcomeUnknown, OSError
+            As the creation says.
+        """
+        if not self._pending:
+            return
+        self._pending = False
+        try:
+            if isinstance(self._spool, io.BytesIO):
+                self._create(InMemory(self._spool.getvalue()))
+            else:
+                self._spool.flush()
+                self._create(FileBody(self._spool))
+        finally:
+            self._spool.close()
+
+    def discard(self) -> None:
+        """Forget what was written: no name, no trace."""
+        self._pending = False
+        self._spool.close()
+        super().close()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Create the name, or discard when an exception leaves the block."""
+        if kind is None:
+            self.close()
+        else:
+            self.discard()
+
+    def __del__(self) -> None:
+        """Discard: a handle that nobody holds was never finished."""
+        if getattr(self, "_pending", False) and not self.closed:
+            self.discard()
+
+    def _dealloc_warn(self, source: object) -> None:
+        # CPython's text layer calls this when it is collected, just before it closes what is below.
+        del source
+        self._dropped = True
+
+    def _check_open(self) -> None:
+        if self.closed:
+            msg = f"{self.path}: I/O operation on a closed file"
+            raise ValueError(msg)
+
+    def _to_disk(self) -> None:
+        on_disk = tempfile.TemporaryFile()  # noqa: SIM115 - closed by commit or discard
+        place = self._spool.tell()
+        self._spool.seek(0)
+        on_disk.write(self._spool.read())
+        on_disk.seek(place)
+        self._spool = on_disk
+        self._in_memory = False
+
+
+class GuardedText(io.TextIOWrapper):
+    """Text over a guarded file; it discards where the file below would."""
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Create the name, or discard when an exception leaves the block."""
+        if kind is not None:
+            self.buffer.discard()  # type: ignore[attr-defined]
+            return
+        self.close()
+
+
+class CompressedFile(io.BufferedIOBase):
+    """A compressor over a guarded file: closing completes both, an exception discards both."""
+
+    def __init__(self, compressor: Any, below: GuardedFile) -> None:
+        self._compressor = compressor
+        self._below = below
+
+    def writable(self) -> bool:
+        """Always."""
+        return True
+
+    def write(self, data: Buffer, /) -> int:
+        """Compress ``data``."""
+        self._compressor.write(data)
+        return memoryview(data).nbytes
+
+    def close(self) -> None:
+        """Write the compressor's end, then create the name."""
+        if not self.closed:
+            super().close()
+            self._compressor.close()
+            self._below.close()
+
+    def discard(self) -> None:
+        """Forget everything."""
+        self._below.discard()
+        super().close()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Create the name, or discard when an exception leaves the block."""
+        if kind is None:
+            self.close()
+        else:
+            self.discard()
+
+    def __del__(self) -> None:
+        """Discard: a handle that nobody holds was never finished."""
+        if not self.closed:
+            self.discard()
+
+    def _dealloc_warn(self, source: object) -> None:
+        self._below._dealloc_warn(source)

@@ -1,0 +1,267 @@
+"""The guarded filesystem: a plain write to a guarded name is a create; all else is the wrapped one's."""
+
+from __future__ import annotations
+
+import io
+import os
+import weakref
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import fsspec
+from fsspec.asyn import get_loop
+from fsspec.compression import compr
+from fsspec.core import get_compression
+from fsspec.implementations.chained import ChainedFileSystem
+from fsspec.utils import stringify_path
+
+from putifabsent.errors import ConfigError
+from putifabsent.fsspec_plugin.files import CompressedFile, GuardedFile, GuardedText
+from putifabsent.fsspec_plugin.options import Mount, check_options, split
+from putifabsent.fsspec_plugin.stores import kind_of
+from putifabsent.fsspec_plugin.writes import WritesByName
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Mapping
+
+    from fsspec.spec import AbstractFileSystem
+
+    from putifabsent.backends.body import Body
+    from putifabsent.shim.names import Name
+
+__all__ = ["GuardedFileSystem"]
+
+# By id, for fsspec's filesystems compare equal by their options.
+_instances: weakref.WeakValueDictionary[int, GuardedFileSystem] = weakref.WeakValueDictionary()
+
+
+_from_the_parent: list[object] = []
+
+
+def _after_fork() -> None:
+    for instance in list(_instances.values()):
+        instance._forget_process()
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
+
+class GuardedFileSystem(WritesByName, ChainedFileSystem):  # type: ignore[misc]
+    """Wraps a filesystem so that a guarded name is created at most once.
+
+    Parameters
+    ----------
+    fs
+        The filesystem to wrap.
+    target_protocol, target_options
+        If ``fs`` is not given: what to make it from.
+    fo
+        Given by fsspec in a chained address; not used, since paths stay the wrapped filesystem's.
+    arbiter, formats, guard, writer, deadline
+        The mount's own options: see :class:`~putifabsent.fsspec_plugin.options.Mount`.
+    asynchronous, loop, batch_size, use_listings_cache, listings_expiry_time, max_paths
+        As for every fsspec filesystem.
+
+    Examples
+    --------
+    >>> import fsspec
+    >>> fs = fsspec.filesystem("piamemory")
+    >>> fs.pipe_file("/t/_delta_log/00000000000000000000.json", b"{}")
+    >>> fs.pipe_file("/t/_delta_log/00000000000000000000.json", b"{}")
+    Traceback (most recent call last):
+    putifabsent.errors.NameTaken: ...
+    """
+
+    protocol: ClassVar[str | tuple[str, ...]] = "putifabsent"
+    root_marker = ""
+
+    def __init__(
+        self,
+        fs: AbstractFileSystem | None = None,
+        target_protocol: str | None = None,
+        target_options: Mapping[str, Any] | None = None,
+        fo: str | None = None,
+        asynchronous: bool = False,
+        loop: asyncio.AbstractEventLoop | None = None,
+        batch_size: int | None = None,
+        **options: Any,
+    ) -> None:
+        del fo
+        own, others = split(options)
+        if fs is None:
+            if target_protocol is None:
+                msg = "name a filesystem to guard: fs=..., target_protocol=..., or an address like putifabsent::s3://..."
+                raise ConfigError(msg)
+            wrapped = fsspec.get_filesystem_class(target_protocol)
+            target = dict(target_options or {})
+        else:
+            wrapped, target = type(fs), dict(fs.storage_options)
+        check_options(others, ChainedFileSystem, "putifabsent")
+        self._start(wrapped, target, own, fs, asynchronous=asynchronous, loop=loop, batch_size=batch_size)
+
+    def _start(
+        self,
+        wrapped: type[AbstractFileSystem],
+        target: Mapping[str, Any],
+        own: Mapping[str, Any],
+        fs: AbstractFileSystem | None = None,
+        **asyn: Any,
+    ) -> None:
+        super().__init__(**asyn)
+        self._wrapped_class = wrapped
+        self._target = dict(target)
+        if self.asynchronous and wrapped.async_impl:
+            self._target["asynchronous"] = True
+        self._fs: AbstractFileSystem | None = fs or wrapped(**self._target)
+        if wrapped.async_impl and self._fs.asynchronous != self.asynchronous:
+            msg = "this filesystem and the one that it wraps must both be asynchronous=True, or neither"
+            raise ConfigError(msg)
+        kind_of(self._fs)
+        self._set_up(Mount(**own))
+        self.root_marker = wrapped.root_marker
+        # fsspec calls these on the class as well as on the instance, which alone knows what it wraps.
+        self._strip_protocol = self._strip_as_wrapped
+        self._parent = wrapped._parent
+        _instances[id(self)] = self
+
+    # What is wrapped, in whichever process this is
+
+    @property
+    def fs(self) -> AbstractFileSystem:
+        """The wrapped filesystem."""
+        if self._fs is None:
+            self._fs = self._wrapped_class(**self._target)
+        return self._fs
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop | None:
+        """The loop that runs the asynchronous methods, if the caller has none."""
+        if self._loop is None and not self.asynchronous:
+            self._loop = get_loop()
+        return self._loop
+
+    def _wrapped_options(self) -> Mapping[str, Any]:
+        return self._target
+
+    def _forget_process(self) -> None:
+        """In a forked child: no client, loop or thread of the parent works here."""
+        # Kept for ever: collected here, the parent's client would close what the parent is using.
+        _from_the_parent.append((self._fs, self._store))
+        self._pid = os.getpid()
+        self._fs = self._store = self._loop = None
+
+    # Names
+
+    @classmethod
+    def _protocols(cls) -> tuple[str, ...]:
+        return (cls.protocol,) if isinstance(cls.protocol, str) else cls.protocol
+
+    @classmethod
+    def _own(cls, path: Any) -> Any:
+        if isinstance(path, str):
+            for protocol in cls._protocols():
+                if path.startswith(f"{protocol}://"):
+                    return path[len(protocol) + 3 :]
+            return path
+        if isinstance(path, dict):
+            return {cls._own(key): value for key, value in path.items()}
+        if isinstance(path, (list, tuple, set)):
+            return [cls._own(one) for one in path]
+        return "" if path is None else cls._own(stringify_path(path))
+
+    @classmethod
+    def _strip_protocol(cls, path: Any) -> Any:
+        path = cls._own(path)
+        return [one.rstrip("/") for one in path] if isinstance(path, list) else path.rstrip("/")
+
+    def _strip_as_wrapped(self, path: Any) -> Any:
+        return self._wrapped_class._strip_protocol(self._own(path))
+
+    def unstrip_protocol(self, name: str) -> str:
+        """Return the address of a name."""
+        return f"{self._protocols()[0]}::{self.fs.unstrip_protocol(self._own(name))}"
+
+    # Files
+
+    def open(
+        self,
+        path: Any,
+        mode: str = "rb",
+        block_size: int | None = None,
+        cache_options: dict[str, Any] | None = None,
+        compression: str | None = None,
+        **kwargs: Any,
+    ) -> Any:
+        """Open a file; for writing, a guarded name is created, complete, when it is closed.
+
+        Raises
+        ------
+        NameTaken
+            At once, where the name is seen to be taken, and for certain when the file is closed.
+        io.UnsupportedOperation
+            To append to a guarded name, or to change it: its bytes don't change.
+        """
+        common = {"block_size": block_size, "cache_options": cache_options, **kwargs}
+        name = self._name_to_write(path, mode)
+        if name is None:
+            return self._open_unguarded(path, mode, compression=compression, **common)
+        text = {key: common.pop(key) for key in ("encoding", "errors", "newline") if key in common}
+        file: Any = self._open_guarded(name, mode.replace("t", "").replace("b", "") + "b", **common)
+        if compression is not None:
+            compressor = compr[get_compression(name.path, compression)](file, mode="w")
+            file = CompressedFile(compressor, file)
+        return file if "b" in mode else GuardedText(file, **text)
+
+    def _open(self, path: str, mode: str = "rb", **kwargs: Any) -> Any:
+        """Open in binary mode; other wrapping filesystems call this one."""
+        name = self._name_to_write(path, mode)
+        if name is None:
+            return self.fs._open(self._own(path), mode, **kwargs)
+        return self._open_guarded(name, mode, **kwargs)
+
+    async def open_async(self, path: str, mode: str = "rb", **kwargs: Any) -> Any:
+        """Open asynchronously; guarded names are written with ``_pipe_file`` or ``_put_file`` instead."""
+        if "r" not in mode or "+" in mode:
+            name = await self._promote_async(path, explicit="x" in mode)
+            if name is not None:
+                msg = f"{name.path} is guarded: write it whole, by _pipe_file or _put_file"
+                raise io.UnsupportedOperation(msg)
+        return await self.fs.open_async(self._own(path), mode, **kwargs)
+
+    def _name_to_write(self, path: Any, mode: str) -> Name | None:
+        if "r" in mode and "+" not in mode:
+            return None
+        name = self._promote(path, explicit="x" in mode)
+        if name is not None and ("a" in mode or "r" in mode):
+            msg = f"{name.path} is guarded: its bytes don't change, so it can't be opened with mode {mode!r}"
+            raise io.UnsupportedOperation(msg)
+        return name
+
+    def _open_unguarded(self, path: Any, mode: str, **kwargs: Any) -> Any:
+        if self._intrans and "r" not in mode:
+            # The wrapped filesystem does not know of this one's transaction.
+            file = self.fs.open(self._own(path), mode, autocommit=False, **kwargs)
+            self.transaction.files.append(getattr(file, "buffer", file))
+            return file
+        return self.fs.open(self._own(path), mode, **kwargs)
+
+    def _open_guarded(
+        self,
+        name: Name,
+        mode: str,
+        autocommit: bool | None = None,
+        block_size: int | None = None,
+        cache_options: dict[str, Any] | None = None,
+        **extra: Any,
+    ) -> GuardedFile:
+        del block_size, cache_options
+
+        def create(body: Body) -> None:
+            self._create(name, body, extra)
+
+        self._look_early(name)
+        commits = not self._intrans if autocommit is None else autocommit
+        file = GuardedFile(name.path, mode, create, autocommit=commits)
+        if not commits:
+            self.transaction.files.append(file)
+        return file

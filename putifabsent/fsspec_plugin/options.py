@@ -1,0 +1,103 @@
+"""The options of a mount: its own, and those that go on to the wrapped filesystem."""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+import os
+import uuid
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from fsspec.asyn import AsyncFileSystem
+from fsspec.spec import AbstractFileSystem
+
+from putifabsent.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+__all__ = ["Mount", "check_options", "this_writer"]
+
+_FSSPEC = {
+    "skip_instance_cache", "use_listings_cache", "listings_expiry_time", "max_paths",
+    "asynchronous", "loop", "batch_size",
+}  # fmt: skip
+_BY_PROTOCOL = {"s3": {"profile"}}
+
+
+def this_writer() -> str:
+    """Return the writer's UUID: ``PUTIFABSENT_WRITER``, or one made once a process."""
+    return os.environ.get("PUTIFABSENT_WRITER") or _made_once()
+
+
+@lru_cache(maxsize=1)
+def _made_once() -> str:
+    return str(uuid.uuid4())
+
+
+@dataclass(frozen=True)
+class Mount:
+    """A mount's own options.
+
+    Attributes
+    ----------
+    arbiter
+        Who decides: ``"auto"`` (the store itself, where it is known or found to be able to), or
+        ``"native"`` (the store itself, on the user's word).
+    formats
+        ``"auto"``: every format's names; those that other programs use as well need evidence beside
+        them. A list of formats: only theirs, with no evidence asked for.
+    guard
+        Globs of more names to guard (``*`` stays within a folder, ``**`` does not).
+    writer
+        The application's UUID; by default :func:`this_writer`.
+    deadline
+        Seconds after which an unanswered creation is ``OutcomeUnknown``.
+    """
+
+    arbiter: str = "auto"
+    formats: str | Sequence[str] = "auto"
+    guard: str | Sequence[str] = ()
+    writer: str | None = None
+    deadline: float = 30.0
+
+    def __post_init__(self) -> None:
+        """Refuse what can't be meant."""
+        if not self.deadline > 0:
+            msg = f"deadline must be a positive number of seconds, not {self.deadline!r}"
+            raise ConfigError(msg)
+
+
+def check_options(given: Iterable[str], wrapped: type[AbstractFileSystem], protocol: str) -> None:
+    """Refuse an option that neither this package nor the wrapped filesystem knows.
+
+    Raises
+    ------
+    ConfigError
+        It names the option, and the nearest known one.
+    """
+    known = set(Mount.__dataclass_fields__) | _FSSPEC | _BY_PROTOCOL.get(protocol, set())
+    for cls in wrapped.__mro__:
+        if cls in (AbstractFileSystem, AsyncFileSystem, object):
+            continue
+        known |= _named_parameters(cls)
+    for option in given:
+        if option not in known:
+            near = difflib.get_close_matches(option, known, n=1)
+            hint = f"; did you mean {near[0]!r}?" if near else ""
+            msg = f"unknown option {option!r} for {protocol}{hint}"
+            raise ConfigError(msg)
+
+
+def split(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Part options into the mount's own and the wrapped filesystem's."""
+    own = {key: value for key, value in options.items() if key in Mount.__dataclass_fields__}
+    return own, {key: value for key, value in options.items() if key not in own}
+
+
+def _named_parameters(cls: type) -> set[str]:
+    kinds = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    parameters = inspect.signature(cls.__init__).parameters.values()
+    return {p.name for p in parameters if p.kind in kinds} - {"self"}

@@ -1,0 +1,38 @@
+"""Which paths can be created at all, whatever the store: said before anything is sent."""
+
+from __future__ import annotations
+
+import errno
+
+__all__ = ["check_path"]
+
+
+def check_path(said: str, path: str) -> None:
+    """Refuse a path that names no file, or not the same one to every client and server.
+
+    Parameters
+    ----------
+    said
+        The path as the caller said it.
+    path
+        The same without protocol and trailing slashes.
+
+    Raises
+    ------
+    IsADirectoryError
+        It ends with a slash: that names a folder.
+    ValueError
+        It is empty, or has NUL, or has ``.`` or ``..`` for a component, which some servers resolve
+        and others don't.
+    """
+    if not path.strip("/"):
+        msg = f"{said!r} names no file"
+        raise ValueError(msg)
+    if said.endswith("/"):
+        raise IsADirectoryError(errno.EISDIR, "a name that ends with a slash is a folder's", said)
+    if "\0" in path:
+        msg = f"{said!r} has a NUL character: no store takes it for what it is"
+        raise ValueError(msg)
+    if "/." in path and not {".", ".."}.isdisjoint(path.split("/")):
+        msg = f"{said!r} has a '.' or '..': say the name it stands for, since servers disagree about that"
+        raise ValueError(msg)

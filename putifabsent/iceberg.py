@@ -1,0 +1,68 @@
+"""pyiceberg's door: ``py-io-impl = putifabsent.iceberg.GuardedFileIO``.
+
+It is pyiceberg's own fsspec FileIO over guarded filesystems. ``OutputFile.create(overwrite=False)``, which
+there looks first and then overwrites, is a create here on every name.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlparse
+
+from pyiceberg.io.fsspec import FsspecFileIO, FsspecOutputFile
+
+from putifabsent.errors import ConfigError
+from putifabsent.fsspec_plugin.filesystem import GuardedFileSystem
+from putifabsent.fsspec_plugin.options import Mount
+
+if TYPE_CHECKING:
+    from fsspec.spec import AbstractFileSystem
+
+__all__ = ["GuardedFileIO"]
+
+_PREFIX = "putifabsent."
+
+
+class GuardedOutputFile(FsspecOutputFile):  # type: ignore[misc]
+    """An output file that never replaces another unless it is told to."""
+
+    def create(self, overwrite: bool = False) -> Any:  # noqa: FBT001, FBT002 - pyiceberg's signature
+        """Open the location for writing.
+
+        Raises
+        ------
+        NameTaken
+            At once or at close: a ``FileExistsError``, as pyiceberg documents.
+        """
+        return self._fs.open(self.location, "wb" if overwrite else "xb")
+
+
+class GuardedFileIO(FsspecFileIO):  # type: ignore[misc]
+    """pyiceberg's fsspec FileIO over guarded filesystems.
+
+    The catalog's properties are pyiceberg's own; ``putifabsent.arbiter``, ``putifabsent.formats``,
+    ``putifabsent.guard``, ``putifabsent.writer`` and ``putifabsent.deadline`` are the mount's.
+    """
+
+    def new_output(self, location: str) -> GuardedOutputFile:
+        """Return a file to write."""
+        return GuardedOutputFile(location=location, fs=self._get_fs_from_uri(urlparse(location), location))
+
+    def _get_fs(self, scheme: str, hostname: str | None = None) -> AbstractFileSystem:
+        return GuardedFileSystem(fs=super()._get_fs(scheme, hostname), **_mount(self.properties))
+
+
+def _mount(properties: dict[str, Any]) -> dict[str, Any]:
+    own = {
+        key[len(_PREFIX) :]: value
+        for key, value in properties.items()
+        if key.startswith(_PREFIX) and value is not None
+    }
+    for option in own:
+        if option not in Mount.__dataclass_fields__:
+            known = ", ".join(f"{_PREFIX}{name}" for name in Mount.__dataclass_fields__)
+            msg = f"unknown property {_PREFIX}{option}: the mount's are {known}"
+            raise ConfigError(msg)
+    if "deadline" in own:
+        own["deadline"] = float(own["deadline"])
+    return own

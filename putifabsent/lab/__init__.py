@@ -1,0 +1,1 @@
+"""Starts real servers and races writers on them: the demo, and what comes after it."""

@@ -1,0 +1,312 @@
+"""The collision race: many writers commit to one Paimon table, as pypaimon does it and through putifabsent.
+
+It counts what a user has: the commits that pypaimon acknowledged, and those of them whose rows an
+unmodified pypaimon finds afterwards. What was acknowledged and can't be read is lost.
+"""
+
+from __future__ import annotations
+
+import logging
+import multiprocessing
+import re
+import tempfile
+import time
+from collections import Counter
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from multiprocessing.connection import wait
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from putifabsent.errors import ConfigError
+from putifabsent.lab.servers import LocalBucket
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from multiprocessing.connection import Connection
+
+    from typing_extensions import Self
+
+__all__ = ["Path", "Progress", "Race", "StoreName", "run"]
+
+Path: TypeAlias = Literal["stock", "putifabsent"]
+StoreName: TypeAlias = Literal["s3", "local"]
+Commit: TypeAlias = "tuple[int, int]"
+Progress: TypeAlias = "Callable[[int, int, str], None]"
+Options: TypeAlias = "dict[str, Any]"
+
+_DATABASE = "race"
+_TABLE = f"{_DATABASE}.commits"
+_ROWS = 5
+_TABLE_OPTIONS = {
+    "bucket": "-1",
+    # By default pypaimon waits up to 10 s and gives up after 10 tries, which is much of the race.
+    "commit.max-retries": "100",
+    "commit.max-retry-wait": "300ms",
+}
+
+
+@dataclass(frozen=True)
+class Race:
+    """What came of one race.
+
+    Attributes
+    ----------
+    path
+        ``"stock"``: pypaimon as it is. ``"putifabsent"``: with ``metastore`` set to ``putifabsent``.
+    store
+        ``"s3"``: a real S3 server. ``"local"``: the local disk.
+    acknowledged
+        Commits that returned to their writer without an error.
+    readable
+        Those of them that an unmodified pypaimon reads back, every row.
+    lost
+        The others.
+    seconds
+        From the start signal to the last writer's end.
+    errors
+        What else happened, and how often.
+    """
+
+    path: Path
+    store: StoreName
+    acknowledged: int
+    readable: int
+    lost: int
+    seconds: float
+    errors: dict[str, int] = field(default_factory=dict)
+
+
+def run(
+    writers: int = 8,
+    commits: int = 10,
+    stores: Sequence[StoreName] = ("s3", "local"),
+    progress: Progress | None = None,
+    limit: float = 300,
+) -> list[Race]:
+    """Race on both paths, on each store.
+
+    Parameters
+    ----------
+    writers
+        Processes, started together.
+    commits
+        What each of them commits, one after the other.
+    stores
+        Where.
+    progress
+        Called with (commits done, commits in all, what is raced) as a race goes on.
+    limit
+        Seconds after which a race is ended: its writers are killed, and its errors say so.
+    """
+    if writers < 1 or commits < 1:
+        raise ConfigError("a race needs at least one writer and one commit")
+    races: list[Race] = []
+    for store in stores:
+        with _ground(store) as (root, options):
+            for path in ("stock", "putifabsent"):
+                warehouse = {**options, "warehouse": f"{root}/{path}"}
+                done = _report_to(progress, writers * commits, f"{path} on {store}")
+                races.append(_race(path, store, warehouse, writers, commits, done, limit))
+    return races
+
+
+def _report_to(progress: Progress | None, total: int, label: str) -> Callable[[int], None]:
+    return lambda done: progress(done, total, label) if progress else None
+
+
+@contextmanager
+def _ground(store: StoreName) -> Iterator[tuple[str, Options]]:
+    """Give the root of both warehouses, and what pypaimon must be told to get there."""
+    if store == "local":
+        with tempfile.TemporaryDirectory(prefix="putifabsent-demo-") as folder:
+            yield folder, {}
+        return
+    with LocalBucket() as server:
+        storage = server.storage_options
+        yield (
+            f"s3://{server.bucket}",
+            {
+                "s3.endpoint": server.endpoint,
+                "s3.access-key": storage["key"],
+                "s3.secret-key": storage["secret"],
+                "s3.region": storage["client_kwargs"]["region_name"],
+                "s3.path-style-access": "true",
+            },
+        )
+
+
+def _race(
+    path: Path,
+    store: StoreName,
+    stock: Options,
+    writers: int,
+    commits: int,
+    progress: Callable[[int], None],
+    limit: float,
+) -> Race:
+    _make_table(stock)
+    options = stock if path == "stock" else {**stock, "metastore": "putifabsent"}
+    tally = _Tally()
+    with _Writers(options, writers, commits) as racing:
+        deadline = time.monotonic() + limit
+        racing.start_together(deadline)
+        began = time.monotonic()
+        progress(0)
+        for report in racing.reports(deadline):
+            tally.note(report)
+            progress(tally.done)
+        seconds = time.monotonic() - began
+    if tally.done < writers * commits:
+        unanswered = "no answer: the time limit was reached, or the writer died"
+        tally.errors[unanswered] = writers * commits - tally.done
+    found = _read(stock, tally.errors)
+    for commit, rows in found.items():
+        if commit not in tally.acknowledged:
+            tally.errors["readable, though reported as failed"] += 1
+        if rows > _ROWS:
+            tally.errors["rows are there more than once"] += 1
+    readable = {commit for commit in tally.acknowledged if found[commit] >= _ROWS}
+    return Race(
+        path,
+        store,
+        acknowledged=len(tally.acknowledged),
+        readable=len(readable),
+        lost=len(tally.acknowledged - readable),
+        seconds=round(seconds, 1),
+        errors=dict(tally.errors),
+    )
+
+
+@dataclass
+class _Tally:
+    acknowledged: set[Commit] = field(default_factory=set)
+    errors: Counter[str] = field(default_factory=Counter)
+    done: int = 0
+
+    def note(self, report: tuple[Commit, str | None]) -> None:
+        commit, error = report
+        self.done += 1
+        if error is None:
+            self.acknowledged.add(commit)
+        else:
+            self.errors[error] += 1
+
+
+class _Writers:
+    """The writers of a race, each a fresh process; none outlives the ``with``."""
+
+    def __init__(self, options: Options, writers: int, commits: int) -> None:
+        self._ended = ExitStack()
+        self._connections: list[Connection] = []
+        context = multiprocessing.get_context("spawn")
+        with ExitStack() as starting:
+            for writer in range(writers):
+                ours, theirs = context.Pipe()
+                process = context.Process(target=_write, args=(options, writer, commits, theirs), daemon=True)
+                process.start()
+                starting.callback(process.join)
+                starting.callback(process.kill)
+                theirs.close()
+                self._connections.append(ours)
+            self._ended = starting.pop_all()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.close()
+
+    def start_together(self, deadline: float) -> None:
+        """Wait until every writer has the table open, then let all of them go."""
+        for connection in self._connections:
+            if not connection.poll(max(0.0, deadline - time.monotonic())):
+                raise TimeoutError("a writer did not open the table in time")
+            try:
+                connection.recv()
+            except EOFError as error:
+                raise RuntimeError("a writer could not open the table; what it printed says why") from error
+        for connection in self._connections:
+            connection.send(None)
+
+    def reports(self, deadline: float) -> Iterator[tuple[Commit, str | None]]:
+        """Give each commit's outcome as it comes, until all writers are through or time is up."""
+        writing = list(self._connections)
+        while writing:
+            heard = wait(writing, max(0.0, deadline - time.monotonic()))
+            if not heard:
+                return
+            for connection in [connection for connection in writing if connection in heard]:
+                try:
+                    yield connection.recv()
+                except (EOFError, OSError):
+                    writing.remove(connection)
+
+
+def _write(options: Options, writer: int, commits: int, reports: Connection) -> None:
+    """Commit, and report each outcome: what a writer's process runs."""
+    # A lost turn is pypaimon's daily business; it warns of each.
+    logging.getLogger("pypaimon").setLevel(logging.CRITICAL)
+    table = _catalog(options).get_table(_TABLE)
+    reports.send(None)
+    reports.recv()
+    for commit in range(commits):
+        try:
+            _commit(table, writer, commit)
+        except Exception as error:  # noqa: BLE001 - a race reports whatever its writers meet
+            kind = re.sub(r"\d+", "N", f"{type(error).__name__}: {error}")
+            reports.send(((writer, commit), kind))
+        else:
+            reports.send(((writer, commit), None))
+
+
+def _commit(table: Any, writer: int, commit: int) -> None:
+    import pyarrow as pa
+
+    # A builder for each: pypaimon takes commits of one builder that meet for one and the same commit.
+    builder = table.new_batch_write_builder()
+    write = builder.new_write()
+    try:
+        columns = {"writer": [writer] * _ROWS, "commit": [commit] * _ROWS, "row": range(_ROWS)}
+        write.write_arrow(pa.table(columns, schema=_schema()))
+        builder.new_commit().commit(write.prepare_commit())
+    finally:
+        write.close()
+
+
+def _make_table(stock: Options) -> None:
+    """Make the table with unmodified pypaimon."""
+    from pypaimon import Schema
+
+    catalog = _catalog(stock)
+    catalog.create_database(_DATABASE, ignore_if_exists=True)
+    schema = Schema.from_pyarrow_schema(_schema(), options=_TABLE_OPTIONS)
+    catalog.create_table(_TABLE, schema, ignore_if_exists=False)
+
+
+def _read(stock: Options, errors: Counter[str]) -> Counter[Commit]:
+    """Count the rows of each commit, as a fresh, unmodified reader finds them."""
+    try:
+        builder = _catalog(stock).get_table(_TABLE).new_read_builder()
+        rows = builder.new_read().to_arrow(builder.new_scan().plan().splits())
+    except Exception as error:  # noqa: BLE001 - a table that can't be read is a finding
+        errors[f"the table can't be read: {type(error).__name__}: {error}"] += 1
+        return Counter()
+    found = [] if rows is None else rows.to_pylist()
+    return Counter((row["writer"], row["commit"]) for row in found)
+
+
+def _catalog(options: Mapping[str, Any]) -> Any:
+    try:
+        from pypaimon import CatalogFactory
+    except ImportError as error:
+        raise ConfigError("pypaimon is not installed: pip install 'putifabsent[demo]'") from error
+
+    if "metastore" in options:
+        import putifabsent.paimon  # noqa: F401 - it puts itself into pypaimon's registry
+    return CatalogFactory.create(dict(options))
+
+
+def _schema() -> Any:
+    import pyarrow as pa
+
+    return pa.schema([("writer", pa.int32()), ("commit", pa.int32()), ("row", pa.int32())])

@@ -1,0 +1,193 @@
+"""The process that :class:`putifabsent.lab.servers.LocalBucket` starts.
+
+It runs PyPI's ``localbucket`` on a socket that its parent has opened (the server's own backlog of 5
+drops connections in a race), and ends when its standard input does. What the server lacks of S3 and
+clients of it need is added here; how a create is decided, and everything else, is its own code.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import socket
+import sys
+import threading
+import xml.etree.ElementTree as ET
+from http import HTTPStatus
+from http.server import ThreadingHTTPServer
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+from localbucket import S3_NAMESPACE, S3Error, S3Handler
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import IO
+
+_METADATA = "x-amz-meta-"
+_FOLDER_MARK = "\x01"
+_FOLDERS_LOST = 20
+
+
+class PublishedHandler(S3Handler):
+    """The server's handler as it is published."""
+
+    # An answer is two small writes; without this the second one waits for the client's delayed ACK.
+    disable_nagle_algorithm = True
+
+
+class Handler(PublishedHandler):
+    """The handler, and what it lacks.
+
+    User metadata (noted by inode, before an object appears under its key); keys that end in ``/``, by
+    which pyarrow makes folders; DeleteObjects; and an answer, where the server drops the connection,
+    to a listing that races with a deletion, to a write into a folder that a deletion is just removing,
+    and to a key that is a folder of other keys.
+    """
+
+    # An inode that is used again is noted again: every object is written by _write_object.
+    _of_inode: ClassVar[dict[tuple[int, int], dict[str, str]]] = {}
+    _of_upload: ClassVar[dict[str, dict[str, str]]] = {}
+
+    def _dispatch(self, action: Callable[[str, str], None]) -> None:
+        try:
+            super()._dispatch(action)
+        except (FileExistsError, IsADirectoryError, NotADirectoryError):
+            # Raised before anything is written or answered: files can't lie below files.
+            self._send_error(_unsupported("A key can't be a folder of other keys."))
+
+    def _post_request(self, bucket: str, key: str) -> None:
+        if key or "delete" not in self.query:
+            super()._post_request(bucket, key)
+        else:
+            self._delete_objects(bucket)
+
+    def _delete_objects(self, bucket: str) -> None:
+        deleted = ET.Element("DeleteResult", xmlns=S3_NAMESPACE)
+        for named in ET.fromstring(self._read_body()).iterfind("{*}Object/{*}Key"):  # noqa: S314 - loopback
+            target = self._object_path(bucket, named.text or "")
+            if target.is_file():
+                target.unlink(missing_ok=True)
+                _remove_if_empty(target.parent, self._bucket_dir(bucket).resolve())
+            ET.SubElement(ET.SubElement(deleted, "Deleted"), "Key").text = named.text
+        self._send_xml(deleted)
+
+    def _object_path(self, bucket: str, key: str) -> Path:
+        path: Path = super()._object_path(bucket, key + _FOLDER_MARK if key.endswith("/") else key)
+        return path
+
+    def _add_list_entries(
+        self,
+        root: ET.Element,
+        contents: list[tuple[str, Path]],
+        common_prefixes: list[str],
+        encode: Callable[[str], str],
+    ) -> None:
+        for key, path in contents:
+            said = key.removesuffix(_FOLDER_MARK) if key.endswith("/" + _FOLDER_MARK) else key
+            try:
+                super()._add_list_entries(root, [(said, path)], [], encode)
+            except FileNotFoundError:  # deleted since the folder was read
+                root.remove(root[-1])
+        super()._add_list_entries(root, [], common_prefixes, encode)
+
+    def _write_object(self, bucket: str, key: str, write: Callable[[IO[bytes]], str]) -> str:
+        target = self._object_path(bucket, key)
+        etag = ""
+
+        def noting(file: IO[bytes]) -> str:
+            nonlocal etag
+            self._of_inode[_inode(file)] = metadata
+            etag = write(file)
+            return etag
+
+        for _ in range(_FOLDERS_LOST):
+            if target.is_dir():
+                raise _unsupported("A folder of other keys can't be a key.")
+            metadata = self._metadata_to_write()
+            try:
+                return super()._write_object(bucket, key, noting)  # type: ignore[no-any-return]
+            except FileNotFoundError:
+                if etag:  # written; it was deleted before its entity tag was noted
+                    return etag
+            except FileExistsError:
+                if target.parent.is_file():
+                    raise
+            # Nothing is written: a deletion was just removing the folder, which was empty.
+        raise S3Error(HTTPStatus.SERVICE_UNAVAILABLE, "SlowDown", "The folder of this key comes and goes.")
+
+    def _metadata_to_write(self) -> dict[str, str]:
+        if "uploadId" in self.query:
+            return self._of_upload.get(self.query["uploadId"], {})
+        replaced = self.headers.get("x-amz-metadata-directive", "COPY").strip().upper() == "REPLACE"
+        if "x-amz-copy-source" in self.headers and not replaced:
+            with self._copy_source().open("rb") as source:
+                return self._of_inode.get(_inode(source), {})
+        return self._metadata_said()
+
+    def _metadata_said(self) -> dict[str, str]:
+        said = ((name.lower(), value) for name, value in self.headers.items())
+        return {name: value for name, value in said if name.startswith(_METADATA)}
+
+    def _send_xml(self, root: ET.Element) -> None:
+        upload = root.findtext("UploadId")
+        if root.tag == "InitiateMultipartUploadResult" and upload:
+            self._of_upload[upload] = self._metadata_said()
+        super()._send_xml(root)
+
+    def _send_file(
+        self,
+        status: HTTPStatus,
+        file: IO[bytes],
+        start: int,
+        length: int,
+        headers: Mapping[str, str],
+        include_body: bool,  # noqa: FBT001 - the signature that it overrides
+    ) -> None:
+        kept = self._of_inode.get(_inode(file), {})
+        super()._send_file(status, file, start, length, {**headers, **kept}, include_body)
+
+
+def _unsupported(why: str) -> S3Error:
+    return S3Error(HTTPStatus.BAD_REQUEST, "InvalidArgument", f"This server does not support this key: {why}")
+
+
+def _remove_if_empty(folder: Path, bucket: Path) -> None:
+    while folder != bucket:
+        try:
+            folder.rmdir()
+        except OSError:
+            return
+        folder = folder.parent
+
+
+def _inode(file: IO[bytes]) -> tuple[int, int]:
+    stat = os.fstat(file.fileno())
+    return stat.st_dev, stat.st_ino
+
+
+def _end_with_the_parent() -> None:
+    while sys.stdin.buffer.read(1024):
+        pass
+    os._exit(0)
+
+
+def main() -> None:
+    """Serve until ended, or until the parent is gone."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("listening", type=int, help="descriptor of a listening socket")
+    parser.add_argument("data", type=Path, help="folder that holds the buckets")
+    parser.add_argument("--as-published", action="store_true", help="add nothing to the server")
+    arguments = parser.parse_args()
+
+    handler = PublishedHandler if arguments.as_published else Handler
+    handler.data_root = arguments.data.resolve()
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler, bind_and_activate=False)
+    server.socket.close()
+    server.socket = socket.socket(fileno=arguments.listening)
+    threading.Thread(target=_end_with_the_parent, daemon=True).start()
+    server.serve_forever()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Decides. Pure: no I/O, no clock, no randomness, no client library."""

@@ -1,0 +1,265 @@
+"""The native protocol: the store decides who creates a name, and no lost answer is guessed at.
+
+Put; on "exists", look whose it is; on no answer, put the same bytes with the same token again. All that a
+paused, killed or misinformed writer can still do is to offer the same bytes once more.
+"""
+
+from __future__ import annotations
+
+import errno
+from dataclasses import dataclass
+from itertools import count
+from typing import TYPE_CHECKING, NoReturn, TypeAlias
+
+from putifabsent.backends.base import (
+    Absent,
+    Created,
+    Exists,
+    Found,
+    Gone,
+    Got,
+    Maybe,
+    Refused,
+    Staged,
+    TryAgain,
+)
+from putifabsent.backends.body import InMemory
+from putifabsent.errors import NameTaken, OutcomeUnknown, PutIfAbsentError
+from putifabsent.shim.reading import look, read
+from putifabsent.shim.requests import (
+    Complete,
+    Copy,
+    Create,
+    Delete,
+    Discard,
+    Get,
+    Head,
+    Pause,
+    Stage,
+    StageCopy,
+)
+from putifabsent.shim.standing import stand
+
+if TYPE_CHECKING:
+    from putifabsent.backends.base import CompleteOutcome, Creation, Holder
+    from putifabsent.backends.body import Body
+    from putifabsent.shim.names import Name
+    from putifabsent.shim.requests import Protocol, Request
+
+__all__ = ["copy", "create", "rename", "resolve"]
+
+_Source: TypeAlias = Create | Copy | Stage | StageCopy
+
+
+def create(name: Name, body: Body, creation: Creation, *, largest_put: int) -> Protocol[Created]:
+    """Bring ``name`` into being with these bytes, at most once.
+
+    Parameters
+    ----------
+    name
+        What the policy says of the name: its path, its series, its aliases.
+    body
+        The bytes; they must stay readable until the protocol ends.
+    creation
+        Its token decides "was it me?", now and in :func:`resolve`.
+    largest_put
+        Bodies above this many bytes are staged first and published by a conditional completion.
+
+    Raises
+    ------
+    NameTaken
+        Another creation provably holds the name.
+    OutcomeUnknown
+        No answer until the deadline, or none that proves anything.
+    OSError
+        The store refused, and nothing was written.
+    """
+    send = Stage if body.size > largest_put else Create
+    return _create(name, send(name.path, body, creation), creation)
+
+
+def copy(
+    source: str, name: Name, creation: Creation, *, largest_put: int, copies: bool = False
+) -> Protocol[None]:
+    """Create ``name`` from the bytes of ``source``.
+
+    Parameters
+    ----------
+    source
+        The full name of the object to copy, which nobody changes meanwhile.
+    name, creation, largest_put
+        As for :func:`create`.
+    copies
+        Whether a probe has proven that the store honours a condition on copies.
+
+    Raises
+    ------
+    FileNotFoundError
+        ``source`` is not there.
+    NameTaken, OutcomeUnknown, OSError
+        As for :func:`create`.
+    """
+    seen: Found | Absent = yield from read(Head(source), _itself)
+    if isinstance(seen, Absent):
+        raise FileNotFoundError(errno.ENOENT, "the source is not there", source)
+    size, version = seen.holder.size, seen.holder.version
+    if size > largest_put:
+        send: _Source = StageCopy(source, size, version, name.path, creation)
+    elif copies:
+        send = Copy(source, name.path, creation)
+    else:
+        got: Got | Absent = yield from read(Get(source), _itself)
+        if isinstance(got, Absent):
+            raise FileNotFoundError(errno.ENOENT, "the source was removed while it was being read", source)
+        send = Create(name.path, InMemory(got.data), creation)
+    yield from _create(name, send, creation)
+
+
+def rename(
+    source: str, name: Name, creation: Creation, *, largest_put: int, copies: bool = False
+) -> Protocol[None]:
+    """Create ``name`` from the bytes of ``source``, which goes only after a proven win; as :func:`copy`."""
+    yield from copy(source, name, creation, largest_put=largest_put, copies=copies)
+    # A source that stays behind is litter, not harm: the name is decided.
+    yield Delete(source)
+
+
+def resolve(path: str, token: str) -> Protocol[Holder | None]:
+    """Answer an unknown outcome later.
+
+    Returns
+    -------
+    Holder or None
+        The creation itself: it won, and the name is its. None: the name is not there *now*; the
+        creation may never have happened, may have been deleted since, or may still land.
+
+    Raises
+    ------
+    NameTaken
+        Another creation holds the name.
+    OutcomeUnknown
+        The store can't be read.
+    """
+    seen = yield from look(path, path, token, "the store was asked who holds the name")
+    if isinstance(seen, Absent):
+        return None
+    if seen.holder.token != token:
+        raise NameTaken(path, seen.holder)
+    holder: Holder = seen.holder
+    return holder
+
+
+@dataclass(slots=True)
+class _Sendings:
+    """What one creation has sent so far, and whether the store may hold more of it than it has said.
+
+    An answer once lost stays lost: from then on "the name is not there" proves nothing.
+    """
+
+    path: str
+    token: str
+    upload: Staged | None = None
+    lost: Exception | None = None
+    uncertain: bool = False
+
+    def unknown(self, reason: str) -> OutcomeUnknown:
+        self.uncertain = True
+        error = OutcomeUnknown(self.path, self.token, reason)
+        error.__cause__ = self.lost
+        return error
+
+    def refuse(self, error: Exception) -> NoReturn:
+        if self.lost is not None:
+            raise self.unknown(f"an answer was lost, and now the store refuses: {error}") from error
+        raise error
+
+
+def _create(name: Name, send: _Source, creation: Creation) -> Protocol[Created]:
+    sendings = _Sendings(name.path, creation.token)
+    try:
+        created = yield from _decide(send, sendings)
+        yield from stand(name, creation.token)
+    except GeneratorExit:
+        raise
+    except BaseException as error:
+        if sendings.upload is not None and not sendings.uncertain:
+            yield Discard(sendings.upload)
+        if not sendings.uncertain or isinstance(error, PutIfAbsentError):
+            raise
+        unknown = sendings.unknown("it was interrupted after a request had gone out")
+        if isinstance(error, Exception):
+            raise unknown from error
+        # A cancellation stays one: code that cleans up after `except Exception` must not take it for
+        # a loss. Its cause carries the token.
+        raise error from unknown
+    return created
+
+
+def _decide(send: _Source, sendings: _Sendings) -> Protocol[Created]:
+    for attempt in count(1):
+        request: Request = send
+        if isinstance(send, (Stage, StageCopy)):
+            if sendings.upload is None:
+                sendings.upload = yield from _stage(send, sendings)
+            request = Complete(sendings.upload)
+        sendings.uncertain = True
+        outcome = yield request
+        sendings.uncertain = sendings.lost is not None or isinstance(outcome, (Created, Maybe))
+        if isinstance(outcome, Created):
+            return outcome
+        if isinstance(outcome, Refused):
+            sendings.refuse(outcome.error)
+        if isinstance(outcome, Maybe):
+            sendings.lost = outcome.cause
+        mine = yield from _whose(outcome, sendings)
+        if mine is not None:
+            return mine
+        if sendings.upload is not None and sendings.lost is None and isinstance(outcome, (TryAgain, Gone)):
+            # S3 wants a new upload after a 409 to the completion of one.
+            yield Discard(sendings.upload)
+            sendings.upload = None
+        if not (yield Pause(attempt)):
+            raise sendings.unknown("the store gave no certain answer in time")
+    raise AssertionError
+
+
+def _stage(send: Stage | StageCopy, sendings: _Sendings) -> Protocol[Staged]:
+    for attempt in count(1):
+        staged = yield send
+        if isinstance(staged, Staged):
+            return staged
+        if isinstance(staged, Absent):
+            sendings.refuse(
+                FileNotFoundError(errno.ENOENT, "the source was removed or replaced", sendings.path)
+            )
+        if isinstance(staged, Refused):
+            sendings.refuse(staged.error)
+        if not (yield Pause(attempt)):
+            raise sendings.unknown("the store did not take the bytes in time") from staged.cause
+    raise AssertionError
+
+
+def _whose(outcome: CompleteOutcome, sendings: _Sendings) -> Protocol[Created | None]:
+    """Return my own creation, or None where nobody holds the name; another's is NameTaken.
+
+    A single put whose answer was lost is sent again at once; a completion is looked at first, for the
+    store forgets an upload that it has completed.
+    """
+    if isinstance(outcome, TryAgain) or (isinstance(outcome, Maybe) and sendings.upload is None):
+        return None
+    holder = outcome.holder if isinstance(outcome, Exists) else None
+    if holder is None:
+        seen = yield from look(sendings.path, sendings.path, sendings.token, "a request had gone out")
+        if isinstance(seen, Absent):
+            if sendings.lost is not None and not isinstance(outcome, Maybe):
+                raise sendings.unknown("it may have been created, and deleted since")
+            return None
+        holder = seen.holder
+    if holder.token == sendings.token:
+        return Created(holder.version)
+    sendings.uncertain = False
+    raise NameTaken(sendings.path, holder)
+
+
+def _itself(error: Exception) -> Exception:
+    return error

@@ -1,0 +1,100 @@
+"""Runs a protocol against a store, synchronously or asynchronously, until its deadline.
+
+The drivers perform requests and keep the clock; they decide nothing. The schedule of pauses is tenacity's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING, TypeVar
+
+from putifabsent.shim.requests import Pause
+
+if TYPE_CHECKING:
+    from putifabsent.backends.base import Store
+    from putifabsent.shim.requests import Protocol
+
+__all__ = ["run", "run_async"]
+
+T = TypeVar("T")
+
+FIRST_PAUSE = 0.05
+LONGEST_PAUSE = 5.0
+
+
+def run(protocol: Protocol[T], store: Store, deadline: float) -> T:
+    """Run ``protocol`` to its end.
+
+    Parameters
+    ----------
+    protocol
+        A fresh protocol.
+    store
+        Performs its requests.
+    deadline
+        Seconds from now after which no further attempt is begun. A request under way is not cut off
+        by it, but by the store's own time-out.
+
+    Raises
+    ------
+    BaseException
+        What the protocol raises. An interruption (Ctrl-C) goes through the protocol, which knows what
+        had been sent.
+    """
+    ends = time.monotonic() + deadline
+    try:
+        request = next(protocol)
+        while True:
+            try:
+                if isinstance(request, Pause):
+                    seconds = _pause(request.attempt, ends)
+                    if seconds is not None:
+                        time.sleep(seconds)
+                    outcome: object = seconds is not None
+                else:
+                    outcome = request.perform(store)
+            except BaseException as error:  # noqa: BLE001 - the protocol decides what it means
+                request = protocol.throw(error)
+            else:
+                request = protocol.send(outcome)
+    except StopIteration as end:
+        value: T = end.value
+        return value
+
+
+async def run_async(protocol: Protocol[T], store: Store, deadline: float) -> T:
+    """Run ``protocol`` to its end, asynchronously; as :func:`run`.
+
+    A cancellation goes through the protocol, too, and stays a cancellation.
+    """
+    ends = time.monotonic() + deadline
+    try:
+        request = next(protocol)
+        while True:
+            try:
+                if isinstance(request, Pause):
+                    seconds = _pause(request.attempt, ends)
+                    if seconds is not None:
+                        await asyncio.sleep(seconds)
+                    outcome: object = seconds is not None
+                else:
+                    outcome = await request.perform_async(store)
+            except BaseException as error:  # noqa: BLE001 - the protocol decides what it means
+                request = protocol.throw(error)
+            else:
+                request = protocol.send(outcome)
+    except StopIteration as end:
+        value: T = end.value
+        return value
+
+
+def _pause(attempt: int, ends: float) -> float | None:
+    """Return the seconds to wait after ``attempt``, or None where the deadline comes first."""
+    # Imported here, for a creation that is answered at once needs no schedule.
+    from tenacity import RetryCallState, Retrying, wait_random_exponential
+
+    state = RetryCallState(Retrying(), None, (), {})
+    state.attempt_number = attempt
+    seconds = wait_random_exponential(multiplier=FIRST_PAUSE, max=LONGEST_PAUSE)(state)
+    return seconds if time.monotonic() + seconds < ends else None

@@ -1,0 +1,84 @@
+"""Iceberg's names, for tables that are kept by path, without a catalog.
+
+A commit renames a temporary file to ``metadata/v<N>.metadata.json``, counted from 1, or, where metadata is
+compressed, to ``v<N>.gz.metadata.json`` (very old versions: ``v<N>.metadata.json.gz``). Readers take any of
+the three, the plain one first. So one ``N`` is one identity with three names, and the plain one wins a tie.
+
+No evidence is asked for. The first commit has nothing beside it but its own temporary file, so evidence would
+leave a table's creation open to a race; and the name is Iceberg's own: ``v<N>`` and ``.metadata.json``, in a
+folder ``metadata``. A program that rewrites such a file in place breaks Iceberg's rule, and is refused.
+
+Tables with a catalog write ``<N>-<uuid>.metadata.json``: unique by itself, and left alone.
+"""
+
+from __future__ import annotations
+
+import re
+
+from putifabsent.shim.names import Name, Role, Rule, Series
+
+__all__ = ["FOLDERS", "RULES", "classify"]
+
+FORMAT = "iceberg"
+FIRST = 1
+FOLDERS = frozenset({"metadata"})
+
+_VERSION = re.compile(
+    r"v(?P<n>[1-9][0-9]{0,9})(?P<suffix>\.metadata\.json|\.gz\.metadata\.json|\.metadata\.json\.gz)"
+)
+_SUFFIXES = (".metadata.json", ".gz.metadata.json", ".metadata.json.gz")
+
+
+def classify(path: str, folder: str, last: str) -> Name | None:
+    """Return what Iceberg says of a name, or None if it is none of its path-based metadata."""
+    if not folder.endswith("/metadata"):
+        return None
+    table = folder[: -len("/metadata")]
+    match = _VERSION.fullmatch(last)
+    if match is None:
+        if last != "version-hint.text":
+            return None
+        return Name(path, Role.POINTER, FORMAT, table, path, guarded=False)
+    number = int(match["n"])
+    names = _names(folder, number)
+    rank = _SUFFIXES.index(match["suffix"])
+    return Name(
+        path,
+        Role.SNAPSHOT,
+        FORMAT,
+        table,
+        names[0],
+        guarded=True,
+        aliases=names[:rank] + names[rank + 1 :],
+        series=Series(number, FIRST, _names(folder, number - 1) if number > FIRST else (), _VERSION),
+        rank=rank,
+    )
+
+
+def _names(folder: str, number: int) -> tuple[str, ...]:
+    stem = f"{folder}/v{number}"
+    return (stem + _SUFFIXES[0], stem + _SUFFIXES[1], stem + _SUFFIXES[2])
+
+
+_TABLE = (
+    (
+        "metadata/v<N>.metadata.json",
+        Role.SNAPSHOT, True, "N",
+        "bucket/db/t/metadata/v3.metadata.json",
+        "wins a tie against the compressed names of N",
+    ),
+    (
+        "metadata/v<N>.gz.metadata.json, v<N>.metadata.json.gz",
+        Role.SNAPSHOT, True, "N",
+        "bucket/db/t/metadata/v3.gz.metadata.json",
+        "",
+    ),
+    (
+        "metadata/version-hint.text",
+        Role.POINTER, False, "the name",
+        "bucket/db/t/metadata/version-hint.text",
+        "is overwritten",
+    ),
+)  # fmt: skip
+
+RULES = tuple(Rule(*row) for row in _TABLE)

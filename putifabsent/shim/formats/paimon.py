@@ -1,0 +1,116 @@
+"""Paimon's names: snapshots, schemas and long-lived changelogs, of a table and of its branches.
+
+Each is a numbered file in a folder of its own (``snapshot/snapshot-3``), beside ``schema/`` in the table's
+root; a branch has the same folders under ``branch/branch-<name>/``. Schemas are counted from 0, the others
+from 1. They are written to a hidden temporary file and renamed.
+
+Other programs have a ``snapshot-3`` in a ``snapshot`` folder too, so evidence is asked for:
+
+``snapshot/snapshot-N``, ``changelog/changelog-N``, ``schema/schema-N``
+    The table's ``schema/schema-0`` (of a branch: the branch's own, or the table's). Creating the table writes
+    it, before anything can be committed, and nothing ever removes it while the table lives.
+``schema/schema-N`` in ``<database>.db/<table>/``
+    None: that shape, which Paimon's catalogs give to a table's folder, is evidence in the name itself.
+``schema/schema-0`` elsewhere
+    ``snapshot/``. A table's creation has nothing beside it, so outside the catalogs' shape (a table with a
+    path of its own) it is *not* guarded unless the mount names the format.
+
+Manifests, index and data files carry UUIDs. ``LATEST`` and ``EARLIEST`` are pointers. Tags and consumers are
+replaced on purpose.
+"""
+
+from __future__ import annotations
+
+import re
+
+from putifabsent.shim.names import Name, Role, Rule, Series
+
+__all__ = ["FOLDERS", "RULES", "classify"]
+
+FORMAT = "paimon"
+FOLDERS = frozenset({"snapshot", "schema", "changelog"})
+
+_SNAPSHOT = re.compile(r"snapshot-(?P<n>[1-9][0-9]{0,18})")
+_CHANGELOG = re.compile(r"changelog-(?P<n>[1-9][0-9]{0,18})")
+_SCHEMA = re.compile(r"schema-(?P<n>0|[1-9][0-9]{0,18})")
+_BRANCH = re.compile(r"(?P<table>.*)/branch/branch-[^/]+", re.DOTALL)
+_IN_DATABASE = re.compile(r".*/[^/]+\.db/[^/]+", re.DOTALL)
+_KINDS = {"snapshot": (_SNAPSHOT, 1), "changelog": (_CHANGELOG, 1), "schema": (_SCHEMA, 0)}
+_POINTERS = frozenset({"LATEST", "EARLIEST"})
+
+
+def classify(path: str, folder: str, last: str) -> Name | None:
+    """Return what Paimon says of a name, or None if it is none of its numbered files or their pointers."""
+    root, inside, kind = folder.rpartition("/")
+    known = _KINDS.get(kind)
+    if known is None or not inside:
+        return None
+    branch = _BRANCH.fullmatch(root) if "/branch/branch-" in root else None
+    table = branch["table"] if branch else root
+    pattern, first = known
+    match = pattern.fullmatch(last)
+    if match is None:
+        if last not in _POINTERS or kind == "schema":
+            return None
+        return Name(path, Role.POINTER, FORMAT, table, path, guarded=False)
+    number = int(match["n"])
+    before = (f"{folder}/{kind}-{number - 1}",) if number > first else ()
+    return Name(
+        path,
+        Role.SNAPSHOT,
+        FORMAT,
+        table,
+        path,
+        guarded=True,
+        evidence=_evidence(path, root, table, kind),
+        series=Series(number, first, before, pattern),
+    )
+
+
+def _evidence(path: str, root: str, table: str, kind: str) -> tuple[str, ...]:
+    if kind == "schema" and _IN_DATABASE.fullmatch(table):
+        return ()
+    schemas = tuple(f"{each}/schema/schema-0" for each in dict.fromkeys((root, table)))
+    return tuple(schema for schema in schemas if schema != path) or (f"{root}/snapshot",)
+
+
+_TABLE = (
+    (
+        "snapshot/snapshot-<N>",
+        Role.SNAPSHOT, True, "the name",
+        "bucket/warehouse/db.db/t/snapshot/snapshot-3",
+        "with schema/schema-0 in the table",
+    ),
+    (
+        "branch/branch-<name>/snapshot/snapshot-<N>",
+        Role.SNAPSHOT, True, "the name",
+        "bucket/warehouse/db.db/t/branch/branch-dev/snapshot/snapshot-3",
+        "with schema/schema-0 in the branch or in the table",
+    ),
+    (
+        "<database>.db/<table>/schema/schema-<N>",
+        Role.SNAPSHOT, True, "the name",
+        "bucket/warehouse/db.db/t/schema/schema-0",
+        "",
+    ),
+    (
+        "schema/schema-<N> elsewhere",
+        Role.SNAPSHOT, True, "the name",
+        "bucket/t/schema/schema-1",
+        "with schema-0 beside it; schema-0 itself with snapshot/, so not a new table's",
+    ),
+    (
+        "changelog/changelog-<N>",
+        Role.SNAPSHOT, True, "the name",
+        "bucket/warehouse/db.db/t/changelog/changelog-3",
+        "with schema/schema-0 in the table",
+    ),
+    (
+        "snapshot/LATEST, EARLIEST; changelog/LATEST, EARLIEST",
+        Role.POINTER, False, "the name",
+        "bucket/warehouse/db.db/t/snapshot/LATEST",
+        "are overwritten",
+    ),
+)  # fmt: skip
+
+RULES = tuple(Rule(*row) for row in _TABLE)

@@ -1,0 +1,156 @@
+"""From a name to what it is: its role, its identity, and whether a plain write to it is a create.
+
+Writers never ask for a create: they open a name and write. So the name decides, by the grammars of the table
+formats, and by the user's own patterns. Nothing is asked of the store here; where a name needs evidence
+beside it, the answer says which, and the door looks.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from putifabsent.errors import ConfigError
+from putifabsent.shim.formats import GRAMMARS, is_state, recognise
+from putifabsent.shim.names import Name, Role, ordinary
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from putifabsent.shim.formats import Grammar
+
+__all__ = ["Policy"]
+
+_AUTO = "auto"
+_NONE = "none"
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Policy:
+    """Says what each name is. Equal options make equal policies; they pickle and hash.
+
+    Parameters
+    ----------
+    formats
+        ``"auto"``: every format's names, where other programs use a name as well only with evidence
+        beside it. One or more formats: only theirs, without asking for evidence. ``"none"`` or an empty
+        list: no format's, only ``guard``.
+    guard
+        Patterns of more names to guard, matched against the full name without its protocol: ``*`` and
+        ``?`` stay within a component, ``[...]`` is one character of a set, a component ``**`` is any
+        number of folders. A pattern without ``/`` is looked for in every folder, as in a ``.gitignore``.
+
+    Attributes
+    ----------
+    asks_evidence
+        Whether names that other programs use as well are guarded only with evidence.
+
+    Raises
+    ------
+    ConfigError
+        A format is unknown (it says the nearest one), or a pattern can't be matched.
+
+    Notes
+    -----
+    A name that matches ``guard`` is guarded whatever lies beside it, with the role ``other`` and its own
+    name for its identity; only where a format guards it without evidence, its format's answer stands. To
+    guard a format's names with their series and aliases and without evidence, name the format.
+    """
+
+    formats: tuple[str, ...]
+    guard: tuple[str, ...]
+    asks_evidence: bool
+    _grammars: tuple[Grammar, ...] = field(compare=False, repr=False)
+    _guarded: re.Pattern[str] | None = field(compare=False, repr=False)
+
+    def __init__(self, formats: str | Sequence[str] = _AUTO, guard: str | Sequence[str] = ()) -> None:
+        chosen = _chosen(formats)
+        patterns = (guard,) if isinstance(guard, str) else tuple(guard)
+        expressions = [_expression(pattern) for pattern in patterns]
+        known = tuple(name for name in GRAMMARS if chosen is None or name in chosen)
+        put = object.__setattr__
+        put(self, "formats", known)
+        put(self, "guard", patterns)
+        put(self, "asks_evidence", chosen is None)
+        put(self, "_grammars", tuple(GRAMMARS[name] for name in known))
+        put(self, "_guarded", re.compile(f"/?(?:{'|'.join(expressions)})", re.DOTALL) if patterns else None)
+
+    def __reduce__(self) -> tuple[type[Policy], tuple[str | tuple[str, ...], tuple[str, ...]]]:
+        return type(self), (_AUTO if self.asks_evidence else self.formats, self.guard)
+
+    def classify(self, path: str) -> Name:
+        """Say what a name is.
+
+        Parameters
+        ----------
+        path
+            The name as the wrapped filesystem says it, without protocol and trailing slash.
+        """
+        name = recognise(path, self._grammars)
+        if name is not None and not self.asks_evidence:
+            name = name.granted()
+        if (
+            self._guarded is not None
+            and (name is None or name.evidence or not name.guarded)
+            and self._guarded.fullmatch(path)
+            and not is_state(path)
+        ):
+            return Name(path, Role.OTHER, None, None, path, guarded=True)
+        return name or ordinary(path)
+
+
+def _chosen(formats: str | Sequence[str]) -> frozenset[str] | None:
+    """Return the formats that a mount names, or None where it leaves them to the names and the evidence."""
+    said = formats.split(",") if isinstance(formats, str) else list(formats)
+    said = [name.strip().lower() for name in said]
+    if said == [_AUTO]:
+        return None
+    if said == [_NONE]:
+        return frozenset()
+    for name in said:
+        if name in GRAMMARS:
+            continue
+        if name in (_AUTO, _NONE):
+            raise ConfigError(f"formats={name!r} stands alone: say either it or the formats")
+        words = (*GRAMMARS, _AUTO, _NONE)
+        near = difflib.get_close_matches(name, words, n=1)
+        hint = f"did you mean {near[0]!r}?" if near else f"choose from {', '.join(words)}"
+        raise ConfigError(f"unknown format {name!r}: {hint}")
+    return frozenset(said)
+
+
+def _expression(pattern: str) -> str:
+    """Translate one glob to a regular expression for full names without a leading slash."""
+    if "://" in pattern:
+        raise ConfigError(f"the pattern {pattern!r} has a protocol: say the names without it")
+    parts = pattern.removeprefix("/").split("/")
+    if not parts[-1]:
+        parts[-1] = "**"  # as in a .gitignore: a folder is all that lies in it
+    if not all(parts) or pattern in ("", "/"):
+        raise ConfigError(f"the pattern {pattern!r} has an empty component: it matches no name")
+    if "/" not in pattern:
+        parts.insert(0, "**")
+    *above, last = parts
+    folders = "".join("(?:.*/)?" if part == "**" else _component(part, pattern) + "/" for part in above)
+    return folders + (".+" if last == "**" else _component(last, pattern))
+
+
+def _component(part: str, pattern: str) -> str:
+    if "**" in part:
+        raise ConfigError(f"the pattern {pattern!r} has '**' inside a component: it stands for whole folders")
+    pieces = re.split(r"(\*|\?|\[!?\]?[^\]]*\])", part)
+    return "".join(_piece(piece) for piece in pieces)
+
+
+def _piece(piece: str) -> str:
+    if piece == "*":
+        return "[^/]*"
+    if piece == "?":
+        return "[^/]"
+    if piece.startswith("[") and piece.endswith("]"):
+        negated = piece.startswith("[!")
+        members = re.sub(r"([\\\[\]&~|^])", r"\\\1", piece[2 if negated else 1 : -1])
+        return f"[^/{members}]" if negated else f"[{members}]"
+    return re.escape(piece)

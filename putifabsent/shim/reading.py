@@ -1,0 +1,53 @@
+"""Read until the store answers. Reading twice is harmless, so only refusals and the deadline end it."""
+
+from __future__ import annotations
+
+from itertools import count
+from typing import TYPE_CHECKING, Any
+
+from putifabsent.backends.base import Absent, Found, Refused, TryAgain
+from putifabsent.errors import OutcomeUnknown
+from putifabsent.shim.requests import Head, Pause
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from putifabsent.shim.requests import Get, List, Protocol
+
+__all__ = ["look", "read"]
+
+
+def read(request: Head | Get | List, failure: Callable[[Exception], Exception]) -> Protocol[Any]:
+    """Return the outcome of a reading ``request`` that is neither a refusal nor a lost answer.
+
+    Parameters
+    ----------
+    request
+        What to read.
+    failure
+        Makes the exception to raise, from the store's own, when it refuses or the deadline comes.
+    """
+    for attempt in count(1):
+        answer = yield request
+        if not isinstance(answer, (Refused, TryAgain)):
+            return answer
+        cause = answer.error if isinstance(answer, Refused) else answer.cause
+        if isinstance(answer, Refused) or not (yield Pause(attempt)):
+            error = failure(cause)
+            raise error from (None if error is cause else cause)
+    raise AssertionError
+
+
+def look(path: str, name: str, token: str, why: str) -> Protocol[Found | Absent]:
+    """See who holds ``path`` for the sake of a creation of ``name``.
+
+    Raises
+    ------
+    OutcomeUnknown
+        The store refuses to say (403), or does not answer until the deadline: that is not "absent".
+    """
+    seen: Found | Absent = yield from read(
+        Head(path),
+        lambda error: OutcomeUnknown(name, token, f"{why}, and {path} can't be looked at: {error}"),
+    )
+    return seen

@@ -1,0 +1,212 @@
+"""What a protocol may ask for: one small class a request.
+
+A protocol is a generator that yields these and is sent their outcomes. It never performs them itself, so
+one text of it runs synchronously, asynchronously, and under the schedule explorer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
+
+from putifabsent.backends.base import ConditionalCopy, Refused
+
+if TYPE_CHECKING:
+    from putifabsent.backends.base import (
+        CompleteOutcome,
+        CreateOutcome,
+        Creation,
+        DeleteOutcome,
+        GetOutcome,
+        HeadOutcome,
+        ListOutcome,
+        Staged,
+        StageOutcome,
+        Store,
+    )
+    from putifabsent.backends.body import Body
+
+__all__ = [
+    "Complete",
+    "Copy",
+    "Create",
+    "Delete",
+    "Discard",
+    "Get",
+    "Head",
+    "List",
+    "Pause",
+    "Protocol",
+    "Request",
+    "Stage",
+    "StageCopy",
+]
+
+
+class Create(NamedTuple):
+    """Write the body under the name, only if it is not there."""
+
+    name: str
+    body: Body
+    creation: Creation
+
+    def perform(self, store: Store) -> CreateOutcome:
+        """Ask ``store``."""
+        return store.create(self.name, self.body, self.creation)
+
+    async def perform_async(self, store: Store) -> CreateOutcome:
+        """Ask ``store``, asynchronously."""
+        return await store.create_async(self.name, self.body, self.creation)
+
+
+class Copy(NamedTuple):
+    """Create the name from another object in one request, where the store is known to honour that."""
+
+    source: str
+    name: str
+    creation: Creation
+
+    def perform(self, store: Store) -> CreateOutcome:
+        """Ask ``store``."""
+        if not isinstance(store, ConditionalCopy):
+            return Refused(TypeError(f"the {store.kind} store has no conditional copy"))
+        return store.copy(self.source, self.name, self.creation)
+
+    async def perform_async(self, store: Store) -> CreateOutcome:
+        """Ask ``store``, asynchronously."""
+        if not isinstance(store, ConditionalCopy):
+            return Refused(TypeError(f"the {store.kind} store has no conditional copy"))
+        return await store.copy_async(self.source, self.name, self.creation)
+
+
+class Stage(NamedTuple):
+    """Give the store a large body; nothing is readable under the name yet."""
+
+    name: str
+    body: Body
+    creation: Creation
+
+    def perform(self, store: Store) -> StageOutcome:
+        """Ask ``store``."""
+        return store.stage(self.name, self.body, self.creation)
+
+    async def perform_async(self, store: Store) -> StageOutcome:
+        """Ask ``store``, asynchronously."""
+        return await store.stage_async(self.name, self.body, self.creation)
+
+
+class StageCopy(NamedTuple):
+    """Stage another object's bytes."""
+
+    source: str
+    size: int
+    version: str | None
+    name: str
+    creation: Creation
+
+    def perform(self, store: Store) -> StageOutcome:
+        """Ask ``store``."""
+        return store.stage_copy(*self)
+
+    async def perform_async(self, store: Store) -> StageOutcome:
+        """Ask ``store``, asynchronously."""
+        return await store.stage_copy_async(*self)
+
+
+class Complete(NamedTuple):
+    """Publish what was staged, only if the name is not there."""
+
+    staged: Staged
+
+    def perform(self, store: Store) -> CompleteOutcome:
+        """Ask ``store``."""
+        return store.complete(self.staged)
+
+    async def perform_async(self, store: Store) -> CompleteOutcome:
+        """Ask ``store``, asynchronously."""
+        return await store.complete_async(self.staged)
+
+
+class Discard(NamedTuple):
+    """Remove what was staged."""
+
+    staged: Staged
+
+    def perform(self, store: Store) -> None:
+        """Ask ``store``."""
+        store.discard(self.staged)
+
+    async def perform_async(self, store: Store) -> None:
+        """Ask ``store``, asynchronously."""
+        await store.discard_async(self.staged)
+
+
+class Head(NamedTuple):
+    """Look who holds the name."""
+
+    name: str
+
+    def perform(self, store: Store) -> HeadOutcome:
+        """Ask ``store``."""
+        return store.head(self.name)
+
+    async def perform_async(self, store: Store) -> HeadOutcome:
+        """Ask ``store``, asynchronously."""
+        return await store.head_async(self.name)
+
+
+class Get(NamedTuple):
+    """Read a small object whole."""
+
+    name: str
+
+    def perform(self, store: Store) -> GetOutcome:
+        """Ask ``store``."""
+        return store.get(self.name)
+
+    async def perform_async(self, store: Store) -> GetOutcome:
+        """Ask ``store``, asynchronously."""
+        return await store.get_async(self.name)
+
+
+class List(NamedTuple):
+    """List the files directly in a folder."""
+
+    folder: str
+
+    def perform(self, store: Store) -> ListOutcome:
+        """Ask ``store``."""
+        return store.list(self.folder)
+
+    async def perform_async(self, store: Store) -> ListOutcome:
+        """Ask ``store``, asynchronously."""
+        return await store.list_async(self.folder)
+
+
+class Delete(NamedTuple):
+    """Remove the name; with a version, only while it is still that object."""
+
+    name: str
+    version: str | None = None
+
+    def perform(self, store: Store) -> DeleteOutcome:
+        """Ask ``store``."""
+        return store.delete(self.name, self.version)
+
+    async def perform_async(self, store: Store) -> DeleteOutcome:
+        """Ask ``store``, asynchronously."""
+        return await store.delete_async(self.name, self.version)
+
+
+class Pause(NamedTuple):
+    """Back off before the attempt after ``attempt`` (from 1). The outcome: True, or False at the deadline."""
+
+    attempt: int
+
+
+Request: TypeAlias = (
+    Create | Copy | Stage | StageCopy | Complete | Discard | Head | Get | List | Delete | Pause
+)
+
+T = TypeVar("T")
+Protocol: TypeAlias = Generator[Request, Any, T]

@@ -1,0 +1,115 @@
+"""Does a win stand? What a store can't decide name by name: series, and names with aliases.
+
+Numbered names expire. A writer paused past the expiry of ``snapshot-5`` would create it again, be
+acknowledged, and never be read. So a winner looks whether the entry before its own is still there.
+
+Aliases are other names of one identity (``v3.metadata.json``, ``v3.gz.metadata.json``). The store decides
+each name by itself; so a winner looks for the others, and the one that comes first in the order that all
+writers share stands.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from itertools import count
+from typing import TYPE_CHECKING
+
+from putifabsent.backends.base import Absent, Found
+from putifabsent.errors import NameTaken, OutcomeUnknown
+from putifabsent.shim.reading import look, read
+from putifabsent.shim.requests import Delete, List, Pause
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from putifabsent.backends.base import Listed
+    from putifabsent.shim.names import Name, Series
+    from putifabsent.shim.requests import Protocol
+
+__all__ = ["CLEARLY_OLDER", "stand"]
+
+CLEARLY_OLDER = timedelta(minutes=5)
+"""By how much, in the store's own time, another creation must be older to have been there before mine."""
+
+_CREATED = "it was created"
+_REMOVED = "it was created, and removed before it was looked at again"
+
+
+def stand(name: Name, token: str) -> Protocol[None]:
+    """Return if the win of ``name`` by ``token`` stands.
+
+    Raises
+    ------
+    NameTaken
+        Another creation had the identity before; mine has been removed again.
+    OutcomeUnknown
+        It can't be told; nothing has been removed.
+    """
+    if name.aliases:
+        yield from _stand_among_aliases(name, token)
+    if name.series is not None and name.series.predecessors:
+        yield from _stand_in_series(name, name.series, token)
+
+
+def _stand_in_series(name: Name, series: Series, token: str) -> Protocol[None]:
+    for predecessor in series.predecessors:
+        if isinstance((yield from look(predecessor, name.path, token, _CREATED)), Found):
+            return
+    folder = name.path.rpartition("/")[0]
+    listed: Listed = yield from read(
+        List(folder),
+        lambda error: OutcomeUnknown(name.path, token, f"{_CREATED}, and {folder} can't be listed: {error}"),
+    )
+    mine = [entry.created for entry in listed.entries if entry.name == name.path]
+    if not mine:
+        raise OutcomeUnknown(name.path, token, _REMOVED)
+    later = [
+        entry.created
+        for entry in listed.entries
+        if (number := series.number_of(entry.name)) is not None and number > series.number
+    ]
+    if any(_was_before(created, mine[0]) for created in later):
+        yield from _withdraw(name, token)
+    if not all(created > mine[0] for created in later):
+        reason = (
+            f"{_CREATED}, the entry before it is gone, and later ones are about as old: number "
+            f"{series.number} may have expired before"
+        )
+        raise OutcomeUnknown(name.path, token, reason)
+
+
+def _stand_among_aliases(name: Name, token: str) -> Protocol[None]:
+    for alias in name.aliases[: name.rank]:
+        seen = yield from look(alias, name.path, token, _CREATED)
+        if isinstance(seen, Found):
+            yield from _withdraw(name, token, seen)
+    for alias in name.aliases[name.rank :]:
+        yield from _outlast(name, alias, token)
+
+
+def _outlast(name: Name, alias: str, token: str) -> Protocol[None]:
+    """Wait until a later alias has withdrawn; one that was clearly there before has won."""
+    for attempt in count(1):
+        other = yield from look(alias, name.path, token, _CREATED)
+        if isinstance(other, Absent):
+            return
+        mine = yield from look(name.path, name.path, token, _CREATED)
+        if isinstance(mine, Absent):
+            raise OutcomeUnknown(name.path, token, _REMOVED)
+        before, after = other.holder.created, mine.holder.created
+        if before is not None and after is not None and _was_before(before, after):
+            yield from _withdraw(name, token, other)
+        if not (yield Pause(attempt)):
+            reason = f"{_CREATED}, and {alias}, which stands for the same, is about as old"
+            raise OutcomeUnknown(name.path, token, reason)
+
+
+def _withdraw(name: Name, token: str, winner: Found | None = None) -> Protocol[None]:
+    mine = yield from look(name.path, name.path, token, _CREATED)
+    if isinstance(mine, Found) and mine.holder.token == token:
+        yield Delete(name.path, mine.holder.version)
+    raise NameTaken(name.path, winner.holder if winner else None)
+
+
+def _was_before(other: datetime, mine: datetime) -> bool:
+    return mine - other > CLEARLY_OLDER
