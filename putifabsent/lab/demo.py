@@ -6,6 +6,7 @@ unmodified pypaimon finds afterwards. What was acknowledged and can't be read is
 
 from __future__ import annotations
 
+import importlib.util
 import logging
 import multiprocessing
 import re
@@ -26,9 +27,9 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
-__all__ = ["Path", "Progress", "Race", "StoreName", "run"]
+__all__ = ["PathName", "Progress", "Race", "StoreName", "run"]
 
-Path: TypeAlias = Literal["stock", "putifabsent"]
+PathName: TypeAlias = Literal["stock", "putifabsent"]
 StoreName: TypeAlias = Literal["s3", "local"]
 Commit: TypeAlias = "tuple[int, int]"
 Progress: TypeAlias = "Callable[[int, int, str], None]"
@@ -67,7 +68,7 @@ class Race:
         What else happened, and how often.
     """
 
-    path: Path
+    path: PathName
     store: StoreName
     acknowledged: int
     readable: int
@@ -98,6 +99,8 @@ def run(
     limit
         Seconds after which a race is ended: its writers are killed, and its errors say so.
     """
+    if importlib.util.find_spec("pypaimon") is None:
+        raise ConfigError("pypaimon is not installed: pip install 'putifabsent[demo]'")
     if writers < 1 or commits < 1:
         raise ConfigError("a race needs at least one writer and one commit")
     races: list[Race] = []
@@ -136,7 +139,7 @@ def _ground(store: StoreName) -> Iterator[tuple[str, Options]]:
 
 
 def _race(
-    path: Path,
+    path: PathName,
     store: StoreName,
     stock: Options,
     writers: int,
@@ -296,10 +299,7 @@ def _read(stock: Options, errors: Counter[str]) -> Counter[Commit]:
 
 
 def _catalog(options: Mapping[str, Any]) -> Any:
-    try:
-        from pypaimon import CatalogFactory
-    except ImportError as error:
-        raise ConfigError("pypaimon is not installed: pip install 'putifabsent[demo]'") from error
+    from pypaimon import CatalogFactory
 
     if "metastore" in options:
         import putifabsent.paimon  # noqa: F401 - it puts itself into pypaimon's registry

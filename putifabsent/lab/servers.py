@@ -144,7 +144,10 @@ class LocalBucket:
                 stderr=subprocess.STDOUT,
                 cwd=folder,
                 # It finds the same modules in the same order, wherever this process found them.
-                env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+                env={
+                    **os.environ,
+                    "PYTHONPATH": os.pathsep.join(each or str(Path.cwd()) for each in sys.path),
+                },
                 pass_fds=[listening],
                 # Ctrl-C in a terminal is for the writers first: the server outlives them.
                 start_new_session=True,

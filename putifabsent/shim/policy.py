@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import difflib
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -25,6 +26,8 @@ __all__ = ["Policy"]
 
 _AUTO = "auto"
 _NONE = "none"
+# What is special in a glob's component: a star, a question mark, a set (which may begin with a bracket).
+_PIECES = re.compile(r"(\*|\?|\[!?\][^\]]*\]|\[!?[^\]]+\])")
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -40,7 +43,8 @@ class Policy:
     guard
         Patterns of more names to guard, matched against the full name without its protocol: ``*`` and
         ``?`` stay within a component, ``[...]`` is one character of a set, a component ``**`` is any
-        number of folders. A pattern without ``/`` is looked for in every folder, as in a ``.gitignore``.
+        number of folders, and ``x/`` is all that lies in ``x``. A pattern without ``/`` before its end is
+        looked for in every folder, as in a ``.gitignore``.
 
     Attributes
     ----------
@@ -67,15 +71,14 @@ class Policy:
 
     def __init__(self, formats: str | Sequence[str] = _AUTO, guard: str | Sequence[str] = ()) -> None:
         chosen = _chosen(formats)
-        patterns = (guard,) if isinstance(guard, str) else tuple(guard)
-        expressions = [_expression(pattern) for pattern in patterns]
+        patterns = _strings("guard", guard if not isinstance(guard, str) else [guard])
         known = tuple(name for name in GRAMMARS if chosen is None or name in chosen)
         put = object.__setattr__
         put(self, "formats", known)
         put(self, "guard", patterns)
         put(self, "asks_evidence", chosen is None)
         put(self, "_grammars", tuple(GRAMMARS[name] for name in known))
-        put(self, "_guarded", re.compile(f"/?(?:{'|'.join(expressions)})", re.DOTALL) if patterns else None)
+        put(self, "_guarded", _compiled(patterns) if patterns else None)
 
     def __reduce__(self) -> tuple[type[Policy], tuple[str | tuple[str, ...], tuple[str, ...]]]:
         return type(self), (_AUTO if self.asks_evidence else self.formats, self.guard)
@@ -101,10 +104,17 @@ class Policy:
         return name or ordinary(path)
 
 
+def _strings(option: str, said: object) -> tuple[str, ...]:
+    values = tuple(said) if isinstance(said, Iterable) else (said,)
+    if not all(isinstance(value, str) for value in values):
+        raise ConfigError(f"{option}={said!r}: say one string, or a list of them")
+    return values
+
+
 def _chosen(formats: str | Sequence[str]) -> frozenset[str] | None:
     """Return the formats that a mount names, or None where it leaves them to the names and the evidence."""
-    said = formats.split(",") if isinstance(formats, str) else list(formats)
-    said = [name.strip().lower() for name in said]
+    listed = _strings("formats", formats.split(",") if isinstance(formats, str) else formats)
+    said = [name.strip().lower() for name in listed]
     if said == [_AUTO]:
         return None
     if said == [_NONE]:
@@ -121,6 +131,14 @@ def _chosen(formats: str | Sequence[str]) -> frozenset[str] | None:
     return frozenset(said)
 
 
+def _compiled(patterns: tuple[str, ...]) -> re.Pattern[str]:
+    expressions = "|".join(_expression(pattern) for pattern in patterns)
+    try:
+        return re.compile(f"/?(?:{expressions})", re.DOTALL)
+    except re.error as error:
+        raise ConfigError(f"guard={patterns!r} can't be matched: {error.msg}") from error
+
+
 def _expression(pattern: str) -> str:
     """Translate one glob to a regular expression for full names without a leading slash."""
     if "://" in pattern:
@@ -130,7 +148,7 @@ def _expression(pattern: str) -> str:
         parts[-1] = "**"  # as in a .gitignore: a folder is all that lies in it
     if not all(parts) or pattern in ("", "/"):
         raise ConfigError(f"the pattern {pattern!r} has an empty component: it matches no name")
-    if "/" not in pattern:
+    if "/" not in pattern.removesuffix("/"):
         parts.insert(0, "**")
     *above, last = parts
     folders = "".join("(?:.*/)?" if part == "**" else _component(part, pattern) + "/" for part in above)
@@ -140,8 +158,7 @@ def _expression(pattern: str) -> str:
 def _component(part: str, pattern: str) -> str:
     if "**" in part:
         raise ConfigError(f"the pattern {pattern!r} has '**' inside a component: it stands for whole folders")
-    pieces = re.split(r"(\*|\?|\[!?\]?[^\]]*\])", part)
-    return "".join(_piece(piece) for piece in pieces)
+    return "".join(_piece(piece) for piece in _PIECES.split(part))
 
 
 def _piece(piece: str) -> str:
@@ -149,8 +166,8 @@ def _piece(piece: str) -> str:
         return "[^/]*"
     if piece == "?":
         return "[^/]"
-    if piece.startswith("[") and piece.endswith("]"):
-        negated = piece.startswith("[!")
-        members = re.sub(r"([\\\[\]&~|^])", r"\\\1", piece[2 if negated else 1 : -1])
-        return f"[^/{members}]" if negated else f"[{members}]"
+    if _PIECES.fullmatch(piece):
+        negated = piece[1] == "!" and piece != "[!]"
+        members = re.sub(r"[\\\[\]&~|^]", r"\\\g<0>", piece[1 + negated : -1])
+        return f"(?!/)[{'^' * negated}{members}]"
     return re.escape(piece)

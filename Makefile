@@ -1,0 +1,89 @@
+# Every target sets up what it needs: Python >= 3.10 is all a machine must have. PYTHON=python3.12 picks one.
+
+SHELL := /usr/bin/env bash
+.SHELLFLAGS := -euo pipefail -c
+.DELETE_ON_ERROR:
+.DEFAULT_GOAL := help
+
+PYTHON ?= python3
+export PYTHON
+
+BIN := .venv/bin
+PAIMON_BIN := .venv-paimon/bin
+DEV := .venv/.stamp
+PAIMON := .venv-paimon/.stamp
+
+# Processes that run tests side by side.
+JOBS ?= 2
+# SHORT=1: the servers that are built in a minute or two, and short runs.
+SHORT ?=
+SERVERS := versitygw fake-gcs-server azurite $(if $(SHORT),,minio)
+# What pypaimon's environment, with its older fsspec and pyarrow, must pass as well.
+PAIMON_TESTS := $(wildcard tests/doors/test_paimon.py tests/fsspec_plugin)
+CHECKED := putifabsent tests docs/tables.py $(wildcard bench)
+
+.PHONY: help
+help: ## say what there is to make
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: demo
+demo: $(PAIMON) ## race 8 writers on a Paimon table, without and with putifabsent
+	$(PAIMON_BIN)/putifabsent demo
+
+.PHONY: test
+test: $(DEV) $(PAIMON) ## run the tests, then those of pypaimon's environment: a few minutes
+	$(BIN)/python -m pytest -n $(JOBS)
+	$(PAIMON_BIN)/python -m pytest -n $(JOBS) -o addopts="--import-mode=importlib --strict-markers -ra" -m "not servers" $(PAIMON_TESTS)
+
+.PHONY: test-servers
+test-servers: $(DEV) ## build real servers (once) and race them; SHORT=1 leaves out MinIO, which builds for minutes
+	tools/servers/install.sh $(SERVERS)
+	PUTIFABSENT_SERVERS="$(SERVERS)" $(BIN)/python -m pytest -m servers
+
+.PHONY: lint
+lint: $(DEV) ## check style, types and the arrows between modules
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy $(CHECKED)
+	$(BIN)/lint-imports
+
+.PHONY: format
+format: $(DEV) ## let ruff set the layout, and draw the tables of the documentation
+	$(BIN)/ruff check --select I --fix
+	$(BIN)/ruff format
+	$(BIN)/python docs/tables.py
+
+.PHONY: docs
+docs: $(DEV) ## build the documentation into site/
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
+.PHONY: bench
+bench: $(DEV) ## measure guarded creates against s3fs and bare obstore, side by side
+	$(BIN)/python bench/create.py
+
+# --- environments and their locks ---------------------------------------------------------------------------------
+
+# A stamp newer than its lock: nothing to do, and nothing is asked of any index.
+$(DEV): LOCK := locks/dev.txt
+$(PAIMON): LOCK := locks/paimon.txt
+$(DEV): locks/dev.txt
+$(PAIMON): locks/paimon.txt
+$(DEV) $(PAIMON): locks/install.sh locks/uv.txt pyproject.toml
+	locks/install.sh $(@D) $(LOCK)
+	touch $@
+
+COMPILE = $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.10 --generate-hashes \
+	--no-emit-index-url --custom-compile-command "make lock"
+
+.PHONY: lock
+lock: $(DEV) ## resolve the newest versions into locks/ (not tied to any index host)
+	$(COMPILE) --group uv --output-file locks/uv.txt
+	$(COMPILE) pyproject.toml --extra all --group build --group test --group lint --group docs --group bench \
+		--output-file locks/dev.txt
+	$(COMPILE) pyproject.toml --extra arrow --extra demo --group build --group test-paimon \
+		--output-file locks/paimon.txt
+
+.PHONY: clean
+clean: ## remove what was made, but for the servers
+	rm -rf .venv .venv-paimon site build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -prune -exec rm -rf {} +

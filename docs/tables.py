@@ -1,0 +1,47 @@
+"""Writes the tables of the documentation that the code itself knows: ``python docs/tables.py``."""
+
+from __future__ import annotations
+
+import re
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from putifabsent.shim.formats import RULES
+
+if TYPE_CHECKING:
+    from putifabsent.shim.names import Rule
+
+PAGE = Path(__file__).parent / "reference" / "formats.md"
+TABLE = re.compile(r"(?<=<!-- drawn by docs/tables.py -->\n\n).*?(?=\n\n)", re.DOTALL)
+PROSE = re.compile(r"^((?:<[^>]*>|\S)+)(.*)$")
+TITLES = {
+    "hudi": "Hudi",
+    "paimon": "Paimon",
+    "delta": "Delta",
+    "iceberg": "Iceberg (path-based)",
+    "spark": "Spark",
+}
+
+
+def formats() -> str:
+    """Return the names of all formats, one row a rule, as the policy knows them."""
+    rows = ["| format | names | role | a plain write | what is unique | |", "|---|---|---|---|---|---|"]
+    rows += [_row(TITLES[name], rule) for name, rules in RULES.items() for rule in rules]
+    return "\n".join(rows)
+
+
+def _row(title: str, rule: Rule) -> str:
+    write = "**is a create**" if rule.guarded else "as ever"
+    names, note = _code(rule.pattern_text), escape(rule.note, quote=False)
+    return f"| {title} | {names} | `{rule.role.value}` | {write} | {rule.identity_text} | {note} |"
+
+
+def _code(names: str) -> str:
+    # A `|` would end the cell; what follows the last blank outside <...> is prose.
+    parts = re.split(r"([,;] )", names.replace("|", " or "))
+    return "".join(part if at % 2 else PROSE.sub(r"`\1`\2", part) for at, part in enumerate(parts))
+
+
+if __name__ == "__main__":
+    PAGE.write_text(TABLE.sub(lambda _: formats(), PAGE.read_text()))

@@ -1,0 +1,294 @@
+"""Azure Blob Storage: ``If-None-Match: *``.
+
+Small bodies go in one Put Blob, large ones in blocks whose list creates the blob. The client is
+azure-storage-blob's synchronous one, without its retries.
+
+Source: the Blob service REST API reference, and its "Specifying conditional headers".
+"""
+
+from __future__ import annotations
+
+import errno
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from azure.core import MatchConditions
+from azure.storage.blob import BlobProperties, ContentSettings
+
+from putifabsent.backends.azure_blocks import BlobBody, Blocks, SourceGoneError, send_blocks
+from putifabsent.backends.azure_sender import Sender, code_of, outcome_of
+from putifabsent.backends.base import (
+    TOKEN_KEY,
+    WRITER_KEY,
+    Absent,
+    Created,
+    Deleted,
+    Entry,
+    Exists,
+    Found,
+    Gone,
+    Got,
+    Holder,
+    Listed,
+    Maybe,
+    Refused,
+    Staged,
+    Store,
+    TryAgain,
+)
+from putifabsent.backends.refusals import bad_key, unsupported
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from adlfs import AzureBlobFileSystem
+
+    from putifabsent.backends.base import (
+        CompleteOutcome,
+        CreateOutcome,
+        Creation,
+        DeleteOutcome,
+        GetOutcome,
+        HeadOutcome,
+        ListOutcome,
+        StageOutcome,
+    )
+    from putifabsent.backends.body import Body
+
+__all__ = ["AzureStore"]
+
+_FILE = {"is_directory": "false"}
+"""How adlfs marks a blob that is no folder."""
+
+_WITH_BLOCKS = {"encryption_scope", "timeout", "validate_content"}
+_WITH_BLOB = _WITH_BLOCKS | {
+    "content_settings",
+    "immutability_policy",
+    "legal_hold",
+    "metadata",
+    "standard_blob_tier",
+    "tags",
+}
+_FOR_THE_CLIENT = {
+    "autocommit",
+    "block_size",
+    "cache_options",
+    "cache_type",
+    "callback",
+    "connection_timeout",
+    "max_concurrency",
+    "mode",
+    "overwrite",
+    "read_timeout",
+}
+_LOST_BLOCKS = {"BlobNotFound", "InvalidBlobOrBlock", "InvalidBlockId", "InvalidBlockList"}
+
+
+class AzureStore(Store):
+    """The store behind an ``adlfs.AzureBlobFileSystem``.
+
+    Parameters
+    ----------
+    fs
+        The wrapped filesystem.
+    options
+        What it was made with.
+    deadline
+        Seconds; no single request is waited for longer, unless ``read_timeout`` says so.
+    """
+
+    kind: ClassVar[str] = "azure"
+    # What a lost answer sends again, and what is held in memory.
+    largest_put = 16 * 2**20
+
+    def __init__(self, fs: AzureBlobFileSystem, options: Mapping[str, Any], deadline: float) -> None:
+        self._sender = Sender(fs, options, deadline)
+        # The service's own time-out, which adlfs adds to each put and each read.
+        self._every = {"timeout": options["timeout"]} if options.get("timeout") is not None else {}
+
+    def endpoint(self) -> str:
+        """Return the address that requests go to."""
+        return self._sender.endpoint
+
+    def create(self, name: str, body: Body, creation: Creation) -> CreateOutcome:
+        """``Put Blob`` with ``If-None-Match: *``."""
+        words = self._words(creation)
+        if isinstance(words, Refused):
+            return words
+        try:
+            return self._put(name, body, words, overwrite=False)
+        except Exception as error:  # noqa: BLE001 - what it means is decided in one place
+            return outcome_of(error, name)
+
+    def head(self, name: str) -> HeadOutcome:
+        """``Get Blob Properties``."""
+        try:
+            found = self._sender.blob(*_split(name)).get_blob_properties(**self._every)
+        except Exception as error:  # noqa: BLE001 - what it means is decided in one place
+            return _reading(error, name)
+        # Header names: whoever is between may have changed their case.
+        metadata = {key.lower(): value for key, value in (found.metadata or {}).items()}
+        return Found(
+            Holder(
+                metadata.get(TOKEN_KEY), metadata.get(WRITER_KEY), found.last_modified, found.size, found.etag
+            )
+        )
+
+    def get(self, name: str) -> GetOutcome:
+        """``Get Blob``."""
+        try:
+            return Got(self._sender.blob(*_split(name)).download_blob(**self._every).readall())
+        except Exception as error:  # noqa: BLE001 - what it means is decided in one place
+            return _reading(error, name)
+
+    def list(self, folder: str) -> ListOutcome:
+        """``List Blobs``, page by page."""
+        container, _, prefix = (folder.rstrip("/") + "/").partition("/")
+        try:
+            found = self._sender.container(container).walk_blobs(prefix, delimiter="/", **self._every)
+            entries = (
+                Entry(f"{container}/{each.name}", each.last_modified)
+                for each in found
+                if isinstance(each, BlobProperties)
+            )
+            return Listed(tuple(entries))
+        except Exception as error:  # noqa: BLE001 - what it means is decided in one place
+            outcome = _reading(error, folder)
+            return Listed(()) if isinstance(outcome, Absent) else outcome
+
+    def delete(self, name: str, version: str | None = None) -> DeleteOutcome:
+        """``Delete Blob``; with ``version``, only while that is its entity tag."""
+        same: dict[str, Any] = {"etag": version, "match_condition": MatchConditions.IfNotModified}
+        try:
+            self._sender.blob(*_split(name)).delete_blob(**(same if version else {}), **self._every)
+        except Exception as error:  # noqa: BLE001 - what it means is decided in one place
+            return _deleting(error, name)
+        return Deleted()
+
+    def put(self, name: str, body: Body) -> None:
+        """``Put Blob`` with no condition."""
+        try:
+            self._put(name, body, {"metadata": _FILE, **self._every}, overwrite=True)
+        except Exception as error:
+            outcome = outcome_of(error, name)
+            if isinstance(outcome, Refused):
+                raise outcome.error from error
+            raise OSError(errno.EIO, str(error), name) from error
+
+    def stage(self, name: str, body: Body, creation: Creation) -> StageOutcome:
+        """``Put Block``, a few at a time."""
+        words = self._words(creation)
+        if isinstance(words, Refused):
+            return words
+        try:
+            client = self._sender.blob(*_split(name))
+            with_blocks = {key: value for key, value in words.items() if key in _WITH_BLOCKS}
+            return Staged(name, Blocks(send_blocks(client, body, with_blocks), words))
+        except Exception as error:  # noqa: BLE001 - what it means is decided in one place
+            return _staging(error, name)
+
+    def stage_copy(
+        self, source: str, size: int, version: str | None, name: str, creation: Creation
+    ) -> StageOutcome:
+        """As :meth:`stage`, with bytes read from the source in ranges, all of the same entity tag.
+
+        The service could read them itself, but only from a source that needs no credentials of ours.
+        """
+        if version is None:
+            seen = self.head(source)
+            if not isinstance(seen, Found):
+                return seen
+            size, version = seen.holder.size, str(seen.holder.version)
+        try:
+            body = BlobBody(self._sender.blob(*_split(source)), version, size)
+        except OSError as error:
+            return Refused(error)
+        return self.stage(name, body, creation)
+
+    def complete(self, staged: Staged) -> CompleteOutcome:
+        """``Put Block List`` with ``If-None-Match: *``."""
+        blocks: Blocks = staged.upload
+        if blocks.over:
+            return Gone()
+        try:
+            answer = self._sender.blob(*_split(staged.name)).commit_block_list(
+                blocks.listed(), match_condition=MatchConditions.IfMissing, **blocks.words
+            )
+        except Exception as error:  # noqa: BLE001 - what it means is decided in one place
+            # Somebody's put, commit or deletion of the name has thrown the blocks away.
+            return Gone() if code_of(error) in _LOST_BLOCKS else outcome_of(error, staged.name)
+        return Created(str(answer["etag"]))
+
+    def discard(self, staged: Staged) -> None:
+        """No request removes loose blocks; the service does so after a week, or at the name's next put."""
+
+    def _put(self, name: str, body: Body, words: dict[str, Any], *, overwrite: bool) -> CreateOutcome:
+        data = body.whole()
+        answer = self._sender.blob(*_split(name)).upload_blob(
+            data, length=len(data), overwrite=overwrite, **words
+        )
+        etag = answer.get("etag")
+        # A put that was applied has an entity tag; an answer without one is some proxy's.
+        return Created(str(etag)) if etag else Maybe(OSError(errno.EIO, "the put's answer has no ETag", name))
+
+    def _words(self, creation: Creation) -> dict[str, Any] | Refused:
+        extra = {key: value for key, value in creation.extra.items() if key not in _FOR_THE_CLIENT}
+        unknown = extra.keys() - _WITH_BLOB
+        if unknown:
+            return Refused(unsupported(self.kind, unknown))
+        if isinstance(extra.get("content_settings"), dict):
+            extra["content_settings"] = ContentSettings(**extra["content_settings"])
+        marks = {TOKEN_KEY: creation.token, WRITER_KEY: creation.writer}
+        metadata = {**_FILE, **(extra.pop("metadata", None) or {}), **marks}
+        return {**self._every, **extra, "metadata": metadata}
+
+
+def _split(name: str) -> tuple[str, str]:
+    container, _, key = name.partition("/")
+    if refused := bad_key(name, key):
+        raise refused.error
+    # In an address these steps lead to another blob.
+    if not {".", ".."}.isdisjoint(key.split("/")):
+        raise OSError(errno.EINVAL, "a name with '.' or '..' in its path is another blob's on Azure", name)
+    return container, key
+
+
+def _reading(error: Exception, name: str) -> Absent | TryAgain | Refused:
+    outcome = outcome_of(error, name)
+    if isinstance(outcome, Refused):
+        return Absent() if isinstance(outcome.error, FileNotFoundError) else outcome
+    return TryAgain(error)
+
+
+def _deleting(error: Exception, name: str) -> DeleteOutcome:
+    outcome = outcome_of(error, name)
+    if isinstance(outcome, Refused):
+        return Deleted() if isinstance(outcome.error, FileNotFoundError) else outcome
+    if isinstance(outcome, Exists):
+        code = code_of(error)
+        # The condition means that another blob is there by now; a lease or a policy keeps this one.
+        if code == "ConditionNotMet":
+            return Deleted()
+        kept = PermissionError(errno.EPERM, f"it can't be deleted: {code}", name)
+        kept.__cause__ = error
+        return Refused(kept)
+    return Maybe(error)
+
+
+def _staging(error: Exception, name: str) -> StageOutcome:
+    """Say what a failure means for bytes that are not staged."""
+    if isinstance(error, SourceGoneError):
+        return Absent()
+    if code_of(error) == "InvalidBlobOrBlock":
+        refused = OSError(
+            errno.EBUSY,
+            "another program has left loose blocks under this name, with ids of another length: "
+            "they go within a week of the last one, or with the next put of the name",
+            name,
+        )
+        refused.__cause__ = error
+        return Refused(refused)
+    outcome = outcome_of(error, name)
+    if isinstance(outcome, Exists):
+        # A leased blob refuses its blocks: whoever completes will look who holds the name.
+        return Staged(name, Blocks([], {}, over=True))
+    return outcome if isinstance(outcome, Refused) else TryAgain(error)

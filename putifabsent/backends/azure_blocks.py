@@ -1,0 +1,146 @@
+"""Large blobs: blocks that nobody can read, and the list of them that creates the blob.
+
+Loose blocks belong to a blob's name, whoever sent them, and are told apart by their ids alone. The client's
+own parallel upload numbers them by offset: two writers of one name would commit a mixture of their bytes.
+Here every staging has ids of its own, so a list can hold no other's block, and a late one changes nothing.
+
+A commit of the name, or a single put, throws all other loose blocks away; what nobody commits the service
+removes after a week. No request removes them.
+
+Source: "Put Block" and "Put Block List" in the Blob service REST API reference.
+"""
+
+from __future__ import annotations
+
+import uuid
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from azure.core import MatchConditions
+from azure.core.exceptions import HttpResponseError
+from azure.storage.blob import BlobBlock
+from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_random_exponential
+
+from putifabsent.backends.azure_sender import code_of, outcome_of
+from putifabsent.backends.base import Maybe, TryAgain
+from putifabsent.backends.body import Body
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import TypeVar
+
+    from azure.storage.blob import BlobClient
+
+    T = TypeVar("T")
+
+__all__ = ["BlobBody", "Blocks", "SourceGoneError", "send_blocks"]
+
+_BLOCK = 8 * 2**20
+_MOST_BLOCKS = 50_000
+_AT_ONCE = 4
+_SENDS = 5
+_REPLACED = {"BlobNotFound", "ConditionNotMet", "ContainerNotFound"}
+
+
+class SourceGoneError(FileNotFoundError):
+    """The blob to copy was removed or replaced."""
+
+
+@dataclass
+class Blocks:
+    """What a staging has sent.
+
+    Attributes
+    ----------
+    ids
+        Of its blocks, in order.
+    words
+        What the blob is to say of itself.
+    over
+        A block was refused because the name is there: nothing can come of this staging.
+    """
+
+    ids: list[str]
+    words: dict[str, Any]
+    over: bool = False
+
+    def listed(self) -> list[BlobBlock]:
+        """Return the list to commit."""
+        return [BlobBlock(block_id=each) for each in self.ids]
+
+
+class BlobBody(Body):
+    """The bytes of a blob, read in ranges, all of the same entity tag.
+
+    Parameters
+    ----------
+    client
+        Reads them.
+    etag, size
+        The blob, as it was found.
+    """
+
+    __slots__ = ("_client", "_etag")
+
+    def __init__(self, client: BlobClient, etag: str, size: int) -> None:
+        self._client = client
+        self._etag = etag
+        self.size = size
+
+    def read(self, start: int, stop: int) -> bytes:
+        """Return ``[start, stop)``."""
+        if start >= stop:
+            return b""
+        data = _again(lambda: self._read(start, stop - start))
+        if len(data) != stop - start:
+            msg = f"{self._client.blob_name}: {len(data)} bytes came where {stop - start} were asked for"
+            raise OSError(msg)
+        return data
+
+    def _read(self, start: int, length: int) -> bytes:
+        condition = MatchConditions.IfNotModified
+        try:
+            return self._client.download_blob(
+                start, length, etag=self._etag, match_condition=condition
+            ).readall()
+        except HttpResponseError as error:
+            if code_of(error) in _REPLACED:
+                raise SourceGoneError(f"{self._client.blob_name} was removed or replaced") from error
+            raise
+
+
+def send_blocks(client: BlobClient, body: Body, words: dict[str, Any]) -> list[str]:
+    """Send the body, so many blocks at a time that memory stays bounded, and return their ids."""
+    # All blocks of a name must have ids of one length: 32 is that of adlfs' own, which may lie there.
+    staging = uuid.uuid4().hex[:27]
+    length = max(_BLOCK, -(-body.size // _MOST_BLOCKS))
+
+    def send(number: int, start: int, stop: int) -> str:
+        block = f"{staging}{number:05d}"
+        data = body.read(start, stop)
+        _again(lambda: client.stage_block(block, data, len(data), **words))
+        return block
+
+    with ThreadPoolExecutor(_AT_ONCE, "putifabsent-block") as threads:
+        sent = [
+            threads.submit(send, number, start, stop)
+            for number, (start, stop) in enumerate(body.ranges(length))
+            if stop > start
+        ]
+        try:
+            return [each.result() for each in sent]
+        finally:
+            for each in sent:
+                each.cancel()
+
+
+def _again(send: Callable[[], T]) -> T:
+    """Send what publishes nothing, a few times at most."""
+    schedule = Retrying(
+        retry=retry_if_exception(lambda error: isinstance(outcome_of(error, ""), (Maybe, TryAgain))),
+        stop=stop_after_attempt(_SENDS),
+        wait=wait_random_exponential(multiplier=0.05, max=2),
+        reraise=True,
+    )
+    return schedule(send)

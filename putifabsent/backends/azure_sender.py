@@ -1,0 +1,204 @@
+"""A synchronous client like the wrapped adlfs instance's, but one that sends every request once.
+
+adlfs uses the asynchronous client, and below that one's retry settings aiohttp resends a request whose
+connection was dropped, without a setting. The synchronous client stands on requests, which does not.
+
+An identity token that the service does not accept (401) is renewed, and that request goes out again: it was
+turned away unread.
+"""
+
+from __future__ import annotations
+
+import errno
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any
+
+from azure.core.exceptions import (
+    AzureError,
+    ClientAuthenticationError,
+    DeserializationError,
+    HttpResponseError,
+    SerializationError,
+)
+from azure.core.pipeline.transport import RequestsTransport
+from azure.storage.blob import BlobServiceClient
+from fsspec.asyn import sync
+
+from putifabsent.backends.base import Exists, Maybe, Refused, TryAgain
+from putifabsent.backends.single_send import PerProcess, malformed, never_sent, session
+from putifabsent.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from adlfs import AzureBlobFileSystem
+    from azure.core.credentials import AccessToken
+    from azure.storage.blob import BlobClient, ContainerClient
+
+__all__ = ["Sender", "code_of", "outcome_of"]
+
+_CONNECT_SECONDS = 10.0
+_LARGEST_BLOB_PUT = 5000 * 2**20
+_NEVER = {
+    "retry_total": 0,
+    "retry_connect": 0,
+    "retry_read": 0,
+    "retry_status": 0,
+    "permit_redirects": False,
+    # Above this size the client would cut a body into blocks, with the same ids in every writer.
+    "max_single_put_size": _LARGEST_BLOB_PUT,
+}
+# Said of a name that is there, by what can't be done with it.
+_TAKEN = {
+    "BlobAlreadyExists",
+    "BlobArchived",
+    "BlobBeingRehydrated",
+    "BlobImmutableDueToPolicy",
+    "InvalidBlobType",
+    "PathAlreadyExists",
+    "ResourceTypeMismatch",
+    "UnauthorizedBlobOverwrite",
+}
+# Conflicts that last.
+_CONFLICTS = {
+    "ContainerBeingDeleted": errno.ENOENT,
+    "ContainerDisabled": errno.ENOENT,
+    "PathConflict": errno.ENOTDIR,
+}
+_NOT_APPLIED = {HTTPStatus.CONFLICT, HTTPStatus.TOO_MANY_REQUESTS}
+_NUMBERS = {401: errno.EACCES, 403: errno.EACCES, 404: errno.ENOENT, 413: errno.EFBIG}
+
+
+class Sender:
+    """Has the clients of an adlfs instance's account, one set a process.
+
+    Parameters
+    ----------
+    fs
+        The wrapped filesystem: it knows the account and the credentials, from options and environment.
+    options
+        What it was made with.
+    deadline
+        Seconds; no answer is waited for longer, unless ``read_timeout`` says so.
+
+    Raises
+    ------
+    ConfigError
+        The account can't be written to, as ``options`` have it.
+    """
+
+    def __init__(self, fs: AzureBlobFileSystem, options: Mapping[str, Any], deadline: float) -> None:
+        if fs.location_mode != "primary":
+            raise ConfigError(f"location_mode {fs.location_mode!r} is read only: guarded puts want 'primary'")
+        self._fs = fs
+        read = float(options.get("read_timeout") or deadline)
+        self._timeouts = {
+            "connection_timeout": float(options.get("connection_timeout") or min(_CONNECT_SECONDS, read)),
+            "read_timeout": read,
+        }
+        self._service = PerProcess(self._make_service)
+
+    @property
+    def endpoint(self) -> str:
+        """Where requests go: scheme, host and, on emulators, the account."""
+        service = self._service()
+        return f"{service.scheme}://{service.primary_hostname}"
+
+    def blob(self, container: str, key: str) -> BlobClient:
+        """Return the client for one blob."""
+        return self._service().get_blob_client(container, key)
+
+    def container(self, container: str) -> ContainerClient:
+        """Return the client for one container."""
+        return self._service().get_container_client(container)
+
+    def _make_service(self) -> BlobServiceClient:
+        fs = self._fs
+        # Given a session, the transport leaves the session's adapters as they are.
+        transport = RequestsTransport(session=session(), session_owner=False, **self._timeouts)
+        options: dict[str, Any] = {**_NEVER, "transport": transport}
+        if fs.connection_string is not None:
+            return BlobServiceClient.from_connection_string(fs.connection_string, **options)
+        credential = _credential(fs)
+        signature = fs.sas_token if credential is None and fs.sas_token else ""
+        return BlobServiceClient(fs.account_url + signature, credential=credential, **options)
+
+
+class _OnLoop:
+    """An asynchronous credential, for a synchronous client: asked on the loop that adlfs asks it on."""
+
+    def __init__(self, fs: AzureBlobFileSystem) -> None:
+        self._fs = fs
+
+    def get_token(self, *scopes: str, **options: Any) -> AccessToken:
+        """Return a token."""
+        try:
+            loop = self._fs.loop
+        except RuntimeError as error:
+            raise ClientAuthenticationError(
+                message="an asynchronous credential has no loop in a forked process: pass account_key, "
+                "sas_token, or client_id with client_secret and tenant_id"
+            ) from error
+        token: AccessToken = sync(loop, self._fs.credential.get_token, *scopes, **options)
+        return token
+
+
+def _credential(fs: AzureBlobFileSystem) -> Any:
+    # adlfs makes both kinds of a credential, where it makes one.
+    if fs.sync_credential is not None:
+        return fs.sync_credential
+    if hasattr(fs.credential, "get_token") and hasattr(fs.credential, "__aexit__"):
+        return _OnLoop(fs)
+    return fs.credential or fs.account_key
+
+
+def code_of(error: BaseException) -> str:
+    """Return the service's own word for what went wrong, or nothing."""
+    answer = getattr(error, "response", None)
+    code = answer.headers.get("x-ms-error-code") if answer is not None else None
+    code = code or getattr(error, "error_code", None) or ""
+    return str(getattr(code, "value", code))
+
+
+def outcome_of(error: BaseException, name: str) -> Exists | TryAgain | Refused | Maybe:
+    """Say what one failed request means for a creation.
+
+    Anything unforeseen is raised again: a protocol takes that for unknown, too, and shows it.
+    """
+    if isinstance(error, HttpResponseError) and error.status_code is not None:
+        return _answered(error, error.status_code, name)
+    if isinstance(error, ClientAuthenticationError):
+        # Without an answer: there was no credential to send anything with.
+        return Refused(_caused(PermissionError(errno.EACCES, f"no credentials: {error}", name), error))
+    if isinstance(error, SerializationError) or malformed(error):
+        return Refused(_caused(OSError(errno.EINVAL, f"it can't be sent: {error}", name), error))
+    if isinstance(error, (AzureError, DeserializationError)):
+        return TryAgain(error) if never_sent(error) else Maybe(error)
+    if isinstance(error, OSError):
+        # Before anything was sent: no blob can have the name, or the body can't be read.
+        return Refused(error)
+    raise error
+
+
+def _answered(error: Exception, status: int, name: str) -> Exists | TryAgain | Refused | Maybe:
+    code = code_of(error)
+    if status == HTTPStatus.PRECONDITION_FAILED or code in _TAKEN:
+        return Exists()
+    if status in _NOT_APPLIED and code not in _CONFLICTS:
+        return TryAgain(error)
+    refuses = HTTPStatus.MULTIPLE_CHOICES <= status < HTTPStatus.INTERNAL_SERVER_ERROR
+    if not refuses or status == HTTPStatus.REQUEST_TIMEOUT:
+        return Maybe(error)
+    # The number makes it a PermissionError, a FileNotFoundError or a plain OSError.
+    number = _CONFLICTS.get(code) or _NUMBERS.get(status, errno.EINVAL)
+    return Refused(_caused(OSError(number, _told(error, code), name), error))
+
+
+def _told(error: Exception, code: str) -> str:
+    lines = str(error).splitlines()
+    return f"{code}: {lines[0]}" if lines else code
+
+
+def _caused(error: OSError, cause: BaseException) -> OSError:
+    error.__cause__ = cause
+    return error

@@ -1,0 +1,5 @@
+"""Moved."""
+
+from putifabsent.backends.refusals import unsupported
+
+__all__ = ["unsupported"]

@@ -1,0 +1,267 @@
+"""Resumable sessions: all of a body but its last chunk is staged, and the last chunk creates the object.
+
+A session takes its bytes in order, makes at most one object, and ignores bytes at an offset that it already
+has. So a chunk whose answer was lost is sent again as it was. Asking the session first how much of it has
+arrived would do as well on GCS, but fake-gcs-server takes that question for the end of the body.
+
+Source: "Perform resumable uploads" and "Resumable uploads" in the Cloud Storage documentation.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import errno
+import hashlib
+import re
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+
+import requests
+from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_random_exponential
+
+from putifabsent.backends.base import Created, Exists, Gone, Maybe, Refused, TryAgain
+from putifabsent.backends.body import Body
+from putifabsent.backends.gcs_sender import outcome_of, unexpected
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from putifabsent.backends.gcs_sender import Sender
+
+__all__ = [
+    "Checksum",
+    "ObjectBody",
+    "SessionGoneError",
+    "SourceGoneError",
+    "Upload",
+    "finish",
+    "made",
+    "remove",
+    "send_chunks",
+]
+
+_CHUNK = 16 * 2**20
+"""A multiple of 256 KiB, as GCS wants; what one staging keeps in memory."""
+
+_SENDS = 5
+_NO_SESSION = {404, 410, 499}
+_RESUME = HTTPStatus.PERMANENT_REDIRECT
+_RANGE = re.compile(r"bytes=0-(\d+)$")
+
+
+FinishOutcome: TypeAlias = Created | Exists | TryAgain | Refused | Maybe | Gone
+
+T = TypeVar("T")
+
+
+class _ShortError(requests.RequestException):
+    """The session has taken less than it was offered."""
+
+
+class SourceGoneError(FileNotFoundError):
+    """The object to copy was removed or replaced."""
+
+
+class SessionGoneError(Exception):
+    """The session is not there any more, or has lost bytes that it had: they must be sent to another."""
+
+
+class Checksum:
+    """A running checksum that the store is to compare before it creates the object; "" for none."""
+
+    def __init__(self, kind: str) -> None:
+        self._kind = kind
+        self._sum: Any = None
+        if kind == "md5":
+            self._sum = hashlib.md5(usedforsecurity=False)
+        elif kind == "crc32c":
+            import google_crc32c
+
+            make: Any = google_crc32c.Checksum
+            self._sum = make()
+
+    def update(self, data: bytes) -> None:
+        """Go on with these bytes."""
+        if self._sum is not None:
+            self._sum.update(data)
+
+    def resource(self) -> dict[str, str]:
+        """Say it in an object resource."""
+        name = {"md5": "md5Hash", "crc32c": "crc32c"}
+        return {name[self._kind]: self._text()} if self._kind else {}
+
+    def header(self) -> dict[str, str]:
+        """Say it in a header of the last request of a session."""
+        return {"X-Goog-Hash": f"{self._kind}={self._text()}"} if self._kind else {}
+
+    def _text(self) -> str:
+        return base64.b64encode(self._sum.digest()).decode()
+
+
+@dataclass
+class Upload:
+    """An open session: where it is, and the chunk that it still needs.
+
+    Attributes
+    ----------
+    session
+        Its address, which is also the right to write to it.
+    size
+        Bytes in all.
+    start, last
+        Where the last chunk begins, and its bytes.
+    headers
+        What goes with the last chunk.
+    over
+        The store has said that the name is there: nothing more can come of this session.
+    """
+
+    session: str
+    size: int
+    start: int = 0
+    last: bytes = field(default=b"", repr=False)
+    headers: dict[str, str] = field(default_factory=dict)
+    over: bool = False
+
+
+class ObjectBody(Body):
+    """The bytes of an object, read in ranges, all of the same generation.
+
+    Parameters
+    ----------
+    sender
+        Reads them.
+    bucket, key, generation, size
+        The object, as it was found.
+    """
+
+    __slots__ = ("_generation", "_sender", "_url")
+
+    def __init__(self, sender: Sender, bucket: str, key: str, generation: str, size: int) -> None:
+        self._sender = sender
+        self._url = sender.url(bucket, key, of="download")
+        self._generation = generation
+        self.size = size
+
+    def read(self, start: int, stop: int) -> bytes:
+        """Return ``[start, stop)``."""
+        if start >= stop:
+            return b""
+        data = _again(lambda: self._read(start, stop))
+        if len(data) != stop - start:
+            msg = f"{self._url}: {len(data)} bytes came where {stop - start} were asked for"
+            raise OSError(msg)
+        return data
+
+    def _read(self, start: int, stop: int) -> bytes:
+        params = {"alt": "media", "generation": self._generation}
+        span = {"Range": f"bytes={start}-{stop - 1}"}
+        try:
+            return bytes(self._sender.call("GET", self._url, params, headers=span).content)
+        except requests.HTTPError as error:
+            if error.response is not None and error.response.status_code == HTTPStatus.NOT_FOUND:
+                raise SourceGoneError(errno.ENOENT, "it was removed or replaced", self._url) from error
+            raise
+
+
+def send_chunks(sender: Sender, session: str, body: Body, checksum: Checksum) -> Upload:
+    """Send all chunks but the last, which is returned with the upload."""
+    start = max(body.size - 1, 0) // _CHUNK * _CHUNK
+    for begin in range(0, start, _CHUNK):
+        data = body.read(begin, begin + _CHUNK)
+        checksum.update(data)
+        _send_chunk(sender, session, data, begin)
+    last = body.read(start, body.size)
+    checksum.update(last)
+    return Upload(session, body.size, start, last, checksum.header())
+
+
+def finish(sender: Sender, upload: Upload, name: str) -> FinishOutcome:
+    """Send the last chunk, which makes the object; as for ``Store.complete``."""
+    if upload.over:
+        return Gone()
+    try:
+        answer = _publish(sender, upload)
+        return Gone() if answer.status_code in _NO_SESSION else made(answer)
+    except SessionGoneError:
+        return Gone()
+    except Exception as error:  # noqa: BLE001 - what it means is decided in one place
+        outcome = outcome_of(error, name)
+        # A session whose condition has failed stays failed, whatever becomes of the name.
+        upload.over = isinstance(outcome, Exists)
+        return outcome
+
+
+def remove(sender: Sender, session: str) -> None:
+    """Remove a session, as well as that can be done."""
+    with contextlib.suppress(Exception):
+        _again(lambda: _gone(sender.raw("DELETE", session)))
+
+
+def made(answer: requests.Response, *within: str) -> Created:
+    """Return the creation that ``answer`` tells of; one that tells of none is an error."""
+    try:
+        told = answer.json()
+        for key in within:
+            told = told[key]
+        return Created(str(told["generation"]))
+    except (ValueError, KeyError, TypeError):
+        # Also what is no success at all.
+        raise unexpected(answer) from None
+
+
+def _send_chunk(sender: Sender, session: str, data: bytes, start: int) -> None:
+    kept, stop = start, start + len(data)
+
+    def send() -> None:
+        nonlocal kept
+        headers = {"Content-Range": f"bytes {kept}-{stop - 1}/*"}
+        kept = _kept(sender.raw("PUT", session, data=data[kept - start :], headers=headers))
+        if kept < start:
+            raise SessionGoneError(f"a session that had {start} bytes now has {kept}")
+        if kept < stop:
+            raise _ShortError(f"a session took {kept - start} bytes of {len(data)}")
+
+    _again(send)
+
+
+def _publish(sender: Sender, upload: Upload) -> requests.Response:
+    """Send the last chunk until the session has ended, and return what it says then."""
+    kept = upload.start
+    while True:
+        span = f"{kept}-{upload.size - 1}" if kept < upload.size else "*"
+        headers = {**upload.headers, "Content-Range": f"bytes {span}/{upload.size}"}
+        answer = sender.raw("PUT", upload.session, data=upload.last[kept - upload.start :], headers=headers)
+        if answer.status_code != _RESUME:
+            return answer
+        before, kept = kept, _kept(answer)
+        if kept <= before:
+            raise SessionGoneError(f"a session that had {before} bytes now has {kept}")
+
+
+def _kept(answer: requests.Response) -> int:
+    """Return how many bytes the session says it has."""
+    if answer.status_code in _NO_SESSION:
+        raise SessionGoneError(str(unexpected(answer)))
+    if answer.status_code != _RESUME:
+        raise unexpected(answer)
+    match = _RANGE.match(answer.headers.get("Range", ""))
+    return int(match[1]) + 1 if match else 0
+
+
+def _gone(answer: requests.Response) -> None:
+    if answer.status_code >= HTTPStatus.INTERNAL_SERVER_ERROR:
+        raise unexpected(answer)
+
+
+def _again(send: Callable[[], T]) -> T:
+    """Send what publishes nothing, a few times at most."""
+    schedule = Retrying(
+        retry=retry_if_exception(lambda error: isinstance(outcome_of(error, ""), (Maybe, TryAgain))),
+        stop=stop_after_attempt(_SENDS),
+        wait=wait_random_exponential(multiplier=0.05, max=2),
+        reraise=True,
+    )
+    return schedule(send)

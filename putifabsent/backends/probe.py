@@ -1,0 +1,272 @@
+"""Races a store, and says what it really guarantees.
+
+Each operation that can create a name is tried by itself: one create after the other, then many at once. A
+probe can prove a store unsafe, never safe.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import count, cycle
+from typing import TYPE_CHECKING, TypeAlias
+
+from putifabsent.backends.base import Absent, Created, Exists, Found, Got, Maybe, Refused, TryAgain
+from putifabsent.backends.probe_evidence import Seen, Tally, never
+from putifabsent.backends.probe_ground import Ground
+from putifabsent.backends.probe_operations import operations_of
+from putifabsent.backends.verdicts import Verdict, recall, remember
+from putifabsent.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from putifabsent.backends.base import Store
+    from putifabsent.backends.probe_operations import Attempt, Decision, Prepare
+
+__all__ = ["CREATES", "ROUNDS", "Verdict", "probe", "verdicts_for"]
+
+CREATES = 32
+"""Simultaneous creates of one name. A client that is probed must allow that many connections."""
+
+ROUNDS = 24
+"""Names that are raced, for each operation."""
+
+SECONDS = 20.0
+
+Progress: TypeAlias = "Callable[[int, int, str], None]"
+
+# A server that looks first and writes then is caught between the two, which takes it longer for more bytes.
+_SIZES = (256 * 1024, 1024)
+# Once a fault was found, so many races say how often.
+_ENOUGH = 8
+_TRIES = 5
+_FIRST_PAUSE = 0.05
+# Rights, a missing bucket, a path that can't be: they say nothing about what the store guarantees.
+_NOT_THE_STORES = (
+    PermissionError,
+    FileNotFoundError,
+    NotADirectoryError,
+    IsADirectoryError,
+    ConfigError,
+)
+
+
+def probe(
+    store: Store,
+    folder: str,
+    *,
+    operations: Iterable[str] | None = None,
+    creates: int = CREATES,
+    rounds: int = ROUNDS,
+    seconds: float = SECONDS,
+    progress: Progress | None = None,
+) -> dict[str, Verdict]:
+    """Race each operation of ``store`` that can create a name.
+
+    Parameters
+    ----------
+    store
+        Any store.
+    folder
+        An existing folder of it. Nothing is written but below its ``.putifabsent/probe-<uuid>/``, which
+        is gone afterwards.
+    operations
+        Which of ``"put"``, ``"complete"``, ``"copy"``; by default those that the store has.
+    creates
+        Simultaneous creates of one name.
+    rounds
+        Names to race, for each operation. Fewer are raced once a fault was found.
+    seconds
+        After which no further race of an operation is begun.
+    progress
+        Called with steps done, steps in all, and what is being tried.
+
+    Raises
+    ------
+    ConfigError
+        The store has no such operation.
+    OSError
+        The store can't be probed: it does not answer, or lets nobody write there.
+    """
+    offered = operations_of(store)
+    chosen = list(offered if operations is None else operations)
+    for word in chosen:
+        if word not in offered:
+            raise ConfigError(f"the {store.kind} store has no {word!r}: choose from {', '.join(offered)}")
+    verdicts: dict[str, Verdict] = {}
+    with Ground(store, folder) as ground, ThreadPoolExecutor(creates) as pool:
+        for number, word in enumerate(chosen):
+            report = _part(progress, number, len(chosen), rounds + 1)
+            ends = time.monotonic() + seconds
+            verdicts[word] = _Prober(ground, pool, creates, word, offered[word], ends).verdict(rounds, report)
+    if progress:
+        progress(len(chosen) * (rounds + 1), len(chosen) * (rounds + 1), "done")
+    return verdicts
+
+
+def verdicts_for(
+    kind: str,
+    endpoint: str | None,
+    make_store: Callable[[], Store],
+    folder: str,
+    *,
+    progress: Progress | None = None,
+) -> dict[str, Verdict]:
+    """Return what is known of a store, after probing it where that is nothing.
+
+    Parameters
+    ----------
+    kind, endpoint
+        What a verdict is about: ``Store.kind`` and the address that its requests go to.
+    make_store
+        Makes the store to probe. Its client should allow :data:`CREATES` connections.
+    folder, progress
+        As for :func:`probe`.
+
+    Raises
+    ------
+    OSError
+        As for :func:`probe`; nothing is kept.
+    """
+    with _turn_of(f"{kind} {endpoint}"):
+        known = recall(kind, endpoint)
+        if known is None:
+            known = probe(make_store(), folder, progress=progress)
+            remember(kind, endpoint, known)
+    return known
+
+
+_turns: dict[str, threading.Lock] = {}
+
+
+def _turn_of(key: str) -> threading.Lock:
+    """Return the lock by which the threads of this process probe a store once."""
+    return _turns.setdefault(key, threading.Lock())
+
+
+# A child forked while a thread was probing would wait for that thread, which it has not.
+os.register_at_fork(after_in_child=_turns.clear)
+
+
+@dataclass(frozen=True, slots=True)
+class _Prober:
+    """Tries one operation."""
+
+    ground: Ground
+    pool: ThreadPoolExecutor
+    creates: int
+    word: str
+    prepare: Prepare
+    ends: float
+
+    def verdict(self, rounds: int, report: Callable[[int, str], None]) -> Verdict:
+        report(0, f"{self.word}: one after the other")
+        fault = self._one_after_the_other()
+        if fault is not None:
+            return Verdict(self.word, safe=False, evidence=fault)
+        tally = Tally(self.creates)
+        for number, size in zip(range(rounds), cycle(_SIZES)):
+            report(1 + number, f"{self.word}: race {number + 1} of {rounds}")
+            self._race(size, tally)
+            if time.monotonic() > self.ends or (tally.faults and tally.raced >= _ENOUGH):
+                break
+        return Verdict(self.word, tally.is_safe, str(tally))
+
+    def _one_after_the_other(self) -> str | None:
+        """Create a name twice, and return what is wrong with what came of it."""
+        name, first, outcome = self._certainly()
+        seen = self._look(name)
+        if not isinstance(outcome, Created):
+            return never("created a new name", outcome, seen)
+        if seen.token != first.token:
+            return f"one after the other: a creation's token could not be read back, but {seen.token}"
+        if not seen.is_of(first):
+            return "one after the other: a creation's bytes could not be read back"
+        _, second, outcome = self._certainly(name)
+        seen = self._look(name)
+        if isinstance(outcome, Created):
+            what = "an existing object was overwritten" if seen.is_of(second) else "a taken name was created"
+            return f"one after the other: {what} by a conditional {self.word}, which was acknowledged"
+        if not seen.is_of(first):
+            return f"one after the other: an existing object was overwritten by a refused {self.word}"
+        if not isinstance(outcome, Exists):
+            return never("said that a taken name exists", outcome, seen)
+        return None
+
+    def _certainly(self, name: str | None = None) -> tuple[str, Attempt, Decision]:
+        """Attempt ``name``, or a new one each time, until the answer is certain; a few times at most."""
+        for number in count():
+            tried = name or self.ground.name(self.word)
+            attempt = self.prepare(self.ground, tried, _SIZES[-1], 0)
+            outcome = _decide(attempt)
+            attempt.end(isinstance(outcome, Created))
+            if isinstance(outcome, Refused) and isinstance(outcome.error, _NOT_THE_STORES):
+                raise outcome.error
+            if isinstance(outcome, (Created, Exists, Refused)) or not self._may_try_again(number):
+                return tried, attempt, outcome
+        raise AssertionError
+
+    def _race(self, size: int, tally: Tally) -> None:
+        name = self.ground.name(self.word)
+        attempts = list(
+            self.pool.map(lambda place: self.prepare(self.ground, name, size, place), range(self.creates))
+        )
+        outcomes = self._together(attempts)
+        tally.note(attempts, outcomes, self._look(name))
+        list(self.pool.map(_end, attempts, outcomes))
+
+    def _together(self, attempts: Sequence[Attempt]) -> list[Decision]:
+        barrier = threading.Barrier(len(attempts))
+
+        def decide(attempt: Attempt) -> Decision:
+            barrier.wait()
+            return _decide(attempt)
+
+        try:
+            return list(self.pool.map(decide, attempts))
+        except BaseException:
+            # Interrupted: whoever waits for the others would wait for ever.
+            barrier.abort()
+            raise
+
+    def _look(self, name: str) -> Seen:
+        """Read a name; a store that can't be read can't be probed."""
+        for number in count():
+            seen = self.ground.store.head(name)
+            if isinstance(seen, Absent):
+                return Seen(None, None)
+            got = self.ground.store.get(name) if isinstance(seen, Found) else seen
+            if isinstance(seen, Found) and isinstance(got, Got):
+                return Seen(seen.holder.token, got.data)
+            if isinstance(got, Refused):
+                raise got.error
+            if not self._may_try_again(number):
+                cause = got.cause if isinstance(got, TryAgain) else None
+                raise ConnectionError(f"the store can't be probed: {name} can't be read: {cause}") from cause
+        raise AssertionError
+
+    def _may_try_again(self, number: int) -> bool:
+        if number + 1 >= _TRIES or time.monotonic() > self.ends:
+            return False
+        time.sleep(_FIRST_PAUSE * 2**number)
+        return True
+
+
+def _decide(attempt: Attempt) -> Decision:
+    try:
+        return attempt.decide()
+    except Exception as error:  # noqa: BLE001 - as for a protocol: what nobody foresaw is unknown
+        return Maybe(error)
+
+
+def _end(attempt: Attempt, outcome: Decision) -> None:
+    attempt.end(isinstance(outcome, Created))
+
+
+def _part(progress: Progress | None, number: int, parts: int, steps: int) -> Callable[[int, str], None]:
+    """Return what reports the steps of one operation among all."""
+    return lambda step, what: progress(number * steps + step, parts * steps, what) if progress else None

@@ -1,0 +1,134 @@
+"""The one folder that a probe writes in, and empties again whatever happens."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import uuid
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from putifabsent.backends.base import STATE_FOLDER, Created, Creation, Found, Refused, Staged, TryAgain
+from putifabsent.backends.body import InMemory
+from putifabsent.backends.local import LocalStore
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from typing_extensions import Self
+
+    from putifabsent.backends.base import CreateOutcome, StageOutcome, Store
+
+__all__ = ["Ground", "content"]
+
+_AT_ONCE = 16
+# A liar in a versioned bucket leaves one version of a name for each of its winners.
+_MOST_VERSIONS = 200
+_log = logging.getLogger(__name__)
+
+
+def content(mark: str, size: int) -> bytes:
+    """Return ``size`` bytes that say whose they are from the first to the last."""
+    return (mark.encode() * (size // len(mark) + 1))[:size]
+
+
+class Ground:
+    """``<folder>/.putifabsent/probe-<uuid>/``, from entering to leaving the ``with``.
+
+    Parameters
+    ----------
+    store
+        The store to probe.
+    folder
+        An existing folder of it: a bucket, or a folder in one.
+    """
+
+    def __init__(self, store: Store, folder: str) -> None:
+        self.store = store
+        self._above = folder.rstrip("/")
+        self.folder = f"{self._above}/{STATE_FOLDER}/probe-{uuid.uuid4()}"
+        self._state = f"{self.folder}/{STATE_FOLDER}"
+        self._writer = str(uuid.uuid4())
+        self._names: list[str] = []
+        self._open: dict[int, Staged] = {}
+        self._sources: dict[tuple[int, int], tuple[str, CreateOutcome]] = {}
+
+    def name(self, word: str) -> str:
+        """Return a name that nobody has used, to be removed in the end."""
+        name = f"{self.folder}/{word}-{uuid.uuid4()}"
+        self._names.append(name)
+        return name
+
+    def creation(self) -> Creation:
+        """Return a creation with a token of its own."""
+        return Creation(str(uuid.uuid4()), self._writer, self._state)
+
+    def stage(self, name: str, data: bytes, creation: Creation) -> StageOutcome:
+        """Stage bytes, to be discarded in the end."""
+        staged = self.store.stage(name, InMemory(data), creation)
+        if isinstance(staged, Staged):
+            self._open[id(staged)] = staged
+        return staged
+
+    def end(self, staged: Staged, *, won: bool) -> None:
+        """Forget staged bytes that have won their name; discard others, now."""
+        if self._open.pop(id(staged), None) is not None and not won:
+            self.store.discard(staged)
+
+    def source(self, place: int, size: int) -> tuple[str, CreateOutcome]:
+        """Return an object of ``size`` bytes that are its own name, and how it was made: once a place."""
+        if (place, size) in self._sources:
+            return self._sources[place, size]
+        name = self.name(f"source-{place}")
+        made = self.store.create(name, InMemory(content(name, size)), self.creation())
+        if isinstance(made, Created):
+            self._sources[place, size] = name, made
+        return name, made
+
+    def __enter__(self) -> Self:
+        # Only a local disk has folders that must be there before a file can be.
+        if isinstance(self.store, LocalStore):
+            _make(Path(self.folder), Path(self._above or "/"))
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            list(pool.map(self.store.discard, self._open.values()))
+            gone = pool.map(self._remove, self._names)
+            left = [name for name, is_gone in zip(self._names, gone, strict=True) if not is_gone]
+        if left:
+            _log.warning("the probe could not remove what it wrote: %s", ", ".join(left))
+        if isinstance(self.store, LocalStore):
+            for folder in (Path(self._state), Path(self.folder), Path(self.folder).parent):
+                # The last one goes only if nobody else keeps anything in it.
+                with contextlib.suppress(OSError):
+                    folder.rmdir()
+
+    def _remove(self, name: str) -> bool:
+        for _ in range(_MOST_VERSIONS):
+            seen = self.store.head(name)
+            if isinstance(seen, TryAgain):
+                continue
+            if not isinstance(seen, Found):
+                return not isinstance(seen, Refused)
+            if isinstance(self.store.delete(name, seen.holder.version), Refused):
+                return False
+        return False
+
+
+def _make(folder: Path, above: Path) -> None:
+    # Whoever leaves the folder between empty removes it, perhaps between my two steps.
+    for _ in range(100):
+        above.stat()
+        with contextlib.suppress(FileExistsError):
+            folder.parent.mkdir()
+        with contextlib.suppress(FileNotFoundError):
+            folder.mkdir()
+            return
+    folder.mkdir()

@@ -1,0 +1,88 @@
+"""A requests session that sends every request once, and what its failures say about the one it was sending.
+
+``requests`` resends nothing by itself, nor does urllib3 with its retries off; a connection that the server
+has closed meanwhile is replaced before anything is written to it. A test counts the requests on the wire.
+"""
+
+from __future__ import annotations
+
+import os
+import ssl
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+import requests
+from requests.adapters import HTTPAdapter
+from urllib3.exceptions import ConnectTimeoutError, NewConnectionError
+from urllib3.util.retry import Retry
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+__all__ = ["PerProcess", "malformed", "never_sent", "session"]
+
+_CONNECTIONS = 64
+_NOT_SENT = (ConnectTimeoutError, NewConnectionError, requests.ConnectTimeout)
+_MALFORMED = (
+    requests.exceptions.InvalidURL,
+    requests.exceptions.InvalidHeader,
+    requests.exceptions.InvalidSchema,
+    requests.exceptions.MissingSchema,
+    ssl.SSLCertVerificationError,
+    UnicodeEncodeError,
+)
+
+T = TypeVar("T")
+
+
+def session() -> requests.Session:
+    """Return a session for any number of threads, without retries of its own."""
+    made = requests.Session()
+    for scheme in ("http://", "https://"):
+        once = Retry(total=False, redirect=False, raise_on_status=False)
+        made.mount(scheme, HTTPAdapter(pool_maxsize=_CONNECTIONS, max_retries=once))
+    return made
+
+
+def never_sent(error: BaseException) -> bool:
+    """Whether ``error`` proves that no byte of the request has left: nobody took the connection."""
+    return any(isinstance(link, _NOT_SENT) for link in _links(error))
+
+
+def malformed(error: BaseException) -> bool:
+    """Whether ``error`` says that the request can't be sent at all, now or later."""
+    return any(isinstance(link, _MALFORMED) for link in _links(error))
+
+
+def _links(error: BaseException) -> Iterator[BaseException]:
+    """Go through what the layers below have wrapped: each keeps the error of the next in its own way."""
+    waiting: list[Any] = [error]
+    seen: set[int] = set()
+    while waiting:
+        link = waiting.pop()
+        if not isinstance(link, BaseException) or id(link) in seen:
+            continue
+        seen.add(id(link))
+        yield link
+        waiting += [link.__cause__, getattr(link, "reason", None), getattr(link, "inner_exception", None)]
+        waiting += link.args
+
+
+class PerProcess(Generic[T]):
+    """Something with sockets and locks: a forked child makes its own.
+
+    Parameters
+    ----------
+    make
+        Makes one. Two threads may do so at the same time; either is as good.
+    """
+
+    def __init__(self, make: Callable[[], T]) -> None:
+        self._make = make
+        self._made: tuple[int, T] | None = None
+
+    def __call__(self) -> T:
+        """Return this process's own."""
+        made = self._made
+        if made is None or made[0] != os.getpid():
+            made = self._made = (os.getpid(), self._make())
+        return made[1]

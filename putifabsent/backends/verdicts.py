@@ -1,0 +1,117 @@
+"""What probes have found, kept in the user's cache folder: a store is probed once a week, not once a mount.
+
+``$XDG_CACHE_HOME/putifabsent/verdicts.json`` may be removed at any time, and a broken one counts as empty.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import time
+import uuid
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from putifabsent import __version__
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["SAFE_FOR", "UNSAFE_FOR", "Verdict", "recall", "remember"]
+
+SAFE_FOR = 7 * 24 * 3600.0
+"""Seconds for which verdicts count that let a mount go on."""
+
+UNSAFE_FOR = 3600.0
+"""Seconds for which verdicts count that stop a mount: whoever repairs a store need not wait for a week."""
+
+# What this process knows, also where it has no folder to write to.
+_here: dict[str, dict[str, Any]] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What a probe says of one operation of a store.
+
+    Attributes
+    ----------
+    operation
+        ``"put"``, ``"complete"`` or ``"copy"``.
+    safe
+        Whether no fault was found. That is not a proof: a probe can prove a store unsafe, never safe.
+    evidence
+        What was seen, in a sentence with its figures.
+    """
+
+    operation: str
+    safe: bool
+    evidence: str
+
+    @property
+    def needed(self) -> bool:
+        """Whether a mount can't do without the operation. A rename needs no copy: it has other ways."""
+        return self.operation != "copy"
+
+
+def recall(kind: str, endpoint: str | None) -> dict[str, Verdict] | None:
+    """Return what is known of the stores at ``endpoint``, or None where that is nothing, or too old."""
+    key = _key(kind, endpoint)
+    with contextlib.suppress(KeyError, TypeError, ValueError, AttributeError):
+        record = _here[key] if key in _here else _read()[key]
+        verdicts = {
+            operation: Verdict(operation, found["safe"] is True, str(found["evidence"]))
+            for operation, found in record["verdicts"].items()
+        }
+        stops = any(verdict.needed and not verdict.safe for verdict in verdicts.values())
+        age = time.time() - record["time"]
+        if record["version"] == __version__ and 0 <= age < (UNSAFE_FOR if stops else SAFE_FOR):
+            return verdicts
+    return None
+
+
+def remember(kind: str, endpoint: str | None, verdicts: Mapping[str, Verdict]) -> None:
+    """Keep what was found at ``endpoint``. Where nothing can be kept, the next process probes again."""
+    key = _key(kind, endpoint)
+    _here[key] = {
+        "time": time.time(),
+        "version": __version__,
+        "verdicts": {
+            operation: {"safe": verdict.safe, "evidence": verdict.evidence}
+            for operation, verdict in verdicts.items()
+        },
+    }
+    # Two processes that write at once may lose one record: it is found out again.
+    with contextlib.suppress(OSError, RuntimeError):
+        _write({**_read(), key: _here[key]})
+
+
+def _key(kind: str, endpoint: str | None) -> str:
+    # An address may carry a password, which is nobody's business in a cache.
+    return f"{kind} {(endpoint or '').rpartition('@')[2].rstrip('/').lower()}"
+
+
+def _file() -> Path:
+    said = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    cache = said if said.is_absolute() else Path.home() / ".cache"
+    return cache / "putifabsent" / "verdicts.json"
+
+
+def _read() -> dict[str, Any]:
+    try:
+        content = json.loads(_file().read_text(encoding="utf-8"))
+    except (OSError, RuntimeError, ValueError):
+        return {}
+    return content if isinstance(content, dict) else {}
+
+
+def _write(content: Mapping[str, Any]) -> None:
+    file = _file()
+    file.parent.mkdir(parents=True, exist_ok=True)
+    new = file.with_name(f"{file.name}.{uuid.uuid4().hex}")
+    try:
+        new.write_text(json.dumps(content, indent=1, sort_keys=True), encoding="utf-8")
+        new.replace(file)
+    finally:
+        new.unlink(missing_ok=True)

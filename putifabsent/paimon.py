@@ -1,0 +1,383 @@
+"""pypaimon's door: a Paimon warehouse in which no two commits ever share a snapshot.
+
+Import it in every process that opens the warehouse, and name it as the catalog's metastore::
+
+    import putifabsent.paimon
+    from pypaimon import CatalogFactory
+
+    catalog = CatalogFactory.create({"metastore": "putifabsent", "warehouse": "s3://bucket/warehouse"})
+
+Nothing of pypaimon is patched: this is a catalog in its registry, whose files go through a guarded
+filesystem. pypaimon's own S3 options (``s3.endpoint``, ``s3.access-key``, ...) are understood, so one line
+is all that an existing configuration needs. Options of the filesystem go under ``putifabsent.``
+(``putifabsent.profile``, ``putifabsent.deadline``), for every store.
+
+What pypaimon 2.1 makes of an outcome
+-------------------------------------
+
+============================================  ========================  ===================================
+who creates the name                          on ``False``              on an exception
+============================================  ========================  ===================================
+``FileStoreCommit._try_commit_once``:         looks for its own commit  the same; keeps every file, remembers
+``snapshot-N``                                in the snapshots since,   that it is uncertain (so it rewrites
+                                              then tries the next       no row ids), and fails with the cause
+``SchemaManager.create_table``: ``schema-0``  "schema exists"           fails with the cause
+``SchemaManager.commit_changes``:             applies the changes to    fails with the cause
+``schema-N``                                  the newer schema
+``RenamingSnapshotCommit``: ``LATEST``        writes the hint plainly   logs a warning
+============================================  ========================  ===================================
+
+So a proven loss is ``False`` here, and what proves nothing is raised as it is: any ``Exception`` is an
+unknown outcome to pypaimon. Its own ``PyArrowFileIO`` and ``LocalFileIO`` say ``False`` to both.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from pyarrow.fs import FileType, FSSpecHandler, PyFileSystem
+from pypaimon.catalog.catalog_context import CatalogContext
+from pypaimon.catalog.catalog_factory import CatalogFactory
+from pypaimon.catalog.catalog_loader import CatalogLoader
+from pypaimon.catalog.filesystem_catalog import FileSystemCatalog
+from pypaimon.common.file_io import FileIO
+from pypaimon.common.options.config import CatalogOptions
+from pypaimon.common.uri_reader import UriReaderFactory
+from pypaimon.filesystem.caching_file_io import CachingFileIO
+from pypaimon.filesystem.pyarrow_file_io import PyArrowFileIO
+
+from putifabsent.errors import ConfigError
+from putifabsent.fsspec_plugin import (
+    GuardedAzureFileSystem,
+    GuardedFileSystem,
+    GuardedGCSFileSystem,
+    GuardedLocalFileSystem,
+    GuardedMemoryFileSystem,
+    GuardedS3FileSystem,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pypaimon.common.identifier import Identifier
+    from pypaimon.common.options import Options
+    from pypaimon.table.file_store_table import FileStoreTable
+
+__all__ = ["METASTORE", "GuardedCatalog", "GuardedFileIO"]
+
+METASTORE = "putifabsent"
+"""The catalog's name in pypaimon's ``metastore`` option."""
+
+_PREFIX = "putifabsent."
+_FILESYSTEMS: dict[str, type[GuardedFileSystem]] = {
+    "": GuardedLocalFileSystem,
+    "file": GuardedLocalFileSystem,
+    "s3": GuardedS3FileSystem,
+    "s3a": GuardedS3FileSystem,
+    "s3n": GuardedS3FileSystem,
+    "gs": GuardedGCSFileSystem,
+    "gcs": GuardedGCSFileSystem,
+    "abfs": GuardedAzureFileSystem,
+    "abfss": GuardedAzureFileSystem,
+    "az": GuardedAzureFileSystem,
+    "memory": GuardedMemoryFileSystem,
+}
+_KEPT = ".keep"
+"""An object store has no folders: an empty database is there while this is in it."""
+
+
+class GuardedFileIO(FileIO):
+    """pypaimon's files, where a name that Paimon never overwrites is created at most once.
+
+    Parameters
+    ----------
+    warehouse
+        A URL or a folder. Its scheme chooses the guarded filesystem.
+    options
+        The catalog's options.
+
+    Attributes
+    ----------
+    fs
+        The guarded filesystem.
+    filesystem
+        The same for pyarrow, which pypaimon's readers ask for by this name.
+    """
+
+    def __init__(self, warehouse: str, options: Options) -> None:
+        scheme = warehouse.partition("://")[0] if "://" in warehouse else ""
+        guarded = _FILESYSTEMS.get(scheme)
+        if guarded is None:
+            known = ", ".join(f"{scheme}://" for scheme in _FILESYSTEMS if scheme)
+            raise ConfigError(f"a warehouse is a folder or one of {known}, not {warehouse}")
+        self.properties = options
+        self.uri_reader_factory = UriReaderFactory(options)
+        in_url = guarded._get_kwargs_from_urls(warehouse)  # noqa: SLF001 - fsspec's name for it
+        self.fs = guarded(**in_url, **_storage_options(guarded, options.to_map()))
+        self.filesystem = PyFileSystem(FSSpecHandler(self.fs))
+        self._folders = guarded in (GuardedLocalFileSystem, GuardedMemoryFileSystem)
+
+    # pypaimon's writers of data files ask no more of a FileIO than the methods below.
+    write_parquet = PyArrowFileIO.write_parquet
+    write_orc = PyArrowFileIO.write_orc
+    write_avro = PyArrowFileIO.write_avro
+    write_row = PyArrowFileIO.write_row
+    write_blob = PyArrowFileIO.write_blob
+    write_mosaic = PyArrowFileIO.write_mosaic
+
+    def to_filesystem_path(self, path: str) -> str:
+        stripped: str = self.fs._strip_protocol(path)  # noqa: SLF001 - fsspec's name for it
+        return stripped
+
+    def try_to_write_atomic(self, path: str, content: str) -> bool:
+        """Create ``path`` with ``content``: in one request, where the default would write, look and rename.
+
+        Returns
+        -------
+        bool
+            False where another creation provably holds the name.
+
+        Raises
+        ------
+        OutcomeUnknown
+            It can't be known.
+        """
+        try:
+            self.fs.pipe_file(self._target(path), content.encode(), mode="create")
+        except FileExistsError:
+            return False
+        return True
+
+    def rename(self, src: str, dst: str) -> bool:
+        """Move a file or a folder.
+
+        Returns
+        -------
+        bool
+            False where ``dst`` is there already, or another creation of it won.
+
+        Raises
+        ------
+        OutcomeUnknown
+            ``dst`` is a guarded name, and it can't be known whether this created it; ``src`` is kept.
+        """
+        source = self.to_filesystem_path(src)
+        is_folder = self.fs.info(source)["type"] == "directory"
+        if self.exists(dst):
+            return False
+        try:
+            self.fs.mv(source, self._target(dst), recursive=is_folder)
+        except FileExistsError:
+            return False
+        return True
+
+    def copy_file(self, source_path: str, target_path: str, overwrite: bool = False) -> None:
+        """Copy a file; to a guarded name that is taken only where there is nothing to change.
+
+        Raises
+        ------
+        FileExistsError
+            The target is there, and may not be overwritten.
+        """
+        if not overwrite and self.exists(target_path):
+            raise FileExistsError(errno.EEXIST, "it is there, and may not be overwritten", target_path)
+        source, target = self.to_filesystem_path(source_path), self._target(target_path)
+        try:
+            self.fs.cp_file(source, target)
+        except FileExistsError:
+            if self.fs.cat_file(source) != self.fs.cat_file(target):
+                raise
+
+    def new_input_stream(self, path: str) -> Any:
+        return self.fs.open(self.to_filesystem_path(path), "rb")
+
+    def new_output_stream(self, path: str) -> Any:
+        return self.fs.open(self._target(path), "wb")
+
+    def read_file_utf8(self, path: str) -> str:
+        """Read a small file in one request: a hint that is overwritten meanwhile is never read in halves."""
+        content: bytes = self.fs.cat_file(self.to_filesystem_path(path))
+        return content.decode()
+
+    def exists(self, path: str) -> bool:
+        """Whether ``path`` is there; an error is no answer, and is raised.
+
+        A table whose snapshots "are not there" for a moment would be begun anew.
+        """
+        try:
+            self.fs.info(self.to_filesystem_path(path))
+        except FileNotFoundError:
+            return False
+        return True
+
+    def get_file_status(self, path: str) -> FileStatus:
+        return FileStatus.of(self.fs.info(self.to_filesystem_path(path)))
+
+    def list_status(self, path: str) -> list[FileStatus]:
+        """List a folder, ``snapshot-9`` before ``snapshot-10``; what is not there is empty.
+
+        In this order a fast-forward meets the first snapshot that main has otherwise before it has
+        copied a later one.
+        """
+        folder = self.to_filesystem_path(path)
+        try:
+            infos = self.fs.ls(folder, detail=True)
+        except FileNotFoundError:
+            return []
+        found = [FileStatus.of(info) for info in infos]
+        inside = [status for status in found if status.path != folder and status.base_name != _KEPT]
+        return sorted(inside, key=lambda status: (len(status.path), status.path))
+
+    def delete(self, path: str, recursive: bool = False) -> bool:
+        target = self.to_filesystem_path(path)
+        try:
+            if self.fs.info(target)["type"] != "directory":
+                self.fs.rm_file(target)
+            elif recursive or not self.list_status(path):
+                self.fs.rm(target, recursive=True)
+            else:
+                raise OSError(errno.ENOTEMPTY, "the folder is not empty", path)
+        except FileNotFoundError:
+            return False
+        return True
+
+    def mkdirs(self, path: str) -> bool:
+        folder = self.to_filesystem_path(path)
+        try:
+            if self.fs.info(folder)["type"] != "directory":
+                raise FileExistsError(errno.EEXIST, "it is there, and is no folder", path)
+        except FileNotFoundError:
+            if self._folders:
+                self.fs.makedirs(folder, exist_ok=True)
+            else:
+                self.fs.pipe_file(f"{folder}/{_KEPT}", b"")
+        return True
+
+    def _target(self, path: str) -> str:
+        """Where to write, with the folder it needs."""
+        target = self.to_filesystem_path(path)
+        if self._folders:
+            self.fs.makedirs(target.rpartition("/")[0], exist_ok=True)
+        return target
+
+
+@dataclass(frozen=True)
+class FileStatus:
+    """What pypaimon asks about a file or folder."""
+
+    path: str
+    type: FileType
+    size: int | None
+    mtime: float | None
+
+    @property
+    def base_name(self) -> str:
+        return self.path.rpartition("/")[2]
+
+    @staticmethod
+    def of(info: Mapping[str, Any]) -> FileStatus:
+        """Say the same of a file as fsspec's ``info`` does."""
+        path = info["name"].rstrip("/")
+        if info["type"] == "directory":
+            return FileStatus(path, FileType.Directory, None, None)
+        # s3fs, adlfs, and everyone else.
+        changed = info.get("LastModified") or info.get("last_modified") or info.get("mtime")
+        mtime = changed.timestamp() if isinstance(changed, datetime) else changed
+        return FileStatus(path, FileType.File, info["size"], mtime)
+
+
+class GuardedCatalog(FileSystemCatalog):
+    """pypaimon's catalog of tables in a filesystem, with guarded files.
+
+    Parameters
+    ----------
+    options
+        The catalog's options, or its context: pypaimon gives the one or the other.
+    """
+
+    def __init__(self, options: Options | CatalogContext) -> None:
+        # FileSystemCatalog's own constructor would open the warehouse unguarded, as far as it can.
+        context = (
+            options if isinstance(options, CatalogContext) else CatalogContext.create_from_options(options)
+        )
+        if not context.options.contains(CatalogOptions.WAREHOUSE):
+            raise ConfigError("the option 'warehouse' must say where the warehouse is")
+        self.warehouse: str = context.options.get(CatalogOptions.WAREHOUSE)
+        self.catalog_options = context.options
+        self.catalog_context = context
+        self._cache_manager = CachingFileIO.create_cache_manager(context.options)
+        self.file_io = CachingFileIO.wrap_with_caching_if_needed(
+            GuardedFileIO(self.warehouse, context.options), context.options, self._cache_manager
+        )
+
+    def _load_data_table(self, identifier: Identifier) -> FileStoreTable:
+        table = super()._load_data_table(identifier)
+        # A table asks its catalog for snapshots, in other processes too: it must find this one.
+        table.catalog_environment.catalog_loader = _Loader(self.catalog_context)
+        return table
+
+
+@dataclass(frozen=True)
+class _Loader(CatalogLoader):
+    loaded_from: CatalogContext
+
+    def context(self) -> CatalogContext:
+        return self.loaded_from
+
+    def load(self) -> GuardedCatalog:
+        return GuardedCatalog(self.loaded_from)
+
+
+def _storage_options(guarded: type[GuardedFileSystem], options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the filesystem's options: pypaimon's own for S3, then what is under our prefix."""
+    own = {
+        key.removeprefix(_PREFIX): _parsed(value) for key, value in options.items() if key.startswith(_PREFIX)
+    }
+    if isinstance(own.get("deadline"), str):
+        own["deadline"] = float(own["deadline"])
+    return {
+        # Other writers' snapshots must be seen at once; and what is in a Paimon warehouse is Paimon's.
+        "use_listings_cache": False,
+        "formats": ["paimon"],
+        **(_s3_options(options) if guarded is GuardedS3FileSystem else {}),
+        **own,
+    }
+
+
+def _s3_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    def said(legacy: str, *names: str) -> Any:
+        spelt = (f"{prefix}{name}" for prefix in ("s3.", "s3a.", "fs.s3.", "fs.s3a.") for name in names)
+        return next((options[key] for key in (legacy, *spelt) if options.get(key)), None)
+
+    endpoint = said("fs.s3.endpoint", "endpoint")
+    region = said("fs.s3.region", "region")
+    path_style = said("s3.path-style-access", "path-style-access", "path.style.access")
+    found = {
+        "key": said("fs.s3.accessKeyId", "access-key", "access.key"),
+        "secret": said("fs.s3.accessKeySecret", "secret-key", "secret.key"),
+        "token": said(
+            "fs.s3.securityToken", "session-token", "session.token", "security-token", "security.token"
+        ),
+        # pyarrow takes a bare host, and speaks https to it.
+        "endpoint_url": endpoint if endpoint is None or "://" in endpoint else f"https://{endpoint}",
+        "client_kwargs": {"region_name": region} if region else None,
+        "config_kwargs": {"s3": {"addressing_style": "path"}} if _parsed(path_style) is True else None,
+    }
+    return {key: value for key, value in found.items() if value is not None}
+
+
+def _parsed(value: Any) -> Any:
+    """Read what a configuration file can only say as text; a number may be a password, and stays text."""
+    if isinstance(value, str) and (value.lower() in ("true", "false") or value[:1] in ("{", "[")):
+        try:
+            return json.loads(value.lower() if value[:1] not in ("{", "[") else value)
+        except ValueError as error:
+            raise ConfigError(f"not JSON: {value}") from error
+    return value
+
+
+CatalogFactory.CATALOG_REGISTRY[METASTORE] = GuardedCatalog

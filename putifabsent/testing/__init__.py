@@ -1,0 +1,82 @@
+"""Conformance suites for stores, and the races they run; for third parties' backends too.
+
+Subclass :class:`StoreTests`, say where the store is, and inherit every test::
+
+    import pytest
+    from putifabsent.testing import Around, StoreTests
+
+
+    class Disk(Around):
+        def read(self, name):
+            path = pathlib.Path(name)
+            return path.read_bytes() if path.exists() else None
+
+        def write(self, name, data):
+            path = pathlib.Path(name)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(data)
+
+
+    class TestMyStore(StoreTests):
+        @pytest.fixture
+        def store(self):
+            return MyStore()
+
+        @pytest.fixture
+        def folder(self, tmp_path):
+            return str(tmp_path)
+
+        @pytest.fixture
+        def around(self):
+            return Disk()
+
+More promises are classes of their own, which go with it: :class:`SharedStoreTests` for a store that processes
+share, :class:`ConditionalCopyTests` for one that copies conditionally, :class:`LostAnswerTests` for one behind
+a network.
+
+:func:`race` alone needs no pytest: ``putifabsent probe`` uses it too.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from putifabsent.testing.races import Race, Raced, race, through_filesystem, through_store
+
+if TYPE_CHECKING:
+    from putifabsent.testing.asking import Around, Ask
+    from putifabsent.testing.copies import ConditionalCopyTests
+    from putifabsent.testing.lost import LostAnswerTests
+    from putifabsent.testing.shared import SharedStoreTests
+    from putifabsent.testing.stores import StoreTests
+
+__all__ = [
+    "Around",
+    "Ask",
+    "ConditionalCopyTests",
+    "LostAnswerTests",
+    "Race",
+    "Raced",
+    "SharedStoreTests",
+    "StoreTests",
+    "race",
+    "through_filesystem",
+    "through_store",
+]
+
+# What imports pytest, by the module that it is in.
+_SUITES = {
+    "Around": "asking",
+    "Ask": "asking",
+    "ConditionalCopyTests": "copies",
+    "LostAnswerTests": "lost",
+    "SharedStoreTests": "shared",
+    "StoreTests": "stores",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name in _SUITES:
+        return getattr(import_module(f"{__name__}.{_SUITES[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

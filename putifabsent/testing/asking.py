@@ -1,0 +1,90 @@
+"""How the suites ask a store, in both colours, and how they look at its bytes without asking it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from fsspec.asyn import get_loop, sync
+
+from putifabsent.backends.base import Got
+from putifabsent.backends.body import InMemory
+
+if TYPE_CHECKING:
+    from putifabsent.backends.base import Store
+    from putifabsent.backends.body import Body
+    from putifabsent.shim.requests import Request
+
+__all__ = ["Around", "Ask", "Put", "ThroughTheStore"]
+
+
+class Around(ABC):
+    """A way to a store's bytes that does not go through the code under test."""
+
+    @abstractmethod
+    def read(self, name: str) -> bytes | None:
+        """Return the bytes under ``name``, or None where there is nothing, or can't be."""
+
+    @abstractmethod
+    def write(self, name: str, data: bytes) -> None:
+        """Put bytes under ``name``, and make its folder where the store has folders."""
+
+
+class ThroughTheStore(Around):
+    """The store itself, for want of another way: then it vouches for its own bytes."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def read(self, name: str) -> bytes | None:
+        """:meth:`~putifabsent.backends.base.Store.get`."""
+        got = self._store.get(name)
+        return got.data if isinstance(got, Got) else None
+
+    def write(self, name: str, data: bytes) -> None:
+        """:meth:`~putifabsent.backends.base.Store.put`."""
+        self._store.put(name, InMemory(data))
+
+
+@dataclass(frozen=True)
+class Ask:
+    """Performs requests on a store, in one of its two colours.
+
+    Asynchronous ones run in fsspec's own loop, as the filesystems' do.
+
+    Attributes
+    ----------
+    store
+        Which store is asked.
+    colour
+        Whether by its methods or by their asynchronous twins.
+    """
+
+    store: Store
+    colour: Literal["sync", "async"]
+
+    def __call__(self, request: Request | Put) -> Any:
+        """Return the outcome of ``request``."""
+        if self.colour == "sync":
+            return request.perform(self.store)  # type: ignore[union-attr]
+        return sync(get_loop(), request.perform_async, self.store)  # type: ignore[union-attr]
+
+    def of(self, store: Store) -> Ask:
+        """Return the same, of another store."""
+        return replace(self, store=store)
+
+
+class Put(NamedTuple):
+    """Overwrite the name. No protocol asks for that, so it is a request of the suites only."""
+
+    name: str
+    body: Body
+
+    def perform(self, store: Store) -> None:
+        """Ask ``store``."""
+        store.put(self.name, self.body)
+
+    async def perform_async(self, store: Store) -> None:
+        """Ask ``store``, asynchronously."""
+        await store.put_async(self.name, self.body)

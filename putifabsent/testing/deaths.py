@@ -1,0 +1,171 @@
+"""Writers that are killed at a chosen step of their own code, like a machine that loses its power.
+
+A step is one line that a store's modules execute: between any two of them the writer can die.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import sys
+import threading
+import traceback
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from putifabsent.backends.body import InMemory
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from multiprocessing.connection import Connection
+    from types import FrameType
+
+    from putifabsent.backends.base import Creation, Staged, Store
+
+__all__ = ["Doomed", "Will", "doomed"]
+
+_SECONDS = 60
+
+
+class Will(NamedTuple):
+    """What a doomed writer is to do before it dies.
+
+    Attributes
+    ----------
+    operation
+        ``"create"``, or ``"complete"``: stage, then complete.
+    name, body, creation
+        Of what.
+    """
+
+    operation: str
+    name: str
+    body: bytes
+    creation: Creation
+
+    def carry_out(self, store: Store) -> None:
+        """Do it."""
+        if self.operation == "create":
+            store.create(self.name, InMemory(self.body), self.creation)
+        else:
+            staged: Staged = store.stage(self.name, InMemory(self.body), self.creation)  # type: ignore[assignment]
+            store.complete(staged)
+
+
+class Doomed:
+    """Starts writers that die.
+
+    Parameters
+    ----------
+    connection
+        To the process that forks them.
+    """
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def steps(self, will: Will) -> int:
+        """Let a writer live, and return how many steps it took."""
+        steps, code = self._fork(will, 0)
+        if code != 0:
+            raise RuntimeError(f"a writer that was to live ended with {code}")
+        return steps
+
+    def die(self, will: Will, step: int) -> int:
+        """Kill a writer just before it takes ``step`` (from 1), and return its exit code."""
+        return self._fork(will, step)[1]
+
+    def _fork(self, will: Will, step: int) -> tuple[int, int]:
+        self._connection.send((will, step))
+        if not self._connection.poll(2 * _SECONDS):
+            raise RuntimeError("a doomed writer neither lives nor dies")
+        answer: tuple[int, int] = self._connection.recv()
+        return answer
+
+
+@contextmanager
+def doomed(make: Callable[[], Store], modules: Sequence[str]) -> Iterator[Doomed]:
+    """Give what starts doomed writers.
+
+    Parameters
+    ----------
+    make
+        Makes a writer's store; it must pickle.
+    modules
+        The full names of the modules whose lines are steps.
+
+    Notes
+    -----
+    A fresh (spawned) process imports what the store needs, uses none of it, and forks each writer: so a
+    writer costs a fork, and inherits neither locks nor connections.
+    """
+    context = multiprocessing.get_context("spawn")
+    here, there = context.Pipe()
+    process = context.Process(target=_fork_writers, args=(make, tuple(modules), there), daemon=True)
+    process.start()
+    there.close()
+    try:
+        yield Doomed(here)
+    finally:
+        here.close()
+        process.join(_SECONDS)
+        process.kill()
+        process.join()
+
+
+def _fork_writers(make: Callable[[], Store], modules: tuple[str, ...], connection: Connection) -> None:
+    while True:
+        try:
+            will, step = connection.recv()
+        except EOFError:
+            return
+        reading, writing = os.pipe()
+        child = os.fork()
+        if child == 0:
+            _live(make, modules, will, step, writing)
+        os.close(writing)
+        with os.fdopen(reading) as steps:
+            taken = steps.read()
+        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        connection.send((int(taken or 0), code))
+
+
+def _live(make: Callable[[], Store], modules: tuple[str, ...], will: Will, step: int, writing: int) -> None:
+    signal.alarm(_SECONDS)
+    try:
+        store, steps = make_traced(make, modules, step)
+        will.carry_out(store)
+        os.write(writing, str(steps()).encode())
+    except BaseException:  # noqa: BLE001 - this process ends here, whatever happens
+        traceback.print_exc()
+        os._exit(1)
+    os._exit(0)
+
+
+def make_traced(
+    make: Callable[[], Store], modules: tuple[str, ...], last: int
+) -> tuple[Store, Callable[[], int]]:
+    """Make a store, and from then on count its steps, and die before the ``last``."""
+    taken = 0
+    counting = False
+
+    def step(frame: FrameType, event: str, argument: object) -> Any:
+        nonlocal taken
+        del frame, argument
+        if event == "line" and counting:
+            taken += 1
+            if taken == last:
+                os.kill(os.getpid(), signal.SIGKILL)
+        return step
+
+    def enter(frame: FrameType, event: str, argument: object) -> Any:
+        del event, argument
+        return step if frame.f_globals.get("__name__") in modules else None
+
+    # Before the store is made: its own threads are traced from their first line only.
+    threading.settrace(enter)
+    sys.settrace(enter)
+    store = make()
+    counting = True
+    return store, lambda: taken

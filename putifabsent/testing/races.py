@@ -1,0 +1,435 @@
+"""Races: many writers want each of many names at the same time. Who was told that it won?
+
+A writer takes part through a *contender*: given a name and bytes, it prepares all that can be prepared
+(it stages the bytes, it writes the source of a rename) and returns the one step that decides. All writers
+take that step together, name by name.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import threading
+import time
+import uuid
+from collections import defaultdict
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn, TypeAlias
+
+from putifabsent.backends.base import (
+    STATE_FOLDER,
+    ConditionalCopy,
+    Created,
+    Creation,
+    Exists,
+    Refused,
+    Staged,
+    Store,
+    TryAgain,
+)
+from putifabsent.backends.body import InMemory
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from multiprocessing.connection import Connection
+
+    from putifabsent.backends.base import CompleteOutcome
+
+    Attempt: TypeAlias = Callable[[], None]
+    Contender: TypeAlias = Callable[[str, bytes], Attempt]
+
+__all__ = ["Race", "Raced", "body_of", "creation_of", "race", "through_filesystem", "through_store"]
+
+_SENDS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Raced:
+    """What came of one name.
+
+    Attributes
+    ----------
+    name
+        The name.
+    winners
+        The writers, by number, that were told that they created it.
+    losers
+        How many were told that it exists.
+    errors
+        What the others were told.
+    """
+
+    name: str
+    winners: tuple[int, ...]
+    losers: int
+    errors: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Race:
+    """What came of a race.
+
+    Attributes
+    ----------
+    names
+        Each name's outcome, in the order of the race.
+    writers
+        How many took part.
+    size
+        Bytes of each body.
+    seconds
+        From the start of the first writer to the end of the last.
+    failures
+        Processes that could not take part, and why.
+    """
+
+    names: tuple[Raced, ...]
+    writers: int
+    size: int
+    seconds: float
+    failures: tuple[str, ...] = ()
+
+    @property
+    def errors(self) -> tuple[str, ...]:
+        """All that was neither a win nor a loss, with its name."""
+        return (*self.failures, *(f"{raced.name}: {error}" for raced in self.names for error in raced.errors))
+
+    def problems(self, read: Callable[[str], bytes | None] | None = None) -> list[str]:
+        """Say what contradicts "exactly one winner, and its bytes"; an empty list is what one hopes for.
+
+        Parameters
+        ----------
+        read
+            Returns the bytes under a name, or None: a way round the code that was raced. Without it
+            only the winners are counted.
+        """
+        found = list(self.failures)
+        for raced in self.names:
+            told = len(raced.winners) + raced.losers + len(raced.errors)
+            if told != self.writers:
+                found.append(f"{raced.name}: {self.writers - told} of {self.writers} writers had no answer")
+            if len(raced.winners) != 1:
+                found.append(f"{raced.name}: {len(raced.winners)} winners: {sorted(raced.winners)}")
+            elif read is not None and read(raced.name) != body_of(raced.name, raced.winners[0], self.size):
+                found.append(f"{raced.name}: what can be read is not what its winner wrote")
+        return found
+
+
+def race(
+    make: Callable[[], Any],
+    names: Iterable[str],
+    *,
+    threads: int = 8,
+    processes: int = 0,
+    size: int = 64,
+    seconds: float = 120.0,
+) -> Race:
+    """Have ``max(processes, 1) * threads`` writers create each name, all at the same time.
+
+    Parameters
+    ----------
+    make
+        Makes what a process writes through: a :class:`~putifabsent.backends.base.Store`, an fsspec
+        filesystem, or a contender. It is called once a process; for other processes it must pickle.
+    names
+        Full names, none of which is there. Their folders are.
+    threads
+        Writers in each process.
+    processes
+        Fresh (spawned) processes; 0 races in this one.
+    size
+        Bytes of each body, which :func:`body_of` makes different for each writer.
+    seconds
+        When this time is over, what is not done counts as unanswered, and processes are killed.
+
+    Returns
+    -------
+    Race
+        Who won, and what went wrong. Nothing is raised for a store that has two winners.
+    """
+    names = tuple(names)
+    began = time.monotonic()
+    failures: list[str] = []
+    if processes:
+        told = _in_processes(make, names, processes, threads, size, seconds, failures)
+    else:
+        gate = threading.Barrier(threads)
+        told = _write(make, names, _Place(0, threads, size), gate, began + seconds)
+    winners: defaultdict[str, list[int]] = defaultdict(list)
+    errors: defaultdict[str, list[str]] = defaultdict(list)
+    losers: defaultdict[str, int] = defaultdict(int)
+    for name, writer, error in told:
+        if error is None:
+            winners[name].append(writer)
+        elif error:
+            errors[name].append(error)
+        else:
+            losers[name] += 1
+    return Race(
+        tuple(Raced(name, tuple(winners[name]), losers[name], tuple(errors[name])) for name in names),
+        max(processes, 1) * threads,
+        size,
+        time.monotonic() - began,
+        tuple(failures),
+    )
+
+
+def body_of(name: str, writer: int, size: int) -> bytes:
+    """Return the bytes that a writer creates a name with: ``size`` of them, like no other writer's."""
+    line = f"{writer} wrote {name}\n".encode()
+    return (line * (size // len(line) + 1))[: max(size, len(str(writer)) + 1)]
+
+
+def creation_of(name: str, **extra: Any) -> Creation:
+    """Return a fresh creation of ``name``, with the state folder beside it."""
+    return Creation(
+        str(uuid.uuid4()), str(uuid.uuid4()), f"{name.rpartition('/')[0]}/{STATE_FOLDER}", extra
+    )
+
+
+def through_store(store: Store, operation: Literal["create", "complete", "copy"] = "create") -> Contender:
+    """Return a contender that asks a store itself, with no protocol above it.
+
+    Parameters
+    ----------
+    store
+        Which.
+    operation
+        What decides: one create, the completion of a staged upload, or a conditional copy.
+    """
+    return partial({"create": _creates, "complete": _completes, "copy": _copies}[operation], store)
+
+
+def through_filesystem(fs: Any, operation: Literal["create", "rename"] = "create") -> Contender:
+    """Return a contender that writes through an fsspec filesystem, guarded or not.
+
+    Parameters
+    ----------
+    fs
+        Which.
+    operation
+        What decides: ``pipe_file(..., mode="create")``, or ``mv`` of a file written before.
+    """
+    return partial({"create": _pipes, "rename": _renames}[operation], fs)
+
+
+def _creates(store: Store, name: str, data: bytes) -> Attempt:
+    body, creation = InMemory(data), creation_of(name)
+
+    def attempt() -> None:
+        for _ in range(_SENDS):
+            outcome = store.create(name, body, creation)
+            if not isinstance(outcome, TryAgain):
+                break
+        _tell(name, outcome)
+
+    return attempt
+
+
+def _completes(store: Store, name: str, data: bytes) -> Attempt:
+    body, creation = InMemory(data), creation_of(name)
+
+    def stage() -> Staged:
+        staged = store.stage(name, body, creation)
+        return staged if isinstance(staged, Staged) else _fail(name, staged)
+
+    first = stage()
+
+    def attempt() -> None:
+        staged = first
+        for _ in range(_SENDS):
+            outcome = store.complete(staged)
+            if not isinstance(outcome, Created):
+                store.discard(staged)
+            if not isinstance(outcome, TryAgain):
+                break
+            staged = stage()
+        _tell(name, outcome)
+
+    return attempt
+
+
+def _copies(store: Store, name: str, data: bytes) -> Attempt:
+    if not isinstance(store, ConditionalCopy):
+        raise TypeError(f"the {store.kind} store has no conditional copy")
+    copier, creation = store, creation_of(name)
+    source = f"{name}.{creation.token}"
+    store.put(source, InMemory(data))
+
+    def attempt() -> None:
+        for _ in range(_SENDS):
+            outcome = copier.copy(source, name, creation)
+            if not isinstance(outcome, TryAgain):
+                break
+        store.delete(source)
+        _tell(name, outcome)
+
+    return attempt
+
+
+def _pipes(fs: Any, name: str, data: bytes) -> Attempt:
+    return partial(fs.pipe_file, name, data, mode="create")
+
+
+def _renames(fs: Any, name: str, data: bytes) -> Attempt:
+    source = f"{name}.{uuid.uuid4()}"
+    fs.pipe_file(source, data)
+
+    def attempt() -> None:
+        try:
+            fs.mv(source, name)
+        except FileExistsError:
+            fs.rm_file(source)
+            raise
+
+    return attempt
+
+
+def _tell(name: str, outcome: CompleteOutcome) -> None:
+    if isinstance(outcome, Exists):
+        raise FileExistsError(name)
+    if not isinstance(outcome, Created):
+        _fail(name, outcome)
+
+
+def _fail(name: str, outcome: object) -> NoReturn:
+    cause = outcome.error if isinstance(outcome, Refused) else getattr(outcome, "cause", None)
+    raise RuntimeError(f"{type(outcome).__name__} for {name}: {cause}") from cause
+
+
+class _Told(NamedTuple):
+    """What a writer was told: no error is a win, an empty one a loss."""
+
+    name: str
+    writer: int
+    error: str | None
+
+
+class _Place(NamedTuple):
+    """Where a process stands among the writers."""
+
+    first: int
+    threads: int
+    size: int
+
+
+def _contender(made: Any) -> Contender:
+    if isinstance(made, Store):
+        return through_store(made)
+    contender: Contender = made if callable(made) else through_filesystem(made)
+    return contender
+
+
+def _write(
+    make: Callable[[], Any], names: Sequence[str], place: _Place, gate: threading.Barrier, ends: float
+) -> list[_Told]:
+    contender = _contender(make())
+    told: list[_Told] = []
+
+    def write(writer: int) -> None:
+        try:
+            for name in names:
+                attempt = _prepared(contender, name, body_of(name, writer, place.size))
+                gate.wait(max(ends - time.monotonic(), 0.001))
+                told.append(_Told(name, writer, _answer(attempt)))
+        except threading.BrokenBarrierError:
+            return  # somebody's time is over: the rest is unanswered
+
+    writers = [
+        threading.Thread(target=write, args=(place.first + number,), daemon=True)
+        for number in range(place.threads)
+    ]
+    for thread in writers:
+        thread.start()
+    for thread in writers:
+        thread.join(max(ends - time.monotonic(), 0.001))
+    return list(told)
+
+
+def _prepared(contender: Contender, name: str, body: bytes) -> Attempt:
+    try:
+        return contender(name, body)
+    except Exception as error:  # noqa: BLE001 - whatever it is, it is this writer's answer
+        return partial(_raise, error)
+
+
+def _answer(attempt: Attempt) -> str | None:
+    try:
+        attempt()
+    except FileExistsError:
+        return ""
+    except Exception as error:  # noqa: BLE001 - a race reports what happened
+        return f"{type(error).__name__}: {error}"
+    return None
+
+
+def _raise(error: Exception) -> None:
+    raise error
+
+
+def _in_processes(
+    make: Callable[[], Any],
+    names: Sequence[str],
+    processes: int,
+    threads: int,
+    size: int,
+    seconds: float,
+    failures: list[str],
+) -> list[_Told]:
+    context = multiprocessing.get_context("spawn")
+    gate = context.Barrier(processes)
+    ends = time.monotonic() + seconds
+    running = []
+    told: list[_Told] = []
+    try:
+        for number in range(processes):
+            reading, writing = context.Pipe(duplex=False)
+            place = _Place(number * threads, threads, size)
+            process = context.Process(
+                target=_take_part, args=(make, names, place, gate, seconds, writing), daemon=True
+            )
+            process.start()
+            writing.close()
+            running.append((process, reading))
+        for number, (_, reading) in enumerate(running):
+            answer = _received(reading, ends - time.monotonic())
+            if isinstance(answer, str):
+                failures.append(f"process {number}: {answer}")
+            else:
+                told += answer
+    finally:
+        for process, reading in running:
+            process.kill()
+            process.join()
+            reading.close()
+    return told
+
+
+def _received(reading: Connection, seconds: float) -> list[_Told] | str:
+    try:
+        if not reading.poll(max(seconds, 0)):
+            return "it was not ready in time"
+        answer: list[_Told] | str = reading.recv()
+    except EOFError:
+        return "it died"
+    return answer
+
+
+def _take_part(
+    make: Callable[[], Any],
+    names: Sequence[str],
+    place: _Place,
+    processes: Any,
+    seconds: float,
+    writing: Connection,
+) -> None:
+    """Be one process of a race: its threads gather, then it waits for the other processes."""
+    ends = time.monotonic() + seconds
+    gather = threading.Barrier(place.threads, action=partial(processes.wait, seconds))
+    try:
+        answer: list[_Told] | str = _write(make, names, place, gather, ends)
+    except Exception as error:  # noqa: BLE001 - the race says why this process could not take part
+        processes.abort()
+        answer = f"{type(error).__name__}: {error}"
+    writing.send(answer)
+    writing.close()

@@ -1,0 +1,441 @@
+"""The suite for any store: what ``putifabsent.backends.base`` promises, call by call, and in a race."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import signal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+import pytest
+from fsspec.asyn import get_loop, sync
+
+from putifabsent.backends.base import (
+    Absent,
+    Created,
+    Creation,
+    Deleted,
+    Exists,
+    Found,
+    Gone,
+    Got,
+    Listed,
+    Refused,
+    Staged,
+)
+from putifabsent.backends.body import InMemory
+from putifabsent.shim.requests import Complete, Create, Delete, Discard, Get, Head, List, Stage, StageCopy
+from putifabsent.testing.asking import Around, Ask, Put, ThroughTheStore
+from putifabsent.testing.races import creation_of, race
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from putifabsent.backends.base import Holder, Store
+
+__all__ = ["StoreTests"]
+
+BODIES = {
+    "empty": b"",
+    "text": "täxt\r\n".encode(),
+    "binary": bytes(range(256)),
+}
+_FORK_SECONDS = 60
+
+
+class StoreTests:
+    """What every store promises. Subclass it, and give it ``store`` and ``folder``.
+
+    Fixtures
+    --------
+    store
+        The store, fresh or not. Required.
+    folder
+        A full name under which nothing is: names are made as ``f"{folder}/name"``. Where the store
+        has folders, it is an existing one. Required.
+    around
+        A way to the bytes that does not go through the store (:class:`Around`): without it the store
+        vouches for itself.
+
+    Attributes
+    ----------
+    large
+        Bytes of a large body: more than one part of the store's uploads.
+    odd_names
+        Last components that a careless client changes on the way. Each must be created as it is, or
+        refused; none may be taken for another.
+
+    Notes
+    -----
+    Every test runs in both colours, by the methods and by their asynchronous twins.
+    """
+
+    large: ClassVar[int] = 2**20
+    odd_names: ClassVar[tuple[str, ...]] = (
+        "plain", "with space", " leading", "trailing ", "a+b", "a b", "%41", "A", "a", "%2e", "50%", "#1", "?x=1",
+        "q&a=1;b", "*.json", "[x]", "{x}", "~", "back\\slash", "'quoted\"", "<&>", "tab\there", "new\nline",
+        "\x7f", ".hidden", "..two", "ends.", "caf\u00e9", "cafe\u0301", "\u65e5\u672c", "\U0001f600", "\u200bzero",
+        "=", "a:b", "@", "plain/", "/plain", "//plain", "./plain", "sub/../plain", "plain/.",
+    )  # fmt: skip
+
+    @pytest.fixture
+    def store(self) -> Store:
+        """Return the store under test."""
+        raise NotImplementedError("a subclass of StoreTests must have a fixture `store`")
+
+    @pytest.fixture
+    def folder(self) -> str:
+        """Return where names may be made."""
+        raise NotImplementedError("a subclass of StoreTests must have a fixture `folder`")
+
+    @pytest.fixture
+    def around(self, store: Store) -> Around:
+        """Return a way round the store."""
+        return ThroughTheStore(store)
+
+    @pytest.fixture(params=["sync", "async"])
+    def colour(self, request: pytest.FixtureRequest) -> Literal["sync", "async"]:
+        """Return how the store is asked."""
+        colour: Literal["sync", "async"] = request.param
+        return colour
+
+    @pytest.fixture
+    def ask(self, store: Store, colour: Literal["sync", "async"]) -> Ask:
+        """Return what performs a request on the store."""
+        return Ask(store, colour)
+
+    # --- creating
+
+    @pytest.mark.parametrize("body", BODIES.values(), ids=BODIES)
+    def test_a_created_name_holds_its_bytes(
+        self, ask: Ask, around: Around, folder: str, body: bytes
+    ) -> None:
+        """And only then, and only those."""
+        name = f"{folder}/name"
+        assert isinstance(ask(Create(name, InMemory(body), creation_of(name))), Created)
+        assert around.read(name) == body
+
+    def test_a_creation_is_kept_with_its_name(self, ask: Ask, folder: str) -> None:
+        """Token and writer, size and time."""
+        name = f"{folder}/name"
+        creation = creation_of(name)
+        created = ask(Create(name, InMemory(b"12345"), creation))
+        holder = held(ask, name)
+        assert (holder.token, holder.writer, holder.size) == (creation.token, creation.writer, 5)
+        assert holder.created is None or holder.created.utcoffset() is not None
+        assert created.version in (None, holder.version)
+
+    def test_a_taken_name_is_not_written(self, ask: Ask, around: Around, folder: str) -> None:
+        """The loser is told who holds it, by the answer itself or by a look."""
+        name = f"{folder}/name"
+        first = creation_of(name)
+        ask(Create(name, InMemory(b"the first"), first))
+        outcome = ask(Create(name, InMemory(b"the second"), creation_of(name)))
+        assert isinstance(outcome, Exists)
+        assert outcome.holder is None or outcome.holder.token == first.token
+        assert held(ask, name).token == first.token
+        assert around.read(name) == b"the first"
+
+    def test_a_name_made_by_others_is_not_written(self, ask: Ask, around: Around, folder: str) -> None:
+        """An object that has no token holds its name like any other."""
+        name = f"{folder}/name"
+        around.write(name, b"from elsewhere")
+        assert isinstance(ask(Create(name, InMemory(b"mine"), creation_of(name))), Exists)
+        assert around.read(name) == b"from elsewhere"
+        assert held(ask, name).token is None
+
+    def test_a_creation_sent_again_finds_itself(self, ask: Ask, around: Around, folder: str) -> None:
+        """So is a lost answer resolved: "exists", and the token says that it was me."""
+        name = f"{folder}/name"
+        creation = creation_of(name)
+        ask(Create(name, InMemory(b"mine"), creation))
+        assert isinstance(ask(Create(name, InMemory(b"mine"), creation)), Exists)
+        assert held(ask, name).token == creation.token
+        assert around.read(name) == b"mine"
+
+    def test_what_it_cannot_carry_is_refused(self, ask: Ask, around: Around, folder: str) -> None:
+        """A parameter that the store does not know is not dropped in silence."""
+        name = f"{folder}/name"
+        creation = creation_of(name, no_such_parameter="x")
+        assert isinstance(ask(Create(name, InMemory(b"mine"), creation)), Refused)
+        staged = ask(Stage(name, InMemory(b"mine"), creation))
+        outcome = ask(Complete(staged)) if isinstance(staged, Staged) else staged
+        assert isinstance(outcome, Refused)
+        assert around.read(name) is None
+
+    def test_no_name_is_taken_for_another(self, ask: Ask, around: Around, folder: str) -> None:
+        """Created as it is, or refused; and "exists" is said of a name only if it does."""
+        created: dict[str, tuple[bytes, Creation]] = {}
+        for number, odd in enumerate(self.odd_names):
+            name, body = f"{folder}/{odd}", f"number {number}".encode()
+            creation = creation_of(f"{folder}/plain")
+            outcome = ask(Create(name, InMemory(body), creation))
+            assert isinstance(outcome, (Created, Exists, Refused)), f"{name!r}: {outcome}"
+            if isinstance(outcome, Created):
+                created[name] = body, creation
+            else:
+                assert (around.read(name) is not None) == isinstance(outcome, Exists), f"{name!r}: {outcome}"
+        assert f"{folder}/plain" in created
+        for name, (body, creation) in created.items():
+            assert around.read(name) == body, repr(name)
+            assert held(ask, name).token == creation.token, repr(name)
+
+    # --- reading
+
+    def test_an_absent_name_is_absent(self, ask: Ask, folder: str) -> None:
+        """Neither refused nor "try again"; a folder that is not there makes no difference."""
+        for name in (f"{folder}/name", f"{folder}/no-folder/name"):
+            assert ask(Head(name)) == Absent()
+            assert ask(Get(name)) == Absent()
+
+    @pytest.mark.parametrize("body", BODIES.values(), ids=BODIES)
+    def test_get_returns_what_is_there(self, ask: Ask, around: Around, folder: str, body: bytes) -> None:
+        """Whoever wrote it."""
+        around.write(f"{folder}/name", body)
+        assert ask(Get(f"{folder}/name")) == Got(body)
+
+    def test_a_listing_has_the_files_of_its_folder_alone(self, ask: Ask, around: Around, folder: str) -> None:
+        """By their full names, at once, with the store's own times; nothing deeper, nothing beside."""
+        here = {f"{folder}/here/{number}" for number in range(3)}
+        for name in (*here, f"{folder}/here/deeper/4", f"{folder}/here-too/5", f"{folder}/6"):
+            around.write(name, b"x")
+        name = f"{folder}/here/created"
+        ask(Create(name, InMemory(b"x"), creation_of(name)))
+        listed = ask(List(f"{folder}/here"))
+        assert {entry.name for entry in listed.entries} == {*here, name}
+        assert all(entry.created.utcoffset() is not None for entry in listed.entries)
+
+    def test_a_folder_that_is_not_there_lists_nothing(self, ask: Ask, folder: str) -> None:
+        """It is no error: a table's first entry has no siblings."""
+        assert ask(List(f"{folder}/nowhere")) == Listed(())
+
+    # --- deleting, overwriting
+
+    def test_a_deleted_name_is_free_again(self, ask: Ask, around: Around, folder: str) -> None:
+        """For anybody."""
+        name = f"{folder}/name"
+        ask(Create(name, InMemory(b"the first"), creation_of(name)))
+        assert ask(Delete(name)) == Deleted()
+        assert ask(Head(name)) == Absent()
+        assert around.read(name) is None
+        second = creation_of(name)
+        assert isinstance(ask(Create(name, InMemory(b"the second"), second)), Created)
+        assert held(ask, name).token == second.token
+        assert around.read(name) == b"the second"
+
+    def test_deleting_an_absent_name_is_done(self, ask: Ask, folder: str) -> None:
+        """An earlier request may have done it."""
+        assert ask(Delete(f"{folder}/name")) == Deleted()
+
+    def test_a_deletion_by_version_spares_a_later_object(
+        self, ask: Ask, around: Around, folder: str
+    ) -> None:
+        """Where the store tells versions at all."""
+        name = f"{folder}/name"
+        ask(Create(name, InMemory(b"the first"), creation_of(name)))
+        version = held(ask, name).version
+        ask(Delete(name, version))
+        assert around.read(name) is None
+        ask(Create(name, InMemory(b"the second"), creation_of(name)))
+        assert ask(Delete(name, version)) == Deleted()
+        assert (around.read(name) == b"the second") == (version is not None)
+
+    def test_put_overwrites(self, ask: Ask, around: Around, folder: str) -> None:
+        """And what it wrote is no creation's: it has no token."""
+        name = f"{folder}/name"
+        ask(Put(name, InMemory(b"new")))
+        assert around.read(name) == b"new"
+        ask(Delete(name))
+        ask(Create(name, InMemory(b"created"), creation_of(name)))
+        ask(Put(name, InMemory(b"overwritten")))
+        assert around.read(name) == b"overwritten"
+        assert held(ask, name).token is None
+
+    # --- staging
+
+    @pytest.mark.parametrize("body", BODIES.values(), ids=BODIES)
+    def test_staged_bytes_cannot_be_read(self, ask: Ask, around: Around, folder: str, body: bytes) -> None:
+        """Before the completion there is nothing under the name; after it, all of the body."""
+        name = f"{folder}/name"
+        creation = creation_of(name)
+        staged = ask(Stage(name, InMemory(body), creation))
+        assert isinstance(staged, Staged)
+        assert ask(Head(name)) == Absent()
+        assert ask(List(folder)) == Listed(())
+        assert around.read(name) is None
+        assert isinstance(ask(Complete(staged)), Created)
+        assert around.read(name) == body
+        holder = held(ask, name)
+        assert (holder.token, holder.writer, holder.size) == (creation.token, creation.writer, len(body))
+
+    def test_a_large_body_is_created_whole(self, ask: Ask, around: Around, folder: str) -> None:
+        """Of several parts, in their order."""
+        name, body = f"{folder}/name", random.Random(0).randbytes(self.large)  # noqa: S311 - no secret
+        staged = ask(Stage(name, InMemory(body), creation_of(name)))
+        assert isinstance(ask(Complete(staged)), Created)
+        assert around.read(name) == body
+
+    def test_of_two_uploads_for_a_name_one_is_published(
+        self, ask: Ask, around: Around, folder: str
+    ) -> None:
+        """The other is told that the name exists, and its removal removes nothing else."""
+        name = f"{folder}/name"
+        first, second = creation_of(name), creation_of(name)
+        one = ask(Stage(name, InMemory(b"the first"), first))
+        other = ask(Stage(name, InMemory(b"the second"), second))
+        assert isinstance(ask(Complete(other)), Created)
+        outcome = ask(Complete(one))
+        assert isinstance(outcome, Exists)
+        assert outcome.holder is None or outcome.holder.token == second.token
+        ask(Discard(one))
+        assert held(ask, name).token == second.token
+        assert around.read(name) == b"the second"
+
+    def test_a_discarded_upload_cannot_be_completed(self, ask: Ask, around: Around, folder: str) -> None:
+        """Discarding twice is harmless."""
+        name = f"{folder}/name"
+        staged = ask(Stage(name, InMemory(b"staged"), creation_of(name)))
+        ask(Discard(staged))
+        ask(Discard(staged))
+        assert isinstance(ask(Complete(staged)), (Gone, Refused))
+        assert around.read(name) is None
+
+    def test_an_upload_is_published_once(self, ask: Ask, around: Around, folder: str) -> None:
+        """Completed again, it changes nothing; discarded, nothing either; a deleted name stays so."""
+        name = f"{folder}/name"
+        staged = ask(Stage(name, InMemory(b"staged"), creation_of(name)))
+        ask(Complete(staged))
+        assert isinstance(ask(Complete(staged)), (Exists, Gone))
+        ask(Discard(staged))
+        assert around.read(name) == b"staged"
+        ask(Delete(name))
+        assert isinstance(ask(Complete(staged)), (Gone, Refused))
+        assert around.read(name) is None
+
+    # --- copying
+
+    @pytest.mark.parametrize("body", BODIES.values(), ids=BODIES)
+    def test_a_copy_is_staged_whole(self, ask: Ask, around: Around, folder: str, body: bytes) -> None:
+        """With the token of its own creation; the source stays."""
+        name, source = f"{folder}/name", f"{folder}/source"
+        ask(Create(source, InMemory(body), creation_of(source)))
+        seen, creation = held(ask, source), creation_of(name)
+        staged = ask(StageCopy(source, seen.size, seen.version, name, creation))
+        assert isinstance(staged, Staged)
+        assert around.read(name) is None
+        assert isinstance(ask(Complete(staged)), Created)
+        assert (around.read(name), around.read(source)) == (body, body)
+        assert (held(ask, name).token, held(ask, source).token) == (creation.token, seen.token)
+
+    def test_an_absent_source_is_absent(self, ask: Ask, folder: str) -> None:
+        """Nothing is staged for it."""
+        name, source = f"{folder}/name", f"{folder}/source"
+        assert ask(StageCopy(source, 5, None, name, creation_of(name))) == Absent()
+
+    def test_a_replaced_source_is_absent(self, ask: Ask, folder: str) -> None:
+        """Where the store tells versions at all, the bytes of another object are not taken for it."""
+        name, source = f"{folder}/name", f"{folder}/source"
+        ask(Create(source, InMemory(b"the first"), creation_of(source)))
+        version = held(ask, source).version
+        ask(Delete(source))
+        ask(Create(source, InMemory(b"the 2nd !"), creation_of(source)))
+        staged = ask(StageCopy(source, 9, version, name, creation_of(name)))
+        assert (staged == Absent()) == (version is not None)
+        if isinstance(staged, Staged):
+            ask(Discard(staged))
+
+    # --- racing
+
+    @pytest.mark.parametrize("how", ["create", "complete"])
+    def test_of_many_threads_one_creates_each_name(
+        self, ask: Ask, around: Around, folder: str, how: Literal["create", "complete"]
+    ) -> None:
+        """32 of them, released together at each name."""
+        names = [f"{folder}/{number}" for number in range(8)]
+        begin = {"create": creating, "complete": completing}[how]
+        done = race(lambda: lambda name, body: begin(ask, name, body), names, threads=32)
+        assert done.problems(around.read) == []
+        assert done.errors == ()
+
+    def test_a_cancelled_creation_is_whole_or_absent(self, store: Store, around: Around, folder: str) -> None:
+        """It can be sent again, and is created once, whenever the cancellation came."""
+
+        async def cancelled(name: str, creation: Creation, turns: int) -> None:
+            task = asyncio.ensure_future(store.create_async(name, InMemory(b"mine"), creation))
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+        ask = Ask(store, "async")
+        for turns in range(8):
+            name = f"{folder}/{turns}"
+            creation = creation_of(name)
+            sync(get_loop(), cancelled, name, creation, turns)
+            assert isinstance(ask(Create(name, InMemory(b"mine"), creation)), (Created, Exists))
+            assert held(ask, name).token == creation.token
+            assert around.read(name) == b"mine"
+
+    def test_a_forked_child_can_create(self, store: Store, folder: str) -> None:
+        """With the parent's own store, which the parent has used: workers of many engines fork."""
+        ask = Ask(store, "sync")
+        ask(Create(f"{folder}/parent", InMemory(b"x"), creation_of(f"{folder}/parent")))
+        for colour in ("sync", "async"):
+            assert forked(lambda: created_and_held(Ask(store, colour), f"{folder}/{colour}")) == 0
+
+
+def held(ask: Ask, name: str) -> Holder:
+    """Return who holds ``name``."""
+    seen = ask(Head(name))
+    assert isinstance(seen, Found), f"{name!r}: {seen}"
+    return seen.holder
+
+
+def creating(ask: Ask, name: str, body: bytes) -> Callable[[], None]:
+    """Be a contender of a race: one create decides."""
+    request = Create(name, InMemory(body), creation_of(name))
+    return lambda: won(name, ask(request))
+
+
+def completing(ask: Ask, name: str, body: bytes) -> Callable[[], None]:
+    """Be a contender of a race: a completion decides."""
+    staged = ask(Stage(name, InMemory(body), creation_of(name)))
+    assert isinstance(staged, Staged), staged
+
+    def complete() -> None:
+        outcome = ask(Complete(staged))
+        if isinstance(outcome, Exists):
+            ask(Discard(staged))
+        won(name, outcome)
+
+    return complete
+
+
+def won(name: str, outcome: Any) -> None:
+    """Tell a race what an outcome means: anything but a win and a loss is an error."""
+    if isinstance(outcome, Exists):
+        raise FileExistsError(name)
+    assert isinstance(outcome, Created), outcome
+
+
+def created_and_held(ask: Ask, name: str) -> bool:
+    """Whether a creation succeeds, and is found."""
+    creation = creation_of(name)
+    created = ask(Create(name, InMemory(b"x"), creation))
+    return isinstance(created, Created) and held(ask, name).token == creation.token
+
+
+def forked(succeeds: Callable[[], bool]) -> int:
+    """Return how a forked child ended that ran ``succeeds``: 0 if it returned True; a signal if it hung."""
+    child = os.fork()
+    if child == 0:
+        # A child that hangs is ended by its own alarm, whatever holds its locks.
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        signal.alarm(_FORK_SECONDS)
+        code = 1
+        try:
+            code = 0 if succeeds() else 2
+        finally:
+            os._exit(code)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])

@@ -1,0 +1,697 @@
+"""pypaimon's door, with pypaimon as it is published on top of it."""
+
+from __future__ import annotations
+
+import multiprocessing
+import pickle
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+from pypaimon import CatalogFactory, Schema
+from pypaimon.catalog.catalog_context import CatalogContext
+from pypaimon.common.options import Options
+from pypaimon.schema.schema_change import SchemaChange
+
+import putifabsent.paimon
+from putifabsent.errors import ConfigError, NameTaken, OutcomeUnknown
+from putifabsent.lab import demo
+from putifabsent.lab.servers import LocalBucket
+from putifabsent.paimon import GuardedCatalog, GuardedFileIO
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+ROWS = pa.schema([("id", pa.int32())])
+TABLE = "db.t"
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[LocalBucket]:
+    with LocalBucket() as running:
+        yield running
+
+
+@pytest.fixture(params=["local", "s3"])
+def anywhere(request: pytest.FixtureRequest, tmp_path: Path, server: LocalBucket) -> dict[str, Any]:
+    if request.param == "local":
+        return local(tmp_path)
+    return {
+        "metastore": "putifabsent",
+        "warehouse": f"s3://{server.new_bucket()}/warehouse",
+        "s3.endpoint": server.endpoint,
+        "s3.access-key": "lab",
+        "s3.secret-key": "lab-secret",
+        "s3.region": "us-east-1",
+        "s3.path-style-access": "true",
+    }
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> dict[str, Any]:
+    return local(tmp_path)
+
+
+def local(folder: Path) -> dict[str, Any]:
+    return {"metastore": "putifabsent", "warehouse": str(folder / "warehouse")}
+
+
+def make(options: dict[str, Any], **table_options: str) -> Any:
+    catalog = CatalogFactory.create(options)
+    catalog.create_database("db", ignore_if_exists=True)
+    catalog.create_table(
+        TABLE, Schema.from_pyarrow_schema(ROWS, options=table_options), ignore_if_exists=False
+    )
+    return catalog.get_table(TABLE)
+
+
+def table_of(options: dict[str, Any]) -> Any:
+    """The table as another process would open it: nothing is shared."""
+    return CatalogFactory.create(options).get_table(TABLE)
+
+
+def commit(table: Any, *ids: int) -> None:
+    builder = table.new_batch_write_builder()
+    write = builder.new_write()
+    write.write_arrow(pa.table({"id": pa.array(ids, pa.int32())}))
+    builder.new_commit().commit(write.prepare_commit())
+    write.close()
+
+
+def ids_of(table: Any) -> list[int]:
+    builder = table.new_read_builder()
+    rows = builder.new_read().to_arrow(builder.new_scan().plan().splits())
+    return [] if rows is None else sorted(rows.column("id").to_pylist())
+
+
+def stock(options: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in options.items() if key != "metastore"}
+
+
+def read(options: dict[str, Any]) -> list[int]:
+    """What an unmodified pypaimon reads."""
+    return ids_of(table_of(stock(options)))
+
+
+def folder_of(options: dict[str, Any], *below: str) -> Path:
+    return Path(options["warehouse"], "db.db", "t", *below)
+
+
+def snapshots(options: dict[str, Any]) -> list[str]:
+    return sorted(path.name for path in folder_of(options, "snapshot").glob("snapshot-*"))
+
+
+class Meddled:
+    """The guarded filesystem, where something happens whenever one name is created."""
+
+    def __init__(self, fs: Any, name: str, meddle: Callable[[int, Callable[[], None]], None]) -> None:
+        self._fs = fs
+        self._name = name
+        self._meddle = meddle
+        self.tries = 0
+        self.removed: list[str] = []
+
+    def __getattr__(self, method: str) -> Any:
+        return getattr(self._fs, method)
+
+    def pipe_file(self, path: str, value: bytes, mode: str = "overwrite") -> None:
+        def create() -> None:
+            self._fs.pipe_file(path, value, mode=mode)
+
+        if not path.endswith(f"/{self._name}"):
+            return create()
+        self.tries += 1
+        return self._meddle(self.tries, create)
+
+    def rm_file(self, path: str) -> None:
+        self.removed.append(path)
+        self._fs.rm_file(path)
+
+
+def meddle(file_io: Any, name: str, what: Callable[[int, Callable[[], None]], None]) -> Meddled:
+    file_io.fs = Meddled(file_io.fs, name, what)
+    meddled: Meddled = file_io.fs
+    return meddled
+
+
+def lost_answer() -> OutcomeUnknown:
+    return OutcomeUnknown("snapshot-2", "a-token")
+
+
+def causes(error: BaseException) -> list[type[BaseException]]:
+    found: list[type[BaseException]] = []
+    step: BaseException | None = error
+    while step is not None:
+        found.append(type(step))
+        step = step.__cause__
+    return found
+
+
+@pytest.fixture
+def mine(here: dict[str, Any]) -> Any:
+    """A table with one commit, about to make the second."""
+    commit(make(here), 1)
+    return table_of(here)
+
+
+# Commits
+
+
+def test_an_unmodified_reader_reads_what_was_committed(anywhere: dict[str, Any]) -> None:
+    table = make(anywhere)
+    commit(table, 1, 2)
+    commit(table, 3)
+    assert read(anywhere) == ids_of(table) == [1, 2, 3]
+
+
+def test_a_writer_sees_the_commits_of_another_at_once(anywhere: dict[str, Any]) -> None:
+    mine = make(anywhere)
+    commit(mine, 1)
+    others = table_of(anywhere)
+    assert ids_of(others) == [1]
+    commit(mine, 2)
+    assert ids_of(others) == [1, 2]
+    commit(others, 3)
+    assert ids_of(mine) == [1, 2, 3]
+
+
+def test_a_warehouse_may_be_a_url_of_a_local_folder(tmp_path: Path) -> None:
+    options = {"metastore": "putifabsent", "warehouse": f"{tmp_path.as_uri()}/warehouse"}
+    commit(make(options), 1)
+    assert read(options) == ids_of(table_of(options)) == [1]
+    assert (tmp_path / "warehouse").is_dir()
+
+
+def test_a_warehouse_may_be_in_memory() -> None:
+    options = {"metastore": "putifabsent", "warehouse": "memory://test-paimon"}
+    table = make(options)
+    commit(table, 1)
+    assert ids_of(table_of(options)) == [1]
+    table.file_io.delete("memory://test-paimon", recursive=True)
+
+
+@pytest.mark.parametrize("file_format", ["parquet", "orc", "avro", "row"])
+def test_each_file_format_is_written_and_read(here: dict[str, Any], file_format: str) -> None:
+    commit(make(here, **{"file.format": file_format}), 1, 2)
+    assert read(here) == ids_of(table_of(here)) == [1, 2]
+
+
+def test_a_commit_that_lost_its_number_takes_the_next(anywhere: dict[str, Any]) -> None:
+    commit(make(anywhere), 1)
+    mine = table_of(anywhere)
+
+    def another_is_first(attempt: int, create: Callable[[], None]) -> None:
+        if attempt == 1:
+            commit(table_of(anywhere), 2)
+        create()
+
+    meddled = meddle(mine.file_io, "snapshot-2", another_is_first)
+    commit(mine, 3)
+    assert read(anywhere) == [1, 2, 3]
+    assert meddled.tries == 1
+
+
+def test_a_lost_answer_of_a_commit_that_happened_is_found_out(here: dict[str, Any], mine: Any) -> None:
+
+    def happens_unheard(_: int, create: Callable[[], None]) -> None:
+        create()
+        raise lost_answer()
+
+    meddled = meddle(mine.file_io, "snapshot-2", happens_unheard)
+    commit(mine, 2)
+    assert read(here) == [1, 2]
+    assert snapshots(here) == ["snapshot-1", "snapshot-2"]
+    assert (meddled.tries, meddled.removed) == (1, [])
+
+
+def test_a_lost_answer_of_a_commit_that_did_not_happen_is_tried_again(
+    here: dict[str, Any], mine: Any
+) -> None:
+
+    def first_is_dropped(attempt: int, create: Callable[[], None]) -> None:
+        if attempt == 1:
+            raise lost_answer()
+        create()
+
+    meddled = meddle(mine.file_io, "snapshot-2", first_is_dropped)
+    commit(mine, 2)
+    assert read(here) == [1, 2]
+    assert (meddled.tries, meddled.removed) == (2, [])
+
+
+def test_a_commit_that_lands_late_is_counted_once(here: dict[str, Any], mine: Any) -> None:
+    late: list[Callable[[], None]] = []
+
+    def first_lands_before_second(attempt: int, create: Callable[[], None]) -> None:
+        if attempt == 1:
+            late.append(create)
+            raise lost_answer()
+        late.pop()()
+        create()
+
+    meddled = meddle(mine.file_io, "snapshot-2", first_lands_before_second)
+    commit(mine, 2)
+    assert read(here) == [1, 2]
+    assert (meddled.tries, meddled.removed) == (2, [])
+
+
+def test_another_commit_in_the_place_of_an_unknown_one_is_not_taken_for_it(
+    here: dict[str, Any], mine: Any
+) -> None:
+
+    def another_wins(_: int, __: Callable[[], None]) -> None:
+        commit(table_of(here), 2)
+        raise lost_answer()
+
+    meddled = meddle(mine.file_io, "snapshot-2", another_wins)
+    commit(mine, 3)
+    assert read(here) == [1, 2, 3]
+    assert (meddled.tries, meddled.removed) == (1, [])
+
+
+def test_a_commit_that_stays_unknown_fails_as_unknown_and_keeps_every_file(here: dict[str, Any]) -> None:
+    commit(make(here, **{"commit.max-retries": "1"}), 1)
+    mine = table_of(here)
+    late: list[Callable[[], None]] = []
+
+    def never_answered(_: int, create: Callable[[], None]) -> None:
+        late.append(create)
+        raise lost_answer()
+
+    meddled = meddle(mine.file_io, "snapshot-2", never_answered)
+    with pytest.raises(RuntimeError, match="Commit failed") as failed:
+        commit(mine, 2)
+    assert OutcomeUnknown in causes(failed.value)
+    assert meddled.removed == []
+    # All it refers to is still there: should it land after all, it is a good snapshot.
+    late[0]()
+    assert read(here) == [1, 2]
+
+
+def test_an_interrupted_commit_keeps_every_file(here: dict[str, Any], mine: Any) -> None:
+
+    def interrupted(_: int, create: Callable[[], None]) -> None:
+        create()
+        raise KeyboardInterrupt
+
+    meddled = meddle(mine.file_io, "snapshot-2", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        commit(mine, 2)
+    assert meddled.removed == []
+    assert read(here) == [1, 2]
+
+
+def test_an_unknown_hint_does_not_fail_a_commit(here: dict[str, Any]) -> None:
+    table = make(here)
+
+    def unknown(_: int, __: Callable[[], None]) -> None:
+        raise OutcomeUnknown("LATEST", "a-token")
+
+    meddle(table.file_io, "LATEST", unknown)
+    commit(table, 1)
+    assert read(here) == [1]
+
+
+def test_the_hint_follows_the_commits(anywhere: dict[str, Any]) -> None:
+    table = make(anywhere)
+    for number in (1, 2, 3):
+        commit(table, number)
+    assert table.file_io.read_file_utf8(f"{table.table_path}/snapshot/LATEST") == "3"
+
+
+def test_a_table_that_can_not_be_looked_at_is_not_begun_anew(here: dict[str, Any]) -> None:
+    commit(make(here), 1)
+    folder_of(here, "snapshot", "snapshot-1").rename(folder_of(here, "kept"))
+    folder_of(here, "snapshot", "LATEST").unlink()
+    table = table_of(here)
+
+    class Unreadable(Meddled):
+        def info(self, path: str) -> dict[str, Any]:
+            if path.endswith("/snapshot"):
+                raise OSError("503")
+            return dict(self._fs.info(path))
+
+    table.file_io.fs = Unreadable(table.file_io.fs, "", lambda _, create: create())
+    with pytest.raises(OSError, match="503"):
+        commit(table, 2)
+    assert snapshots(here) == []
+
+
+# Schemas
+
+
+def test_of_two_creations_of_a_table_one_wins_and_its_schema_stays(anywhere: dict[str, Any]) -> None:
+    catalog = CatalogFactory.create(anywhere)
+    catalog.create_database("db", ignore_if_exists=False)
+
+    def another_is_first(attempt: int, create: Callable[[], None]) -> None:
+        if attempt == 1:
+            make(anywhere, **{"commit.max-retries": "7"})
+        create()
+
+    meddle(catalog.file_io, "schema-0", another_is_first)
+    with pytest.raises(RuntimeError, match="Schema in filesystem exists"):
+        catalog.create_table(TABLE, Schema.from_pyarrow_schema(ROWS), ignore_if_exists=False)
+    assert table_of(stock(anywhere)).table_schema.options["commit.max-retries"] == "7"
+
+
+def test_an_unknown_creation_of_a_table_is_not_reported_as_lost(here: dict[str, Any]) -> None:
+    catalog = CatalogFactory.create(here)
+    catalog.create_database("db", ignore_if_exists=False)
+
+    def happens_unheard(_: int, create: Callable[[], None]) -> None:
+        create()
+        raise lost_answer()
+
+    meddle(catalog.file_io, "schema-0", happens_unheard)
+    with pytest.raises(RuntimeError, match="unknown") as failed:
+        catalog.create_table(TABLE, Schema.from_pyarrow_schema(ROWS), ignore_if_exists=False)
+    assert OutcomeUnknown in causes(failed.value)
+
+
+def test_a_schema_change_that_lost_its_number_is_applied_to_the_newer_schema(here: dict[str, Any]) -> None:
+    make(here)
+    catalog = CatalogFactory.create(here)
+
+    def another_is_first(attempt: int, create: Callable[[], None]) -> None:
+        if attempt == 1:
+            CatalogFactory.create(here).alter_table(TABLE, [SchemaChange.set_option("theirs", "1")])
+        create()
+
+    meddle(catalog.file_io, "schema-1", another_is_first)
+    catalog.alter_table(TABLE, [SchemaChange.set_option("ours", "1")])
+    assert {"ours", "theirs"} <= table_of(here).table_schema.options.keys()
+
+
+def test_an_unknown_schema_change_is_not_applied_twice(here: dict[str, Any]) -> None:
+    make(here)
+    catalog = CatalogFactory.create(here)
+
+    def happens_unheard(_: int, create: Callable[[], None]) -> None:
+        create()
+        raise lost_answer()
+
+    meddled = meddle(catalog.file_io, "schema-1", happens_unheard)
+    with pytest.raises(RuntimeError, match="unknown") as failed:
+        catalog.alter_table(TABLE, [SchemaChange.set_option("ours", "1")])
+    assert OutcomeUnknown in causes(failed.value)
+    assert meddled.tries == 1
+    assert table_of(here).table_schema.id == 1
+
+
+# Tags, branches, rolling back, dropping
+
+
+def test_rolling_back_frees_the_later_numbers(here: dict[str, Any]) -> None:
+    table = make(here)
+    for number in (1, 2, 3):
+        commit(table, number)
+    table.rollback_to(1)
+    commit(table_of(here), 4)
+    assert read(here) == [1, 4]
+    assert snapshots(here) == ["snapshot-1", "snapshot-2"]
+
+
+def test_rolling_back_to_a_tag_brings_its_expired_snapshot_back(here: dict[str, Any]) -> None:
+    table = make(here)
+    commit(table, 1)
+    commit(table, 2)
+    table.create_tag("kept", 2)
+    commit(table, 3)
+    for expired in ("snapshot-1", "snapshot-2"):
+        folder_of(here, "snapshot", expired).unlink()
+    table.rollback_to("kept")
+    assert read(here) == [1, 2]
+
+
+def test_a_tag_is_renamed_but_not_over_another(here: dict[str, Any]) -> None:
+    table = make(here)
+    commit(table, 1)
+    table.create_tag("one")
+    table.rename_tag("one", "uno")
+    assert list(table.list_tags()) == ["uno"]
+    path = f"{table.table_path}/tag"
+    table.create_tag("two")
+    assert table.file_io.rename(f"{path}/tag-two", f"{path}/tag-uno") is False
+    assert sorted(table.list_tags()) == ["two", "uno"]
+
+
+def test_main_is_fast_forwarded_to_a_branch_that_goes_on_from_it(anywhere: dict[str, Any]) -> None:
+    table = make(anywhere)
+    commit(table, 1)
+    table.create_tag("start")
+    catalog = CatalogFactory.create(anywhere)
+    catalog.create_branch(TABLE, "b", "start")
+    for number in range(2, 12):
+        commit(catalog.get_table("db.t$branch_b"), number)
+    assert read(anywhere) == [1]
+    catalog.fast_forward(TABLE, "b")
+    assert read(anywhere) == list(range(1, 12))
+
+
+def test_a_fast_forward_never_replaces_a_commit_of_main(here: dict[str, Any]) -> None:
+    table = make(here)
+    commit(table, 1)
+    table.create_tag("start")
+    catalog = CatalogFactory.create(here)
+    catalog.create_branch(TABLE, "b", "start")
+    for number in range(2, 12):
+        commit(catalog.get_table("db.t$branch_b"), number)
+    commit(table, 100)
+    with pytest.raises(RuntimeError) as failed:
+        catalog.fast_forward(TABLE, "b")
+    assert NameTaken in causes(failed.value)
+    assert read(here) == [1, 100]
+    assert snapshots(here) == ["snapshot-1", "snapshot-2"]
+
+
+def test_a_database_is_there_before_it_has_a_table(anywhere: dict[str, Any]) -> None:
+    catalog = CatalogFactory.create(anywhere)
+    catalog.create_database("db", ignore_if_exists=False)
+    assert (catalog.list_databases(), catalog.list_tables("db")) == (["db"], [])
+    make(anywhere)
+    assert catalog.list_tables("db") == ["t"]
+
+
+def test_databases_and_tables_come_and_go(here: dict[str, Any]) -> None:
+    catalog = CatalogFactory.create(here)
+    make(here)
+    catalog.create_database("empty", ignore_if_exists=False)
+    assert catalog.list_databases() == ["db", "empty"]
+    assert catalog.list_tables("empty") == []
+    commit(catalog.get_table(TABLE), 1)
+    catalog.rename_table(TABLE, "empty.moved")
+    assert (catalog.list_tables("db"), catalog.list_tables("empty")) == ([], ["moved"])
+    assert ids_of(catalog.get_table("empty.moved")) == [1]
+    catalog.drop_table("empty.moved")
+    make(here)
+    assert read(here) == []
+    catalog.drop_database("empty")
+    catalog.drop_database("db", cascade=True)
+    assert catalog.list_databases() == []
+
+
+# The file access itself
+
+
+@pytest.fixture
+def files(anywhere: dict[str, Any]) -> GuardedFileIO:
+    return GuardedFileIO(anywhere["warehouse"], Options(anywhere))
+
+
+def test_a_proven_loss_is_false(files: GuardedFileIO, anywhere: dict[str, Any]) -> None:
+    name = f"{anywhere['warehouse']}/t/snapshot/snapshot-1"
+    assert files.try_to_write_atomic(name, "first") is True
+    assert files.try_to_write_atomic(name, "second") is False
+    files.write_file(f"{name}.tmp", "third")
+    assert files.rename(f"{name}.tmp", name) is False
+    assert files.read_file_utf8(name) == "first"
+    assert files.read_file_utf8(f"{name}.tmp") == "third"
+
+
+def test_a_plain_write_to_a_guarded_name_is_a_creation(
+    files: GuardedFileIO, anywhere: dict[str, Any]
+) -> None:
+    name = f"{anywhere['warehouse']}/t/changelog/changelog-1"
+    files.write_file(name, "first", overwrite=True)
+    with pytest.raises(NameTaken):
+        files.write_file(name, "second", overwrite=True)
+    with pytest.raises(FileExistsError):
+        files.write_file(name, "second")
+    assert files.read_file_utf8(name) == "first"
+
+
+def test_a_rename_that_stays_unknown_keeps_its_source(here: dict[str, Any]) -> None:
+    files: Any = GuardedFileIO(here["warehouse"], Options(here))
+    name = f"{here['warehouse']}/t/snapshot/snapshot-1"
+    files.write_file(f"{name}.tmp", "bytes")
+
+    class Deaf(Meddled):
+        def mv(self, *_: Any, **__: Any) -> None:
+            raise lost_answer()
+
+    files.fs = Deaf(files.fs, "", lambda _, create: create())
+    with pytest.raises(OutcomeUnknown):
+        files.rename(f"{name}.tmp", name)
+    assert files.exists(f"{name}.tmp")
+
+
+def test_an_error_half_way_publishes_nothing(files: GuardedFileIO, anywhere: dict[str, Any]) -> None:
+    name = f"{anywhere['warehouse']}/t/snapshot/snapshot-1"
+
+    def half() -> Iterator[bytes]:
+        yield b"half"
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError), files.new_output_stream(name) as stream:
+        stream.writelines(half())
+    assert not files.exists(name)
+
+
+def test_files_and_folders_are_told_apart(files: GuardedFileIO, anywhere: dict[str, Any]) -> None:
+    root = anywhere["warehouse"]
+    files.write_file(f"{root}/f/a", "abc")
+    files.mkdirs(f"{root}/f/empty")
+    with pytest.raises(FileExistsError):
+        files.mkdirs(f"{root}/f/a")
+    assert [(s.base_name, s.size) for s in files.list_status(f"{root}/f")] == [("a", 3), ("empty", None)]
+    assert (files.is_dir(f"{root}/f"), files.is_dir(f"{root}/f/a")) == (True, False)
+    assert files.get_file_status(f"{root}/f/a").mtime
+    assert files.list_status(f"{root}/f/empty") == files.list_status(f"{root}/nothing") == []
+    assert files.get_file_size(f"{root}/f/a") == 3
+    with pytest.raises(FileNotFoundError):
+        files.get_file_status(f"{root}/nothing")
+    with pytest.raises(OSError, match="not empty"):
+        files.delete(f"{root}/f")
+    assert files.delete(f"{root}/f/a") is True
+    assert files.delete(f"{root}/f/a") is False
+
+
+def test_folders_are_deleted(here: dict[str, Any]) -> None:
+    files = GuardedFileIO(here["warehouse"], Options(here))
+    root = here["warehouse"]
+    files.write_file(f"{root}/f/a", "abc")
+    files.mkdirs(f"{root}/f/empty")
+    assert files.delete(f"{root}/f/empty") is True
+    assert files.delete(f"{root}/f", recursive=True) is True
+    assert files.exists(f"{root}/f") is False
+
+
+def test_a_file_is_not_copied_over_another_unasked(files: GuardedFileIO, anywhere: dict[str, Any]) -> None:
+    root = anywhere["warehouse"]
+    files.write_file(f"{root}/a", "a")
+    files.write_file(f"{root}/b", "b")
+    with pytest.raises(FileExistsError):
+        files.copy_file(f"{root}/a", f"{root}/b")
+    files.copy_file(f"{root}/a", f"{root}/b", overwrite=True)
+    assert files.read_file_utf8(f"{root}/b") == "a"
+
+
+# Other processes
+
+
+def commit_elsewhere(table: Any, number: int) -> None:
+    commit(table, number)
+
+
+def test_an_open_table_is_handed_to_a_spawned_process(anywhere: dict[str, Any]) -> None:
+    table = make(anywhere)
+    commit(table, 1)
+    process = multiprocessing.get_context("spawn").Process(target=commit_elsewhere, args=(table, 2))
+    process.start()
+    process.join(60)
+    assert process.exitcode == 0
+    assert read(anywhere) == ids_of(table) == [1, 2]
+
+
+def test_a_pickled_table_stays_guarded(here: dict[str, Any]) -> None:
+    table = pickle.loads(pickle.dumps(make(here)))
+    commit(table, 1)
+    assert isinstance(table.file_io, GuardedFileIO)
+    assert isinstance(table.catalog_environment.catalog_loader.load(), GuardedCatalog)
+
+
+# Options
+
+
+def test_the_catalog_is_in_pypaimons_registry(here: dict[str, Any]) -> None:
+    assert CatalogFactory.CATALOG_REGISTRY[putifabsent.paimon.METASTORE] is GuardedCatalog
+    context = CatalogContext.create_from_options(Options(here))
+    assert isinstance(CatalogFactory.create_from_context(context), GuardedCatalog)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {
+            "s3.endpoint": "http://h:1",
+            "s3.access-key": "k",
+            "s3.secret-key": "s",
+            "s3.path-style-access": "true",
+        },
+        {"fs.s3.endpoint": "http://h:1", "fs.s3.accessKeyId": "k", "fs.s3.accessKeySecret": "s"},
+        {"fs.s3a.endpoint": "http://h:1", "fs.s3a.access.key": "k", "fs.s3a.secret.key": "s"},
+        {"putifabsent.endpoint_url": "http://h:1", "putifabsent.key": "k", "putifabsent.secret": "s"},
+    ],
+)
+def test_s3_is_reached_by_pypaimons_options_or_by_ours(said: dict[str, str]) -> None:
+    options = {"s3.region": "eu-north-1", **said}
+    found = GuardedFileIO("s3a://bucket/w", Options(options)).fs.fs.storage_options
+    assert (found["endpoint_url"], found["key"], found["secret"]) == ("http://h:1", "k", "s")
+    assert found["client_kwargs"] == {"region_name": "eu-north-1"}
+
+
+def test_our_options_come_first_and_say_what_text_can_not() -> None:
+    options = {
+        "s3.access-key": "theirs",
+        "putifabsent.key": "123",
+        "putifabsent.anon": "False",
+        "putifabsent.client_kwargs": '{"region_name": "x"}',
+        "putifabsent.deadline": "5",
+    }
+    found = GuardedFileIO("s3://bucket/w", Options(options)).fs.fs.storage_options
+    assert found["key"] == "123"
+    assert found["anon"] is False
+    assert found["client_kwargs"] == {"region_name": "x"}
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({}, "warehouse"),
+        ({"warehouse": "ftp://host/w"}, "ftp://host/w"),
+        ({"warehouse": "w", "putifabsent.deadlin": "5"}, "deadline"),
+        ({"warehouse": "s3://b/w", "putifabsent.client_kwargs": "{no"}, "JSON"),
+    ],
+)
+def test_a_wrong_option_is_named(options: dict[str, str], says: str) -> None:
+    with pytest.raises(ConfigError, match=says):
+        CatalogFactory.create({"metastore": "putifabsent", **options})
+
+
+# The race
+
+
+@pytest.mark.parametrize("store", ["s3", "local"])
+def test_the_race_loses_nothing_through_putifabsent(store: demo.StoreName) -> None:
+    seen: Counter[str] = Counter()
+
+    def progress(done: int, total: int, label: str) -> None:
+        seen[label] = max(seen[label], done)
+        assert total == 9
+
+    races = demo.run(writers=3, commits=3, stores=[store], progress=progress)
+    assert [(race.path, race.store) for race in races] == [("stock", store), ("putifabsent", store)]
+    for race in races:
+        assert race.acknowledged == race.readable + race.lost
+    ours = races[1]
+    assert (ours.acknowledged, ours.readable, ours.lost, ours.errors) == (9, 9, 0, {})
+    assert seen == {f"stock on {store}": 9, f"putifabsent on {store}": 9}
+
+
+def test_a_race_ends_at_its_time_limit() -> None:
+    with pytest.raises(TimeoutError, match="in time"):
+        demo.run(writers=2, commits=1, stores=["local"], limit=0)
+    assert multiprocessing.active_children() == []

@@ -1,0 +1,183 @@
+"""The S3 servers. What each really guarantees was read off by racing it."""
+
+from __future__ import annotations
+
+import http.client
+import sys
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from putifabsent.lab.servers import LocalBucket
+from tests.servers.base import BucketServer, Kind
+from tests.servers.installed import installed
+from tests.servers.process import Process, free_port, http_answers
+
+if TYPE_CHECKING:
+    from contextlib import ExitStack
+
+KEY = "testkey"
+SECRET = "testsecret"
+REGION = "us-east-1"
+
+
+class S3Server(BucketServer):
+    """Any S3 server."""
+
+    kind: ClassVar[Kind] = "s3"
+    scheme: ClassVar[str] = "s3"
+    protocol: ClassVar[str] = "pias3"
+
+    @property
+    def storage_options(self) -> dict[str, Any]:
+        return {
+            "key": KEY,
+            "secret": SECRET,
+            "client_kwargs": {"endpoint_url": self.endpoint, "region_name": REGION},
+        }
+
+    def client(self, *, connections: int = 10) -> Any:
+        """A boto3 client that repeats nothing: a way round the code under test."""
+        import boto3
+        from botocore.config import Config
+
+        return boto3.client(
+            "s3",
+            endpoint_url=self.endpoint,
+            aws_access_key_id=KEY,
+            aws_secret_access_key=SECRET,
+            region_name=REGION,
+            config=Config(
+                retries={"total_max_attempts": 1, "mode": "standard"},
+                max_pool_connections=connections,
+                s3={"addressing_style": "path"},
+            ),
+        )
+
+    def _make(self, bucket: str) -> None:
+        self.client().create_bucket(Bucket=bucket)
+
+    def _serves(self, process: Process) -> None:
+        self.endpoint = f"http://127.0.0.1:{process.port}"
+        self.pids = process.pids
+
+
+class LocalBucketServer(S3Server):
+    """localbucket: PUT, Complete and Copy all decide. As published, it keeps no metadata."""
+
+    name: ClassVar[str] = "localbucket"
+    built: ClassVar[bool] = False
+
+    def __init__(self, *, as_published: bool = False) -> None:
+        super().__init__()
+        self._as_published = as_published
+
+    def _start(self, running: ExitStack) -> None:
+        lab = running.enter_context(LocalBucket(as_published=self._as_published))
+        self.endpoint = lab.endpoint
+        self.pids = (lab.pid,)
+
+
+class Moto(S3Server):
+    """moto: a liar. Its PUT looks first and writes then, with nothing in between."""
+
+    name: ClassVar[str] = "moto"
+    built: ClassVar[bool] = False
+
+    def _start(self, running: ExitStack) -> None:
+        process = Process(self.name, running)
+        process.start(
+            lambda port: [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)],
+        )
+        self._serves(process)
+
+
+class VersityGW(S3Server):
+    """versitygw on a folder: PUT and Complete decide, Copy ignores the condition.
+
+    Its metadata are extended attributes, so the temporary folder must have them.
+    """
+
+    name: ClassVar[str] = "versitygw"
+    built: ClassVar[bool] = True
+
+    def _start(self, running: ExitStack) -> None:
+        program = installed(self.name) / "bin" / "versitygw"
+        process = Process(self.name, running)
+        data = process.folder / "data"
+        data.mkdir()
+        process.start(
+            lambda port: [
+                str(program),
+                *("--port", f"127.0.0.1:{port}", "--access", KEY, "--secret", SECRET, "--region", REGION),
+                *("--keep-alive", "--quiet", "posix", str(data)),
+            ],
+        )
+        self._serves(process)
+
+
+class MinIO(S3Server):
+    """MinIO on one drive: PUT and Complete decide, Copy ignores the condition."""
+
+    name: ClassVar[str] = "minio"
+    built: ClassVar[bool] = True
+
+    def _start(self, running: ExitStack) -> None:
+        program = installed(self.name) / "bin" / "minio"
+        process = Process(self.name, running)
+        process.start(
+            lambda port: [
+                str(program),
+                *("server", str(process.folder / "data"), "--address", f"127.0.0.1:{port}"),
+                *("--console-address", f"127.0.0.1:{free_port()}"),
+            ],
+            answers=_minio_is_ready,
+            environment={
+                "MINIO_ROOT_USER": KEY,
+                "MINIO_ROOT_PASSWORD": SECRET,
+                "MINIO_REGION": REGION,
+                "MINIO_BROWSER": "off",
+                "MINIO_UPDATE": "off",
+                "MINIO_CI_CD": "1",  # else it refuses a folder on the root disk
+            },
+        )
+        self._serves(process)
+
+
+def _minio_is_ready(port: int) -> bool:
+    # It answers before it has read its drives, with 503.
+    return http_answers(port, "/minio/health/ready", http.client.OK)
+
+
+class GoFakeS3(S3Server):
+    """gofakes3 in memory: PUT decides; Complete and Copy ignore the condition."""
+
+    name: ClassVar[str] = "gofakes3"
+    built: ClassVar[bool] = True
+
+    def _start(self, running: ExitStack) -> None:
+        program = installed(self.name) / "bin" / "gofakes3"
+        process = Process(self.name, running)
+        process.start(
+            lambda port: [str(program), "-host", f"127.0.0.1:{port}", "-backend", "memory", "-quiet"]
+        )
+        self._serves(process)
+
+
+class S3sFS(S3Server):
+    """s3s-fs: a liar. Its PUT and Complete are right one at a time, and wrong in a race."""
+
+    name: ClassVar[str] = "s3s-fs"
+    built: ClassVar[bool] = True
+
+    def _start(self, running: ExitStack) -> None:
+        program = installed(self.name) / "bin" / "s3s-fs"
+        process = Process(self.name, running)
+        data = process.folder / "data"
+        data.mkdir()
+        process.start(
+            lambda port: [
+                str(program),
+                *("--host", "127.0.0.1", "--port", str(port), "--access-key", KEY, "--secret-key", SECRET),
+                str(data),
+            ],
+        )
+        self._serves(process)

@@ -1,0 +1,187 @@
+"""What the project says of itself is so: its entry points, what an import costs, its documentation."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import re
+import runpy
+import subprocess
+import sys
+from dataclasses import fields
+from fnmatch import fnmatchcase
+from importlib.metadata import requires, version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import fsspec
+import pytest
+
+import putifabsent
+from putifabsent import errors
+from putifabsent.shim.formats import RULES
+
+if TYPE_CHECKING:
+    from putifabsent.shim.names import Rule
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+
+PROTOCOLS = {
+    "pias3": "GuardedS3FileSystem",
+    "piags": "GuardedGCSFileSystem",
+    "piaaz": "GuardedAzureFileSystem",
+    "piafile": "GuardedLocalFileSystem",
+    "piamemory": "GuardedMemoryFileSystem",
+    "putifabsent": "GuardedFileSystem",
+}
+
+# Prints the packages that a statement loads, but for Python's own, and fsspec with what it loads itself.
+LOADED = """
+import sys
+import sysconfig
+{baseline}
+before = set(sys.modules)
+{statement}
+places = {{sysconfig.get_path(name) for name in ("purelib", "platlib")}}
+loaded = {{
+    name.partition(".")[0]
+    for name, module in sys.modules.items()
+    if name not in before and (getattr(module, "__file__", None) or "").startswith(tuple(places))
+}}
+print(*sorted(loaded - {{"fsspec"}}))
+"""
+
+
+def loaded_by(statement: str, baseline: str = "") -> list[str]:
+    done = subprocess.run(
+        [sys.executable, "-c", LOADED.format(statement=statement, baseline=baseline)],
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    return done.stdout.split()
+
+
+def test_importing_it_loads_no_package_but_fsspec() -> None:
+    assert loaded_by("import putifabsent") == []
+
+
+def test_the_probe_for_loaded_packages_sees_one() -> None:
+    assert "pytest" in loaded_by("import pytest")
+
+
+@pytest.mark.parametrize(("protocol", "name"), PROTOCOLS.items())
+def test_a_protocol_resolves_by_its_entry_point(protocol: str, name: str) -> None:
+    found = fsspec.get_filesystem_class(protocol)
+    assert found is getattr(importlib.import_module("putifabsent.fsspec_plugin"), name)
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_resolving_a_protocol_loads_no_client_library(protocol: str) -> None:
+    assert loaded_by(f"fsspec.get_filesystem_class({protocol!r})", "import fsspec, fsspec.core") == []
+
+
+def test_the_console_script_is_there() -> None:
+    script = Path(sys.executable).parent / "putifabsent"
+    done = subprocess.run([script, "--help"], check=True, capture_output=True, text=True, timeout=60)
+    assert "probe" in done.stdout
+
+
+def test_the_version_is_the_package_s() -> None:
+    assert putifabsent.__version__ == version("putifabsent")
+
+
+def test_all_has_every_extra_that_goes_with_the_others() -> None:
+    needs: dict[str, set[str]] = {}
+    for line in requires("putifabsent") or ():
+        requirement, _, extra = line.partition("; extra == ")
+        needs.setdefault(extra.strip("'\""), set()).add(requirement.strip())
+    together = needs.keys() - {"", "all", "demo", "paimon"}
+    assert needs["all"] == set().union(*(needs[extra] for extra in together))
+
+
+def test_every_error_has_its_section() -> None:
+    classes = {name for name in errors.__all__ if issubclass(getattr(errors, name), Exception)}
+    assert set(re.findall(r"^## (\w+)$", page("reference/errors.md"), re.MULTILINE)) == classes
+
+
+def test_what_the_error_page_says_of_bases_is_so() -> None:
+    rows = re.findall(
+        r"^\| \[`(\w+)`\]\(#\w+\) \| (?:`(\w+)`)? *\|", page("reference/errors.md"), re.MULTILINE
+    )
+    assert len(rows) > 1
+    for name, said in rows:
+        bases = [base.__name__ for base in getattr(errors, name).__bases__ if base.__module__ == "builtins"]
+        assert bases == ([said] if said else []), name
+
+
+def test_every_option_of_the_filesystem_is_documented() -> None:
+    from putifabsent.fsspec_plugin.options import Mount
+
+    documented = re.findall(r"^\| `(\w+)` \| (.*) \| .* \|$", options_table(), re.MULTILINE)
+    assert {name for name, _ in documented} == {field.name for field in fields(Mount)}
+    defaults = {name: default.strip("`") for name, default in documented}
+    assert defaults["arbiter"] == f'"{Mount.arbiter}"'
+    assert defaults["formats"] == f'"{Mount.formats}"'
+    assert float(defaults["deadline"]) == Mount.deadline
+
+
+def options_table() -> str:
+    return page("reference/options.md").partition("| option |")[2].partition("\n## ")[0]
+
+
+def test_the_tutorial_runs_as_written(tmp_path: Path) -> None:
+    code = "\n".join(re.findall(r"^```python\n(.*?)^```", page("tutorial.md"), re.MULTILINE | re.DOTALL))
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+    )
+    assert done.returncode == 0, done.stderr
+    assert "the name is taken" in done.stdout
+
+
+@pytest.mark.parametrize("path", [*DOCS.rglob("*.md"), *ROOT.glob("*.md")], ids=lambda path: path.name)
+def test_code_in_the_documentation_is_well_formed(path: Path) -> None:
+    for language, block in re.findall(r"^```(\w+)\n(.*?)^```", path.read_text(), re.MULTILINE | re.DOTALL):
+        if language == "json":
+            json.loads(block)
+        if language == "python":
+            compile(block, str(path), "exec")
+
+
+@pytest.mark.parametrize("path", sorted(ROOT.glob("*.md")), ids=lambda path: path.name)
+def test_links_beside_the_documentation_lead_somewhere(path: Path) -> None:
+    targets = re.findall(r"\]\((?!https?:|#)([^)#]+)", path.read_text())
+    assert [target for target in targets if not (ROOT / target).exists()] == []
+
+
+GOVERNED = [rule for name in ("delta", "iceberg", "paimon") for rule in RULES[name]]
+
+
+@pytest.mark.parametrize("rule", GOVERNED, ids=lambda rule: rule.pattern_text)
+def test_the_bucket_policy_covers_guarded_names_and_no_others(rule: Rule) -> None:
+    [policy] = [p for p in json_of(page("operations/bucket-policy.md")) if "Statement" in p]
+    [statement] = policy["Statement"]
+    # A policy's wildcards are fnmatch's, and its names have no brackets.
+    patterns = [resource.replace("arn:aws:s3:::BUCKET", "*") for resource in statement["Resource"]]
+    assert any(fnmatchcase(rule.example, pattern) for pattern in patterns) is rule.guarded
+
+
+def test_the_table_of_formats_is_the_policy_s_own() -> None:
+    tables = runpy.run_path(str(DOCS / "tables.py"))
+    assert tables["formats"]() in page("reference/formats.md"), "`make format` draws it"
+
+
+def page(name: str) -> str:
+    return (DOCS / name).read_text()
+
+
+def json_of(text: str) -> list[dict[str, Any]]:
+    return [json.loads(block) for block in re.findall(r"^```json\n(.*?)^```", text, re.MULTILINE | re.DOTALL)]

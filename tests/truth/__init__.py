@@ -1,0 +1,1 @@
+"""Truth under lost answers, on the fault stub."""
