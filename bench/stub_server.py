@@ -37,7 +37,9 @@ _LISTING = (
 
 
 def _xml(body: bytes) -> bytes:
-    return b"HTTP/1.1 200 OK\r\nContent-Type: application/xml\r\nContent-Length: %d\r\n\r\n" % len(body) + body
+    return (
+        b"HTTP/1.1 200 OK\r\nContent-Type: application/xml\r\nContent-Length: %d\r\n\r\n" % len(body) + body
+    )
 
 
 class _Connection(asyncio.Protocol):

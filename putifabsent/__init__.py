@@ -18,6 +18,7 @@ from putifabsent.errors import (
     PutIfAbsentError,
     UnsafeStore,
 )
+from putifabsent.version import __version__
 
 if TYPE_CHECKING:
     from putifabsent.fsspec_plugin.protocols import guard_protocol, unguard_protocol
@@ -36,7 +37,6 @@ __all__ = [
     "unguard_protocol",
 ]
 
-__version__ = "0.1.0"
 
 
 def __getattr__(name: str) -> object:

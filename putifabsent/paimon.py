@@ -78,7 +78,6 @@ _FILESYSTEMS: dict[str, type[GuardedFileSystem]] = {
     "file": GuardedLocalFileSystem,
     "s3": GuardedS3FileSystem,
     "s3a": GuardedS3FileSystem,
-    "s3n": GuardedS3FileSystem,
     "gs": GuardedGCSFileSystem,
     "gcs": GuardedGCSFileSystem,
     "abfs": GuardedAzureFileSystem,
@@ -117,7 +116,7 @@ class GuardedFileIO(FileIO):
         self.properties = options
         self.uri_reader_factory = UriReaderFactory(options)
         in_url = guarded._get_kwargs_from_urls(warehouse)  # noqa: SLF001 - fsspec's name for it
-        self.fs = guarded(**in_url, **_storage_options(guarded, options.to_map()))
+        self.fs = guarded(**{**in_url, **_storage_options(guarded, options.to_map())})
         self.filesystem = PyFileSystem(FSSpecHandler(self.fs))
         self._folders = guarded in (GuardedLocalFileSystem, GuardedMemoryFileSystem)
 
@@ -338,7 +337,10 @@ def _storage_options(guarded: type[GuardedFileSystem], options: Mapping[str, Any
         key.removeprefix(_PREFIX): _parsed(value) for key, value in options.items() if key.startswith(_PREFIX)
     }
     if isinstance(own.get("deadline"), str):
-        own["deadline"] = float(own["deadline"])
+        try:
+            own["deadline"] = float(own["deadline"])
+        except ValueError as error:
+            raise ConfigError(f"deadline is a number of seconds, not {own['deadline']!r}") from error
     return {
         # Other writers' snapshots must be seen at once; and what is in a Paimon warehouse is Paimon's.
         "use_listings_cache": False,

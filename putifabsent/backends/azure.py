@@ -129,7 +129,11 @@ class AzureStore(Store):
         metadata = {key.lower(): value for key, value in (found.metadata or {}).items()}
         return Found(
             Holder(
-                metadata.get(TOKEN_KEY), metadata.get(WRITER_KEY), found.last_modified, found.size, found.etag
+                metadata.get(TOKEN_KEY),
+                metadata.get(WRITER_KEY),
+                found.last_modified,
+                found.size or 0,
+                found.etag,
             )
         )
 
@@ -219,7 +223,9 @@ class AzureStore(Store):
         return Created(str(answer["etag"]))
 
     def discard(self, staged: Staged) -> None:
-        """No request removes loose blocks; the service does so after a week, or at the name's next put."""
+        """Forget the blocks. No request removes them; the service does, after a week or at the next put."""
+        blocks: Blocks = staged.upload
+        blocks.over = True
 
     def _put(self, name: str, body: Body, words: dict[str, Any], *, overwrite: bool) -> CreateOutcome:
         data = body.whole()

@@ -58,7 +58,7 @@ class Blocks:
     words
         What the blob is to say of itself.
     over
-        A block was refused because the name is there: nothing can come of this staging.
+        Nothing can come of this staging: it was discarded, or a block was told that the name is there.
     """
 
     ids: list[str]

@@ -25,7 +25,8 @@ from azure.storage.blob import BlobServiceClient
 from fsspec.asyn import sync
 
 from putifabsent.backends.base import Exists, Maybe, Refused, TryAgain
-from putifabsent.backends.single_send import PerProcess, malformed, never_sent, session
+from putifabsent.backends.per_process import PerProcess
+from putifabsent.backends.single_send import malformed, never_sent, session
 from putifabsent.errors import ConfigError
 
 if TYPE_CHECKING:

@@ -242,6 +242,10 @@ class Store(ABC):
     kind: ClassVar[str]
     largest_put: int
 
+    def endpoint(self) -> str | None:
+        """Return the address that requests go to; None where there is none: disk, memory. No network."""
+        return None
+
     @abstractmethod
     def create(self, name: str, body: Body, creation: Creation) -> CreateOutcome:
         """Write ``body`` under ``name`` in one atomic step, only if the name is not there.

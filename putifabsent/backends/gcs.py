@@ -275,8 +275,10 @@ class GCSStore(Store, ConditionalCopy):
 
     def discard(self, staged: Staged) -> None:
         """Remove the session."""
-        if staged.upload.session:
-            remove(self._sender, staged.upload.session)
+        upload: Upload = staged.upload
+        upload.over = True
+        if upload.session:
+            remove(self._sender, upload.session)
 
     def _insert(
         self, bucket: str, key: str, data: bytes, words: _Words, condition: dict[str, str]

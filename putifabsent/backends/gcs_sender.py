@@ -16,7 +16,8 @@ from google.auth.exceptions import GoogleAuthError, TransportError
 from urllib3.exceptions import HTTPError
 
 from putifabsent.backends.base import Exists, Maybe, Refused, TryAgain
-from putifabsent.backends.single_send import PerProcess, malformed, never_sent, session
+from putifabsent.backends.per_process import PerProcess
+from putifabsent.backends.single_send import malformed, never_sent, session
 from putifabsent.errors import ConfigError
 
 if TYPE_CHECKING:

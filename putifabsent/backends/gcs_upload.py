@@ -115,7 +115,8 @@ class Upload:
     headers
         What goes with the last chunk.
     over
-        The store has said that the name is there: nothing more can come of this session.
+        Nothing more can come of this session: it has made its object, was told that the name is there,
+        or was discarded.
     """
 
     session: str
@@ -182,22 +183,23 @@ def finish(sender: Sender, upload: Upload, name: str) -> FinishOutcome:
     """Send the last chunk, which makes the object; as for ``Store.complete``."""
     if upload.over:
         return Gone()
+    outcome: FinishOutcome
     try:
         answer = _publish(sender, upload)
-        return Gone() if answer.status_code in _NO_SESSION else made(answer)
+        outcome = Gone() if answer.status_code in _NO_SESSION else made(answer)
     except SessionGoneError:
-        return Gone()
+        outcome = Gone()
     except Exception as error:  # noqa: BLE001 - what it means is decided in one place
         outcome = outcome_of(error, name)
-        # A session whose condition has failed stays failed, whatever becomes of the name.
-        upload.over = isinstance(outcome, Exists)
-        return outcome
+    # A session that has ended goes on giving its last answer, whatever becomes of the name.
+    upload.over = isinstance(outcome, (Created, Exists))
+    return outcome
 
 
 def remove(sender: Sender, session: str) -> None:
     """Remove a session, as well as that can be done."""
     with contextlib.suppress(Exception):
-        _again(lambda: _gone(sender.raw("DELETE", session)))
+        _again(lambda: _gone(sender.raw("DELETE", session)), sends=2)
 
 
 def made(answer: requests.Response, *within: str) -> Created:
@@ -256,11 +258,11 @@ def _gone(answer: requests.Response) -> None:
         raise unexpected(answer)
 
 
-def _again(send: Callable[[], T]) -> T:
+def _again(send: Callable[[], T], sends: int = _SENDS) -> T:
     """Send what publishes nothing, a few times at most."""
     schedule = Retrying(
         retry=retry_if_exception(lambda error: isinstance(outcome_of(error, ""), (Maybe, TryAgain))),
-        stop=stop_after_attempt(_SENDS),
+        stop=stop_after_attempt(sends),
         wait=wait_random_exponential(multiplier=0.05, max=2),
         reraise=True,
     )

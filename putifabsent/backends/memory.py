@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import threading
 import uuid
 from typing import TYPE_CHECKING, ClassVar
@@ -42,7 +43,16 @@ if TYPE_CHECKING:
 __all__ = ["MemoryStore"]
 
 _VERSION = "putifabsentversion"
-_lock = threading.RLock()
+_lock = threading.Lock()
+
+
+def _after_fork() -> None:
+    # A thread that held it in the parent is not there to release it.
+    global _lock  # noqa: PLW0603 - it is the process that was forked
+    _lock = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_after_fork)
 
 
 class MemoryStore(WholeStore):

@@ -15,10 +15,10 @@ from itertools import count, cycle
 from typing import TYPE_CHECKING, TypeAlias
 
 from putifabsent.backends.base import Absent, Created, Exists, Found, Got, Maybe, Refused, TryAgain
-from putifabsent.backends.probe_evidence import Seen, Tally, never
+from putifabsent.backends.probe_evidence import Seen, Tally, brief, never
 from putifabsent.backends.probe_ground import Ground
 from putifabsent.backends.probe_operations import operations_of
-from putifabsent.backends.verdicts import Verdict, recall, remember
+from putifabsent.backends.verdicts import NEEDED, Verdict, recall, remember
 from putifabsent.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from putifabsent.backends.base import Store
     from putifabsent.backends.probe_operations import Attempt, Decision, Prepare
 
-__all__ = ["CREATES", "ROUNDS", "Verdict", "probe", "verdicts_for"]
+__all__ = ["CREATES", "NEEDED", "ROUNDS", "Verdict", "probe", "verdicts_for"]
 
 CREATES = 32
 """Simultaneous creates of one name. A client that is probed must allow that many connections."""
@@ -40,7 +40,8 @@ SECONDS = 20.0
 Progress: TypeAlias = "Callable[[int, int, str], None]"
 
 # A server that looks first and writes then is caught between the two, which takes it longer for more bytes.
-_SIZES = (256 * 1024, 1024)
+_LARGE, _SMALL = 256 * 1024, 1024
+_SIZES = (_LARGE, _LARGE, _LARGE, _SMALL)
 # Once a fault was found, so many races say how often.
 _ENOUGH = 8
 _TRIES = 5
@@ -114,9 +115,10 @@ def verdicts_for(
     make_store: Callable[[], Store],
     folder: str,
     *,
+    operations: Sequence[str] = NEEDED,
     progress: Progress | None = None,
 ) -> dict[str, Verdict]:
-    """Return what is known of a store, after probing it where that is nothing.
+    """Return what is known of a store, after probing it for what is not.
 
     Parameters
     ----------
@@ -126,18 +128,22 @@ def verdicts_for(
         Makes the store to probe. Its client should allow :data:`CREATES` connections.
     folder, progress
         As for :func:`probe`.
+    operations
+        What the mount is going to use; by default what it can't do without.
 
     Raises
     ------
-    OSError
+    ConfigError, OSError
         As for :func:`probe`; nothing is kept.
     """
     with _turn_of(f"{kind} {endpoint}"):
         known = recall(kind, endpoint)
-        if known is None:
-            known = probe(make_store(), folder, progress=progress)
-            remember(kind, endpoint, known)
-    return known
+        unknown = [operation for operation in operations if operation not in known]
+        if unknown:
+            found = probe(make_store(), folder, operations=unknown, progress=progress)
+            remember(kind, endpoint, found)
+            known.update(found)
+    return {operation: known[operation] for operation in operations}
 
 
 _turns: dict[str, threading.Lock] = {}
@@ -183,7 +189,7 @@ class _Prober:
         if not isinstance(outcome, Created):
             return never("created a new name", outcome, seen)
         if seen.token != first.token:
-            return f"one after the other: a creation's token could not be read back, but {seen.token}"
+            return f"one after the other: a creation's token could not be read back ({seen.token} was)"
         if not seen.is_of(first):
             return "one after the other: a creation's bytes could not be read back"
         _, second, outcome = self._certainly(name)
@@ -201,7 +207,7 @@ class _Prober:
         """Attempt ``name``, or a new one each time, until the answer is certain; a few times at most."""
         for number in count():
             tried = name or self.ground.name(self.word)
-            attempt = self.prepare(self.ground, tried, _SIZES[-1], 0)
+            attempt = self.prepare(self.ground, tried, _SMALL, 0)
             outcome = _decide(attempt)
             attempt.end(isinstance(outcome, Created))
             if isinstance(outcome, Refused) and isinstance(outcome.error, _NOT_THE_STORES):
@@ -246,7 +252,8 @@ class _Prober:
                 raise got.error
             if not self._may_try_again(number):
                 cause = got.cause if isinstance(got, TryAgain) else None
-                raise ConnectionError(f"the store can't be probed: {name} can't be read: {cause}") from cause
+                why = f"the store can't be probed, for it does not answer: {brief(cause)}"
+                raise ConnectionError(why) from cause
         raise AssertionError
 
     def _may_try_again(self, number: int) -> bool:

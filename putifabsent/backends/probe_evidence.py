@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from putifabsent.backends.probe_operations import Attempt, Decision
 
-__all__ = ["Seen", "Tally", "never"]
+__all__ = ["Seen", "Tally", "brief", "never"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ class Tally:
             return f"{self.creates} creates at once: {found}{most}"
         unsure = f"{self._uncertain} of {self.raced * self.creates} creates had no certain answer"
         if not self.is_safe:
-            return f"only {self._decided} of {self.raced} races had a winner; {unsure}: {self._cause}"
+            return f"only {self._decided} of {self.raced} races had a winner; {unsure}: {brief(self._cause)}"
         return (
             f"{self.creates} creates at once: {self._decided} of {self.raced} names had one winner, and its "
             f"bytes and token; one after the other: a taken name was refused, and kept"
@@ -91,10 +91,15 @@ def never(what: str, outcome: Decision, seen: Seen) -> str:
     if isinstance(outcome, Exists):
         return f"one after the other: it never {what}, but said that the name exists"
     if isinstance(outcome, Refused):
-        return f"refused: {outcome.error}"
-    cause = outcome.cause if isinstance(outcome, (TryAgain, Maybe)) else type(outcome).__name__
+        return f"refused: {brief(outcome.error)}"
+    cause = brief(outcome.cause) if isinstance(outcome, (TryAgain, Maybe)) else type(outcome).__name__
     wrote = "wrote nothing" if seen.token is None else "gave no certain answer"
     return f"refused: it never {what}, and {wrote}: {cause}"
+
+
+def brief(error: Exception | None) -> str:
+    """Return the first line of an error: some clients go on with what only their authors can read."""
+    return str(error or "no reason was given").split("\n", 1)[0]
 
 
 def _fault(winners: Sequence[Attempt], losers: Sequence[Attempt], seen: Seen) -> str | None:

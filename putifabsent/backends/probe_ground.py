@@ -100,10 +100,9 @@ class Ground:
     ) -> None:
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             list(pool.map(self.store.discard, self._open.values()))
-            gone = pool.map(self._remove, self._names)
-            left = [name for name, is_gone in zip(self._names, gone, strict=True) if not is_gone]
-        if left:
-            _log.warning("the probe could not remove what it wrote: %s", ", ".join(left))
+            clean = all(list(pool.map(self._remove, self._names)))
+        if not clean:
+            _log.warning("the probe could not make sure that %s is empty: look there", self.folder)
         if isinstance(self.store, LocalStore):
             for folder in (Path(self._state), Path(self.folder), Path(self.folder).parent):
                 # The last one goes only if nobody else keeps anything in it.

@@ -33,12 +33,14 @@ from putifabsent.backends.base import (
     Store,
     TryAgain,
 )
+from putifabsent.backends.per_process import PerProcess
 from putifabsent.backends.refusals import bad_key, unsupported
 from putifabsent.backends.s3_lane import FastLane, endpoint_of
-from putifabsent.backends.s3_sender import Sender, outcome_of
+from putifabsent.backends.s3_sender import Sender, is_absent, outcome_of
 from putifabsent.backends.s3_upload import Upload, copy_parts, send_parts
 
 if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
     from collections.abc import Awaitable, Callable, Mapping
 
     from s3fs import S3FileSystem
@@ -80,13 +82,30 @@ class S3Store(Store, ConditionalCopy):
         self._fs = fs
         self._options = dict(options)
         config = self._options.get("config_kwargs") or {}
-        self._sender = Sender(self._options)
-        self._lane = FastLane(
-            self._sender,
-            self._options,
+        self._timeouts = (
             float(config.get("connect_timeout", fs.connect_timeout)),
             float(config.get("read_timeout", deadline)),
         )
+        self._clients = PerProcess(self._connect)
+        # Here and now, for a wrong option should be met by who gives it.
+        self._clients()
+
+    def _connect(self) -> tuple[Sender, FastLane]:
+        sender = Sender(self._options)
+        return sender, FastLane(sender, self._options, *self._timeouts)
+
+    @property
+    def _sender(self) -> Sender:
+        return self._clients()[0]
+
+    @property
+    def _lane(self) -> FastLane:
+        return self._clients()[1]
+
+    @property
+    def _loop(self) -> AbstractEventLoop:
+        loop: AbstractEventLoop = self._sender.fs.loop
+        return loop
 
     def endpoint(self) -> str:
         """Return the address that requests go to."""
@@ -99,7 +118,7 @@ class S3Store(Store, ConditionalCopy):
             return refused
         if not creation.extra and (fast := self._lane.bucket(bucket, key)) is not None:
             return fast.create(key, name, body, creation)
-        outcome: CreateOutcome = sync(self._fs.loop, self._create, name, body, creation)
+        outcome: CreateOutcome = sync(self._loop, self._create, name, body, creation)
         return outcome
 
     async def create_async(self, name: str, body: Body, creation: Creation) -> CreateOutcome:
@@ -116,7 +135,7 @@ class S3Store(Store, ConditionalCopy):
         bucket, key = self._split(name)
         if (fast := self._lane.bucket(bucket, key)) is not None:
             return fast.head(key, name)
-        outcome: HeadOutcome = sync(self._fs.loop, self.head_async, name)
+        outcome: HeadOutcome = sync(self._loop, self.head_async, name)
         return outcome
 
     async def head_async(self, name: str) -> HeadOutcome:
@@ -128,7 +147,8 @@ class S3Store(Store, ConditionalCopy):
             answer = await self._sender.call("head_object", Bucket=bucket, Key=key)
         except Exception as error:  # noqa: BLE001 - what it means is decided in one place
             return _reading(error, name)
-        metadata = answer.get("Metadata", {})
+        # Some servers capitalise what are HTTP headers, after all.
+        metadata = {key.lower(): value for key, value in answer.get("Metadata", {}).items()}
         return Found(
             Holder(
                 metadata.get(TOKEN_KEY),
@@ -141,7 +161,7 @@ class S3Store(Store, ConditionalCopy):
 
     def get(self, name: str) -> GetOutcome:
         """``GetObject``."""
-        outcome: GetOutcome = sync(self._fs.loop, self.get_async, name)
+        outcome: GetOutcome = sync(self._loop, self.get_async, name)
         return outcome
 
     async def get_async(self, name: str) -> GetOutcome:
@@ -155,7 +175,7 @@ class S3Store(Store, ConditionalCopy):
 
     def list(self, folder: str) -> ListOutcome:
         """``ListObjectsV2``, page by page."""
-        outcome: ListOutcome = sync(self._fs.loop, self.list_async, folder)
+        outcome: ListOutcome = sync(self._loop, self.list_async, folder)
         return outcome
 
     async def list_async(self, folder: str) -> ListOutcome:
@@ -178,7 +198,7 @@ class S3Store(Store, ConditionalCopy):
 
     def delete(self, name: str, version: str | None = None) -> DeleteOutcome:
         """``DeleteObject``; see :meth:`delete_async`."""
-        outcome: DeleteOutcome = sync(self._fs.loop, self.delete_async, name, version)
+        outcome: DeleteOutcome = sync(self._loop, self.delete_async, name, version)
         return outcome
 
     async def delete_async(self, name: str, version: str | None = None) -> DeleteOutcome:
@@ -196,7 +216,7 @@ class S3Store(Store, ConditionalCopy):
 
     def put(self, name: str, body: Body) -> None:
         """``PutObject`` with no condition."""
-        sync(self._fs.loop, self.put_async, name, body)
+        sync(self._loop, self.put_async, name, body)
 
     async def put_async(self, name: str, body: Body) -> None:
         """``PutObject`` with no condition."""
@@ -209,7 +229,7 @@ class S3Store(Store, ConditionalCopy):
 
     def copy(self, source: str, name: str, creation: Creation) -> CreateOutcome:
         """``CopyObject`` with ``If-None-Match: *``."""
-        outcome: CreateOutcome = sync(self._fs.loop, self.copy_async, source, name, creation)
+        outcome: CreateOutcome = sync(self._loop, self.copy_async, source, name, creation)
         return outcome
 
     async def copy_async(self, source: str, name: str, creation: Creation) -> CreateOutcome:
@@ -232,7 +252,7 @@ class S3Store(Store, ConditionalCopy):
 
     def stage(self, name: str, body: Body, creation: Creation) -> StageOutcome:
         """``CreateMultipartUpload`` with the token, and ``UploadPart``."""
-        outcome: StageOutcome = sync(self._fs.loop, self.stage_async, name, body, creation)
+        outcome: StageOutcome = sync(self._loop, self.stage_async, name, body, creation)
         return outcome
 
     async def stage_async(self, name: str, body: Body, creation: Creation) -> StageOutcome:
@@ -243,9 +263,7 @@ class S3Store(Store, ConditionalCopy):
         self, source: str, size: int, version: str | None, name: str, creation: Creation
     ) -> StageOutcome:
         """``CreateMultipartUpload`` with the token, and ``UploadPartCopy``: no byte passes through here."""
-        outcome: StageOutcome = sync(
-            self._fs.loop, self.stage_copy_async, source, size, version, name, creation
-        )
+        outcome: StageOutcome = sync(self._loop, self.stage_copy_async, source, size, version, name, creation)
         return outcome
 
     async def stage_copy_async(
@@ -260,7 +278,7 @@ class S3Store(Store, ConditionalCopy):
 
     def complete(self, staged: Staged) -> CompleteOutcome:
         """``CompleteMultipartUpload`` with ``If-None-Match: *``."""
-        outcome: CompleteOutcome = sync(self._fs.loop, self.complete_async, staged)
+        outcome: CompleteOutcome = sync(self._loop, self.complete_async, staged)
         return outcome
 
     async def complete_async(self, staged: Staged) -> CompleteOutcome:
@@ -279,7 +297,7 @@ class S3Store(Store, ConditionalCopy):
 
     def discard(self, staged: Staged) -> None:
         """``AbortMultipartUpload``."""
-        sync(self._fs.loop, self.discard_async, staged)
+        sync(self._loop, self.discard_async, staged)
 
     async def discard_async(self, staged: Staged) -> None:
         """``AbortMultipartUpload``."""
@@ -334,6 +352,8 @@ class S3Store(Store, ConditionalCopy):
                 await upload.abort(self._sender)
             if not isinstance(error, Exception):
                 raise
+            if upload is not None and is_absent(error):
+                return Absent()
             outcome = outcome_of(error, name)
             if isinstance(outcome, Refused):
                 return outcome

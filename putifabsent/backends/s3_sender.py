@@ -31,11 +31,12 @@ from putifabsent.backends.base import Exists, Gone, Maybe, Refused, TryAgain
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["Sender", "outcome_of"]
+__all__ = ["Sender", "is_absent", "outcome_of"]
 
 _TOO_MANY_REQUESTS = 429
 _SERVER_ERRORS = range(500, 600)
 _SERVER_CODES = {"InternalError", "ServiceUnavailable", "SlowDown", "RequestTimeout", "500", "503"}
+_ABSENT = {"NoSuchKey", "NoSuchVersion", "404"}
 _CONFLICTS = {"ConditionalRequestConflict", "OperationAborted", "409"}
 _NOT_SENT = (ConnectTimeoutError, EndpointConnectionError)
 _WRONG = (NoCredentialsError, PartialCredentialsError, ParamValidationError)
@@ -110,8 +111,17 @@ def outcome_of(error: BaseException, name: str) -> Exists | TryAgain | Refused |
     raise error
 
 
+def is_absent(error: BaseException) -> bool:
+    """Whether the store says that an object, or the version asked for, is not there."""
+    return isinstance(error, ClientError) and _code(error) in _ABSENT
+
+
+def _code(error: ClientError) -> str:
+    return str(error.response.get("Error", {}).get("Code", ""))
+
+
 def _answer(error: ClientError, name: str) -> Exists | TryAgain | Refused | Maybe | Gone:
-    code = str(error.response.get("Error", {}).get("Code", ""))
+    code = _code(error)
     status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
     if status == 412 or code == "PreconditionFailed":
         return Exists()

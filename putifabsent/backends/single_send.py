@@ -6,9 +6,8 @@ has closed meanwhile is replaced before anything is written to it. A test counts
 
 from __future__ import annotations
 
-import os
 import ssl
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import requests
 from requests.adapters import HTTPAdapter
@@ -16,9 +15,9 @@ from urllib3.exceptions import ConnectTimeoutError, NewConnectionError
 from urllib3.util.retry import Retry
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
-__all__ = ["PerProcess", "malformed", "never_sent", "session"]
+__all__ = ["malformed", "never_sent", "session"]
 
 _CONNECTIONS = 64
 _NOT_SENT = (ConnectTimeoutError, NewConnectionError, requests.ConnectTimeout)
@@ -30,8 +29,6 @@ _MALFORMED = (
     ssl.SSLCertVerificationError,
     UnicodeEncodeError,
 )
-
-T = TypeVar("T")
 
 
 def session() -> requests.Session:
@@ -65,24 +62,3 @@ def _links(error: BaseException) -> Iterator[BaseException]:
         yield link
         waiting += [link.__cause__, getattr(link, "reason", None), getattr(link, "inner_exception", None)]
         waiting += link.args
-
-
-class PerProcess(Generic[T]):
-    """Something with sockets and locks: a forked child makes its own.
-
-    Parameters
-    ----------
-    make
-        Makes one. Two threads may do so at the same time; either is as good.
-    """
-
-    def __init__(self, make: Callable[[], T]) -> None:
-        self._make = make
-        self._made: tuple[int, T] | None = None
-
-    def __call__(self) -> T:
-        """Return this process's own."""
-        made = self._made
-        if made is None or made[0] != os.getpid():
-            made = self._made = (os.getpid(), self._make())
-        return made[1]

@@ -14,12 +14,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from putifabsent import __version__
+from putifabsent.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["SAFE_FOR", "UNSAFE_FOR", "Verdict", "recall", "remember"]
+__all__ = ["NEEDED", "SAFE_FOR", "UNSAFE_FOR", "Verdict", "recall", "remember"]
+
+NEEDED = ("put", "complete")
+"""What a mount can't do without. A rename needs no copy: it has other ways."""
+
 
 SAFE_FOR = 7 * 24 * 3600.0
 """Seconds for which verdicts count that let a mount go on."""
@@ -51,40 +55,43 @@ class Verdict:
 
     @property
     def needed(self) -> bool:
-        """Whether a mount can't do without the operation. A rename needs no copy: it has other ways."""
-        return self.operation != "copy"
+        """Whether a mount can't do without the operation."""
+        return self.operation in NEEDED
 
 
-def recall(kind: str, endpoint: str | None) -> dict[str, Verdict] | None:
-    """Return what is known of the stores at ``endpoint``, or None where that is nothing, or too old."""
+def recall(kind: str, endpoint: str | None) -> dict[str, Verdict]:
+    """Return what is known of the stores at ``endpoint``, and not too old: a verdict an operation."""
     key = _key(kind, endpoint)
+    found: dict[str, Verdict] = {}
+    # Whatever somebody else has made of the file, it is a cache.
     with contextlib.suppress(KeyError, TypeError, ValueError, AttributeError):
-        record = _here[key] if key in _here else _read()[key]
-        verdicts = {
-            operation: Verdict(operation, found["safe"] is True, str(found["evidence"]))
-            for operation, found in record["verdicts"].items()
-        }
-        stops = any(verdict.needed and not verdict.safe for verdict in verdicts.values())
-        age = time.time() - record["time"]
-        if record["version"] == __version__ and 0 <= age < (UNSAFE_FOR if stops else SAFE_FOR):
-            return verdicts
-    return None
+        for operation, record in {**_read().get(key, {}), **_here.get(key, {})}.items():
+            verdict = Verdict(operation, record["safe"] is True, str(record["evidence"]))
+            limit = UNSAFE_FOR if verdict.needed and not verdict.safe else SAFE_FOR
+            if record["version"] == __version__ and 0 <= time.time() - record["time"] < limit:
+                found[operation] = verdict
+    return found
 
 
 def remember(kind: str, endpoint: str | None, verdicts: Mapping[str, Verdict]) -> None:
     """Keep what was found at ``endpoint``. Where nothing can be kept, the next process probes again."""
     key = _key(kind, endpoint)
-    _here[key] = {
-        "time": time.time(),
-        "version": __version__,
-        "verdicts": {
-            operation: {"safe": verdict.safe, "evidence": verdict.evidence}
-            for operation, verdict in verdicts.items()
-        },
+    records = {
+        operation: {
+            "safe": verdict.safe,
+            "evidence": verdict.evidence,
+            "time": time.time(),
+            "version": __version__,
+        }
+        for operation, verdict in verdicts.items()
     }
+    _here.setdefault(key, {}).update(records)
     # Two processes that write at once may lose one record: it is found out again.
     with contextlib.suppress(OSError, RuntimeError):
-        _write({**_read(), key: _here[key]})
+        content = _read()
+        known = content.get(key)
+        content[key] = {**(known if isinstance(known, dict) else {}), **records}
+        _write(content)
 
 
 def _key(kind: str, endpoint: str | None) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from putifabsent.backends.base import Absent, Found, Got, Staged, Store
+from putifabsent.backends.base import Absent, Created, Found, Gone, Got, Staged, Store
 from putifabsent.backends.body import InMemory
 
 if TYPE_CHECKING:
@@ -22,7 +22,8 @@ class WholeStore(Store):
 
     def stage(self, name: str, body: Body, creation: Creation) -> StageOutcome:
         """Keep the body; nothing reaches the store yet."""
-        return Staged(name, (body, creation))
+        # A list, for it can be emptied: what was published or discarded can't be published any more.
+        return Staged(name, [(body, creation)])
 
     def stage_copy(
         self, source: str, size: int, version: str | None, name: str, creation: Creation
@@ -39,8 +40,14 @@ class WholeStore(Store):
 
     def complete(self, staged: Staged) -> CompleteOutcome:
         """Create the name from the kept body."""
-        body, creation = staged.upload
-        return self.create(staged.name, body, creation)
+        kept = tuple(staged.upload)
+        if not kept:
+            return Gone()
+        outcome = self.create(staged.name, *kept[0])
+        if isinstance(outcome, Created):
+            staged.upload.clear()
+        return outcome
 
     def discard(self, staged: Staged) -> None:
-        """Nothing was sent."""
+        """Forget the body; nothing was sent."""
+        staged.upload.clear()

@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
+import asyncio
 import uuid
 from typing import TYPE_CHECKING, Any
 
 from putifabsent.backends.base import Creation, Found, Refused
 from putifabsent.errors import NameTaken
 from putifabsent.fsspec_plugin.options import Mount, this_writer
-from putifabsent.fsspec_plugin.paths import check_path
+from putifabsent.fsspec_plugin.paths import check_path, spelled_out
 from putifabsent.fsspec_plugin.reads import ReadsThrough
+from putifabsent.fsspec_plugin.reliance import rely_on, verdicts_of
 from putifabsent.fsspec_plugin.stores import store_of
 from putifabsent.shim.create import copy, create, rename, resolve
 from putifabsent.shim.drive import run, run_async
+from putifabsent.shim.names import ordinary
 from putifabsent.shim.policy import Policy
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from fsspec.spec import AbstractFileSystem
+
     from putifabsent.backends.base import HeadOutcome, Store
     from putifabsent.backends.body import Body
+    from putifabsent.backends.probe import Verdict
     from putifabsent.errors import Holder
     from putifabsent.shim.names import Name
     from putifabsent.shim.requests import Protocol
@@ -40,13 +46,17 @@ class Creations(ReadsThrough):
     _mount: Mount
     _policy: Policy
     _store: Store | None
+    _copies: bool | None
     _evident: set[tuple[str, ...]]
+    _on_disk: bool
 
-    def _set_up(self, mount: Mount) -> None:
+    def _set_up(self, mount: Mount, *, on_disk: bool) -> None:
         self._mount = mount
+        self._on_disk = on_disk
         self._policy = Policy(mount.formats, mount.guard)
         self.writer = mount.writer or this_writer()
         self._store = None
+        self._copies = None
         self._evident = set()
 
     @property
@@ -61,7 +71,7 @@ class Creations(ReadsThrough):
 
     def explain(self, path: str) -> Name:
         """Say what a name is to its table format, and how it is guarded. Asks no store."""
-        return self._policy.classify(self._strip_protocol(path))
+        return self._policy.classify(self._spelled_out(self._strip_protocol(path)))
 
     def resolve(self, path: str, creation_token: str) -> Holder | None:
         """Answer an unknown outcome later.
@@ -94,7 +104,7 @@ class Creations(ReadsThrough):
     def _promote(self, path: Any, *, explicit: bool) -> Name | None:
         """Return what ``path`` is, if writing it is a create, or None if it is the wrapped filesystem's."""
         name = self._classify(path, explicit=explicit)
-        if name is None or explicit or self._is_evident(name):
+        if name is None or self._is_evident(name):
             return name
         for sibling in name.evidence:
             # A listing from before the table was made would leave its names unguarded.
@@ -102,50 +112,84 @@ class Creations(ReadsThrough):
             if self.fs.exists(sibling):
                 self._evident.add(name.evidence)
                 return name
-        return None
+        return ordinary(name.path) if explicit else None
 
     async def _promote_async(self, path: Any, *, explicit: bool) -> Name | None:
         name = self._classify(path, explicit=explicit)
-        if name is None or explicit or self._is_evident(name):
+        if name is None or self._is_evident(name):
             return name
         for sibling in name.evidence:
             self.fs.invalidate_cache(sibling)
             if await self._call("exists", sibling):
                 self._evident.add(name.evidence)
                 return name
-        return None
+        return ordinary(name.path) if explicit else None
 
     def _classify(self, path: Any, *, explicit: bool) -> Name | None:
         stripped = self._strip_protocol(path)
-        name = self._policy.classify(stripped)
+        name = self._policy.classify(self._spelled_out(stripped))
         if not (explicit or name.guarded):
             return None
         check_path(path if isinstance(path, str) else stripped, stripped)
         return name
 
+    def _spelled_out(self, path: str) -> str:
+        # A disk ignores what object stores take for a part of the name.
+        return spelled_out(path) if self._on_disk else path
+
     def _is_evident(self, name: Name) -> bool:
         return not name.evidence or name.evidence in self._evident
 
+    def verdicts(self, path: str) -> dict[str, Verdict]:
+        """Return what a probe finds of the store's operations, or has found lately.
+
+        Parameters
+        ----------
+        path
+            A folder in which the probe may write, below ``.putifabsent/``.
+        """
+        return verdicts_of(self.store, self._strip_protocol(path), *self._remade())
+
+    def _rely(self, name: Name) -> bool:
+        """Find out, once, whether the store can be relied on; return whether its copies can, too."""
+        if self._copies is None:
+            folder = name.state.rpartition("/")[0]
+            self._copies = rely_on(self._mount.arbiter, self.store, folder, *self._remade())
+        return self._copies
+
+    async def _rely_async(self, name: Name) -> bool:
+        if self._copies is None:
+            await asyncio.to_thread(self._rely, name)
+        return bool(self._copies)
+
+    def _remade(self) -> tuple[type[AbstractFileSystem], Mapping[str, Any], float]:
+        return type(self.fs), self._wrapped_options(), self._mount.deadline
+
     def _create(self, name: Name, body: Body, extra: Mapping[str, Any]) -> None:
+        self._rely(name)
         self._run(create(name, body, self._creation(name, extra), largest_put=self.store.largest_put), name)
 
     async def _create_async(self, name: Name, body: Body, extra: Mapping[str, Any]) -> None:
+        await self._rely_async(name)
         protocol = create(name, body, self._creation(name, extra), largest_put=self.store.largest_put)
         await self._run_async(protocol, name)
 
     def _from(self, source: str, name: Name, extra: Mapping[str, Any], *, keep: bool) -> None:
+        self._rely(name)
         self._run(self._transfer(source, name, extra, keep=keep), name)
         if not keep:
             self.fs.invalidate_cache(source)
 
     async def _from_async(self, source: str, name: Name, extra: Mapping[str, Any], *, keep: bool) -> None:
+        await self._rely_async(name)
         await self._run_async(self._transfer(source, name, extra, keep=keep), name)
         if not keep:
             self.fs.invalidate_cache(source)
 
     def _transfer(self, source: str, name: Name, extra: Mapping[str, Any], *, keep: bool) -> Protocol[None]:
         protocol = copy if keep else rename
-        return protocol(source, name, self._creation(name, extra), largest_put=self.store.largest_put)
+        creation, most = self._creation(name, extra), self.store.largest_put
+        return protocol(source, name, creation, largest_put=most, copies=bool(self._copies))
 
     def _look_early(self, name: Name) -> None:
         """Say early that a name is taken, where that is known; at close it is decided."""
@@ -159,6 +203,8 @@ class Creations(ReadsThrough):
             raise seen.error
 
     def _creation(self, name: Name, extra: Mapping[str, Any]) -> Creation:
+        if getattr(self.fs, "auto_mkdir", False):
+            self.fs.makedirs(self.fs._parent(name.path), exist_ok=True)
         return Creation(str(uuid.uuid4()), self.writer, name.state, extra)
 
     def _forget(self, name: Name | None) -> None:

@@ -18,6 +18,7 @@ from putifabsent.errors import ConfigError
 from putifabsent.fsspec_plugin.files import CompressedFile, GuardedFile, GuardedText
 from putifabsent.fsspec_plugin.options import Mount, check_options, split
 from putifabsent.fsspec_plugin.stores import kind_of
+from putifabsent.fsspec_plugin.transactions import JointTransaction
 from putifabsent.fsspec_plugin.writes import WritesByName
 
 if TYPE_CHECKING:
@@ -74,6 +75,7 @@ class GuardedFileSystem(WritesByName, ChainedFileSystem):  # type: ignore[misc]
 
     protocol: ClassVar[str | tuple[str, ...]] = "putifabsent"
     root_marker = ""
+    transaction_type = JointTransaction
 
     def __init__(
         self,
@@ -116,8 +118,7 @@ class GuardedFileSystem(WritesByName, ChainedFileSystem):  # type: ignore[misc]
         if wrapped.async_impl and self._fs.asynchronous != self.asynchronous:
             msg = "this filesystem and the one that it wraps must both be asynchronous=True, or neither"
             raise ConfigError(msg)
-        kind_of(self._fs)
-        self._set_up(Mount(**own))
+        self._set_up(Mount(**own), on_disk=kind_of(self._fs) == "local")
         self.root_marker = wrapped.root_marker
         # fsspec calls these on the class as well as on the instance, which alone knows what it wraps.
         self._strip_protocol = self._strip_as_wrapped
@@ -204,7 +205,7 @@ class GuardedFileSystem(WritesByName, ChainedFileSystem):  # type: ignore[misc]
         common = {"block_size": block_size, "cache_options": cache_options, **kwargs}
         name = self._name_to_write(path, mode)
         if name is None:
-            return self._open_unguarded(path, mode, compression=compression, **common)
+            return self.fs.open(self._own(path), mode, compression=compression, **common)
         text = {key: common.pop(key) for key in ("encoding", "errors", "newline") if key in common}
         file: Any = self._open_guarded(name, mode.replace("t", "").replace("b", "") + "b", **common)
         if compression is not None:
@@ -237,14 +238,6 @@ class GuardedFileSystem(WritesByName, ChainedFileSystem):  # type: ignore[misc]
             raise io.UnsupportedOperation(msg)
         return name
 
-    def _open_unguarded(self, path: Any, mode: str, **kwargs: Any) -> Any:
-        if self._intrans and "r" not in mode:
-            # The wrapped filesystem does not know of this one's transaction.
-            file = self.fs.open(self._own(path), mode, autocommit=False, **kwargs)
-            self.transaction.files.append(getattr(file, "buffer", file))
-            return file
-        return self.fs.open(self._own(path), mode, **kwargs)
-
     def _open_guarded(
         self,
         name: Name,
@@ -265,3 +258,9 @@ class GuardedFileSystem(WritesByName, ChainedFileSystem):  # type: ignore[misc]
         if not commits:
             self.transaction.files.append(file)
         return file
+
+    def start_transaction(self) -> JointTransaction:
+        """Defer writes, those of the wrapped filesystem, too, until :meth:`end_transaction`."""
+        transaction: JointTransaction = super().start_transaction()
+        transaction.start()
+        return transaction

@@ -14,6 +14,7 @@ from fsspec.asyn import AsyncFileSystem
 from fsspec.spec import AbstractFileSystem
 
 from putifabsent.errors import ConfigError
+from putifabsent.shim.arbiters import validate
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -65,6 +66,7 @@ class Mount:
 
     def __post_init__(self) -> None:
         """Refuse what can't be meant."""
+        validate(self.arbiter)
         if not self.deadline > 0:
             msg = f"deadline must be a positive number of seconds, not {self.deadline!r}"
             raise ConfigError(msg)

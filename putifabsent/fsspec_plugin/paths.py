@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import errno
+import posixpath
 
-__all__ = ["check_path"]
+__all__ = ["check_path", "spelled_out"]
+
+
+def spelled_out(path: str) -> str:
+    """Return the one spelling of an absolute path: on a disk, ``//`` and ``/./`` are ``/``, too."""
+    return "/" + posixpath.normpath(path).lstrip("/") if "//" in path or "/." in path else path
 
 
 def check_path(said: str, path: str) -> None:

@@ -42,6 +42,10 @@ class WritesByName(Creations):
         """Write bytes. ``mode="create"`` creates on every name."""
         if (name := self._promote(path, explicit=mode == "create")) is None:
             return self.fs.pipe_file(self._own(path), value, **kwargs)
+        if self._intrans:
+            with self.open(path, "xb", **kwargs) as file:
+                file.write(value)
+            return None
         return self._create(name, InMemory(value), kwargs)
 
     async def _pipe_file(self, path: str, value: Any, mode: str = "overwrite", **kwargs: Any) -> Any:
@@ -166,7 +170,7 @@ class WritesByName(Creations):
                 name = self._promote(target, explicit=False)
                 if name is not None and (target is path2 or self.fs.isdir(path2)):
                     return self._from(self._strip_protocol(path1), name, kwargs, keep=False)
-        if type(self.fs).mv is AbstractFileSystem.mv:
+        if type(self.fs).mv is AbstractFileSystem.mv or not isinstance(path1, str):
             return AbstractFileSystem.mv(self, path1, path2, recursive=recursive, maxdepth=maxdepth, **kwargs)
         return self.fs.mv(path1, path2, recursive=recursive, maxdepth=maxdepth, **kwargs)
 

@@ -8,6 +8,7 @@ clients of it need is added here; how a create is decided, and everything else, 
 from __future__ import annotations
 
 import argparse
+import io
 import os
 import socket
 import sys
@@ -42,7 +43,8 @@ class Handler(PublishedHandler):
     User metadata (noted by inode, before an object appears under its key); keys that end in ``/``, by
     which pyarrow makes folders; DeleteObjects; and an answer, where the server drops the connection,
     to a listing that races with a deletion, to a write into a folder that a deletion is just removing,
-    and to a key that is a folder of other keys.
+    and to a key that is a folder of other keys. A body that a dying client cut short is refused: the
+    server would keep what came of it.
     """
 
     # An inode that is used again is noted again: every object is written by _write_object.
@@ -55,6 +57,19 @@ class Handler(PublishedHandler):
         except (FileExistsError, IsADirectoryError, NotADirectoryError):
             # Raised before anything is written or answered: files can't lie below files.
             self._send_error(_unsupported("A key can't be a folder of other keys."))
+
+    def _read_body(self) -> bytes:
+        length = int(self.headers.get("Content-Length") or 0)
+        if not length:
+            return super()._read_body()  # type: ignore[no-any-return]
+        sent = self.rfile.read(length)
+        if len(sent) < length:
+            raise S3Error(HTTPStatus.BAD_REQUEST, "IncompleteBody", "The body ended before its length.")
+        stream, self.rfile = self.rfile, io.BytesIO(sent)
+        try:
+            return super()._read_body()  # type: ignore[no-any-return]
+        finally:
+            self.rfile = stream
 
     def _post_request(self, bucket: str, key: str) -> None:
         if key or "delete" not in self.query:

@@ -34,7 +34,7 @@ More promises are classes of their own, which go with it: :class:`SharedStoreTes
 share, :class:`ConditionalCopyTests` for one that copies conditionally, :class:`LostAnswerTests` for one behind
 a network.
 
-:func:`race` alone needs no pytest: ``putifabsent probe`` uses it too.
+:func:`race` needs no pytest: race whatever creates names.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from putifabsent.testing.races import Race, Raced, race, through_filesystem, through_store
+from putifabsent.testing.races import Race, Raced, race, through_filesystem, through_made_store, through_store
 
 if TYPE_CHECKING:
     from putifabsent.testing.asking import Around, Ask
@@ -62,6 +62,7 @@ __all__ = [
     "StoreTests",
     "race",
     "through_filesystem",
+    "through_made_store",
     "through_store",
 ]
 
@@ -78,5 +79,9 @@ _SUITES = {
 
 def __getattr__(name: str) -> object:
     if name in _SUITES:
+        import pytest
+
+        # So that a failed assertion shows what it compared, as it does in a test module.
+        pytest.register_assert_rewrite(*(f"{__name__}.{module}" for module in set(_SUITES.values())))
         return getattr(import_module(f"{__name__}.{_SUITES[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -59,7 +59,7 @@ class ConditionalCopyTests:
 
     def test_of_many_threads_one_copies_to_each_name(self, ask: Ask, around: Around, folder: str) -> None:
         """32 of them, released together at each name."""
-        names = [f"{folder}/{number}" for number in range(8)]
+        names = [f"{folder}/{number}" for number in range(5)]
 
         def copying(name: str, body: bytes) -> Callable[[], None]:
             creation = creation_of(name)

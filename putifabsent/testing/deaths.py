@@ -85,15 +85,15 @@ class Doomed:
 
 
 @contextmanager
-def doomed(make: Callable[[], Store], modules: Sequence[str]) -> Iterator[Doomed]:
+def doomed(make: Callable[[], Store], places: Sequence[str]) -> Iterator[Doomed]:
     """Give what starts doomed writers.
 
     Parameters
     ----------
     make
         Makes a writer's store; it must pickle.
-    modules
-        The full names of the modules whose lines are steps.
+    places
+        Whose lines are steps: full names of modules, or ``"module:function"``.
 
     Notes
     -----
@@ -102,7 +102,7 @@ def doomed(make: Callable[[], Store], modules: Sequence[str]) -> Iterator[Doomed
     """
     context = multiprocessing.get_context("spawn")
     here, there = context.Pipe()
-    process = context.Process(target=_fork_writers, args=(make, tuple(modules), there), daemon=True)
+    process = context.Process(target=_fork_writers, args=(make, frozenset(places), there), daemon=True)
     process.start()
     there.close()
     try:
@@ -114,7 +114,7 @@ def doomed(make: Callable[[], Store], modules: Sequence[str]) -> Iterator[Doomed
         process.join()
 
 
-def _fork_writers(make: Callable[[], Store], modules: tuple[str, ...], connection: Connection) -> None:
+def _fork_writers(make: Callable[[], Store], places: frozenset[str], connection: Connection) -> None:
     while True:
         try:
             will, step = connection.recv()
@@ -123,7 +123,7 @@ def _fork_writers(make: Callable[[], Store], modules: tuple[str, ...], connectio
         reading, writing = os.pipe()
         child = os.fork()
         if child == 0:
-            _live(make, modules, will, step, writing)
+            _live(make, places, will, step, writing)
         os.close(writing)
         with os.fdopen(reading) as steps:
             taken = steps.read()
@@ -131,10 +131,10 @@ def _fork_writers(make: Callable[[], Store], modules: tuple[str, ...], connectio
         connection.send((int(taken or 0), code))
 
 
-def _live(make: Callable[[], Store], modules: tuple[str, ...], will: Will, step: int, writing: int) -> None:
+def _live(make: Callable[[], Store], places: frozenset[str], will: Will, step: int, writing: int) -> None:
     signal.alarm(_SECONDS)
     try:
-        store, steps = make_traced(make, modules, step)
+        store, steps = make_traced(make, places, step)
         will.carry_out(store)
         os.write(writing, str(steps()).encode())
     except BaseException:  # noqa: BLE001 - this process ends here, whatever happens
@@ -144,7 +144,7 @@ def _live(make: Callable[[], Store], modules: tuple[str, ...], will: Will, step:
 
 
 def make_traced(
-    make: Callable[[], Store], modules: tuple[str, ...], last: int
+    make: Callable[[], Store], places: frozenset[str], last: int
 ) -> tuple[Store, Callable[[], int]]:
     """Make a store, and from then on count its steps, and die before the ``last``."""
     taken = 0
@@ -161,7 +161,8 @@ def make_traced(
 
     def enter(frame: FrameType, event: str, argument: object) -> Any:
         del event, argument
-        return step if frame.f_globals.get("__name__") in modules else None
+        module = frame.f_globals.get("__name__")
+        return step if {module, f"{module}:{frame.f_code.co_name}"} & places else None
 
     # Before the store is made: its own threads are traced from their first line only.
     threading.settrace(enter)

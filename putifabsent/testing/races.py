@@ -7,18 +7,22 @@ take that step together, name by name.
 
 from __future__ import annotations
 
+import contextlib
+import math
 import multiprocessing
+import os
+import signal
 import threading
 import time
 import uuid
 from collections import defaultdict
 from dataclasses import dataclass
 from functools import partial
+from itertools import cycle
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn, TypeAlias
 
 from putifabsent.backends.base import (
     STATE_FOLDER,
-    ConditionalCopy,
     Created,
     Creation,
     Exists,
@@ -35,12 +39,23 @@ if TYPE_CHECKING:
 
     from putifabsent.backends.base import CompleteOutcome
 
+    StoreOperation: TypeAlias = Literal["create", "complete", "mixed"]
     Attempt: TypeAlias = Callable[[], None]
     Contender: TypeAlias = Callable[[str, bytes], Attempt]
 
-__all__ = ["Race", "Raced", "body_of", "creation_of", "race", "through_filesystem", "through_store"]
+__all__ = [
+    "Race",
+    "Raced",
+    "body_of",
+    "creation_of",
+    "race",
+    "through_filesystem",
+    "through_made_store",
+    "through_store",
+]
 
 _SENDS = 20
+_GRACE = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +151,7 @@ def race(
     threads
         Writers in each process.
     processes
-        Fresh (spawned) processes; 0 races in this one.
+        Processes that share nothing with this one; 0 races in this one.
     size
         Bytes of each body, which :func:`body_of` makes different for each writer.
     seconds
@@ -187,7 +202,7 @@ def creation_of(name: str, **extra: Any) -> Creation:
     )
 
 
-def through_store(store: Store, operation: Literal["create", "complete", "copy"] = "create") -> Contender:
+def through_store(store: Store, operation: StoreOperation = "create") -> Contender:
     """Return a contender that asks a store itself, with no protocol above it.
 
     Parameters
@@ -195,9 +210,18 @@ def through_store(store: Store, operation: Literal["create", "complete", "copy"]
     store
         Which.
     operation
-        What decides: one create, the completion of a staged upload, or a conditional copy.
+        What decides: one create, the completion of a staged upload, or by turns one and the other.
     """
-    return partial({"create": _creates, "complete": _completes, "copy": _copies}[operation], store)
+    if operation == "mixed":
+        turns = cycle((_creates, _completes))
+        # `next` on a cycle is one step, whatever threads there are.
+        return lambda name, data: next(turns)(store, name, data)
+    return partial({"create": _creates, "complete": _completes}[operation], store)
+
+
+def through_made_store(make: Callable[[], Store], operation: StoreOperation = "create") -> Contender:
+    """:func:`through_store`, for other processes: ``race(partial(through_made_store, make), ...)``."""
+    return through_store(make(), operation)
 
 
 def through_filesystem(fs: Any, operation: Literal["create", "rename"] = "create") -> Contender:
@@ -244,24 +268,6 @@ def _completes(store: Store, name: str, data: bytes) -> Attempt:
             if not isinstance(outcome, TryAgain):
                 break
             staged = stage()
-        _tell(name, outcome)
-
-    return attempt
-
-
-def _copies(store: Store, name: str, data: bytes) -> Attempt:
-    if not isinstance(store, ConditionalCopy):
-        raise TypeError(f"the {store.kind} store has no conditional copy")
-    copier, creation = store, creation_of(name)
-    source = f"{name}.{creation.token}"
-    store.put(source, InMemory(data))
-
-    def attempt() -> None:
-        for _ in range(_SENDS):
-            outcome = copier.copy(source, name, creation)
-            if not isinstance(outcome, TryAgain):
-                break
-        store.delete(source)
         _tell(name, outcome)
 
     return attempt
@@ -377,30 +383,30 @@ def _in_processes(
     failures: list[str],
 ) -> list[_Told]:
     context = multiprocessing.get_context("spawn")
-    gate = context.Barrier(processes)
     ends = time.monotonic() + seconds
-    running = []
+    places = [_Place(number * threads, threads, size) for number in range(processes)]
+    pipes = [context.Pipe(duplex=False) for _ in range(processes)]
+    ends_to_write = [writing for _, writing in pipes]
+    nursery = context.Process(target=_fork_writers, args=(make, names, places, seconds, ends_to_write))
     told: list[_Told] = []
+    nursery.start()
     try:
-        for number in range(processes):
-            reading, writing = context.Pipe(duplex=False)
-            place = _Place(number * threads, threads, size)
-            process = context.Process(
-                target=_take_part, args=(make, names, place, gate, seconds, writing), daemon=True
-            )
-            process.start()
+        for writing in ends_to_write:
             writing.close()
-            running.append((process, reading))
-        for number, (_, reading) in enumerate(running):
+        for number, (reading, _) in enumerate(pipes):
             answer = _received(reading, ends - time.monotonic())
             if isinstance(answer, str):
                 failures.append(f"process {number}: {answer}")
             else:
                 told += answer
     finally:
-        for process, reading in running:
-            process.kill()
-            process.join()
+        if nursery.is_alive():
+            # Its children are in its group. It may not have come as far as making one.
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(nursery.ident or 0, signal.SIGKILL)
+            nursery.kill()
+        nursery.join()
+        for reading, _ in pipes:
             reading.close()
     return told
 
@@ -415,6 +421,27 @@ def _received(reading: Connection, seconds: float) -> list[_Told] | str:
     return answer
 
 
+def _fork_writers(
+    make: Callable[[], Any],
+    names: Sequence[str],
+    places: Sequence[_Place],
+    seconds: float,
+    writing: Sequence[Connection],
+) -> None:
+    """Fork the processes of a race from one that has imported what they need, and used none of it."""
+    os.setpgid(0, 0)
+    gate = multiprocessing.get_context("fork").Barrier(len(places))
+    for number, place in enumerate(places):
+        if os.fork() == 0:
+            for other in {*writing} - {writing[number]}:
+                other.close()
+            _take_part(make, names, place, gate, seconds, writing[number])
+            os._exit(0)
+        writing[number].close()
+    for _ in places:
+        os.wait()
+
+
 def _take_part(
     make: Callable[[], Any],
     names: Sequence[str],
@@ -424,6 +451,7 @@ def _take_part(
     writing: Connection,
 ) -> None:
     """Be one process of a race: its threads gather, then it waits for the other processes."""
+    signal.alarm(math.ceil(seconds) + _GRACE)
     ends = time.monotonic() + seconds
     gather = threading.Barrier(place.threads, action=partial(processes.wait, seconds))
     try:

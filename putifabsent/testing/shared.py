@@ -13,7 +13,7 @@ from putifabsent.backends.body import InMemory
 from putifabsent.shim.requests import Create, Delete, Head, List
 from putifabsent.testing.asking import Ask
 from putifabsent.testing.deaths import Will, doomed
-from putifabsent.testing.races import creation_of, race, through_store
+from putifabsent.testing.races import creation_of, race, through_made_store
 from putifabsent.testing.stores import StoreTests, held
 
 if TYPE_CHECKING:
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from putifabsent.backends.base import Store
     from putifabsent.testing.asking import Around
-    from putifabsent.testing.races import Contender
 
 __all__ = ["SharedStoreTests"]
 
@@ -42,8 +41,8 @@ class SharedStoreTests(StoreTests):
     Attributes
     ----------
     steps_in
-        Full names of the modules that do the store's work: a writer is killed before each line that
-        they execute. Empty: the modules of its class and of its bases.
+        What does the store's work: a writer is killed before each line of it. Full names of modules, or
+        ``"module:function"``. Empty: the modules of its class and of its bases.
     """
 
     steps_in: ClassVar[tuple[str, ...]] = ()
@@ -69,13 +68,12 @@ class SharedStoreTests(StoreTests):
         assert held(other, name).token == creation.token
         assert isinstance(other(Create(name, InMemory(b"other"), creation_of(name))), Exists)
 
-    @pytest.mark.parametrize("how", ["create", "complete"])
     def test_of_many_processes_one_creates_each_name(
-        self, make_store: Callable[[], Store], around: Around, folder: str, how: Literal["create", "complete"]
+        self, make_store: Callable[[], Store], around: Around, folder: str
     ) -> None:
-        """8 of them with 4 threads each, released together at each name."""
+        """8 of them with 4 threads each, released together at each name; half of them complete uploads."""
         names = [f"{folder}/{number}" for number in range(10)]
-        done = race(partial(_contender, make_store, how), names, processes=8, threads=4)
+        done = race(partial(through_made_store, make_store, "mixed"), names, processes=8, threads=4)
         assert done.problems(around.read) == []
         assert done.errors == ()
 
@@ -101,10 +99,6 @@ class SharedStoreTests(StoreTests):
         assert left == {True, False}
         listed = ask(List(folder))
         assert {entry.name for entry in listed.entries} == {f"{folder}/alive"}
-
-
-def _contender(make_store: Callable[[], Store], how: Literal["create", "complete"]) -> Contender:
-    return through_store(make_store(), how)
 
 
 def _modules(store: Store) -> tuple[str, ...]:

@@ -21,7 +21,8 @@ class Disk(Around):
 
     def read(self, name: str) -> bytes | None:
         try:
-            return Path(name).read_bytes() if not name.endswith("/") else None
+            with open(name, "rb") as file:  # noqa: PTH123 - a Path would leave out what is odd about a name
+                return file.read()
         except OSError:
             return None
 

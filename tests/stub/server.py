@@ -48,7 +48,9 @@ class FaultStub:
     versioned
         Whether its S3 keeps versions.
     smallest_part
-        What S3 refuses as a part that isn't the last one.
+        S3 refuses smaller parts, but for the last one.
+    largest_page
+        No listing answers more at once, whatever it is asked for.
     """
 
     def __init__(
@@ -58,10 +60,11 @@ class FaultStub:
         conditions: Conditions | Mapping[Op, Conditions] = "honoured",
         versioned: bool = False,
         smallest_part: int = 5 * 2**20,
+        largest_page: int = 1000,
     ) -> None:
         if isinstance(conditions, str):
             conditions = dict.fromkeys((Op.PUT, Op.COMPLETE, Op.COPY), conditions)
-        self._state = State(buckets, versioned=versioned)
+        self._state = State(buckets, versioned=versioned, largest_page=largest_page)
         self._dialects: dict[Cloud, Dialect] = {
             "s3": S3(self._state, conditions, smallest_part),
             "gcs": Gcs(self._state, conditions),
@@ -175,16 +178,15 @@ class FaultStub:
         self.call(lambda _: self._let_go())
 
     def reset(self) -> None:
-        """Forget every object, upload, request and script; clients may stay connected."""
+        """Forget objects, uploads, requests and scripts. Clients stay connected; late answers are given."""
 
-        def clear(state: State) -> None:
-            state.objects.clear()
-            state.history.clear()
-            state.uploads.clear()
+        def forget(state: State) -> None:
+            self._let_go()
+            state.clear()
             self._script = Script()
             self._requests.clear()
 
-        self.call(clear)
+        self.call(forget)
 
     # --- what other writers do ------------------------------------------------------------------------------
 

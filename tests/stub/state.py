@@ -85,8 +85,9 @@ class State:
         By name: the blocks of which an Azure blob consists.
     """
 
-    def __init__(self, buckets: Iterable[str], *, versioned: bool = False) -> None:
+    def __init__(self, buckets: Iterable[str], *, versioned: bool = False, largest_page: int = 1000) -> None:
         self.buckets = set(buckets)
+        self.largest_page = largest_page
         self.versioned = versioned
         self.objects: dict[Name, StoredObject] = {}
         self.history: dict[Name, list[StoredObject | None]] = {}
@@ -150,6 +151,11 @@ class State:
         self.committed.pop(name, None)
         return marker
 
+    def clear(self) -> None:
+        """Forget all but the buckets."""
+        for held in (self.objects, self.history, self.versions, self.uploads, self.committed):
+            held.clear()
+
     def new_upload(self, bucket: str, key: str, metadata: Mapping[str, str], content_type: str) -> Upload:
         """Open an upload with an id of its own."""
         upload = Upload(f"upload-{next(self._generations)}", bucket, key, dict(metadata), content_type)
@@ -158,6 +164,7 @@ class State:
 
     def page(self, bucket: str, prefix: str, delimiter: str, after: str, limit: int) -> Page:
         """List the keys above ``after``, those with a common folder as that folder."""
+        limit = min(limit, self.largest_page)
         objects: list[tuple[str, StoredObject]] = []
         prefixes: list[str] = []
         last = ""

@@ -126,6 +126,17 @@ def test_a_request_that_was_sent_twice_on_the_way_is_applied_and_told_412(stub: 
     assert stub.objects[NAME].data == b"mine"
 
 
+def test_a_reset_forgets_everything_but_the_buckets(stub: FaultStub, cloud: Cloud) -> None:
+    stub.script(Op.PUT, None, Fault.DROP_BEFORE_APPLY)
+    create(stub, cloud)
+    stub.script(Op.PUT, Fault.FORBIDDEN_403, forever=True)
+    stub.reset()
+    assert (stub.requests, stub.objects, stub.history, stub.left()) == ([], {}, {}, [])
+    answer = create(stub, cloud)
+    assert answer is not None
+    assert answer.status in {200, 201}
+
+
 def test_a_412_says_its_condition_or_does_not(stub: FaultStub) -> None:
     stub.script(Op.PUT, Fault.PRECONDITION_412, Fault.PRECONDITION_412_BARE)
     bodies = [create(stub, "s3").body for _ in range(2)]  # type: ignore[union-attr]

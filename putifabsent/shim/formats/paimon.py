@@ -6,7 +6,7 @@ from 1. They are written to a hidden temporary file and renamed.
 
 Other programs have a ``snapshot-3`` in a ``snapshot`` folder too, so evidence is asked for:
 
-``snapshot/snapshot-N``, ``changelog/changelog-N``, ``schema/schema-N``
+``snapshot/snapshot-N``, ``schema/schema-N``
     The table's ``schema/schema-0`` (of a branch: the branch's own, or the table's). Creating the table writes
     it, before anything can be committed, and nothing ever removes it while the table lives.
 ``schema/schema-N`` in ``<database>.db/<table>/``
@@ -16,7 +16,8 @@ Other programs have a ``snapshot-3`` in a ``snapshot`` folder too, so evidence i
     path of its own) it is *not* guarded unless the mount names the format.
 
 Manifests, index and data files carry UUIDs. ``LATEST`` and ``EARLIEST`` are pointers. Tags and consumers are
-replaced on purpose.
+replaced on purpose. So is ``changelog/changelog-N``: it is made from the expiring ``snapshot-N`` alone, and a
+writer that died in between, or two at once, write the same bytes again (``ChangelogManager.commitChangelog``).
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ _CHANGELOG = re.compile(r"changelog-(?P<n>[1-9][0-9]{0,18})")
 _SCHEMA = re.compile(r"schema-(?P<n>0|[1-9][0-9]{0,18})")
 _BRANCH = re.compile(r"(?P<table>.*)/branch/branch-[^/]+", re.DOTALL)
 _IN_DATABASE = re.compile(r".*/[^/]+\.db/[^/]+", re.DOTALL)
-_KINDS = {"snapshot": (_SNAPSHOT, 1), "changelog": (_CHANGELOG, 1), "schema": (_SCHEMA, 0)}
+_KINDS = {"snapshot": (_SNAPSHOT, 1), "schema": (_SCHEMA, 0), "changelog": (_CHANGELOG, 1)}
 _POINTERS = frozenset({"LATEST", "EARLIEST"})
 
 
@@ -53,6 +54,8 @@ def classify(path: str, folder: str, last: str) -> Name | None:
         if last not in _POINTERS or kind == "schema":
             return None
         return Name(path, Role.POINTER, FORMAT, table, path, guarded=False)
+    if kind == "changelog":
+        return Name(path, Role.SNAPSHOT, FORMAT, table, path, guarded=False)
     number = int(match["n"])
     before = (f"{folder}/{kind}-{number - 1}",) if number > first else ()
     return Name(
@@ -101,9 +104,9 @@ _TABLE = (
     ),
     (
         "changelog/changelog-<N>",
-        Role.SNAPSHOT, True, "the name",
+        Role.SNAPSHOT, False, "the name",
         "bucket/warehouse/db.db/t/changelog/changelog-3",
-        "with schema/schema-0 in the table",
+        "is written again with the same bytes when a snapshot's expiry is repeated",
     ),
     (
         "snapshot/LATEST, EARLIEST; changelog/LATEST, EARLIEST",

@@ -1,0 +1,165 @@
+"""The matrix of bench/truth.py: what goes wrong with one creation, in which world, and the verdicts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from tests.stub import Fault, Step
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from tests.stub import Cloud, State
+
+__all__ = [
+    "MINE",
+    "NAME",
+    "OTHERS",
+    "WORLDS",
+    "Case",
+    "Outcome",
+    "Told",
+    "Verdict",
+    "cases",
+    "judge",
+    "truth",
+]
+
+World: TypeAlias = Literal["I won", "another won", "nobody did", "deleted meanwhile"]
+Told: TypeAlias = Literal["won", "exists", "refused", "error"]
+Verdict: TypeAlias = Literal["ok", "unknown", "FALSE EXISTS", "FALSE WON"]
+
+NAME = ("bucket", "table/commit")
+MINE, OTHERS = b"mine", b"another's"
+
+WORLDS = """
+- *I won*: nobody else is there. The first request goes wrong; what the client sends again, if anything, is
+  answered honestly.
+- *another won*: another writer creates the name just before the first request is applied, or just after it
+  has failed to be.
+- *nobody did*: every request goes wrong, and none is applied.
+- *deleted meanwhile*: the name is deleted just before the client could see who holds it.
+
+*ok*: what the writer was told is true. *unknown*: it was told an error, and must find out by itself.
+*FALSE EXISTS*: it was told that another holds the name, and no other ever did: a table format that hears
+this deletes its data. *FALSE WON*: it was told that it won, and nothing of it was written. Behind the
+verdict: how many requests were on the wire.
+
+A 409 is S3's ConditionalRequestConflict, GCS's conflict, Azure's PendingCopyOperation. A 412 to a creation
+that won is what comes back when something on the way has sent its request twice. A 200 with an error in its
+body comes from proxies, and from some servers that speak S3.
+"""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A fault in a world: what happens to the requests of one creation."""
+
+    fault: str
+    world: World
+    puts: tuple[Step | Fault, ...]
+    forever: bool = False
+    heads: Fault | None = None
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one client made of one case."""
+
+    cloud: Cloud
+    client: str
+    fault: str
+    world: World
+    told: Told
+    truth: str
+    verdict: Verdict
+    requests: int
+    error: str = field(default="", compare=False)
+
+
+def judge(told: Told, past: Sequence[bytes | None]) -> Verdict:
+    """Whether what the writer was told is true of what was ever written under the name."""
+    if told == "won":
+        return "ok" if MINE in past else "FALSE WON"
+    if told == "exists":
+        return "ok" if OTHERS in past else "FALSE EXISTS"
+    return "ok" if told == "refused" and MINE not in past else "unknown"
+
+
+def truth(past: Sequence[bytes | None]) -> str:
+    """What happened to the name, in words."""
+    words = {MINE: "mine", OTHERS: "another's", None: "deleted"}
+    return ", then ".join(words[held] for held in past) or "nobody's"
+
+
+def cases(cloud: Cloud) -> Iterator[Case]:
+    """Every fault in every world in which it can happen."""
+    yield from _applied()
+    yield from _not_applied()
+    yield from _told_412(cloud)
+    name, fault = "200 with an error body", Fault.OK_WITH_ERROR_BODY
+    yield Case(name, "I won", (Step(fault, applies=True),))
+    yield Case(name, "another won", (Step(fault, before=_another),))
+    yield Case(name, "nobody did", (fault,), forever=True)
+    yield Case(name, "deleted meanwhile", (Step(fault, applies=True), Step(after=_gone)))
+    yield from _looking()
+
+
+def _another(state: State) -> None:
+    state.put(*NAME, OTHERS)
+
+
+def _gone(state: State) -> None:
+    state.delete(*NAME)
+
+
+def _applied() -> Iterator[Case]:
+    faults = {
+        "answer dropped, applied": Fault.DROP_AFTER_APPLY,
+        "500, applied": Fault.ERROR_500_AFTER,
+        "503, applied": Fault.ERROR_503_AFTER,
+        "time-out, applied": Fault.TIMEOUT_AFTER_APPLY,
+    }
+    for name, fault in faults.items():
+        yield Case(name, "I won", (fault,))
+        yield Case(name, "another won", (Step(fault, before=_another),))
+        yield Case(name, "deleted meanwhile", (fault, Step(after=_gone)))
+
+
+def _not_applied() -> Iterator[Case]:
+    faults = {
+        "dropped, not applied": Fault.DROP_BEFORE_APPLY,
+        "500, not applied": Fault.ERROR_500_BEFORE,
+        "503, not applied": Fault.ERROR_503_BEFORE,
+        "409 conflict, not applied": Fault.CONFLICT_409,
+        "403, not applied": Fault.FORBIDDEN_403,
+    }
+    for name, fault in faults.items():
+        yield Case(name, "I won", (fault,))
+        yield Case(name, "another won", (Step(fault, after=_another),))
+        yield Case(name, "nobody did", (fault,), forever=True)
+        yield Case(name, "deleted meanwhile", (Step(fault, after=_another), Step(after=_gone)))
+
+
+def _told_412(cloud: Cloud) -> Iterator[Case]:
+    """A 412, even to what was applied: something on the way has sent the request twice."""
+    faults = {"412": Fault.PRECONDITION_412}
+    if cloud == "s3":
+        faults["412, no <Condition>"] = Fault.PRECONDITION_412_BARE
+    for name, fault in faults.items():
+        yield Case(name, "I won", (Step(fault, applies=True),))
+        yield Case(name, "another won", (Step(fault, before=_another),))
+        yield Case(name, "deleted meanwhile", (Step(fault, applies=True, after=_gone),))
+
+
+def _looking() -> Iterator[Case]:
+    lost = Fault.DROP_AFTER_APPLY
+    faults = {
+        "answer dropped, and HEAD answers 500": Fault.ERROR_500_BEFORE,
+        "answer dropped, and HEAD answers 403": Fault.FORBIDDEN_403,
+    }
+    for name, fault in faults.items():
+        yield Case(name, "I won", (lost,), heads=fault)
+        yield Case(name, "another won", (Step(lost, before=_another),), heads=fault)
+        yield Case(name, "deleted meanwhile", (lost, Step(after=_gone)), heads=fault)

@@ -1,5 +1,0 @@
-"""Moved."""
-
-from putifabsent.backends.refusals import unsupported
-
-__all__ = ["unsupported"]

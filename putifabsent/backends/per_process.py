@@ -1,0 +1,34 @@
+"""What a forked child must not share with its parent: sockets, event loops, locks."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["PerProcess"]
+
+T = TypeVar("T")
+
+
+class PerProcess(Generic[T]):
+    """Something with sockets and locks: a forked child makes its own.
+
+    Parameters
+    ----------
+    make
+        Makes one. Two threads may do so at the same time; either is as good.
+    """
+
+    def __init__(self, make: Callable[[], T]) -> None:
+        self._make = make
+        self._made: tuple[int, T] | None = None
+
+    def __call__(self) -> T:
+        """Return this process's own."""
+        made = self._made
+        if made is None or made[0] != os.getpid():
+            made = self._made = (os.getpid(), self._make())
+        return made[1]

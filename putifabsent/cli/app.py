@@ -1,0 +1,59 @@
+"""The verbs, put together."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from putifabsent import __version__
+from putifabsent.cli.demo import demo
+from putifabsent.cli.explain import explain
+from putifabsent.cli.probe import probe
+from putifabsent.cli.put import put
+from putifabsent.cli.resolve import resolve
+
+__all__ = ["app"]
+
+_EXITS = (
+    "Exit codes: 0 done; 1 the answer is no (an unsafe store, a lost commit, a taken name); 2 usage; "
+    "3 the outcome is unknown; 4 it could not be done, and nothing was written."
+)
+
+app = typer.Typer(
+    name="putifabsent",
+    help="Atomic create-if-absent on any store, for writers that don't know they need it.",
+    epilog=_EXITS,
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="markdown",  # a paragraph of a docstring is one, whatever its lines
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+app.command(epilog="Example: putifabsent demo --store s3")(demo)
+app.command(epilog="Example: putifabsent probe s3://bucket/scratch --endpoint-url http://localhost:9000")(
+    probe
+)
+app.command(epilog="Example: putifabsent explain s3://bucket/table/snapshot/snapshot-7")(explain)
+app.command(epilog="Example: putifabsent put snapshot-7 s3://bucket/table/snapshot/snapshot-7")(put)
+app.command(
+    epilog="Example: putifabsent resolve s3://bucket/table/snapshot/snapshot-7 "
+    "2f1e9a7c-5d0b-4c44-9a35-6d1f0c1c7a10",
+)(resolve)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"putifabsent {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _main(
+    *,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    del version

@@ -1,0 +1,108 @@
+"""How a verb ends: every error becomes a sentence, with ``--json`` a value, and an exit code."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import asdict
+from enum import IntEnum
+from typing import TYPE_CHECKING, NoReturn
+
+import typer
+
+from putifabsent.errors import NameTaken, OutcomeUnknown, UnsafeStore
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from putifabsent.cli.rendering import Screen
+    from putifabsent.errors import Holder
+
+__all__ = ["Exit", "exits"]
+
+_EXTRAS = {
+    "adlfs": "azure", "azure": "azure",
+    "gcsfs": "gcs", "google": "gcs",
+    "s3fs": "s3", "aiobotocore": "s3", "botocore": "s3", "obstore": "s3",
+    "localbucket": "demo", "pyarrow": "demo", "pypaimon": "demo",
+}  # fmt: skip
+
+
+class Exit(IntEnum):
+    """What a verb exits with, for scripts.
+
+    =====  ==========================================================================
+    0      done
+    1      the answer is no: an unsafe store, a lost commit, a taken name
+    2      usage: an argument, an option, a missing package
+    3      whether the name was created is unknown: keep the bytes, resolve the token
+    4      it could not be done, and nothing was created
+    =====  ==========================================================================
+    """
+
+    DONE = 0
+    NO = 1
+    USAGE = 2
+    UNKNOWN = 3
+    FAILED = 4
+
+
+@contextmanager
+def exits(screen: Screen, url: str = "URL") -> Iterator[None]:
+    """Turn what is raised inside into an exit; ``url`` is the name it is about."""
+    try:
+        yield
+    except typer.Exit:
+        raise
+    except KeyboardInterrupt as error:
+        # Interrupted after a request had gone out: the cause has the token.
+        if not isinstance(error.__cause__, OutcomeUnknown):
+            raise
+        _unknown(screen, url, error.__cause__)
+    except OutcomeUnknown as error:
+        _unknown(screen, url, error)
+    except NameTaken as error:
+        screen.json({"outcome": "taken", "name": url, "holder": _fields(error.holder)})
+        _end(screen, Exit.NO, error)
+    except UnsafeStore as error:
+        screen.json({"outcome": "unsafe", "message": _sentence(error)})
+        _end(screen, Exit.NO, error)
+    except ImportError as error:
+        extra = _EXTRAS.get((error.name or "").partition(".")[0], "all")
+        screen.json({"outcome": "usage", "message": _sentence(error)})
+        _end(screen, Exit.USAGE, error, f"pip install 'putifabsent[{extra}]'")
+    except ValueError as error:
+        screen.json({"outcome": "usage", "message": _sentence(error)})
+        _end(screen, Exit.USAGE, error)
+    except Exception as error:  # noqa: BLE001 - Python's own exit code is 1, which has a meaning here
+        screen.json({"outcome": "failed", "message": _sentence(error)})
+        _end(screen, Exit.FAILED, error)
+
+
+def _unknown(screen: Screen, url: str, error: OutcomeUnknown) -> NoReturn:
+    screen.json({"outcome": "unknown", "name": url, "token": error.token, "message": _sentence(error)})
+    _end(
+        screen,
+        Exit.UNKNOWN,
+        error,
+        f"token: {error.token}",
+        f"later: putifabsent resolve {url} {error.token}",
+    )
+
+
+def _end(screen: Screen, code: Exit, error: BaseException, *more: str) -> NoReturn:
+    screen.error(_sentence(error), *more)
+    raise typer.Exit(code) from error
+
+
+def _sentence(error: BaseException) -> str:
+    said = str(error)
+    if isinstance(error, OSError) and error.strerror:
+        said = f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+    # Some clients' messages go on with what only their authors can read.
+    return said.split("\n", 1)[0] or type(error).__name__
+
+
+def _fields(holder: Holder | None) -> dict[str, object] | None:
+    if holder is None:
+        return None
+    return {**asdict(holder), "created": holder.created.isoformat() if holder.created else None}

@@ -1,0 +1,93 @@
+"""From an address and options on the command line to a guarded filesystem."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import fsspec
+
+from putifabsent.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from putifabsent.fsspec_plugin import GuardedFileSystem
+
+__all__ = ["guarded_address", "mount", "parse_options"]
+
+_GUARDED = {
+    "s3": "pias3", "s3a": "pias3",
+    "gs": "piags", "gcs": "piags",
+    "az": "piaaz", "abfs": "piaaz", "abfss": "piaaz",
+    "file": "piafile", "local": "piafile",
+    "memory": "piamemory",
+}  # fmt: skip
+_WITHOUT_BUCKETS = ("piafile", "piamemory")
+_WITH_ENDPOINT_URL = ("pias3", "piags")
+
+
+def mount(
+    url: str, options: Sequence[str] | None, endpoint_url: str | None, *, connections: int | None = None
+) -> tuple[GuardedFileSystem, str]:
+    """Return the guarded filesystem of ``url``, and the path in it.
+
+    Parameters
+    ----------
+    url
+        An address, or a local path.
+    options
+        ``key=value``, each.
+    endpoint_url
+        For S3 and GCS.
+    connections
+        How many connections at once the client must allow; None leaves it at its own limit.
+
+    Raises
+    ------
+    ConfigError
+        The protocol, an option or its value is wrong.
+    """
+    protocol, path = guarded_address(url)
+    given = parse_options(options or ())
+    if endpoint_url is not None:
+        if protocol not in _WITH_ENDPOINT_URL:
+            raise ConfigError(
+                f"--endpoint-url is for S3 and GCS, not for {protocol}: see -o"
+            )
+        given["endpoint_url"] = endpoint_url
+    if connections is not None and protocol == "pias3":
+        given["config_kwargs"] = {"max_pool_connections": connections, **given.get("config_kwargs", {})}
+    if not path.strip("/") and protocol not in _WITHOUT_BUCKETS:
+        raise ConfigError(f"{url} names no bucket")
+    fs, inside = fsspec.core.url_to_fs(f"{protocol}://{path}", **given)
+    return fs, inside
+
+
+def guarded_address(url: str) -> tuple[str, str]:
+    """Part an address into its guarded protocol and the path; without a protocol it is a local path."""
+    address = url.removeprefix("putifabsent::")
+    protocol, found, path = address.partition("://")
+    if not found:
+        return "piafile", address
+    if protocol in _GUARDED.values():
+        return protocol, path
+    if protocol not in _GUARDED:
+        raise ConfigError(f"{protocol}:// is not known here: use {', '.join(_GUARDED)}, or a local path")
+    return _GUARDED[protocol], path
+
+
+def parse_options(options: Sequence[str]) -> dict[str, Any]:
+    """Read ``key=value`` pairs; a value that is JSON is what it says, any other is a string."""
+    parsed: dict[str, Any] = {}
+    for option in options:
+        key, found, value = option.partition("=")
+        if not (key and found):
+            raise ConfigError(f"-o {option}: it must be key=value")
+        try:
+            parsed[key] = json.loads(value)
+        except ValueError:
+            if value[:1] in ("{", "["):
+                raise ConfigError(f"-o {key}: it begins like JSON, and is none: {value}") from None
+            parsed[key] = value
+    return parsed

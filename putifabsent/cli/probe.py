@@ -1,0 +1,57 @@
+"""``putifabsent probe``."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Annotated
+
+import typer
+
+from putifabsent.backends.probe import CREATES, ROUNDS
+from putifabsent.backends.probe import probe as race
+from putifabsent.backends.verdicts import remember
+from putifabsent.cli.arguments import AsJson, Endpoint, Options, Url
+from putifabsent.cli.exits import Exit, exits
+from putifabsent.cli.mounting import mount
+from putifabsent.cli.rendering import Screen
+
+__all__ = ["probe"]
+
+
+class Operation(str, Enum):
+    """What can create a name."""
+
+    PUT = "put"
+    COMPLETE = "complete"
+    COPY = "copy"
+
+
+def probe(
+    url: Url,
+    *,
+    operation: Annotated[
+        list[Operation] | None, typer.Option(help="Only this operation. Repeatable; by default all.")
+    ] = None,
+    creates: Annotated[int, typer.Option(min=CREATES, help="Simultaneous creates of one name.")] = CREATES,
+    rounds: Annotated[int, typer.Option(min=1, help="Names to race, for each operation.")] = ROUNDS,
+    option: Options = None,
+    endpoint_url: Endpoint = None,
+    as_json: AsJson = False,
+) -> None:
+    """Race a store, and say what each of its operations really guarantees.
+
+    It writes below .putifabsent/ in a bucket or folder that is there, and removes what it wrote. Mounts of
+    the same endpoint use what it finds. It exits with 1 if one operation is unsafe.
+    """
+    screen = Screen(as_json=as_json)
+    with exits(screen):
+        fs, folder = mount(url, option, endpoint_url, connections=creates)
+        chosen = [one.value for one in operation] if operation else None
+        with screen.progress() as progress:
+            verdicts = race(
+                fs.store, folder, operations=chosen, creates=creates, rounds=rounds, progress=progress
+            )
+        remember(fs.store.kind, fs.store.endpoint(), verdicts)
+        screen.verdicts(url, verdicts)
+        if not all(verdict.safe for verdict in verdicts.values()):
+            raise typer.Exit(Exit.NO)

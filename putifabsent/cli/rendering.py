@@ -1,0 +1,244 @@
+"""What the verbs print, for people and for programs.
+
+With ``--json`` stdout has one JSON value and nothing else; without it, stdout has the answer as a table or a
+sentence. Progress and errors always go to stderr.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import IO, TYPE_CHECKING
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+from rich.text import Text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from putifabsent.backends.verdicts import Verdict
+    from putifabsent.errors import Holder
+    from putifabsent.lab.demo import Race
+    from putifabsent.shim.names import Name
+
+__all__ = ["Explained", "Screen"]
+
+# Into a file or a pipe, where nobody has said how wide a line may be.
+_WIDTH = 160
+
+
+@dataclass(frozen=True)
+class Explained:
+    """A name as it was said, and what it is; ``found`` is the evidence that a check came upon."""
+
+    said: str
+    name: Name
+    checked: bool = False
+    found: str | None = None
+
+    @property
+    def guarded(self) -> bool | None:
+        """Whether a plain write to it is a create; None where that depends on evidence not looked for."""
+        if not (self.name.guarded and self.name.evidence):
+            return self.name.guarded
+        return self.found is not None if self.checked else None
+
+
+class Screen:
+    """Prints answers.
+
+    Parameters
+    ----------
+    as_json
+        Whether a program reads them.
+    """
+
+    def __init__(self, *, as_json: bool) -> None:
+        self._as_json = as_json
+        self._out = Console(highlight=False, markup=False, width=_width(sys.stdout))
+        self._err = Console(highlight=False, markup=False, width=_width(sys.stderr), stderr=True)
+
+    # Answers
+
+    def races(self, races: Sequence[Race]) -> None:
+        """Print what came of the demo's races."""
+        if self._as_json:
+            words = ("path", "store", "acknowledged", "readable", "lost", "seconds")
+            return self.json([{word: getattr(race, word) for word in words} for race in races])
+        table = _table("store", "path", "acknowledged", "readable", "lost", "seconds", right=4)
+        for race in races:
+            lost = Text(str(race.lost), "red" if race.lost else "green")
+            counts = (str(race.acknowledged), str(race.readable), lost, f"{race.seconds:.1f}")
+            table.add_row(race.store, race.path, *counts)
+        self._out.print(table)
+        for race in races:
+            for error, times in race.errors.items():
+                self._err.print(f"{race.path} on {race.store}: {times} x {error}", style="dim")
+        return self._out.print(_summary(races))
+
+    def verdicts(self, url: str, verdicts: Mapping[str, Verdict]) -> None:
+        """Print what a probe found."""
+        if self._as_json:
+            return self.json(
+                {word: {"safe": one.safe, "evidence": one.evidence} for word, one in verdicts.items()}
+            )
+        table = _table("operation", "verdict", "evidence")
+        for word, one in verdicts.items():
+            verdict = Text("safe", "green") if one.safe else Text("unsafe", "red")
+            table.add_row(word, verdict, Text(one.evidence))
+        self._out.print(table)
+        return self._out.print(_conclusion(url, verdicts))
+
+    def explained(self, explained: Sequence[Explained]) -> None:
+        """Print what names are."""
+        if self._as_json:
+            return self.json([_explanation(one) for one in explained])
+        table = _table("name", "role", "format", "identity", "guarded", "a plain write")
+        for one in explained:
+            table.add_row(
+                Text(one.said),
+                one.name.role.value,
+                one.name.format or "",
+                Text("the name" if one.name.identity == one.name.path else _in_table(one, one.name.identity)),
+                _guarded(one),
+                _write(one),
+            )
+        return self._out.print(table)
+
+    def created(self, url: str, holder: Holder | None) -> None:
+        """Print that a name was created; without a holder, it has been removed since."""
+        token, version = (holder.token, holder.version) if holder else (None, None)
+        if self._as_json:
+            return self.json({"outcome": "created", "name": url, "token": token, "version": version})
+        if holder is None:
+            return self._out.print(f"created {url}; it has been removed or replaced since")
+        self._out.print(f"created {url}")
+        self._out.print(f"  token    {token}")
+        return self._out.print(f"  version  {version or 'the store has none'}")
+
+    def resolved(self, url: str, token: str, holder: Holder | None) -> None:
+        """Print whose a name is, seen from a creation that is not known to have lost."""
+        if self._as_json:
+            outcome = "absent" if holder is None else "created"
+            version = holder.version if holder else None
+            return self.json({"outcome": outcome, "name": url, "token": token, "version": version})
+        if holder is None:
+            return self._out.print(
+                f"{url} is not there now. The creation may never have happened, may have been deleted since, "
+                f"or may still land: ask again, or create the name again"
+            )
+        return self._out.print(f"{url} was created by it, {holder.size} bytes: {holder}")
+
+    # While it goes on
+
+    @contextmanager
+    def progress(self) -> Iterator[Callable[[int, int, str], None]]:
+        """Give a callback that draws a bar for (done, in all, what)."""
+        columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
+        with Progress(*columns, TimeElapsedColumn(), console=self._err, transient=True) as bars:
+            task = bars.add_task("starting", total=None)
+
+            def draw(done: int, total: int, what: str) -> None:
+                bars.update(task, completed=done, total=total, description=what)
+
+            yield draw
+
+    @contextmanager
+    def waiting(self, what: str) -> Iterator[None]:
+        """Show that something is going on."""
+        with self._err.status(Text(what)):
+            yield
+
+    # Ends
+
+    def error(self, message: str, *more: str) -> None:
+        """Print what went wrong, and what to do, on stderr."""
+        self._err.print(Text.assemble(("error: ", "bold red"), message))
+        for line in more:
+            self._err.print(line, soft_wrap=True)
+
+    def json(self, value: object) -> None:
+        """Print the JSON value, where a program reads; else nothing."""
+        if self._as_json:
+            json.dump(value, sys.stdout, indent=2)
+            sys.stdout.write("\n")
+
+
+def _width(stream: IO[str]) -> int | None:
+    return None if stream.isatty() else _WIDTH
+
+
+def _table(*columns: str, right: int = 0) -> Table:
+    """Return an empty table; its last ``right`` columns are numbers."""
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    for number, column in enumerate(columns):
+        is_number = number >= len(columns) - right
+        table.add_column(column, justify="right" if is_number else "left", overflow="fold")
+    return table
+
+
+def _summary(races: Sequence[Race]) -> str:
+    ours = [race for race in races if race.path == "putifabsent"]
+    stock = [race for race in races if race.path == "stock"]
+    lost = sum(race.lost for race in stock)
+    of = sum(race.acknowledged for race in stock)
+    first = (
+        f"pypaimon as it is acknowledged {of} commits and lost {lost} of them in this run"
+        if lost
+        else f"pypaimon as it is lost none of {of} commits in this run; another run may"
+    )
+    lost = sum(race.lost for race in ours)
+    of = sum(race.acknowledged for race in ours)
+    if lost:
+        return f"{first}. Through putifabsent {lost} of {of} were lost: that is a bug, please report it."
+    return f"{first}. Through putifabsent it acknowledged {of}, and lost none."
+
+
+def _conclusion(url: str, verdicts: Mapping[str, Verdict]) -> str:
+    unsafe = [one for one in verdicts.values() if not one.safe]
+    stopping = ", ".join(one.operation for one in unsafe if one.needed)
+    if stopping:
+        return f"Unsafe: a mount of {url} raises UnsafeStore, for {stopping} can't decide who creates a name."
+    if unsafe:
+        return f"A mount of {url} goes on: it makes no conditional copies, and renames in another way."
+    return "No fault was found. That is no proof: a probe can prove a store unsafe, never safe."
+
+
+def _explanation(one: Explained) -> dict[str, object]:
+    return {
+        "name": one.said,
+        "path": one.name.path,
+        "role": one.name.role.value,
+        "format": one.name.format,
+        "table": one.name.table,
+        "identity": one.name.identity,
+        "guarded": one.guarded,
+        "evidence": list(one.name.evidence),
+        "found": one.found,
+        "write": _write(one),
+    }
+
+
+def _guarded(one: Explained) -> Text:
+    wanted = " or ".join(_in_table(one, path) for path in one.name.evidence)
+    if one.guarded is None:
+        return Text(f"with evidence: {wanted}", "yellow")
+    if one.guarded:
+        return Text(f"yes: {_in_table(one, one.found)} is there" if one.found else "yes", "green")
+    return Text(f"no: {wanted} is not there" if one.checked and wanted else "no")
+
+
+def _in_table(one: Explained, path: str) -> str:
+    """Return a path as seen from the table's root, which is all that a line has room for."""
+    return path.removeprefix(f"{one.name.table}/")
+
+
+def _write(one: Explained) -> str:
+    if one.guarded is None:
+        return "depends on that"
+    return "creates, or fails" if one.guarded else "overwrites"

@@ -1,0 +1,184 @@
+"""S3 keeps the promises of a store, by either of its clients, on real servers and on the versioned stub."""
+
+from __future__ import annotations
+
+import uuid
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import pytest
+from botocore.exceptions import ClientError
+
+from putifabsent.backends.base import Created, Exists, Found, Refused
+from putifabsent.backends.body import InMemory
+from putifabsent.errors import ConfigError
+from putifabsent.testing import Around, Ask, ConditionalCopyTests, LostAnswerTests, SharedStoreTests, StoreTests
+from putifabsent.testing.races import creation_of
+from putifabsent.testing.stores import created_and_held, forked, held
+from tests.backends.losing import LosingProxy
+from tests.backends.s3_stores import maker
+from tests.servers import SERVERS, S3Server, chosen
+from tests.stub import FaultStub, Op
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from putifabsent.backends.s3 import S3Store
+    from tests.backends.s3_stores import Lane
+
+S3_SERVERS = [
+    pytest.param(name, marks=[pytest.mark.servers] if SERVERS[name].built else [])
+    for name in chosen()
+    if issubclass(SERVERS[name], S3Server)
+]
+
+
+class Bucket(Around):
+    """boto3, which is neither of the clients under test."""
+
+    def __init__(self, server: S3Server) -> None:
+        self._client = server.client()
+
+    def read(self, name: str) -> bytes | None:
+        bucket, _, key = name.partition("/")
+        try:
+            answer = self._client.get_object(Bucket=bucket, Key=key)
+        except ClientError:
+            return None
+        data: bytes = answer["Body"].read()
+        return data
+
+    def write(self, name: str, data: bytes) -> None:
+        bucket, _, key = name.partition("/")
+        self._client.put_object(Bucket=bucket, Key=key, Body=data)
+
+
+class OnAServer(ConditionalCopyTests, LostAnswerTests):
+    lane: ClassVar[Lane]
+    large: ClassVar[int] = 17 * 2**20
+
+    @pytest.fixture(scope="class")
+    def make_store(self, server: S3Server) -> Callable[[], S3Store]:
+        return maker(server.storage_options, self.lane)
+
+    @pytest.fixture(scope="class")
+    def store(self, make_store: Callable[[], S3Store]) -> S3Store:
+        return make_store()
+
+    @pytest.fixture
+    def around(self, server: S3Server) -> Bucket:
+        return Bucket(server)
+
+    @pytest.fixture(scope="class")
+    def bucket(self, server: S3Server) -> str:
+        return server.new_bucket()
+
+    @pytest.fixture
+    def folder(self, bucket: str) -> str:
+        return f"{bucket}/{uuid.uuid4().hex}"
+
+    @pytest.fixture(scope="class")
+    def unanswered(self, server: S3Server) -> Iterator[S3Store]:
+        with LosingProxy(server.endpoint, "answers") as proxy:
+            yield maker(at(server.storage_options, proxy.endpoint), self.lane)()
+
+    @pytest.fixture(scope="class")
+    def unheard(self, server: S3Server) -> Iterator[S3Store]:
+        with LosingProxy(server.endpoint, "requests") as proxy:
+            yield maker(at(server.storage_options, proxy.endpoint), self.lane)()
+
+    def test_the_lane_is_the_one_that_is_meant(self, store: S3Store, bucket: str) -> None:
+        assert (store._lane.bucket(bucket, "key") is not None) == (self.lane == "plain")
+
+
+@pytest.fixture(scope="module", params=S3_SERVERS)
+def server(request: pytest.FixtureRequest) -> Iterator[S3Server]:
+    with SERVERS[request.param]() as running:
+        assert isinstance(running, S3Server)
+        yield running
+
+
+class TestObstoreLane(OnAServer, SharedStoreTests):
+    lane: ClassVar[Lane] = "plain"
+    # What sends; the rest only decides what to send.
+    steps_in: ClassVar[tuple[str, ...]] = (
+        "putifabsent.backends.s3_fast:create",
+        "putifabsent.backends.s3_sender:call",
+    )
+
+
+class TestAiobotocoreLane(OnAServer, StoreTests):
+    lane: ClassVar[Lane] = "full"
+
+
+class Objects(Around):
+    """What the stub holds."""
+
+    def __init__(self, stub: FaultStub) -> None:
+        self._stub = stub
+
+    def read(self, name: str) -> bytes | None:
+        bucket, _, key = name.partition("/")
+        there = self._stub.objects.get((bucket, key))
+        return None if there is None else there.data
+
+    def write(self, name: str, data: bytes) -> None:
+        bucket, _, key = name.partition("/")
+        self._stub.put(bucket, key, data)
+
+
+class OnTheStub(StoreTests):
+    """The stub takes every key as it comes, and keeps versions: servers that do both are not on PyPI."""
+
+    lane: ClassVar[Lane]
+    large: ClassVar[int] = 17 * 2**20
+
+    @pytest.fixture(scope="class")
+    def stub(self) -> Iterator[FaultStub]:
+        with FaultStub(versioned=True) as running:
+            yield running
+
+    @pytest.fixture(scope="class")
+    def store(self, stub: FaultStub) -> S3Store:
+        return maker(stub.storage_options("s3"), self.lane)()
+
+    @pytest.fixture
+    def around(self, stub: FaultStub) -> Objects:
+        return Objects(stub)
+
+    @pytest.fixture
+    def folder(self) -> str:
+        return f"bucket/{uuid.uuid4().hex}"
+
+    @pytest.mark.parametrize("key", ["/lead", "trail/", "two//slashes", "/", "//", "./a", "a/../b", "..", "ü/日"])
+    def test_an_odd_key_is_sent_as_it_is(self, ask: Ask, stub: FaultStub, key: str) -> None:
+        stub.reset()
+        creation = creation_of("bucket/key")
+        assert isinstance(ask(creating(f"bucket/{key}", b"x", creation)), Created)
+        assert set(stub.objects) == {("bucket", key)}
+        assert held(ask, f"bucket/{key}").token == creation.token
+
+    def test_a_key_of_1025_bytes_is_refused_before_it_is_sent(self, ask: Ask, stub: FaultStub) -> None:
+        stub.reset()
+        longest = "ü" * 512
+        assert isinstance(ask(creating(f"bucket/{longest}", b"x")), Created)
+        assert isinstance(ask(creating(f"bucket/{longest}x", b"x")), Refused)
+        assert stub.ops.count(Op.PUT) == 1
+        assert set(stub.objects) == {("bucket", longest)}
+
+
+class TestObstoreLaneOnTheStub(OnTheStub):
+    lane: ClassVar[Lane] = "plain"
+
+
+class TestAiobotocoreLaneOnTheStub(OnTheStub):
+    lane: ClassVar[Lane] = "full"
+
+
+def at(options: dict[str, Any], endpoint: str) -> dict[str, Any]:
+    return {**options, "client_kwargs": {**options["client_kwargs"], "endpoint_url": endpoint}}
+
+
+def creating(name: str, data: bytes, creation: Any = None) -> Any:
+    from putifabsent.shim.requests import Create
+
+    return Create(name, InMemory(data), creation or creation_of(name))

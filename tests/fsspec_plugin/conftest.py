@@ -1,0 +1,80 @@
+"""The three stores that the guarded filesystem is tested on, and the stub that counts requests."""
+
+from __future__ import annotations
+
+import uuid
+from typing import TYPE_CHECKING, Any
+
+import fsspec
+import pytest
+
+from tests.fsspec_plugin.grounds import Ground, Kind
+from tests.stub import FaultStub
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from putifabsent.lab.servers import LocalBucket
+
+
+def memory_ground() -> Iterator[Ground]:
+    ground = Ground("memory", {}, f"/{uuid.uuid4().hex}")
+    yield ground
+    if ground.around.exists(ground.folder):
+        ground.around.rm(ground.folder, recursive=True)
+
+
+def local_ground(folder: Path) -> Ground:
+    (folder / "_delta_log").mkdir()
+    return Ground("local", {}, str(folder))
+
+
+def s3_ground(server: LocalBucket) -> Ground:
+    return Ground("s3", server.storage_options, f"{server.bucket}/{uuid.uuid4().hex}")
+
+
+@pytest.fixture
+def memory() -> Iterator[Ground]:
+    yield from memory_ground()
+
+
+@pytest.fixture
+def local(tmp_path: Path) -> Ground:
+    return local_ground(tmp_path)
+
+
+@pytest.fixture
+def s3(localbucket: LocalBucket) -> Ground:
+    return s3_ground(localbucket)
+
+
+@pytest.fixture(params=["memory", "local", "s3"])
+def ground(request: pytest.FixtureRequest) -> Ground:
+    kind: Kind = request.param
+    found: Ground = request.getfixturevalue(kind)
+    return found
+
+
+@pytest.fixture(scope="session")
+def shared_stub() -> Iterator[FaultStub]:
+    with FaultStub() as running:
+        yield running
+
+
+@pytest.fixture
+def stub(shared_stub: FaultStub) -> Iterator[FaultStub]:
+    """Give the stub, empty, with nothing scripted; late answers of a test don't outlive it."""
+    shared_stub.reset()
+    yield shared_stub
+    shared_stub.release()
+
+
+@pytest.fixture
+def on_stub(stub: FaultStub) -> Any:
+    """Return a guarded S3 filesystem on the stub; options may be added."""
+
+    def mount(**options: Any) -> Any:
+        return fsspec.filesystem("pias3", **{"arbiter": "native", **stub.storage_options("s3"), **options})
+
+    return mount

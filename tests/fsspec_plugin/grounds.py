@@ -1,0 +1,90 @@
+"""Where the guarded filesystem's tests write: memory, local disk and S3, each with a way round the guard."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import fsspec
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["Ground", "Kind"]
+
+Kind = Literal["memory", "local", "s3"]
+
+_PLAIN: Mapping[Kind, str] = {"memory": "memory", "local": "file", "s3": "s3"}
+
+
+@dataclass(frozen=True)
+class Ground:
+    """A folder of a store, fresh for each test.
+
+    Attributes
+    ----------
+    kind
+        Which store.
+    options
+        What both the guarded and the plain filesystem want to hear.
+    folder
+        Its full name. It holds an empty ``_delta_log/`` where the store has folders.
+    """
+
+    kind: Kind
+    options: Mapping[str, Any]
+    folder: str
+
+    @property
+    def protocol(self) -> str:
+        """The guarded scheme."""
+        return f"pia{_PLAIN[self.kind]}"
+
+    @property
+    def plain(self) -> str:
+        """The scheme of what is wrapped."""
+        return _PLAIN[self.kind]
+
+    def mount(self, **options: Any) -> Any:
+        """Return a guarded filesystem."""
+        return fsspec.filesystem(self.protocol, **{"arbiter": "native", **self.options, **options})
+
+    @property
+    def fs(self) -> Any:
+        """The guarded filesystem with no options of its own."""
+        return self.mount()
+
+    @property
+    def around(self) -> Any:
+        """The plain filesystem: another program's way to the same bytes."""
+        return fsspec.filesystem(self.plain, **{"use_listings_cache": False, **self.options})
+
+    def log(self, number: int = 0) -> str:
+        """Return a guarded name: an entry of a Delta log."""
+        return f"{self.folder}/_delta_log/{number:020d}.json"
+
+    def name(self, last: str) -> str:
+        """Return a name in the folder, which nothing guards."""
+        return f"{self.folder}/{last}"
+
+    def url(self, name: str) -> str:
+        """Return a name's address by the guarded scheme."""
+        return f"{self.protocol}://{name}"
+
+    def read(self, name: str) -> bytes:
+        """Return what another program reads there."""
+        found: bytes = self.around.cat_file(name)
+        return found
+
+    def write(self, name: str, data: bytes) -> None:
+        """Write as another program, which asks nobody."""
+        self.around.pipe_file(name, data)
+
+    def is_there(self, name: str) -> bool:
+        """Say whether another program sees the name."""
+        return bool(self.around.exists(name))
+
+    def files(self) -> list[str]:
+        """List all that another program sees below the folder, from there; temporary files, too."""
+        start = len(self.folder) + 1
+        return sorted(name[start:] for name in self.around.find(self.folder))

@@ -1,0 +1,111 @@
+"""A store's word is taken where it is known to be good, and nowhere else without a probe."""
+
+from __future__ import annotations
+
+import pytest
+
+from putifabsent.backends.verdicts import Verdict
+from putifabsent.errors import ConfigError, UnsafeStore
+from putifabsent.shim.arbiters import check, needs_probe, validate
+
+PUT = Verdict("put", safe=True, evidence="24 of 24 names had one winner")
+COMPLETE = Verdict("complete", safe=False, evidence="7 of 8 names had more than one winner")
+COPY = Verdict("copy", safe=False, evidence="an existing object was overwritten")
+
+
+@pytest.mark.parametrize(
+    ("kind", "host"),
+    [
+        ("s3", None),
+        ("s3", "s3.amazonaws.com"),
+        ("s3", "s3.eu-west-1.amazonaws.com"),
+        ("s3", "S3.EU-WEST-1.AMAZONAWS.COM:443"),
+        ("s3", "https://s3.eu-west-1.amazonaws.com"),
+        ("s3", "bucket.s3.amazonaws.com."),
+        ("s3", "vpce-1-2.s3.us-east-1.vpce.amazonaws.com"),
+        ("s3", "s3.cn-north-1.amazonaws.com.cn"),
+        ("s3", "s3.eusc-de-east-1.amazonaws.eu"),
+        ("gcs", None),
+        ("gcs", "storage.googleapis.com"),
+        ("gcs", "https://storage.googleapis.com/"),
+        ("azure", None),
+        ("azure", "account.blob.core.windows.net"),
+        ("azure", "account.blob.core.chinacloudapi.cn"),
+        ("azure", "account.blob.core.usgovcloudapi.net"),
+        ("azure", "account.z12.blob.storage.azure.net"),
+        ("local", None),
+        ("memory", None),
+    ],
+)
+def test_the_clouds_themselves_need_no_probe(kind: str, host: str | None) -> None:
+    assert not needs_probe("auto", kind, host)
+
+
+@pytest.mark.parametrize(
+    ("kind", "host"),
+    [
+        ("s3", "127.0.0.1:9000"),
+        ("s3", "[::1]:9000"),
+        ("s3", "minio.example.org"),
+        ("s3", "account.r2.cloudflarestorage.com"),
+        ("s3", "storage.googleapis.com"),
+        ("s3", "notamazonaws.com"),
+        ("s3", "amazonaws.com.example.org"),
+        ("s3", "http://example.org/s3.amazonaws.com"),
+        ("s3", "s3.amazonaws.com@example.org"),
+        ("s3", ""),
+        ("gcs", "127.0.0.1:4443"),
+        ("gcs", "googleapis.com.example.org"),
+        ("azure", "127.0.0.1:10000"),
+        ("azure", "blob.core.windows.net.example.org"),
+        ("ftp", None),
+    ],
+)
+def test_any_other_endpoint_is_probed_unless_the_user_says_native(kind: str, host: str | None) -> None:
+    assert needs_probe("auto", kind, host)
+    assert not needs_probe("native", kind, host)
+
+
+@pytest.mark.parametrize("arbiter", ["auto", "native"])
+def test_the_arbiters_of_this_version_are_taken(arbiter: str) -> None:
+    validate(arbiter)
+
+
+@pytest.mark.parametrize(
+    "arbiter", ["ballot", "ballot://bucket", "dynamodb://table?region=eu-west-1", "redis://h", "rediss://h"]
+)
+def test_an_arbiter_to_come_is_refused_as_one(arbiter: str) -> None:
+    with pytest.raises(ConfigError, match=r"this version has no \w+ arbiter yet, only 'auto' and 'native'"):
+        validate(arbiter)
+
+
+def test_a_misspelt_arbiter_is_refused_with_the_nearest_one() -> None:
+    with pytest.raises(ConfigError, match=r"unknown arbiter 'nativ': did you mean 'native'\?"):
+        needs_probe("nativ", "s3", None)
+
+
+@pytest.mark.parametrize("arbiter", ["etcd://host", ""])
+def test_an_unknown_arbiter_is_refused_with_those_there_are(arbiter: str) -> None:
+    with pytest.raises(ConfigError, match=r"unknown arbiter.* This version has 'auto' and 'native'"):
+        validate(arbiter)
+
+
+def test_an_unsafe_store_is_refused_with_the_evidence_and_what_to_configure() -> None:
+    with pytest.raises(UnsafeStore) as caught:
+        check({"put": PUT, "complete": COMPLETE, "copy": COPY}, "http://127.0.0.1:9000")
+    said = str(caught.value)
+    assert "http://127.0.0.1:9000" in said
+    assert "complete: 7 of 8 names had more than one winner" in said
+    assert 'arbiter="native"' in said
+    assert "put:" not in said
+    assert "copy:" not in said
+
+
+def test_every_unsafe_operation_is_named() -> None:
+    put = Verdict("put", safe=False, evidence="an existing object was overwritten")
+    with pytest.raises(UnsafeStore, match=r"put: an existing.*; complete: 7 of 8"):
+        check({"put": put, "complete": COMPLETE}, "x")
+
+
+def test_a_store_that_only_can_not_copy_is_relied_on() -> None:
+    check({"put": PUT, "complete": Verdict("complete", safe=True, evidence=""), "copy": COPY}, "x")
