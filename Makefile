@@ -61,6 +61,10 @@ docs: $(DEV) ## build the documentation into site/
 bench: $(DEV) ## measure guarded creates against s3fs and bare obstore, side by side
 	$(BIN)/python bench/create.py
 
+.PHONY: truth
+truth: $(DEV) ## ask every client who won when an answer is lost, and write the table of the documentation
+	$(BIN)/python bench/truth.py --markdown docs/explanation/lost-answers.md
+
 # --- environments and their locks ---------------------------------------------------------------------------------
 
 # A stamp newer than its lock: nothing to do, and nothing is asked of any index.

@@ -3,8 +3,8 @@
     python bench/create.py [--json] [--quick]
 
 The server is a stub in a process of its own that keeps no rules (``stub_server.py``), so that what is
-measured is the client. Absolute times are the machine's; read the ratios of medians, taken in one run with the
-calls interleaved.
+measured is the client. Absolute times are the machine's; read the ratios of medians,
+of calls that took turns.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import sys
 import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import boto3
@@ -30,7 +31,10 @@ from obstore.store import S3Store
 from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
-from stub_server import StubServer
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from bench.stub_server import StubServer
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -100,8 +104,8 @@ async def concurrent(stub: StubServer, rounds: int, tick: Callable[[], None]) ->
     bare = bucket(stub)
     calls: dict[str, Callable[[int], Awaitable[object]]] = {
         "obstore.put_async": lambda i: obstore.put_async(bare, f"d/b{i}", BODY),
-        "guarded fs._pipe_file": lambda i: guarded._pipe_file(f"bench/d/g{i}", BODY, mode="create"),
-        "s3fs _pipe_file": lambda i: plain._pipe_file(f"bench/d/s{i}", BODY, mode="create"),
+        "guarded fs._pipe_file": lambda i: guarded._pipe_file(f"bench/d/g{i}", BODY, mode="create"),  # noqa: SLF001
+        "s3fs _pipe_file": lambda i: plain._pipe_file(f"bench/d/s{i}", BODY, mode="create"),  # noqa: SLF001
     }
     runs: dict[str, list[float]] = {name: [] for name in calls}
     for call in calls.values():
@@ -129,14 +133,15 @@ def reads(stub: StubServer, rounds: int, tick: Callable[[], None]) -> dict[str, 
     """Return the medians of reads, wrapped and guarded, in microseconds, and the median difference."""
     guarded = fsspec.filesystem("pias3", arbiter="native", use_listings_cache=False, **stub.storage_options)
     plain = guarded.fs
-    calls = {
+    calls: dict[str, Callable[[Any], object]] = {
         "cat_file": lambda fs: fs.cat_file("bench/d/k"),
         "info": lambda fs: fs.info("bench/d/k"),
         "ls": lambda fs: fs.ls("bench/ls", detail=True),
     }
     found = {}
     for name, call in calls.items():
-        base, over = [], []
+        base: list[float] = []
+        over: list[float] = []
         for fs in (plain, guarded):
             call(fs)
         for _ in range(rounds):
@@ -176,7 +181,6 @@ import fsspec, json, os, resource, sys, threading, time
 options, how, path, size = json.loads(sys.argv[1])
 fs = fsspec.filesystem(*options[:1], **options[1])
 fs.pipe_file("bench/warm", b"x" * 1024, mode="create")
-fs.store if hasattr(fs, "store") else None
 def resident():
     with open("/proc/self/statm") as f:
         return int(f.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
@@ -185,13 +189,13 @@ def watch():
     global peak
     while not done.wait(0.01):
         peak = max(peak, resident())
-watcher = threading.Thread(target=watch); watcher.start()
+watcher = threading.Thread(target=watch, daemon=True); watcher.start()
 start = time.perf_counter()
 if how == "put_file":
-    fs.put_file(path, f"bench/{os.getpid()}", **({"mode": "create"} if options[0] == "pias3" else {}))
+    fs.put_file(path, f"bench/new/{os.getpid()}", **({"mode": "create"} if options[0] == "pias3" else {}))
 else:
     piece = b"x" * 2**20
-    with fs.open(f"bench/{os.getpid()}", "xb" if options[0] == "pias3" else "wb") as f:
+    with fs.open(f"bench/new/{os.getpid()}", "xb" if options[0] == "pias3" else "wb") as f:
         for _ in range(size // 2**20):
             f.write(piece)
 seconds = time.perf_counter() - start
@@ -210,7 +214,7 @@ def uploads(
         for how in ("put_file", "open"):
             taken: dict[str, list[list[float]]] = {"s3": [], "pias3": []}
             for _ in range(runs):
-                for protocol in taken:
+                for protocol, results in taken.items():
                     options = dict(stub.storage_options)
                     if protocol == "pias3":
                         options["arbiter"] = "native"
@@ -221,7 +225,7 @@ def uploads(
                         capture_output=True,
                         timeout=300,
                     )
-                    taken[protocol].append(json.loads(answer.stdout))
+                    results.append(json.loads(answer.stdout))
                     tick()
             found[how] = {
                 protocol: (
@@ -234,19 +238,15 @@ def uploads(
 
 
 def imports(runs: int) -> dict[str, float]:
-    """Return the median milliseconds of a process that imports fsspec, and putifabsent after it."""
-    found = {}
-    for name, code in (
-        ("import fsspec", "import fsspec"),
-        ("import fsspec, putifabsent", "import fsspec, putifabsent"),
-    ):
-        taken = []
-        for _ in range(runs):
+    """Return the median milliseconds of a process that imports fsspec, and putifabsent after it, in turn."""
+    codes = {name: name for name in ("import fsspec", "import fsspec, putifabsent")}
+    taken: dict[str, list[float]] = {name: [] for name in codes}
+    for _ in range(runs):
+        for name, code in codes.items():
             start = time.perf_counter()
             subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
-            taken.append(time.perf_counter() - start)
-        found[name] = statistics.median(taken) * 1e3
-    return found
+            taken[name].append(time.perf_counter() - start)
+    return {name: statistics.median(each) * 1e3 for name, each in taken.items()}
 
 
 def main() -> None:
@@ -272,7 +272,7 @@ def main() -> None:
         rates = asyncio.run(concurrent(stub, rounds, tick))
         read = reads(stub, max(100, rounds // 4), tick)
         large = uploads(stub, size, runs, tick)
-        imported = imports(5)
+        imported = imports(15)
     found = {
         "stub_requests_per_second": stub_alone,
         "create_microseconds": creates,

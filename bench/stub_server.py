@@ -1,7 +1,7 @@
 """A fast stub of S3, in a process of its own: it keeps no rules, so that it costs next to nothing.
 
-It answers every PUT with 200, counts what it receives, and throws the bytes away. What it alone can do is
-printed beside every figure that was measured against it.
+It answers every PUT with 200, knows nothing below ``new/``, counts what it receives, and throws the bytes
+away. What it alone can do is printed beside every figure that was measured against it.
 """
 
 from __future__ import annotations
@@ -9,12 +9,13 @@ from __future__ import annotations
 import asyncio
 import json
 import multiprocessing
-import os
 import urllib.request
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
+
+    from typing_extensions import Self
 
 __all__ = ["StubServer"]
 
@@ -23,6 +24,7 @@ _HEAD = (
     b'HTTP/1.1 200 OK\r\nETag: "0"\r\nContent-Length: 1024\r\nContent-Type: binary/octet-stream\r\n'
     b"Last-Modified: Sat, 01 Jan 2022 00:00:00 GMT\r\nAccept-Ranges: bytes\r\n\r\n"
 )
+_MISSING = b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n"
 _CREATE_UPLOAD = b"<InitiateMultipartUploadResult><UploadId>u</UploadId></InitiateMultipartUploadResult>"
 _COMPLETE = b'<CompleteMultipartUploadResult><ETag>"0"</ETag></CompleteMultipartUploadResult>'
 _LISTING = (
@@ -85,38 +87,46 @@ class _Connection(asyncio.Protocol):
         if target == b"/counts":
             answer = json.dumps(self.counts).encode()
             self.counts.clear()
-            return b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(answer) + answer
-        path, _, query = target.partition(b"?")
-        kind = method.decode()
-        if method == b"POST":
-            kind = "COMPLETE" if b"uploadId=" in query else "CREATE_UPLOAD"
-        elif b"partNumber=" in query:
-            kind = "PART"
-        elif method == b"GET" and b"list-type=" in query:
-            kind = "LIST"
+            return _xml(answer)
+        kind = _kind(method, target)
         self.counts[kind] = self.counts.get(kind, 0) + 1
-        if kind == "LIST":
-            return _xml(_LISTING)
-        if kind == "CREATE_UPLOAD":
-            return _xml(_CREATE_UPLOAD)
-        if kind == "COMPLETE":
-            return _xml(_COMPLETE)
-        if kind == "HEAD":
-            return _HEAD
-        if kind == "GET":
-            return _HEAD + b"x" * 1024
-        if kind == "DELETE":
-            return b"HTTP/1.1 204 No Content\r\n\r\n"
-        return _PUT
+        if kind == "HEAD" and b"/new/" in target:
+            return _MISSING
+        return _ANSWERS[kind]
+
+
+def _kind(method: bytes, target: bytes) -> str:
+    query = target.partition(b"?")[2]
+    if method == b"POST":
+        return "COMPLETE" if b"uploadId=" in query else "CREATE_UPLOAD"
+    if b"partNumber=" in query:
+        return "PART"
+    if method == b"GET" and b"list-type=" in query:
+        return "LIST"
+    return method.decode()
+
+
+_ANSWERS = {
+    "PUT": _PUT,
+    "PART": _PUT,
+    "HEAD": _HEAD,
+    "GET": _HEAD + b"x" * 1024,
+    "LIST": _xml(_LISTING),
+    "CREATE_UPLOAD": _xml(_CREATE_UPLOAD),
+    "COMPLETE": _xml(_COMPLETE),
+    "DELETE": b"HTTP/1.1 204 No Content\r\n\r\n",
+}
 
 
 def _serve(pipe: Connection) -> None:
     async def main() -> None:
         server = await asyncio.get_running_loop().create_server(_Connection, "127.0.0.1", 0, backlog=1024)
         pipe.send(server.sockets[0].getsockname()[1])
-        parent = os.getppid()
-        while os.getppid() == parent:
-            await asyncio.sleep(1)
+        # The pipe closes with the process that started this one.
+        closed = asyncio.Event()
+        asyncio.get_running_loop().add_reader(pipe.fileno(), closed.set)
+        await closed.wait()
+        server.close()
 
     asyncio.run(main())
 
@@ -124,18 +134,19 @@ def _serve(pipe: Connection) -> None:
 class StubServer:
     """Runs the stub: ``with StubServer() as stub: ... stub.endpoint, stub.counts()``."""
 
-    def __enter__(self) -> StubServer:
+    def __enter__(self) -> Self:
         """Start it."""
         context = multiprocessing.get_context("spawn")
-        here, there = context.Pipe()
+        self._pipe, there = context.Pipe()
         self._process = context.Process(target=_serve, args=(there,), daemon=True)
         self._process.start()
-        self.endpoint = f"http://127.0.0.1:{here.recv()}"
+        there.close()
+        self.endpoint = f"http://127.0.0.1:{self._pipe.recv()}"
         return self
 
     def __exit__(self, *_: object) -> None:
         """End it."""
-        self._process.terminate()
+        self._pipe.close()
         self._process.join()
 
     @property

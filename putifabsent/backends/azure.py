@@ -36,6 +36,8 @@ from putifabsent.backends.base import (
     TryAgain,
 )
 from putifabsent.backends.refusals import bad_key, unsupported
+from putifabsent.backends.single_send import are_texts
+from putifabsent.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -241,11 +243,13 @@ class AzureStore(Store):
         unknown = extra.keys() - _WITH_BLOB
         if unknown:
             return Refused(unsupported(self.kind, unknown))
+        told = [extra.get(key) or {} for key in ("metadata", "tags")]
+        if not all(map(are_texts, told)):
+            return Refused(ConfigError("metadata and tags must map strings to strings"))
         if isinstance(extra.get("content_settings"), dict):
             extra["content_settings"] = ContentSettings(**extra["content_settings"])
         marks = {TOKEN_KEY: creation.token, WRITER_KEY: creation.writer}
-        metadata = {**_FILE, **(extra.pop("metadata", None) or {}), **marks}
-        return {**self._every, **extra, "metadata": metadata}
+        return {**self._every, **extra, "metadata": {**_FILE, **told[0], **marks}}
 
 
 def _split(name: str) -> tuple[str, str]:

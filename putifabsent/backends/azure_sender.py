@@ -40,7 +40,7 @@ __all__ = ["Sender", "code_of", "outcome_of"]
 
 _CONNECT_SECONDS = 10.0
 _LARGEST_BLOB_PUT = 5000 * 2**20
-_NEVER = {
+_ONCE = {
     "retry_total": 0,
     "retry_connect": 0,
     "retry_read": 0,
@@ -117,7 +117,7 @@ class Sender:
         fs = self._fs
         # Given a session, the transport leaves the session's adapters as they are.
         transport = RequestsTransport(session=session(), session_owner=False, **self._timeouts)
-        options: dict[str, Any] = {**_NEVER, "transport": transport}
+        options: dict[str, Any] = {**_ONCE, "transport": transport}
         if fs.connection_string is not None:
             return BlobServiceClient.from_connection_string(fs.connection_string, **options)
         credential = _credential(fs)

@@ -45,6 +45,7 @@ from putifabsent.backends.gcs_upload import (
     send_chunks,
 )
 from putifabsent.backends.refusals import bad_key, unsupported
+from putifabsent.backends.single_send import are_texts
 from putifabsent.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -270,7 +271,7 @@ class GCSStore(Store, ConditionalCopy):
         return self.stage(name, body, creation)
 
     def complete(self, staged: Staged) -> CompleteOutcome:
-        """Send the last chunk, or ask the session what became of it."""
+        """Send the last chunk of the session."""
         return finish(self._sender, staged.upload, staged.name)
 
     def discard(self, staged: Staged) -> None:
@@ -322,7 +323,9 @@ class GCSStore(Store, ConditionalCopy):
         unknown = extra.keys() - _CARRIED
         if unknown:
             return Refused(unsupported(self.kind, unknown))
-        fixed = extra.get("fixed_key_metadata") or {}
+        metadata, fixed = (extra.get(key) or {} for key in ("metadata", "fixed_key_metadata"))
+        if not (are_texts(metadata) and are_texts(fixed)):
+            return Refused(ConfigError("metadata and fixed_key_metadata must map strings to strings"))
         unknown = fixed.keys() - _FIXED_KEYS.keys()
         if unknown:
             return Refused(unsupported(self.kind, (f"fixed_key_metadata[{key!r}]" for key in unknown)))
@@ -334,11 +337,11 @@ class GCSStore(Store, ConditionalCopy):
                 return Refused(ConfigError(f"there is no acl {extra['acl']!r}: there are {known}"))
             params["predefinedAcl"] = acl
         if extra.get("kms_key_name"):
-            params["kmsKeyName"] = extra["kms_key_name"]
+            params["kmsKeyName"] = str(extra["kms_key_name"])
         marks = {TOKEN_KEY: creation.token, WRITER_KEY: creation.writer}
         resource = {
-            "contentType": extra.get("content_type") or _TYPE,
-            "metadata": {**(extra.get("metadata") or {}), **marks},
+            "contentType": str(extra.get("content_type") or _TYPE),
+            "metadata": {**metadata, **marks},
             **{_FIXED_KEYS[key]: value for key, value in fixed.items()},
         }
         wanted = extra.get("consistency") or self._fs.consistency

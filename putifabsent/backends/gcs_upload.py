@@ -119,7 +119,7 @@ class Upload:
         or was discarded.
     """
 
-    session: str
+    session: str = field(repr=False)
     size: int
     start: int = 0
     last: bytes = field(default=b"", repr=False)

@@ -25,10 +25,15 @@ class PerProcess(Generic[T]):
     def __init__(self, make: Callable[[], T]) -> None:
         self._make = make
         self._made: tuple[int, T] | None = None
+        self._parents: list[T] = []
 
     def __call__(self) -> T:
         """Return this process's own."""
         made = self._made
         if made is None or made[0] != os.getpid():
+            if made is not None:
+                # Dropped here, the parent's would be closed here; and as parent and child share the kernel's
+                # list of what an event loop waits for (epoll), the parent would wait for ever.
+                self._parents.append(made[1])
             made = self._made = (os.getpid(), self._make())
         return made[1]

@@ -18,7 +18,7 @@ from putifabsent.backends.base import Absent, Created, Exists, Found, Got, Maybe
 from putifabsent.backends.probe_evidence import Seen, Tally, brief, never
 from putifabsent.backends.probe_ground import Ground
 from putifabsent.backends.probe_operations import operations_of
-from putifabsent.backends.verdicts import NEEDED, Verdict, recall, remember
+from putifabsent.backends.verdicts import NEEDED, Verdict, recall, remember, turn
 from putifabsent.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ def probe(
         if word not in offered:
             raise ConfigError(f"the {store.kind} store has no {word!r}: choose from {', '.join(offered)}")
     verdicts: dict[str, Verdict] = {}
-    with Ground(store, folder) as ground, ThreadPoolExecutor(creates) as pool:
+    with Ground(store, folder) as ground, ThreadPoolExecutor(creates, "putifabsent-probe") as pool:
         for number, word in enumerate(chosen):
             report = _part(progress, number, len(chosen), rounds + 1)
             ends = time.monotonic() + seconds
@@ -138,11 +138,14 @@ def verdicts_for(
     """
     with _turn_of(f"{kind} {endpoint}"):
         known = recall(kind, endpoint)
-        unknown = [operation for operation in operations if operation not in known]
-        if unknown:
-            found = probe(make_store(), folder, operations=unknown, progress=progress)
-            remember(kind, endpoint, found)
-            known.update(found)
+        if not known.keys() >= set(operations):
+            with turn(kind, endpoint):
+                known = recall(kind, endpoint)
+                unknown = [operation for operation in operations if operation not in known]
+                if unknown:
+                    found = probe(make_store(), folder, operations=unknown, progress=progress)
+                    remember(kind, endpoint, found)
+                    known.update(found)
     return {operation: known[operation] for operation in operations}
 
 
@@ -209,7 +212,7 @@ class _Prober:
             tried = name or self.ground.name(self.word)
             attempt = self.prepare(self.ground, tried, _SMALL, 0)
             outcome = _decide(attempt)
-            attempt.end(isinstance(outcome, Created))
+            attempt.discard()
             if isinstance(outcome, Refused) and isinstance(outcome.error, _NOT_THE_STORES):
                 raise outcome.error
             if isinstance(outcome, (Created, Exists, Refused)) or not self._may_try_again(number):
@@ -223,7 +226,7 @@ class _Prober:
         )
         outcomes = self._together(attempts)
         tally.note(attempts, outcomes, self._look(name))
-        list(self.pool.map(_end, attempts, outcomes))
+        list(self.pool.map(lambda attempt: attempt.discard(), attempts))
 
     def _together(self, attempts: Sequence[Attempt]) -> list[Decision]:
         barrier = threading.Barrier(len(attempts))
@@ -268,10 +271,6 @@ def _decide(attempt: Attempt) -> Decision:
         return attempt.decide()
     except Exception as error:  # noqa: BLE001 - as for a protocol: what nobody foresaw is unknown
         return Maybe(error)
-
-
-def _end(attempt: Attempt, outcome: Decision) -> None:
-    attempt.end(isinstance(outcome, Created))
 
 
 def _part(progress: Progress | None, number: int, parts: int, steps: int) -> Callable[[int, str], None]:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
-    from putifabsent.backends.base import CreateOutcome, StageOutcome, Store
+    from putifabsent.backends.base import CompleteOutcome, CreateOutcome, StageOutcome, Store
 
 __all__ = ["Ground", "content"]
 
@@ -71,9 +71,16 @@ class Ground:
             self._open[id(staged)] = staged
         return staged
 
-    def end(self, staged: Staged, *, won: bool) -> None:
-        """Forget staged bytes that have won their name; discard others, now."""
-        if self._open.pop(id(staged), None) is not None and not won:
+    def complete(self, staged: Staged) -> CompleteOutcome:
+        """Complete staged bytes; what has won its name is not to be discarded any more."""
+        outcome = self.store.complete(staged)
+        if isinstance(outcome, Created):
+            self._open.pop(id(staged), None)
+        return outcome
+
+    def discard(self, staged: Staged) -> None:
+        """Discard staged bytes now, unless they have won their name."""
+        if self._open.pop(id(staged), None) is not None:
             self.store.discard(staged)
 
     def source(self, place: int, size: int) -> tuple[str, CreateOutcome]:

@@ -33,15 +33,15 @@ class Attempt:
         What its bytes are made of, and how many they are.
     decide
         Sends the request that decides.
-    end
-        Removes what the attempt leaves beside the name; takes whether it won.
+    discard
+        Removes what the attempt leaves beside the name.
     """
 
     token: str
     mark: str
     size: int
     decide: Callable[[], Decision]
-    end: Callable[[bool], None]
+    discard: Callable[[], None]
 
     def is_in(self, token: str | None, data: bytes | None) -> bool:
         """Whether a token and bytes that were read are this attempt's."""
@@ -78,9 +78,7 @@ def _complete(ground: Ground, name: str, size: int, place: int) -> Attempt:
         failed = staged
         return Attempt(token, token, size, lambda: failed, _nothing)
     upload = staged
-    return Attempt(
-        token, token, size, lambda: ground.store.complete(upload), lambda won: ground.end(upload, won=won)
-    )
+    return Attempt(token, token, size, lambda: ground.complete(upload), lambda: ground.discard(upload))
 
 
 def _copy(ground: Ground, name: str, size: int, place: int) -> Attempt:
@@ -98,5 +96,5 @@ def _copy(ground: Ground, name: str, size: int, place: int) -> Attempt:
     return Attempt(creation.token, source, size, decide, _nothing)
 
 
-def _nothing(won: bool) -> None:  # noqa: FBT001 - an Attempt's end takes it so
+def _nothing() -> None:
     """A put or a copy leaves nothing beside the name."""

@@ -6,20 +6,22 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
+import hashlib
 import json
 import os
 import time
 import uuid
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from putifabsent.version import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
-__all__ = ["NEEDED", "SAFE_FOR", "UNSAFE_FOR", "Verdict", "recall", "remember"]
+__all__ = ["NEEDED", "SAFE_FOR", "UNSAFE_FOR", "Verdict", "recall", "remember", "turn"]
 
 NEEDED = ("put", "complete")
 """What a mount can't do without. A rename needs no copy: it has other ways."""
@@ -30,6 +32,11 @@ SAFE_FOR = 7 * 24 * 3600.0
 
 UNSAFE_FOR = 3600.0
 """Seconds for which verdicts count that stop a mount: whoever repairs a store need not wait for a week."""
+
+LONGEST_WAIT = 120.0
+"""Seconds for which a process waits for another one's probe before it probes itself."""
+
+_BETWEEN_LOOKS = 0.1
 
 # What this process knows, also where it has no folder to write to.
 _here: dict[str, dict[str, Any]] = {}
@@ -88,10 +95,47 @@ def remember(kind: str, endpoint: str | None, verdicts: Mapping[str, Verdict]) -
     _here.setdefault(key, {}).update(records)
     # Two processes that write at once may lose one record: it is found out again.
     with contextlib.suppress(OSError, RuntimeError):
-        content = _read()
-        known = content.get(key)
-        content[key] = {**(known if isinstance(known, dict) else {}), **records}
+        content = {there: known for there, known in _read().items() if _is_of_use(known)}
+        content[key] = {**content.get(key, {}), **records}
         _write(content)
+
+
+@contextlib.contextmanager
+def turn(kind: str, endpoint: str | None) -> Iterator[None]:
+    """Keep other processes of this machine and user from probing the same store meanwhile.
+
+    Eight writers that start together would otherwise race the store eight times over, and each other.
+    Where no lock can be had, or none in time, it goes on without: a probe too many is only slow.
+    """
+    name = hashlib.sha256(_key(kind, endpoint).encode()).hexdigest()[:16]
+    with contextlib.ExitStack() as held:
+        with contextlib.suppress(OSError, RuntimeError):
+            _file().parent.mkdir(parents=True, exist_ok=True)
+            file = _file().with_name(f"probing-{name}.lock")
+            lock = held.enter_context(file.open("wb"))
+            ends = time.monotonic() + LONGEST_WAIT
+            while not (locked := _locked(lock)) and time.monotonic() < ends:
+                time.sleep(_BETWEEN_LOOKS)
+            if locked:
+                # Unlocked by word, not by closing: a child forked meanwhile holds the file open as well.
+                held.callback(fcntl.flock, lock, fcntl.LOCK_UN)
+                held.callback(file.unlink, missing_ok=True)
+        yield
+
+
+def _locked(lock: IO[bytes]) -> bool:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _is_of_use(records: Any) -> bool:
+    try:
+        return any(0 <= time.time() - record["time"] < SAFE_FOR for record in records.values())
+    except (AttributeError, KeyError, TypeError):
+        return False
 
 
 def _key(kind: str, endpoint: str | None) -> str:

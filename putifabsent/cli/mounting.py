@@ -52,9 +52,7 @@ def mount(
     given = parse_options(options or ())
     if endpoint_url is not None:
         if protocol not in _WITH_ENDPOINT_URL:
-            raise ConfigError(
-                f"--endpoint-url is for S3 and GCS, not for {protocol}: see -o"
-            )
+            raise ConfigError(f"--endpoint-url is for S3 and GCS, not for {protocol}: see -o")
         given["endpoint_url"] = endpoint_url
     if connections is not None and protocol == "pias3":
         given["config_kwargs"] = {"max_pool_connections": connections, **given.get("config_kwargs", {})}

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from putifabsent.backends.base import Creation, Found, Refused
 from putifabsent.errors import NameTaken
+from putifabsent.fsspec_plugin.bulk import join
 from putifabsent.fsspec_plugin.options import Mount, this_writer
 from putifabsent.fsspec_plugin.paths import check_path, spelled_out
 from putifabsent.fsspec_plugin.reads import ReadsThrough
@@ -96,10 +97,14 @@ class Creations(ReadsThrough):
         OutcomeUnknown
             The store can't be read.
         """
-        return self._run(resolve(self._strip_protocol(path), creation_token))
+        name = self._promote(path, explicit=True) or self.explain(path)
+        holder: Holder | None = self._run(resolve(name, creation_token))
+        return holder
 
     async def _resolve(self, path: str, creation_token: str) -> Holder | None:
-        return await self._run_async(resolve(self._strip_protocol(path), creation_token))
+        name = await self._promote_async(path, explicit=True) or self.explain(path)
+        holder: Holder | None = await self._run_async(resolve(name, creation_token))
+        return holder
 
     def _promote(self, path: Any, *, explicit: bool) -> Name | None:
         """Return what ``path`` is, if writing it is a create, or None if it is the wrapped filesystem's."""
@@ -188,6 +193,8 @@ class Creations(ReadsThrough):
 
     def _transfer(self, source: str, name: Name, extra: Mapping[str, Any], *, keep: bool) -> Protocol[None]:
         protocol = copy if keep else rename
+        # Not a parameter of the put: the `mv` of fsspec 2025 hands it down by mistake.
+        extra = {key: value for key, value in extra.items() if key != "onerror"}
         creation, most = self._creation(name, extra), self.store.largest_put
         return protocol(source, name, creation, largest_put=most, copies=bool(self._copies))
 
@@ -218,6 +225,7 @@ class Creations(ReadsThrough):
             self._forget(name)
 
     async def _run_async(self, protocol: Protocol[Any], name: Name | None = None) -> Any:
+        join()
         try:
             return await run_async(protocol, self.store, self._mount.deadline)
         finally:

@@ -6,6 +6,7 @@ in one step. An exception on the way, or a handle that nobody holds any more, di
 
 from __future__ import annotations
 
+import contextlib
 import io
 import sys
 import tempfile
@@ -77,8 +78,13 @@ class GuardedFile(io.BufferedIOBase):
 
     def write(self, data: Buffer, /) -> int:
         """Keep ``data``; returns its length in bytes."""
+        view = memoryview(data)
+        if self._dropped:
+            return view.nbytes  # from a layer above that is collected later than this one
         self._check_open()
-        view = memoryview(data).cast("B")
+        if not view.nbytes:
+            return 0  # an empty view can't be cast
+        view = view.cast("B")
         if self._in_memory and self._spool.tell() + len(view) > IN_MEMORY:
             self._to_disk()
         return self._spool.write(view)
@@ -134,9 +140,15 @@ class GuardedFile(io.BufferedIOBase):
         ------
         NameTaken, OutcomeUnknown, OSError
             As the creation says.
+        ValueError
+            It is still open: a text layer above may hold its last bytes.
         """
         if not self._pending:
             return
+        if not self.closed:
+            self.discard()
+            msg = f"{self.path}: committed before it was closed: it may be half a file, and was discarded"
+            raise ValueError(msg)
         self._pending = False
         try:
             if isinstance(self._spool, io.BytesIO):
@@ -168,6 +180,7 @@ class GuardedFile(io.BufferedIOBase):
     def __del__(self) -> None:
         """Discard: a handle that nobody holds was never finished."""
         if getattr(self, "_pending", False) and not self.closed:
+            self._dropped = True
             self.discard()
 
     def _dealloc_warn(self, source: object) -> None:
@@ -232,6 +245,8 @@ class CompressedFile(io.BufferedIOBase):
     def discard(self) -> None:
         """Forget everything."""
         self._below.discard()
+        with contextlib.suppress(Exception):
+            self._compressor.close()  # now, for its destructor would complain that the file is closed
         super().close()
 
     def __exit__(

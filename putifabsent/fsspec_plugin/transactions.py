@@ -16,7 +16,7 @@ __all__ = ["JointTransaction"]
 class JointTransaction(Transaction):  # type: ignore[misc]
     """Ends whatever its files do.
 
-    fsspec before 2026 leaves a transaction open where a commit fails, and a name that is taken is such a
+    fsspec 2025 leaves a transaction open where a commit fails, and a name that is taken is such a
     failure: every later write would be deferred, and never be committed.
     """
 

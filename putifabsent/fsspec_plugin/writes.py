@@ -18,11 +18,11 @@ from glob import has_magic
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fsspec.asyn import sync
 from fsspec.callbacks import DEFAULT_CALLBACK
 from fsspec.spec import AbstractFileSystem
 
 from putifabsent.backends.body import FileBody, InMemory
+from putifabsent.fsspec_plugin.bulk import together, waited_for
 from putifabsent.fsspec_plugin.creations import Creations
 
 if TYPE_CHECKING:
@@ -133,9 +133,15 @@ class WritesByName(Creations):
         """Write bytes to files."""
         return self._in_bulk("pipe", path, value, **kwargs)
 
+    async def _pipe(self, *args: Any, **kwargs: Any) -> Any:
+        return await together(super()._pipe(*args, **kwargs))
+
     def put(self, lpath: Any, rpath: Any, *args: Any, **kwargs: Any) -> Any:
         """Upload local files and folders."""
         return self._in_bulk("put", lpath, self._own(rpath), *args, **kwargs)
+
+    async def _put(self, *args: Any, **kwargs: Any) -> Any:
+        return await together(super()._put(*args, **kwargs))
 
     def get(self, rpath: Any, lpath: Any, *args: Any, **kwargs: Any) -> Any:
         """Download files and folders."""
@@ -144,6 +150,9 @@ class WritesByName(Creations):
     def copy(self, path1: Any, path2: Any, *args: Any, **kwargs: Any) -> Any:
         """Copy files and folders within the store."""
         return self._in_bulk("copy", self._own(path1), self._own(path2), *args, **kwargs)
+
+    async def _copy(self, *args: Any, **kwargs: Any) -> Any:
+        return await together(super()._copy(*args, **kwargs))
 
     def expand_path(self, path: Any, *args: Any, **kwargs: Any) -> list[str]:
         """Turn patterns and folders into names."""
@@ -176,7 +185,7 @@ class WritesByName(Creations):
 
     def _in_bulk(self, method: str, *args: Any, **kwargs: Any) -> Any:
         if self.fs.async_impl:
-            return sync(self.loop, getattr(self, f"_{method}"), *args, **kwargs)
+            return waited_for(self.loop, getattr(self, f"_{method}"), *args, **kwargs)
         return getattr(AbstractFileSystem, method)(self, *args, **kwargs)
 
     # Folders, and what ends a name: the wrapped filesystem's

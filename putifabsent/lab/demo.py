@@ -105,11 +105,10 @@ def run(
         raise ConfigError("a race needs at least one writer and one commit")
     races: list[Race] = []
     for store in stores:
-        with _ground(store) as (root, options):
-            for path in ("stock", "putifabsent"):
-                warehouse = {**options, "warehouse": f"{root}/{path}"}
-                done = _report_to(progress, writers * commits, f"{path} on {store}")
-                races.append(_race(path, store, warehouse, writers, commits, done, limit))
+        for path in ("stock", "putifabsent"):
+            done = _report_to(progress, writers * commits, f"{path} on {store}")
+            with _ground(store) as stock:
+                races.append(_race(path, store, stock, writers, commits, done, limit))
     return races
 
 
@@ -118,24 +117,22 @@ def _report_to(progress: Progress | None, total: int, label: str) -> Callable[[i
 
 
 @contextmanager
-def _ground(store: StoreName) -> Iterator[tuple[str, Options]]:
-    """Give the root of both warehouses, and what pypaimon must be told to get there."""
+def _ground(store: StoreName) -> Iterator[Options]:
+    """Give pypaimon's options for an empty warehouse: each race has its own, since litter slows the next."""
     if store == "local":
         with tempfile.TemporaryDirectory(prefix="putifabsent-demo-") as folder:
-            yield folder, {}
+            yield {"warehouse": f"{folder}/warehouse"}
         return
     with LocalBucket() as server:
         storage = server.storage_options
-        yield (
-            f"s3://{server.bucket}",
-            {
-                "s3.endpoint": server.endpoint,
-                "s3.access-key": storage["key"],
-                "s3.secret-key": storage["secret"],
-                "s3.region": storage["client_kwargs"]["region_name"],
-                "s3.path-style-access": "true",
-            },
-        )
+        yield {
+            "warehouse": f"s3://{server.bucket}/warehouse",
+            "s3.endpoint": server.endpoint,
+            "s3.access-key": storage["key"],
+            "s3.secret-key": storage["secret"],
+            "s3.region": storage["client_kwargs"]["region_name"],
+            "s3.path-style-access": "true",
+        }
 
 
 def _race(

@@ -6,6 +6,7 @@ paused, killed or misinformed writer can still do is to offer the same bytes onc
 
 from __future__ import annotations
 
+import contextlib
 import errno
 from dataclasses import dataclass
 from itertools import count
@@ -120,12 +121,26 @@ def rename(
 ) -> Protocol[None]:
     """Create ``name`` from the bytes of ``source``, which goes only after a proven win; as :func:`copy`."""
     yield from copy(source, name, creation, largest_put=largest_put, copies=copies)
-    # A source that stays behind is litter, not harm: the name is decided.
-    yield Delete(source)
+    try:
+        # A source that stays behind is litter, not harm: the name is decided.
+        with contextlib.suppress(Exception):
+            yield Delete(source)
+    except GeneratorExit:
+        raise
+    except BaseException as error:
+        unknown = OutcomeUnknown(name.path, creation.token, "it was created, and interrupted while it cleaned up")
+        raise error from unknown
 
 
-def resolve(path: str, token: str) -> Protocol[Holder | None]:
+def resolve(name: Name, token: str) -> Protocol[Holder | None]:
     """Answer an unknown outcome later.
+
+    Parameters
+    ----------
+    name
+        What the policy says of the name, as for :func:`create`.
+    token
+        The creation's.
 
     Returns
     -------
@@ -138,13 +153,14 @@ def resolve(path: str, token: str) -> Protocol[Holder | None]:
     NameTaken
         Another creation holds the name.
     OutcomeUnknown
-        The store can't be read.
+        The store can't be read; or the creation is there, and it can't be told whether it stands.
     """
-    seen = yield from look(path, path, token, "the store was asked who holds the name")
+    seen = yield from look(name.path, name.path, token, "the store was asked who holds the name")
     if isinstance(seen, Absent):
         return None
     if seen.holder.token != token:
-        raise NameTaken(path, seen.holder)
+        raise NameTaken(name.path, seen.holder)
+    yield from stand(name, token, lost=True)
     holder: Holder = seen.holder
     return holder
 
@@ -161,6 +177,7 @@ class _Sendings:
     upload: Staged | None = None
     lost: Exception | None = None
     uncertain: bool = False
+    """Whether a name of this creation may be there, so that an interruption must say its token."""
 
     def unknown(self, reason: str) -> OutcomeUnknown:
         self.uncertain = True
@@ -178,11 +195,12 @@ def _create(name: Name, send: _Source, creation: Creation) -> Protocol[Created]:
     sendings = _Sendings(name.path, creation.token)
     try:
         created = yield from _decide(send, sendings)
-        yield from stand(name, creation.token)
+        yield from stand(name, creation.token, lost=sendings.lost is not None)
     except GeneratorExit:
         raise
     except BaseException as error:
-        if sendings.upload is not None and not sendings.uncertain:
+        proven = not (sendings.uncertain or isinstance(error, OutcomeUnknown))
+        if sendings.upload is not None and proven:
             yield Discard(sendings.upload)
         if not sendings.uncertain or isinstance(error, PutIfAbsentError):
             raise
@@ -255,9 +273,9 @@ def _whose(outcome: CompleteOutcome, sendings: _Sendings) -> Protocol[Created | 
                 raise sendings.unknown("it may have been created, and deleted since")
             return None
         holder = seen.holder
-    if holder.token == sendings.token:
+    sendings.uncertain = holder.token == sendings.token
+    if sendings.uncertain:
         return Created(holder.version)
-    sendings.uncertain = False
     raise NameTaken(sendings.path, holder)
 
 

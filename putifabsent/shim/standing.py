@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from datetime import timedelta
 from itertools import count
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
-from putifabsent.backends.base import Absent, Found
+from putifabsent.backends.base import Absent, Deleted, Found, Refused
 from putifabsent.errors import NameTaken, OutcomeUnknown
 from putifabsent.shim.reading import look, read
 from putifabsent.shim.requests import Delete, List, Pause
@@ -22,7 +22,7 @@ from putifabsent.shim.requests import Delete, List, Pause
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from putifabsent.backends.base import Listed
+    from putifabsent.backends.base import DeleteOutcome, Listed
     from putifabsent.shim.names import Name, Series
     from putifabsent.shim.requests import Protocol
 
@@ -35,8 +35,16 @@ _CREATED = "it was created"
 _REMOVED = "it was created, and removed before it was looked at again"
 
 
-def stand(name: Name, token: str) -> Protocol[None]:
+def stand(name: Name, token: str, *, lost: bool) -> Protocol[None]:
     """Return if the win of ``name`` by ``token`` stands.
+
+    Parameters
+    ----------
+    name, token
+        Which creation of which name.
+    lost
+        Whether an answer to it was lost. Then what looks like a second creation of an expired number may
+        be this one itself, which had been there before, and was sent once more.
 
     Raises
     ------
@@ -48,10 +56,10 @@ def stand(name: Name, token: str) -> Protocol[None]:
     if name.aliases:
         yield from _stand_among_aliases(name, token)
     if name.series is not None and name.series.predecessors:
-        yield from _stand_in_series(name, name.series, token)
+        yield from _stand_in_series(name, name.series, token, lost=lost)
 
 
-def _stand_in_series(name: Name, series: Series, token: str) -> Protocol[None]:
+def _stand_in_series(name: Name, series: Series, token: str, *, lost: bool) -> Protocol[None]:
     for predecessor in series.predecessors:
         if isinstance((yield from look(predecessor, name.path, token, _CREATED)), Found):
             return
@@ -68,11 +76,11 @@ def _stand_in_series(name: Name, series: Series, token: str) -> Protocol[None]:
         for entry in listed.entries
         if (number := series.number_of(entry.name)) is not None and number > series.number
     ]
-    if any(_was_before(created, mine[0]) for created in later):
+    if any(_was_before(created, mine[0]) for created in later) and not lost:
         yield from _withdraw(name, token)
     if not all(created > mine[0] for created in later):
         reason = (
-            f"{_CREATED}, the entry before it is gone, and later ones are about as old: number "
+            f"{_CREATED}, the entry before it is gone, and later ones are as old or older: number "
             f"{series.number} may have expired before"
         )
         raise OutcomeUnknown(name.path, token, reason)
@@ -104,11 +112,21 @@ def _outlast(name: Name, alias: str, token: str) -> Protocol[None]:
             raise OutcomeUnknown(name.path, token, reason)
 
 
-def _withdraw(name: Name, token: str, winner: Found | None = None) -> Protocol[None]:
-    mine = yield from look(name.path, name.path, token, _CREATED)
-    if isinstance(mine, Found) and mine.holder.token == token:
-        yield Delete(name.path, mine.holder.version)
-    raise NameTaken(name.path, winner.holder if winner else None)
+def _withdraw(name: Name, token: str, winner: Found | None = None) -> Protocol[NoReturn]:
+    """Remove my creation, and say so only once it is not there: readers would take it for what it says."""
+    taken = NameTaken(name.path, winner.holder if winner else None)
+    for attempt in count(1):
+        mine = yield from look(name.path, name.path, token, _CREATED)
+        if isinstance(mine, Absent) or mine.holder.token != token:
+            raise taken
+        outcome: DeleteOutcome = yield Delete(name.path, mine.holder.version)
+        if isinstance(outcome, Deleted):
+            raise taken
+        if isinstance(outcome, Refused) or not (yield Pause(attempt)):
+            cause = outcome.error if isinstance(outcome, Refused) else outcome.cause
+            reason = f"{_CREATED}, another was there before, and it can't be removed again: {cause}"
+            raise OutcomeUnknown(name.path, token, reason) from cause
+    raise AssertionError
 
 
 def _was_before(other: datetime, mine: datetime) -> bool:

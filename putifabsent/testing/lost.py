@@ -120,6 +120,6 @@ class LostAnswerTests:
         protocol = create(ordinary(name), InMemory(b"mine"), creation, largest_put=store.largest_put)
         with pytest.raises(OutcomeUnknown) as unknown:
             run(protocol, unanswered, deadline=0)
-        holder = run(resolve(name, unknown.value.token), store, deadline=30)
+        holder = run(resolve(ordinary(name), unknown.value.token), store, deadline=30)
         assert holder is not None
         assert holder.token == creation.token

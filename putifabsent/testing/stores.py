@@ -6,6 +6,7 @@ import asyncio
 import os
 import random
 import signal
+from functools import partial
 from itertools import cycle
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -42,6 +43,7 @@ BODIES = {
     "text": "täxt\r\n".encode(),
     "binary": bytes(range(256)),
 }
+COLOURS: tuple[Literal["sync", "async"], ...] = ("sync", "async")
 _FORK_SECONDS = 60
 
 
@@ -95,7 +97,7 @@ class StoreTests:
         """Return a way round the store."""
         return ThroughTheStore(store)
 
-    @pytest.fixture(params=["sync", "async"])
+    @pytest.fixture(params=COLOURS)
     def colour(self, request: pytest.FixtureRequest) -> Literal["sync", "async"]:
         """Return how the store is asked."""
         colour: Literal["sync", "async"] = request.param
@@ -336,17 +338,22 @@ class StoreTests:
         name, source = f"{folder}/name", f"{folder}/source"
         assert ask(StageCopy(source, 5, None, name, creation_of(name))) == Absent()
 
-    def test_a_replaced_source_is_absent(self, ask: Ask, folder: str) -> None:
-        """Where the store tells versions at all, the bytes of another object are not taken for it."""
+    def test_another_object_is_not_copied_for_the_one_asked_for(
+        self, ask: Ask, around: Around, folder: str
+    ) -> None:
+        """Where the store tells versions at all: the right bytes, if it still has them, or none."""
         name, source = f"{folder}/name", f"{folder}/source"
         ask(Create(source, InMemory(b"the first"), creation_of(source)))
         version = held(ask, source).version
         ask(Delete(source))
         ask(Create(source, InMemory(b"the 2nd !"), creation_of(source)))
         staged = ask(StageCopy(source, 9, version, name, creation_of(name)))
-        assert (staged == Absent()) == (version is not None)
         if isinstance(staged, Staged):
-            ask(Discard(staged))
+            ask(Complete(staged))
+            assert around.read(name) == (b"the 2nd !" if version is None else b"the first")
+        else:
+            assert staged == Absent()
+            assert version is not None
 
     # --- racing
 
@@ -377,12 +384,13 @@ class StoreTests:
             assert held(ask, name).token == creation.token
             assert around.read(name) == b"mine"
 
-    def test_a_forked_child_can_create(self, store: Store, folder: str) -> None:
-        """With the parent's own store, which the parent has used: workers of many engines fork."""
-        ask = Ask(store, "sync")
-        ask(Create(f"{folder}/parent", InMemory(b"x"), creation_of(f"{folder}/parent")))
-        for colour in ("sync", "async"):
-            assert forked(lambda: created_and_held(Ask(store, colour), f"{folder}/{colour}")) == 0
+    def test_a_forked_child_can_create_and_so_can_its_parent(self, store: Store, folder: str) -> None:
+        """With one store, which the parent has used before: workers of many engines fork."""
+        for colour in COLOURS:
+            ask = Ask(store, colour)
+            assert created_and_held(ask, f"{folder}/{colour}-before")
+            assert forked(partial(created_and_held, ask, f"{folder}/{colour}-child")) == 0
+            assert created_and_held(ask, f"{folder}/{colour}-after")
 
 
 def held(ask: Ask, name: str) -> Holder:

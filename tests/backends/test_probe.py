@@ -28,9 +28,10 @@ from putifabsent.backends.body import InMemory
 from putifabsent.backends.local import LocalStore
 from putifabsent.backends.memory import MemoryStore
 from putifabsent.backends.probe import CREATES, Verdict, probe, verdicts_for
+from putifabsent.backends.verdicts import remember, turn
 from putifabsent.errors import ConfigError, UnsafeStore
 from putifabsent.fsspec_plugin.stores import store_of
-from tests.servers import LocalBucketServer, S3Server, chosen, server
+from tests.servers import BucketServer, LocalBucketServer, Server, chosen, server
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -284,6 +285,20 @@ def test_so_many_creates_are_under_way_at_once(creates: int) -> None:
     assert all(verdict.safe for verdict in verdicts.values()), verdicts
 
 
+def test_no_create_of_a_race_begins_before_all_are_ready() -> None:
+    ready: list[int] = []
+
+    class Watched(Memory):
+        def create(self, name: str, body: Body, creation: Creation) -> CreateOutcome:
+            if body.size > 1024:
+                names = [thread.name for thread in threading.enumerate()]
+                ready.append(sum(name.startswith("putifabsent-probe") for name in names))
+            return super().create(name, body, creation)
+
+    probe(Watched(), FOLDER, operations=["put"], rounds=1)
+    assert ready == [CREATES] * CREATES
+
+
 def test_large_and_small_bodies_are_raced() -> None:
     sizes: set[int] = set()
 
@@ -527,12 +542,13 @@ def test_what_can_not_be_removed_is_said(caplog: pytest.LogCaptureFixture) -> No
 # For a mount
 
 
-@pytest.fixture(autouse=True)
-def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 
 
-def test_a_mount_asks_once_for_all_threads_of_its_process(tmp_path: Path) -> None:
+@pytest.mark.usefixtures("own_cache")
+def test_a_mount_asks_once_for_all_threads_of_its_process() -> None:
     made: list[Store] = []
     found: list[dict[str, Verdict]] = []
     together = threading.Barrier(8)
@@ -555,6 +571,7 @@ def test_a_mount_asks_once_for_all_threads_of_its_process(tmp_path: Path) -> Non
     assert all(verdicts == found[0] and list(verdicts) == ["put", "complete"] for verdicts in found)
 
 
+@pytest.mark.usefixtures("own_cache")
 def test_only_what_is_not_known_is_probed() -> None:
     made: list[Uploads] = []
 
@@ -571,6 +588,36 @@ def test_only_what_is_not_known_is_probed() -> None:
     assert [store.staged > 0 for store in made] == [True, False]
 
 
+@pytest.mark.usefixtures("own_cache")
+def test_a_process_waits_for_another_ones_probe_and_uses_what_it_found() -> None:
+    made: list[Store] = []
+    found: list[dict[str, Verdict]] = []
+
+    def make() -> Store:
+        made.append(Memory())
+        return made[-1]
+
+    theirs = {word: Verdict(word, safe=True, evidence="theirs") for word in ("put", "complete")}
+    thread = threading.Thread(
+        target=lambda: found.append(verdicts_for("memory", "http://shared", make, FOLDER))
+    )
+    # A lock is the open file's, so that this thread is to the other one as another process.
+    with turn("memory", "http://shared"):
+        thread.start()
+        remember("memory", "http://shared", theirs)
+    thread.join()
+    assert found == [theirs]
+    assert made == []
+
+
+@pytest.mark.usefixtures("own_cache")
+def test_a_process_that_waits_too_long_probes_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("putifabsent.backends.verdicts.LONGEST_WAIT", 0)
+    with turn("memory", "http://stuck"):
+        assert verdicts_for("memory", "http://stuck", Memory, FOLDER)["put"].safe
+
+
+@pytest.mark.usefixtures("own_cache")
 def test_a_failed_probe_is_not_remembered() -> None:
     class Closed(Memory):
         def create(self, name: str, body: Body, creation: Creation) -> CreateOutcome:
@@ -581,6 +628,7 @@ def test_a_failed_probe_is_not_remembered() -> None:
     assert verdicts_for("memory", "http://closed", Memory, FOLDER)["put"].safe
 
 
+@pytest.mark.usefixtures("own_cache")
 def test_a_child_forked_while_a_thread_is_probing_can_probe() -> None:
     probing, forked = threading.Event(), threading.Event()
 
@@ -607,10 +655,12 @@ def test_a_child_forked_while_a_thread_is_probing_can_probe() -> None:
 
 
 @contextmanager
-def _probed(running: S3Server) -> Iterator[tuple[Store, str]]:
+def _probed(running: Server) -> Iterator[tuple[Store, str]]:
+    assert isinstance(running, BucketServer)
     with running:
-        options = {**running.storage_options, "config_kwargs": {"max_pool_connections": CREATES}}
-        fs = fsspec.filesystem("s3", skip_instance_cache=True, **options)
+        roomy = {"config_kwargs": {"max_pool_connections": CREATES}} if running.kind == "s3" else {}
+        options = {**running.storage_options, **roomy}
+        fs = fsspec.filesystem(running.scheme, skip_instance_cache=True, **options)
         yield store_of(fs, options, 30), running.new_bucket()
 
 
@@ -633,9 +683,7 @@ def test_a_real_server_that_keeps_no_tokens_is_caught() -> None:
 
 
 def test_moto_is_caught_in_completions_and_copies() -> None:
-    running = server("moto")
-    assert isinstance(running, S3Server)
-    with _probed(running) as (store, bucket):
+    with _probed(server("moto")) as (store, bucket):
         verdicts = probe(store, bucket, operations=["complete", "copy"], rounds=60, seconds=90)
         assert not verdicts["complete"].safe, verdicts
         assert "had more than one winner" in verdicts["complete"].evidence
@@ -649,16 +697,15 @@ _SAFE = {
     "minio": {"put", "complete"},
     "gofakes3": {"put"},
     "s3s-fs": set(),
-    "s3mock": set(),
+    "fake-gcs-server": {"put", "complete"},
+    "azurite": {"put", "complete"},
 }
 
 
 @pytest.mark.servers
 @pytest.mark.parametrize("name", [name for name in chosen() if name in _SAFE])
 def test_a_server_is_judged_as_it_was_seen(name: str) -> None:
-    running = server(name)
-    assert isinstance(running, S3Server)
-    with _probed(running) as (store, bucket):
+    with _probed(server(name)) as (store, bucket):
         verdicts = probe(store, bucket)
         assert {word for word, verdict in verdicts.items() if verdict.safe} == _SAFE[name], verdicts
         assert _is_empty(store, bucket)

@@ -10,7 +10,7 @@ import pytest
 
 from putifabsent import __version__
 from putifabsent.backends import verdicts as kept
-from putifabsent.backends.verdicts import SAFE_FOR, UNSAFE_FOR, Verdict, recall, remember
+from putifabsent.backends.verdicts import SAFE_FOR, UNSAFE_FOR, Verdict, recall, remember, turn
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -124,6 +124,26 @@ def test_what_is_kept_of_other_stores_stays(file: Path) -> None:
     assert recall("gcs", "http://other") == UNSAFE
     assert recall(*WHERE) == NO_COPY
     assert [each.name for each in file.parent.iterdir()] == ["verdicts.json"]
+
+
+def test_what_is_too_old_is_not_kept_for_ever(file: Path) -> None:
+    remember("s3", "http://127.0.0.1:1", SAFE)
+    _made_older(file, SAFE_FOR + 60)
+    remember(*WHERE, SAFE)
+    assert list(json.loads(file.read_text())) == ["s3 http://127.0.0.1:9000"]
+
+
+def test_a_turn_leaves_no_file(file: Path) -> None:
+    with turn(*WHERE):
+        assert [each.suffix for each in file.parent.iterdir()] == [".lock"]
+    assert list(file.parent.iterdir()) == []
+
+
+def test_a_turn_is_had_where_no_file_can_be(tmp_path: Path) -> None:
+    (tmp_path / "putifabsent").write_text("in the way")
+    with turn(*WHERE):
+        remember(*WHERE, SAFE)
+    assert recall(*WHERE) == SAFE
 
 
 def test_a_folder_that_can_not_be_written_costs_only_the_next_process_a_probe(tmp_path: Path) -> None:

@@ -514,7 +514,7 @@ def test_a_proven_loss_is_false(files: GuardedFileIO, anywhere: dict[str, Any]) 
 def test_a_plain_write_to_a_guarded_name_is_a_creation(
     files: GuardedFileIO, anywhere: dict[str, Any]
 ) -> None:
-    name = f"{anywhere['warehouse']}/t/changelog/changelog-1"
+    name = f"{anywhere['warehouse']}/t/snapshot/snapshot-1"
     files.write_file(name, "first", overwrite=True)
     with pytest.raises(NameTaken):
         files.write_file(name, "second", overwrite=True)

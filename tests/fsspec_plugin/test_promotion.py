@@ -412,7 +412,7 @@ def test_a_transaction_that_fails_creates_nothing(ground: Ground) -> None:
 
 
 def test_a_transaction_that_meets_a_taken_name_ends(ground: Ground) -> None:
-    """fsspec before 2026 leaves it open, and every later write would wait for ever."""
+    """fsspec 2025 leaves it open, and every later write would wait for ever."""
 
     def writes() -> None:
         with ground.fs.transaction:

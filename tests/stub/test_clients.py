@@ -193,6 +193,7 @@ def test_a_client_lists_page_by_page(client: Client, stub: FaultStub) -> None:
     keys = [f"{number:02}" for number in range(25)]
     stub.call(lambda state: [state.put("bucket", key, b"") for key in keys])
     assert sorted(client.list()) == keys
+    assert stub.ops.count(Op.LIST) >= 3
 
 
 @pytest.mark.parametrize("cloud", ["s3", "gcs", "azure"])

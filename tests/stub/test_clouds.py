@@ -16,6 +16,7 @@ from tests.stub.raw import ask, told
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from tests.stub import Cloud
     from tests.stub.raw import Told
 
 NAME = ("bucket", "name")
@@ -122,6 +123,12 @@ def test_s3_knows_missing_buckets_long_keys_and_what_it_does_not_do(stub: FaultS
     assert b"KeyTooLongError" in told(stub, "s3", "PUT", "/bucket/" + "a" * 1025).body
     assert b"NotImplemented" in told(stub, "s3", "PUT", "/bucket/name?acl").body
     assert told(stub, "s3", "GET", "/bucket/name", range="bytes=0-1").status == 404
+
+
+@pytest.mark.parametrize("cloud", ["s3", "azure"])
+def test_the_head_of_an_empty_object_says_its_length(stub: FaultStub, cloud: Cloud) -> None:
+    stub.put(*NAME, b"")
+    assert told(stub, cloud, "HEAD", "/bucket/name").headers["content-length"] == "0"
 
 
 def test_s3_says_when_an_object_was_written(stub: FaultStub) -> None:

@@ -126,6 +126,16 @@ def test_a_request_that_was_sent_twice_on_the_way_is_applied_and_told_412(stub: 
     assert stub.objects[NAME].data == b"mine"
 
 
+def test_a_step_overrides_whether_its_fault_applies(stub: FaultStub) -> None:
+    stub.script(Op.PUT, Step(Fault.DROP_AFTER_APPLY, applies=False), Step(Fault.FORBIDDEN_403, applies=True))
+    assert create(stub, "s3") is None
+    assert stub.objects == {}
+    refused = create(stub, "s3")
+    assert refused is not None
+    assert refused.status == 403
+    assert stub.objects[NAME].data == b"mine"
+
+
 def test_a_reset_forgets_everything_but_the_buckets(stub: FaultStub, cloud: Cloud) -> None:
     stub.script(Op.PUT, None, Fault.DROP_BEFORE_APPLY)
     create(stub, cloud)

@@ -1,0 +1,102 @@
+"""What the tests have done in child processes. It imports little: each spawned child does so, too."""
+
+from __future__ import annotations
+
+import multiprocessing
+from typing import TYPE_CHECKING, Any
+
+import fsspec
+
+from putifabsent import NameTaken
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+SECONDS = 60
+BODY = b"mine"
+
+
+def in_a_child(context: str, act: Callable[..., Any], *arguments: Any) -> Any:
+    """Return what ``act`` returns in a child process, which is ended if it hangs."""
+    (outcome,) = in_children(context, act, [arguments])
+    return outcome
+
+
+def in_children(context: str, act: Callable[..., Any], calls: list[tuple[Any, ...]]) -> list[Any]:
+    """Run a child process for each call, all at the same time."""
+    processes = multiprocessing.get_context(context)
+    pipes, children = [], []
+    for arguments in calls:
+        here, there = processes.Pipe(duplex=False)
+        child = processes.Process(target=_report, args=(there, act, *arguments), daemon=True)  # type: ignore[attr-defined]
+        child.start()
+        there.close()
+        pipes.append(here)
+        children.append(child)
+    try:
+        outcomes = []
+        for pipe in pipes:
+            assert pipe.poll(SECONDS), "the child hangs"
+            outcomes.append(pipe.recv())
+        return outcomes
+    finally:
+        for child in children:
+            child.kill()
+            child.join()
+            child.close()
+
+
+def _report(pipe: Any, act: Callable[..., Any], *arguments: Any) -> None:
+    try:
+        pipe.send(act(*arguments))
+    except BaseException as error:  # noqa: BLE001 - the parent judges it
+        pipe.send(error)
+
+
+def pipe_file(fs: Any, name: str, body: bytes, extra: dict[str, Any]) -> str | NameTaken:
+    """Create, and say how that ended; in the parent and in children."""
+    try:
+        fs.pipe_file(name, body, **extra)
+    except NameTaken as error:
+        return error
+    return "won"
+
+
+def use(fs: Any, free: str, taken: str, extra: dict[str, Any]) -> dict[str, Any]:
+    """Do a little of everything."""
+    with fs.open(free, "wb") as file:
+        file.write(BODY)
+    outcomes = {
+        "taken": pipe_file(fs, taken, BODY, extra),
+        "again": pipe_file(fs, free, BODY, extra),
+        "read": fs.cat_file(free),
+        "writer": fs.writer,
+        "holder": fs.store.head(free).holder,
+        "resolved": fs.resolve(free, fs.store.head(free).holder.token),
+    }
+    fs.rm(free)
+    outcomes["removed"] = pipe_file(fs, free, b"once more", extra)
+    return outcomes
+
+
+def resolve(fs: Any, name: str, *tokens: str) -> list[Any]:
+    """Ask for creations of a name, and collect the answers."""
+    answers: list[Any] = []
+    for token in tokens:
+        try:
+            answers.append(fs.resolve(name, token))
+        except NameTaken as error:
+            answers.append(error)
+    return answers
+
+
+def look_and_fork(options: dict[str, Any], protocol: str, name: str, extra: dict[str, Any]) -> Any:
+    """Look only, then create in a forked child: by a process that has created nothing."""
+    fs = fsspec.filesystem(protocol, arbiter="native", **options)
+    assert fs.resolve(name, "a token") is None
+    multiprocessing.current_process()._config["daemon"] = False  # type: ignore[attr-defined]
+    return in_a_child("fork", pipe_file, fs, name, BODY, extra)
+
+
+def nothing() -> None:
+    """Begin, and end."""

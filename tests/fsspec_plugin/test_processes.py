@@ -1,0 +1,263 @@
+"""The filesystem works in threads, in spawned and in forked processes; of all of them, one wins."""
+
+from __future__ import annotations
+
+import multiprocessing
+import pickle
+import subprocess
+import sys
+import threading
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+import fsspec
+import pytest
+
+from putifabsent import NameTaken
+from tests.fsspec_plugin.children import (
+    BODY,
+    SECONDS,
+    in_a_child,
+    in_children,
+    look_and_fork,
+    nothing,
+    pipe_file,
+    resolve,
+    use,
+)
+from tests.fsspec_plugin.grounds import Ground
+from tests.stub import FaultStub, Op
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+def check(outcomes: Any, writer: str) -> None:
+    assert isinstance(outcomes, dict), outcomes
+    assert isinstance(outcomes["taken"], NameTaken)
+    assert isinstance(outcomes["again"], NameTaken)
+    assert outcomes["read"] == BODY
+    assert outcomes["removed"] == "won"
+    assert outcomes["holder"] == outcomes["resolved"]
+    assert outcomes["holder"].writer == outcomes["writer"] == writer
+
+
+# What goes with a put sends it by the other client.
+LANES: dict[str, dict[str, Any]] = {"obstore": {}, "aiobotocore": {"ContentType": "text/x"}}
+
+
+@pytest.fixture(params=["local", "s3 by obstore", "s3 by aiobotocore"])
+def place(request: pytest.FixtureRequest) -> tuple[Ground, dict[str, Any]]:
+    kind, _, lane = request.param.partition(" by ")
+    return request.getfixturevalue(kind), LANES.get(lane, {})
+
+
+def test_it_pickles(ground: Ground) -> None:
+    fs = ground.mount(guard=["**/data"], writer="the writer", deadline=7)
+    again = pickle.loads(pickle.dumps(fs))
+    assert again is fs
+    fsspec.filesystem(ground.protocol).clear_instance_cache()
+    again = pickle.loads(pickle.dumps(fs))
+    assert again is not fs
+    assert again == fs
+    assert (again.writer, again.explain(ground.name("data")).guarded) == ("the writer", True)
+    again.pipe_file(ground.log(), BODY)
+    with pytest.raises(NameTaken):
+        fs.pipe_file(ground.log(), BODY)
+
+
+def test_a_wrapper_of_a_given_filesystem_pickles(ground: Ground) -> None:
+    fs = fsspec.filesystem("putifabsent", fs=ground.around, arbiter="native", guard=["**/data"])
+    again = pickle.loads(pickle.dumps(fs))
+    again.pipe_file(ground.name("data"), BODY)
+    with pytest.raises(NameTaken):
+        fs.pipe_file(ground.name("data"), BODY)
+
+
+def test_a_spawned_process_creates(place: tuple[Ground, dict[str, Any]]) -> None:
+    ground, extra = place
+    fs = ground.mount(writer="the application's")
+    fs.pipe_file(ground.log(1), b"the parent's")
+    outcomes = in_a_child("spawn", use, fs, ground.log(0), ground.log(1), extra)
+    check(outcomes, "the application's")
+    assert ground.read(ground.log(1)) == b"the parent's"
+
+
+def test_a_process_forked_after_use_creates(place: tuple[Ground, dict[str, Any]]) -> None:
+    """The parent has used every client there is; obstore would hang in its child."""
+    ground, extra = place
+    fs = ground.mount(writer="the application's")
+    fs.pipe_file(ground.log(1), b"the parent's")
+    fs.pipe_file(ground.name("other"), b"by the other client", mode="create", **extra)
+    outcomes = in_a_child("fork", use, fs, ground.log(0), ground.log(1), extra)
+    check(outcomes, "the application's")
+    fs.pipe_file(ground.log(2), b"the parent goes on")
+    outcomes = in_a_child("fork", use, fs, ground.log(3), ground.log(2), extra)
+    check(outcomes, "the application's")
+
+
+def test_a_process_forked_after_a_look_creates(place: tuple[Ground, dict[str, Any]]) -> None:
+    """A look alone starts obstore's threads, too."""
+    ground, extra = place
+    outcomes = in_a_child("spawn", look_and_fork, dict(ground.options), ground.protocol, ground.log(), extra)
+    assert outcomes == "won"
+
+
+def test_a_process_forked_after_use_has_a_memory_of_its_own(memory: Ground) -> None:
+    fs = memory.fs
+    fs.pipe_file(memory.log(1), b"the parent's")
+    check(in_a_child("fork", use, fs, memory.log(0), memory.log(1), {}), fs.writer)
+    assert not memory.is_there(memory.log(0))
+
+
+def test_a_process_forked_while_a_thread_writes_creates(ground: Ground) -> None:
+    fs = ground.fs
+    stop = threading.Event()
+
+    def write() -> None:
+        number = 0
+        while not stop.is_set() and number < 10_000:
+            number += 1
+            fs.pipe_file(ground.name(f"busy-{number % 5}"), BODY)
+            pipe_file(fs, ground.log(number % 5), BODY, {})
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    try:
+        for number in range(3):
+            free, taken = (f"{ground.folder}/{table}{number}/_delta_log/{0:020d}.json" for table in "tu")
+            for name in (free, taken):
+                fs.makedirs(name.rpartition("/")[0], exist_ok=True)
+            fs.pipe_file(taken, b"the parent's")
+            check(in_a_child("fork", use, fs, free, taken, {}), fs.writer)
+    finally:
+        stop.set()
+        thread.join(SECONDS)
+    assert not thread.is_alive()
+
+
+def test_an_open_file_of_the_parent_is_not_created_by_its_child(place: tuple[Ground, dict[str, Any]]) -> None:
+    ground, _ = place
+    file = ground.fs.open(ground.log(), "wb")
+    file.write(BODY)
+    assert in_a_child("fork", nothing) is None
+    assert not ground.is_there(ground.log())
+    file.close()
+    assert ground.read(ground.log()) == BODY
+
+
+@pytest.mark.parametrize("context", ["spawn", "fork"])
+def test_of_many_processes_one_wins(place: tuple[Ground, dict[str, Any]], context: str) -> None:
+    ground, extra = place
+    fs = ground.fs
+    fs.pipe_file(ground.log(1), BODY, **extra)
+    writers = 3 if context == "spawn" else 6
+    calls = [(fs, ground.log(), f"writer {number}".encode(), extra) for number in range(writers)]
+    outcomes = in_children(context, pipe_file, calls)
+    winners = [number for number, outcome in enumerate(outcomes) if outcome == "won"]
+    assert len(winners) == 1, outcomes
+    assert ground.read(ground.log()) == calls[winners[0]][2]
+    holder = fs.store.head(ground.log()).holder
+    losers = [outcome for outcome in outcomes if outcome != "won"]
+    assert [(type(each), each.holder.token, each.name) for each in losers] == [
+        (NameTaken, holder.token, ground.log())
+    ] * (writers - 1)
+
+
+def test_a_pool_of_processes_shares_a_mount(local: Ground) -> None:
+    with ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("spawn")) as pool:
+        futures = [pool.submit(pipe_file, local.fs, local.log(), bytes([n]), {}) for n in range(8)]
+        outcomes = [future.result(SECONDS) for future in futures]
+    assert [outcome == "won" for outcome in outcomes].count(True) == 1
+
+
+def test_threads_share_an_instance(ground: Ground) -> None:
+    fs = ground.fs
+    barrier = threading.Barrier(16)
+
+    def write(number: int) -> str | NameTaken:
+        barrier.wait(SECONDS)
+        return pipe_file(fs, ground.log(), f"writer {number}".encode(), {})
+
+    with ThreadPoolExecutor(16) as pool:
+        outcomes = list(pool.map(write, range(16)))
+    winners = [number for number, outcome in enumerate(outcomes) if outcome == "won"]
+    assert len(winners) == 1
+    assert ground.read(ground.log()) == f"writer {winners[0]}".encode()
+
+
+def test_threads_start_a_mount_at_the_same_time(ground: Ground) -> None:
+    """Its clients are made at the first use: by all threads at once."""
+    fs = ground.mount(skip_instance_cache=True)
+    barrier = threading.Barrier(8)
+
+    def write(number: int) -> str | NameTaken:
+        barrier.wait(SECONDS)
+        return pipe_file(fs, ground.log(number), BODY, {})
+
+    with ThreadPoolExecutor(8) as pool:
+        outcomes = list(pool.map(write, [0] * 8))
+    assert outcomes.count("won") == 1
+
+
+def test_equal_mounts_are_one_instance(ground: Ground) -> None:
+    assert ground.mount(guard=["x"], deadline=5) is ground.mount(guard=["x"], deadline=5)
+    assert ground.mount(guard=["x"]) is not ground.mount(guard=["y"])
+    assert ground.mount(skip_instance_cache=True) is not ground.mount(skip_instance_cache=True)
+    assert ground.fs.fs is not ground.fs
+
+
+def test_a_creation_can_be_asked_for_from_another_process(place: tuple[Ground, dict[str, Any]]) -> None:
+    ground, extra = place
+    fs = ground.fs
+    fs.pipe_file(ground.log(), BODY, **extra)
+    holder = fs.store.head(ground.log()).holder
+    mine, others = in_a_child("spawn", resolve, fs, ground.log(), holder.token, "another")
+    assert mine == holder
+    assert isinstance(others, NameTaken)
+    assert others.holder == holder
+
+
+@pytest.fixture
+def cold(stub: FaultStub) -> Iterator[FaultStub]:
+    yield stub
+    assert not stub.uploads
+
+
+MULTIPART = """
+import os, sys
+import fsspec
+from putifabsent import NameTaken
+
+fs = fsspec.filesystem(
+    "pias3", arbiter="native", key="key", secret="secret", endpoint_url=sys.argv[1],
+    client_kwargs={"region_name": "us-east-1"},
+)
+fs.store.largest_put = 1024
+fs.pipe_file("bucket/t/_delta_log/00000000000000000000.json", b"p" * 2048)
+child = os.fork()
+if child == 0:
+    fs.store.largest_put = 1024
+    fs.pipe_file("bucket/u/_delta_log/00000000000000000000.json", b"c" * 2048)
+    fs.mv("bucket/source", "bucket/v/_delta_log/00000000000000000000.json")
+    try:
+        fs.pipe_file("bucket/t/_delta_log/00000000000000000000.json", b"c" * 2048)
+    except NameTaken:
+        os._exit(42)
+    os._exit(1)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+def test_a_forked_process_sends_large_bodies(cold: FaultStub) -> None:
+    cold.put("bucket", "source", b"s" * 2048)
+    done = subprocess.run(
+        [sys.executable, "-c", MULTIPART, cold.url("s3")],
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=False,
+    )
+    assert done.stdout.split() == ["42"], done.stderr
+    bodies = [cold.objects["bucket", f"{table}/_delta_log/{0:020d}.json"].data[:1] for table in "tuv"]
+    assert bodies == [b"p", b"c", b"s"]
+    assert cold.ops.count(Op.COMPLETE) == 4

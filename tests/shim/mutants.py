@@ -1,0 +1,320 @@
+"""Wrong protocols: each is the right one with one change in its text, by which it lies or does harm."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Literal
+
+from putifabsent import shim as shim_package
+from tests.shim.scripted import Shim
+
+Source = Literal["reading", "standing", "create"]
+History = Literal["PlainNames", "NumberedNames", "AliasedNames"]
+
+_ORDER: tuple[Source, ...] = ("reading", "standing", "create")
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One change.
+
+    Attributes
+    ----------
+    name
+        What it gets wrong.
+    source
+        The module of the shim that it changes.
+    old, new
+        The text there, exactly once, and what it becomes.
+    history
+        The random histories that find it out as well; None where only the exact requests do.
+    """
+
+    name: str
+    source: Source
+    old: str
+    new: str
+    history: History | None = None
+
+    def __str__(self) -> str:
+        return self.name
+
+    def shim(self) -> Shim:
+        """Return the protocols with this change.
+
+        Raises
+        ------
+        LookupError
+            The text is not there any more: the mutant must be brought up to date, or it tests nothing.
+        """
+        modules = {source: _module(source, self) for source in _ORDER}
+        for module in modules.values():
+            for other in modules.values():
+                # What one takes from another it takes from the mutant of it.
+                module.__dict__.update({k: v for k, v in _own(other).items() if k in module.__dict__})
+        create, standing = modules["create"], modules["standing"]
+        return Shim(create.create, create.copy, create.rename, create.resolve, standing.stand)
+
+
+def text_of(source: Source) -> str:
+    """The text of one of the shim's modules."""
+    return (Path(shim_package.__path__[0]) / f"{source}.py").read_text(encoding="utf-8")
+
+
+def _module(source: Source, mutant: Mutant) -> ModuleType:
+    text = text_of(source)
+    if mutant.source == source:
+        if text.count(mutant.old) != 1:
+            raise LookupError(f"{mutant.name!r}: {source}.py has {mutant.old!r} {text.count(mutant.old)} times")
+        text = text.replace(mutant.old, mutant.new)
+    name = f"{shim_package.__name__}.{source}"
+    module = ModuleType(name)
+    exec(compile(text, f"<{mutant.name}>", "exec"), module.__dict__)  # noqa: S102 - it is our own text
+    return module
+
+
+def _own(module: ModuleType) -> dict[str, object]:
+    names: list[str] = module.__dict__["__all__"]
+    return {name: module.__dict__[name] for name in names}
+
+
+_PROVEN = "proven = not (sendings.uncertain or isinstance(error, OutcomeUnknown))"
+
+MUTANTS = (
+    # Whose is it?
+    Mutant(
+        "my own token is taken for another's",
+        "create",
+        "sendings.uncertain = holder.token == sendings.token",
+        "sendings.uncertain = False",
+        "PlainNames",
+    ),
+    Mutant(
+        "anybody's token is taken for mine",
+        "create",
+        "sendings.uncertain = holder.token == sendings.token",
+        "sendings.uncertain = True",
+        "PlainNames",
+    ),
+    Mutant(
+        "exists is a loss without a look",
+        "create",
+        "    if holder is None:\n",
+        "    if holder is None:\n        raise NameTaken(sendings.path)\n",
+        "PlainNames",
+    ),
+    Mutant(
+        "try again is taken for exists",
+        "create",
+        "    if isinstance(outcome, TryAgain) or (",
+        "    if isinstance(outcome, TryAgain):\n        raise NameTaken(sendings.path)\n    if (",
+        "PlainNames",
+    ),
+    Mutant(
+        "a 403 on HEAD is taken for absent",
+        "reading",
+        "        cause = answer.error",
+        "        if isinstance(answer, Refused):\n            return Absent()\n        cause = answer.error",
+        "AliasedNames",
+    ),
+    Mutant(
+        "a look without an answer is taken for absent",
+        "reading",
+        "        cause = answer.error",
+        "        if isinstance(answer, TryAgain):\n            return Absent()\n        cause = answer.error",
+        "AliasedNames",
+    ),
+    # What a lost answer means
+    Mutant(
+        "a 404 proves that the creation failed",
+        "create",
+        "            return None\n        holder = seen.holder\n    sendings",
+        "            sendings.uncertain = False\n            raise OSError(sendings.path)\n        holder = seen.holder\n    sendings",
+        "PlainNames",
+    ),
+    Mutant(
+        "absent after a lost answer is tried again",
+        "create",
+        "if sendings.lost is not None and not isinstance(outcome, Maybe):",
+        "if False:",
+        "PlainNames",
+    ),
+    Mutant(
+        "a lost answer is forgotten",
+        "create",
+        "            sendings.lost = outcome.cause\n",
+        "            pass\n",
+        "PlainNames",
+    ),
+    Mutant(
+        "a refusal after a lost answer is final",
+        "create",
+        "        if self.lost is not None:\n            raise self.unknown(",
+        "        self.uncertain = False\n        if False:\n            raise self.unknown(",
+        "PlainNames",
+    ),
+    Mutant(
+        "the deadline is a failure",
+        "create",
+        "        if not (yield Pause(attempt)):\n            raise sendings.unknown(\"the store gave",
+        "        if not (yield Pause(attempt)):\n            sendings.uncertain = False\n"
+        '            raise OSError("the store gave',
+        "PlainNames",
+    ),
+    Mutant(
+        "a lost answer to a completion is not looked up",
+        "create",
+        "(isinstance(outcome, Maybe) and sendings.upload is None)",
+        "isinstance(outcome, Maybe)",
+        None,
+    ),
+    # Uploads
+    Mutant("an upload is discarded on unknown", "create", _PROVEN, "proven = True", "PlainNames"),
+    Mutant(
+        "an upload is discarded where the holder can't be told",
+        "create",
+        _PROVEN,
+        "proven = not sendings.uncertain",
+        None,
+    ),
+    Mutant("an upload is left after a proven loss", "create", _PROVEN, "proven = False", "PlainNames"),
+    Mutant(
+        "a lost completion discards its upload and stages anew",
+        "create",
+        "sendings.lost is None and isinstance(outcome, (TryAgain, Gone))",
+        "isinstance(outcome, (TryAgain, Gone, Maybe))",
+        "PlainNames",
+    ),
+    Mutant(
+        "a 409 to a completion keeps its upload",
+        "create",
+        "isinstance(outcome, (TryAgain, Gone))",
+        "isinstance(outcome, Gone)",
+        None,
+    ),
+    # Interruptions
+    Mutant(
+        "an interruption hides that a request had gone out",
+        "create",
+        "        sendings.uncertain = True\n        outcome = yield request\n",
+        "        outcome = yield request\n",
+        "PlainNames",
+    ),
+    Mutant(
+        "an interruption after a lost answer hides it",
+        "create",
+        "sendings.uncertain = sendings.lost is not None or isinstance(outcome, (Created, Maybe))",
+        "sendings.uncertain = isinstance(outcome, Created)",
+        "PlainNames",
+    ),
+    Mutant(
+        "an interruption becomes an error that code catches",
+        "create",
+        "        # A cancellation stays one: code",
+        "        raise unknown from error\n        # A cancellation stays one: code",
+        None,
+    ),
+    # Renames
+    Mutant(
+        "the source goes before the win",
+        "create",
+        "    yield from copy(source, name, creation, largest_put=largest_put, copies=copies)\n    try:",
+        "    yield Delete(source)\n    yield from copy(source, name, creation, largest_put=largest_put)\n    try:",
+        "PlainNames",
+    ),
+    Mutant(
+        "a source that stays behind undoes the win",
+        "create",
+        "with contextlib.suppress(Exception):",
+        "with contextlib.suppress():",
+        None,
+    ),
+    # Numbers
+    Mutant(
+        "nobody looks whether a win stands",
+        "create",
+        "        yield from stand(name, creation.token, lost=sendings.lost is not None)\n",
+        "",
+        "NumberedNames",
+    ),
+    Mutant(
+        "a predecessor that is gone proves nothing",
+        "standing",
+        "    folder = name.path.rpartition",
+        "    return\n    folder = name.path.rpartition",
+        "NumberedNames",
+    ),
+    Mutant(
+        "a number is removed though later ones are newer",
+        "standing",
+        "any(_was_before(created, mine[0]) for",
+        "any(_was_before(mine[0], created) for",
+        "NumberedNames",
+    ),
+    Mutant(
+        "a number is removed though later ones are only about as old",
+        "standing",
+        "return mine - other > CLEARLY_OLDER",
+        "return mine - other >= timedelta()",
+        None,
+    ),
+    Mutant(
+        "about as old is a win",
+        "standing",
+        "if not all(created > mine[0] for created in later):",
+        "if False:",
+        "NumberedNames",
+    ),
+    Mutant(
+        "after a lost answer an expired number is taken for another's",
+        "standing",
+        "for created in later) and not lost:",
+        "for created in later):",
+        "NumberedNames",
+    ),
+    Mutant(
+        "somebody else's creation is removed",
+        "standing",
+        "if isinstance(mine, Absent) or mine.holder.token != token:",
+        "if isinstance(mine, Absent):",
+        "AliasedNames",
+    ),
+    Mutant(
+        "a removal that was lost is taken for done",
+        "standing",
+        "if isinstance(outcome, Deleted):",
+        "if True:",
+        "NumberedNames",
+    ),
+    Mutant(
+        "a later resolution does not ask whether a number stands",
+        "create",
+        "    yield from stand(name, token, lost=True)\n",
+        "",
+        None,
+    ),
+    Mutant(
+        "a later resolution takes anybody's token for mine",
+        "create",
+        "    if seen.holder.token != token:",
+        "    if False:",
+        None,
+    ),
+    # Aliases
+    Mutant(
+        "an alias that comes first is not looked at",
+        "standing",
+        "for alias in name.aliases[: name.rank]:",
+        "for alias in name.aliases[:0]:",
+        "AliasedNames",
+    ),
+    Mutant(
+        "an alias that comes later is not waited for",
+        "standing",
+        "for alias in name.aliases[name.rank :]:",
+        "for alias in name.aliases[:0]:",
+        "AliasedNames",
+    ),
+)

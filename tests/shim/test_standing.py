@@ -1,0 +1,255 @@
+"""Does a win stand? Numbers that may have expired, and names with aliases, case by case."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from putifabsent.backends.base import Absent, Created, Deleted, Exists, Found, Maybe, Refused, TryAgain
+from putifabsent.errors import NameTaken, OutcomeUnknown
+from putifabsent.shim.names import Series, ordinary
+from putifabsent.shim.requests import Create, Delete, Head, List
+from tests.shim.scripted import (
+    BODY,
+    BUSY,
+    LOST,
+    ME,
+    MINE,
+    OTHER,
+    REAL,
+    SMALL,
+    Shim,
+    held_by,
+    later,
+    listing,
+    numbered,
+    play,
+    too_late,
+)
+
+FOLDER = "bucket/t/snapshot"
+PATH = f"{FOLDER}/snapshot-5"
+PATTERN = re.compile(r"snapshot-(?P<n>\d+)")
+NAME = numbered(ordinary(PATH), 5, PATTERN, f"{FOLDER}/snapshot-4")
+FIRST = NAME._replace(series=Series(1, 1, (), PATTERN))
+PUT = Create(PATH, BODY, MINE)
+BEFORE = Head(f"{FOLDER}/snapshot-4")
+WON = (PUT, Created("v1"))
+NOBODY_BEFORE = (BEFORE, Absent())
+NOW = timedelta()
+MINUTE = timedelta(minutes=1)
+NO_RIGHTS = PermissionError("403")
+
+
+@pytest.fixture
+def shim() -> Shim:
+    return REAL
+
+
+def create(shim: Shim, name: Any = NAME) -> Any:
+    return shim.create(name, BODY, MINE, largest_put=SMALL)
+
+
+# --- series
+
+
+def test_a_win_stands_where_its_predecessor_is_there(shim: Shim) -> None:
+    assert play(create(shim), WON, (BEFORE, held_by(OTHER))) == Created("v1")
+
+
+def test_the_first_number_needs_no_look(shim: Shim) -> None:
+    assert play(create(shim, FIRST), WON) == Created("v1")
+
+
+def test_any_of_several_predecessors_will_do(shim: Shim) -> None:
+    name = numbered(NAME, 5, PATTERN, "bucket/t/a", "bucket/t/b")
+    script = WON, (Head("bucket/t/a"), Absent()), (Head("bucket/t/b"), held_by(OTHER))
+    assert play(create(shim, name), *script) == Created("v1")
+
+
+def test_the_newest_of_all_stands(shim: Shim) -> None:
+    # The entry before it has expired, as it may: nobody has gone on from mine yet.
+    entries = listing(snapshot_5=NOW, LATEST=-99 * MINUTE, snapshot_3=-99 * MINUTE)
+    assert play(create(shim), WON, NOBODY_BEFORE, (List(FOLDER), entries)) == Created("v1")
+
+
+def test_a_slow_winner_stands_where_all_later_ones_are_newer(shim: Shim) -> None:
+    entries = listing(snapshot_5=NOW, snapshot_6=MINUTE, snapshot_7=99 * MINUTE)
+    assert play(create(shim), WON, NOBODY_BEFORE, (List(FOLDER), entries)) == Created("v1")
+
+
+def test_a_number_that_had_expired_is_removed_and_taken(shim: Shim) -> None:
+    entries = listing(snapshot_5=NOW, snapshot_8=-6 * MINUTE, snapshot_9=MINUTE)
+    script = WON, NOBODY_BEFORE, (List(FOLDER), entries), (Head(PATH), held_by(ME)), (Delete(PATH, "v1"), Deleted())
+    with pytest.raises(NameTaken):
+        play(create(shim), *script)
+
+
+@pytest.mark.parametrize("age", [NOW, MINUTE, 5 * MINUTE], ids=str)
+def test_about_as_old_is_unknown_and_removes_nothing(shim: Shim, age: timedelta) -> None:
+    entries = listing(snapshot_5=NOW, snapshot_6=-age)
+    with pytest.raises(OutcomeUnknown, match="may have expired") as unknown:
+        play(create(shim), WON, NOBODY_BEFORE, (List(FOLDER), entries))
+    assert unknown.value.token == ME
+
+
+def test_after_a_lost_answer_an_expired_number_may_have_been_my_own(shim: Shim) -> None:
+    # The first request was applied, others went on from there, it expired, the second request: all of it mine.
+    entries = listing(snapshot_5=NOW, snapshot_8=-60 * MINUTE)
+    script = (PUT, Maybe(LOST)), later(1), WON, NOBODY_BEFORE, (List(FOLDER), entries)
+    with pytest.raises(OutcomeUnknown):
+        play(create(shim), *script)
+
+
+def test_lower_numbers_and_other_files_say_nothing(shim: Shim) -> None:
+    entries = listing(snapshot_5=NOW, snapshot_2=-60 * MINUTE, snapshot_x=-60 * MINUTE, EARLIEST=-60 * MINUTE)
+    assert play(create(shim), WON, NOBODY_BEFORE, (List(FOLDER), entries)) == Created("v1")
+
+
+def test_a_win_that_is_not_listed_is_unknown(shim: Shim) -> None:
+    with pytest.raises(OutcomeUnknown, match="removed"):
+        play(create(shim), WON, NOBODY_BEFORE, (List(FOLDER), listing(snapshot_6=MINUTE)))
+
+
+@pytest.mark.parametrize("answer", [Refused(NO_RIGHTS), TryAgain(BUSY)], ids=repr)
+def test_a_predecessor_that_cannot_be_looked_at_is_unknown(shim: Shim, answer: Any) -> None:
+    end = (too_late(1),) if isinstance(answer, TryAgain) else ()
+    with pytest.raises(OutcomeUnknown):
+        play(create(shim), WON, (BEFORE, answer), *end)
+
+
+@pytest.mark.parametrize("answer", [Refused(NO_RIGHTS), TryAgain(BUSY)], ids=repr)
+def test_a_folder_that_cannot_be_listed_is_unknown(shim: Shim, answer: Any) -> None:
+    end = (too_late(1),) if isinstance(answer, TryAgain) else ()
+    with pytest.raises(OutcomeUnknown):
+        play(create(shim), WON, NOBODY_BEFORE, (List(FOLDER), answer), *end)
+
+
+def test_a_listing_without_an_answer_is_repeated(shim: Shim) -> None:
+    script = WON, NOBODY_BEFORE, (List(FOLDER), TryAgain(BUSY)), later(1), (List(FOLDER), listing(snapshot_5=NOW))
+    assert play(create(shim), *script) == Created("v1")
+
+
+def test_interrupted_while_it_looks_back_a_win_carries_its_token(shim: Shim) -> None:
+    stop = KeyboardInterrupt()
+    with pytest.raises(KeyboardInterrupt):
+        play(create(shim), WON, (BEFORE, stop))
+    assert isinstance(stop.__cause__, OutcomeUnknown)
+    assert stop.__cause__.token == ME
+
+
+def test_interrupted_while_it_looks_back_a_win_by_token_carries_its_token(shim: Shim) -> None:
+    stop = KeyboardInterrupt()
+    with pytest.raises(KeyboardInterrupt):
+        play(create(shim), (PUT, Exists()), (Head(PATH), held_by(ME)), (BEFORE, stop))
+    assert isinstance(stop.__cause__, OutcomeUnknown)
+
+
+# --- withdrawing
+
+STALE = WON, NOBODY_BEFORE, (List(FOLDER), listing(snapshot_5=NOW, snapshot_8=-6 * MINUTE))
+
+
+def test_only_my_own_creation_is_removed(shim: Shim) -> None:
+    with pytest.raises(NameTaken):
+        play(create(shim), *STALE, (Head(PATH), held_by(OTHER)))
+
+
+def test_a_creation_that_is_gone_already_is_taken(shim: Shim) -> None:
+    with pytest.raises(NameTaken):
+        play(create(shim), *STALE, (Head(PATH), Absent()))
+
+
+def test_a_removal_without_an_answer_is_repeated(shim: Shim) -> None:
+    remove = (Head(PATH), held_by(ME))
+    script = remove, (Delete(PATH, "v1"), Maybe(LOST)), later(1), remove, (Delete(PATH, "v1"), Deleted())
+    with pytest.raises(NameTaken):
+        play(create(shim), *STALE, *script)
+
+
+def test_a_creation_that_cannot_be_removed_is_unknown(shim: Shim) -> None:
+    # Readers would still find it, while its writer deletes what it refers to.
+    script = (Head(PATH), held_by(ME)), (Delete(PATH, "v1"), Refused(NO_RIGHTS))
+    with pytest.raises(OutcomeUnknown) as unknown:
+        play(create(shim), *STALE, *script)
+    assert unknown.value.__cause__ is NO_RIGHTS
+
+
+def test_a_removal_without_an_answer_until_the_deadline_is_unknown(shim: Shim) -> None:
+    script = (Head(PATH), held_by(ME)), (Delete(PATH, "v1"), Maybe(LOST)), too_late(1)
+    with pytest.raises(OutcomeUnknown):
+        play(create(shim), *STALE, *script)
+
+
+# --- aliases
+
+A, B, C = "bucket/t/metadata/v3.a", "bucket/t/metadata/v3.b", "bucket/t/metadata/v3.c"
+FIRST_OF_TWO = ordinary(A)._replace(aliases=(B,), rank=0)
+SECOND_OF_TWO = ordinary(B)._replace(aliases=(A,), rank=1)
+SECOND_OF_THREE = ordinary(B)._replace(aliases=(A, C), rank=1)
+
+
+def won(path: str) -> tuple[Create, Created]:
+    return Create(path, BODY, MINE), Created("v1")
+
+
+def test_without_another_alias_a_win_stands(shim: Shim) -> None:
+    assert play(create(shim, SECOND_OF_THREE), won(B), (Head(A), Absent()), (Head(C), Absent())) == Created("v1")
+
+
+def test_an_alias_that_comes_first_has_won(shim: Shim) -> None:
+    remove = (Head(B), held_by(ME)), (Delete(B, "v1"), Deleted())
+    with pytest.raises(NameTaken) as taken:
+        play(create(shim, SECOND_OF_TWO), won(B), (Head(A), held_by(OTHER)), *remove)
+    assert taken.value.holder == held_by(OTHER).holder
+
+
+def test_a_later_alias_is_waited_for_until_it_has_withdrawn(shim: Shim) -> None:
+    waiting = (Head(B), held_by(OTHER)), (Head(A), held_by(ME)), later(1)
+    assert play(create(shim, FIRST_OF_TWO), won(A), *waiting, (Head(B), Absent())) == Created("v1")
+
+
+def test_a_later_alias_that_was_there_before_has_won(shim: Shim) -> None:
+    old: Found = held_by(OTHER, after=-6 * MINUTE)
+    script = (Head(B), old), (Head(A), held_by(ME)), (Head(A), held_by(ME)), (Delete(A, "v1"), Deleted())
+    with pytest.raises(NameTaken) as taken:
+        play(create(shim, FIRST_OF_TWO), won(A), *script)
+    assert taken.value.holder == old.holder
+
+
+def test_a_later_alias_that_stays_is_unknown(shim: Shim) -> None:
+    script = (Head(B), held_by(OTHER, after=-5 * MINUTE)), (Head(A), held_by(ME)), too_late(1)
+    with pytest.raises(OutcomeUnknown):
+        play(create(shim, FIRST_OF_TWO), won(A), *script)
+
+
+def test_a_win_that_is_gone_while_it_waits_is_unknown(shim: Shim) -> None:
+    with pytest.raises(OutcomeUnknown, match="removed"):
+        play(create(shim, FIRST_OF_TWO), won(A), (Head(B), held_by(OTHER)), (Head(A), Absent()))
+
+
+def test_an_alias_that_cannot_be_looked_at_is_unknown(shim: Shim) -> None:
+    with pytest.raises(OutcomeUnknown):
+        play(create(shim, SECOND_OF_TWO), won(B), (Head(A), Refused(NO_RIGHTS)))
+
+
+def test_a_loss_looks_at_no_alias(shim: Shim) -> None:
+    with pytest.raises(NameTaken):
+        play(create(shim, SECOND_OF_TWO), (Create(B, BODY, MINE), Exists()), (Head(B), held_by(OTHER)))
+
+
+# --- resolving later
+
+
+def test_resolving_a_number_asks_whether_it_stands(shim: Shim) -> None:
+    script = (Head(PATH), held_by(ME)), (BEFORE, held_by(OTHER))
+    assert play(shim.resolve(NAME, ME), *script) == held_by(ME).holder
+
+
+def test_resolving_a_number_that_had_expired_is_no_win_and_removes_nothing(shim: Shim) -> None:
+    entries = listing(snapshot_5=NOW, snapshot_8=-60 * MINUTE)
+    with pytest.raises(OutcomeUnknown):
+        play(shim.resolve(NAME, ME), (Head(PATH), held_by(ME)), NOBODY_BEFORE, (List(FOLDER), entries))

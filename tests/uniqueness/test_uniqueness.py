@@ -1,0 +1,88 @@
+"""One acknowledged winner a name, its bytes the readable ones: 64 writers, processes and threads mixed."""
+
+from __future__ import annotations
+
+import uuid
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal
+
+import fsspec
+import pytest
+
+from putifabsent.testing.races import race, through_filesystem
+from tests.servers import SERVERS, BucketServer, chosen
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from putifabsent.testing.races import Contender
+
+How = Literal["small", "multipart", "rename"]
+HOWS: tuple[How, ...] = ("small", "multipart", "rename")
+THREADS = 8
+PROCESSES = 8
+NAMES = 200
+SECONDS = 170.0
+
+
+def contender(protocol: str, options: dict[str, Any], how: How) -> Contender:
+    """Write through a mount of this process's own."""
+    # A plain rename is a create on guarded names only.
+    fs = fsspec.filesystem(protocol, arbiter="native", guard="**/[0-9][0-9][0-9]", **options)
+    if how == "multipart":
+        fs.store.largest_put = 0
+    return through_filesystem(fs, "rename" if how == "rename" else "create")
+
+
+def reader(fs: Any) -> Callable[[str], bytes | None]:
+    """Read round the code under test: by the plain filesystem."""
+
+    def read(name: str) -> bytes | None:
+        return bytes(fs.cat_file(name)) if fs.exists(name) else None
+
+    return read
+
+
+def names(folder: str) -> list[str]:
+    return [f"{folder}/{number:03}" for number in range(NAMES)]
+
+
+@pytest.fixture(scope="module", params=[name for name in chosen() if SERVERS[name].kind != "redis"])
+def store(request: pytest.FixtureRequest) -> Iterator[BucketServer]:
+    server = SERVERS[request.param]()
+    assert isinstance(server, BucketServer)
+    with server:
+        yield server
+
+
+@pytest.mark.timeout(200)
+@pytest.mark.parametrize("how", HOWS)
+def test_one_of_64_writers_wins_each_name_on_a_server(store: BucketServer, how: How) -> None:
+    bucket = store.new_bucket()
+    plain = fsspec.filesystem(store.scheme, **store.storage_options, use_listings_cache=False)
+    make = partial(contender, store.protocol, store.storage_options, how)
+    result = race(make, names(f"{bucket}/{how}"), threads=THREADS, processes=PROCESSES, seconds=SECONDS)
+    assert result.problems(reader(plain)) == []
+    assert result.errors == ()
+
+
+@pytest.mark.parametrize("how", ["small", "rename"])
+def test_one_of_64_writers_wins_each_name_on_local_disk(tmp_path: Path, how: How) -> None:
+    plain = fsspec.filesystem("file")
+    make = partial(contender, "piafile", {}, how)
+    result = race(make, names(str(tmp_path)), threads=THREADS, processes=PROCESSES, seconds=SECONDS)
+    assert result.problems(reader(plain)) == []
+    assert result.errors == ()
+    assert sorted(plain.ls(str(tmp_path), detail=False)) == names(str(tmp_path)), "nothing else is left"
+
+
+@pytest.mark.parametrize("how", ["small", "rename"])
+def test_one_of_64_threads_wins_each_name_in_memory(how: How) -> None:
+    plain = fsspec.filesystem("memory")
+    folder = f"/{uuid.uuid4().hex}"
+    result = race(
+        partial(contender, "piamemory", {}, how), names(folder), threads=THREADS * PROCESSES, seconds=SECONDS
+    )
+    assert result.problems(reader(plain)) == []
+    assert result.errors == ()
