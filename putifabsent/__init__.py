@@ -38,7 +38,6 @@ __all__ = [
 ]
 
 
-
 def __getattr__(name: str) -> object:
     if name in ("guard_protocol", "unguard_protocol"):
         from putifabsent.fsspec_plugin import protocols

@@ -23,10 +23,10 @@ __all__ = ["GuardedFileIO"]
 _PREFIX = "putifabsent."
 
 
-class GuardedOutputFile(FsspecOutputFile):  # type: ignore[misc]
+class GuardedOutputFile(FsspecOutputFile):
     """An output file that never replaces another unless it is told to."""
 
-    def create(self, overwrite: bool = False) -> Any:  # noqa: FBT001, FBT002 - pyiceberg's signature
+    def create(self, overwrite: bool = False) -> Any:
         """Open the location for writing.
 
         Raises
@@ -37,7 +37,7 @@ class GuardedOutputFile(FsspecOutputFile):  # type: ignore[misc]
         return self._fs.open(self.location, "wb" if overwrite else "xb")
 
 
-class GuardedFileIO(FsspecFileIO):  # type: ignore[misc]
+class GuardedFileIO(FsspecFileIO):
     """pyiceberg's fsspec FileIO over guarded filesystems.
 
     The catalog's properties are pyiceberg's own; ``putifabsent.arbiter``, ``putifabsent.formats``,

@@ -43,7 +43,7 @@ _WRONG = (NoCredentialsError, PartialCredentialsError, ParamValidationError)
 _LOST = (HTTPClientError, ResponseParserError, aiohttp.ClientError, asyncio.TimeoutError, OSError)
 
 
-class _SingleSend(AIOHTTPSession):  # type: ignore[misc]
+class _SingleSend(AIOHTTPSession):
     """aiobotocore's HTTP session without aiohttp's silent second send of idempotent requests."""
 
     async def _get_session(self, proxy_url: str | None) -> aiohttp.ClientSession:

@@ -1,7 +1,7 @@
 """Many creations by one call: whoever ends the call ends each of them, and hears what they know.
 
-fsspec runs them as tasks of its own. Neither a cancellation of the call nor an interrupt (Ctrl-C) of the thread
-that waits for it reaches those: they would go on unseen, and their tokens would be lost.
+fsspec runs them as tasks of its own. Neither a cancellation of the call nor an interrupt (Ctrl-C) of the
+thread that waits for it reaches those: they would go on unseen, and their tokens would be lost.
 """
 
 from __future__ import annotations
@@ -65,7 +65,9 @@ async def together(many: Awaitable[T]) -> T:
         _bulk.reset(token)
 
 
-def waited_for(loop: asyncio.AbstractEventLoop | None, method: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+def waited_for(
+    loop: asyncio.AbstractEventLoop | None, method: Callable[..., Any], *args: Any, **kwargs: Any
+) -> Any:
     """Run an asynchronous method on a loop of another thread; an interrupt here cancels it there."""
     tasks: list[asyncio.Task[Any]] = []
 

@@ -47,7 +47,7 @@ def _after_fork() -> None:
 os.register_at_fork(after_in_child=_after_fork)
 
 
-class GuardedFileSystem(WritesByName, ChainedFileSystem):  # type: ignore[misc]
+class GuardedFileSystem(WritesByName, ChainedFileSystem):
     """Wraps a filesystem so that a guarded name is created at most once.
 
     Parameters
@@ -74,6 +74,7 @@ class GuardedFileSystem(WritesByName, ChainedFileSystem):  # type: ignore[misc]
     """
 
     protocol: ClassVar[str | tuple[str, ...]] = "putifabsent"
+    _loop: asyncio.AbstractEventLoop | None
     root_marker = ""
     transaction_type = JointTransaction
 
@@ -121,7 +122,7 @@ class GuardedFileSystem(WritesByName, ChainedFileSystem):  # type: ignore[misc]
         self._set_up(Mount(**own), on_disk=kind_of(self._fs) == "local")
         self.root_marker = wrapped.root_marker
         # fsspec calls these on the class as well as on the instance, which alone knows what it wraps.
-        self._strip_protocol = self._strip_as_wrapped
+        self._strip_protocol = self._strip_as_wrapped  # type: ignore[method-assign]
         self._parent = wrapped._parent
         _instances[id(self)] = self
 

@@ -9,6 +9,10 @@ from __future__ import annotations
 
 import sys
 from enum import Enum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from types import FrameType
 
 __all__ = ["Leaving", "leaving"]
 
@@ -32,11 +36,11 @@ def leaving(exception_at_open: BaseException | None) -> Leaving:
     error = sys.exc_info()[1]
     if error is None or error is exception_at_open:
         return Leaving.NORMALLY
-    frame = sys._getframe(1)
+    frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         if frame.f_code.co_name in ("__exit__", "__aexit__"):
             for value in frame.f_locals.values():
                 if value is error or (isinstance(value, tuple) and any(item is error for item in value)):
                     return Leaving.BY_A_BLOCK
-        frame = frame.f_back  # type: ignore[assignment]
+        frame = frame.f_back
     return Leaving.BY_A_HANDLER

@@ -101,5 +101,7 @@ def split(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
 
 def _named_parameters(cls: type) -> set[str]:
     kinds = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
-    parameters = inspect.signature(cls.__init__).parameters.values()
+    # The class itself has the signature of fsspec's caching metaclass.
+    initialise = vars(cls).get("__init__")
+    parameters = inspect.signature(initialise).parameters.values() if initialise else ()
     return {p.name for p in parameters if p.kind in kinds} - {"self"}

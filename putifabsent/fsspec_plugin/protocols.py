@@ -63,7 +63,7 @@ class _ByProtocol(GuardedFileSystem):
 class GuardedS3FileSystem(_ByProtocol):
     """``pias3://``: S3 by s3fs, whose options it takes."""
 
-    protocol = "pias3"
+    protocol: ClassVar[str | tuple[str, ...]] = "pias3"
     wraps = "s3"
 
     @classmethod
@@ -77,7 +77,7 @@ class GuardedS3FileSystem(_ByProtocol):
 class GuardedGCSFileSystem(_ByProtocol):
     """``piags://``: Google Cloud Storage by gcsfs, whose options it takes."""
 
-    protocol = "piags"
+    protocol: ClassVar[str | tuple[str, ...]] = "piags"
     wraps = "gcs"
 
     @classmethod
@@ -91,7 +91,7 @@ class GuardedGCSFileSystem(_ByProtocol):
 class GuardedAzureFileSystem(_ByProtocol):
     """``piaaz://``: Azure Blob Storage by adlfs, whose options it takes."""
 
-    protocol = "piaaz"
+    protocol: ClassVar[str | tuple[str, ...]] = "piaaz"
     wraps = "azure"
 
     @classmethod
@@ -105,7 +105,7 @@ class GuardedAzureFileSystem(_ByProtocol):
 class GuardedLocalFileSystem(_ByProtocol):
     """``piafile://``: local disk."""
 
-    protocol = "piafile"
+    protocol: ClassVar[str | tuple[str, ...]] = "piafile"
     wraps = "local"
     root_marker = "/"
 
@@ -120,7 +120,7 @@ class GuardedLocalFileSystem(_ByProtocol):
 class GuardedMemoryFileSystem(_ByProtocol):
     """``piamemory://``: this process's memory."""
 
-    protocol = "piamemory"
+    protocol: ClassVar[str | tuple[str, ...]] = "piamemory"
     wraps = "memory"
     root_marker = "/"
 

@@ -41,7 +41,7 @@ def _is_state(name: str) -> bool:
     return _ITSELF in name and (name.endswith(_ITSELF) or _INSIDE in name)
 
 
-class ReadsThrough(AsyncFileSystem):  # type: ignore[misc]
+class ReadsThrough(AsyncFileSystem):
     """Delegates every read to ``self.fs``."""
 
     @property
@@ -127,10 +127,14 @@ class ReadsThrough(AsyncFileSystem):  # type: ignore[misc]
 
     def cat(self, path: Any, *args: Any, **kwargs: Any) -> Any:
         """Read files."""
-        return self.fs.cat(self._own(path), *args, **kwargs)
+        path = self._own(path)
+        found = self.fs.cat(path, *args, **kwargs)
+        return hide(found, str(path)) if isinstance(found, dict) else found
 
     async def _cat(self, path: Any, *args: Any, **kwargs: Any) -> Any:
-        return await self._call("cat", self._own(path), *args, **kwargs)
+        path = self._own(path)
+        found = await self._call("cat", path, *args, **kwargs)
+        return hide(found, str(path)) if isinstance(found, dict) else found
 
     def cat_ranges(self, paths: list[str], *args: Any, **kwargs: Any) -> list[Any]:
         """Read ranges of files."""
@@ -183,21 +187,21 @@ class ReadsThrough(AsyncFileSystem):  # type: ignore[misc]
     async def _size(self, path: str) -> int:
         return cast("int", await self._call("size", self._own(path)))
 
-    def checksum(self, path: str) -> Any:
+    def checksum(self, path: str, *args: Any, **kwargs: Any) -> Any:
         """Return what changes when the bytes change."""
-        return self.fs.checksum(self._own(path))
+        return self.fs.checksum(self._own(path), *args, **kwargs)
 
-    def ukey(self, path: str) -> Any:
+    def ukey(self, path: str, *args: Any, **kwargs: Any) -> Any:
         """Return a hash of the file's properties."""
-        return self.fs.ukey(self._own(path))
+        return self.fs.ukey(self._own(path), *args, **kwargs)
 
-    def created(self, path: str) -> Any:
+    def created(self, path: str, *args: Any, **kwargs: Any) -> Any:
         """Return when it was created."""
-        return self.fs.created(self._own(path))
+        return self.fs.created(self._own(path), *args, **kwargs)
 
-    def modified(self, path: str) -> Any:
+    def modified(self, path: str, *args: Any, **kwargs: Any) -> Any:
         """Return when it was modified."""
-        return self.fs.modified(self._own(path))
+        return self.fs.modified(self._own(path), *args, **kwargs)
 
     def sign(self, path: str, *args: Any, **kwargs: Any) -> str:
         """Return a signed address."""

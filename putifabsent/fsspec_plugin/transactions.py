@@ -1,24 +1,23 @@
-"""One transaction for the guarded and the wrapped filesystem: files are completed in the order of their writing."""
+"""One transaction for the guarded and the wrapped filesystem: files are completed in the order of writing."""
 
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fsspec.transaction import Transaction
-
-if TYPE_CHECKING:
-    from fsspec.spec import AbstractFileSystem
 
 __all__ = ["JointTransaction"]
 
 
-class JointTransaction(Transaction):  # type: ignore[misc]
+class JointTransaction(Transaction):
     """Ends whatever its files do.
 
     fsspec 2025 leaves a transaction open where a commit fails, and a name that is taken is such a
     failure: every later write would be deferred, and never be committed.
     """
+
+    fs: Any
 
     def start(self) -> None:
         """Defer what either filesystem opens from now on."""
@@ -38,9 +37,7 @@ class JointTransaction(Transaction):  # type: ignore[misc]
                 with contextlib.suppress(Exception):
                     file.discard()
             self.files.clear()
-            guarded = self.fs
-            self.fs = None
-            each: AbstractFileSystem
+            guarded, self.fs = self.fs, None
             for each in (guarded.fs, guarded):
                 each._intrans = False
                 each._transaction = None

@@ -17,7 +17,7 @@ import xml.etree.ElementTree as ET
 from http import HTTPStatus
 from http.server import ThreadingHTTPServer
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from localbucket import S3_NAMESPACE, S3Error, S3Handler
 
@@ -47,6 +47,7 @@ class Handler(PublishedHandler):
     server would keep what came of it.
     """
 
+    rfile: Any
     # An inode that is used again is noted again: every object is written by _write_object.
     _of_inode: ClassVar[dict[tuple[int, int], dict[str, str]]] = {}
     _of_upload: ClassVar[dict[str, dict[str, str]]] = {}
@@ -65,7 +66,8 @@ class Handler(PublishedHandler):
         sent = self.rfile.read(length)
         if len(sent) < length:
             raise S3Error(HTTPStatus.BAD_REQUEST, "IncompleteBody", "The body ended before its length.")
-        stream, self.rfile = self.rfile, io.BytesIO(sent)
+        stream = self.rfile
+        self.rfile = io.BytesIO(sent)
         try:
             return super()._read_body()  # type: ignore[no-any-return]
         finally:

@@ -128,7 +128,9 @@ def rename(
     except GeneratorExit:
         raise
     except BaseException as error:
-        unknown = OutcomeUnknown(name.path, creation.token, "it was created, and interrupted while it cleaned up")
+        unknown = OutcomeUnknown(
+            name.path, creation.token, "it was created, and interrupted while it cleaned up"
+        )
         raise error from unknown
 
 

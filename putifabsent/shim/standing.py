@@ -113,12 +113,15 @@ def _outlast(name: Name, alias: str, token: str) -> Protocol[None]:
 
 
 def _withdraw(name: Name, token: str, winner: Found | None = None) -> Protocol[NoReturn]:
-    """Remove my creation, and say so only once it is not there: readers would take it for what it says."""
+    """Remove my creation, and say that it lost only once it is gone: readers would take it for what it says."""
     taken = NameTaken(name.path, winner.holder if winner else None)
     for attempt in count(1):
         mine = yield from look(name.path, name.path, token, _CREATED)
         if isinstance(mine, Absent) or mine.holder.token != token:
-            raise taken
+            if attempt > 1:
+                raise taken
+            # Somebody else removed it. So what was seen under the name may have been another's.
+            raise OutcomeUnknown(name.path, token, _REMOVED)
         outcome: DeleteOutcome = yield Delete(name.path, mine.holder.version)
         if isinstance(outcome, Deleted):
             raise taken

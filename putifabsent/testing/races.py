@@ -197,9 +197,7 @@ def body_of(name: str, writer: int, size: int) -> bytes:
 
 def creation_of(name: str, **extra: Any) -> Creation:
     """Return a fresh creation of ``name``, with the state folder beside it."""
-    return Creation(
-        str(uuid.uuid4()), str(uuid.uuid4()), f"{name.rpartition('/')[0]}/{STATE_FOLDER}", extra
-    )
+    return Creation(str(uuid.uuid4()), str(uuid.uuid4()), f"{name.rpartition('/')[0]}/{STATE_FOLDER}", extra)
 
 
 def through_store(store: Store, operation: StoreOperation = "create") -> Contender:

@@ -111,9 +111,7 @@ class StoreTests:
     # --- creating
 
     @pytest.mark.parametrize("body", BODIES.values(), ids=BODIES)
-    def test_a_created_name_holds_its_bytes(
-        self, ask: Ask, around: Around, folder: str, body: bytes
-    ) -> None:
+    def test_a_created_name_holds_its_bytes(self, ask: Ask, around: Around, folder: str, body: bytes) -> None:
         """And only then, and only those."""
         name = f"{folder}/name"
         assert isinstance(ask(Create(name, InMemory(body), creation_of(name))), Created)
@@ -233,9 +231,7 @@ class StoreTests:
         """An earlier request may have done it."""
         assert ask(Delete(f"{folder}/name")) == Deleted()
 
-    def test_a_deletion_by_version_spares_a_later_object(
-        self, ask: Ask, around: Around, folder: str
-    ) -> None:
+    def test_a_deletion_by_version_spares_a_later_object(self, ask: Ask, around: Around, folder: str) -> None:
         """Where the store tells versions at all."""
         name = f"{folder}/name"
         ask(Create(name, InMemory(b"the first"), creation_of(name)))
@@ -281,9 +277,7 @@ class StoreTests:
         assert isinstance(ask(Complete(staged)), Created)
         assert around.read(name) == body
 
-    def test_of_two_uploads_for_a_name_one_is_published(
-        self, ask: Ask, around: Around, folder: str
-    ) -> None:
+    def test_of_two_uploads_for_a_name_one_is_published(self, ask: Ask, around: Around, folder: str) -> None:
         """The other is told that the name exists, and its removal removes nothing else."""
         name = f"{folder}/name"
         first, second = creation_of(name), creation_of(name)

@@ -8,12 +8,18 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import pytest
 from botocore.exceptions import ClientError
 
-from putifabsent.backends.base import Created, Exists, Found, Refused
+from putifabsent.backends.base import Created, Refused
 from putifabsent.backends.body import InMemory
-from putifabsent.errors import ConfigError
-from putifabsent.testing import Around, Ask, ConditionalCopyTests, LostAnswerTests, SharedStoreTests, StoreTests
+from putifabsent.testing import (
+    Around,
+    Ask,
+    ConditionalCopyTests,
+    LostAnswerTests,
+    SharedStoreTests,
+    StoreTests,
+)
 from putifabsent.testing.races import creation_of
-from putifabsent.testing.stores import created_and_held, forked, held
+from putifabsent.testing.stores import held
 from tests.backends.losing import LosingProxy
 from tests.backends.s3_stores import maker
 from tests.servers import SERVERS, S3Server, chosen
@@ -149,7 +155,9 @@ class OnTheStub(StoreTests):
     def folder(self) -> str:
         return f"bucket/{uuid.uuid4().hex}"
 
-    @pytest.mark.parametrize("key", ["/lead", "trail/", "two//slashes", "/", "//", "./a", "a/../b", "..", "ü/日"])
+    @pytest.mark.parametrize(
+        "key", ["/lead", "trail/", "two//slashes", "/", "//", "./a", "a/../b", "..", "ü/日"]
+    )
     def test_an_odd_key_is_sent_as_it_is(self, ask: Ask, stub: FaultStub, key: str) -> None:
         stub.reset()
         creation = creation_of("bucket/key")

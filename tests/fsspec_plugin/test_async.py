@@ -16,12 +16,13 @@ import fsspec
 import pytest
 
 from putifabsent import ConfigError, NameTaken, OutcomeUnknown
-from tests.fsspec_plugin.grounds import Ground
 from tests.stub import Fault, FaultStub, Op
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
     from pathlib import Path
+
+    from tests.fsspec_plugin.grounds import Ground
 
     Way = Callable[["Async", str], Awaitable[Any]]
 
@@ -194,7 +195,7 @@ async def test_a_filesystem_asynchronous_or_not_wraps_its_like(s3: Ground) -> No
         fsspec.filesystem("putifabsent", fs=plain, asynchronous=True)
 
 
-# --- cancelled ------------------------------------------------------------------------------------------------
+# --- cancelled ----------------------------------------------------------------------------------------------
 
 
 @pytest.fixture

@@ -18,10 +18,11 @@ from fsspec.core import OpenFile
 
 from putifabsent import NameTaken
 from putifabsent.fsspec_plugin import files
-from tests.fsspec_plugin.grounds import Ground
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from tests.fsspec_plugin.grounds import Ground
 
     Opening = Callable[[Ground, str], Any]
 
@@ -80,6 +81,10 @@ ADDRESSES: list[Opening] = [
 ]  # fmt: skip
 
 
+def fail() -> None:
+    raise OnTheWayError
+
+
 def write(file: Any, text: str) -> None:
     file.write(text if isinstance(file, io.TextIOBase) else text.encode())
 
@@ -97,7 +102,7 @@ def nothing_is_lost_in_a_destructor() -> Iterator[None]:
     assert not heard
 
 
-# --- an exception on the way ----------------------------------------------------------------------------------
+# --- an exception on the way --------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("opening", FILES + ADDRESSES)
@@ -176,7 +181,7 @@ def test_closing_in_somebody_elses_block_discards(memory: Ground, opening: Openi
 
 def test_an_exception_that_ended_before_a_file_was_opened_does_not_discard(memory: Ground) -> None:
     try:
-        raise OnTheWayError
+        fail()
     except OnTheWayError:
         with memory.fs.open(memory.log(0), "wb") as file:
             file.write(b"whole")
@@ -231,7 +236,7 @@ def test_a_zip_archive_that_breaks_is_discarded(memory: Ground) -> None:
         assert archive.read("member") == b"whole"
 
 
-# --- a dropped handle -----------------------------------------------------------------------------------------
+# --- a dropped handle ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("opening", FILES)
@@ -273,7 +278,7 @@ def test_a_closed_handle_may_be_dropped(memory: Ground) -> None:
         assert memory.is_there(memory.log(number))
 
 
-# --- what a file can do ---------------------------------------------------------------------------------------
+# --- what a file can do -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("size", [0, 1, files.IN_MEMORY, files.IN_MEMORY + 1, files.IN_MEMORY + 3 * MIB])
@@ -298,7 +303,9 @@ def test_a_file_on_disk_is_still_a_file(memory: Ground) -> None:
     assert memory.read(memory.log()) == b"xxxxxy"
 
 
-def test_a_large_file_that_is_discarded_leaves_nothing(memory: Ground, tmp_path: Any, monkeypatch: Any) -> None:
+def test_a_large_file_that_is_discarded_leaves_nothing(
+    memory: Ground, tmp_path: Any, monkeypatch: Any
+) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
 
     def writes() -> None:
@@ -378,7 +385,7 @@ def test_closing_twice_creates_once(ground: Ground) -> None:
     assert not ground.is_there(ground.log())
 
 
-# --- commit and discard ---------------------------------------------------------------------------------------
+# --- commit and discard -------------------------------------------------------------------------------------
 
 
 def test_a_file_that_does_not_commit_by_itself_waits_for_commit(ground: Ground) -> None:
@@ -427,7 +434,7 @@ def test_what_is_still_open_when_its_transaction_ends_is_not_created(memory: Gro
     assert memory.files() == []
 
 
-# --- pickles --------------------------------------------------------------------------------------------------
+# --- pickles ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("opening", ADDRESSES)

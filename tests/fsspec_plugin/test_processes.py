@@ -25,11 +25,13 @@ from tests.fsspec_plugin.children import (
     resolve,
     use,
 )
-from tests.fsspec_plugin.grounds import Ground
 from tests.stub import FaultStub, Op
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from tests.fsspec_plugin.grounds import Ground
+
 
 def check(outcomes: Any, writer: str) -> None:
     assert isinstance(outcomes, dict), outcomes

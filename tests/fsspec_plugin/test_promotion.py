@@ -9,11 +9,12 @@ import fsspec
 import pytest
 
 from putifabsent import NameTaken
-from tests.fsspec_plugin.grounds import Ground
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+
+    from tests.fsspec_plugin.grounds import Ground
 
     Way = Callable[[Ground, str, Path], None]
 
@@ -412,7 +413,7 @@ def test_a_transaction_that_fails_creates_nothing(ground: Ground) -> None:
 
 
 def test_a_transaction_that_meets_a_taken_name_ends(ground: Ground) -> None:
-    """fsspec 2025 leaves it open, and every later write would wait for ever."""
+    """Before 2026, fsspec leaves it open, and every later write would wait for ever."""
 
     def writes() -> None:
         with ground.fs.transaction:
@@ -454,7 +455,7 @@ def test_missing_folders_are_made_where_the_wrapped_filesystem_makes_them(local:
     fs = local.mount(auto_mkdir=True)
     writes: list[Callable[[str], Any]] = [
         lambda name: fs.pipe_file(name, BODY),
-        lambda name: fs.touch(name),
+        fs.touch,
         lambda name: fs.cp_file(local.name("source"), name),
         lambda name: fs.put_file(local.name("source"), name),
         lambda name: fs.open(name, "wb").close(),
@@ -469,7 +470,9 @@ def test_missing_folders_are_made_where_the_wrapped_filesystem_makes_them(local:
         assert local.is_there(name)
 
 
-@pytest.mark.parametrize("said", ["_delta_log//{}", "_delta_log/./{}", "x/../_delta_log/{}", "_delta_log/y/../{}"])
+@pytest.mark.parametrize(
+    "said", ["_delta_log//{}", "_delta_log/./{}", "x/../_delta_log/{}", "_delta_log/y/../{}"]
+)
 def test_on_disk_no_spelling_of_a_guarded_name_goes_round_the_guard(local: Ground, said: str) -> None:
     for folder in ("x", "_delta_log/y"):
         local.fs.mkdir(local.name(folder))

@@ -67,7 +67,9 @@ def _module(source: Source, mutant: Mutant) -> ModuleType:
     text = text_of(source)
     if mutant.source == source:
         if text.count(mutant.old) != 1:
-            raise LookupError(f"{mutant.name!r}: {source}.py has {mutant.old!r} {text.count(mutant.old)} times")
+            raise LookupError(
+                f"{mutant.name!r}: {source}.py has {mutant.old!r} {text.count(mutant.old)} times"
+            )
         text = text.replace(mutant.old, mutant.new)
     name = f"{shim_package.__name__}.{source}"
     module = ModuleType(name)
@@ -158,7 +160,7 @@ MUTANTS = (
     Mutant(
         "the deadline is a failure",
         "create",
-        "        if not (yield Pause(attempt)):\n            raise sendings.unknown(\"the store gave",
+        '        if not (yield Pause(attempt)):\n            raise sendings.unknown("the store gave',
         "        if not (yield Pause(attempt)):\n            sendings.uncertain = False\n"
         '            raise OSError("the store gave',
         "PlainNames",
@@ -280,6 +282,13 @@ MUTANTS = (
         "if isinstance(mine, Absent) or mine.holder.token != token:",
         "if isinstance(mine, Absent):",
         "AliasedNames",
+    ),
+    Mutant(
+        "a number that others have removed is taken for a loser's",
+        "standing",
+        "            if attempt > 1:\n",
+        "            if True:\n",
+        None,
     ),
     Mutant(
         "a removal that was lost is taken for done",

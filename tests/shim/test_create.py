@@ -222,7 +222,12 @@ def test_staging_until_the_deadline_is_unknown(shim: Shim) -> None:
 
 
 def test_a_proven_loss_discards_the_upload(shim: Shim) -> None:
-    script = (STAGE, staged()), (Complete(staged()), Exists()), (LOOK, held_by(OTHER)), (Discard(staged()), None)
+    script = (
+        (STAGE, staged()),
+        (Complete(staged()), Exists()),
+        (LOOK, held_by(OTHER)),
+        (Discard(staged()), None),
+    )
     with pytest.raises(NameTaken):
         play(create_large(shim), *script)
 
@@ -376,7 +381,10 @@ def test_an_abandoned_creation_asks_for_nothing_more(shim: Shim) -> None:
 def test_a_small_source_is_read_and_created(shim: Shim) -> None:
     protocol = shim.copy(SOURCE, NAME, MINE, largest_put=SMALL)
     put = Create(PATH, SameBytes(b"12345678"), MINE)
-    assert play(protocol, (Head(SOURCE), held_by(OTHER)), (Get(SOURCE), Got(b"12345678")), (put, Created())) is None
+    assert (
+        play(protocol, (Head(SOURCE), held_by(OTHER)), (Get(SOURCE), Got(b"12345678")), (put, Created()))
+        is None
+    )
 
 
 def test_a_large_source_is_staged_by_the_store_from_the_object_that_was_seen(shim: Shim) -> None:
@@ -394,7 +402,13 @@ def test_a_proven_store_copies_in_one_request(shim: Shim) -> None:
 def test_a_lost_answer_to_a_copy_is_resolved_by_token(shim: Shim) -> None:
     protocol = shim.copy(SOURCE, NAME, MINE, largest_put=SMALL, copies=True)
     copy = Copy(SOURCE, PATH, MINE)
-    script = (Head(SOURCE), held_by(OTHER)), (copy, Maybe(LOST)), later(1), (copy, Exists()), (LOOK, held_by(ME))
+    script = (
+        (Head(SOURCE), held_by(OTHER)),
+        (copy, Maybe(LOST)),
+        later(1),
+        (copy, Exists()),
+        (LOOK, held_by(ME)),
+    )
     assert play(protocol, *script) is None
 
 

@@ -304,7 +304,9 @@ class Writer:
             self.doubtful.add(request.staged.upload)
 
     def _check_win(self) -> None:
-        mine = [thing for thing in self.world.born if (thing.name, thing.token) == (self.name.path, self.token)]
+        mine = [
+            thing for thing in self.world.born if (thing.name, thing.token) == (self.name.path, self.token)
+        ]
         assert mine, "a false win"
         assert all(thing.data == self.data for thing in mine)
         self._check_no_upload()

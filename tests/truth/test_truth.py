@@ -14,10 +14,12 @@ from tests.truth.cases import BUCKET, KEY, NAME, OTHER, SOURCE, Case, Shape, cas
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-PROTOCOLS = {"s3": "pias3", "gcs": "piags", "azure": "piaaz"}
+    from tests.stub import Cloud
+
+PROTOCOLS: dict[Cloud, str] = {"s3": "pias3", "gcs": "piags", "azure": "piaaz"}
 SHAPES: tuple[Shape, ...] = ("small", "large", "rename", "large rename")
 LARGE = 2000
-QUICK = {
+QUICK: dict[str, dict[str, Any]] = {
     "s3": {"config_kwargs": {"read_timeout": 0.4, "connect_timeout": 0.4}},
     "gcs": {"requests_timeout": 0.4},
     "azure": {"read_timeout": 0.4, "connection_timeout": 0.4},
@@ -33,7 +35,7 @@ def stub() -> Iterator[FaultStub]:
 
 
 @pytest.fixture(scope="module")
-def mounts(stub: FaultStub) -> dict[tuple[str, float], Any]:
+def mounts(stub: FaultStub) -> dict[tuple[Cloud, float], Any]:
     """One mount a cloud and patience; bodies over a kilobyte are large."""
     made = {}
     for cloud, protocol in PROTOCOLS.items():
