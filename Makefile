@@ -17,7 +17,7 @@ PAIMON := .venv-paimon/.stamp
 JOBS ?= 2
 # SHORT=1: the servers that are built in a minute or two, and short runs.
 SHORT ?=
-SERVERS := versitygw fake-gcs-server azurite $(if $(SHORT),,minio)
+SERVERS := versitygw fake-gcs-server azurite gofakes3 $(if $(SHORT),,minio s3s-fs)
 # What pypaimon's environment, with its older fsspec and pyarrow, must pass as well.
 PAIMON_TESTS := $(wildcard tests/doors/test_paimon.py tests/fsspec_plugin)
 CHECKED := putifabsent tests docs/tables.py $(wildcard bench)
@@ -38,7 +38,7 @@ test: $(DEV) $(PAIMON) ## run the tests, then those of pypaimon's environment: a
 .PHONY: test-servers
 test-servers: $(DEV) ## build real servers (once) and race them; SHORT=1 leaves out MinIO, which builds for minutes
 	tools/servers/install.sh $(SERVERS)
-	PUTIFABSENT_SERVERS="$(SERVERS)" $(BIN)/python -m pytest -m servers
+	PUTIFABSENT_SERVERS="$(SERVERS)" SHORT=$(SHORT) $(BIN)/python -m pytest -m servers
 
 .PHONY: lint
 lint: $(DEV) ## check style, types and the arrows between modules

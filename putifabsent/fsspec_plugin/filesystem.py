@@ -115,7 +115,7 @@ class GuardedFileSystem(WritesByName, ChainedFileSystem):
         self._target = dict(target)
         if self.asynchronous and wrapped.async_impl:
             self._target["asynchronous"] = True
-        self._fs: AbstractFileSystem | None = fs or wrapped(**self._target)
+        self._fs: AbstractFileSystem | None = fs or self._wrap()
         if wrapped.async_impl and self._fs.asynchronous != self.asynchronous:
             msg = "this filesystem and the one that it wraps must both be asynchronous=True, or neither"
             raise ConfigError(msg)
@@ -132,8 +132,12 @@ class GuardedFileSystem(WritesByName, ChainedFileSystem):
     def fs(self) -> AbstractFileSystem:
         """The wrapped filesystem."""
         if self._fs is None:
-            self._fs = self._wrapped_class(**self._target)
+            self._fs = self._wrap()
         return self._fs
+
+    def _wrap(self) -> AbstractFileSystem:
+        # An asynchronous client belongs to one loop, so it is not shared behind the caller's back.
+        return self._wrapped_class(**self._target, skip_instance_cache=self.asynchronous)
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop | None:

@@ -61,14 +61,14 @@ class ReadsThrough(AsyncFileSystem):
 
     # Listings
 
-    def ls(self, path: str, detail: bool = True, **kwargs: Any) -> list[Any]:
-        """List a folder."""
+    def ls(self, path: str, *args: Any, **kwargs: Any) -> list[Any]:
+        """List a folder: in detail or not, as the wrapped filesystem has it where nothing is said."""
         path = self._own(path)
-        return cast("list[Any]", hide(self.fs.ls(path, detail=detail, **kwargs), path))
+        return cast("list[Any]", hide(self.fs.ls(path, *args, **kwargs), path))
 
-    async def _ls(self, path: str, detail: bool = True, **kwargs: Any) -> list[Any]:
+    async def _ls(self, path: str, *args: Any, **kwargs: Any) -> list[Any]:
         path = self._own(path)
-        return cast("list[Any]", hide(await self._call("ls", path, detail=detail, **kwargs), path))
+        return cast("list[Any]", hide(await self._call("ls", path, *args, **kwargs), path))
 
     def find(self, path: str, *args: Any, **kwargs: Any) -> Any:
         """List all files below a folder."""
@@ -116,14 +116,12 @@ class ReadsThrough(AsyncFileSystem):
 
     # Contents
 
-    def cat_file(self, path: str, start: int | None = None, end: int | None = None, **kwargs: Any) -> bytes:
+    def cat_file(self, path: str, *args: Any, **kwargs: Any) -> bytes:
         """Read a file, or a range of it."""
-        return cast("bytes", self.fs.cat_file(self._own(path), start=start, end=end, **kwargs))
+        return cast("bytes", self.fs.cat_file(self._own(path), *args, **kwargs))
 
-    async def _cat_file(
-        self, path: str, start: int | None = None, end: int | None = None, **kwargs: Any
-    ) -> bytes:
-        return cast("bytes", await self._call("cat_file", self._own(path), start=start, end=end, **kwargs))
+    async def _cat_file(self, path: str, *args: Any, **kwargs: Any) -> bytes:
+        return cast("bytes", await self._call("cat_file", self._own(path), *args, **kwargs))
 
     def cat(self, path: Any, *args: Any, **kwargs: Any) -> Any:
         """Read files."""

@@ -101,8 +101,7 @@ def needs_probe(arbiter: str, kind: str, host: str | None) -> bool:
     known = _NATIVE_HOSTS.get(kind)
     if known is None:
         return True
-    # A leading dot, so that a name of its own counts as a host of that domain, and notamazonaws.com does not.
-    return host is not None and not f".{_host_of(host)}".endswith(known)
+    return host is not None and not _host_of(host).endswith(known)
 
 
 def check(verdicts: Mapping[str, Verdict], where: str) -> None:

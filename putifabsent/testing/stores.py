@@ -309,7 +309,10 @@ class StoreTests:
         ask(Discard(staged))
         assert around.read(name) == b"staged"
         ask(Delete(name))
-        assert isinstance(ask(Complete(staged)), (Gone, Refused))
+        again = ask(Stage(name, InMemory(b"again"), creation_of(name)))
+        assert isinstance(ask(Complete(again)), Created)
+        ask(Delete(name))
+        assert isinstance(ask(Complete(again)), (Gone, Refused))
         assert around.read(name) is None
 
     # --- copying

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import threading
 from collections import Counter
 from contextlib import contextmanager
@@ -185,6 +186,14 @@ class NotImplementing(Memory):
         return Maybe(OSError("NotImplemented (501)"))
 
 
+class Vague(Memory):
+    """Answers 500 where it should say "exists"."""
+
+    def create(self, name: str, body: Body, creation: Creation) -> CreateOutcome:
+        outcome = super().create(name, body, creation)
+        return outcome if isinstance(outcome, Created) else Maybe(OSError("InternalError (500)"))
+
+
 class Copying(Memory, ConditionalCopy):
     """Copies, and honours the condition."""
 
@@ -208,13 +217,14 @@ class Uploads(Memory):
     def __init__(self) -> None:
         super().__init__()
         self.open: set[int] = set()
-        self.staged = 0
+        self.most_open = self.staged = 0
 
     def stage(self, name: str, body: Body, creation: Creation) -> StageOutcome:
         staged = super().stage(name, body, creation)
         assert isinstance(staged, Staged)
         self.open.add(id(staged.upload))
         self.staged += 1
+        self.most_open = max(self.most_open, len(self.open))
         return staged
 
     def complete(self, staged: Staged) -> CompleteOutcome:
@@ -327,6 +337,7 @@ def test_large_and_small_bodies_are_raced() -> None:
         (Denying, r"names were held by a creation that was told it had lost"),
         (Refusing, r"refused: .*not implemented"),
         (NotImplementing, r"refused: it never created a new name, and wrote nothing: NotImplemented \(501\)"),
+        (Vague, r"it never said that a taken name exists, and gave no certain answer: InternalError \(500\)"),
     ],
 )
 def test_a_liar_is_caught_and_the_evidence_says_how(store: type[Memory], evidence: str) -> None:
@@ -499,10 +510,31 @@ def test_an_interruption_within_a_race_holds_up_nobody_and_leaves_nothing() -> N
     assert store.open == set()
 
 
+def test_a_process_that_gets_no_more_threads_fails_and_leaves_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    start = threading.Thread.start
+    started: list[str] = []
+
+    def start_some(thread: threading.Thread) -> None:
+        started.append(thread.name)
+        if sum(name.startswith("putifabsent-probe") for name in started) > CREATES // 2:
+            monkeypatch.undo()
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", start_some)
+    store = Memory()
+    with pytest.raises(RuntimeError, match="can't start new thread"):
+        probe(store, FOLDER)
+    assert store.names == []
+
+
 def test_every_upload_of_a_probe_is_completed_or_discarded() -> None:
     store = Uploads()
     probe(store, FOLDER, operations=["complete"], rounds=2)
     assert store.staged == 2 + 2 * CREATES
+    assert store.most_open == CREATES
     assert store.open == set()
 
 
@@ -543,12 +575,15 @@ def test_what_can_not_be_removed_is_said(caplog: pytest.LogCaptureFixture) -> No
 
 
 @pytest.fixture
-def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return tmp_path / "cache"
 
 
-@pytest.mark.usefixtures("own_cache")
-def test_a_mount_asks_once_for_all_threads_of_its_process() -> None:
+@pytest.mark.parametrize("has_cache", [True, False])
+def test_a_mount_asks_once_for_all_threads_of_its_process(own_cache: Path, has_cache: bool) -> None:
+    if not has_cache:
+        own_cache.write_text("in the way of a folder")
     made: list[Store] = []
     found: list[dict[str, Verdict]] = []
     together = threading.Barrier(8)
@@ -559,7 +594,7 @@ def test_a_mount_asks_once_for_all_threads_of_its_process() -> None:
 
     def ask() -> None:
         together.wait()
-        found.append(verdicts_for("memory", "http://threads", make, FOLDER))
+        found.append(verdicts_for("memory", f"http://threads-{has_cache}", make, FOLDER))
 
     threads = [threading.Thread(target=ask) for _ in range(8)]
     for thread in threads:
@@ -642,7 +677,8 @@ def test_a_child_forked_while_a_thread_is_probing_can_probe() -> None:
     thread.start()
     assert probing.wait(30)
     child = os.fork()
-    if child == 0:  # pragma: no cover - another process
+    if child == 0:
+        signal.alarm(60)
         safe = verdicts_for("memory", "http://forked", Memory, FOLDER)["put"].safe
         os._exit(0 if safe else 1)
     forked.set()

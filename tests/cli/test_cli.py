@@ -248,10 +248,13 @@ def test_an_interruption_after_a_send_exits_with_3_too(file: str, monkeypatch: p
     assert re.search(r"^token: [0-9a-f-]{36}$", result.stderr, re.MULTILINE)
 
 
+@pytest.mark.parametrize("replaced", [False, True])
 def test_a_creation_that_was_removed_at_once_gets_no_others_token(
-    file: str, monkeypatch: pytest.MonkeyPatch
+    file: str, monkeypatch: pytest.MonkeyPatch, replaced: bool
 ) -> None:
     def created(_: object, name: str, body: object, creation: object) -> CreateOutcome:
+        if replaced:
+            MemoryFileSystem().pipe(name, b"another's")
         return Created("v")
 
     monkeypatch.setattr(MemoryStore, "create", created)

@@ -5,26 +5,26 @@ from __future__ import annotations
 import asyncio
 import gc
 import io
-import os
-import signal
-import subprocess
-import sys
 import threading
 from typing import TYPE_CHECKING, Any
 
 import fsspec
 import pytest
+import pytest_asyncio
 
 from putifabsent import ConfigError, NameTaken, OutcomeUnknown
 from tests.stub import Fault, FaultStub, Op
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+    from collections.abc import AsyncIterator, Awaitable, Callable
     from pathlib import Path
 
+    from putifabsent.lab.servers import LocalBucket
     from tests.fsspec_plugin.grounds import Ground
 
     Way = Callable[["Async", str], Awaitable[Any]]
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 BODY = b"mine"
 WINNER = b"the winner's"
@@ -61,11 +61,21 @@ async def closed(fs: Any) -> None:
                 await each._s3.close()
 
 
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def mounts(localbucket: LocalBucket) -> AsyncIterator[dict[str, Any]]:
+    options = {"arbiter": "native", "asynchronous": True, "skip_instance_cache": True}
+    made = {
+        "memory": fsspec.filesystem("piamemory", **options),
+        "local": fsspec.filesystem("piafile", **options),
+        "s3": fsspec.filesystem("pias3", **options, **localbucket.storage_options),
+    }
+    yield made
+    await closed(made["s3"])
+
+
 @pytest.fixture
-async def mounted(ground: Ground, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Async]:
-    fs = ground.mount(asynchronous=True, skip_instance_cache=True)
-    yield Async(ground, fs, tmp_path_factory.mktemp("scratch"))
-    await closed(fs)
+def mounted(ground: Ground, mounts: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> Async:
+    return Async(ground, mounts[ground.kind], tmp_path_factory.mktemp("scratch"))
 
 
 WAYS: dict[str, Way] = {
@@ -198,21 +208,25 @@ async def test_a_filesystem_asynchronous_or_not_wraps_its_like(s3: Ground) -> No
 # --- cancelled ----------------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-async def lossy(stub: FaultStub) -> AsyncIterator[Any]:
-    """Give a mount on the stub whose large bodies are those above 8 bytes."""
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def patient(shared_stub: FaultStub) -> AsyncIterator[Any]:
+    """Give a mount on the stub that waits for hours, and whose large bodies are those above 8 bytes."""
     fs = fsspec.filesystem(
         "pias3",
         arbiter="native",
         asynchronous=True,
         skip_instance_cache=True,
         config_kwargs={"read_timeout": 2 * HOUR},
-        **stub.storage_options("s3"),
+        **shared_stub.storage_options("s3"),
     )
     fs.store.largest_put = 8
     yield fs
-    stub.release()
     await closed(fs)
+
+
+@pytest.fixture
+def lossy(patient: Any, stub: FaultStub) -> Any:
+    return patient
 
 
 CREATIONS: dict[str, tuple[Op, Callable[[Any], Awaitable[Any]]]] = {
@@ -378,68 +392,3 @@ async def test_a_cancellation_while_a_thread_creates_carries_the_token(
     unknown = unknown_in(caught.value)
     assert (await fs._resolve(in_threads.log(), unknown.token)).token == unknown.token
     assert in_threads.read(in_threads.log()) == BODY
-
-
-INTERRUPTED = """
-import sys
-import fsspec
-from putifabsent import OutcomeUnknown
-
-url, name, way = sys.argv[1:]
-fs = fsspec.filesystem(
-    "pias3", arbiter="native", key="key", secret="secret", endpoint_url=url,
-    client_kwargs={"region_name": "us-east-1"}, config_kwargs={"read_timeout": 1},
-)
-fs.store.largest_put = 8
-try:
-    if way == "obstore":
-        fs.pipe_file(name, b"mine")
-    elif way == "aiobotocore":
-        fs.pipe_file(name, b"mine", ContentType="text/x")
-    elif way == "multipart":
-        fs.pipe_file(name, b"mine" * 4)
-    elif way == "several":
-        fs.pipe({name: b"mine"})
-    else:
-        with fs.open(name, "wb") as file:
-            file.write(b"mine")
-except KeyboardInterrupt as error:
-    links = [error]
-    while links[-1].__cause__ or links[-1].__context__:
-        links.append(links[-1].__cause__ or links[-1].__context__)
-    print(*[link.token for link in links if isinstance(link, OutcomeUnknown)])
-"""
-
-
-@pytest.fixture
-def interruptible(stub: FaultStub) -> Iterator[Callable[[str], subprocess.Popen[str]]]:
-    """Start a writer in a process of its own, which the test interrupts."""
-    writers: list[subprocess.Popen[str]] = []
-
-    def start(way: str) -> subprocess.Popen[str]:
-        writer = subprocess.Popen(
-            [sys.executable, "-c", INTERRUPTED, stub.url("s3"), STUB_NAME, way],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        writers.append(writer)
-        return writer
-
-    yield start
-    for writer in writers:
-        writer.kill()
-        writer.communicate()
-
-
-@pytest.mark.parametrize("way", ["obstore", "aiobotocore", "multipart", "several", "open"])
-def test_an_interrupt_after_a_send_carries_the_token(
-    stub: FaultStub, interruptible: Callable[[str], subprocess.Popen[str]], way: str
-) -> None:
-    op = Op.COMPLETE if way == "multipart" else Op.PUT
-    stub.script(op, Fault.TIMEOUT_AFTER_APPLY, forever=True)
-    writer = interruptible(way)
-    stub.wait_for(op)
-    os.kill(writer.pid, signal.SIGINT)
-    printed, errors = writer.communicate(timeout=SECONDS)
-    assert printed.split() == [stub.objects["bucket", STUB_KEY].metadata["putifabsenttoken"]], errors

@@ -10,6 +10,7 @@ from putifabsent import NameTaken, OutcomeUnknown
 from tests.stub import Fault, FaultStub, Op
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from tests.fsspec_plugin.grounds import Ground
@@ -154,15 +155,13 @@ def test_a_listing_shows_what_was_created_since(s3: Ground) -> None:
     assert fs.ls(folder, detail=False) == [s3.log(0)]
     assert fs.fs.dircache
     s3.write(s3.name("source"), b"2")
-    for number, write in enumerate(
-        (
-            lambda name: fs.pipe_file(name, b"1"),
-            lambda name: fs.cp_file(s3.name("source"), name),
-            lambda name: fs.mv(s3.name("source"), name),
-            lambda name: fs.pipe({name: b"4"}),
-        ),
-        start=1,
-    ):
+    writes: list[Callable[[str], Any]] = [
+        lambda name: fs.pipe_file(name, b"1"),
+        lambda name: fs.cp_file(s3.name("source"), name),
+        lambda name: fs.mv(s3.name("source"), name),
+        lambda name: fs.pipe({name: b"4"}),
+    ]
+    for number, write in enumerate(writes, start=1):
         write(s3.log(number))
         assert fs.ls(folder, detail=False)[-1] == s3.log(number)
         assert fs.info(s3.log(number))["size"] == 1

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 import pickle
+import signal
 import subprocess
 import sys
 import threading
@@ -25,10 +27,10 @@ from tests.fsspec_plugin.children import (
     resolve,
     use,
 )
-from tests.stub import FaultStub, Op
+from tests.stub import Fault, FaultStub, Op
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from tests.fsspec_plugin.grounds import Ground
 
@@ -43,6 +45,7 @@ def check(outcomes: Any, writer: str) -> None:
     assert outcomes["holder"].writer == outcomes["writer"] == writer
 
 
+NAME = f"bucket/t/_delta_log/{0:020d}.json"
 # What goes with a put sends it by the other client.
 LANES: dict[str, dict[str, Any]] = {"obstore": {}, "aiobotocore": {"ContentType": "text/x"}}
 
@@ -263,3 +266,70 @@ def test_a_forked_process_sends_large_bodies(cold: FaultStub) -> None:
     bodies = [cold.objects["bucket", f"{table}/_delta_log/{0:020d}.json"].data[:1] for table in "tuv"]
     assert bodies == [b"p", b"c", b"s"]
     assert cold.ops.count(Op.COMPLETE) == 4
+
+
+INTERRUPTED = """
+import sys
+import fsspec
+from putifabsent import OutcomeUnknown
+
+url, name, way = sys.argv[1:]
+fs = fsspec.filesystem(
+    "pias3", arbiter="native", key="key", secret="secret", endpoint_url=url,
+    client_kwargs={"region_name": "us-east-1"}, config_kwargs={"read_timeout": 1},
+)
+fs.store.largest_put = 8
+try:
+    if way == "obstore":
+        fs.pipe_file(name, b"mine")
+    elif way == "aiobotocore":
+        fs.pipe_file(name, b"mine", ContentType="text/x")
+    elif way == "multipart":
+        fs.pipe_file(name, b"mine" * 4)
+    elif way == "several":
+        fs.pipe({name: b"mine"})
+    else:
+        with fs.open(name, "wb") as file:
+            file.write(b"mine")
+except KeyboardInterrupt as error:
+    links = [error]
+    while links[-1].__cause__ or links[-1].__context__:
+        links.append(links[-1].__cause__ or links[-1].__context__)
+    print(*[link.token for link in links if isinstance(link, OutcomeUnknown)])
+"""
+
+
+@pytest.fixture
+def interruptible(stub: FaultStub) -> Iterator[Callable[[str], subprocess.Popen[str]]]:
+    """Start a writer in a process of its own, which the test interrupts."""
+    writers: list[subprocess.Popen[str]] = []
+
+    def start(way: str) -> subprocess.Popen[str]:
+        writer = subprocess.Popen(
+            [sys.executable, "-c", INTERRUPTED, stub.url("s3"), NAME, way],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        writers.append(writer)
+        return writer
+
+    yield start
+    for writer in writers:
+        writer.kill()
+        writer.communicate()
+
+
+@pytest.mark.parametrize("way", ["obstore", "aiobotocore", "multipart", "several", "open"])
+def test_an_interrupt_after_a_send_carries_the_token(
+    stub: FaultStub, interruptible: Callable[[str], subprocess.Popen[str]], way: str
+) -> None:
+    op = Op.COMPLETE if way == "multipart" else Op.PUT
+    stub.script(op, Fault.TIMEOUT_AFTER_APPLY, forever=True)
+    writer = interruptible(way)
+    stub.wait_for(op)
+    os.kill(writer.pid, signal.SIGINT)
+    printed, errors = writer.communicate(timeout=SECONDS)
+    assert printed.split() == [stub.objects["bucket", NAME.partition("/")[2]].metadata["putifabsenttoken"]], (
+        errors
+    )

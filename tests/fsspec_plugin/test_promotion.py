@@ -473,16 +473,18 @@ def test_missing_folders_are_made_where_the_wrapped_filesystem_makes_them(local:
 @pytest.mark.parametrize(
     "said", ["_delta_log//{}", "_delta_log/./{}", "x/../_delta_log/{}", "_delta_log/y/../{}"]
 )
-def test_on_disk_no_spelling_of_a_guarded_name_goes_round_the_guard(local: Ground, said: str) -> None:
+def test_on_disk_no_spelling_of_a_guarded_name_goes_round_the_guard(
+    local: Ground, said: str, tmp_path: Path
+) -> None:
     for folder in ("x", "_delta_log/y"):
         local.fs.mkdir(local.name(folder))
     name = f"{local.folder}/" + said.format(local.log().rpartition("/")[2])
     local.fs.pipe_file(local.log(), WINNER)
     for write in (by_open, by_pipe_file, by_cp_file, by_mv, by_touch):
         with pytest.raises((NameTaken, ValueError)):
-            write(local, name, local)
+            write(local, name, tmp_path)
     assert local.read(local.log()) == WINNER
 
 
-def by_touch(ground: Ground, name: str, scratch: object) -> None:
+def by_touch(ground: Ground, name: str, scratch: Path) -> None:
     ground.fs.touch(name)
