@@ -38,7 +38,7 @@ test: $(DEV) $(PAIMON) ## run the tests, then those of pypaimon's environment: a
 .PHONY: test-servers
 test-servers: $(DEV) ## build real servers (once) and race them; SHORT=1 leaves out MinIO, which builds for minutes
 	tools/servers/install.sh $(SERVERS)
-	PUTIFABSENT_SERVERS="$(SERVERS)" SHORT=$(SHORT) $(BIN)/python -m pytest -m servers
+	PUTIFABSENT_SERVERS="$(SERVERS)" SHORT=$(SHORT) LONG=$(if $(SHORT),,1) $(BIN)/python -m pytest -m servers
 
 .PHONY: lint
 lint: $(DEV) ## check style, types and the arrows between modules

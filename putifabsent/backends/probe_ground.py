@@ -46,8 +46,7 @@ class Ground:
 
     def __init__(self, store: Store, folder: str) -> None:
         self.store = store
-        self._above = folder.rstrip("/")
-        self.folder = f"{self._above}/{STATE_FOLDER}/probe-{uuid.uuid4()}"
+        self.folder = f"{folder.rstrip('/')}/{STATE_FOLDER}/probe-{uuid.uuid4()}"
         self._state = f"{self.folder}/{STATE_FOLDER}"
         self._writer = str(uuid.uuid4())
         self._names: list[str] = []
@@ -96,7 +95,7 @@ class Ground:
     def __enter__(self) -> Self:
         # Only a local disk has folders that must be there before a file can be.
         if isinstance(self.store, LocalStore):
-            _make(Path(self.folder), Path(self._above or "/"))
+            _make(Path(self.folder))
         return self
 
     def __exit__(
@@ -128,10 +127,9 @@ class Ground:
         return False
 
 
-def _make(folder: Path, above: Path) -> None:
+def _make(folder: Path) -> None:
     # Whoever leaves the folder between empty removes it, perhaps between my two steps.
     for _ in range(100):
-        above.stat()
         with contextlib.suppress(FileExistsError):
             folder.parent.mkdir()
         with contextlib.suppress(FileNotFoundError):

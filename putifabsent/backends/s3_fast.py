@@ -63,7 +63,6 @@ _STATUS = re.compile(r"status code: (\d{3})")
 _NOT_CONNECTED = "kind: Connect"
 _REFRESH = timedelta(minutes=5)
 
-_process = os.getpid()
 _used = False
 _forked = False
 
@@ -124,6 +123,8 @@ class FastBucket:
         connect_timeout: float,
         timeout: float,
     ) -> None:
+        global _used  # noqa: PLW0603 - it is the process that must not be forked from now on
+        _used = True
         address = urlsplit(url)
         signing: dict[str, Any] = {"skip_signature": True}
         if credentials is not None:
@@ -144,8 +145,6 @@ class FastBucket:
 
     def create(self, key: str, name: str, body: Body, creation: Creation) -> CreateOutcome:
         """Put, only if the key is not there."""
-        global _used  # noqa: PLW0603 - it is the process that must not be forked now
-        _used = True
         try:
             answer = obstore.put(
                 self._bucket,
@@ -161,8 +160,6 @@ class FastBucket:
 
     async def create_async(self, key: str, name: str, body: Body, creation: Creation) -> CreateOutcome:
         """:meth:`create`, asynchronously."""
-        global _used  # noqa: PLW0603 - it is the process that must not be forked now
-        _used = True
         try:
             answer = await obstore.put_async(
                 self._bucket,

@@ -13,10 +13,10 @@ import tempfile
 from typing import IO, TYPE_CHECKING, Any
 
 from putifabsent.backends.body import Body, FileBody, InMemory
-from putifabsent.fsspec_plugin.leaving import Leaving, leaving
+from putifabsent.fsspec_plugin.leaving import Leaving, Opening
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from types import TracebackType
 
     from typing_extensions import Buffer
@@ -44,8 +44,9 @@ class GuardedFile(io.BufferedIOBase):
     Notes
     -----
     Closing is taken for "the bytes are complete", except where it is not: in a ``with`` block that an
-    exception leaves, it discards; anywhere else while an exception is being handled that began after
-    the file was opened, it discards and raises, since a half file under a guarded name would stay.
+    exception leaves, or in a destructor, it discards; anywhere else while an exception is being handled
+    that began after the file was opened, it discards and raises, since a half file under a guarded name
+    would stay.
     """
 
     def __init__(self, path: str, mode: str, create: Callable[[Body], object], *, autocommit: bool) -> None:
@@ -57,7 +58,7 @@ class GuardedFile(io.BufferedIOBase):
         self._in_memory = True
         self._pending = True
         self._dropped = False
-        self._exception_at_open = sys.exc_info()[1]
+        self._opening = Opening()
 
     @property
     def name(self) -> str:
@@ -85,9 +86,12 @@ class GuardedFile(io.BufferedIOBase):
         if not view.nbytes:
             return 0  # an empty view can't be cast
         view = view.cast("B")
-        if self._in_memory and self._spool.tell() + len(view) > IN_MEMORY:
-            self._to_disk()
-        return self._spool.write(view)
+        try:
+            if self._in_memory and self._spool.tell() + len(view) > IN_MEMORY:
+                self._to_disk()
+            return self._spool.write(view)
+        except OSError as error:
+            raise self._without_room(error) from error
 
     def read(self, size: int | None = -1, /) -> bytes:
         """Read back what was written."""
@@ -119,9 +123,9 @@ class GuardedFile(io.BufferedIOBase):
         """Create the name, once; or discard (see the notes of the class)."""
         if self.closed:
             return
-        how = leaving(self._exception_at_open)
+        how = self._opening.leaving()
         super().close()
-        if self._dropped or how is Leaving.BY_A_BLOCK:
+        if self._dropped or how in (Leaving.BY_A_BLOCK, Leaving.BY_A_DESTRUCTOR):
             self.discard()
         elif how is Leaving.BY_A_HANDLER:
             self.discard()
@@ -154,15 +158,18 @@ class GuardedFile(io.BufferedIOBase):
             if isinstance(self._spool, io.BytesIO):
                 self._create(InMemory(self._spool.getvalue()))
             else:
-                self._spool.flush()
+                try:
+                    self._spool.flush()
+                except OSError as error:
+                    raise self._without_room(error) from error
                 self._create(FileBody(self._spool))
         finally:
-            self._spool.close()
+            self._forget()
 
     def discard(self) -> None:
         """Forget what was written: no name, no trace."""
         self._pending = False
-        self._spool.close()
+        self._forget()
         super().close()
 
     def __exit__(
@@ -193,14 +200,24 @@ class GuardedFile(io.BufferedIOBase):
             msg = f"{self.path}: I/O operation on a closed file"
             raise ValueError(msg)
 
+    def _without_room(self, error: OSError) -> OSError:
+        self.discard()
+        folder = tempfile.gettempdir()
+        why = f"what is written can't be kept in {folder} until it is complete: {error.strerror}"
+        return OSError(error.errno, f"{why}. Set TMPDIR to a folder with room", self.path)
+
+    def _forget(self) -> None:
+        with contextlib.suppress(OSError):  # a full disk refuses the last buffer once more
+            self._spool.close()
+
     def _to_disk(self) -> None:
-        on_disk = tempfile.TemporaryFile()  # noqa: SIM115 - closed by commit or discard
-        place = self._spool.tell()
-        self._spool.seek(0)
-        on_disk.write(self._spool.read())
-        on_disk.seek(place)
-        self._spool = on_disk
+        kept = self._spool
+        place = kept.tell()
+        self._spool = tempfile.TemporaryFile()  # noqa: SIM115 - closed by commit or discard
         self._in_memory = False
+        kept.seek(0)
+        self._spool.write(kept.read())
+        self._spool.seek(place)
 
 
 class GuardedText(io.TextIOWrapper):

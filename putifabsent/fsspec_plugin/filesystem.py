@@ -99,7 +99,7 @@ class GuardedFileSystem(WritesByName, ChainedFileSystem):
             target = dict(target_options or {})
         else:
             wrapped, target = type(fs), dict(fs.storage_options)
-        check_options(others, ChainedFileSystem, "putifabsent")
+        check_options(others, GuardedFileSystem, "putifabsent")
         self._start(wrapped, target, own, fs, asynchronous=asynchronous, loop=loop, batch_size=batch_size)
 
     def _start(
@@ -249,10 +249,11 @@ class GuardedFileSystem(WritesByName, ChainedFileSystem):
         mode: str,
         autocommit: bool | None = None,
         block_size: int | None = None,
+        cache_type: str | None = None,
         cache_options: dict[str, Any] | None = None,
         **extra: Any,
     ) -> GuardedFile:
-        del block_size, cache_options
+        del block_size, cache_type, cache_options
 
         def create(body: Body) -> None:
             self._create(name, body, extra)

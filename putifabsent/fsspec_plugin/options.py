@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import inspect
+import math
 import os
 import uuid
 from dataclasses import dataclass
@@ -67,8 +68,14 @@ class Mount:
     def __post_init__(self) -> None:
         """Refuse what can't be meant."""
         validate(self.arbiter)
-        if not self.deadline > 0:
-            msg = f"deadline must be a positive number of seconds, not {self.deadline!r}"
+        # Options come from catalogs and configuration files, too: their types are not to be trusted.
+        deadline: Any = self.deadline
+        writer: Any = self.writer
+        if not isinstance(deadline, (int, float)) or not 0 < deadline < math.inf:
+            msg = f"deadline must be a positive number of seconds, not {deadline!r}"
+            raise ConfigError(msg)
+        if writer is not None and not (isinstance(writer, str) and writer.isascii() and writer.isprintable()):
+            msg = f"writer must be printable ASCII, such as a UUID, not {writer!r}: it becomes a header"
             raise ConfigError(msg)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import fsspec
-from fsspec.registry import registry
+from fsspec.registry import _registry as registry
 
 from putifabsent.errors import ConfigError
 from putifabsent.fsspec_plugin.filesystem import GuardedFileSystem
@@ -168,6 +168,9 @@ _PLAIN = {
     for protocol in cls._protocols()
 }
 
+# What was registered for a protocol that is guarded now; None where fsspec had not been asked for it yet.
+_replaced: dict[str, type[AbstractFileSystem] | None] = {}
+
 
 def guard_protocol(protocol: str) -> None:
     """Make a plain protocol guarded in this process, for code that names it itself.
@@ -190,10 +193,17 @@ def guard_protocol(protocol: str) -> None:
         known = ", ".join(sorted(_PLAIN))
         msg = f"{protocol!r} can't be guarded: choose one of {known}"
         raise ConfigError(msg)
+    if registry.get(protocol) is not _PLAIN[protocol]:
+        _replaced[protocol] = registry.get(protocol)
     fsspec.register_implementation(protocol, _PLAIN[protocol], clobber=True)
 
 
 def unguard_protocol(protocol: str) -> None:
     """Undo :func:`guard_protocol`. Filesystems made meanwhile stay guarded."""
-    if registry.get(protocol) is _PLAIN.get(protocol):
-        fsspec.registry._registry.pop(protocol, None)
+    if protocol not in _replaced or registry.get(protocol) is not _PLAIN[protocol]:
+        return
+    before = _replaced.pop(protocol)
+    if before is None:
+        del registry[protocol]  # fsspec finds it by name again
+    else:
+        registry[protocol] = before

@@ -96,15 +96,23 @@ class WritesByName(Creations):
     def cp_file(self, path1: str, path2: str, **kwargs: Any) -> Any:
         """Copy a file within the store."""
         name = self._promote(path2, explicit=False)
-        if name is None or self.fs.isdir(self._own(path1)):
-            return self.fs.cp_file(self._own(path1), self._own(path2), **kwargs)
-        return self._from(self._strip_protocol(path1), name, kwargs, keep=True)
+        if name is not None:
+            try:
+                return self._from(self._strip_protocol(path1), name, kwargs, keep=True)
+            except (FileNotFoundError, IsADirectoryError):
+                if not self.fs.isdir(self._own(path1)):
+                    raise
+        return self.fs.cp_file(self._own(path1), self._own(path2), **kwargs)
 
     async def _cp_file(self, path1: str, path2: str, **kwargs: Any) -> Any:
         name = await self._promote_async(path2, explicit=False)
-        if name is None or await self._call("isdir", self._own(path1)):
-            return await self._call("cp_file", self._own(path1), self._own(path2), **kwargs)
-        return await self._from_async(self._strip_protocol(path1), name, kwargs, keep=True)
+        if name is not None:
+            try:
+                return await self._from_async(self._strip_protocol(path1), name, kwargs, keep=True)
+            except (FileNotFoundError, IsADirectoryError):
+                if not await self._call("isdir", self._own(path1)):
+                    raise
+        return await self._call("cp_file", self._own(path1), self._own(path2), **kwargs)
 
     async def _mv_file(self, path1: str, path2: str, **kwargs: Any) -> Any:
         name = await self._promote_async(path2, explicit=False)

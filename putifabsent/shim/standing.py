@@ -113,7 +113,7 @@ def _outlast(name: Name, alias: str, token: str) -> Protocol[None]:
 
 
 def _withdraw(name: Name, token: str, winner: Found | None = None) -> Protocol[NoReturn]:
-    """Remove my creation, and say that it lost only once it is gone: readers would take it for what it says."""
+    """Remove my creation, and call it lost only once it is gone: readers would take it for what it says."""
     taken = NameTaken(name.path, winner.holder if winner else None)
     for attempt in count(1):
         mine = yield from look(name.path, name.path, token, _CREATED)

@@ -30,9 +30,9 @@ Subclass :class:`StoreTests`, say where the store is, and inherit every test::
         def around(self):
             return Disk()
 
-More promises are classes of their own, which go with it: :class:`SharedStoreTests` for a store that processes
-share, :class:`ConditionalCopyTests` for one that copies conditionally, :class:`LostAnswerTests` for one behind
-a network.
+More promises are classes of their own, which go with it: :class:`SharedStoreTests` for a store that
+processes share, :class:`ConditionalCopyTests` for one that copies conditionally,
+:class:`LostAnswerTests` for one behind a network.
 
 :func:`race` needs no pytest: race whatever creates names.
 """

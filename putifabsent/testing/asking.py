@@ -8,15 +8,28 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from fsspec.asyn import get_loop, sync
 
-from putifabsent.backends.base import Got
+from putifabsent.backends.base import Created, Exists, Found, Got, Staged
 from putifabsent.backends.body import InMemory
+from putifabsent.shim.requests import Complete, Create, Discard, Head, Stage
+from putifabsent.testing.contenders import creation_of
 
 if TYPE_CHECKING:
-    from putifabsent.backends.base import Store
+    from putifabsent.backends.base import Holder, Store
     from putifabsent.backends.body import Body
     from putifabsent.shim.requests import Request
+    from putifabsent.testing.contenders import Attempt
 
-__all__ = ["Around", "Ask", "Put", "ThroughTheStore"]
+__all__ = [
+    "Around",
+    "Ask",
+    "Put",
+    "ThroughTheStore",
+    "completing",
+    "created_and_held",
+    "creating",
+    "held",
+    "won",
+]
 
 
 class Around(ABC):
@@ -88,3 +101,44 @@ class Put(NamedTuple):
     async def perform_async(self, store: Store) -> None:
         """Ask ``store``, asynchronously."""
         await store.put_async(self.name, self.body)
+
+
+def held(ask: Ask, name: str) -> Holder:
+    """Return who holds ``name``."""
+    seen = ask(Head(name))
+    assert isinstance(seen, Found), f"{name!r}: {seen}"
+    return seen.holder
+
+
+def creating(ask: Ask, name: str, body: bytes) -> Attempt:
+    """Be a contender of a race: one create decides."""
+    request = Create(name, InMemory(body), creation_of(name))
+    return lambda: won(name, ask(request))
+
+
+def completing(ask: Ask, name: str, body: bytes) -> Attempt:
+    """Be a contender of a race: a completion decides."""
+    staged = ask(Stage(name, InMemory(body), creation_of(name)))
+    assert isinstance(staged, Staged), staged
+
+    def complete() -> None:
+        outcome = ask(Complete(staged))
+        if isinstance(outcome, Exists):
+            ask(Discard(staged))
+        won(name, outcome)
+
+    return complete
+
+
+def won(name: str, outcome: Any) -> None:
+    """Tell a race what an outcome means: anything but a win and a loss is an error."""
+    if isinstance(outcome, Exists):
+        raise FileExistsError(name)
+    assert isinstance(outcome, Created), outcome
+
+
+def created_and_held(ask: Ask, name: str) -> bool:
+    """Whether a creation succeeds, and is found."""
+    creation = creation_of(name)
+    created = ask(Create(name, InMemory(b"x"), creation))
+    return isinstance(created, Created) and held(ask, name).token == creation.token

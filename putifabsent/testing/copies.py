@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 from putifabsent.backends.base import ConditionalCopy, Created, Exists, Refused
 from putifabsent.backends.body import InMemory
 from putifabsent.shim.requests import Copy, Create
-from putifabsent.testing.races import creation_of, race
-from putifabsent.testing.stores import held, won
+from putifabsent.testing.asking import held, won
+from putifabsent.testing.contenders import creation_of
+from putifabsent.testing.races import race
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -13,8 +13,8 @@ from putifabsent.shim.create import create, resolve
 from putifabsent.shim.drive import run
 from putifabsent.shim.names import ordinary
 from putifabsent.shim.requests import Complete, Create, Delete, Get, Head, List, Stage
-from putifabsent.testing.races import creation_of
-from putifabsent.testing.stores import held
+from putifabsent.testing.asking import held
+from putifabsent.testing.contenders import creation_of
 
 if TYPE_CHECKING:
     from putifabsent.backends.base import Store

@@ -11,10 +11,11 @@ import pytest
 from putifabsent.backends.base import Created, Deleted, Exists, Found
 from putifabsent.backends.body import InMemory
 from putifabsent.shim.requests import Create, Delete, Head, List
-from putifabsent.testing.asking import Ask
+from putifabsent.testing.asking import Ask, held
+from putifabsent.testing.contenders import creation_of, through_made_store
 from putifabsent.testing.deaths import Will, doomed
-from putifabsent.testing.races import creation_of, race, through_made_store
-from putifabsent.testing.stores import StoreTests, held
+from putifabsent.testing.races import race
+from putifabsent.testing.stores import StoreTests
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -8,7 +8,7 @@ import random
 import signal
 from functools import partial
 from itertools import cycle
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import pytest
 from fsspec.asyn import get_loop, sync
@@ -19,7 +19,6 @@ from putifabsent.backends.base import (
     Creation,
     Deleted,
     Exists,
-    Found,
     Gone,
     Got,
     Listed,
@@ -28,15 +27,25 @@ from putifabsent.backends.base import (
 )
 from putifabsent.backends.body import InMemory
 from putifabsent.shim.requests import Complete, Create, Delete, Discard, Get, Head, List, Stage, StageCopy
-from putifabsent.testing.asking import Around, Ask, Put, ThroughTheStore
-from putifabsent.testing.races import creation_of, race
+from putifabsent.testing.asking import (
+    Around,
+    Ask,
+    Put,
+    ThroughTheStore,
+    completing,
+    created_and_held,
+    creating,
+    held,
+)
+from putifabsent.testing.contenders import creation_of
+from putifabsent.testing.races import race
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from putifabsent.backends.base import Holder, Store
+    from putifabsent.backends.base import Store
 
-__all__ = ["StoreTests"]
+__all__ = ["StoreTests", "forked"]
 
 BODIES = {
     "empty": b"",
@@ -76,10 +85,11 @@ class StoreTests:
 
     large: ClassVar[int] = 2**20
     odd_names: ClassVar[tuple[str, ...]] = (
-        "plain", "with space", " leading", "trailing ", "a+b", "a b", "%41", "A", "a", "%2e", "50%", "#1", "?x=1",
-        "q&a=1;b", "*.json", "[x]", "{x}", "~", "back\\slash", "'quoted\"", "<&>", "tab\there", "new\nline",
-        "\x7f", ".hidden", "..two", "ends.", "caf\u00e9", "cafe\u0301", "\u65e5\u672c", "\U0001f600", "\u200bzero",
-        "=", "a:b", "@", "plain/", "/plain", "//plain", "./plain", "sub/../plain", "plain/.",
+        "plain", "with space", " leading", "trailing ", "a+b", "a b", "%41", "A", "a", "%2e", "50%", "#1",
+        "?x=1", "q&a=1;b", "*.json", "[x]", "{x}", "~", "back\\slash", "'quoted\"", "<&>", "tab\there",
+        "new\nline", "\x7f", ".hidden", "..two", "ends.", "caf\u00e9", "cafe\u0301", "\u65e5\u672c",
+        "\U0001f600", "\u200bzero", "=", "a:b", "@", "plain/", "/plain", "//plain", "./plain",
+        "sub/../plain", "plain/.",
     )  # fmt: skip
 
     @pytest.fixture
@@ -388,47 +398,6 @@ class StoreTests:
             assert created_and_held(ask, f"{folder}/{colour}-before")
             assert forked(partial(created_and_held, ask, f"{folder}/{colour}-child")) == 0
             assert created_and_held(ask, f"{folder}/{colour}-after")
-
-
-def held(ask: Ask, name: str) -> Holder:
-    """Return who holds ``name``."""
-    seen = ask(Head(name))
-    assert isinstance(seen, Found), f"{name!r}: {seen}"
-    return seen.holder
-
-
-def creating(ask: Ask, name: str, body: bytes) -> Callable[[], None]:
-    """Be a contender of a race: one create decides."""
-    request = Create(name, InMemory(body), creation_of(name))
-    return lambda: won(name, ask(request))
-
-
-def completing(ask: Ask, name: str, body: bytes) -> Callable[[], None]:
-    """Be a contender of a race: a completion decides."""
-    staged = ask(Stage(name, InMemory(body), creation_of(name)))
-    assert isinstance(staged, Staged), staged
-
-    def complete() -> None:
-        outcome = ask(Complete(staged))
-        if isinstance(outcome, Exists):
-            ask(Discard(staged))
-        won(name, outcome)
-
-    return complete
-
-
-def won(name: str, outcome: Any) -> None:
-    """Tell a race what an outcome means: anything but a win and a loss is an error."""
-    if isinstance(outcome, Exists):
-        raise FileExistsError(name)
-    assert isinstance(outcome, Created), outcome
-
-
-def created_and_held(ask: Ask, name: str) -> bool:
-    """Whether a creation succeeds, and is found."""
-    creation = creation_of(name)
-    created = ask(Create(name, InMemory(b"x"), creation))
-    return isinstance(created, Created) and held(ask, name).token == creation.token
 
 
 def forked(succeeds: Callable[[], bool]) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem
@@ -34,14 +34,15 @@ class Dictionary(Around):
         self._fs.pipe_file(name, data)
 
 
-class OwnMemory(MemoryFileSystem):  # type: ignore[misc]
+class OwnMemory(MemoryFileSystem):
     """A memory filesystem whose files are not the process's."""
 
     cachable = False
 
     def __init__(self) -> None:
         super().__init__()
-        self.store, self.pseudo_dirs = {}, [""]
+        self.store: dict[str, Any] = {}
+        self.pseudo_dirs = [""]
 
 
 @pytest.fixture

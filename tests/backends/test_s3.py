@@ -18,8 +18,8 @@ from putifabsent.testing import (
     SharedStoreTests,
     StoreTests,
 )
+from putifabsent.testing.asking import held
 from putifabsent.testing.races import creation_of
-from putifabsent.testing.stores import held
 from tests.backends.losing import LosingProxy
 from tests.backends.s3_stores import maker
 from tests.servers import SERVERS, S3Server, chosen

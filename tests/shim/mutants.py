@@ -133,7 +133,8 @@ MUTANTS = (
         "a 404 proves that the creation failed",
         "create",
         "            return None\n        holder = seen.holder\n    sendings",
-        "            sendings.uncertain = False\n            raise OSError(sendings.path)\n        holder = seen.holder\n    sendings",
+        "            sendings.uncertain = False\n            raise OSError(sendings.path)\n"
+        "        holder = seen.holder\n    sendings",
         "PlainNames",
     ),
     Mutant(
@@ -223,7 +224,8 @@ MUTANTS = (
         "the source goes before the win",
         "create",
         "    yield from copy(source, name, creation, largest_put=largest_put, copies=copies)\n    try:",
-        "    yield Delete(source)\n    yield from copy(source, name, creation, largest_put=largest_put)\n    try:",
+        "    yield Delete(source)\n"
+        "    yield from copy(source, name, creation, largest_put=largest_put, copies=copies)\n    try:",
         "PlainNames",
     ),
     Mutant(

@@ -10,10 +10,8 @@ import pytest
 from putifabsent.backends.base import (
     Absent,
     Created,
-    Deleted,
     Exists,
     Gone,
-    Got,
     Holder,
     Maybe,
     Refused,
@@ -22,15 +20,11 @@ from putifabsent.backends.base import (
 from putifabsent.errors import NameTaken, OutcomeUnknown
 from putifabsent.shim.requests import (
     Complete,
-    Copy,
     Create,
-    Delete,
     Discard,
-    Get,
     Head,
     Pause,
     Stage,
-    StageCopy,
 )
 from tests.shim.scripted import (
     BODY,
@@ -43,7 +37,6 @@ from tests.shim.scripted import (
     PATH,
     REAL,
     SMALL,
-    SameBytes,
     Shim,
     held_by,
     later,
@@ -373,125 +366,3 @@ def test_an_abandoned_creation_asks_for_nothing_more(shim: Shim) -> None:
     assert protocol.send(None) == STAGE
     assert protocol.send(staged()) == Complete(staged())
     protocol.close()
-
-
-# --- copies and renames
-
-
-def test_a_small_source_is_read_and_created(shim: Shim) -> None:
-    protocol = shim.copy(SOURCE, NAME, MINE, largest_put=SMALL)
-    put = Create(PATH, SameBytes(b"12345678"), MINE)
-    assert (
-        play(protocol, (Head(SOURCE), held_by(OTHER)), (Get(SOURCE), Got(b"12345678")), (put, Created()))
-        is None
-    )
-
-
-def test_a_large_source_is_staged_by_the_store_from_the_object_that_was_seen(shim: Shim) -> None:
-    protocol = shim.copy(SOURCE, NAME, MINE, largest_put=7)
-    stage = StageCopy(SOURCE, 8, "v1", PATH, MINE)
-    script = (Head(SOURCE), held_by(OTHER)), (stage, staged()), (Complete(staged()), Created())
-    assert play(protocol, *script) is None
-
-
-def test_a_proven_store_copies_in_one_request(shim: Shim) -> None:
-    protocol = shim.copy(SOURCE, NAME, MINE, largest_put=SMALL, copies=True)
-    assert play(protocol, (Head(SOURCE), held_by(OTHER)), (Copy(SOURCE, PATH, MINE), Created())) is None
-
-
-def test_a_lost_answer_to_a_copy_is_resolved_by_token(shim: Shim) -> None:
-    protocol = shim.copy(SOURCE, NAME, MINE, largest_put=SMALL, copies=True)
-    copy = Copy(SOURCE, PATH, MINE)
-    script = (
-        (Head(SOURCE), held_by(OTHER)),
-        (copy, Maybe(LOST)),
-        later(1),
-        (copy, Exists()),
-        (LOOK, held_by(ME)),
-    )
-    assert play(protocol, *script) is None
-
-
-def test_an_absent_source_creates_nothing(shim: Shim) -> None:
-    with pytest.raises(FileNotFoundError, match="source is not there"):
-        play(shim.copy(SOURCE, NAME, MINE, largest_put=SMALL), (Head(SOURCE), Absent()))
-
-
-def test_a_source_removed_while_it_is_read_creates_nothing(shim: Shim) -> None:
-    script = (Head(SOURCE), held_by(OTHER)), (Get(SOURCE), Absent())
-    with pytest.raises(FileNotFoundError, match="removed"):
-        play(shim.copy(SOURCE, NAME, MINE, largest_put=SMALL), *script)
-
-
-def test_a_source_replaced_before_it_is_staged_creates_nothing(shim: Shim) -> None:
-    script = (Head(SOURCE), held_by(OTHER)), (StageCopy(SOURCE, 8, "v1", PATH, MINE), Absent())
-    with pytest.raises(FileNotFoundError, match="replaced"):
-        play(shim.copy(SOURCE, NAME, MINE, largest_put=7), *script)
-
-
-def test_a_source_that_cannot_be_read_is_the_store_s_own_error(shim: Shim) -> None:
-    with pytest.raises(PermissionError) as refused:
-        play(shim.copy(SOURCE, NAME, MINE, largest_put=SMALL), (Head(SOURCE), Refused(NO_RIGHTS)))
-    assert refused.value is NO_RIGHTS
-
-
-def rename(shim: Shim) -> Any:
-    return shim.rename(SOURCE, NAME, MINE, largest_put=SMALL)
-
-
-READ = (Head(SOURCE), held_by(OTHER)), (Get(SOURCE), Got(b"12345678"))
-PUT_COPY = Create(PATH, SameBytes(b"12345678"), MINE)
-
-
-def test_the_source_goes_after_the_win(shim: Shim) -> None:
-    assert play(rename(shim), *READ, (PUT_COPY, Created()), (Delete(SOURCE), Deleted())) is None
-
-
-def test_the_source_goes_after_a_win_that_only_the_token_proves(shim: Shim) -> None:
-    script = (PUT_COPY, Maybe(LOST)), later(1), (PUT_COPY, Exists()), (LOOK, held_by(ME))
-    assert play(rename(shim), *READ, *script, (Delete(SOURCE), Deleted())) is None
-
-
-def test_the_source_stays_after_a_loss(shim: Shim) -> None:
-    with pytest.raises(NameTaken):
-        play(rename(shim), *READ, (PUT_COPY, Exists()), (LOOK, held_by(OTHER)))
-
-
-def test_the_source_stays_while_the_outcome_is_unknown(shim: Shim) -> None:
-    with pytest.raises(OutcomeUnknown):
-        play(rename(shim), *READ, (PUT_COPY, Maybe(LOST)), too_late(1))
-
-
-@pytest.mark.parametrize("answer", [Refused(NO_RIGHTS), Maybe(LOST), OSError("a bug")], ids=repr)
-def test_a_source_that_stays_behind_does_not_undo_the_win(shim: Shim, answer: Any) -> None:
-    assert play(rename(shim), *READ, (PUT_COPY, Created()), (Delete(SOURCE), answer)) is None
-
-
-def test_interrupted_after_the_win_a_rename_carries_its_token(shim: Shim) -> None:
-    stop = KeyboardInterrupt()
-    with pytest.raises(KeyboardInterrupt):
-        play(rename(shim), *READ, (PUT_COPY, Created()), (Delete(SOURCE), stop))
-    assert isinstance(stop.__cause__, OutcomeUnknown)
-    assert stop.__cause__.token == ME
-
-
-# --- resolving later
-
-
-def test_my_token_there_is_my_win(shim: Shim) -> None:
-    assert play(shim.resolve(NAME, ME), (LOOK, held_by(ME))) == held_by(ME).holder
-
-
-def test_nobody_there_is_none(shim: Shim) -> None:
-    assert play(shim.resolve(NAME, ME), (LOOK, Absent())) is None
-
-
-def test_another_token_there_is_a_loss(shim: Shim) -> None:
-    with pytest.raises(NameTaken):
-        play(shim.resolve(NAME, ME), (LOOK, held_by(OTHER)))
-
-
-def test_a_name_that_cannot_be_read_stays_unknown(shim: Shim) -> None:
-    with pytest.raises(OutcomeUnknown) as unknown:
-        play(shim.resolve(NAME, ME), (LOOK, TryAgain(BUSY)), later(1), (LOOK, Refused(NO_RIGHTS)))
-    assert unknown.value.token == ME

@@ -1,4 +1,4 @@
-"""Running a protocol: both drivers perform each request, keep the deadline, and hand on what interrupts them."""
+"""Running a protocol: both drivers perform each request, keep the deadline, and hand on interruptions."""
 
 from __future__ import annotations
 

@@ -103,7 +103,7 @@ def test_about_as_old_is_unknown_and_removes_nothing(shim: Shim, age: timedelta)
 
 
 def test_after_a_lost_answer_an_expired_number_may_have_been_my_own(shim: Shim) -> None:
-    # The first request was applied, others went on from there, it expired, the second request: all of it mine.
+    # The first request was applied, others went on from there, it expired; then the second was applied.
     entries = listing(snapshot_5=NOW, snapshot_8=-60 * MINUTE)
     script = (PUT, Maybe(LOST)), later(1), WON, NOBODY_BEFORE, (List(FOLDER), entries)
     with pytest.raises(OutcomeUnknown):

@@ -192,29 +192,29 @@ class World:
             return KeyboardInterrupt() if "interrupted" in fate else fate != "refused"
         if isinstance(request, Discard):
             return self.apply(request)
-        # A store that is interrupted while it stages removes what it has staged.
-        if fate == "interrupted" or ("interrupted" in fate and isinstance(request, (Stage, StageCopy))):
-            return KeyboardInterrupt()
-        decides = isinstance(request, (Create, Copy, Complete))
-        if fate == "interrupted after it was applied":
-            self.apply(request)
+        if "interrupted" in fate:
+            # A store that is interrupted while it stages removes what it has staged.
+            if "applied" in fate and not isinstance(request, (Stage, StageCopy)):
+                self.apply(request)
             return KeyboardInterrupt()
         if fate == "refused":
             return Refused(NO_RIGHTS)
-        if fate == "conflict" and decides:
-            return Exists()
-        if fate in ("busy", "lost", "applied", "late") and not (decides or isinstance(request, Delete)):
-            return TryAgain(BUSY)
-        if fate == "busy" and decides:
-            return TryAgain(BUSY)
+        if isinstance(request, (Create, Copy, Complete)):
+            return {"conflict": Exists(), "busy": TryAgain(BUSY)}.get(fate) or self._change(
+                request, fate, token
+            )
+        if isinstance(request, Delete):
+            return self._change(request, fate, token)
+        return self.apply(request) if fate in ("answered", "conflict") else TryAgain(BUSY)
+
+    def _change(self, request: Request, fate: str, token: str) -> Any:
+        if fate in ("answered", "applied"):
+            outcome = self.apply(request)
+            if fate == "applied" and self.resends:
+                return self.apply(request)
+            return outcome if fate == "answered" else Maybe(LOST)
         if fate == "late":
             self.late.append(Late(token, request))
-        elif fate == "applied":
-            self.apply(request)
-            if self.resends and decides:
-                return self.apply(request)
-        elif fate in ("answered", "conflict"):
-            return self.apply(request)
         return Maybe(LOST)
 
 

@@ -16,8 +16,8 @@ Other programs have a ``snapshot-3`` in a ``snapshot`` folder too, so evidence i
     path of its own) it is *not* guarded unless the mount names the format.
 
 Manifests, index and data files carry UUIDs. ``LATEST`` and ``EARLIEST`` are pointers. Tags and consumers are
-replaced on purpose. So is ``changelog/changelog-N``: it is made from the expiring ``snapshot-N`` alone, and a
-writer that died in between, or two at once, write the same bytes again (``ChangelogManager.commitChangelog``).
+replaced on purpose. So is ``changelog/changelog-N``: it is made from the expiring ``snapshot-N`` alone, and
+whoever repeats the expiry writes the same bytes again (``ChangelogManager.commitChangelog``).
 """
 
 from __future__ import annotations
