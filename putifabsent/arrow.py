@@ -26,7 +26,8 @@ def filesystem(url: str, **options: Any) -> FileSystem:
     url
         An address that says which filesystem: ``"pias3://"`` or ``"pias3://bucket/table"``; a plain
         ``"s3://"`` or a local path means its guarded kind. Names are then said in full, as with
-        ``pyarrow.fs.S3FileSystem``: ``"bucket/table/part-0.parquet"``.
+        ``pyarrow.fs.S3FileSystem``: ``"bucket/table/part-0.parquet"``; those on local disk as addresses
+        (see the notes).
     options
         Of the mount and of the wrapped filesystem.
 
@@ -35,6 +36,12 @@ def filesystem(url: str, **options: Any) -> FileSystem:
     pyarrow.fs.FileSystem
         ``NameTaken`` and ``OutcomeUnknown`` come through it as they are, as ``FileExistsError`` and
         ``OSError``.
+
+    Notes
+    -----
+    ``pyarrow.parquet.write_table(table, where, filesystem=fs)`` removes ``where`` by ``os.remove`` after any
+    failure, whatever ``fs`` is: on local disk that is the winner's file. An address is no path to
+    ``os.remove``, so say ``"piafile:///table/part-0.parquet"`` there.
 
     Examples
     --------

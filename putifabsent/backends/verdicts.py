@@ -15,6 +15,7 @@ import uuid
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from putifabsent.version import __version__
 
@@ -31,7 +32,12 @@ SAFE_FOR = 7 * 24 * 3600.0
 """Seconds for which verdicts count that let a mount go on."""
 
 UNSAFE_FOR = 3600.0
-"""Seconds for which verdicts count that stop a mount: whoever repairs a store need not wait for a week."""
+"""Seconds for which verdicts count that stop a mount: whoever repairs a store need not wait for a week.
+
+And any verdict on a port of this machine, where another server may listen tomorrow.
+"""
+
+_THIS_MACHINE = ("127.0.0.1", "::1", "localhost")
 
 LONGEST_WAIT = 120.0
 """Seconds for which a process waits for another one's probe before it probes itself."""
@@ -69,12 +75,13 @@ class Verdict:
 def recall(kind: str, endpoint: str | None) -> dict[str, Verdict]:
     """Return what is known of the stores at ``endpoint``, and not too old: a verdict an operation."""
     key = _key(kind, endpoint)
+    is_here = urlsplit(endpoint or "").hostname in _THIS_MACHINE
     found: dict[str, Verdict] = {}
     # Whatever somebody else has made of the file, it is a cache.
     with contextlib.suppress(KeyError, TypeError, ValueError, AttributeError):
         for operation, record in {**_read().get(key, {}), **_here.get(key, {})}.items():
             verdict = Verdict(operation, record["safe"] is True, str(record["evidence"]))
-            limit = UNSAFE_FOR if verdict.needed and not verdict.safe else SAFE_FOR
+            limit = UNSAFE_FOR if is_here or (verdict.needed and not verdict.safe) else SAFE_FOR
             if record["version"] == __version__ and 0 <= time.time() - record["time"] < limit:
                 found[operation] = verdict
     return found

@@ -80,13 +80,8 @@ def exits(screen: Screen, url: str = "URL") -> Iterator[None]:
 
 def _unknown(screen: Screen, url: str, error: OutcomeUnknown) -> NoReturn:
     screen.json({"outcome": "unknown", "name": url, "token": error.token, "message": _sentence(error)})
-    _end(
-        screen,
-        Exit.UNKNOWN,
-        error,
-        f"token: {error.token}",
-        f"later: putifabsent resolve {url} {error.token}",
-    )
+    later = f"ask later: putifabsent resolve {url} {error.token}"
+    _end(screen, Exit.UNKNOWN, error, f"token: {error.token}", later)
 
 
 def _end(screen: Screen, code: Exit, error: BaseException, *more: str) -> NoReturn:

@@ -16,7 +16,7 @@ from putifabsent.backends.body import Body, FileBody, InMemory
 from putifabsent.fsspec_plugin.leaving import Leaving, Opening
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from types import TracebackType
 
     from typing_extensions import Buffer

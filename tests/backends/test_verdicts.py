@@ -21,7 +21,7 @@ SAFE = {
 }
 UNSAFE = {**SAFE, "complete": Verdict("complete", safe=False, evidence="7 of 8 had two winners")}
 NO_COPY = {**SAFE, "copy": Verdict("copy", safe=False, evidence="overwrote")}
-WHERE = ("s3", "http://127.0.0.1:9000")
+WHERE = ("s3", "http://store.example:9000")
 
 
 @pytest.fixture(autouse=True)
@@ -52,7 +52,7 @@ def test_another_process_knows_what_was_found_with_its_evidence() -> None:
 
 def test_nothing_is_known_of_another_endpoint_or_kind() -> None:
     remember(*WHERE, SAFE)
-    assert recall("s3", "http://127.0.0.1:9001") == {}
+    assert recall("s3", "http://store.example:9001") == {}
     assert recall("gcs", WHERE[1]) == {}
 
 
@@ -80,6 +80,15 @@ def test_a_verdict_counts_for_a_week_and_one_that_stops_a_mount_for_an_hour(
     assert set(recall(*WHERE)) == known
 
 
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "[::1]"])
+def test_a_verdict_on_a_port_of_this_machine_counts_for_an_hour(file: Path, host: str) -> None:
+    remember("s3", f"http://{host}:9000", SAFE)
+    _made_older(file, UNSAFE_FOR - 60)
+    assert recall("s3", f"http://{host}:9000") == SAFE
+    _made_older(file, 120)
+    assert recall("s3", f"http://{host}:9000") == {}
+
+
 def test_a_process_that_stays_looks_again_too(monkeypatch: pytest.MonkeyPatch) -> None:
     remember(*WHERE, SAFE)
     later = time.time() + SAFE_FOR + 60
@@ -101,9 +110,9 @@ def test_a_verdict_of_another_version_does_not_count(file: Path) -> None:
         "{",
         "[]",
         "null",
-        '{"s3 http://127.0.0.1:9000": 7}',
-        '{"s3 http://127.0.0.1:9000": {"put": {}}}',
-        '{"s3 http://127.0.0.1:9000": {"put": {"safe": true, "evidence": "", "version": 1, "time": "x"}}}',
+        '{"s3 http://store.example:9000": 7}',
+        '{"s3 http://store.example:9000": {"put": {}}}',
+        '{"s3 http://store.example:9000": {"put": {"safe": true, "evidence": "", "version": 1, "time": ""}}}',
         "\udcff",
     ],
 )
@@ -130,7 +139,7 @@ def test_what_is_too_old_is_not_kept_for_ever(file: Path) -> None:
     remember("s3", "http://127.0.0.1:1", SAFE)
     _made_older(file, SAFE_FOR + 60)
     remember(*WHERE, SAFE)
-    assert list(json.loads(file.read_text())) == ["s3 http://127.0.0.1:9000"]
+    assert list(json.loads(file.read_text())) == ["s3 http://store.example:9000"]
 
 
 def test_a_turn_leaves_no_file(file: Path) -> None:
@@ -170,7 +179,7 @@ def test_a_write_that_fails_leaves_the_old_file_and_no_litter(
 
 
 def test_no_password_gets_into_the_file(file: Path) -> None:
-    remember("s3", "http://user:hunter2@127.0.0.1:9000", SAFE)
+    remember("s3", "http://user:hunter2@store.example:9000", SAFE)
     assert "hunter2" not in file.read_text()
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -16,10 +16,11 @@ import pytest
 import putifabsent.arrow
 from putifabsent import ConfigError, NameTaken
 from putifabsent.fsspec_plugin import GuardedFileSystem
-from tests.fsspec_plugin.grounds import Ground
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from tests.fsspec_plugin.grounds import Ground
 
 ROWS = pa.table({"x": list(range(1000))})
 OTHERS = pa.table({"x": [-1]})
@@ -42,7 +43,7 @@ def filesystem(ground: Ground) -> Any:
 
 
 def said(ground: Ground, name: str) -> str:
-    """Return a name as pyarrow must hear it: on local disk as an address, for it removes paths there itself."""
+    """Return a name as pyarrow must hear it: on local disk as an address, for it removes paths itself."""
     return ground.url(name) if ground.kind == "local" else name
 
 
@@ -65,7 +66,7 @@ def test_a_table_is_written_and_read(ground: Ground, fs: Any) -> None:
 
 
 def test_pyarrow_itself_removes_a_local_path_after_any_failure(local: Ground) -> None:
-    """Why names on local disk must be said as addresses to ``write_table``: it calls ``os.remove`` on a path."""
+    """Why names on local disk are said as addresses to ``write_table``: it calls ``os.remove`` on a path."""
     fs = filesystem(local)
     path, address = local.name("1.parquet"), local.url(local.name("2.parquet"))
     for name in (path, address):
@@ -107,7 +108,8 @@ def test_a_dataset_whose_rows_break_off_is_not_created(ground: Ground, fs: Any, 
 
 
 def test_moving_and_copying_create(ground: Ground, fs: Any) -> None:
-    source, moved, copied = (ground.name(f"data/{last}") for last in ("source", "moved.parquet", "copied.parquet"))
+    lasts = ("source", "moved.parquet", "copied.parquet")
+    source, moved, copied = (ground.name(f"data/{last}") for last in lasts)
     ground.write(source, b"one")
     fs.copy_file(source, copied)
     fs.move(source, moved)
@@ -210,7 +212,12 @@ def test_whatever_address_is_said_the_filesystem_is_guarded(memory: Ground, url:
 
 
 def test_a_plain_path_means_guarded_local_disk(local: Ground) -> None:
-    for url in (local.folder, f"file://{local.folder}", f"piafile://{local.folder}", f"local://{local.folder}"):
+    for url in (
+        local.folder,
+        f"file://{local.folder}",
+        f"piafile://{local.folder}",
+        f"local://{local.folder}",
+    ):
         fs = putifabsent.arrow.filesystem(url)
         handler = fs.handler
         assert isinstance(handler.fs, GuardedFileSystem)
@@ -218,7 +225,7 @@ def test_a_plain_path_means_guarded_local_disk(local: Ground) -> None:
             stream.write(b"one")
         with pytest.raises(NameTaken):
             fs.open_output_stream(local.log())
-        os.unlink(local.log())
+        Path(local.log()).unlink()
 
 
 def test_a_bucket_address_means_guarded_s3(s3: Ground) -> None:
@@ -235,4 +242,4 @@ def test_wrong_options_are_told() -> None:
     with pytest.raises(ConfigError, match="did you mean 'guard'"):
         putifabsent.arrow.filesystem("memory://", gaurd="x")
     with pytest.raises(ConfigError, match="can't be guarded"):
-        putifabsent.arrow.filesystem("data:text/plain,x")
+        putifabsent.arrow.filesystem("http://127.0.0.1:1/x")
