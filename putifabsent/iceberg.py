@@ -6,6 +6,7 @@ there looks first and then overwrites, is a create here on every name.
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlparse
 
@@ -63,6 +64,6 @@ def _mount(properties: dict[str, Any]) -> dict[str, Any]:
             known = ", ".join(f"{_PREFIX}{name}" for name in Mount.__dataclass_fields__)
             msg = f"unknown property {_PREFIX}{option}: the mount's are {known}"
             raise ConfigError(msg)
-    if "deadline" in own:
-        own["deadline"] = float(own["deadline"])
+    with contextlib.suppress(ValueError):  # the mount says what is wrong with it
+        own["deadline"] = float(own.get("deadline", Mount.deadline))
     return own

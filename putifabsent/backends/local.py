@@ -79,8 +79,10 @@ class LocalStore(WholeStore):
                 return _taken(folder)
             with _temporary(body, creation, name) as (temporary, file):
                 return _link(temporary, file, name, creation.token)
-        except (OSError, UnsafeStore) as error:
+        except UnsafeStore as error:
             return Refused(error)
+        except OSError as error:
+            return Refused(_about(name, error))
 
     def head(self, name: str) -> HeadOutcome:
         """Read the token from the file's extended attributes; its version is that token."""
@@ -162,7 +164,7 @@ def _link(temporary: str, file: int, name: str, token: str) -> CreateOutcome:
                 return _taken(folder)
             if error.errno in _NO_LINKS:
                 return Refused(_unsafe(name, "hard links", error))
-            return Maybe(error) if error.errno in _LOST else Refused(error)
+            return Maybe(error) if error.errno in _LOST else Refused(_about(name, error))
     try:
         # The file is as old as its name, not as its bytes: expiry is judged by this time.
         os.utime(file)
@@ -266,6 +268,15 @@ def _entries(scan: Iterator[os.DirEntry[str]]) -> Iterator[Entry]:
         with contextlib.suppress(FileNotFoundError):
             if entry.is_file():
                 yield Entry(entry.path, _time(entry.stat()))
+
+
+def _about(name: str, error: OSError) -> OSError:
+    # It came from the temporary file, of which the writer knows nothing.
+    if error.filename == name or error.errno is None:
+        return error
+    named = OSError(error.errno, error.strerror, name)
+    named.__cause__ = error
+    return named
 
 
 def _unsafe(name: str, what: str, error: OSError) -> UnsafeStore:

@@ -104,6 +104,8 @@ def outcome_of(error: BaseException, name: str) -> Exists | TryAgain | Refused |
     if isinstance(error, _WRONG):
         kind = ValueError if isinstance(error, ParamValidationError) else PermissionError
         return Refused(_caused(kind(f"{name}: {error}"), error))
+    if isinstance(error, UnicodeEncodeError):
+        return Refused(_caused(OSError(errno.EILSEQ, f"not valid Unicode: {error.object!a}", name), error))
     if isinstance(error, _LOST):
         return Maybe(error)
     if isinstance(error, BotoCoreError):

@@ -49,11 +49,11 @@ class Creations(ReadsThrough):
     _store: Store | None
     _copies: bool | None
     _evident: set[tuple[str, ...]]
-    _on_disk: bool
+    _kind: str
 
-    def _set_up(self, mount: Mount, *, on_disk: bool) -> None:
+    def _set_up(self, mount: Mount, kind: str) -> None:
         self._mount = mount
-        self._on_disk = on_disk
+        self._kind = kind
         self._policy = Policy(mount.formats, mount.guard)
         self.writer = mount.writer or this_writer()
         self._store = None
@@ -72,7 +72,7 @@ class Creations(ReadsThrough):
 
     def explain(self, path: str) -> Name:
         """Say what a name is to its table format, and how it is guarded. Asks no store."""
-        return self._policy.classify(self._spelled_out(self._strip_protocol(path)))
+        return self._policy.classify(self._full_name(path))
 
     def resolve(self, path: str, creation_token: str) -> Holder | None:
         """Answer an unknown outcome later.
@@ -132,15 +132,14 @@ class Creations(ReadsThrough):
 
     def _classify(self, path: Any, *, explicit: bool) -> Name | None:
         stripped = self._strip_protocol(path)
-        name = self._policy.classify(self._spelled_out(stripped))
+        name = self._policy.classify(spelled_out(stripped, self._kind))
         if not (explicit or name.guarded):
             return None
         check_path(path if isinstance(path, str) else stripped, stripped)
         return name
 
-    def _spelled_out(self, path: str) -> str:
-        # A disk ignores what object stores take for a part of the name.
-        return spelled_out(path) if self._on_disk else path
+    def _full_name(self, path: Any) -> str:
+        return spelled_out(self._strip_protocol(path), self._kind)
 
     def _is_evident(self, name: Name) -> bool:
         return not name.evidence or name.evidence in self._evident

@@ -119,7 +119,7 @@ class GuardedFileSystem(WritesByName, ChainedFileSystem):
         if wrapped.async_impl and self._fs.asynchronous != self.asynchronous:
             msg = "this filesystem and the one that it wraps must both be asynchronous=True, or neither"
             raise ConfigError(msg)
-        self._set_up(Mount(**own), on_disk=kind_of(self._fs) == "local")
+        self._set_up(Mount(**own), kind_of(self._fs))
         self.root_marker = wrapped.root_marker
         # fsspec calls these on the class as well as on the instance, which alone knows what it wraps.
         self._strip_protocol = self._strip_as_wrapped  # type: ignore[method-assign]

@@ -8,8 +8,21 @@ import posixpath
 __all__ = ["check_path", "spelled_out"]
 
 
-def spelled_out(path: str) -> str:
-    """Return the one spelling of an absolute path: on a disk, ``//`` and ``/./`` are ``/``, too."""
+def spelled_out(path: str, kind: str) -> str:
+    """Return the one spelling of a full name: what else is said, the store or its client takes for the same.
+
+    Parameters
+    ----------
+    path
+        A path without protocol and trailing slashes.
+    kind
+        The kind of store. On a disk ``//`` and ``/./`` are ``/``; every filesystem of an object store drops
+        slashes before the bucket.
+    """
+    if kind == "memory":
+        return path
+    if kind != "local":
+        return path.lstrip("/")
     return "/" + posixpath.normpath(path).lstrip("/") if "//" in path or "/." in path else path
 
 

@@ -98,7 +98,7 @@ class WritesByName(Creations):
         name = self._promote(path2, explicit=False)
         if name is not None:
             try:
-                return self._from(self._strip_protocol(path1), name, kwargs, keep=True)
+                return self._from(self._full_name(path1), name, kwargs, keep=True)
             except (FileNotFoundError, IsADirectoryError):
                 if not self.fs.isdir(self._own(path1)):
                     raise
@@ -108,7 +108,7 @@ class WritesByName(Creations):
         name = await self._promote_async(path2, explicit=False)
         if name is not None:
             try:
-                return await self._from_async(self._strip_protocol(path1), name, kwargs, keep=True)
+                return await self._from_async(self._full_name(path1), name, kwargs, keep=True)
             except (FileNotFoundError, IsADirectoryError):
                 if not await self._call("isdir", self._own(path1)):
                     raise
@@ -117,7 +117,7 @@ class WritesByName(Creations):
     async def _mv_file(self, path1: str, path2: str, **kwargs: Any) -> Any:
         name = await self._promote_async(path2, explicit=False)
         if name is not None:
-            return await self._from_async(self._strip_protocol(path1), name, kwargs, keep=False)
+            return await self._from_async(self._full_name(path1), name, kwargs, keep=False)
         if self.fs.async_impl:
             return await self.fs._mv_file(self._own(path1), self._own(path2), **kwargs)
         return await asyncio.to_thread(self.fs.mv, self._own(path1), self._own(path2), **kwargs)
@@ -186,7 +186,7 @@ class WritesByName(Creations):
             for target in (path2, inside):
                 name = self._promote(target, explicit=False)
                 if name is not None and (target is path2 or self.fs.isdir(path2)):
-                    return self._from(self._strip_protocol(path1), name, kwargs, keep=False)
+                    return self._from(self._full_name(path1), name, kwargs, keep=False)
         if type(self.fs).mv is AbstractFileSystem.mv or not isinstance(path1, str):
             return AbstractFileSystem.mv(self, path1, path2, recursive=recursive, maxdepth=maxdepth, **kwargs)
         return self.fs.mv(path1, path2, recursive=recursive, maxdepth=maxdepth, **kwargs)

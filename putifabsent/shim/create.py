@@ -178,13 +178,20 @@ class _Sendings:
     token: str
     upload: Staged | None = None
     lost: Exception | None = None
+    busy: Exception | None = None
     uncertain: bool = False
     """Whether a name of this creation may be there, so that an interruption must say its token."""
+
+    def keep_cause(self, outcome: CompleteOutcome) -> None:
+        if isinstance(outcome, Maybe):
+            self.lost = outcome.cause
+        if isinstance(outcome, TryAgain):
+            self.busy = outcome.cause
 
     def unknown(self, reason: str) -> OutcomeUnknown:
         self.uncertain = True
         error = OutcomeUnknown(self.path, self.token, reason)
-        error.__cause__ = self.lost
+        error.__cause__ = self.lost or self.busy
         return error
 
     def refuse(self, error: Exception) -> NoReturn:
@@ -229,8 +236,7 @@ def _decide(send: _Source, sendings: _Sendings) -> Protocol[Created]:
             return outcome
         if isinstance(outcome, Refused):
             sendings.refuse(outcome.error)
-        if isinstance(outcome, Maybe):
-            sendings.lost = outcome.cause
+        sendings.keep_cause(outcome)
         mine = yield from _whose(outcome, sendings)
         if mine is not None:
             return mine

@@ -488,3 +488,21 @@ def test_on_disk_no_spelling_of_a_guarded_name_goes_round_the_guard(
 
 def by_touch(ground: Ground, name: str, scratch: Path) -> None:
     ground.fs.touch(name)
+
+
+def test_slashes_before_a_bucket_are_none(s3: Ground, scratch: Path) -> None:
+    """Each client of an object store drops them; kedro and others put one there."""
+    s3.fs.pipe_file(f"/{s3.log()}", BODY)
+    assert s3.files() == [s3.log().removeprefix(s3.folder + "/")]
+    for write in (by_open, by_pipe_file, by_cp_file, by_mv, by_put, by_touch):
+        with pytest.raises(NameTaken) as caught:
+            write(s3, f"/{s3.log()}", scratch)
+        assert caught.value.name == s3.log()
+    fs = s3.mount(guard=[f"{s3.folder}/data"])
+    fs.pipe_file(f"pias3:///{s3.name('data')}", BODY)
+    with pytest.raises(NameTaken):
+        fs.pipe_file(f"//{s3.name('data')}", BODY)
+    s3.write(s3.name("source"), BODY)
+    fs.mv(f"/{s3.name('source')}", f"/{s3.log(1)}")
+    assert s3.read(s3.log(1)) == BODY
+    assert not s3.is_there(s3.name("source"))

@@ -147,7 +147,7 @@ MUTANTS = (
     Mutant(
         "a lost answer is forgotten",
         "create",
-        "            sendings.lost = outcome.cause\n",
+        "            self.lost = outcome.cause\n",
         "            pass\n",
         "PlainNames",
     ),

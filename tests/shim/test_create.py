@@ -161,8 +161,9 @@ def test_no_certain_answer_until_the_deadline_is_unknown(shim: Shim) -> None:
 
 
 def test_try_again_until_the_deadline_is_unknown(shim: Shim) -> None:
-    with pytest.raises(OutcomeUnknown):
+    with pytest.raises(OutcomeUnknown) as unknown:
         play(create(shim), (PUT, TryAgain(BUSY)), too_late(1))
+    assert unknown.value.__cause__ is BUSY
 
 
 # --- looking whose it is
