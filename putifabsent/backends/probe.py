@@ -6,6 +6,7 @@ probe can prove a store unsafe, never safe.
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 import time
@@ -46,6 +47,7 @@ _SIZES = (_LARGE, _LARGE, _LARGE, _SMALL)
 _ENOUGH = 8
 _TRIES = 5
 _FIRST_PAUSE = 0.05
+_log = logging.getLogger(__name__)
 # Rights, a missing bucket, a path that can't be: they say nothing about what the store guarantees.
 _NOT_THE_STORES = (
     PermissionError,
@@ -143,6 +145,9 @@ def verdicts_for(
                 known = recall(kind, endpoint)
                 unknown = [operation for operation in operations if operation not in known]
                 if unknown:
+                    _log.info(
+                        "racing %s at %s, once a week, before it is relied on: %s", kind, endpoint, unknown
+                    )
                     found = probe(make_store(), folder, operations=unknown, progress=progress)
                     remember(kind, endpoint, found)
                     known.update(found)

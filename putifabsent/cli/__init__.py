@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 
 __all__ = ["main"]
@@ -18,4 +19,6 @@ def main() -> None:
             raise
         sys.stderr.write(f"{error.name} is not installed: pip install 'putifabsent[cli]'\n")
         raise SystemExit(2) from error
+    # Told to stop, as by Ctrl-C: servers and folders of its own go, and an outcome that is open is said.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     app()

@@ -12,7 +12,7 @@ from putifabsent.fsspec_plugin.bulk import join
 from putifabsent.fsspec_plugin.options import Mount, this_writer
 from putifabsent.fsspec_plugin.paths import check_path, spelled_out
 from putifabsent.fsspec_plugin.reads import ReadsThrough
-from putifabsent.fsspec_plugin.reliance import rely_on, verdicts_of
+from putifabsent.fsspec_plugin.reliance import copies_safely, rely_on, verdicts_of
 from putifabsent.fsspec_plugin.stores import store_of
 from putifabsent.shim.create import copy, create, rename, resolve
 from putifabsent.shim.drive import run, run_async
@@ -22,12 +22,11 @@ from putifabsent.shim.policy import Policy
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from fsspec.spec import AbstractFileSystem
-
     from putifabsent.backends.base import HeadOutcome, Store
     from putifabsent.backends.body import Body
     from putifabsent.backends.probe import Verdict
     from putifabsent.errors import Holder
+    from putifabsent.fsspec_plugin.reliance import Remade
     from putifabsent.shim.names import Name
     from putifabsent.shim.requests import Protocol
 
@@ -47,6 +46,7 @@ class Creations(ReadsThrough):
     _mount: Mount
     _policy: Policy
     _store: Store | None
+    _relied: bool
     _copies: bool | None
     _evident: set[tuple[str, ...]]
     _kind: str
@@ -57,6 +57,7 @@ class Creations(ReadsThrough):
         self._policy = Policy(mount.formats, mount.guard)
         self.writer = mount.writer or this_writer()
         self._store = None
+        self._relied = False
         self._copies = None
         self._evident = set()
 
@@ -152,21 +153,22 @@ class Creations(ReadsThrough):
         path
             A folder in which the probe may write, below ``.putifabsent/``.
         """
-        return verdicts_of(self.store, self._strip_protocol(path), *self._remade())
+        return verdicts_of(self.store, self._strip_protocol(path), self._remade())
 
-    def _rely(self, name: Name) -> bool:
-        """Find out, once, whether the store can be relied on; return whether its copies can, too."""
+    def _rely(self, name: Name) -> None:
+        """Find out, once, whether the store can be relied on."""
+        if not self._relied:
+            rely_on(self._mount.arbiter, self.store, name.state.rpartition("/")[0], self._remade())
+            self._relied = True
+
+    def _rely_on_copies(self, name: Name) -> None:
+        """Find out, once and only when something is copied, whether its copies can be relied on, too."""
+        self._rely(name)
         if self._copies is None:
             folder = name.state.rpartition("/")[0]
-            self._copies = rely_on(self._mount.arbiter, self.store, folder, *self._remade())
-        return self._copies
+            self._copies = copies_safely(self._mount.arbiter, self.store, folder, self._remade())
 
-    async def _rely_async(self, name: Name) -> bool:
-        if self._copies is None:
-            await asyncio.to_thread(self._rely, name)
-        return bool(self._copies)
-
-    def _remade(self) -> tuple[type[AbstractFileSystem], Mapping[str, Any], float]:
+    def _remade(self) -> Remade:
         return type(self.fs), self._wrapped_options(), self._mount.deadline
 
     def _create(self, name: Name, body: Body, extra: Mapping[str, Any]) -> None:
@@ -174,18 +176,20 @@ class Creations(ReadsThrough):
         self._run(create(name, body, self._creation(name, extra), largest_put=self.store.largest_put), name)
 
     async def _create_async(self, name: Name, body: Body, extra: Mapping[str, Any]) -> None:
-        await self._rely_async(name)
+        if not self._relied:
+            await asyncio.to_thread(self._rely, name)
         protocol = create(name, body, self._creation(name, extra), largest_put=self.store.largest_put)
         await self._run_async(protocol, name)
 
     def _from(self, source: str, name: Name, extra: Mapping[str, Any], *, keep: bool) -> None:
-        self._rely(name)
+        self._rely_on_copies(name)
         self._run(self._transfer(source, name, extra, keep=keep), name)
         if not keep:
             self.fs.invalidate_cache(source)
 
     async def _from_async(self, source: str, name: Name, extra: Mapping[str, Any], *, keep: bool) -> None:
-        await self._rely_async(name)
+        if self._copies is None:
+            await asyncio.to_thread(self._rely_on_copies, name)
         await self._run_async(self._transfer(source, name, extra, keep=keep), name)
         if not keep:
             self.fs.invalidate_cache(source)

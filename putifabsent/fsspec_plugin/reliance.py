@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import urlsplit
 
 from putifabsent.backends.base import ConditionalCopy
@@ -11,25 +11,22 @@ from putifabsent.fsspec_plugin.stores import store_of
 from putifabsent.shim.arbiters import check, needs_probe
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from fsspec.spec import AbstractFileSystem
 
     from putifabsent.backends.base import Store
     from putifabsent.backends.probe import Verdict
 
-__all__ = ["rely_on", "verdicts_of"]
+    Remade: TypeAlias = tuple[type[AbstractFileSystem], Mapping[str, Any], float]
+
+__all__ = ["copies_safely", "rely_on", "verdicts_of"]
+
+_COPY = "copy"
 
 
-def rely_on(
-    arbiter: str,
-    store: Store,
-    folder: str,
-    wrapped: type[AbstractFileSystem],
-    options: Mapping[str, Any],
-    deadline: float,
-) -> bool:
-    """Return whether the store honours a condition on copies, too.
+def rely_on(arbiter: str, store: Store, folder: str, remade: Remade) -> None:
+    """Find out whether the store can decide who creates a name.
 
     Parameters
     ----------
@@ -39,30 +36,31 @@ def rely_on(
         What it is going to rely on.
     folder
         An existing folder of the store, in which a probe may write.
-    wrapped, options, deadline
-        What makes another such store, whose client has room for a race.
+    remade
+        What makes another such store, whose client has room for a race: the wrapped filesystem's class, its
+        options, and the deadline.
 
     Raises
     ------
     UnsafeStore
-        A probe found that the store can't decide.
+        A probe found that it can't.
     """
-    endpoint = store.endpoint()
-    if not needs_probe(arbiter, store.kind, urlsplit(endpoint).netloc if endpoint else None):
+    if _wants_probe(arbiter, store):
+        check(verdicts_of(store, folder, remade, NEEDED), store.endpoint() or store.kind)
+
+
+def copies_safely(arbiter: str, store: Store, folder: str, remade: Remade) -> bool:
+    """Return whether the store honours a condition on copies, too; parameters as for :func:`rely_on`."""
+    if not isinstance(store, ConditionalCopy) or not _wants_probe(arbiter, store):
         return False
-    verdicts = verdicts_of(store, folder, wrapped, options, deadline)
-    check(verdicts, endpoint or store.kind)
-    return verdicts["copy"].safe if "copy" in verdicts else False
+    return verdicts_of(store, folder, remade, [_COPY])[_COPY].safe
 
 
 def verdicts_of(
-    store: Store,
-    folder: str,
-    wrapped: type[AbstractFileSystem],
-    options: Mapping[str, Any],
-    deadline: float,
+    store: Store, folder: str, remade: Remade, operations: Sequence[str] | None = None
 ) -> dict[str, Verdict]:
-    """Return what a probe finds, or has found lately, of the store's operations."""
+    """Return what a probe finds, or has found lately, of these operations of the store, or of all."""
+    wrapped, options, deadline = remade
 
     def another() -> Store:
         roomy = {**options, "asynchronous": False, "skip_instance_cache": True}
@@ -72,5 +70,11 @@ def verdicts_of(
             roomy = dict(options)
         return store_of(wrapped(**roomy), roomy, deadline)
 
-    operations = [*NEEDED, *(["copy"] if isinstance(store, ConditionalCopy) else [])]
+    if operations is None:
+        operations = [*NEEDED, *([_COPY] if isinstance(store, ConditionalCopy) else [])]
     return verdicts_for(store.kind, store.endpoint(), another, folder, operations=operations)
+
+
+def _wants_probe(arbiter: str, store: Store) -> bool:
+    endpoint = store.endpoint()
+    return needs_probe(arbiter, store.kind, urlsplit(endpoint).netloc if endpoint else None)

@@ -1,0 +1,95 @@
+"""What a mount relies on: a store that was raced and found able to decide, or it refuses to write."""
+
+from __future__ import annotations
+
+import json
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import fsspec
+import pytest
+
+from putifabsent import UnsafeStore
+from tests.servers import BucketServer, LocalBucketServer, chosen, server
+from tests.stub import FaultStub
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tests.servers import Server
+
+LOG = "table/_delta_log/00000000000000000000.json"
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Forget what earlier probes have found."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr("putifabsent.backends.verdicts._here", {})
+    return tmp_path / "putifabsent" / "verdicts.json"
+
+
+@contextmanager
+def mounted(running: Server) -> Iterator[tuple[Any, str]]:
+    """Mount a real server as a user does who has heard of no arbiter."""
+    assert isinstance(running, BucketServer)
+    with running:
+        scheme = f"pia{running.scheme}"
+        yield (
+            fsspec.filesystem(scheme, skip_instance_cache=True, **running.storage_options),
+            running.new_bucket(),
+        )
+
+
+def refuses_to_write(fs: Any, bucket: str) -> None:
+    name = f"{bucket}/{LOG}"
+    for _ in range(2):
+        with pytest.raises(UnsafeStore, match="arbiter"):
+            fs.pipe_file(name, b"mine")
+    with pytest.raises(UnsafeStore), fs.open(name, "wb") as file:
+        file.write(b"mine")
+    # What has nothing to do with the promise goes on as ever, and the probe has left nothing behind.
+    fs.pipe_file(f"{bucket}/data", b"data")
+    assert fs.cat_file(f"{bucket}/data") == b"data"
+    assert fs.fs.find(bucket) == [f"{bucket}/data"]
+
+
+def test_a_mount_on_a_server_that_keeps_no_tokens_refuses_to_write() -> None:
+    with mounted(LocalBucketServer(as_published=True)) as (fs, bucket):
+        refuses_to_write(fs, bucket)
+
+
+def test_a_mount_on_a_server_that_ignores_conditions_refuses_to_write() -> None:
+    with FaultStub(conditions="ignored") as stub:
+        fs = fsspec.filesystem("pias3", skip_instance_cache=True, **stub.storage_options("s3"))
+        refuses_to_write(fs, "bucket")
+
+
+def test_a_mount_on_moto_refuses_to_write() -> None:
+    with mounted(server("moto")) as (fs, bucket):
+        refuses_to_write(fs, bucket)
+
+
+@pytest.mark.servers
+@pytest.mark.parametrize("name", [name for name in chosen() if name in ("gofakes3", "s3s-fs")])
+def test_a_mount_on_a_server_that_races_conditions_refuses_to_write(name: str) -> None:
+    with mounted(server(name)) as (fs, bucket):
+        refuses_to_write(fs, bucket)
+
+
+def test_a_mount_races_what_it_is_going_to_use_and_copies_only_when_it_copies(own_cache: Path) -> None:
+    def raced() -> set[str]:
+        (verdicts,) = json.loads(own_cache.read_text()).values()
+        return set(verdicts)
+
+    with mounted(LocalBucketServer()) as (fs, bucket):
+        fs.pipe_file(f"{bucket}/data", b"data")
+        assert not own_cache.exists()
+        fs.pipe_file(f"{bucket}/{LOG}", b"first")
+        assert raced() == {"put", "complete"}
+        fs.mv(f"{bucket}/data", f"{bucket}/{LOG}".replace("0.json", "1.json"))
+        assert raced() == {"put", "complete", "copy"}
+        assert sorted(fs.find(f"{bucket}/table")) == sorted(
+            [f"{bucket}/{LOG}", f"{bucket}/{LOG}".replace("0.json", "1.json")]
+        )
