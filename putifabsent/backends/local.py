@@ -75,6 +75,8 @@ class LocalStore(WholeStore):
                 return Refused(FileNotFoundError(errno.ENOENT, "its folder is not there", name))
             if os.path.isdir(name):
                 return Refused(IsADirectoryError(errno.EISDIR, "it is a directory", name))
+            if os.path.islink(name) and not os.path.exists(name):
+                return Refused(OSError(errno.EINVAL, "it is a symbolic link to nothing: remove it", name))
             if os.path.lexists(name):
                 return _taken(folder)
             with _temporary(body, creation, name) as (temporary, file):

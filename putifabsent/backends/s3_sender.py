@@ -78,7 +78,9 @@ class Sender:
         await self.fs.set_session()
         client = await self.fs.get_s3(parameters.get("Bucket"))
         send = getattr(client, method)
-        answer: dict[str, Any] = await send(**self.fs._get_s3_method_kwargs(send, **parameters))
+        # s3fs adds who pays to every request only since 2026.
+        with_payer = self.fs._get_s3_method_kwargs(send, self.fs.req_kw, **parameters)
+        answer: dict[str, Any] = await send(**with_payer)
         return answer
 
     async def accepts(self, method: str) -> frozenset[str]:

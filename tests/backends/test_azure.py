@@ -39,14 +39,11 @@ from tests.backends.losing import LosingProxy
 from tests.backends.scripted import Reply, Scripted
 from tests.servers import Azurite
 from tests.stub import Fault, FaultStub, Op
-from tests.stub.azure_blocks import Blocks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from putifabsent.backends.azure import AzureStore
-    from tests.stub import Request
-    from tests.stub.wire import Answer
 
 
 @pytest.fixture(autouse=True)
@@ -56,16 +53,8 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="module")
 def running() -> Iterator[FaultStub]:
-    """The stub, looking at the condition of a commit before its list, as Azurite does."""
-    commit = Blocks._commit
-
-    async def in_order(blocks: Blocks, request: Request) -> Answer:
-        return await blocks._objects.refused(request) or await commit(blocks, request)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Blocks, "_commit", in_order)
-        with FaultStub() as stub:
-            yield stub
+    with FaultStub() as stub:
+        yield stub
 
 
 @pytest.fixture

@@ -5,18 +5,18 @@ from __future__ import annotations
 import errno
 import os
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import fsspec
 import pytest
 
-from putifabsent import OutcomeUnknown
+from putifabsent import NameTaken, OutcomeUnknown
 from tests.fsspec_plugin import disks
 from tests.stub import Fault, FaultStub, Op
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from tests.fsspec_plugin.grounds import Ground
 
@@ -353,3 +353,16 @@ def test_a_temporary_folder_that_is_full_is_told(tmp_path: Path) -> None:
     assert str(tmp_path / disks.FREE) in message
     assert "TMPDIR" in message
     assert not [folder for folder in seen.folders if ".putifabsent" in folder]
+
+
+def test_a_symbolic_link_takes_a_name_and_one_to_nothing_is_told(local: Ground, tmp_path: Path) -> None:
+    target = tmp_path / "target"
+    Path(local.log()).symlink_to(target)
+    for write in (local.fs.pipe_file, local.fs.pipe):
+        with pytest.raises(OSError, match="a symbolic link to nothing") as caught:
+            write(local.log(), b"mine")
+        assert not isinstance(caught.value, FileExistsError)
+    target.write_bytes(b"another's")
+    with pytest.raises(NameTaken):
+        local.fs.pipe_file(local.log(), b"mine")
+    assert target.read_bytes() == b"another's"

@@ -65,11 +65,11 @@ class Blocks:
         sources = {"Uncommitted": loose, "Committed": committed, "Latest": {**committed, **loose}}
         wanted = {block.text or "": sources[block.tag].get(block.text or "") for block in parsed(request)}
         blocks = {block: data for block, data in wanted.items() if data is not None}
-        if len(blocks) < len(wanted):
-            return self._objects.error(HTTPStatus.BAD_REQUEST, "InvalidBlockList")
         refused = await self._objects.refused(request)
         if refused:
             return refused
+        if len(blocks) < len(wanted):
+            return self._objects.error(HTTPStatus.BAD_REQUEST, "InvalidBlockList")
         kind = request.headers.get("x-ms-blob-content-type", "application/octet-stream")
         answer = self._objects.write(
             request, b"".join(blocks.values()), self._objects.metadata(request), kind
