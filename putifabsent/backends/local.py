@@ -71,12 +71,9 @@ class LocalStore(WholeStore):
             return Refused(unsupported(self.kind, creation.extra))
         try:
             folder = os.path.dirname(name)
-            if not os.path.isdir(folder):
-                return Refused(FileNotFoundError(errno.ENOENT, "its folder is not there", name))
-            if os.path.isdir(name):
-                return Refused(IsADirectoryError(errno.EISDIR, "it is a directory", name))
-            if os.path.islink(name) and not os.path.exists(name):
-                return Refused(OSError(errno.EINVAL, "it is a symbolic link to nothing: remove it", name))
+            obstacle = _obstacle(folder, name)
+            if obstacle is not None:
+                return Refused(obstacle)
             if os.path.lexists(name):
                 return _taken(folder)
             with _temporary(body, creation, name) as (temporary, file):
@@ -153,6 +150,16 @@ class LocalStore(WholeStore):
                 os.unlink(temporary)
             raise
         _sync_folder(os.path.dirname(name))
+
+
+def _obstacle(folder: str, name: str) -> OSError | None:
+    if not os.path.isdir(folder):
+        return FileNotFoundError(errno.ENOENT, "its folder is not there", name)
+    if os.path.isdir(name):
+        return IsADirectoryError(errno.EISDIR, "it is a directory", name)
+    if os.path.islink(name) and not os.path.exists(name):
+        return OSError(errno.EINVAL, "it is a symbolic link to nothing: remove it", name)
+    return None
 
 
 def _link(temporary: str, file: int, name: str, token: str) -> CreateOutcome:
