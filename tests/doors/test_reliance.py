@@ -23,11 +23,12 @@ LOG = "table/_delta_log/00000000000000000000.json"
 
 
 @pytest.fixture(autouse=True)
-def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Forget what earlier probes have found."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Forget what earlier probes have found, and return where the next ones' verdicts are kept."""
+    file = tmp_path / "verdicts.json"
+    monkeypatch.setattr("putifabsent.backends.verdicts._file", lambda: file)
     monkeypatch.setattr("putifabsent.backends.verdicts._here", {})
-    return tmp_path / "putifabsent" / "verdicts.json"
+    return file
 
 
 @contextmanager
@@ -78,14 +79,14 @@ def test_a_mount_on_a_server_that_races_conditions_refuses_to_write(name: str) -
         refuses_to_write(fs, bucket)
 
 
-def test_a_mount_races_what_it_is_going_to_use_and_copies_only_when_it_copies(own_cache: Path) -> None:
+def test_a_mount_races_what_it_is_going_to_use_and_copies_only_when_it_copies(kept: Path) -> None:
     def raced() -> set[str]:
-        (verdicts,) = json.loads(own_cache.read_text()).values()
+        (verdicts,) = json.loads(kept.read_text()).values()
         return set(verdicts)
 
     with mounted(LocalBucketServer()) as (fs, bucket):
         fs.pipe_file(f"{bucket}/data", b"data")
-        assert not own_cache.exists()
+        assert not kept.exists()
         fs.pipe_file(f"{bucket}/{LOG}", b"first")
         assert raced() == {"put", "complete"}
         fs.mv(f"{bucket}/data", f"{bucket}/{LOG}".replace("0.json", "1.json"))
