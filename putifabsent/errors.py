@@ -97,8 +97,7 @@ class NameTaken(PutIfAbsentError, FileExistsError):
 class OutcomeUnknown(PutIfAbsentError, OSError):
     """The creation may or may not have happened, and it can't be known now.
 
-    Keep whatever the name refers to. Ask again later with ``fs.resolve(name, token)``, or create the
-    name again with the same token.
+    Keep whatever the name refers to, and ask again later with ``fs.resolve(name, token)``.
 
     Attributes
     ----------

@@ -80,7 +80,7 @@ def exits(screen: Screen, url: str = "URL") -> Iterator[None]:
 
 def _unknown(screen: Screen, url: str, error: OutcomeUnknown) -> NoReturn:
     screen.json({"outcome": "unknown", "name": url, "token": error.token, "message": _sentence(error)})
-    later = f"ask later: putifabsent resolve {url} {error.token}"
+    later = f"ask later, with the same options: putifabsent resolve {url} {error.token}"
     _end(screen, Exit.UNKNOWN, error, f"token: {error.token}", later)
 
 

@@ -16,6 +16,10 @@ if TYPE_CHECKING:
 
 __all__ = ["guarded_address", "mount", "parse_options"]
 
+# They may look like numbers.
+_CREDENTIALS = frozenset(
+    ("key", "secret", "token", "profile", "username", "password", "account_name", "account_key", "sas_token")
+)
 _GUARDED = {
     "s3": "pias3", "s3a": "pias3",
     "gs": "piags", "gcs": "piags",
@@ -76,14 +80,14 @@ def guarded_address(url: str) -> tuple[str, str]:
 
 
 def parse_options(options: Sequence[str]) -> dict[str, Any]:
-    """Read ``key=value`` pairs; a value that is JSON is what it says, any other is a string."""
+    """Read ``key=value`` pairs: a value that is JSON is what it says, save credentials; others are text."""
     parsed: dict[str, Any] = {}
     for option in options:
         key, found, value = option.partition("=")
         if not (key and found):
             raise ConfigError(f"-o {option}: it must be key=value")
         try:
-            parsed[key] = json.loads(value)
+            parsed[key] = value if key in _CREDENTIALS and value[:1] not in ('"', "{") else json.loads(value)
         except ValueError:
             if value[:1] in ("{", "["):
                 raise ConfigError(f"-o {key}: it begins like JSON, and is none: {value}") from None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import uuid
 from typing import TYPE_CHECKING, Any
 
@@ -115,7 +116,9 @@ class Creations(ReadsThrough):
         for sibling in name.evidence:
             # A listing from before the table was made would leave its names unguarded.
             self.fs.invalidate_cache(sibling)
-            if self.fs.exists(sibling):
+            # Not `exists`, to which any error is an absence: the name would be left unguarded.
+            with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+                self.fs.info(sibling)
                 self._evident.add(name.evidence)
                 return name
         return ordinary(name.path) if explicit else None
@@ -126,7 +129,8 @@ class Creations(ReadsThrough):
             return name
         for sibling in name.evidence:
             self.fs.invalidate_cache(sibling)
-            if await self._call("exists", sibling):
+            with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+                await self._call("info", sibling)
                 self._evident.add(name.evidence)
                 return name
         return ordinary(name.path) if explicit else None

@@ -156,13 +156,15 @@ def resolve(name: Name, token: str) -> Protocol[Holder | None]:
         Another creation holds the name.
     OutcomeUnknown
         The store can't be read; or the creation is there, and it can't be told whether it stands.
+
+    It changes nothing: who asks may have been told before that the creation won.
     """
     seen = yield from look(name.path, name.path, token, "the store was asked who holds the name")
     if isinstance(seen, Absent):
         return None
     if seen.holder.token != token:
         raise NameTaken(name.path, seen.holder)
-    yield from stand(name, token, lost=True)
+    yield from stand(name, token, lost=True, may_withdraw=False)
     holder: Holder = seen.holder
     return holder
 
@@ -213,9 +215,10 @@ def _create(name: Name, send: _Source, creation: Creation) -> Protocol[Created]:
             yield Discard(sendings.upload)
         if not sendings.uncertain or isinstance(error, PutIfAbsentError):
             raise
-        unknown = sendings.unknown("it was interrupted after a request had gone out")
         if isinstance(error, Exception):
-            raise unknown from error
+            reason = f"a request had gone out, and then there was {type(error).__name__}: {error}"
+            raise sendings.unknown(reason) from error
+        unknown = sendings.unknown("it was interrupted after a request had gone out")
         # A cancellation stays one: code that cleans up after `except Exception` must not take it for
         # a loss. Its cause carries the token.
         raise error from unknown

@@ -35,7 +35,7 @@ _CREATED = "it was created"
 _REMOVED = "it was created, and removed before it was looked at again"
 
 
-def stand(name: Name, token: str, *, lost: bool) -> Protocol[None]:
+def stand(name: Name, token: str, *, lost: bool, may_withdraw: bool = True) -> Protocol[None]:
     """Return if the win of ``name`` by ``token`` stands.
 
     Parameters
@@ -45,6 +45,8 @@ def stand(name: Name, token: str, *, lost: bool) -> Protocol[None]:
     lost
         Whether an answer to it was lost. Then what looks like a second creation of an expired number may
         be this one itself, which had been there before, and was sent once more.
+    may_withdraw
+        Whether a creation that does not stand may be removed: not by one who only asks.
 
     Raises
     ------
@@ -54,7 +56,7 @@ def stand(name: Name, token: str, *, lost: bool) -> Protocol[None]:
         It can't be told; nothing has been removed.
     """
     if name.aliases:
-        yield from _stand_among_aliases(name, token)
+        yield from _stand_among_aliases(name, token, may_withdraw=may_withdraw)
     if name.series is not None and name.series.predecessors:
         yield from _stand_in_series(name, name.series, token, lost=lost)
 
@@ -86,16 +88,24 @@ def _stand_in_series(name: Name, series: Series, token: str, *, lost: bool) -> P
         raise OutcomeUnknown(name.path, token, reason)
 
 
-def _stand_among_aliases(name: Name, token: str) -> Protocol[None]:
+def _stand_among_aliases(name: Name, token: str, *, may_withdraw: bool) -> Protocol[None]:
     for alias in name.aliases[: name.rank]:
         seen = yield from look(alias, name.path, token, _CREATED)
         if isinstance(seen, Found):
+            if not may_withdraw:
+                raise _beside(name, alias, token)
             yield from _withdraw(name, token, seen)
     for alias in name.aliases[name.rank :]:
-        yield from _outlast(name, alias, token)
+        yield from _outlast(name, alias, token, may_withdraw=may_withdraw)
 
 
-def _outlast(name: Name, alias: str, token: str) -> Protocol[None]:
+def _beside(name: Name, alias: str, token: str) -> OutcomeUnknown:
+    return OutcomeUnknown(
+        name.path, token, f"{_CREATED}, and {alias}, which stands for the same, is there, too"
+    )
+
+
+def _outlast(name: Name, alias: str, token: str, *, may_withdraw: bool) -> Protocol[None]:
     """Wait until a later alias has withdrawn; one that was clearly there before has won."""
     for attempt in count(1):
         other = yield from look(alias, name.path, token, _CREATED)
@@ -105,11 +115,10 @@ def _outlast(name: Name, alias: str, token: str) -> Protocol[None]:
         if isinstance(mine, Absent):
             raise OutcomeUnknown(name.path, token, _REMOVED)
         before, after = other.holder.created, mine.holder.created
-        if before is not None and after is not None and _was_before(before, after):
+        if may_withdraw and before is not None and after is not None and _was_before(before, after):
             yield from _withdraw(name, token, other)
         if not (yield Pause(attempt)):
-            reason = f"{_CREATED}, and {alias}, which stands for the same, is about as old"
-            raise OutcomeUnknown(name.path, token, reason)
+            raise _beside(name, alias, token)
 
 
 def _withdraw(name: Name, token: str, winner: Found | None = None) -> Protocol[NoReturn]:

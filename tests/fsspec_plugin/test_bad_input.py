@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import os
 import re
@@ -366,3 +367,27 @@ def test_a_symbolic_link_takes_a_name_and_one_to_nothing_is_told(local: Ground, 
     with pytest.raises(NameTaken):
         local.fs.pipe_file(local.log(), b"mine")
     assert target.read_bytes() == b"another's"
+
+
+@pytest.mark.parametrize("write", ["pipe_file", "_pipe_file"])
+def test_what_can_not_be_looked_at_is_not_taken_for_absent(
+    local: Ground, monkeypatch: pytest.MonkeyPatch, write: str
+) -> None:
+    """A name is guarded with evidence beside it: where that can't be seen, it is not written at all."""
+    name, evidence = local.name("t/snapshot/snapshot-1"), local.name("t/schema/schema-0")
+    for file in (name, evidence):
+        local.around.makedirs(file.rpartition("/")[0], exist_ok=True)
+        local.write(file, b"another's")
+    stat = os.stat
+
+    def broken(path: Any, *args: Any, **kwargs: Any) -> os.stat_result:
+        if path == evidence:
+            raise OSError(errno.EIO, os.strerror(errno.EIO), path)
+        return stat(path, *args, **kwargs)
+
+    fs = local.mount(skip_instance_cache=True, asynchronous=write == "_pipe_file")
+    monkeypatch.setattr(os, "stat", broken)
+    with pytest.raises(OSError, match="Input/output") as caught:
+        asyncio.run(fs._pipe_file(name, b"mine")) if write == "_pipe_file" else fs.pipe_file(name, b"mine")
+    assert caught.value.errno == errno.EIO
+    assert local.read(name) == b"another's"

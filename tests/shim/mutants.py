@@ -302,7 +302,7 @@ MUTANTS = (
     Mutant(
         "a later resolution does not ask whether a number stands",
         "create",
-        "    yield from stand(name, token, lost=True)\n",
+        "    yield from stand(name, token, lost=True, may_withdraw=False)\n",
         "",
         None,
     ),
@@ -311,6 +311,13 @@ MUTANTS = (
         "create",
         "    if seen.holder.token != token:",
         "    if False:",
+        None,
+    ),
+    Mutant(
+        "a later resolution removes what does not stand",
+        "create",
+        "lost=True, may_withdraw=False)",
+        "lost=True)",
         None,
     ),
     # Aliases

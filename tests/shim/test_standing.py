@@ -274,3 +274,14 @@ def test_resolving_a_number_that_had_expired_is_no_win_and_removes_nothing(shim:
     entries = listing(snapshot_5=NOW, snapshot_8=-60 * MINUTE)
     with pytest.raises(OutcomeUnknown):
         play(shim.resolve(NAME, ME), (Head(PATH), held_by(ME)), NOBODY_BEFORE, (List(FOLDER), entries))
+
+
+def test_a_question_removes_nothing_beside_an_alias(shim: Shim) -> None:
+    """Whoever asks may have been told before that the creation won."""
+    beside = (Head(B), held_by(ME)), (Head(A), held_by(OTHER))
+    with pytest.raises(OutcomeUnknown, match="stands for the same"):
+        play(shim.resolve(SECOND_OF_TWO, ME), *beside)
+    mine = Head(A), held_by(ME)
+    older = Head(B), held_by(OTHER, after=-9 * MINUTE)
+    with pytest.raises(OutcomeUnknown, match="stands for the same"):
+        play(shim.resolve(FIRST_OF_TWO, ME), mine, older, mine, too_late(1))
