@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["Upload", "copy_parts", "send_parts"]
 
 _MOST_PARTS = 10_000
-_PART = 16 * 2**20
+_PART = 8 * 2**20
 _COPIED_PART = 256 * 2**20
 _AT_ONCE = 4
 _SENDS = 5
