@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import errno
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -105,7 +105,11 @@ class OutcomeUnknown(PutIfAbsentError, OSError):
         The name, as the writer said it.
     token
         The creation's token: what to resolve with.
+    others
+        The other creations of the same call (``fs.pipe`` of many names) whose outcome is unknown, too.
     """
+
+    others: tuple[OutcomeUnknown, ...] = ()
 
     def __init__(self, name: str, token: str, reason: str = "the store's answer was lost") -> None:
         self.name = name
@@ -118,8 +122,8 @@ class OutcomeUnknown(PutIfAbsentError, OSError):
             name,
         )
 
-    def __reduce__(self) -> tuple[type[OutcomeUnknown], tuple[str, str, str]]:
-        return type(self), (self.name, self.token, self.reason)
+    def __reduce__(self) -> tuple[type[OutcomeUnknown], tuple[str, str, str], dict[str, Any]]:
+        return type(self), (self.name, self.token, self.reason), {"others": self.others}
 
 
 class Fenced(PutIfAbsentError, PermissionError):

@@ -50,7 +50,7 @@ from pypaimon.common.uri_reader import UriReaderFactory
 from pypaimon.filesystem.caching_file_io import CachingFileIO
 from pypaimon.filesystem.pyarrow_file_io import PyArrowFileIO
 
-from putifabsent.errors import ConfigError
+from putifabsent.errors import ConfigError, NameTaken
 from putifabsent.fsspec_plugin import (
     GuardedAzureFileSystem,
     GuardedFileSystem,
@@ -145,9 +145,10 @@ class GuardedFileIO(FileIO):
         OutcomeUnknown
             It can't be known.
         """
+        target = self._target(path)  # a file in the way of a folder is no proof of anything
         try:
-            self.fs.pipe_file(self._target(path), content.encode(), mode="create")
-        except FileExistsError:
+            self.fs.pipe_file(target, content.encode(), mode="create")
+        except NameTaken:
             return False
         return True
 
@@ -168,8 +169,9 @@ class GuardedFileIO(FileIO):
         is_folder = self.fs.info(source)["type"] == "directory"
         if self.exists(dst):
             return False
+        target = self._target(dst)
         try:
-            self.fs.mv(source, self._target(dst), recursive=is_folder)
+            self.fs.mv(source, target, recursive=is_folder)
         except FileExistsError:
             return False
         return True

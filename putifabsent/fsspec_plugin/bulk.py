@@ -1,13 +1,13 @@
 """Many creations by one call: whoever ends the call ends each of them, and hears what they know.
 
-fsspec runs them as tasks of its own. Neither a cancellation of the call nor an interrupt (Ctrl-C) of the
-thread that waits for it reaches those: they would go on unseen, and their tokens would be lost.
+fsspec runs them as tasks of its own. The end of a call, by the first error, by a cancellation or by an
+interrupt (Ctrl-C) of the thread that waits for it, does not reach those: they would go on unseen, and the
+tokens of what they may have created would be lost.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -16,50 +16,72 @@ from fsspec.asyn import sync
 from putifabsent.errors import OutcomeUnknown
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterator
+    from collections.abc import Awaitable, Callable
 
-__all__ = ["join", "together", "waited_for"]
+__all__ = ["Bulk", "join", "together", "waited_for"]
 
 T = TypeVar("T")
 
 
-class _Bulk:
-    """The creations under way for one call."""
+class Bulk:
+    """The creations under way for one call, and what came of them that only a token can tell."""
 
     def __init__(self) -> None:
-        self.caller = asyncio.current_task()
-        self.tasks: set[asyncio.Task[Any]] = set()
-        self.over = False
+        self._caller = asyncio.current_task()
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._over = False
+        self._unknown: list[OutcomeUnknown] = []
+
+    def join(self) -> None:
+        """Take part; a creation that begins after the end of the call is cancelled instead."""
+        task = asyncio.current_task()
+        if task is None or task is self._caller:
+            return
+        if self._over:
+            raise asyncio.CancelledError
+        self._tasks.add(task)
+
+    def note(self, error: BaseException) -> None:
+        """Keep what a creation ended with, if that is unknown."""
+        unknown = error if isinstance(error, OutcomeUnknown) else error.__cause__
+        if isinstance(unknown, OutcomeUnknown):
+            self._unknown.append(unknown)
+
+    async def end(self, error: BaseException) -> None:
+        """Cancel what is still under way, and hang on ``error`` all that is unknown."""
+        self._over = True
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+        _hang_on(error, self._unknown)
 
 
-_bulk: ContextVar[_Bulk | None] = ContextVar("_bulk", default=None)
+_bulk: ContextVar[Bulk | None] = ContextVar("_bulk", default=None)
 
 
-def join() -> None:
-    """Say, within a creation, that it is under way.
+def join() -> Bulk | None:
+    """Say, within a creation, that it is under way; return the call that it belongs to, if there is one.
 
     Raises
     ------
     asyncio.CancelledError
-        The call that it belongs to is over.
+        That call is over.
     """
-    bulk, task = _bulk.get(), asyncio.current_task()
-    if bulk is None or task is None or task is bulk.caller:
-        return
-    if bulk.over:
-        raise asyncio.CancelledError
-    bulk.tasks.add(task)
+    bulk = _bulk.get()
+    if bulk is not None:
+        bulk.join()
+    return bulk
 
 
 async def together(many: Awaitable[T]) -> T:
-    """Await a call that makes many creations; a cancellation of it carries the unknown outcomes of all."""
-    bulk = _Bulk()
+    """Await a call that makes many creations; its error carries the unknown outcomes of all."""
+    bulk = Bulk()
     token = _bulk.set(bulk)
     try:
         return await many
-    except asyncio.CancelledError as error:
-        bulk.over = True
-        _hang_on(error, await _cancelled(*bulk.tasks))
+    except BaseException as error:
+        await bulk.end(error)
         raise
     finally:
         _bulk.reset(token)
@@ -76,37 +98,43 @@ def waited_for(
         tasks.extend([task] if task else [])
         return await method(*args, **kwargs)
 
+    async def ended() -> list[OutcomeUnknown]:
+        unknown = None
+        for task in tasks:
+            task.cancel()
+            try:  # not by `gather`, which makes a new cancellation without a cause
+                await task
+            except BaseException as error:  # noqa: BLE001 - what matters of it is carried on
+                unknown = _first_unknown(error)
+        return [unknown] if unknown else []
+
     try:
         return sync(loop, begun)
     except BaseException as error:
-        _hang_on(error, sync(loop, _cancelled, *tasks))
+        if not all(task.done() for task in tasks):
+            _hang_on(error, sync(loop, ended))
         raise
 
 
-async def _cancelled(*tasks: asyncio.Task[Any]) -> list[BaseException]:
-    """Cancel tasks, and return what their cancellations carry."""
-    found: list[BaseException] = []
-    for task in tasks:
-        task.cancel()
-    for task in tasks:
-        try:
-            with contextlib.suppress(Exception):
-                await task
-        except asyncio.CancelledError as error:
-            found.extend(each for each in _behind(error) if isinstance(each, OutcomeUnknown))
-    return found
-
-
-def _behind(error: BaseException) -> Iterator[BaseException]:
+def _first_unknown(error: object) -> OutcomeUnknown | None:
     # Python 3.10 raises a task's cancellation as a new one, and keeps the first as its context only.
-    link: BaseException | None = error
-    while link is not None:
-        yield link
-        link = link.__cause__ or link.__context__
+    seen: set[int] = set()
+    while isinstance(error, BaseException) and id(error) not in seen:
+        if isinstance(error, OutcomeUnknown):
+            return error
+        seen.add(id(error))
+        error = error.__cause__ or error.__context__
+    return None
 
 
-def _hang_on(error: BaseException, causes: list[BaseException]) -> None:
-    for cause in causes:
-        while error.__cause__ is not None:
-            error = error.__cause__
-        error.__cause__ = cause
+def _hang_on(error: BaseException, unknown: list[OutcomeUnknown]) -> None:
+    """Make the first of them the cause of ``error``, and the rest its companions."""
+    rest = [each for each in unknown if each is not error]
+    if not rest:
+        return
+    if isinstance(error, OutcomeUnknown):
+        error.others = (*error.others, *rest)
+        return
+    first = rest[0]
+    first.others = (*first.others, *rest[1:])
+    error.__cause__ = first

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import uuid
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 from putifabsent.backends.base import Creation, Found, Refused
 from putifabsent.errors import NameTaken
@@ -21,7 +22,7 @@ from putifabsent.shim.names import ordinary
 from putifabsent.shim.policy import Policy
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from putifabsent.backends.base import HeadOutcome, Store
     from putifabsent.backends.body import Body
@@ -50,6 +51,7 @@ class Creations(ReadsThrough):
     _relied: bool
     _copies: bool | None
     _evident: set[tuple[str, ...]]
+    _locks: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock]
     _kind: str
 
     def _set_up(self, mount: Mount, kind: str) -> None:
@@ -61,6 +63,7 @@ class Creations(ReadsThrough):
         self._relied = False
         self._copies = None
         self._evident = set()
+        self._locks = WeakKeyDictionary()
 
     @property
     def store(self) -> Store:
@@ -179,9 +182,15 @@ class Creations(ReadsThrough):
         self._rely(name)
         self._run(create(name, body, self._creation(name, extra), largest_put=self.store.largest_put), name)
 
+    async def _rely_async(self, name: Name, rely: Callable[[Name], None]) -> None:
+        # One at a time: a probe needs threads of the executor that the others would fill, waiting for it.
+        lock = self._locks.setdefault(asyncio.get_running_loop(), asyncio.Lock())
+        async with lock:
+            await asyncio.to_thread(rely, name)
+
     async def _create_async(self, name: Name, body: Body, extra: Mapping[str, Any]) -> None:
         if not self._relied:
-            await asyncio.to_thread(self._rely, name)
+            await self._rely_async(name, self._rely)
         protocol = create(name, body, self._creation(name, extra), largest_put=self.store.largest_put)
         await self._run_async(protocol, name)
 
@@ -193,7 +202,7 @@ class Creations(ReadsThrough):
 
     async def _from_async(self, source: str, name: Name, extra: Mapping[str, Any], *, keep: bool) -> None:
         if self._copies is None:
-            await asyncio.to_thread(self._rely_on_copies, name)
+            await self._rely_async(name, self._rely_on_copies)
         await self._run_async(self._transfer(source, name, extra, keep=keep), name)
         if not keep:
             self.fs.invalidate_cache(source)
@@ -209,9 +218,9 @@ class Creations(ReadsThrough):
         """Say early that a name is taken, where that is known; at close it is decided."""
         self._judge_early(name, self.store.head(name.path))
 
-    @staticmethod
-    def _judge_early(name: Name, seen: HeadOutcome) -> None:
+    def _judge_early(self, name: Name, seen: HeadOutcome) -> None:
         if isinstance(seen, Found):
+            self._forget(name)  # a listing may still say that it is not there
             raise NameTaken(name.path, seen.holder)
         if isinstance(seen, Refused) and isinstance(seen.error, (IsADirectoryError, NotADirectoryError)):
             raise seen.error
@@ -232,8 +241,12 @@ class Creations(ReadsThrough):
             self._forget(name)
 
     async def _run_async(self, protocol: Protocol[Any], name: Name | None = None) -> Any:
-        join()
+        bulk = join()
         try:
             return await run_async(protocol, self.store, self._mount.deadline)
+        except BaseException as error:
+            if bulk is not None:
+                bulk.note(error)
+            raise
         finally:
             self._forget(name)

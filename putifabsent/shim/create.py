@@ -112,6 +112,9 @@ def copy(
         got: Got | Absent = yield from read(Get(source), _itself)
         if isinstance(got, Absent):
             raise FileNotFoundError(errno.ENOENT, "the source was removed while it was being read", source)
+        if len(got.data) != size:
+            reason = f"{len(got.data)} bytes were read of the {size} that the store said it has"
+            raise OSError(errno.EIO, reason, source)
         send = Create(name.path, InMemory(got.data), creation)
     yield from _create(name, send, creation)
 
@@ -205,6 +208,7 @@ class _Sendings:
 def _create(name: Name, send: _Source, creation: Creation) -> Protocol[Created]:
     sendings = _Sendings(name.path, creation.token)
     try:
+        yield from _look_at_aliases(name)
         created = yield from _decide(send, sendings)
         yield from stand(name, creation.token, lost=sendings.lost is not None)
     except GeneratorExit:
@@ -223,6 +227,14 @@ def _create(name: Name, send: _Source, creation: Creation) -> Protocol[Created]:
         # a loss. Its cause carries the token.
         raise error from unknown
     return created
+
+
+def _look_at_aliases(name: Name) -> Protocol[None]:
+    # A name of the same identity that is there may have been acknowledged, and mine would hide it.
+    for alias in name.aliases:
+        seen: Found | Absent = yield from read(Head(alias), _itself)
+        if isinstance(seen, Found):
+            raise NameTaken(name.path, seen.holder)
 
 
 def _decide(send: _Source, sendings: _Sendings) -> Protocol[Created]:
@@ -258,9 +270,8 @@ def _stage(send: Stage | StageCopy, sendings: _Sendings) -> Protocol[Staged]:
         if isinstance(staged, Staged):
             return staged
         if isinstance(staged, Absent):
-            sendings.refuse(
-                FileNotFoundError(errno.ENOENT, "the source was removed or replaced", sendings.path)
-            )
+            source = send.source if isinstance(send, StageCopy) else send.name
+            sendings.refuse(FileNotFoundError(errno.ENOENT, "the source was removed or replaced", source))
         if isinstance(staged, Refused):
             sendings.refuse(staged.error)
         if not (yield Pause(attempt)):

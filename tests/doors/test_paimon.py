@@ -501,6 +501,18 @@ def files(anywhere: dict[str, Any]) -> GuardedFileIO:
     return GuardedFileIO(anywhere["warehouse"], Options(anywhere))
 
 
+def test_a_file_in_the_way_of_a_folder_is_no_loss(tmp_path: Path) -> None:
+    files = GuardedFileIO(str(tmp_path), Options({}))
+    (tmp_path / "snapshot").write_bytes(b"")
+    (tmp_path / "temporary").write_bytes(b"{}")
+    name = f"{tmp_path}/snapshot/snapshot-1"
+    with pytest.raises(OSError, match="snapshot"):
+        files.try_to_write_atomic(name, "{}")
+    with pytest.raises(OSError, match="snapshot"):
+        files.rename(f"{tmp_path}/temporary", name)
+    assert (tmp_path / "temporary").exists()
+
+
 def test_a_proven_loss_is_false(files: GuardedFileIO, anywhere: dict[str, Any]) -> None:
     name = f"{anywhere['warehouse']}/t/snapshot/snapshot-1"
     assert files.try_to_write_atomic(name, "first") is True

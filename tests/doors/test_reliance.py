@@ -94,3 +94,12 @@ def test_a_mount_races_what_it_is_going_to_use_and_copies_only_when_it_copies(ke
         assert sorted(fs.find(f"{bucket}/table")) == sorted(
             [f"{bucket}/{LOG}", f"{bucket}/{LOG}".replace("0.json", "1.json")]
         )
+
+
+def test_many_creations_at_once_wait_for_one_probe() -> None:
+    """As many as the loop has threads would leave none to the probe that they wait for."""
+    with FaultStub() as stub:
+        fs = fsspec.filesystem("pias3", skip_instance_cache=True, **stub.storage_options("s3"))
+        names = [f"bucket/table/_delta_log/{number:020d}.json" for number in range(40)]
+        fs.pipe(dict.fromkeys(names, b"mine"))
+        assert fs.find("bucket/table") == names

@@ -307,14 +307,27 @@ async def test_a_cancellation_of_a_bulk_call_ends_all_and_carries_every_token(
     task.cancel()
     with pytest.raises(asyncio.CancelledError) as caught:
         await task
-    unknown = {each.name: each.token for each in chain(caught.value) if isinstance(each, OutcomeUnknown)}
-    del task, caught
+    first = unknown_in(caught.value)
+    unknown = {each.name: each.token for each in (first, *first.others)}
+    del task, caught, first
     gc.collect()
     written = {name: stub.objects["bucket", name.partition("/")[2]] for name in names}
     assert unknown == {name: stored.metadata["putifabsenttoken"] for name, stored in written.items()}
     stub.release()
     await lossy._pipe_file("bucket/afterwards", BODY)
     assert stub.ops.count(Op.PUT) == 3, "what had not begun does not begin any more"
+
+
+async def test_the_loss_of_one_name_carries_the_token_of_another(lossy: Any, stub: FaultStub) -> None:
+    """By fsspec a call ends at its first error, and drops what the others of the call know."""
+    mine, taken = f"bucket/t/_delta_log/{0:020d}.json", f"bucket/u/_delta_log/{0:020d}.json"
+    stub.put("bucket", taken.partition("/")[2], b"another's")
+    stub.script(Op.PUT, Fault.TIMEOUT_AFTER_APPLY, None)
+    with pytest.raises(NameTaken) as caught:
+        await lossy._pipe({mine: BODY, taken: BODY})
+    unknown = unknown_in(caught.value)
+    assert (caught.value.name, unknown.name) == (taken, mine)
+    assert (await lossy._resolve(mine, unknown.token)).token == unknown.token
 
 
 @pytest.mark.parametrize(

@@ -288,6 +288,8 @@ try:
         fs.pipe_file(name, b"mine" * 4)
     elif way == "several":
         fs.pipe({name: b"mine"})
+    elif way == "many":
+        fs.pipe({name: b"mine", **{f"{name[:-6]}{number}.json": b"mine" for number in (1, 2)}})
     else:
         with fs.open(name, "wb") as file:
             file.write(b"mine")
@@ -295,7 +297,8 @@ except KeyboardInterrupt as error:
     links = [error]
     while links[-1].__cause__ or links[-1].__context__:
         links.append(links[-1].__cause__ or links[-1].__context__)
-    print(*[link.token for link in links if isinstance(link, OutcomeUnknown)])
+    (unknown,) = [link for link in links if isinstance(link, OutcomeUnknown)]
+    print(*[each.token for each in (unknown, *unknown.others)])
 """
 
 
@@ -333,3 +336,16 @@ def test_an_interrupt_after_a_send_carries_the_token(
     assert printed.split() == [stub.objects["bucket", NAME.partition("/")[2]].metadata["putifabsenttoken"]], (
         errors
     )
+
+
+def test_an_interrupt_of_many_creations_carries_each_token(
+    stub: FaultStub, interruptible: Callable[[str], subprocess.Popen[str]]
+) -> None:
+    stub.script(Op.PUT, Fault.TIMEOUT_AFTER_APPLY, forever=True)
+    writer = interruptible("many")
+    stub.wait_for(Op.PUT, 3)
+    os.kill(writer.pid, signal.SIGINT)
+    printed, errors = writer.communicate(timeout=SECONDS)
+    tokens = {stored.metadata["putifabsenttoken"] for stored in stub.objects.values()}
+    assert len(tokens) == 3
+    assert set(printed.split()) == tokens, errors

@@ -283,7 +283,7 @@ MUTANTS = (
         "standing",
         "if isinstance(mine, Absent) or mine.holder.token != token:",
         "if isinstance(mine, Absent):",
-        "AliasedNames",
+        None,
     ),
     Mutant(
         "a number that others have removed is taken for a loser's",
@@ -321,6 +321,13 @@ MUTANTS = (
         None,
     ),
     # Aliases
+    Mutant(
+        "an alias is not looked at before anything is written",
+        "create",
+        "        yield from _look_at_aliases(name)\n",
+        "",
+        None,
+    ),
     Mutant(
         "an alias that comes first is not looked at",
         "standing",

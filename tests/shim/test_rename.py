@@ -72,6 +72,12 @@ def test_a_lost_answer_to_a_copy_is_resolved_by_token(shim: Shim) -> None:
     assert play(protocol, *script) is None
 
 
+def test_half_a_source_creates_nothing_and_stays(shim: Shim) -> None:
+    protocol = shim.rename(SOURCE, NAME, MINE, largest_put=SMALL)
+    with pytest.raises(OSError, match="4 bytes were read of the 8"):
+        play(protocol, (Head(SOURCE), held_by(OTHER)), (Get(SOURCE), Got(b"1234")))
+
+
 def test_an_absent_source_creates_nothing(shim: Shim) -> None:
     with pytest.raises(FileNotFoundError, match="source is not there"):
         play(shim.copy(SOURCE, NAME, MINE, largest_put=SMALL), (Head(SOURCE), Absent()))

@@ -209,57 +209,73 @@ A, B, C = "bucket/t/metadata/v3.a", "bucket/t/metadata/v3.b", "bucket/t/metadata
 FIRST_OF_TWO = ordinary(A)._replace(aliases=(B,), rank=0)
 SECOND_OF_TWO = ordinary(B)._replace(aliases=(A,), rank=1)
 SECOND_OF_THREE = ordinary(B)._replace(aliases=(A, C), rank=1)
+ALIASES = {A: (B,), B: (A,)}
 
 
-def won(path: str) -> tuple[Create, Created]:
-    return Create(path, BODY, MINE), Created("v1")
+def won(path: str) -> tuple[tuple[Any, Any], ...]:
+    others = [(Head(alias), Absent()) for alias in ALIASES[path]]
+    return *others, (Create(path, BODY, MINE), Created("v1"))
 
 
 def test_without_another_alias_a_win_stands(shim: Shim) -> None:
-    assert play(create(shim, SECOND_OF_THREE), won(B), (Head(A), Absent()), (Head(C), Absent())) == Created(
-        "v1"
-    )
+    nobody = (Head(A), Absent()), (Head(C), Absent())
+    won_at_once = Create(B, BODY, MINE), Created("v1")
+    assert play(create(shim, SECOND_OF_THREE), *nobody, won_at_once, *nobody) == Created("v1")
 
 
 def test_an_alias_that_comes_first_has_won(shim: Shim) -> None:
     remove = (Head(B), held_by(ME)), (Delete(B, "v1"), Deleted())
     with pytest.raises(NameTaken) as taken:
-        play(create(shim, SECOND_OF_TWO), won(B), (Head(A), held_by(OTHER)), *remove)
+        play(create(shim, SECOND_OF_TWO), *won(B), (Head(A), held_by(OTHER)), *remove)
     assert taken.value.holder == held_by(OTHER).holder
 
 
 def test_a_later_alias_is_waited_for_until_it_has_withdrawn(shim: Shim) -> None:
     waiting = (Head(B), held_by(OTHER)), (Head(A), held_by(ME)), later(1)
-    assert play(create(shim, FIRST_OF_TWO), won(A), *waiting, (Head(B), Absent())) == Created("v1")
+    assert play(create(shim, FIRST_OF_TWO), *won(A), *waiting, (Head(B), Absent())) == Created("v1")
 
 
 def test_a_later_alias_that_was_there_before_has_won(shim: Shim) -> None:
     old: Found = held_by(OTHER, after=-6 * MINUTE)
     script = (Head(B), old), (Head(A), held_by(ME)), (Head(A), held_by(ME)), (Delete(A, "v1"), Deleted())
     with pytest.raises(NameTaken) as taken:
-        play(create(shim, FIRST_OF_TWO), won(A), *script)
+        play(create(shim, FIRST_OF_TWO), *won(A), *script)
     assert taken.value.holder == old.holder
 
 
 def test_a_later_alias_that_stays_is_unknown(shim: Shim) -> None:
     script = (Head(B), held_by(OTHER, after=-5 * MINUTE)), (Head(A), held_by(ME)), too_late(1)
     with pytest.raises(OutcomeUnknown):
-        play(create(shim, FIRST_OF_TWO), won(A), *script)
+        play(create(shim, FIRST_OF_TWO), *won(A), *script)
 
 
 def test_a_win_that_is_gone_while_it_waits_is_unknown(shim: Shim) -> None:
     with pytest.raises(OutcomeUnknown, match="removed"):
-        play(create(shim, FIRST_OF_TWO), won(A), (Head(B), held_by(OTHER)), (Head(A), Absent()))
+        play(create(shim, FIRST_OF_TWO), *won(A), (Head(B), held_by(OTHER)), (Head(A), Absent()))
 
 
 def test_an_alias_that_cannot_be_looked_at_is_unknown(shim: Shim) -> None:
     with pytest.raises(OutcomeUnknown):
-        play(create(shim, SECOND_OF_TWO), won(B), (Head(A), Refused(NO_RIGHTS)))
+        play(create(shim, SECOND_OF_TWO), *won(B), (Head(A), Refused(NO_RIGHTS)))
 
 
-def test_a_loss_looks_at_no_alias(shim: Shim) -> None:
+def test_a_loss_looks_at_no_alias_again(shim: Shim) -> None:
+    loss = (Create(B, BODY, MINE), Exists()), (Head(B), held_by(OTHER))
     with pytest.raises(NameTaken):
-        play(create(shim, SECOND_OF_TWO), (Create(B, BODY, MINE), Exists()), (Head(B), held_by(OTHER)))
+        play(create(shim, SECOND_OF_TWO), (Head(A), Absent()), *loss)
+
+
+def test_an_alias_that_is_there_is_taken_with_nothing_written(shim: Shim) -> None:
+    """Whatever its age and place: it may have been acknowledged, and mine would hide it."""
+    for name, alias in (FIRST_OF_TWO, B), (SECOND_OF_TWO, A):
+        with pytest.raises(NameTaken) as taken:
+            play(create(shim, name), (Head(alias), held_by(OTHER)))
+        assert taken.value.holder == held_by(OTHER).holder
+
+
+def test_an_alias_that_cannot_be_looked_at_before_is_the_store_s_own_error(shim: Shim) -> None:
+    with pytest.raises(PermissionError, match="403"):
+        play(create(shim, SECOND_OF_TWO), (Head(A), Refused(NO_RIGHTS)))
 
 
 # --- resolving later

@@ -238,6 +238,7 @@ class Writer:
     request: Any = None
     evidence: Holder | None = None
     born_and_absent: bool = False
+    has_sent: bool = False
     doubtful: set[int] = field(default_factory=set)
     discarded: set[int] = field(default_factory=set)
 
@@ -298,6 +299,9 @@ class Writer:
             self.born_and_absent = isinstance(outcome, Absent) and self.is_born()
         elif not isinstance(request, (Pause, Discard)):
             self.born_and_absent = False
+        if isinstance(request, Head) and request.name in self.name.aliases and not self.has_sent:
+            self.evidence = outcome.holder if isinstance(outcome, Found) else None
+        self.has_sent = self.has_sent or isinstance(request, (Create, Copy, Stage, StageCopy))
         if isinstance(outcome, Exists):
             self.evidence = outcome.holder
         if isinstance(request, Complete) and isinstance(outcome, (Maybe, KeyboardInterrupt)):
