@@ -222,7 +222,7 @@ class AzureStore(Store):
         except Exception as error:  # noqa: BLE001 - what it means is decided in one place
             # Somebody's put, commit or deletion of the name has thrown the blocks away.
             return Gone() if code_of(error) in _LOST_BLOCKS else outcome_of(error, staged.name)
-        return Created(str(answer["etag"]))
+        return _created(answer, staged.name)
 
     def discard(self, staged: Staged) -> None:
         """Forget the blocks. No request removes them; the service does, after a week or at the next put."""
@@ -234,9 +234,7 @@ class AzureStore(Store):
         answer = self._sender.blob(*_split(name)).upload_blob(
             data, length=len(data), overwrite=overwrite, **words
         )
-        etag = answer.get("etag")
-        # A put that was applied has an entity tag; an answer without one is some proxy's.
-        return Created(str(etag)) if etag else Maybe(OSError(errno.EIO, "the put's answer has no ETag", name))
+        return _created(answer, name)
 
     def _words(self, creation: Creation) -> dict[str, Any] | Refused:
         extra = {key: value for key, value in creation.extra.items() if key not in _FOR_THE_CLIENT}
@@ -260,6 +258,12 @@ def _split(name: str) -> tuple[str, str]:
     if not {".", ".."}.isdisjoint(key.split("/")):
         raise OSError(errno.EINVAL, "a name with '.' or '..' in its path is another blob's on Azure", name)
     return container, key
+
+
+def _created(answer: Mapping[str, Any], name: str) -> Created | Maybe:
+    # What was applied has an entity tag; an answer without one is some proxy's.
+    etag = answer.get("etag")
+    return Created(str(etag)) if etag else Maybe(OSError(errno.EIO, "the answer has no ETag", name))
 
 
 def _reading(error: Exception, name: str) -> Absent | TryAgain | Refused:

@@ -23,6 +23,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias
 
+from putifabsent.backends.undone import in_thread, or_undone
 from putifabsent.errors import Holder
 
 if TYPE_CHECKING:
@@ -355,14 +356,15 @@ class Store(ABC):
         await asyncio.to_thread(self.put, name, body)
 
     async def stage_async(self, name: str, body: Body, creation: Creation) -> StageOutcome:
-        """:meth:`stage`, asynchronously."""
-        return await asyncio.to_thread(self.stage, name, body, creation)
+        """:meth:`stage`, asynchronously. Cancelled, it leaves no open upload either."""
+        return await or_undone(in_thread(lambda: self.stage(name, body, creation)), self._drop)
 
     async def stage_copy_async(
         self, source: str, size: int, version: str | None, name: str, creation: Creation
     ) -> StageOutcome:
-        """:meth:`stage_copy`, asynchronously."""
-        return await asyncio.to_thread(self.stage_copy, source, size, version, name, creation)
+        """:meth:`stage_copy`, asynchronously. Cancelled, it leaves no open upload either."""
+        staging = in_thread(lambda: self.stage_copy(source, size, version, name, creation))
+        return await or_undone(staging, self._drop)
 
     async def complete_async(self, staged: Staged) -> CompleteOutcome:
         """:meth:`complete`, asynchronously. Cancelled, its outcome is unknown."""
@@ -371,3 +373,7 @@ class Store(ABC):
     async def discard_async(self, staged: Staged) -> None:
         """:meth:`discard`, asynchronously."""
         await asyncio.to_thread(self.discard, staged)
+
+    async def _drop(self, outcome: StageOutcome) -> None:
+        if isinstance(outcome, Staged):
+            await self.discard_async(outcome)

@@ -7,6 +7,8 @@ in a file, or in an object of the store itself.
 from __future__ import annotations
 
 import os
+import stat
+import tempfile
 from abc import ABC, abstractmethod
 from typing import IO, TYPE_CHECKING
 
@@ -14,6 +16,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 __all__ = ["Body", "FileBody", "InMemory"]
+
+
+_PIECE = 2**20
 
 
 class Body(ABC):
@@ -67,14 +72,19 @@ class FileBody(Body):
     Parameters
     ----------
     file
-        Open for reading in binary mode, with a file descriptor. Its position is left alone.
+        Open for reading in binary mode, with a file descriptor. Its position is left alone. What says no
+        size (a pipe, a terminal), or none that is true (``/proc``), is read to its end here and now.
     """
 
     __slots__ = ("file",)
 
     def __init__(self, file: IO[bytes]) -> None:
+        seen = os.fstat(file.fileno())
         self.file = file
-        self.size = os.fstat(file.fileno()).st_size
+        self.size = seen.st_size
+        is_file = stat.S_ISREG(seen.st_mode)
+        if not (is_file and self.size):
+            self._keep(file.fileno(), is_file=is_file)
 
     def read(self, start: int, stop: int) -> bytes:
         """Return ``[start, stop)`` by positioned reads, so that threads don't disturb each other."""
@@ -87,3 +97,13 @@ class FileBody(Body):
             pieces.append(piece)
             start += len(piece)
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+    def _keep(self, file: int, *, is_file: bool) -> None:
+        """Take over all that ``file`` gives until it ends."""
+        self.size = 0
+        while piece := os.pread(file, _PIECE, self.size) if is_file else os.read(file, _PIECE):
+            if not self.size:
+                # Without a name, it goes with this body.
+                self.file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115
+            self.size += len(piece)
+            self.file.write(piece)

@@ -89,6 +89,8 @@ class LocalStore(WholeStore):
             file = os.open(name, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         except FileNotFoundError:
             return Absent()
+        except PermissionError as error:
+            return _anothers(name) or Refused(error)
         except OSError as error:
             return TryAgain(error) if error.errno in _LOST else Refused(error)
         try:
@@ -264,8 +266,24 @@ def _holder(file: int) -> Holder:
         _time(found),
         found.st_size,
         # An inode number is used again; a token never is.
-        token or f"{found.st_dev:x}:{found.st_ino:x}:{found.st_mtime_ns:x}",
+        token or _identity(found),
     )
+
+
+def _identity(found: os.stat_result) -> str:
+    return f"{found.st_dev:x}:{found.st_ino:x}:{found.st_mtime_ns:x}"
+
+
+def _anothers(name: str) -> Found | None:
+    """Say who holds a name that may not be read, where that is certainly not a creation of this process."""
+    try:
+        found = os.stat(name)
+    except OSError:
+        return None
+    # What I created is mine, and a token in it that I may not read may be mine, too.
+    if found.st_uid == os.geteuid() or not stat.S_ISREG(found.st_mode):
+        return None
+    return Found(Holder(None, None, _time(found), found.st_size, _identity(found)))
 
 
 def _time(found: os.stat_result) -> datetime:

@@ -24,7 +24,7 @@ from putifabsent.backends.base import (
     Listed,
     Refused,
 )
-from putifabsent.backends.refusals import unsupported
+from putifabsent.backends.refusals import read_whole, unsupported
 from putifabsent.backends.whole import WholeStore
 
 if TYPE_CHECKING:
@@ -80,7 +80,10 @@ class MemoryStore(WholeStore):
             if parent in self.fs.store:
                 return Refused(NotADirectoryError(errno.ENOTDIR, "a parent of the name is a file", name))
             parent = self.fs._parent(parent)
-        file = MemoryFile(None, name, body.whole())
+        data = read_whole(body)
+        if isinstance(data, Refused):
+            return data
+        file = MemoryFile(None, name, data)
         version = uuid.uuid4().hex
         for key, value in ((TOKEN_KEY, creation.token), (WRITER_KEY, creation.writer), (_VERSION, version)):
             setattr(file, key, value)

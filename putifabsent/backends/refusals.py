@@ -1,4 +1,4 @@
-"""What a store refuses before anything is sent: keys it can't have, and parameters it can't carry."""
+"""What a store refuses before anything is sent: bad keys and parameters, unreadable bodies."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from putifabsent.errors import ConfigError
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["bad_key", "unsupported"]
+    from putifabsent.backends.body import Body
+
+__all__ = ["bad_key", "read_whole", "unsupported"]
 
 LONGEST_KEY = 1024
 """Bytes of UTF-8: the limit of S3, GCS and Azure alike."""
@@ -36,6 +38,17 @@ def bad_key(name: str, key: str) -> Refused | None:
             OSError(errno.ENAMETOOLONG, f"the key has {length} bytes, more than {LONGEST_KEY}", name)
         )
     return None
+
+
+def read_whole(body: Body) -> bytes | Refused:
+    """Return all bytes of ``body``, or why they can't be read.
+
+    Apart from the request that sends them: an OSError of the one is a lost answer, of the other it is not.
+    """
+    try:
+        return body.whole()
+    except OSError as error:
+        return Refused(error)
 
 
 def unsupported(kind: str, keys: Iterable[str]) -> ConfigError:

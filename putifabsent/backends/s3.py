@@ -10,6 +10,7 @@ a probe can tell.
 
 from __future__ import annotations
 
+import errno
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from fsspec.asyn import sync
@@ -34,10 +35,19 @@ from putifabsent.backends.base import (
     TryAgain,
 )
 from putifabsent.backends.per_process import PerProcess
-from putifabsent.backends.refusals import bad_key, unsupported
-from putifabsent.backends.s3_lane import FastLane, endpoint_of
-from putifabsent.backends.s3_sender import Sender, is_absent, outcome_of
-from putifabsent.backends.s3_upload import Upload, copy_parts, send_parts
+from putifabsent.backends.refusals import bad_key, read_whole, unsupported
+from putifabsent.backends.s3_lane import FastLane
+from putifabsent.backends.s3_sender import Sender, cause_of, outcome_of, reading_of
+from putifabsent.backends.s3_upload import (
+    SourceGoneError,
+    UnreadableError,
+    Upload,
+    copy_parts,
+    open_upload,
+    pinned,
+    send_parts,
+)
+from putifabsent.backends.s3_waiting import done_or_undone
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
@@ -82,16 +92,15 @@ class S3Store(Store, ConditionalCopy):
         self._fs = fs
         self._options = dict(options)
         config = self._options.get("config_kwargs") or {}
-        self._timeouts = (
-            float(config.get("connect_timeout", fs.connect_timeout)),
-            float(config.get("read_timeout", deadline)),
-        )
+        read = float(config.get("read_timeout", deadline))
+        self._timeouts = (float(config.get("connect_timeout", min(fs.connect_timeout, read))), read)
+        self._endpoint: str | None = None
         self._clients = PerProcess(self._connect)
         # Here and now, for a wrong option should be met by who gives it.
         self._clients()
 
     def _connect(self) -> tuple[Sender, FastLane]:
-        sender = Sender(self._options)
+        sender = Sender(self._options, *self._timeouts)
         return sender, FastLane(sender, self._options, *self._timeouts)
 
     @property
@@ -109,7 +118,9 @@ class S3Store(Store, ConditionalCopy):
 
     def endpoint(self) -> str:
         """Return the address that requests go to."""
-        return endpoint_of(self._options)
+        if self._endpoint is None:
+            self._endpoint = self._sender.endpoint()
+        return self._endpoint
 
     def create(self, name: str, body: Body, creation: Creation) -> CreateOutcome:
         """``PutObject`` with ``If-None-Match: *``."""
@@ -146,7 +157,7 @@ class S3Store(Store, ConditionalCopy):
         try:
             answer = await self._sender.call("head_object", Bucket=bucket, Key=key)
         except Exception as error:  # noqa: BLE001 - what it means is decided in one place
-            return _reading(error, name)
+            return reading_of(error, name)
         # Some servers capitalise what are HTTP headers, after all.
         metadata = {key.lower(): value for key, value in answer.get("Metadata", {}).items()}
         return Found(
@@ -171,7 +182,7 @@ class S3Store(Store, ConditionalCopy):
             answer = await self._sender.call("get_object", Bucket=bucket, Key=key)
             return Got(await answer["Body"].read())
         except Exception as error:  # noqa: BLE001 - what it means is decided in one place
-            return _reading(error, name)
+            return reading_of(error, name)
 
     def list(self, folder: str) -> ListOutcome:
         """``ListObjectsV2``, page by page."""
@@ -190,7 +201,7 @@ class S3Store(Store, ConditionalCopy):
                     "list_objects_v2", Bucket=bucket, Prefix=prefix, Delimiter="/", **more
                 )
             except Exception as error:  # noqa: BLE001 - what it means is decided in one place
-                outcome = _reading(error, folder)
+                outcome = reading_of(error, folder)
                 return Listed(()) if isinstance(outcome, Absent) else outcome
             entries += (Entry(f"{bucket}/{o['Key']}", o["LastModified"]) for o in page.get("Contents", ()))
             more = {"ContinuationToken": page.get("NextContinuationToken", "")}
@@ -211,7 +222,7 @@ class S3Store(Store, ConditionalCopy):
             outcome = outcome_of(error, name)
             if isinstance(outcome, Refused):
                 return Deleted() if isinstance(outcome.error, FileNotFoundError) else outcome
-            return Maybe(_cause(outcome, error))
+            return Maybe(cause_of(outcome, error))
         return Deleted()
 
     def put(self, name: str, body: Body) -> None:
@@ -252,8 +263,7 @@ class S3Store(Store, ConditionalCopy):
 
     def stage(self, name: str, body: Body, creation: Creation) -> StageOutcome:
         """``CreateMultipartUpload`` with the token, and ``UploadPart``."""
-        outcome: StageOutcome = sync(self._loop, self.stage_async, name, body, creation)
-        return outcome
+        return done_or_undone(self._loop, self._drop, self.stage_async, name, body, creation)
 
     async def stage_async(self, name: str, body: Body, creation: Creation) -> StageOutcome:
         """``CreateMultipartUpload`` with the token, and ``UploadPart``."""
@@ -263,15 +273,16 @@ class S3Store(Store, ConditionalCopy):
         self, source: str, size: int, version: str | None, name: str, creation: Creation
     ) -> StageOutcome:
         """``CreateMultipartUpload`` with the token, and ``UploadPartCopy``: no byte passes through here."""
-        outcome: StageOutcome = sync(self._loop, self.stage_copy_async, source, size, version, name, creation)
-        return outcome
+        copying = (source, size, version, name, creation)
+        return done_or_undone(self._loop, self._drop, self.stage_copy_async, *copying)
 
     async def stage_copy_async(
         self, source: str, size: int, version: str | None, name: str, creation: Creation
     ) -> StageOutcome:
         """``CreateMultipartUpload`` with the token, and ``UploadPartCopy``: no byte passes through here."""
-        bucket, key = self._split(source)
-        origin = {"Bucket": bucket, "Key": key, **({"VersionId": version} if version else {})}
+        origin = await pinned(self._sender, *self._split(source), size, version)
+        if not isinstance(origin, dict):
+            return origin
         return await self._stage(
             name, creation, lambda upload: copy_parts(self._sender, upload, origin, size)
         )
@@ -293,7 +304,7 @@ class S3Store(Store, ConditionalCopy):
             )
         except Exception as error:  # noqa: BLE001 - what it means is decided in one place
             return outcome_of(error, staged.name)
-        return Created(answer.get("VersionId"))
+        return _created(answer, staged.name)
 
     def discard(self, staged: Staged) -> None:
         """``AbortMultipartUpload``."""
@@ -305,10 +316,13 @@ class S3Store(Store, ConditionalCopy):
 
     async def _create(self, name: str, body: Body, creation: Creation) -> CreateOutcome:
         bucket, key = self._split(name)
+        data = read_whole(body)
+        if isinstance(data, Refused):
+            return data
 
         async def send(parameters: dict[str, Any]) -> dict[str, Any]:
             return await self._sender.call(
-                "put_object", Bucket=bucket, Key=key, Body=body.whole(), IfNoneMatch="*", **parameters
+                "put_object", Bucket=bucket, Key=key, Body=data, IfNoneMatch="*", **parameters
             )
 
         return await self._creating(name, "put_object", creation, send)
@@ -328,10 +342,7 @@ class S3Store(Store, ConditionalCopy):
         except Exception as error:  # noqa: BLE001 - what it means is decided in one place
             outcome = outcome_of(error, name)
             return Maybe(error) if isinstance(outcome, Gone) else outcome
-        # A PUT that was applied has an entity tag; an answer without one is some proxy's.
-        if method == "put_object" and not answer.get("ETag"):
-            return Maybe(OSError(f"{name}: the answer to the put has no entity tag"))
-        return Created(answer.get("VersionId"))
+        return _created(answer, name)
 
     async def _stage(
         self, name: str, creation: Creation, fill: Callable[[Upload], Awaitable[None]]
@@ -344,20 +355,21 @@ class S3Store(Store, ConditionalCopy):
             parameters = await self._parameters("create_multipart_upload", creation)
             if isinstance(parameters, Refused):
                 return parameters
-            answer = await self._sender.call("create_multipart_upload", Bucket=bucket, Key=key, **parameters)
-            upload = Upload(bucket, key, answer["UploadId"])
+            upload = await open_upload(self._sender, bucket, key, parameters)
             await fill(upload)
         except BaseException as error:
             if upload is not None:
                 await upload.abort(self._sender)
             if not isinstance(error, Exception):
                 raise
-            if upload is not None and is_absent(error):
+            if isinstance(error, SourceGoneError):
                 return Absent()
+            if isinstance(error, UnreadableError):
+                return Refused(error.why)
             outcome = outcome_of(error, name)
             if isinstance(outcome, Refused):
                 return outcome
-            return TryAgain(_cause(outcome, error))
+            return TryAgain(cause_of(outcome, error))
         return Staged(name, upload)
 
     async def _parameters(self, method: str, creation: Creation) -> dict[str, Any] | Refused:
@@ -385,12 +397,8 @@ class S3Store(Store, ConditionalCopy):
         return bucket, key
 
 
-def _reading(error: BaseException, name: str) -> Absent | TryAgain | Refused:
-    outcome = outcome_of(error, name)
-    if isinstance(outcome, Refused):
-        return Absent() if isinstance(outcome.error, FileNotFoundError) else outcome
-    return TryAgain(_cause(outcome, error))
-
-
-def _cause(outcome: object, error: BaseException) -> Exception:
-    return getattr(outcome, "cause", None) or (error if isinstance(error, Exception) else OSError(str(error)))
+def _created(answer: Mapping[str, Any], name: str) -> Created | Maybe:
+    # What was applied has an entity tag; an answer without one is some proxy's.
+    if answer.get("ETag") or answer.get("CopyObjectResult", {}).get("ETag"):
+        return Created(answer.get("VersionId"))
+    return Maybe(OSError(errno.EIO, "the answer has no entity tag", name))

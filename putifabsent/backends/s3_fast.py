@@ -1,7 +1,7 @@
 """obstore's single put, for creations that carry nothing but bytes, a token and a writer.
 
 It is used where every option of the mount is understood, for keys that it does not alias, and never in a
-process forked from one that had used it: there it would hang.
+forked process: where the parent had used it, here or on its own, the child would hang.
 """
 
 from __future__ import annotations
@@ -9,7 +9,9 @@ from __future__ import annotations
 import errno
 import os
 import re
+import sys
 from datetime import datetime, timedelta, timezone
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -35,6 +37,7 @@ from putifabsent.backends.base import (
     Refused,
     TryAgain,
 )
+from putifabsent.backends.refusals import read_whole
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -63,20 +66,35 @@ _STATUS = re.compile(r"status code: (\d{3})")
 _NOT_CONNECTED = "kind: Connect"
 _REFRESH = timedelta(minutes=5)
 
-_used = False
-_forked = False
+_FORKED_ONLY = 0x40
+"""Linux's PF_FORKNOEXEC: a process that was forked, and has started no program since."""
+
+
+def _inherited() -> bool:
+    """Whether obstore may have come into this process by a fork, before this module did."""
+    modules = list(sys.modules)
+    if modules.index("obstore") > modules.index(__name__):
+        return False
+    try:
+        # The flags are the ninth field; the second may have blanks in its brackets.
+        return bool(int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[6]) & _FORKED_ONLY)
+    except OSError:
+        return True
+
+
+_forked = _inherited()
 
 
 def _after_fork() -> None:
     global _forked  # noqa: PLW0603 - it is the process that was forked
-    _forked = _forked or _used
+    _forked = True
 
 
 os.register_at_fork(after_in_child=_after_fork)
 
 
 def forked() -> bool:
-    """Whether this process descends, by fork, from one that used obstore."""
+    """Whether this process may descend, by fork, from one that used obstore."""
     return _forked
 
 
@@ -123,8 +141,6 @@ class FastBucket:
         connect_timeout: float,
         timeout: float,
     ) -> None:
-        global _used  # noqa: PLW0603 - it is the process that must not be forked from now on
-        _used = True
         address = urlsplit(url)
         signing: dict[str, Any] = {"skip_signature": True}
         if credentials is not None:
@@ -145,11 +161,14 @@ class FastBucket:
 
     def create(self, key: str, name: str, body: Body, creation: Creation) -> CreateOutcome:
         """Put, only if the key is not there."""
+        data = read_whole(body)
+        if isinstance(data, Refused):
+            return data
         try:
             answer = obstore.put(
                 self._bucket,
                 key,
-                body.whole(),
+                data,
                 attributes={TOKEN_KEY: creation.token, WRITER_KEY: creation.writer},
                 mode="create",
                 use_multipart=False,
@@ -160,11 +179,14 @@ class FastBucket:
 
     async def create_async(self, key: str, name: str, body: Body, creation: Creation) -> CreateOutcome:
         """:meth:`create`, asynchronously."""
+        data = read_whole(body)
+        if isinstance(data, Refused):
+            return data
         try:
             answer = await obstore.put_async(
                 self._bucket,
                 key,
-                body.whole(),
+                data,
                 attributes={TOKEN_KEY: creation.token, WRITER_KEY: creation.writer},
                 mode="create",
                 use_multipart=False,

@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from botocore import UNSIGNED
-from botocore.config import Config
 from botocore.credentials import ReadOnlyCredentials
 from botocore.exceptions import NoCredentialsError
 from botocore.session import Session
@@ -19,23 +17,9 @@ if TYPE_CHECKING:
 
     from putifabsent.backends.s3_sender import Sender
 
-__all__ = ["FastLane", "endpoint_of"]
+__all__ = ["FastLane"]
 
 _AWS = ".amazonaws.com"
-
-
-def endpoint_of(options: Mapping[str, Any]) -> str:
-    """Return the address that the mount's requests go to, as botocore's settings have it. No network."""
-    client = options.get("client_kwargs") or {}
-    given = options.get("endpoint_url") or client.get("endpoint_url")
-    if given:
-        return str(given)
-    made = Session(profile=options.get("profile")).create_client(
-        "s3",
-        region_name=client.get("region_name") or "us-east-1",
-        config=Config(signature_version=UNSIGNED),
-    )
-    return str(made.meta.endpoint_url)
 
 
 class FastLane:

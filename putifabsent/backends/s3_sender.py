@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import aiohttp
@@ -26,12 +27,12 @@ from botocore.parsers import ResponseParserError
 from s3fs import S3FileSystem
 from s3fs.errors import translate_boto_error
 
-from putifabsent.backends.base import Exists, Gone, Maybe, Refused, TryAgain
+from putifabsent.backends.base import Absent, Exists, Gone, Maybe, Refused, TryAgain
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["Sender", "is_absent", "outcome_of"]
+__all__ = ["Sender", "cause_of", "is_absent", "outcome_of", "reading_of"]
 
 _TOO_MANY_REQUESTS = 429
 _SERVER_ERRORS = range(500, 600)
@@ -59,13 +60,39 @@ class Sender:
     ----------
     options
         The options of the wrapped ``s3fs.S3FileSystem``.
+    connect_timeout, timeout
+        Seconds, for one request.
     """
 
-    def __init__(self, options: Mapping[str, Any]) -> None:
+    def __init__(self, options: Mapping[str, Any], connect_timeout: float, timeout: float) -> None:
+        self._remade = (dict(options), connect_timeout, timeout)
         config = dict(options.get("config_kwargs") or {})
+        config["connect_timeout"], config["read_timeout"] = connect_timeout, timeout
         config["retries"] = {"total_max_attempts": 1, "mode": "standard"}
         config["http_session_cls"] = _SingleSend
         self.fs = S3FileSystem(**{**options, "config_kwargs": config, "skip_instance_cache": True})
+
+    def endpoint(self) -> str:
+        """Return the address that requests go to, whoever has set it. No network."""
+        # An option overrules the settings of AWS: its variables, its files, those of a caller's session.
+        known = self.fs.endpoint_url or self.fs.client_kwargs.get("endpoint_url")
+        if not known and self.fs._s3 is not None:
+            known = self.fs._s3.meta.endpoint_url
+        if not known:
+            # By a client of its own on a loop of its own: this one's loop may be the caller's, or have all of
+            # its threads waiting for this very answer. Nothing is signed, so no credentials are asked for.
+            options, *timeouts = self._remade
+            alike = Sender({**options, "asynchronous": True, "loop": None, "anon": True}, *timeouts)
+            with ThreadPoolExecutor(1, "putifabsent-endpoint") as apart:
+                known = apart.submit(asyncio.run, alike._ask_endpoint()).result()
+        return str(known)
+
+    async def _ask_endpoint(self) -> str:
+        client = await self.fs.set_session()
+        try:
+            return str(client.meta.endpoint_url)
+        finally:
+            await self.fs._s3creator.__aexit__(None, None, None)
 
     async def call(self, method: str, **parameters: Any) -> dict[str, Any]:
         """Send one request, with what the mount adds to every request of its kind.
@@ -115,19 +142,39 @@ def outcome_of(error: BaseException, name: str) -> Exists | TryAgain | Refused |
     raise error
 
 
+def reading_of(error: BaseException, name: str) -> Absent | TryAgain | Refused:
+    """Say what one failed request means for a read."""
+    outcome = outcome_of(error, name)
+    if isinstance(outcome, Refused):
+        return Absent() if isinstance(outcome.error, FileNotFoundError) else outcome
+    return TryAgain(cause_of(outcome, error))
+
+
+def cause_of(outcome: object, error: BaseException) -> Exception:
+    """Return the exception behind an outcome that :func:`outcome_of` has made of ``error``."""
+    return getattr(outcome, "cause", None) or (error if isinstance(error, Exception) else OSError(str(error)))
+
+
 def is_absent(error: BaseException) -> bool:
-    """Whether the store says that an object, or the version asked for, is not there."""
-    return isinstance(error, ClientError) and _code(error) in _ABSENT
+    """Whether the store says that an object, or the one asked for, is not there."""
+    return isinstance(error, ClientError) and (_code(error) in _ABSENT or _is_unmet(error))
 
 
 def _code(error: ClientError) -> str:
     return str(error.response.get("Error", {}).get("Code", ""))
 
 
+def _status(error: ClientError) -> int:
+    return int(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
+
+
+def _is_unmet(error: ClientError) -> bool:
+    return _status(error) == 412 or _code(error) == "PreconditionFailed"
+
+
 def _answer(error: ClientError, name: str) -> Exists | TryAgain | Refused | Maybe | Gone:
-    code = _code(error)
-    status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
-    if status == 412 or code == "PreconditionFailed":
+    code, status = _code(error), _status(error)
+    if _is_unmet(error):
         return Exists()
     if code == "NoSuchUpload":
         return Gone()

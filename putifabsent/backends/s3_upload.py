@@ -4,27 +4,50 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from tenacity import AsyncRetrying, retry_if_exception, stop_after_attempt, wait_random_exponential
 
-from putifabsent.backends.base import Maybe, TryAgain
-from putifabsent.backends.s3_sender import outcome_of
+from putifabsent.backends.base import Absent, Maybe, Refused, TryAgain
+from putifabsent.backends.s3_sender import is_absent, outcome_of, reading_of
+from putifabsent.backends.undone import or_undone
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Mapping
 
     from putifabsent.backends.body import Body
     from putifabsent.backends.s3_sender import Sender
 
-__all__ = ["Upload", "copy_parts", "send_parts"]
+__all__ = [
+    "SourceGoneError",
+    "UnreadableError",
+    "Upload",
+    "copy_parts",
+    "open_upload",
+    "pinned",
+    "send_parts",
+]
 
 _MOST_PARTS = 10_000
 _PART = 8 * 2**20
 _COPIED_PART = 256 * 2**20
 _AT_ONCE = 4
 _SENDS = 5
+_PATIENCE = 2.0
+
+
+class SourceGoneError(Exception):
+    """The object to copy was removed or replaced."""
+
+
+class UnreadableError(Exception):
+    """The body can't be read; ``why`` says why. An OSError by itself would be taken for a lost answer."""
+
+    def __init__(self, why: OSError) -> None:
+        super().__init__(str(why))
+        self.why = why
 
 
 @dataclass
@@ -47,29 +70,68 @@ class Upload:
             await _again(self.key, lambda: sender.call("abort_multipart_upload", **self.address))
 
 
+async def open_upload(sender: Sender, bucket: str, key: str, parameters: Mapping[str, Any]) -> Upload:
+    """Open an upload. A cancellation waits a little for the answer: it alone says what is to be removed."""
+
+    async def opened() -> Upload:
+        answer = await sender.call("create_multipart_upload", Bucket=bucket, Key=key, **parameters)
+        return Upload(bucket, key, answer["UploadId"])
+
+    return await or_undone(opened(), lambda upload: upload.abort(sender), _PATIENCE)
+
+
 async def send_parts(sender: Sender, upload: Upload, body: Body) -> None:
     """Send the body, so many parts at a time that memory stays bounded."""
 
     async def send(number: int, start: int, stop: int) -> dict[str, Any]:
-        data = await asyncio.to_thread(body.read, start, stop)
-        return await sender.call("upload_part", **upload.address, PartNumber=number, Body=data)
+        try:
+            data = await asyncio.to_thread(body.read, start, stop)
+        except OSError as error:
+            raise UnreadableError(error) from error
+        return await _part(sender, "upload_part", upload, number, Body=data)
 
     await _parts(upload, body.size, _PART, send)
 
 
-async def copy_parts(sender: Sender, upload: Upload, source: dict[str, str], size: int) -> None:
-    """Have the store copy another object's bytes, part by part."""
+async def pinned(
+    sender: Sender, bucket: str, key: str, size: int, version: str | None
+) -> dict[str, Any] | Absent | TryAgain | Refused:
+    """Say, in the words of a copy, which object to read: that one or none."""
+    where = {"Bucket": bucket, "Key": key, **({"VersionId": version} if version else {})}
+    if version and version != "null":
+        return {"CopySource": where}
+    # Where no versions are kept, another object takes the very place of this one.
+    name = f"{bucket}/{key}"
+    try:
+        seen = await sender.call("head_object", **where)
+    except Exception as error:  # noqa: BLE001 - what it means is decided in one place
+        return reading_of(error, name)
+    if seen["ContentLength"] != size:
+        return Absent()
+    if not seen.get("ETag"):
+        return Refused(OSError(errno.ENOTSUP, "it has no entity tag to copy it by", name))
+    return {"CopySource": where, "CopySourceIfMatch": seen["ETag"]}
+
+
+async def copy_parts(sender: Sender, upload: Upload, source: Mapping[str, Any], size: int) -> None:
+    """Have the store copy another object's bytes, part by part; ``source`` says in its words which object.
+
+    Raises
+    ------
+    SourceGoneError
+        That object is not there any more.
+    """
 
     async def send(number: int, start: int, stop: int) -> dict[str, Any]:
         if start == stop:  # there is no range of no bytes
-            return await sender.call("upload_part", **upload.address, PartNumber=number, Body=b"")
-        answer = await sender.call(
-            "upload_part_copy",
-            **upload.address,
-            PartNumber=number,
-            CopySource=source,
-            CopySourceRange=f"bytes={start}-{stop - 1}",
-        )
+            return await _part(sender, "upload_part", upload, number, Body=b"")
+        span = f"bytes={start}-{stop - 1}"
+        try:
+            answer = await _part(sender, "upload_part_copy", upload, number, CopySourceRange=span, **source)
+        except Exception as error:
+            if is_absent(error):
+                raise SourceGoneError(str(error)) from error
+            raise
         result: dict[str, Any] = answer["CopyPartResult"]
         return result
 
@@ -87,7 +149,7 @@ async def _parts(
 
     async def one(number: int, start: int) -> dict[str, Any]:
         async with places:
-            answer = await _again(upload.key, lambda: send(number, start, min(start + length, size)))
+            answer = await send(number, start, min(start + length, size))
         # The client has sent a checksum with each part already; some servers refuse it a second time.
         return {"PartNumber": number, "ETag": answer["ETag"]}
 
@@ -102,6 +164,10 @@ async def _parts(
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _part(sender: Sender, method: str, upload: Upload, number: int, **what: Any) -> dict[str, Any]:
+    return await _again(upload.key, lambda: sender.call(method, **upload.address, PartNumber=number, **what))
 
 
 async def _again(name: str, send: Callable[[], Awaitable[dict[str, Any]]]) -> dict[str, Any]:

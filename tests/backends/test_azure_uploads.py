@@ -33,7 +33,7 @@ from tests.backends.azure_stores import (
     stage,
     store_at,
 )
-from tests.backends.scripted import Scripted
+from tests.backends.scripted import Reply, Scripted
 from tests.stub import Fault, FaultStub, Op
 
 if TYPE_CHECKING:
@@ -185,6 +185,13 @@ def test_a_commit_that_never_arrived_can_be_repeated(stub: FaultStub, store: Azu
     stub.script(Op.COMPLETE, Fault.DROP_BEFORE_APPLY)
     assert isinstance(store.complete(staged), Maybe)
     assert isinstance(store.complete(staged), Created)
+
+
+def test_a_commit_without_an_entity_tag_may_be_anything() -> None:
+    """Some proxy's answer: the service's own has one."""
+    with Scripted(Reply(201), Reply(201)) as server:
+        store = store_at(server.url)
+        assert isinstance(store.complete(stage(store, b"mine")), Maybe)
 
 
 def test_a_leased_blob_ends_the_staging() -> None:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from putifabsent.backends.base import Absent, Exists, Found, Refused
+from putifabsent.backends.body import InMemory
 from putifabsent.backends.local import LocalStore
 from putifabsent.testing import Around, SharedStoreTests
+from putifabsent.testing.races import creation_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -43,3 +47,54 @@ class TestLocalStore(SharedStoreTests):
     @pytest.fixture
     def around(self) -> Disk:
         return Disk()
+
+
+# --- names that may not be read
+
+
+@pytest.fixture
+def unreadable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A file with mode 0600, as others than its owner meet it: root could read it all the same."""
+    path = tmp_path / "name"
+    path.write_bytes(b"theirs")
+    real = os.open
+
+    def refuse(file: Any, *arguments: Any, **options: Any) -> int:
+        if file == str(path):
+            raise PermissionError(13, "Permission denied", file)
+        return real(file, *arguments, **options)
+
+    monkeypatch.setattr("os.open", refuse)
+    return path
+
+
+def test_anothers_unreadable_file_holds_the_name(unreadable: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    owner = unreadable.stat().st_uid
+    monkeypatch.setattr("os.geteuid", lambda: owner + 1)
+    store = LocalStore()
+    assert store.create(str(unreadable), InMemory(b"late"), creation_of(str(unreadable))) == Exists()
+    seen = store.head(str(unreadable))
+    assert isinstance(seen, Found)
+    holder = seen.holder
+    assert (holder.token, holder.writer, holder.size) == (None, None, 6)
+    assert holder.created is not None
+    assert holder.created.timestamp() == pytest.approx(unreadable.stat().st_mtime)
+    assert holder.version is not None
+
+
+def test_an_unreadable_file_of_ones_own_may_be_ones_own_creation(unreadable: Path) -> None:
+    assert unreadable.stat().st_uid == os.geteuid()
+    seen = LocalStore().head(str(unreadable))
+    assert isinstance(seen, Refused)
+    assert isinstance(seen.error, PermissionError)
+
+
+@pytest.mark.parametrize("what", ["directory", "nothing"])
+def test_what_is_no_file_holds_no_name(unreadable: Path, what: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    owner = unreadable.stat().st_uid
+    monkeypatch.setattr("os.geteuid", lambda: owner + 1)
+    unreadable.unlink()
+    if what == "directory":
+        unreadable.mkdir()
+    assert isinstance(LocalStore().head(str(unreadable)), Refused)
+    assert LocalStore().head(str(unreadable.with_name("absent"))) == Absent()

@@ -108,6 +108,16 @@ def test_a_name_below_a_file_is_refused(fs: MemoryFileSystem) -> None:
     assert isinstance(outcome.error, NotADirectoryError)
 
 
+def test_a_body_that_cannot_be_read_is_refused(fs: MemoryFileSystem) -> None:
+    class Unreadable(InMemory):
+        def whole(self) -> bytes:
+            raise OSError("it became shorter")
+
+    outcome = MemoryStore(fs).create("/f/name", Unreadable(b"y"), creation_of("/f/name"))
+    assert isinstance(outcome, Refused)
+    assert "shorter" in str(outcome.error)
+
+
 def test_a_name_that_is_a_folder_is_refused(fs: MemoryFileSystem) -> None:
     fs.mkdir("/f/name")
     outcome = MemoryStore(fs).create("/f/name", InMemory(b"y"), creation_of("/f/name"))

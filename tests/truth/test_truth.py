@@ -87,6 +87,8 @@ def test_a_writer_is_told_the_truth(stub: FaultStub, mounts: Any, cloud: str, ca
     looks = case.heads
     if "rename" in case.shape and looks:
         looks = (Step(), *looks)  # the source is looked at first
+        if cloud == "s3" and case.shape == "large rename":
+            looks = (Step(), *looks)  # and once more: without versions, its entity tag pins it
     if looks:
         stub.script(Op.HEAD, *looks, forever=case.heads_forever)
 

@@ -1,0 +1,52 @@
+"""Asynchronous work that must not be left half done: what a cancellation leaves behind is undone first."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import contextvars
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+__all__ = ["in_thread", "or_undone"]
+
+T = TypeVar("T")
+
+
+def in_thread(work: Callable[[], T]) -> asyncio.Future[T]:
+    """Begin ``work`` in a thread of the loop's.
+
+    What this returns is no task, as ``asyncio.to_thread`` would be: a loop that ends cancels all its tasks,
+    and nobody would hear any more what the thread has made.
+    """
+    context = contextvars.copy_context()
+    return asyncio.get_running_loop().run_in_executor(None, lambda: context.run(work))
+
+
+async def or_undone(
+    work: Awaitable[T], undo: Callable[[T], Awaitable[object]], patience: float | None = None
+) -> T:
+    """Await ``work``. A cancellation lets it end, undoes what came of it, and then stays a cancellation.
+
+    Parameters
+    ----------
+    work, undo
+        What is awaited, and what undoes what it returns.
+    patience
+        Seconds that a cancellation waits; after them, this goes on without anyone who waits for it.
+    """
+    future = asyncio.ensure_future(work)
+    try:
+        await asyncio.wait([future])
+    except asyncio.CancelledError:
+        # A task of its own, for a second cancellation must not leave it half done either.
+        await asyncio.wait([asyncio.ensure_future(_undo(future, undo))], timeout=patience)
+        raise
+    return future.result()
+
+
+async def _undo(future: asyncio.Future[T], undo: Callable[[T], Awaitable[object]]) -> None:
+    with contextlib.suppress(Exception):
+        await undo(await future)

@@ -1,0 +1,196 @@
+"""An S3 mount knows where its requests go, and which client may send them in which process."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+import fsspec
+import pytest
+from aiobotocore.session import AioSession
+
+from tests.backends.s3_stores import made_store
+from tests.stub import FaultStub, Op
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from putifabsent.backends.s3 import S3Store
+
+ELSEWHERE = "http://store.example:9000"
+MEANWHILE = 60
+
+
+# --- where requests go
+
+
+@pytest.fixture(autouse=True)
+def nothing_configured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in ("AWS_PROFILE", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_REGION"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.delenv("AWS_DEFAULT_REGION", raising=False)
+    # No credentials, and nobody to ask for them.
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "credentials"))
+
+
+@pytest.fixture
+def profile(tmp_path: Path) -> str:
+    (tmp_path / "config").write_text(f"[profile lab]\nregion = us-east-1\nendpoint_url = {ELSEWHERE}\n")
+    return "lab"
+
+
+def by_an_option(**_: Any) -> dict[str, Any]:
+    return {"endpoint_url": ELSEWHERE}
+
+
+def by_the_clients_options(**_: Any) -> dict[str, Any]:
+    return {"client_kwargs": {"endpoint_url": ELSEWHERE}}
+
+
+def by_fsspecs_configuration(monkeypatch: pytest.MonkeyPatch, **_: Any) -> dict[str, Any]:
+    monkeypatch.setitem(fsspec.config.conf, "s3", {"endpoint_url": ELSEWHERE})
+    return {}
+
+
+def by_the_environment(monkeypatch: pytest.MonkeyPatch, **_: Any) -> dict[str, Any]:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", ELSEWHERE)
+    return {}
+
+
+def by_a_profile(profile: str, **_: Any) -> dict[str, Any]:
+    return {"profile": profile}
+
+
+def by_the_profile_of_the_environment(
+    profile: str, monkeypatch: pytest.MonkeyPatch, **_: Any
+) -> dict[str, Any]:
+    monkeypatch.setenv("AWS_PROFILE", profile)
+    return {}
+
+
+def by_a_session(profile: str, **_: Any) -> dict[str, Any]:
+    return {"session": AioSession(profile=profile)}
+
+
+WAYS: list[Callable[..., dict[str, Any]]] = [
+    by_an_option,
+    by_the_clients_options,
+    by_fsspecs_configuration,
+    by_the_environment,
+    by_a_profile,
+    by_the_profile_of_the_environment,
+    by_a_session,
+]
+
+
+@pytest.mark.parametrize("asynchronous", [False, True], ids=["sync", "async"])
+@pytest.mark.parametrize("way", WAYS)
+def test_the_endpoint_is_where_requests_go(
+    way: Callable[..., dict[str, Any]],
+    asynchronous: bool,
+    monkeypatch: pytest.MonkeyPatch,
+    profile: str,
+) -> None:
+    options = way(monkeypatch=monkeypatch, profile=profile)
+    options |= {"asynchronous": asynchronous, "skip_instance_cache": True}
+    assert made_store(options).endpoint() == ELSEWHERE
+
+
+@pytest.mark.parametrize(
+    ("options", "endpoint"),
+    [
+        ({}, "https://s3.amazonaws.com"),
+        ({"client_kwargs": {"region_name": "eu-west-1"}}, "https://s3.eu-west-1.amazonaws.com"),
+        ({"client_kwargs": {"region_name": "cn-north-1"}}, "https://s3.cn-north-1.amazonaws.com.cn"),
+        ({"cache_regions": True, "use_ssl": False}, "http://s3.amazonaws.com"),
+    ],
+)
+def test_without_another_endpoint_it_is_amazons(options: dict[str, Any], endpoint: str) -> None:
+    assert made_store({**options, "skip_instance_cache": True}).endpoint() == endpoint
+
+
+def test_a_client_that_is_connected_is_asked_itself(stub: FaultStub, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", stub.url("s3"))
+    options = {"key": "key", "secret": "secret", "skip_instance_cache": True}
+    store = made_store(options)
+    store.list("bucket/t")
+    monkeypatch.setenv("AWS_ENDPOINT_URL", ELSEWHERE)
+    assert store.endpoint() == stub.url("s3")
+
+
+def test_the_endpoint_wants_no_loop_and_no_thread_of_the_callers(profile: str) -> None:
+    """All threads of the loop ask at the same time, and so does the loop itself."""
+
+    async def ask(store: S3Store) -> list[str]:
+        loop = asyncio.get_running_loop()
+        loop.set_default_executor(ThreadPoolExecutor(2))
+        asking = [asyncio.to_thread(store.endpoint) for _ in range(4)]
+        return [store.endpoint(), *await asyncio.gather(*asking)]
+
+    options = {"profile": profile, "asynchronous": True, "skip_instance_cache": True}
+    told = asyncio.run(asyncio.wait_for(ask(made_store(options)), MEANWHILE))
+    assert told == [ELSEWHERE] * 5
+
+
+# --- forks
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[FaultStub]:
+    with FaultStub() as stub:
+        yield stub
+
+
+@pytest.fixture
+def stub(running: FaultStub) -> FaultStub:
+    running.reset()
+    return running
+
+
+def in_a_forked_child(stub: FaultStub, *, imports_before: bool) -> str:
+    """Have a program use obstore on its own, and then create in a forked child of its."""
+    program = f"""
+import os, signal, sys
+import obstore
+from obstore.store import S3Store as Bucket
+
+sys.path[:0] = {sys.path!r}
+url = sys.argv[1]
+bucket = Bucket(
+    "bucket", endpoint=url, access_key_id="key", secret_access_key="secret", region="us-east-1",
+    client_options={{"allow_http": True}},
+)
+obstore.put(bucket, "mine", b"x")
+if {imports_before}:
+    from tests.backends import s3_stores
+child = os.fork()
+if child:
+    sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+signal.alarm({MEANWHILE})  # obstore hangs where no signal of Python's is heard
+from putifabsent.backends.body import InMemory
+from putifabsent.testing.contenders import creation_of
+from tests.backends import s3_stores
+
+store = s3_stores.made_store({{
+    "key": "key", "secret": "secret", "endpoint_url": url, "client_kwargs": {{"region_name": "us-east-1"}},
+}})
+print(store.create("bucket/t/name", InMemory(b"x"), creation_of("bucket/t/name")), flush=True)
+os._exit(0)
+"""
+    command = [sys.executable, "-c", program, stub.url("s3")]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=2 * MEANWHILE, check=False)
+    assert ended.returncode == 0, ended.stderr
+    return ended.stdout
+
+
+@pytest.mark.parametrize("imports_before", [True, False])
+def test_a_child_of_a_program_that_uses_obstore_itself_creates(stub: FaultStub, imports_before: bool) -> None:
+    assert in_a_forked_child(stub, imports_before=imports_before).startswith("Created")
+    assert ("bucket", "t/name") in stub.objects
+    assert stub.ops.count(Op.PUT) == 2

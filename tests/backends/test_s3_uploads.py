@@ -1,0 +1,300 @@
+"""Large bodies on S3: one object's bytes or none, and no upload that nobody knows of."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import threading
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from fsspec.asyn import sync
+from s3fs import S3FileSystem
+
+from putifabsent.backends import s3_upload
+from putifabsent.backends.base import Absent, Created, Found, Maybe, Refused, Staged, TryAgain
+from putifabsent.backends.body import Body, InMemory
+from putifabsent.backends.s3 import S3Store
+from putifabsent.testing.races import creation_of
+from tests.backends.s3_stores import made_store, maker
+from tests.backends.scripted import Reply, Scripted
+from tests.stub import Fault, FaultStub, Op, Step
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from tests.stub import State
+
+NAME = "bucket/t/name"
+SOURCE = "bucket/t/source"
+PART = 5 * 2**20
+
+
+@pytest.fixture(autouse=True)
+def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    for each in ("_PART", "_COPIED_PART"):
+        monkeypatch.setattr(s3_upload, each, PART)
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[FaultStub]:
+    with FaultStub() as stub:
+        yield stub
+
+
+@pytest.fixture
+def stub(running: FaultStub) -> FaultStub:
+    running.reset()
+    return running
+
+
+@pytest.fixture(scope="module")
+def store(running: FaultStub) -> S3Store:
+    return made_store(running.storage_options("s3"))
+
+
+def stage(store: S3Store, parts: int = 3) -> Any:
+    return store.stage(NAME, InMemory(b"x" * parts * PART), creation_of(NAME))
+
+
+def stage_copy(store: S3Store, version: str | None = None) -> Any:
+    seen = store.head(SOURCE)
+    assert isinstance(seen, Found)
+    return store.stage_copy(SOURCE, seen.holder.size, version or seen.holder.version, NAME, creation_of(NAME))
+
+
+# --- the source of a copy
+
+
+def replaced(state: State) -> None:
+    state.put("bucket", "t/source", b"2" * 3 * PART)
+
+
+def test_a_source_that_is_replaced_between_two_parts_is_absent(stub: FaultStub, store: S3Store) -> None:
+    stub.put("bucket", "t/source", b"1" * 3 * PART)
+    stub.script(Op.PART_COPY, None, Step(before=replaced))
+    assert stage_copy(store) == Absent()
+    assert stub.uploads == {}
+
+
+@pytest.mark.parametrize("fault", [Fault.PRECONDITION_412, Fault.PRECONDITION_412_BARE])
+def test_a_copy_whose_condition_is_not_met_has_no_source(
+    stub: FaultStub, store: S3Store, fault: Fault
+) -> None:
+    stub.put("bucket", "t/source", b"1" * 3 * PART)
+    stub.script(Op.PART_COPY, None, fault)
+    assert stage_copy(store) == Absent()
+    assert stub.uploads == {}
+
+
+def test_a_source_of_another_size_than_was_seen_is_absent(stub: FaultStub, store: S3Store) -> None:
+    stub.put("bucket", "t/source", b"1" * 3 * PART)
+    outcome = store.stage_copy(SOURCE, 3 * PART - 1, None, NAME, creation_of(NAME))
+    assert outcome == Absent()
+    assert Op.CREATE_UPLOAD not in stub.ops
+
+
+def test_a_source_without_an_entity_tag_is_refused() -> None:
+    size = {"Content-Length": "7", "Last-Modified": "Sat, 21 Nov 2026 10:00:00 GMT"}
+    with Scripted(Reply(200, size)) as server:
+        store = made_store({"key": "k", "secret": "s", "endpoint_url": server.url})
+        assert isinstance(store.stage_copy(SOURCE, 7, None, NAME, creation_of(NAME)), Refused)
+
+
+def test_each_part_of_a_copy_says_which_object_it_is_of(stub: FaultStub, store: S3Store) -> None:
+    etag = stub.put("bucket", "t/source", b"1" * 3 * PART).etag
+    assert isinstance(store.complete(stage_copy(store)), Created)
+    said = [r.headers["x-amz-copy-source-if-match"] for r in stub.requests if r.op is Op.PART_COPY]
+    assert said == [f'"{etag}"'] * 3
+
+
+def test_a_version_is_pinned_by_its_name() -> None:
+    with FaultStub(versioned=True) as stub:
+        stub.put("bucket", "t/source", b"1" * 3 * PART)
+        store = made_store(stub.storage_options("s3"))
+        stub.script(Op.PART_COPY, None, Step(before=replaced))
+        assert isinstance(store.complete(stage_copy(store)), Created)
+        assert stub.objects["bucket", "t/name"].data == b"1" * 3 * PART
+        assert stub.ops.count(Op.HEAD) == 1
+
+
+# --- answers that say nothing
+
+
+def nothing_said(request: str, store_in: Callable[[str], S3Store]) -> Any:
+    with Scripted(Reply(200)) as server:
+        store = store_in(server.url)
+        if request == "copy":
+            return store.copy(SOURCE, NAME, creation_of(NAME))
+        if request == "put":
+            return store.create(NAME, InMemory(b"x"), creation_of(NAME))
+        part = {"PartNumber": 1, "ETag": '"e"'}
+        return store.complete(Staged(NAME, s3_upload.Upload("bucket", "t/name", "upload", [part])))
+
+
+@pytest.mark.parametrize("request_", ["put", "copy", "complete"])
+def test_an_empty_success_may_be_anything(request_: str) -> None:
+    def store_in(url: str) -> S3Store:
+        return maker({"key": "k", "secret": "s", "endpoint_url": url}, "full")()
+
+    assert isinstance(nothing_said(request_, store_in), Maybe)
+
+
+# --- bodies that can't be read
+
+
+class Unreadable(Body):
+    def __init__(self, size: int) -> None:
+        self.size = size
+
+    def read(self, start: int, stop: int) -> bytes:
+        raise OSError("it became shorter")
+
+
+@pytest.mark.parametrize("lane", ["plain", "full"])
+def test_a_body_that_cannot_be_read_is_refused(stub: FaultStub, lane: Any) -> None:
+    store = maker(stub.storage_options("s3"), lane)()
+    body, creation = Unreadable(3 * PART), creation_of(NAME)
+    outcomes = [
+        store.create(NAME, body, creation),
+        asyncio.run(make_async(stub).create_async(NAME, body, creation)),
+        store.stage(NAME, body, creation),
+    ]
+    for outcome in outcomes:
+        assert isinstance(outcome, Refused)
+        assert "shorter" in str(outcome.error)
+    # No part was tried again, for what can't be read now can't be read then.
+    assert stub.ops == [Op.CREATE_UPLOAD, Op.ABORT]
+    assert stub.uploads == {}
+
+
+def test_a_part_whose_answer_was_lost_is_sent_again(stub: FaultStub, store: S3Store) -> None:
+    stub.script(Op.PART, None, Fault.DROP_AFTER_APPLY, Fault.ERROR_503_BEFORE)
+    assert isinstance(store.complete(stage(store)), Created)
+    assert stub.objects["bucket", "t/name"].data == b"x" * 3 * PART
+
+
+def test_a_part_is_not_sent_for_ever(stub: FaultStub, store: S3Store) -> None:
+    stub.script(Op.PART, Fault.ERROR_503_BEFORE, forever=True)
+    assert isinstance(stage(store, parts=1), TryAgain)
+    assert stub.ops == [Op.CREATE_UPLOAD, *[Op.PART] * 5, Op.ABORT]
+
+
+# --- interruptions
+
+
+def make_async(stub: FaultStub) -> S3Store:
+    options = {**stub.storage_options("s3"), "asynchronous": True, "skip_instance_cache": True}
+    return made_store(options)
+
+
+def interrupt_after(stub: FaultStub, op: Op) -> threading.Thread:
+    """Send this process what Ctrl-C sends, once a request has arrived; answer it only then."""
+
+    def interrupt() -> None:
+        stub.wait_for(op)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    return thread
+
+
+def test_an_interrupted_staging_leaves_no_upload(stub: FaultStub, store: S3Store) -> None:
+    stub.script(Op.PART, Fault.TIMEOUT_AFTER_APPLY, forever=True)
+    thread = interrupt_after(stub, Op.PART)
+    with pytest.raises(KeyboardInterrupt):
+        stage(store)
+    thread.join()
+    assert stub.ops.count(Op.ABORT) == 1
+    assert stub.uploads == {}
+
+
+def test_an_interruption_does_not_wait_for_a_store_that_never_answers(
+    stub: FaultStub, store: S3Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("putifabsent.backends.s3_waiting._PATIENCE", 0.1)
+    for op in (Op.PART, Op.ABORT):
+        stub.script(op, Fault.TIMEOUT_AFTER_APPLY, forever=True)
+    thread = interrupt_after(stub, Op.PART)
+    with pytest.raises(KeyboardInterrupt):
+        stage(store)
+    thread.join()
+    # It was asked to once, and has not answered: the first wait for an answer is 30 seconds long.
+    stub.wait_for(Op.ABORT)
+    assert stub.ops.count(Op.ABORT) == 1
+
+
+def test_an_interrupted_staging_of_a_copy_leaves_no_upload(stub: FaultStub, store: S3Store) -> None:
+    stub.put("bucket", "t/source", b"1" * 3 * PART)
+    stub.script(Op.PART_COPY, Fault.TIMEOUT_AFTER_APPLY, forever=True)
+    thread = interrupt_after(stub, Op.PART_COPY)
+    with pytest.raises(KeyboardInterrupt):
+        stage_copy(store)
+    thread.join()
+    assert stub.uploads == {}
+
+
+def test_an_upload_that_is_just_being_opened_is_not_left_open(
+    stub: FaultStub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def cancelled() -> None:
+        store = make_async(stub)
+        staging = asyncio.ensure_future(store.stage_async(NAME, InMemory(b"x" * PART), creation_of(NAME)))
+        await asyncio.to_thread(stub.wait_for, Op.CREATE_UPLOAD)
+        staging.cancel()
+        await asyncio.sleep(0)
+        stub.release()
+        with pytest.raises(asyncio.CancelledError):
+            await staging
+
+    monkeypatch.setattr(s3_upload, "_PATIENCE", None)
+    stub.script(Op.CREATE_UPLOAD, Fault.TIMEOUT_AFTER_APPLY)
+    asyncio.run(cancelled())
+    assert stub.ops == [Op.CREATE_UPLOAD, Op.ABORT]
+    assert stub.uploads == {}
+
+
+def test_what_was_staged_when_the_interruption_came_is_discarded(
+    stub: FaultStub, store: S3Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It comes when all parts have been sent, and nobody has heard of it yet."""
+    calls = []
+
+    def interrupted_at_the_end(*arguments: Any, **options: Any) -> Any:
+        outcome = sync(*arguments, **options)
+        calls.append(outcome)
+        if len(calls) == 1:
+            raise KeyboardInterrupt
+        return outcome
+
+    monkeypatch.setattr("putifabsent.backends.s3_waiting.sync", interrupted_at_the_end)
+    with pytest.raises(KeyboardInterrupt):
+        stage(store)
+    assert isinstance(calls[0], Staged)
+    assert stub.uploads == {}
+    assert stub.ops[-1] is Op.ABORT
+
+
+# --- time
+
+
+def waited(store: S3Store) -> tuple[float, float]:
+    """What the second client's requests wait for, in seconds: to connect, and for each answer."""
+    fs: S3FileSystem = store._sender.fs
+    fs.connect()
+    config = fs.s3.meta.config
+    return config.connect_timeout, config.read_timeout
+
+
+def test_no_request_is_waited_for_longer_than_the_deadline(stub: FaultStub) -> None:
+    options = stub.storage_options("s3")
+    assert waited(S3Store(S3FileSystem(**options), options, deadline=2)) == (2, 2)
+    assert waited(S3Store(S3FileSystem(**options), options, deadline=60)) == (5, 60)
+
+
+def test_the_user_has_the_last_word_on_the_time_outs(stub: FaultStub) -> None:
+    said = {"connect_timeout": 7, "read_timeout": 9}
+    options = {**stub.storage_options("s3"), "config_kwargs": said}
+    assert waited(S3Store(S3FileSystem(**options), options, deadline=2)) == (7, 9)

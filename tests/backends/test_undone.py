@@ -1,0 +1,148 @@
+"""A cancelled staging leaves nothing in the store, whoever has to wait for its end."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from putifabsent.backends import gcs_upload
+from putifabsent.backends.body import InMemory
+from putifabsent.backends.undone import in_thread, or_undone
+from putifabsent.testing.races import creation_of
+from tests.backends.gcs_stores import CHUNK, NAME, store_at
+from tests.stub import Fault, FaultStub, Op
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine, Iterator
+
+    from putifabsent.backends.gcs import GCSStore
+
+BODY = InMemory(b"x" * 3 * CHUNK)
+
+
+@pytest.fixture
+def stub(monkeypatch: pytest.MonkeyPatch) -> Iterator[FaultStub]:
+    monkeypatch.setattr(gcs_upload, "_CHUNK", CHUNK)
+    with FaultStub() as stub:
+        yield stub
+
+
+@pytest.fixture
+def store(stub: FaultStub) -> GCSStore:
+    return store_at(stub.url("gcs"))
+
+
+async def cancelled_at(stub: FaultStub, op: Op, work: Coroutine[Any, Any, Any]) -> None:
+    """Cancel ``work`` when its request has arrived; the request is answered only then."""
+    task = asyncio.ensure_future(work)
+    await asyncio.to_thread(stub.wait_for, op)
+    task.cancel()
+    await asyncio.sleep(0)
+    stub.release()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+def test_a_cancelled_staging_leaves_no_session(stub: FaultStub, store: GCSStore) -> None:
+    stub.script(Op.PART, Fault.TIMEOUT_AFTER_APPLY)
+    asyncio.run(cancelled_at(stub, Op.PART, store.stage_async(NAME, BODY, creation_of(NAME))))
+    assert stub.ops[-1] is Op.ABORT
+    assert stub.uploads == {}
+
+
+def test_a_cancelled_staging_of_a_copy_leaves_no_session(stub: FaultStub, store: GCSStore) -> None:
+    source = stub.put("bucket", "t/source", BODY.data)
+    stub.script(Op.GET, Fault.TIMEOUT_AFTER_APPLY)
+    asked = ("bucket/t/source", BODY.size, str(source.generation), NAME, creation_of(NAME))
+    asyncio.run(cancelled_at(stub, Op.GET, store.stage_copy_async(*asked)))
+    assert stub.uploads == {}
+
+
+def test_a_staging_that_ends_with_its_loop_leaves_no_session(stub: FaultStub, store: GCSStore) -> None:
+    """``asyncio.run`` cancels all tasks that are left: the one that stages, and any that it waits for."""
+    left: list[asyncio.Future[Any]] = []
+
+    async def answer_when_cancelled() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            stub.release()
+
+    async def leave() -> None:
+        left.append(asyncio.ensure_future(store.stage_async(NAME, BODY, creation_of(NAME))))
+        left.append(asyncio.ensure_future(answer_when_cancelled()))
+        await asyncio.to_thread(stub.wait_for, Op.PART)
+
+    stub.script(Op.PART, Fault.TIMEOUT_AFTER_APPLY)
+    asyncio.run(leave())
+    assert left[0].cancelled()
+    assert stub.uploads == {}
+
+
+class Undoing:
+    """What was undone, by work that ends when it is told to."""
+
+    def __init__(self) -> None:
+        self.ends = asyncio.Event()
+        self.undone: list[str] = []
+
+    async def work(self) -> str:
+        await self.ends.wait()
+        return "made"
+
+    async def undo(self, made: str) -> None:
+        await asyncio.sleep(0)
+        self.undone.append(made)
+
+
+async def test_what_is_not_cancelled_is_not_undone() -> None:
+    undoing = Undoing()
+    undoing.ends.set()
+    assert await or_undone(undoing.work(), undoing.undo) == "made"
+    assert undoing.undone == []
+
+
+async def test_a_failure_is_passed_on() -> None:
+    undoing = Undoing()
+
+    async def fails() -> str:
+        raise OSError("no")
+
+    with pytest.raises(OSError, match="no"):
+        await or_undone(fails(), undoing.undo)
+
+
+async def test_a_second_cancellation_leaves_nothing_half_done() -> None:
+    undoing = Undoing()
+    task = asyncio.ensure_future(or_undone(undoing.work(), undoing.undo))
+    for _ in range(2):
+        await asyncio.sleep(0)
+        task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    undoing.ends.set()
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    await asyncio.gather(*others)
+    assert undoing.undone == ["made"]
+
+
+async def test_a_cancellation_waits_no_longer_than_it_is_told_to() -> None:
+    undoing = Undoing()
+    task = asyncio.ensure_future(or_undone(undoing.work(), undoing.undo, patience=0))
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert undoing.undone == []
+    undoing.ends.set()
+    await asyncio.gather(*(asyncio.all_tasks() - {asyncio.current_task()}))
+    assert undoing.undone == ["made"]
+
+
+async def test_a_thread_keeps_its_context() -> None:
+    word = contextvars.ContextVar("word", default="nothing")
+    word.set("said")
+    assert await in_thread(word.get) == "said"
