@@ -16,15 +16,20 @@ from putifabsent.backends.body import Body, FileBody, InMemory
 from putifabsent.fsspec_plugin.leaving import Leaving, Opening
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from types import TracebackType
 
     from typing_extensions import Buffer
 
-__all__ = ["CompressedFile", "GuardedFile", "GuardedText"]
+    from putifabsent.fsspec_plugin.ahead import Ahead
+
+__all__ = ["CompressedFile", "GuardedFile", "GuardedText", "ReadOnlyBytes"]
 
 IN_MEMORY = 16 * 2**20
 """Bytes kept in memory before they go to a temporary file; what is sent in one put needs no disk."""
+
+FARTHEST = 64 * 2**30
+"""Bytes up to which a creation goes ahead: the size of its parts is chosen before the whole is known."""
 
 
 class GuardedFile(io.BufferedIOBase):
@@ -38,6 +43,8 @@ class GuardedFile(io.BufferedIOBase):
         ``"wb"``, ``"xb"``, ``"w+b"`` or ``"x+b"``.
     create
         Creates the name from a body, for certain or with an error.
+    begin
+        Begins to create it from a file that is still being written at its end; None where that can't be.
     autocommit
         Whether closing creates the name; else :meth:`commit` does (a transaction).
 
@@ -49,13 +56,23 @@ class GuardedFile(io.BufferedIOBase):
     would stay.
     """
 
-    def __init__(self, path: str, mode: str, create: Callable[[Body], object], *, autocommit: bool) -> None:
+    def __init__(
+        self,
+        path: str,
+        mode: str,
+        create: Callable[[Body], object],
+        begin: Callable[[IO[bytes]], Ahead | None],
+        *,
+        autocommit: bool,
+    ) -> None:
         self.path = path
         self.mode = mode
         self.autocommit = autocommit
         self._create = create
+        self._begin: Callable[[IO[bytes]], Ahead | None] | None = begin
+        self._ahead: Ahead | None = None
+        self._size = 0
         self._spool: IO[bytes] = io.BytesIO()
-        self._in_memory = True
         self._pending = True
         self._dropped = False
         self._opening = Opening()
@@ -87,11 +104,14 @@ class GuardedFile(io.BufferedIOBase):
             return 0  # an empty view can't be cast
         view = view.cast("B")
         try:
-            if self._in_memory and self._spool.tell() + len(view) > IN_MEMORY:
-                self._to_disk()
-            return self._spool.write(view)
+            if isinstance(self._spool, io.BytesIO) and self._spool.tell() + len(view) > IN_MEMORY:
+                self._to_disk(self._spool)
+            self._keep(view)
         except OSError as error:
             raise self._without_room(error) from error
+        if not isinstance(self._spool, io.BytesIO):
+            self._tell_ahead(len(view))
+        return len(view)
 
     def read(self, size: int | None = -1, /) -> bytes:
         """Read back what was written."""
@@ -114,6 +134,7 @@ class GuardedFile(io.BufferedIOBase):
     def truncate(self, size: int | None = None, /) -> int:
         """Cut what was written."""
         self._check_open()
+        self._stay()
         return self._spool.truncate(size)
 
     def flush(self, force: bool = False) -> None:
@@ -157,11 +178,9 @@ class GuardedFile(io.BufferedIOBase):
         try:
             if isinstance(self._spool, io.BytesIO):
                 self._create(InMemory(self._spool.getvalue()))
+            elif self._ahead is not None and self._ahead.is_here:
+                self._ahead.finish()
             else:
-                try:
-                    self._spool.flush()
-                except OSError as error:
-                    raise self._without_room(error) from error
                 self._create(FileBody(self._spool))
         finally:
             self._forget()
@@ -169,6 +188,9 @@ class GuardedFile(io.BufferedIOBase):
     def discard(self) -> None:
         """Forget what was written: no name, no trace."""
         self._pending = False
+        if self._ahead is not None:
+            # A destructor may run anywhere, in the thread that would have to answer, too.
+            self._ahead.abandon(wait=not self._dropped)
         self._forget()
         super().close()
 
@@ -207,17 +229,39 @@ class GuardedFile(io.BufferedIOBase):
         return OSError(error.errno, f"{why}. Set TMPDIR to a folder with room", self.path)
 
     def _forget(self) -> None:
-        with contextlib.suppress(OSError):  # a full disk refuses the last buffer once more
+        with contextlib.suppress(OSError):  # a temporary file, of which nothing is wanted any more
             self._spool.close()
 
-    def _to_disk(self) -> None:
-        kept = self._spool
+    def _keep(self, view: memoryview) -> None:
+        while view:  # a file without a buffer may take less than it is given
+            view = view[self._spool.write(view) :]
+
+    def _tell_ahead(self, written: int) -> None:
+        """Let the creation that is under way know of more bytes; the first time, begin it."""
+        end = self._spool.tell()
+        if end - written != self._size or end > FARTHEST:
+            self._stay()
+        self._size = max(self._size, end)
+        if self._ahead is not None:
+            self._ahead.grown(self._size)
+        elif self.autocommit and self._begin is not None:
+            self._ahead = self._begin(self._spool)
+            self._begin = None
+
+    def _stay(self) -> None:
+        """Don't go ahead, for what has been sent may be written again."""
+        self._begin = None
+        if self._ahead is not None:
+            self._ahead.abandon()
+            self._ahead = None
+
+    def _to_disk(self, kept: io.BytesIO) -> None:
         place = kept.tell()
-        self._spool = tempfile.TemporaryFile()  # noqa: SIM115 - closed by commit or discard
-        self._in_memory = False
-        kept.seek(0)
-        self._spool.write(kept.read())
+        # Without a buffer: a forked child would flush its copy of it into this file when it exits.
+        self._spool = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115 - closed by commit or discard
+        self._keep(memoryview(kept.getvalue()))
         self._spool.seek(place)
+        self._size = len(kept.getvalue())
 
 
 class GuardedText(io.TextIOWrapper):
@@ -285,3 +329,38 @@ class CompressedFile(io.BufferedIOBase):
 
     def _dealloc_warn(self, source: object) -> None:
         self._below._dealloc_warn(source)
+
+
+class ReadOnlyBytes(io.BytesIO):
+    """The bytes of a name, open for reading, where the store would hand out the object itself.
+
+    Parameters
+    ----------
+    path
+        The full name.
+    data
+        Its bytes.
+    """
+
+    mode = "rb"
+
+    def __init__(self, path: str, data: bytes) -> None:
+        super().__init__(data)
+        self.path = path
+        self.size = len(data)
+
+    def writable(self) -> bool:
+        """Never."""
+        return False
+
+    def write(self, data: Buffer, /) -> int:
+        """Refuse."""
+        raise io.UnsupportedOperation("write")
+
+    def writelines(self, lines: Iterable[Buffer], /) -> None:
+        """Refuse."""
+        raise io.UnsupportedOperation("writelines")
+
+    def truncate(self, size: int | None = None, /) -> int:
+        """Refuse."""
+        raise io.UnsupportedOperation("truncate")

@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
+import inspect
 import io
 import os
 import weakref
-from typing import TYPE_CHECKING, Any, ClassVar
+from functools import partial
+from typing import IO, TYPE_CHECKING, Any, ClassVar
 
 import fsspec
 from fsspec.asyn import get_loop
 from fsspec.compression import compr
 from fsspec.core import get_compression
 from fsspec.implementations.chained import ChainedFileSystem
+from fsspec.spec import AbstractFileSystem
 from fsspec.utils import stringify_path
 
 from putifabsent.errors import ConfigError
-from putifabsent.fsspec_plugin.files import CompressedFile, GuardedFile, GuardedText
+from putifabsent.fsspec_plugin.ahead import Ahead
+from putifabsent.fsspec_plugin.files import (
+    IN_MEMORY,
+    CompressedFile,
+    GuardedFile,
+    GuardedText,
+    ReadOnlyBytes,
+)
 from putifabsent.fsspec_plugin.options import Mount, check_options, split
 from putifabsent.fsspec_plugin.stores import kind_of
 from putifabsent.fsspec_plugin.transactions import JointTransaction
@@ -24,8 +34,6 @@ from putifabsent.fsspec_plugin.writes import WritesByName
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Mapping
-
-    from fsspec.spec import AbstractFileSystem
 
     from putifabsent.backends.body import Body
     from putifabsent.shim.names import Name
@@ -98,7 +106,7 @@ class GuardedFileSystem(WritesByName, ChainedFileSystem):
             wrapped = fsspec.get_filesystem_class(target_protocol)
             target = dict(target_options or {})
         else:
-            wrapped, target = type(fs), dict(fs.storage_options)
+            wrapped, target = type(fs), _made_with(fs)
         check_options(others, GuardedFileSystem, "putifabsent")
         self._start(wrapped, target, own, fs, asynchronous=asynchronous, loop=loop, batch_size=batch_size)
 
@@ -147,7 +155,23 @@ class GuardedFileSystem(WritesByName, ChainedFileSystem):
         return self._loop
 
     def _wrapped_options(self) -> Mapping[str, Any]:
-        return self._target
+        # Not what was asked for: fsspec's own configuration adds to it.
+        return _made_with(self.fs)
+
+    def __reduce__(self) -> Any:
+        """Take along what fsspec's configuration has added here, as the wrapped filesystem itself does."""
+        make, (cls, args, options) = super().__reduce__()
+        return make, (cls, args, self._with_configuration(options))
+
+    def _with_configuration(self, options: dict[str, Any]) -> dict[str, Any]:
+        if "fs" in options:
+            return options
+        target = options.get("target_options") or {}
+        added = self._configured(target)
+        return {**options, "target_options": {**target, **added}} if added else options
+
+    def _configured(self, said: Mapping[str, Any]) -> dict[str, Any]:
+        return {key: value for key, value in self.fs.storage_options.items() if key not in said}
 
     def _forget_process(self) -> None:
         """In a forked child: no client, loop or thread of the parent works here."""
@@ -210,6 +234,8 @@ class GuardedFileSystem(WritesByName, ChainedFileSystem):
         common = {"block_size": block_size, "cache_options": cache_options, **kwargs}
         name = self._name_to_write(path, mode)
         if name is None:
+            if self._would_give_itself(path, mode):
+                return AbstractFileSystem.open(self, path, mode, compression=compression, **common)
             return self.fs.open(self._own(path), mode, compression=compression, **common)
         text = {key: common.pop(key) for key in ("encoding", "errors", "newline") if key in common}
         file: Any = self._open_guarded(name, mode.replace("t", "").replace("b", "") + "b", **common)
@@ -222,7 +248,8 @@ class GuardedFileSystem(WritesByName, ChainedFileSystem):
         """Open in binary mode; other wrapping filesystems call this one."""
         name = self._name_to_write(path, mode)
         if name is None:
-            return self.fs._open(self._own(path), mode, **kwargs)
+            file = self.fs._open(self._own(path), mode, **kwargs)
+            return ReadOnlyBytes(file.path, file.getvalue()) if self._would_give_itself(path, mode) else file
         return self._open_guarded(name, mode, **kwargs)
 
     async def open_async(self, path: str, mode: str = "rb", **kwargs: Any) -> Any:
@@ -233,6 +260,10 @@ class GuardedFileSystem(WritesByName, ChainedFileSystem):
                 msg = f"{name.path} is guarded: write it whole, by _pipe_file or _put_file"
                 raise io.UnsupportedOperation(msg)
         return await self.fs.open_async(self._own(path), mode, **kwargs)
+
+    def _would_give_itself(self, path: Any, mode: str) -> bool:
+        # What memory hands out for reading is the object itself, and can be written.
+        return self._kind == "memory" and "r" in mode and self.explain(path).guarded
 
     def _name_to_write(self, path: Any, mode: str) -> Name | None:
         if "r" in mode and "+" not in mode:
@@ -258,9 +289,16 @@ class GuardedFileSystem(WritesByName, ChainedFileSystem):
         def create(body: Body) -> None:
             self._create(name, body, extra)
 
+        def begin(file: IO[bytes]) -> Ahead | None:
+            if not self.store.stages_ahead or self.store.largest_put > IN_MEMORY:
+                return None
+            creation = self._creation(name, extra)
+            ahead = partial(self._create, name, extra=extra, creation=creation)
+            return Ahead(name.path, creation.token, ahead, file)
+
         self._look_early(name)
         commits = not self._intrans if autocommit is None else autocommit
-        file = GuardedFile(name.path, mode, create, autocommit=commits)
+        file = GuardedFile(name.path, mode, create, begin, autocommit=commits)
         if not commits:
             self.transaction.files.append(file)
         return file
@@ -270,3 +308,12 @@ class GuardedFileSystem(WritesByName, ChainedFileSystem):
         transaction: JointTransaction = super().start_transaction()
         transaction.start()
         return transaction
+
+
+def _made_with(fs: AbstractFileSystem) -> dict[str, Any]:
+    """Return the options that a filesystem was made with; those said by position have their names, too."""
+    options = dict(fs.storage_options)
+    if fs.storage_args:
+        bound = inspect.signature(type(fs).__init__).bind_partial(fs, *fs.storage_args).arguments
+        options = {**dict(list(bound.items())[1:]), **options}
+    return options

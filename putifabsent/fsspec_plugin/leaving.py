@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from types import FrameType
+    from types import FrameType, TracebackType
 
 __all__ = ["Leaving", "Opening"]
 
@@ -30,16 +30,18 @@ class Leaving(Enum):
 class Opening:
     """Where a file was opened: what was going on then has nothing to do with the file."""
 
-    __slots__ = ("_error", "_in_destructor")
+    __slots__ = ("_error", "_in_destructor", "_traceback")
 
     def __init__(self) -> None:
-        self._error = sys.exc_info()[1]
+        self._error: BaseException | None = sys.exc_info()[1]
+        self._traceback: TracebackType | None = sys.exc_info()[2]
         self._in_destructor = any(frame.f_code.co_name == "__del__" for frame in _callers())
 
     def leaving(self) -> Leaving:
         """Tell how the caller came to close the file."""
-        error = sys.exc_info()[1]
-        if error is self._error:
+        _, error, traceback = sys.exc_info()
+        # The same object may have been raised again meanwhile, as the result of a failed future is.
+        if error is self._error and traceback is self._traceback:
             error = None
         for frame in _callers():
             name = frame.f_code.co_name

@@ -17,12 +17,13 @@ def spelled_out(path: str, kind: str) -> str:
         A path without protocol and trailing slashes.
     kind
         The kind of store. On a disk ``//`` and ``/./`` are ``/``; every filesystem of an object store drops
-        slashes before the bucket.
+        slashes before the bucket, and some of their clients take the steps ``.`` and ``..``.
     """
     if kind == "memory":
         return path
     if kind != "local":
-        return path.lstrip("/")
+        path = path.lstrip("/")
+        return _without_steps(path) if "/." in path or path.startswith(".") else path
     return "/" + posixpath.normpath(path).lstrip("/") if "//" in path or "/." in path else path
 
 
@@ -52,6 +53,20 @@ def check_path(said: str, path: str) -> None:
     if "\0" in path:
         msg = f"{said!r} has a NUL character: no store takes it for what it is"
         raise ValueError(msg)
-    if "/." in path and not {".", ".."}.isdisjoint(path.split("/")):
+    if ("/." in path or path.startswith(".")) and not {".", ".."}.isdisjoint(path.split("/")):
         msg = f"{said!r} has a '.' or '..': say the name it stands for, since servers disagree about that"
         raise ValueError(msg)
+
+
+def _without_steps(path: str) -> str:
+    """Take the steps as an address does (RFC 3986): unlike on a disk, an empty component is one."""
+    parts = path.split("/")
+    if "." not in parts and ".." not in parts:  # `.hoodie` is none
+        return path
+    kept: list[str] = []
+    for part in parts:
+        if part == "..":
+            del kept[-1:]
+        elif part != ".":
+            kept.append(part)
+    return "/".join(kept)

@@ -42,6 +42,9 @@ class _ByProtocol(GuardedFileSystem):
         asyn = {key: others.pop(key) for key in _ASYNC if key in others}
         self._start(wrapped, others, own, **asyn)
 
+    def _with_configuration(self, options: dict[str, Any]) -> dict[str, Any]:
+        return {**options, **self._configured(options)}
+
     @classmethod
     def _class_to_wrap(cls) -> type[AbstractFileSystem]:
         raise NotImplementedError  # abstract

@@ -14,19 +14,27 @@
 from __future__ import annotations
 
 import asyncio
+import io
+import os
+import shutil
 from glob import has_magic
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fsspec.callbacks import DEFAULT_CALLBACK
 from fsspec.spec import AbstractFileSystem
+from fsspec.utils import other_paths
 
+from putifabsent.backends.base import Found
 from putifabsent.backends.body import FileBody, InMemory
 from putifabsent.fsspec_plugin.bulk import together, waited_for
 from putifabsent.fsspec_plugin.creations import Creations
+from putifabsent.fsspec_plugin.paths import check_path
 
 if TYPE_CHECKING:
     from fsspec.callbacks import Callback
+
+    from putifabsent.shim.names import Name
 
 __all__ = ["WritesByName"]
 
@@ -35,6 +43,42 @@ _EMPTY = InMemory(b"")
 
 class WritesByName(Creations):
     """Promotes writes to creates, by name."""
+
+    # Names
+
+    def _classify(self, path: Any, *, explicit: bool) -> Name | None:
+        plain = self._without_version(path)
+        if plain is not path and (explicit or self._policy.classify(self._full_name(plain)).guarded):
+            msg = f"{path!s} names one version of {plain}: a version can't be written. Say the name alone"
+            raise ValueError(msg)
+        return super()._classify(path, explicit=explicit)
+
+    def _full_name(self, path: Any) -> str:
+        return super()._full_name(self._without_version(path))
+
+    def _without_version(self, path: Any) -> Any:
+        """Return ``path`` itself, unless the wrapped filesystem writes another name: what it cuts is gone."""
+        said = path if isinstance(path, str) else str(path)
+        if not ("?" in said or "#" in said) or self._kind in ("local", "memory"):
+            return path
+        stripped = self._strip_protocol(path).lstrip("/")
+        bucket, key, _ = self.fs.split_path(stripped)
+        plain = stripped[: len(bucket) + 1 + len(key)]
+        return path if plain == stripped or not key else plain
+
+    def _source(self, path: Any, name: Name) -> str:
+        """Return the full name of what ``name`` is to be created from."""
+        if self._intrans:
+            msg = f"{name.path} is guarded: a transaction defers what is written, but no copies and no moves"
+            raise io.UnsupportedOperation(msg)
+        if self._kind in ("local", "memory"):
+            return self._full_name(path)
+        if self._without_version(path) is not path:
+            msg = f"{path!s} names one version: read it and write the bytes to {name.path}"
+            raise ValueError(msg)
+        stripped: str = self._strip_protocol(path)
+        check_path(path if isinstance(path, str) else stripped, stripped)
+        return stripped.lstrip("/")
 
     # One file
 
@@ -52,6 +96,8 @@ class WritesByName(Creations):
         name = await self._promote_async(path, explicit=mode == "create")
         if name is None:
             return await self._call("pipe_file", self._own(path), value, **kwargs)
+        if self._intrans:
+            return await asyncio.to_thread(self.pipe_file, path, value, mode, **kwargs)
         return await self._create_async(name, InMemory(value), kwargs)
 
     def put_file(
@@ -71,7 +117,11 @@ class WritesByName(Creations):
         with Path(lpath).open("rb") as file:
             body = FileBody(file)
             callback.set_size(body.size)
-            self._create(name, body, kwargs)
+            if self._intrans:
+                with self.open(rpath, "xb", **kwargs) as deferred:
+                    shutil.copyfileobj(file, deferred)
+            else:
+                self._create(name, body, kwargs)
         return callback.absolute_update(body.size)
 
     async def _put_file(
@@ -87,6 +137,8 @@ class WritesByName(Creations):
             name = await self._promote_async(rpath, explicit=mode == "create")
         if name is None:
             return await self._call("put_file", lpath, self._own(rpath), callback=callback, **kwargs)
+        if self._intrans:
+            return await asyncio.to_thread(self.put_file, lpath, rpath, callback, mode, **kwargs)
         with Path(lpath).open("rb") as file:  # noqa: ASYNC230 - opening is quick; reading is in threads
             body = FileBody(file)
             callback.set_size(body.size)
@@ -98,7 +150,7 @@ class WritesByName(Creations):
         name = self._promote(path2, explicit=False)
         if name is not None:
             try:
-                return self._from(self._full_name(path1), name, kwargs, keep=True)
+                return self._from(self._source(path1, name), name, kwargs, keep=True)
             except (FileNotFoundError, IsADirectoryError):
                 if not self.fs.isdir(self._own(path1)):
                     raise
@@ -108,7 +160,7 @@ class WritesByName(Creations):
         name = await self._promote_async(path2, explicit=False)
         if name is not None:
             try:
-                return await self._from_async(self._full_name(path1), name, kwargs, keep=True)
+                return await self._from_async(self._source(path1, name), name, kwargs, keep=True)
             except (FileNotFoundError, IsADirectoryError):
                 if not await self._call("isdir", self._own(path1)):
                     raise
@@ -117,28 +169,57 @@ class WritesByName(Creations):
     async def _mv_file(self, path1: str, path2: str, **kwargs: Any) -> Any:
         name = await self._promote_async(path2, explicit=False)
         if name is not None:
-            return await self._from_async(self._full_name(path1), name, kwargs, keep=False)
+            return await self._from_async(self._source(path1, name), name, kwargs, keep=False)
         if self.fs.async_impl:
             return await self.fs._mv_file(self._own(path1), self._own(path2), **kwargs)
-        return await asyncio.to_thread(self.fs.mv, self._own(path1), self._own(path2), **kwargs)
+        return await asyncio.to_thread(self.mv, path1, path2, **kwargs)
 
     def touch(self, path: str, truncate: bool = True, **kwargs: Any) -> Any:
-        """Create an empty file, or, with ``truncate=False``, mark one as modified."""
+        """Create an empty file, or, with ``truncate=False``, mark one as modified, where a store can.
+
+        Raises
+        ------
+        NameTaken
+            The name is guarded and there, and ``truncate`` asks to empty it.
+        io.UnsupportedOperation
+            It is guarded and there, and to mark it as modified the store would want it written again.
+        """
         name = self._promote(path, explicit=False)
-        if name is None or (not truncate and self.exists(path)):
+        if name is None:
             return self.fs.touch(self._own(path), truncate=truncate, **kwargs)
+        if not truncate and self._marked(name):
+            return None
+        if self._intrans:
+            return self.pipe_file(path, b"", **kwargs)
         return self._create(name, _EMPTY, kwargs)
 
     async def _touch(self, path: str, truncate: bool = True, **kwargs: Any) -> Any:
         name = await self._promote_async(path, explicit=False)
-        if name is None or (not truncate and await self._exists(path)):
+        if name is None:
             return await self._call("touch", self._own(path), truncate=truncate, **kwargs)
-        return await self._create_async(name, _EMPTY, kwargs)
+        if not truncate and await asyncio.to_thread(self._marked, name):
+            return None
+        return await self._pipe_file(path, b"", **kwargs)
+
+    def _marked(self, name: Name) -> bool:
+        """Mark a guarded name as modified; False where it is not there."""
+        if self._kind == "local":
+            try:
+                os.utime(name.path)
+            except FileNotFoundError:
+                return False
+            return True
+        if isinstance(self.store.head(name.path), Found):
+            msg = f"{name.path} is guarded: to mark it as modified, {self._kind} wants it written again"
+            raise io.UnsupportedOperation(msg)
+        return False
 
     # Many files: fsspec's own ways over the methods above, in the wrapped filesystem's colour
 
     def pipe(self, path: Any, value: Any = None, **kwargs: Any) -> Any:
         """Write bytes to files."""
+        if self._intrans:  # one after the other: they are created in the order of writing
+            return AbstractFileSystem.pipe(self, path, value, **kwargs)
         return self._in_bulk("pipe", path, value, **kwargs)
 
     async def _pipe(self, *args: Any, **kwargs: Any) -> Any:
@@ -146,6 +227,9 @@ class WritesByName(Creations):
 
     def put(self, lpath: Any, rpath: Any, *args: Any, **kwargs: Any) -> Any:
         """Upload local files and folders."""
+        if self._intrans:
+            kwargs.pop("batch_size", None)
+            return AbstractFileSystem.put(self, lpath, self._own(rpath), *args, **kwargs)
         return self._in_bulk("put", lpath, self._own(rpath), *args, **kwargs)
 
     async def _put(self, *args: Any, **kwargs: Any) -> Any:
@@ -179,17 +263,46 @@ class WritesByName(Creations):
         maxdepth: int | None = None,
         **kwargs: Any,
     ) -> Any:
-        """Rename files; each guarded target is created, then its source goes."""
+        """Rename files; each guarded target is created, then its source goes.
+
+        A folder on local disk is renamed as a whole, which never replaces anything.
+        """
         path1, path2 = self._own(path1), self._own(path2)
-        if isinstance(path1, str) and isinstance(path2, str) and not has_magic(path1):
-            inside = f"{path2.rstrip('/')}/{path1.rstrip('/').rpartition('/')[2]}"
-            for target in (path2, inside):
-                name = self._promote(target, explicit=False)
-                if name is not None and (target is path2 or self.fs.isdir(path2)):
-                    return self._from(self._full_name(path1), name, kwargs, keep=False)
-        if type(self.fs).mv is AbstractFileSystem.mv or not isinstance(path1, str):
-            return AbstractFileSystem.mv(self, path1, path2, recursive=recursive, maxdepth=maxdepth, **kwargs)
-        return self.fs.mv(path1, path2, recursive=recursive, maxdepth=maxdepth, **kwargs)
+        on_disk = self._kind == "local"
+        both_plain = isinstance(path1, str) and isinstance(path2, str)
+        if both_plain and (on_disk or not has_magic(path1)):
+            name = self._moved_to(path1, path2)
+            # A link to a folder is no folder: it would replace a file.
+            if name is not None and not (on_disk and self.fs.isdir(path1) and not self.fs.islink(path1)):
+                return self._from(self._source(path1, name), name, kwargs, keep=False)
+            if on_disk:
+                return self.fs.mv(path1, path2, recursive=recursive, maxdepth=maxdepth, **kwargs)
+        # One that has an `mv` of its own moves whole folders; fsspec's fails on them.
+        if both_plain and recursive and maxdepth is None and type(self.fs).mv is not AbstractFileSystem.mv:
+            return self._move_folder(path1, path2)
+        return AbstractFileSystem.mv(self, path1, path2, recursive=recursive, maxdepth=maxdepth, **kwargs)
+
+    def _moved_to(self, path1: str, path2: str) -> Name | None:
+        """Return the guarded name that a file moved to ``path2`` would get, or None for another."""
+        if (name := self._promote(path2, explicit=False)) is not None:
+            return name
+        name = self._promote(f"{path2.rstrip('/')}/{path1.rstrip('/').rpartition('/')[2]}", explicit=False)
+        return name if name is not None and self.fs.isdir(path2) else None
+
+    def _move_folder(self, path1: str, path2: str) -> None:
+        """Move all below a folder of a store that has none: most folders are no objects to be copied."""
+        names = self.expand_path(path1, recursive=True)
+        into = path2.endswith("/") or self.isdir(path2)
+        alone = len(names) == 1 if has_magic(path1) else into and not path1.endswith("/")
+        moves = list(zip(names, other_paths(names, path2, exists=alone), strict=True))
+        folders = {name[:end] for name in names for end, letter in enumerate(name) if letter == "/"}
+        for are_folders, on_error in ((False, "raise"), (True, "ignore")):
+            chosen = [move for move in moves if (move[0].rstrip("/") in folders) is are_folders]
+            if chosen:
+                self.copy(
+                    [source for source, _ in chosen], [target for _, target in chosen], on_error=on_error
+                )
+        self.rm(path1, recursive=True)
 
     def _in_bulk(self, method: str, *args: Any, **kwargs: Any) -> Any:
         if self.fs.async_impl:

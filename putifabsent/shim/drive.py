@@ -9,6 +9,7 @@ import asyncio
 import time
 from typing import TYPE_CHECKING, TypeVar
 
+from putifabsent.backends.base import Staged
 from putifabsent.shim.requests import Pause
 
 if TYPE_CHECKING:
@@ -33,8 +34,8 @@ def run(protocol: Protocol[T], store: Store, deadline: float) -> T:
     store
         Performs its requests.
     deadline
-        Seconds from now after which no further attempt is begun. A request under way is not cut off
-        by it, but by the store's own time-out.
+        Seconds after which no further attempt is begun: from now, and, since what decides is sent only then,
+        from the end of the first staging. A request under way is cut off by the store's own time-out.
 
     Raises
     ------
@@ -42,7 +43,7 @@ def run(protocol: Protocol[T], store: Store, deadline: float) -> T:
         What the protocol raises. An interruption (Ctrl-C) goes through the protocol, which knows what
         had been sent.
     """
-    ends = time.monotonic() + deadline
+    first_staging, ends = True, time.monotonic() + deadline
     try:
         request = next(protocol)
         while True:
@@ -54,6 +55,8 @@ def run(protocol: Protocol[T], store: Store, deadline: float) -> T:
                     outcome: object = seconds is not None
                 else:
                     outcome = request.perform(store)
+                    if first_staging and isinstance(outcome, Staged):
+                        first_staging, ends = False, time.monotonic() + deadline
             except BaseException as error:  # noqa: BLE001 - the protocol decides what it means
                 request = protocol.throw(error)
             else:
@@ -68,7 +71,7 @@ async def run_async(protocol: Protocol[T], store: Store, deadline: float) -> T:
 
     A cancellation goes through the protocol, too, and stays a cancellation.
     """
-    ends = time.monotonic() + deadline
+    first_staging, ends = True, time.monotonic() + deadline
     try:
         request = next(protocol)
         while True:
@@ -80,6 +83,8 @@ async def run_async(protocol: Protocol[T], store: Store, deadline: float) -> T:
                     outcome: object = seconds is not None
                 else:
                     outcome = await request.perform_async(store)
+                    if first_staging and isinstance(outcome, Staged):
+                        first_staging, ends = False, time.monotonic() + deadline
             except BaseException as error:  # noqa: BLE001 - the protocol decides what it means
                 request = protocol.throw(error)
             else:

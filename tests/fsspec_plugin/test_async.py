@@ -13,6 +13,7 @@ import pytest
 import pytest_asyncio
 
 from putifabsent import ConfigError, NameTaken, OutcomeUnknown
+from putifabsent.fsspec_plugin.bulk import together
 from tests.stub import Fault, FaultStub, Op
 
 if TYPE_CHECKING:
@@ -323,8 +324,15 @@ async def test_the_loss_of_one_name_carries_the_token_of_another(lossy: Any, stu
     mine, taken = f"bucket/t/_delta_log/{0:020d}.json", f"bucket/u/_delta_log/{0:020d}.json"
     stub.put("bucket", taken.partition("/")[2], b"another's")
     stub.script(Op.PUT, Fault.TIMEOUT_AFTER_APPLY, None)
+
+    async def both() -> None:
+        first = asyncio.ensure_future(lossy._pipe_file(mine, BODY))
+        await asyncio.to_thread(stub.wait_for, Op.PUT)
+        await lossy._pipe_file(taken, BODY)
+        await first
+
     with pytest.raises(NameTaken) as caught:
-        await lossy._pipe({mine: BODY, taken: BODY})
+        await together(both())
     unknown = unknown_in(caught.value)
     assert (caught.value.name, unknown.name) == (taken, mine)
     assert (await lossy._resolve(mine, unknown.token)).token == unknown.token

@@ -288,6 +288,10 @@ try:
         fs.pipe_file(name, b"mine" * 4)
     elif way == "several":
         fs.pipe({name: b"mine"})
+    elif way == "large open":
+        fs.store.largest_put = 16 * 2**20
+        with fs.open(name, "wb") as file:
+            file.write(bytes(20 * 2**20))
     elif way == "many":
         fs.pipe({name: b"mine", **{f"{name[:-6]}{number}.json": b"mine" for number in (1, 2)}})
     else:
@@ -323,11 +327,11 @@ def interruptible(stub: FaultStub) -> Iterator[Callable[[str], subprocess.Popen[
         writer.communicate()
 
 
-@pytest.mark.parametrize("way", ["obstore", "aiobotocore", "multipart", "several", "open"])
+@pytest.mark.parametrize("way", ["obstore", "aiobotocore", "multipart", "several", "open", "large open"])
 def test_an_interrupt_after_a_send_carries_the_token(
     stub: FaultStub, interruptible: Callable[[str], subprocess.Popen[str]], way: str
 ) -> None:
-    op = Op.COMPLETE if way == "multipart" else Op.PUT
+    op = Op.COMPLETE if way in ("multipart", "large open") else Op.PUT
     stub.script(op, Fault.TIMEOUT_AFTER_APPLY, forever=True)
     writer = interruptible(way)
     stub.wait_for(op)

@@ -206,28 +206,6 @@ def test_a_source_goes_only_after_a_proven_win(ground: Ground, write: Way, scrat
     assert ground.read(ground.name("source")) == BODY
 
 
-def test_touch_creates_an_empty_file_and_never_empties_a_full_one(ground: Ground) -> None:
-    ground.fs.touch(ground.log())
-    assert ground.read(ground.log()) == b""
-    ground.write(ground.log(1), WINNER)
-    with pytest.raises(NameTaken):
-        ground.fs.touch(ground.log(1))
-    assert ground.read(ground.log(1)) == WINNER
-
-
-def test_touch_that_need_not_truncate_spares_a_taken_name(ground: Ground) -> None:
-    ground.fs.touch(ground.log(), truncate=False)
-    assert ground.read(ground.log()) == b""
-    ground.write(ground.log(), WINNER)
-    answers = {"local": None, "memory": NotImplementedError, "s3": ValueError}
-    if (refused := answers[ground.kind]) is None:
-        ground.fs.touch(ground.log(), truncate=False)
-    else:
-        with pytest.raises(refused):
-            ground.fs.touch(ground.log(), truncate=False)
-    assert ground.read(ground.log()) == WINNER
-
-
 def test_moving_into_a_folder_creates_there(ground: Ground) -> None:
     last = ground.log().rpartition("/")[2]
     folder = ground.name("_delta_log")

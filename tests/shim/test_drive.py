@@ -185,6 +185,22 @@ def test_requests_that_take_long_count_too(run: Any, clock: Clock) -> None:
     assert store.asked == ["create"]
 
 
+def test_a_staging_that_takes_long_leaves_time_to_complete_it(run: Any, clock: Clock) -> None:
+    seconds = iter([10 * DEADLINE])
+    answers = staged(), Maybe(LOST), Absent(), Created("v1")
+    store = Answers(*answers, takes=lambda: clock.sleep(next(seconds, 0)))
+    assert run(create(NAME, BODY, MINE, largest_put=0), store) == Created("v1")
+    assert store.asked == ["stage", "complete", "head", "complete"]
+
+
+def test_stagings_without_end_end_at_the_deadline(run: Any, clock: Clock) -> None:
+    store = Answers(*[staged(), TryAgain(BUSY), None] * 1000)
+    with pytest.raises(OutcomeUnknown):
+        run(create(NAME, BODY, MINE, largest_put=0), store)
+    assert clock.now < 1000 + DEADLINE
+    assert set(store.asked) == {"stage", "complete", "discard"}
+
+
 def test_without_time_a_creation_is_tried_once(run: Any, clock: Clock) -> None:
     store = Answers(Maybe(LOST))
     with pytest.raises(OutcomeUnknown):

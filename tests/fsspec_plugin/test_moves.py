@@ -1,0 +1,166 @@
+"""Moving: no way of a file or a folder into a table replaces a guarded name, whichever client moves."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from putifabsent import NameTaken
+from putifabsent.fsspec_plugin import GuardedFileSystem
+from tests.stub.clients import filesystem
+
+if TYPE_CHECKING:
+    from tests.fsspec_plugin.grounds import Ground
+    from tests.stub import FaultStub
+
+WINNER = b"the winner's"
+LATE = b"too late"
+LOG = f"_delta_log/{0:020d}.json"
+
+
+@pytest.fixture
+def gcs(stub: FaultStub) -> Any:
+    """Return a guarded gcsfs, which has an ``mv`` of its own."""
+    return GuardedFileSystem(fs=filesystem(stub, "gcs"), arbiter="native", skip_instance_cache=True)
+
+
+def held(stub: FaultStub) -> dict[str, bytes]:
+    return {key: each.data for (_, key), each in stub.objects.items()}
+
+
+# --- local disk ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("folder", ["run[3]", "really?", "a*"])
+@pytest.mark.parametrize("target", [LOG, "_delta_log", "_delta_log/"])
+def test_on_disk_a_path_is_a_plain_name_whatever_it_holds(local: Ground, folder: str, target: str) -> None:
+    fs, table = local.fs, local.name(folder)
+    name, source = f"{table}/{LOG}", f"{table}/{LOG.rpartition('/')[2]}"
+    fs.makedirs(f"{table}/_delta_log")
+    fs.pipe_file(name, WINNER)
+    local.write(source, LATE)
+    with pytest.raises(NameTaken):
+        fs.mv(source, f"{table}/{target}")
+    assert (local.read(name), local.read(source)) == (WINNER, LATE)
+    fs.rm_file(name)
+    fs.mv(source, f"{table}/{target}")
+    assert local.read(name) == LATE
+    assert fs.store.head(name).holder.token is not None
+
+
+def test_on_disk_a_file_that_nobody_guards_is_renamed(local: Ground) -> None:
+    local.write(local.name("a"), WINNER)
+    inode = Path(local.name("a")).stat().st_ino
+    local.fs.mv(local.name("a"), local.name("b"))
+    assert Path(local.name("b")).stat().st_ino == inode
+
+
+def test_on_disk_a_folder_is_renamed_as_a_whole(local: Ground) -> None:
+    fs = local.mount(guard=["**/anything/**", "**/anything"])
+    fs.makedirs(local.name("from/deep"))
+    local.write(local.name("from/deep/file"), WINNER)
+    inode = Path(local.name("from/deep/file")).stat().st_ino
+    fs.mv(local.name("from"), local.name("anything"), recursive=True)
+    assert Path(local.name("anything/deep/file")).stat().st_ino == inode
+    assert not local.is_there(local.name("from"))
+
+
+@pytest.mark.parametrize("into", ["t", "t/", "t/_delta_log"])
+def test_on_disk_a_folder_that_is_moved_onto_a_table_replaces_nothing(local: Ground, into: str) -> None:
+    """Both in their own place and beside it."""
+    for table, data in (("stage", LATE), ("t", WINNER)):
+        local.fs.makedirs(local.name(f"{table}/_delta_log"))
+        local.fs.pipe_file(local.name(f"{table}/{LOG}"), data)
+    if into == "t/_delta_log":
+        local.fs.mv(local.name("stage/_delta_log"), local.name(into))
+    else:
+        with pytest.raises(OSError, match="exists"):
+            local.fs.mv(local.name("stage/_delta_log"), local.name(into))
+        assert local.read(local.name(f"stage/{LOG}")) == LATE
+    assert local.read(local.name(f"t/{LOG}")) == WINNER
+
+
+def test_on_disk_a_folder_never_takes_the_place_of_a_guarded_name(local: Ground) -> None:
+    local.fs.pipe_file(local.log(), WINNER)
+    local.fs.makedirs(local.name("folder"))
+    with pytest.raises(OSError, match="exists"):
+        local.fs.mv(local.name("folder"), local.log())
+    assert local.read(local.log()) == WINNER
+
+
+def test_on_disk_a_link_to_a_folder_never_takes_the_place_of_a_guarded_name(local: Ground) -> None:
+    local.fs.pipe_file(local.log(), WINNER)
+    local.fs.makedirs(local.name("folder"))
+    Path(local.name("link")).symlink_to(local.name("folder"))
+    with pytest.raises(OSError, match="link"):
+        local.fs.mv(local.name("link"), local.log())
+    assert local.read(local.log()) == WINNER
+    assert Path(local.name("link")).is_symlink()
+
+
+def test_on_disk_an_asynchronous_move_into_a_folder_creates_there(local: Ground) -> None:
+    fs = local.mount(asynchronous=True, skip_instance_cache=True)
+    last = local.log().rpartition("/")[2]
+    local.write(local.log(), WINNER)
+    local.write(local.name(last), LATE)
+    with pytest.raises(NameTaken):
+        asyncio.run(fs._mv_file(local.name(last), local.name("_delta_log")))
+    assert local.read(local.log()) == WINNER
+    local.fs.rm(local.log())
+    asyncio.run(fs._mv_file(local.name(last), local.name("_delta_log")))
+    assert local.read(local.log()) == LATE
+
+
+# --- a client with an `mv` of its own -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "recursive"),
+    [
+        ("bucket/stage/_delta_log", "bucket/t/", True),
+        ("bucket/stage/_delta_log/", "bucket/t/_delta_log", True),
+        ("bucket/stage", "bucket/t", True),
+        ("bucket/stage/_delta_log/*.json", "bucket/t/_delta_log/", False),
+        (f"bucket/stage/{LOG}", f"bucket/t/{LOG}", True),
+        (f"bucket/stage/{LOG}", "bucket/t/_delta_log/", False),
+        ([f"bucket/stage/{LOG}"], [f"bucket/t/{LOG}"], False),
+    ],
+)
+def test_no_move_of_gcsfs_replaces_a_guarded_name(
+    stub: FaultStub, gcs: Any, source: Any, target: Any, recursive: bool
+) -> None:
+    gcs.pipe_file(f"bucket/t/{LOG}", WINNER)
+    stub.put("bucket", f"stage/{LOG}", LATE)
+    into = f"t/stage/{LOG}" if source == "bucket/stage" else None  # the folder exists: it goes inside
+    if into:
+        gcs.pipe_file(f"bucket/{into}", WINNER)
+    with pytest.raises(NameTaken):
+        gcs.mv(source, target, recursive=recursive)
+    expected = {f"t/{LOG}": WINNER, f"stage/{LOG}": LATE, **({into: WINNER} if into else {})}
+    assert held(stub) == expected
+
+
+def test_a_folder_on_gcs_is_moved_with_all_that_is_below_it(stub: FaultStub, gcs: Any) -> None:
+    for key in (LOG, "part", "deep/er/part"):
+        stub.put("bucket", f"stage/{key}", key.encode())
+    gcs.mv("bucket/stage", "bucket/t", recursive=True)
+    assert held(stub) == {f"t/{key}": key.encode() for key in (LOG, "part", "deep/er/part")}
+    assert gcs.store.head(f"bucket/t/{LOG}").holder.token is not None
+
+
+def test_an_object_that_is_named_as_a_folder_is_moved_with_it(stub: FaultStub, gcs: Any) -> None:
+    for key in ("stage/a/b", "stage/a"):
+        stub.put("bucket", key, key.encode())
+    gcs.mv("bucket/stage", "bucket/t", recursive=True)
+    assert held(stub) == {"t/a/b": b"stage/a/b", "t/a": b"stage/a"}
+
+
+def test_a_folder_whose_file_can_not_be_copied_stays(stub: FaultStub, gcs: Any) -> None:
+    """A missing bucket says "not found", as does a folder that is no object."""
+    stub.put("bucket", "stage/part", LATE)
+    with pytest.raises(FileNotFoundError):
+        gcs.mv("bucket/stage", "no-such-bucket/t", recursive=True)
+    assert held(stub) == {"stage/part": LATE}

@@ -1,0 +1,131 @@
+"""In a transaction every write of a guarded name waits for its end, or is refused; none happens at once."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from putifabsent import NameTaken
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from tests.fsspec_plugin.grounds import Ground
+
+    Way = Callable[[Ground, Path], Any]
+
+BODY = b"mine"
+
+
+class OnTheWayError(Exception):
+    pass
+
+
+def on_disk(here: Path) -> str:
+    (here / "source").write_bytes(BODY)
+    return str(here / "source")
+
+
+def tree(here: Path) -> str:
+    (here / "_delta_log").mkdir(exist_ok=True)
+    (here / "_delta_log" / f"{0:020d}.json").write_bytes(BODY)
+    return f"{here}/_delta_log"
+
+
+DEFERRED: dict[str, Way] = {
+    "pipe_file": lambda ground, _: ground.fs.pipe_file(ground.log(), BODY),
+    "pipe": lambda ground, _: ground.fs.pipe(ground.log(), BODY),
+    "pipe of several": lambda ground, _: ground.fs.pipe({ground.log(): BODY}),
+    "write_bytes": lambda ground, _: ground.fs.write_bytes(ground.log(), BODY),
+    "write_text": lambda ground, _: ground.fs.write_text(ground.log(), BODY.decode()),
+    "put_file": lambda ground, here: ground.fs.put_file(on_disk(here), ground.log()),
+    "put": lambda ground, here: ground.fs.put(on_disk(here), ground.log(), batch_size=3),
+    "put of several": lambda ground, here: ground.fs.put([on_disk(here)], [ground.log()]),
+    "put of a folder": lambda ground, here: ground.fs.put(
+        f"{tree(here)}/", ground.name("_delta_log/"), recursive=True
+    ),
+    "_pipe_file": lambda ground, _: asyncio.run(ground.fs._pipe_file(ground.log(), BODY)),
+    "_put_file": lambda ground, here: asyncio.run(ground.fs._put_file(on_disk(here), ground.log())),
+}
+TOUCHES: dict[str, Way] = {
+    "touch": lambda ground, _: ground.fs.touch(ground.log()),
+    "touch without truncating": lambda ground, _: ground.fs.touch(ground.log(), truncate=False),
+    "_touch": lambda ground, _: asyncio.run(ground.fs._touch(ground.log())),
+}
+REFUSED: dict[str, Way] = {
+    "cp_file": lambda ground, _: ground.fs.cp_file(ground.name("source"), ground.log()),
+    "cp": lambda ground, _: ground.fs.cp(ground.name("source"), ground.log()),
+    "mv": lambda ground, _: ground.fs.mv(ground.name("source"), ground.log()),
+    "mv of several": lambda ground, _: ground.fs.mv([ground.name("source")], [ground.log()]),
+    "_cp_file": lambda ground, _: asyncio.run(ground.fs._cp_file(ground.name("source"), ground.log())),
+    "_mv_file": lambda ground, _: asyncio.run(ground.fs._mv_file(ground.name("source"), ground.log())),
+}
+
+
+@pytest.fixture
+def here(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("here")
+
+
+def fails(ground: Ground, write: Callable[[], Any]) -> None:
+    with ground.fs.transaction:
+        write()
+        raise OnTheWayError
+
+
+@pytest.mark.parametrize("way", [*DEFERRED, *TOUCHES])
+def test_a_write_waits_for_the_end(ground: Ground, here: Path, way: str) -> None:
+    write = {**DEFERRED, **TOUCHES}[way]
+    with ground.fs.transaction:
+        write(ground, here)
+        assert not ground.is_there(ground.log())
+    assert ground.read(ground.log()) == (b"" if way in TOUCHES else BODY)
+    assert ground.fs.store.head(ground.log()).holder.writer == ground.fs.writer
+
+
+@pytest.mark.parametrize("way", [*DEFERRED, *TOUCHES])
+def test_a_transaction_that_fails_has_written_nothing(ground: Ground, here: Path, way: str) -> None:
+    write = {**DEFERRED, **TOUCHES}[way]
+    with pytest.raises(OnTheWayError):
+        fails(ground, lambda: write(ground, here))
+    assert ground.files() == []
+
+
+@pytest.mark.parametrize("way", REFUSED)
+def test_copies_and_moves_are_refused_until_its_end(ground: Ground, here: Path, way: str) -> None:
+    ground.write(ground.name("source"), BODY)
+    with ground.fs.transaction, pytest.raises(io.UnsupportedOperation, match="a transaction defers"):
+        REFUSED[way](ground, here)
+    assert ground.files() == ["source"]
+    ground.fs.mv(ground.name("source"), ground.log())
+    assert ground.read(ground.log()) == BODY
+
+
+def test_what_is_piped_together_is_created_in_that_order(ground: Ground) -> None:
+    """So that what follows a loser is not created."""
+    numbers = [3, 0, 2, 1]
+
+    def writes() -> None:
+        with ground.fs.transaction:
+            ground.fs.pipe({ground.log(number): BODY for number in numbers})
+            ground.write(ground.log(2), b"the winner's")
+
+    with pytest.raises(NameTaken) as caught:
+        writes()
+    assert caught.value.name == ground.log(2)
+    assert [ground.is_there(ground.log(number)) for number in numbers] == [True, True, True, False]
+    assert ground.read(ground.log(2)) == b"the winner's"
+
+
+def test_names_that_nobody_guards_are_put_and_piped_as_ever(ground: Ground, here: Path) -> None:
+    ground.write(ground.name("source"), BODY)
+    with ground.fs.transaction:
+        ground.fs.pipe({ground.name("a"): BODY, ground.name("b"): BODY})
+        ground.fs.put(on_disk(here), ground.name("c"))
+        ground.fs.cp(ground.name("source"), ground.name("d"))
+        ground.fs.touch(ground.name("e"))
+    assert ground.files() == ["a", "b", "c", "d", "e", "source"]
