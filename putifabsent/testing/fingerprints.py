@@ -1,0 +1,74 @@
+"""What a suspended protocol will do depends on where it stands and on its variables: a value for both."""
+
+from __future__ import annotations
+
+from dataclasses import fields, is_dataclass
+from datetime import date, timedelta
+from enum import Enum
+from itertools import count
+from types import FunctionType, GeneratorType
+from typing import TYPE_CHECKING, Any
+
+from putifabsent.backends.body import InMemory
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable
+
+__all__ = ["fingerprint"]
+
+_PLAIN = (str, bytes, int, float, bool, type(None), Enum, date, timedelta)
+# What is told apart by being itself stays alive, so that no other object gets its address.
+_kept: dict[int, Any] = {}
+
+
+def fingerprint(value: Any) -> Hashable:
+    """Return a value that is equal for two suspended protocols only if they go on alike.
+
+    It sees variables, not the hidden state of iterators and context managers; a loop's variable must tell
+    where the loop stands. The explorer checks what it takes for the same against that.
+    """
+    if isinstance(value, _PLAIN):
+        return value
+    for kinds, parts in _PARTS:
+        if isinstance(value, kinds):
+            return type(value), parts(value)
+    if is_dataclass(value) and not isinstance(value, type):
+        return type(value), tuple(fingerprint(getattr(value, each.name)) for each in fields(value))
+    _kept[id(value)] = value
+    return type(value), id(value)
+
+
+def _each(values: Any) -> Hashable:
+    return tuple(map(fingerprint, values))
+
+
+def _items(values: dict[Any, Any]) -> Hashable:
+    return frozenset((fingerprint(key), fingerprint(value)) for key, value in values.items())
+
+
+def _function(value: FunctionType) -> Hashable:
+    cells = [cell.cell_contents for cell in value.__closure__ or ()]
+    return value.__code__, _each(cells), fingerprint(value.__defaults__)
+
+
+def _frames(protocol: GeneratorType[Any, Any, Any]) -> Hashable:
+    found: list[Hashable] = []
+    link: Any = protocol
+    while isinstance(link, GeneratorType) and link.gi_frame is not None:
+        frame = link.gi_frame
+        names = {name: value for name, value in frame.f_locals.items() if value is not link.gi_yieldfrom}
+        found.append((link.gi_code, frame.f_lasti, _items(names)))
+        link = link.gi_yieldfrom
+    return tuple(found)
+
+
+_PARTS: tuple[tuple[Any, Callable[[Any], Hashable]], ...] = (
+    (GeneratorType, _frames),
+    ((tuple, list), _each),
+    ((set, frozenset), lambda value: frozenset(map(fingerprint, value))),
+    (dict, _items),
+    (BaseException, lambda error: (_each(error.args), _items(error.__dict__))),
+    (InMemory, lambda body: body.data),
+    (FunctionType, _function),
+    (count, repr),
+)

@@ -1,0 +1,108 @@
+"""An imagined store for the schedule explorer: each request is one atomic step from one state to the next."""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias
+
+from putifabsent.backends.base import (
+    Absent,
+    Created,
+    Deleted,
+    Entry,
+    Exists,
+    Found,
+    Got,
+    Holder,
+    Listed,
+    Maybe,
+    TryAgain,
+)
+from putifabsent.shim.requests import Create, Delete, Get, Head, List
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+__all__ = ["ImaginedStore", "Thing", "Things"]
+
+LOST = ConnectionError("the answer was lost")
+"""One for all: outcomes must compare equal where they are."""
+
+_THEN = datetime(2026, 1, 1, tzinfo=timezone.utc)
+
+
+class Thing(NamedTuple):
+    """An object."""
+
+    token: str
+    data: bytes
+
+
+Things: TypeAlias = "frozenset[tuple[str, Thing]]"
+
+
+class ImaginedStore:
+    """A store without a clock, strongly consistent.
+
+    Parameters
+    ----------
+    conditions
+        Whether it honours "only if the name is not there"; else it says that it does, and overwrites.
+    things
+        What is there at first.
+    """
+
+    def __init__(self, *, conditions: bool = True, things: Iterable[tuple[str, Thing]] = ()) -> None:
+        self.conditions = conditions
+        self.initial: Things = frozenset(things)
+
+    def apply(self, state: Things, request: Any) -> tuple[Things, Any]:
+        """Return the state after a request, and its outcome."""
+        things = dict(state)
+        outcome = self._does[type(request)](self, things, request)
+        return frozenset(things.items()), outcome
+
+    def unanswered(self, request: Any) -> Any:
+        """Return what a lost answer means: reading twice is harmless, writing may not be."""
+        return Maybe(LOST) if self.changes(request) else TryAgain(LOST)
+
+    def changes(self, request: Any) -> bool:
+        """Whether it writes."""
+        return isinstance(request, (Create, Delete))
+
+    def _create(self, things: dict[str, Thing], request: Create) -> Any:
+        if self.conditions and request.name in things:
+            return Exists()
+        things[request.name] = Thing(request.creation.token, request.body.whole())
+        return Created(request.creation.token)
+
+    def _head(self, things: dict[str, Thing], request: Head) -> Any:
+        thing = things.get(request.name)
+        return Absent() if thing is None else Found(_holder(thing))
+
+    def _get(self, things: dict[str, Thing], request: Get) -> Any:
+        thing = things.get(request.name)
+        return Absent() if thing is None else Got(thing.data)
+
+    def _list(self, things: dict[str, Thing], request: List) -> Any:
+        inside = f"{request.folder}/"
+        names = sorted(name for name in things if name.rpartition("/")[0] + "/" == inside)
+        return Listed(tuple(Entry(name, _THEN) for name in names))
+
+    def _delete(self, things: dict[str, Thing], request: Delete) -> Any:
+        thing = things.get(request.name)
+        if thing is not None and request.version in (None, thing.token):
+            del things[request.name]
+        return Deleted()
+
+    _does: ClassVar[dict[type, Callable[[Any, dict[str, Thing], Any], Any]]] = {
+        Create: _create,
+        Head: _head,
+        Get: _get,
+        List: _list,
+        Delete: _delete,
+    }
+
+
+def _holder(thing: Thing) -> Holder:
+    return Holder(thing.token, None, _THEN, len(thing.data), thing.token)
