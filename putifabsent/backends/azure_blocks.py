@@ -20,11 +20,11 @@ from typing import TYPE_CHECKING, Any
 from azure.core import MatchConditions
 from azure.core.exceptions import HttpResponseError
 from azure.storage.blob import BlobBlock
-from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_random_exponential
+from tenacity import Retrying
 
 from putifabsent.backends.azure_sender import code_of, outcome_of
-from putifabsent.backends.base import Maybe, TryAgain
 from putifabsent.backends.body import Body
+from putifabsent.backends.resending import schedule
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,7 +39,6 @@ __all__ = ["BlobBody", "Blocks", "SourceGoneError", "send_blocks"]
 _BLOCK = 8 * 2**20
 _MOST_BLOCKS = 50_000
 _AT_ONCE = 4
-_SENDS = 5
 _REPLACED = {"BlobNotFound", "ConditionNotMet", "ContainerNotFound"}
 
 
@@ -137,10 +136,4 @@ def send_blocks(client: BlobClient, body: Body, words: dict[str, Any]) -> list[s
 
 def _again(send: Callable[[], T]) -> T:
     """Send what publishes nothing, a few times at most."""
-    schedule = Retrying(
-        retry=retry_if_exception(lambda error: isinstance(outcome_of(error, ""), (Maybe, TryAgain))),
-        stop=stop_after_attempt(_SENDS),
-        wait=wait_random_exponential(multiplier=0.05, max=2),
-        reraise=True,
-    )
-    return schedule(send)
+    return Retrying(**schedule(outcome_of))(send)

@@ -19,11 +19,12 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import requests
-from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_random_exponential
+from tenacity import Retrying
 
 from putifabsent.backends.base import Created, Exists, Gone, Maybe, Refused, TryAgain
 from putifabsent.backends.body import Body
 from putifabsent.backends.gcs_sender import outcome_of, unexpected
+from putifabsent.backends.resending import SENDS, schedule
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,7 +46,6 @@ __all__ = [
 _CHUNK = 16 * 2**20
 """A multiple of 256 KiB, as GCS wants; what one staging keeps in memory."""
 
-_SENDS = 5
 _NO_SESSION = {404, 410, 499}
 _RESUME = HTTPStatus.PERMANENT_REDIRECT
 _RANGE = re.compile(r"bytes=0-(\d+)$")
@@ -258,12 +258,6 @@ def _gone(answer: requests.Response) -> None:
         raise unexpected(answer)
 
 
-def _again(send: Callable[[], T], sends: int = _SENDS) -> T:
+def _again(send: Callable[[], T], sends: int = SENDS) -> T:
     """Send what publishes nothing, a few times at most."""
-    schedule = Retrying(
-        retry=retry_if_exception(lambda error: isinstance(outcome_of(error, ""), (Maybe, TryAgain))),
-        stop=stop_after_attempt(sends),
-        wait=wait_random_exponential(multiplier=0.05, max=2),
-        reraise=True,
-    )
-    return schedule(send)
+    return Retrying(**schedule(outcome_of, sends))(send)

@@ -8,9 +8,10 @@ import errno
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from tenacity import AsyncRetrying, retry_if_exception, stop_after_attempt, wait_random_exponential
+from tenacity import AsyncRetrying
 
-from putifabsent.backends.base import Absent, Maybe, Refused, TryAgain
+from putifabsent.backends.base import Absent, Refused, TryAgain
+from putifabsent.backends.resending import schedule
 from putifabsent.backends.s3_sender import is_absent, outcome_of, reading_of
 from putifabsent.backends.undone import or_undone
 
@@ -34,7 +35,6 @@ _MOST_PARTS = 10_000
 _PART = 8 * 2**20
 _COPIED_PART = 256 * 2**20
 _AT_ONCE = 4
-_SENDS = 5
 _PATIENCE = 2.0
 
 
@@ -67,7 +67,7 @@ class Upload:
     async def abort(self, sender: Sender) -> None:
         """Remove it, as well as that can be done."""
         with contextlib.suppress(Exception):
-            await _again(self.key, lambda: sender.call("abort_multipart_upload", **self.address))
+            await _again(lambda: sender.call("abort_multipart_upload", **self.address))
 
 
 async def open_upload(sender: Sender, bucket: str, key: str, parameters: Mapping[str, Any]) -> Upload:
@@ -182,18 +182,12 @@ async def _parts(
 
 
 async def _part(sender: Sender, method: str, upload: Upload, number: int, **what: Any) -> dict[str, Any]:
-    return await _again(upload.key, lambda: sender.call(method, **upload.address, PartNumber=number, **what))
+    return await _again(lambda: sender.call(method, **upload.address, PartNumber=number, **what))
 
 
-async def _again(name: str, send: Callable[[], Awaitable[dict[str, Any]]]) -> dict[str, Any]:
+async def _again(send: Callable[[], Awaitable[dict[str, Any]]]) -> dict[str, Any]:
     """Send a request that publishes nothing until it is answered, a few times at most."""
-    schedule = AsyncRetrying(
-        retry=retry_if_exception(lambda error: isinstance(outcome_of(error, name), (Maybe, TryAgain))),
-        stop=stop_after_attempt(_SENDS),
-        wait=wait_random_exponential(multiplier=0.05, max=2),
-        reraise=True,
-    )
-    async for attempt in schedule:
+    async for attempt in AsyncRetrying(**schedule(outcome_of)):
         with attempt:
             return await send()
     raise AssertionError

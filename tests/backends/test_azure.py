@@ -23,7 +23,7 @@ from putifabsent.backends.base import (
     TryAgain,
 )
 from putifabsent.backends.body import InMemory
-from putifabsent.testing import Around, LostAnswerTests, StoreTests, race, through_filesystem
+from putifabsent.testing import LostAnswerTests, StoreTests, race, through_filesystem
 from putifabsent.testing.asking import ThroughTheStore
 from putifabsent.testing.races import creation_of
 from tests.backends.azure_stores import (
@@ -36,6 +36,7 @@ from tests.backends.azure_stores import (
     store_at,
 )
 from tests.backends.losing import LosingProxy
+from tests.backends.on_stub import Objects
 from tests.backends.scripted import Reply, Scripted
 from tests.servers import Azurite
 from tests.stub import Fault, FaultStub, Op
@@ -51,37 +52,9 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(azure_blocks, "_BLOCK", BLOCK)
 
 
-@pytest.fixture(scope="module")
-def running() -> Iterator[FaultStub]:
-    with FaultStub() as stub:
-        yield stub
-
-
-@pytest.fixture
-def stub(running: FaultStub) -> FaultStub:
-    running.reset()
-    return running
-
-
 @pytest.fixture
 def store(stub: FaultStub) -> AzureStore:
     return store_at(stub.url("azure"))
-
-
-class Objects(Around):
-    """What the stub holds."""
-
-    def __init__(self, stub: FaultStub) -> None:
-        self._stub = stub
-
-    def read(self, name: str) -> bytes | None:
-        bucket, _, key = name.partition("/")
-        there = self._stub.objects.get((bucket, key))
-        return None if there is None else there.data
-
-    def write(self, name: str, data: bytes) -> None:
-        bucket, _, key = name.partition("/")
-        self._stub.put(bucket, key, data)
 
 
 class TestAzureStore(LostAnswerTests, StoreTests):

@@ -32,23 +32,9 @@ from tests.backends.scripted import Reply, Scripted
 from tests.stub import FaultStub, Op
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from typing_extensions import Self
 
     from putifabsent.backends.azure import AzureStore
-
-
-@pytest.fixture(scope="module")
-def running() -> Iterator[FaultStub]:
-    with FaultStub() as stub:
-        yield stub
-
-
-@pytest.fixture
-def stub(running: FaultStub) -> FaultStub:
-    running.reset()
-    return running
 
 
 @pytest.fixture

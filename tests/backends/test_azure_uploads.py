@@ -22,7 +22,7 @@ from putifabsent.backends.base import (
     Staged,
     TryAgain,
 )
-from putifabsent.backends.body import Body, InMemory
+from putifabsent.backends.body import InMemory
 from putifabsent.testing.races import creation_of
 from tests.backends.azure_stores import (
     BLOCK,
@@ -33,12 +33,11 @@ from tests.backends.azure_stores import (
     stage,
     store_at,
 )
+from tests.backends.on_stub import Watched
 from tests.backends.scripted import Reply, Scripted
 from tests.stub import Fault, FaultStub, Op
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from putifabsent.backends.azure import AzureStore
 
 
@@ -47,34 +46,9 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(azure_blocks, "_BLOCK", BLOCK)
 
 
-@pytest.fixture(scope="module")
-def running() -> Iterator[FaultStub]:
-    with FaultStub() as stub:
-        yield stub
-
-
-@pytest.fixture
-def stub(running: FaultStub) -> FaultStub:
-    running.reset()
-    return running
-
-
 @pytest.fixture
 def store(stub: FaultStub) -> AzureStore:
     return store_at(stub.url("azure"))
-
-
-class Watched(Body):
-    """Keeps the sizes of what is read of it."""
-
-    def __init__(self, data: bytes) -> None:
-        self.size = len(data)
-        self.sizes: list[int] = []
-        self._data = data
-
-    def read(self, start: int, stop: int) -> bytes:
-        self.sizes.append(stop - start)
-        return self._data[start:stop]
 
 
 def test_a_large_body_is_read_a_block_at_a_time(stub: FaultStub, store: AzureStore) -> None:

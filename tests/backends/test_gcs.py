@@ -30,7 +30,6 @@ from putifabsent.backends.body import InMemory
 from putifabsent.backends.gcs import GCSStore
 from putifabsent.backends.gcs_sender import outcome_of
 from putifabsent.testing import (
-    Around,
     ConditionalCopyTests,
     LostAnswerTests,
     StoreTests,
@@ -41,6 +40,7 @@ from putifabsent.testing.asking import ThroughTheStore
 from putifabsent.testing.races import creation_of
 from tests.backends.gcs_stores import CHUNK, NAME, create, nowhere, stage, store_at
 from tests.backends.losing import LosingProxy
+from tests.backends.on_stub import Objects
 from tests.backends.scripted import Reply, Scripted
 from tests.servers import FakeGCS
 from tests.stub import Fault, FaultStub, Op
@@ -54,37 +54,9 @@ def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gcs_upload, "_CHUNK", CHUNK)
 
 
-@pytest.fixture(scope="module")
-def running() -> Iterator[FaultStub]:
-    with FaultStub() as stub:
-        yield stub
-
-
-@pytest.fixture
-def stub(running: FaultStub) -> FaultStub:
-    running.reset()
-    return running
-
-
 @pytest.fixture
 def store(stub: FaultStub) -> GCSStore:
     return store_at(stub.url("gcs"))
-
-
-class Objects(Around):
-    """What the stub holds."""
-
-    def __init__(self, stub: FaultStub) -> None:
-        self._stub = stub
-
-    def read(self, name: str) -> bytes | None:
-        bucket, _, key = name.partition("/")
-        there = self._stub.objects.get((bucket, key))
-        return None if there is None else there.data
-
-    def write(self, name: str, data: bytes) -> None:
-        bucket, _, key = name.partition("/")
-        self._stub.put(bucket, key, data)
 
 
 def through(proxy: LosingProxy, stub: FaultStub) -> GCSStore:

@@ -25,22 +25,9 @@ from putifabsent.errors import ConfigError
 from putifabsent.testing.races import creation_of
 from tests.backends.gcs_stores import CHUNK, MADE, NAME, create, nowhere, stage, store_at
 from tests.backends.scripted import Reply, Scripted
-from tests.stub import FaultStub
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-
-@pytest.fixture(scope="module")
-def running() -> Iterator[FaultStub]:
-    with FaultStub() as stub:
-        yield stub
-
-
-@pytest.fixture
-def stub(running: FaultStub) -> FaultStub:
-    running.reset()
-    return running
+    from tests.stub import FaultStub
 
 
 @pytest.fixture

@@ -19,15 +19,13 @@ from putifabsent.backends.base import (
     Staged,
     TryAgain,
 )
-from putifabsent.backends.body import Body
 from putifabsent.testing.races import creation_of
 from tests.backends.gcs_stores import CHUNK, MADE, NAME, stage, store_at
+from tests.backends.on_stub import Watched
 from tests.backends.scripted import Reply, Scripted
 from tests.stub import Fault, FaultStub, Op
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from putifabsent.backends.gcs import GCSStore
 
 
@@ -36,34 +34,9 @@ def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gcs_upload, "_CHUNK", CHUNK)
 
 
-@pytest.fixture(scope="module")
-def running() -> Iterator[FaultStub]:
-    with FaultStub() as stub:
-        yield stub
-
-
-@pytest.fixture
-def stub(running: FaultStub) -> FaultStub:
-    running.reset()
-    return running
-
-
 @pytest.fixture
 def store(stub: FaultStub) -> GCSStore:
     return store_at(stub.url("gcs"))
-
-
-class Watched(Body):
-    """Keeps the sizes of what is read of it."""
-
-    def __init__(self, data: bytes) -> None:
-        self.size = len(data)
-        self.sizes: list[int] = []
-        self._data = data
-
-    def read(self, start: int, stop: int) -> bytes:
-        self.sizes.append(stop - start)
-        return self._data[start:stop]
 
 
 def test_a_large_body_is_read_a_chunk_at_a_time(stub: FaultStub, store: GCSStore) -> None:

@@ -22,6 +22,7 @@ from putifabsent.testing import (
 from putifabsent.testing.asking import held
 from putifabsent.testing.races import creation_of
 from tests.backends.losing import LosingProxy
+from tests.backends.on_stub import Objects
 from tests.backends.s3_stores import maker
 from tests.servers import SERVERS, LocalBucketServer, S3Server, chosen
 from tests.stub import FaultStub, Op
@@ -132,22 +133,6 @@ class TestConditionalCopy(OnAServer, ConditionalCopyTests):
     @pytest.fixture(params=["sync", "async"])
     def ask(self, request: pytest.FixtureRequest, store: S3Store) -> Ask:
         return Ask(store, request.param)
-
-
-class Objects(Around):
-    """What the stub holds."""
-
-    def __init__(self, stub: FaultStub) -> None:
-        self._stub = stub
-
-    def read(self, name: str) -> bytes | None:
-        bucket, _, key = name.partition("/")
-        there = self._stub.objects.get((bucket, key))
-        return None if there is None else there.data
-
-    def write(self, name: str, data: bytes) -> None:
-        bucket, _, key = name.partition("/")
-        self._stub.put(bucket, key, data)
 
 
 class OnTheStub(StoreTests):

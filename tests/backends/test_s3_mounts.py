@@ -16,7 +16,7 @@ from tests.backends.s3_stores import made_store
 from tests.stub import FaultStub, Op
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
 
     from putifabsent.backends.s3 import S3Store
@@ -139,18 +139,6 @@ def test_the_endpoint_wants_no_loop_and_no_thread_of_the_callers(profile: str) -
 
 
 # --- forks
-
-
-@pytest.fixture(scope="module")
-def running() -> Iterator[FaultStub]:
-    with FaultStub() as stub:
-        yield stub
-
-
-@pytest.fixture
-def stub(running: FaultStub) -> FaultStub:
-    running.reset()
-    return running
 
 
 def in_a_forked_child(stub: FaultStub, *, imports_before: bool) -> str:

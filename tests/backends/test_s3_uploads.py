@@ -22,7 +22,7 @@ from tests.backends.scripted import Reply, Scripted
 from tests.stub import Fault, FaultStub, Op, Step
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from tests.stub import State
 
@@ -35,18 +35,6 @@ PART = 5 * 2**20
 def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     for each in ("_PART", "_COPIED_PART"):
         monkeypatch.setattr(s3_upload, each, PART)
-
-
-@pytest.fixture(scope="module")
-def running() -> Iterator[FaultStub]:
-    with FaultStub() as stub:
-        yield stub
-
-
-@pytest.fixture
-def stub(running: FaultStub) -> FaultStub:
-    running.reset()
-    return running
 
 
 @pytest.fixture(scope="module")

@@ -18,6 +18,14 @@ if TYPE_CHECKING:
     from putifabsent.lab.servers import LocalBucket
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what needs another client than s3fs."""
+    for item in items:
+        cloud = getattr(item, "callspec", None) and item.callspec.params.get("cloud")  # type: ignore[attr-defined]
+        if cloud in ("gcs", "azure") or "gcs" in getattr(item, "fixturenames", ()):
+            item.add_marker("clouds")
+
+
 def memory_ground() -> Iterator[Ground]:
     ground = Ground("memory", {}, f"/{uuid.uuid4().hex}")
     yield ground

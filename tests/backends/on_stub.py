@@ -1,0 +1,40 @@
+"""What tests of the clouds' stores look with: a way round to what the stub holds, and a body that counts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from putifabsent.backends.body import Body
+from putifabsent.testing import Around
+
+if TYPE_CHECKING:
+    from tests.stub import FaultStub
+
+
+class Objects(Around):
+    """What the stub holds."""
+
+    def __init__(self, stub: FaultStub) -> None:
+        self._stub = stub
+
+    def read(self, name: str) -> bytes | None:
+        bucket, _, key = name.partition("/")
+        there = self._stub.objects.get((bucket, key))
+        return None if there is None else there.data
+
+    def write(self, name: str, data: bytes) -> None:
+        bucket, _, key = name.partition("/")
+        self._stub.put(bucket, key, data)
+
+
+class Watched(Body):
+    """Keeps the sizes of what is read of it."""
+
+    def __init__(self, data: bytes) -> None:
+        self.size = len(data)
+        self.sizes: list[int] = []
+        self._data = data
+
+    def read(self, start: int, stop: int) -> bytes:
+        self.sizes.append(stop - start)
+        return self._data[start:stop]
