@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import fsspec
@@ -13,7 +14,6 @@ from tests.stub import FaultStub
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from putifabsent.lab.servers import LocalBucket
 
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark what needs another client than s3fs."""
     for item in items:
+        if item.path.parent != Path(__file__).parent:
+            continue
         cloud = getattr(item, "callspec", None) and item.callspec.params.get("cloud")  # type: ignore[attr-defined]
         if cloud in ("gcs", "azure") or "gcs" in getattr(item, "fixturenames", ()):
             item.add_marker("clouds")
