@@ -238,13 +238,10 @@ class Store(ABC):
         What it is, for people: ``"s3"``, ``"local"``.
     largest_put
         Bodies of more bytes than this are created by :meth:`stage` and :meth:`complete`.
-    stages_ahead
-        Whether :meth:`stage` takes a body that is still growing, by ``Body.pieces``.
     """
 
     kind: ClassVar[str]
     largest_put: int
-    stages_ahead: ClassVar[bool] = False
 
     def endpoint(self) -> str | None:
         """Return the address that requests go to; None where there is none: disk, memory. No network."""

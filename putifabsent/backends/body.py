@@ -13,7 +13,7 @@ from abc import ABC, abstractmethod
 from typing import IO, TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
+    from collections.abc import Iterator
 
 __all__ = ["Body", "FileBody", "InMemory"]
 
@@ -41,11 +41,6 @@ class Body(ABC):
         """Cut the body into ``[start, stop)`` ranges of at most ``length`` bytes, one even if empty."""
         for start in range(0, max(self.size, 1), length):
             yield start, min(start + length, self.size)
-
-    async def pieces(self, length: int) -> AsyncIterator[tuple[int, int]]:
-        """Give the same ranges, each as soon as its bytes are there: a body may still be growing."""
-        for span in self.ranges(length):
-            yield span
 
     def whole(self) -> bytes:
         """Return all bytes at once."""
@@ -111,4 +106,6 @@ class FileBody(Body):
                 # Without a name, it goes with this body.
                 self.file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115
             self.size += len(piece)
-            self.file.write(piece)
+            view = memoryview(piece)
+            while view:  # a file without a buffer may take less than it is given
+                view = view[self.file.write(view) :]

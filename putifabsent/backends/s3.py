@@ -87,7 +87,6 @@ class S3Store(Store, ConditionalCopy):
 
     kind: ClassVar[str] = "s3"
     largest_put = 16 * 2**20
-    stages_ahead = True
 
     def __init__(self, fs: S3FileSystem, options: Mapping[str, Any], deadline: float) -> None:
         self._fs = fs

@@ -16,7 +16,7 @@ from putifabsent.backends.s3_sender import is_absent, outcome_of, reading_of
 from putifabsent.backends.undone import or_undone
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+    from collections.abc import Awaitable, Callable, Mapping
 
     from putifabsent.backends.body import Body
     from putifabsent.backends.s3_sender import Sender
@@ -90,14 +90,7 @@ async def send_parts(sender: Sender, upload: Upload, body: Body) -> None:
             raise UnreadableError(error) from error
         return await _part(sender, "upload_part", upload, number, Body=data)
 
-    async def pieces() -> AsyncIterator[tuple[int, int]]:
-        try:
-            async for piece in body.pieces(max(_PART, -(-body.size // _MOST_PARTS))):
-                yield piece
-        except OSError as error:
-            raise UnreadableError(error) from error
-
-    await _parts(upload, pieces(), send)
+    await _parts(upload, body.size, _PART, send)
 
 
 async def pinned(
@@ -142,37 +135,29 @@ async def copy_parts(sender: Sender, upload: Upload, source: Mapping[str, Any], 
         result: dict[str, Any] = answer["CopyPartResult"]
         return result
 
-    length = max(_COPIED_PART, -(-size // _MOST_PARTS))
-    await _parts(upload, _ranges(size, length), send)
-
-
-async def _ranges(size: int, length: int) -> AsyncIterator[tuple[int, int]]:
-    for start in range(0, max(size, 1), length):
-        yield start, min(start + length, size)
+    await _parts(upload, size, _COPIED_PART, send)
 
 
 async def _parts(
     upload: Upload,
-    pieces: AsyncIterator[tuple[int, int]],
+    size: int,
+    length: int,
     send: Callable[[int, int, int], Awaitable[dict[str, Any]]],
 ) -> None:
+    length = max(length, -(-size // _MOST_PARTS))
     places = asyncio.Semaphore(_AT_ONCE)
-    tasks: list[asyncio.Task[dict[str, Any]]] = []
 
-    async def one(number: int, start: int, stop: int) -> dict[str, Any]:
-        try:
-            answer = await send(number, start, stop)
-        finally:
-            places.release()
+    async def one(number: int, start: int) -> dict[str, Any]:
+        async with places:
+            answer = await send(number, start, min(start + length, size))
         # The client has sent a checksum with each part already; some servers refuse it a second time.
         return {"PartNumber": number, "ETag": answer["ETag"]}
 
+    tasks = [
+        asyncio.ensure_future(one(number, start))
+        for number, start in enumerate(range(0, max(size, 1), length), start=1)
+    ]
     try:
-        async for start, stop in pieces:
-            await places.acquire()
-            if any(task.done() and task.exception() for task in tasks[-2 * _AT_ONCE :]):
-                break
-            tasks.append(asyncio.ensure_future(one(len(tasks) + 1, start, stop)))
         upload.parts = await asyncio.gather(*tasks)
     finally:
         # A part that is still on its way would outlive the abort of its upload.

@@ -111,7 +111,8 @@ def waited_for(
     try:
         return sync(loop, begun)
     except BaseException as error:
-        if not all(task.done() for task in tasks):
+        # What has not begun yet has when this runs: a loop begins things in the order of their coming.
+        if not tasks or not all(task.done() for task in tasks):
             _hang_on(error, sync(loop, ended))
         raise
 

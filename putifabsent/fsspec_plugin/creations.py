@@ -178,12 +178,9 @@ class Creations(ReadsThrough):
     def _remade(self) -> Remade:
         return type(self.fs), self._wrapped_options(), self._mount.deadline
 
-    def _create(
-        self, name: Name, body: Body, extra: Mapping[str, Any], creation: Creation | None = None
-    ) -> None:
+    def _create(self, name: Name, body: Body, extra: Mapping[str, Any]) -> None:
         self._rely(name)
-        creation = creation or self._creation(name, extra)
-        self._run(create(name, body, creation, largest_put=self.store.largest_put), name)
+        self._run(create(name, body, self._creation(name, extra), largest_put=self.store.largest_put), name)
 
     async def _rely_async(self, name: Name, rely: Callable[[Name], None]) -> None:
         # One at a time: a probe needs threads of the executor that the others would fill, waiting for it.

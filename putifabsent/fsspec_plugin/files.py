@@ -21,15 +21,10 @@ if TYPE_CHECKING:
 
     from typing_extensions import Buffer
 
-    from putifabsent.fsspec_plugin.ahead import Ahead
-
 __all__ = ["CompressedFile", "GuardedFile", "GuardedText", "ReadOnlyBytes"]
 
 IN_MEMORY = 16 * 2**20
 """Bytes kept in memory before they go to a temporary file; what is sent in one put needs no disk."""
-
-FARTHEST = 64 * 2**30
-"""Bytes up to which a creation goes ahead: the size of its parts is chosen before the whole is known."""
 
 
 class GuardedFile(io.BufferedIOBase):
@@ -43,8 +38,6 @@ class GuardedFile(io.BufferedIOBase):
         ``"wb"``, ``"xb"``, ``"w+b"`` or ``"x+b"``.
     create
         Creates the name from a body, for certain or with an error.
-    begin
-        Begins to create it from a file that is still being written at its end; None where that can't be.
     autocommit
         Whether closing creates the name; else :meth:`commit` does (a transaction).
 
@@ -56,22 +49,11 @@ class GuardedFile(io.BufferedIOBase):
     would stay.
     """
 
-    def __init__(
-        self,
-        path: str,
-        mode: str,
-        create: Callable[[Body], object],
-        begin: Callable[[IO[bytes]], Ahead | None],
-        *,
-        autocommit: bool,
-    ) -> None:
+    def __init__(self, path: str, mode: str, create: Callable[[Body], object], *, autocommit: bool) -> None:
         self.path = path
         self.mode = mode
         self.autocommit = autocommit
         self._create = create
-        self._begin: Callable[[IO[bytes]], Ahead | None] | None = begin
-        self._ahead: Ahead | None = None
-        self._size = 0
         self._spool: IO[bytes] = io.BytesIO()
         self._pending = True
         self._dropped = False
@@ -109,8 +91,6 @@ class GuardedFile(io.BufferedIOBase):
             self._keep(view)
         except OSError as error:
             raise self._without_room(error) from error
-        if not isinstance(self._spool, io.BytesIO):
-            self._tell_ahead(len(view))
         return len(view)
 
     def read(self, size: int | None = -1, /) -> bytes:
@@ -134,7 +114,6 @@ class GuardedFile(io.BufferedIOBase):
     def truncate(self, size: int | None = None, /) -> int:
         """Cut what was written."""
         self._check_open()
-        self._stay()
         return self._spool.truncate(size)
 
     def flush(self, force: bool = False) -> None:
@@ -178,8 +157,6 @@ class GuardedFile(io.BufferedIOBase):
         try:
             if isinstance(self._spool, io.BytesIO):
                 self._create(InMemory(self._spool.getvalue()))
-            elif self._ahead is not None and self._ahead.is_here:
-                self._ahead.finish()
             else:
                 self._create(FileBody(self._spool))
         finally:
@@ -188,9 +165,6 @@ class GuardedFile(io.BufferedIOBase):
     def discard(self) -> None:
         """Forget what was written: no name, no trace."""
         self._pending = False
-        if self._ahead is not None:
-            # A destructor may run anywhere, in the thread that would have to answer, too.
-            self._ahead.abandon(wait=not self._dropped)
         self._forget()
         super().close()
 
@@ -236,32 +210,12 @@ class GuardedFile(io.BufferedIOBase):
         while view:  # a file without a buffer may take less than it is given
             view = view[self._spool.write(view) :]
 
-    def _tell_ahead(self, written: int) -> None:
-        """Let the creation that is under way know of more bytes; the first time, begin it."""
-        end = self._spool.tell()
-        if end - written != self._size or end > FARTHEST:
-            self._stay()
-        self._size = max(self._size, end)
-        if self._ahead is not None:
-            self._ahead.grown(self._size)
-        elif self.autocommit and self._begin is not None:
-            self._ahead = self._begin(self._spool)
-            self._begin = None
-
-    def _stay(self) -> None:
-        """Don't go ahead, for what has been sent may be written again."""
-        self._begin = None
-        if self._ahead is not None:
-            self._ahead.abandon()
-            self._ahead = None
-
     def _to_disk(self, kept: io.BytesIO) -> None:
         place = kept.tell()
         # Without a buffer: a forked child would flush its copy of it into this file when it exits.
         self._spool = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115 - closed by commit or discard
         self._keep(memoryview(kept.getvalue()))
         self._spool.seek(place)
-        self._size = len(kept.getvalue())
 
 
 class GuardedText(io.TextIOWrapper):

@@ -6,8 +6,7 @@ import inspect
 import io
 import os
 import weakref
-from functools import partial
-from typing import IO, TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import fsspec
 from fsspec.asyn import get_loop
@@ -18,9 +17,7 @@ from fsspec.spec import AbstractFileSystem
 from fsspec.utils import stringify_path
 
 from putifabsent.errors import ConfigError
-from putifabsent.fsspec_plugin.ahead import Ahead
 from putifabsent.fsspec_plugin.files import (
-    IN_MEMORY,
     CompressedFile,
     GuardedFile,
     GuardedText,
@@ -289,16 +286,9 @@ class GuardedFileSystem(WritesByName, ChainedFileSystem):
         def create(body: Body) -> None:
             self._create(name, body, extra)
 
-        def begin(file: IO[bytes]) -> Ahead | None:
-            if not self.store.stages_ahead or self.store.largest_put > IN_MEMORY:
-                return None
-            creation = self._creation(name, extra)
-            ahead = partial(self._create, name, extra=extra, creation=creation)
-            return Ahead(name.path, creation.token, ahead, file)
-
         self._look_early(name)
         commits = not self._intrans if autocommit is None else autocommit
-        file = GuardedFile(name.path, mode, create, begin, autocommit=commits)
+        file = GuardedFile(name.path, mode, create, autocommit=commits)
         if not commits:
             self.transaction.files.append(file)
         return file

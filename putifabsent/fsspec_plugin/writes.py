@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 __all__ = ["WritesByName"]
 
 _EMPTY = InMemory(b"")
+_WITH_FOLDERS = ("local", "memory")
 
 
 class WritesByName(Creations):
@@ -59,7 +60,7 @@ class WritesByName(Creations):
     def _without_version(self, path: Any) -> Any:
         """Return ``path`` itself, unless the wrapped filesystem writes another name: what it cuts is gone."""
         said = path if isinstance(path, str) else str(path)
-        if not ("?" in said or "#" in said) or self._kind in ("local", "memory"):
+        if not ("?" in said or "#" in said) or self._kind in _WITH_FOLDERS:
             return path
         stripped = self._strip_protocol(path).lstrip("/")
         bucket, key, _ = self.fs.split_path(stripped)
@@ -71,7 +72,7 @@ class WritesByName(Creations):
         if self._intrans:
             msg = f"{name.path} is guarded: a transaction defers what is written, but no copies and no moves"
             raise io.UnsupportedOperation(msg)
-        if self._kind in ("local", "memory"):
+        if self._kind in _WITH_FOLDERS:
             return self._full_name(path)
         if self._without_version(path) is not path:
             msg = f"{path!s} names one version: read it and write the bytes to {name.path}"
@@ -152,7 +153,8 @@ class WritesByName(Creations):
             try:
                 return self._from(self._source(path1, name), name, kwargs, keep=True)
             except (FileNotFoundError, IsADirectoryError):
-                if not self.fs.isdir(self._own(path1)):
+                # An object store's folder may be an object, too: its own copy would put that over the name.
+                if self._kind not in _WITH_FOLDERS or not self.fs.isdir(self._own(path1)):
                     raise
         return self.fs.cp_file(self._own(path1), self._own(path2), **kwargs)
 
@@ -162,7 +164,7 @@ class WritesByName(Creations):
             try:
                 return await self._from_async(self._source(path1, name), name, kwargs, keep=True)
             except (FileNotFoundError, IsADirectoryError):
-                if not await self._call("isdir", self._own(path1)):
+                if self._kind not in _WITH_FOLDERS or not await self._call("isdir", self._own(path1)):
                     raise
         return await self._call("cp_file", self._own(path1), self._own(path2), **kwargs)
 

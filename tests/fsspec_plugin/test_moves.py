@@ -10,6 +10,7 @@ import pytest
 
 from putifabsent import NameTaken
 from putifabsent.fsspec_plugin import GuardedFileSystem
+from tests.stub import Op, Step
 from tests.stub.clients import filesystem
 
 if TYPE_CHECKING:
@@ -164,3 +165,24 @@ def test_a_folder_whose_file_can_not_be_copied_stays(stub: FaultStub, gcs: Any) 
     with pytest.raises(FileNotFoundError):
         gcs.mv("bucket/stage", "no-such-bucket/t", recursive=True)
     assert held(stub) == {"stage/part": LATE}
+
+
+@pytest.mark.parametrize("size", [8, 20 * 2**20], ids=["small", "large"])
+def test_a_source_that_is_a_folder_as_well_is_not_copied_round_the_guard(
+    stub: FaultStub, on_stub: Any, size: int
+) -> None:
+    fs, new = on_stub(skip_instance_cache=True), b"b" * size
+    stub.put("bucket", "src", b"a" * size)
+    stub.put("bucket", "src/child", b"")
+    stub.put("bucket", f"t/{LOG}", WINNER)
+    if size == 8:
+        gone = Step(
+            before=lambda store: store.delete("bucket", "src"),
+            after=lambda store: store.put("bucket", "src", new),
+        )
+        stub.script(Op.GET, gone)
+    else:
+        stub.script(Op.PART_COPY, Step(before=lambda store: store.put("bucket", "src", new)))
+    with pytest.raises(FileNotFoundError):
+        fs.cp_file("bucket/src", f"bucket/t/{LOG}")
+    assert stub.objects["bucket", f"t/{LOG}"].data == WINNER

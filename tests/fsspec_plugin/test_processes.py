@@ -353,3 +353,49 @@ def test_an_interrupt_of_many_creations_carries_each_token(
     tokens = {stored.metadata["putifabsenttoken"] for stored in stub.objects.values()}
     assert len(tokens) == 3
     assert set(printed.split()) == tokens, errors
+
+
+NOT_BEGUN = """
+import os, signal, sys, threading
+import fsspec
+
+url, *names = sys.argv[1:]
+fs = fsspec.filesystem(
+    "pias3", arbiter="native", key="key", secret="secret", endpoint_url=url,
+    client_kwargs={"region_name": "us-east-1"},
+)
+fs.pipe_file("bucket/before", b"")
+busy, main = threading.Event(), threading.get_ident()
+fs.loop.call_soon_threadsafe(busy.wait)
+
+
+def waiting():
+    frame = sys._current_frames()[main]
+    while frame is not None and frame.f_code.co_name != "sync":
+        frame = frame.f_back
+    return frame
+
+
+def interrupt():
+    while (first := waiting()) is None:
+        busy.wait(0.01)
+    os.kill(os.getpid(), signal.SIGINT)
+    while waiting() in (None, first):
+        busy.wait(0.01)
+    busy.set()
+
+
+threading.Thread(target=interrupt, daemon=True).start()
+try:
+    fs.pipe(dict.fromkeys(names, b"mine"))
+except KeyboardInterrupt:
+    fs.pipe_file("bucket/afterwards", b"")
+"""
+
+
+def test_an_interrupt_before_the_loop_has_begun_leaves_nothing_that_begins_later(stub: FaultStub) -> None:
+    names = [f"bucket/t{number}/_delta_log/{0:020d}.json" for number in range(3)]
+    command = [sys.executable, "-c", NOT_BEGUN, stub.url("s3"), *names]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
+    assert done.returncode == 0, done.stderr
+    assert {key for _, key in stub.objects} == {"before", "afterwards"}
