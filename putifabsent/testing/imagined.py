@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime, timezone
+from itertools import count
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias
 
 from putifabsent.backends.base import (
@@ -12,13 +13,15 @@ from putifabsent.backends.base import (
     Entry,
     Exists,
     Found,
+    Gone,
     Got,
     Holder,
     Listed,
     Maybe,
+    Staged,
     TryAgain,
 )
-from putifabsent.shim.requests import Create, Delete, Get, Head, List
+from putifabsent.shim.requests import Complete, Create, Delete, Discard, Get, Head, List, Stage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -28,6 +31,8 @@ __all__ = ["ImaginedStore", "Thing", "Things"]
 LOST = ConnectionError("the answer was lost")
 """One for all: outcomes must compare equal where they are."""
 
+# No name of anybody's begins like this.
+_UPLOADS = "/uploads"
 _THEN = datetime(2026, 1, 1, tzinfo=timezone.utc)
 
 
@@ -63,18 +68,39 @@ class ImaginedStore:
         return frozenset(things.items()), outcome
 
     def unanswered(self, request: Any) -> Any:
-        """Return what a lost answer means: reading twice is harmless, writing may not be."""
+        """Return what a lost answer means: reading twice is harmless, staging too, writing may not be."""
+        if isinstance(request, Discard):
+            return None  # it promises nothing
         return Maybe(LOST) if self.changes(request) else TryAgain(LOST)
 
     def changes(self, request: Any) -> bool:
         """Whether it writes."""
-        return isinstance(request, (Create, Delete))
+        return isinstance(request, (Create, Complete, Delete))
 
     def _create(self, things: dict[str, Thing], request: Create) -> Any:
         if self.conditions and request.name in things:
             return Exists()
         things[request.name] = Thing(request.creation.token, request.body.whole())
         return Created(request.creation.token)
+
+    def _stage(self, things: dict[str, Thing], request: Stage) -> Any:
+        token = request.creation.token
+        uploads = (f"{_UPLOADS}/{token}.{number}" for number in count())
+        upload = next(name for name in uploads if name not in things)
+        things[upload] = Thing(token, request.body.whole())
+        return Staged(request.name, upload)
+
+    def _complete(self, things: dict[str, Thing], request: Complete) -> Any:
+        name, upload = request.staged.name, request.staged.upload
+        if upload not in things:
+            return Gone()
+        if self.conditions and name in things:
+            return Exists()
+        things[name] = things.pop(upload)
+        return Created(things[name].token)
+
+    def _discard(self, things: dict[str, Thing], request: Discard) -> Any:
+        things.pop(request.staged.upload, None)
 
     def _head(self, things: dict[str, Thing], request: Head) -> Any:
         thing = things.get(request.name)
@@ -97,6 +123,9 @@ class ImaginedStore:
 
     _does: ClassVar[dict[type, Callable[[Any, dict[str, Thing], Any], Any]]] = {
         Create: _create,
+        Stage: _stage,
+        Complete: _complete,
+        Discard: _discard,
         Head: _head,
         Get: _get,
         List: _list,

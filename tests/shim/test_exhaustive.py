@@ -39,12 +39,17 @@ def deleting() -> Protocol[None]:
         raise OutcomeUnknown(NAME.path, "")
 
 
-def actor(shim: Shim, role: str, token: str) -> Actor:
-    def create() -> Protocol[Any]:
+def actor(shim: Shim, letter: str, token: str) -> Actor:
+    def create(largest_put: int) -> Protocol[Any]:
         creation = Creation(token, "writer", NAME.state)
-        return shim.create(NAME, InMemory(token.encode()), creation, largest_put=99)
+        return shim.create(NAME, InMemory(token.encode()), creation, largest_put=largest_put)
 
-    make = {"create": create, "delete": deleting, "read": reading}[role]
+    role, make = {
+        "c": ("create", lambda: create(99)),
+        "C": ("create", lambda: create(0)),
+        "d": ("delete", deleting),
+        "r": ("read", reading),
+    }[letter]
     return Actor(token, role, make, token)
 
 
@@ -54,13 +59,14 @@ SCENARIOS = {
     "two creators, a deleter and a reader": ("ccdr", Faults(lost=1, crashes=1)),
     "a creator among deleters": ("cdd", Faults(lost=1, late=1, crashes=1)),
     "deletion and re-creation": ("ccdd", Faults(lost=2, crashes=1)),
+    "two creators of large bodies": ("CC", Faults(lost=2, late=1, crashes=1)),
+    "a large body, a small one, a deleter": ("Ccd", Faults(lost=1, late=1, crashes=1)),
 }
-ROLES = {"c": "create", "d": "delete", "r": "read"}
 
 
 def explored(shim: Shim, scenario: str, store: ImaginedStore | None = None) -> Explored:
     roles, faults = SCENARIOS[scenario]
-    actors = [actor(shim, ROLES[role], f"{role}{number}") for number, role in enumerate(roles)]
+    actors = [actor(shim, letter, f"{letter}{number}") for number, letter in enumerate(roles)]
     bodies = {each.token: each.token.encode() for each in actors}
     judge = LinearName(reading, NAME.path, bodies, revives=True)
     return explore(actors, store or ImaginedStore(), judge, faults)
@@ -75,7 +81,7 @@ def test_no_schedule_breaks_a_promise(scenario: str) -> None:
 
 
 def test_schedules_at_random_go_deeper_and_a_seed_plays_them_again() -> None:
-    actors = [actor(REAL, ROLES[role], f"{role}{number}") for number, role in enumerate("cccddrr")]
+    actors = [actor(REAL, letter, f"{letter}{number}") for number, letter in enumerate("cCcddrr")]
     bodies = {each.token: each.token.encode() for each in actors}
     judge = LinearName(reading, NAME.path, bodies, revives=True)
     faults = Faults(lost=3, late=2, crashes=2)
