@@ -62,6 +62,8 @@ _CONFIG_OPTIONS = {
     "connect_timeout", "read_timeout", "retries", "max_pool_connections", "region_name", "s3",
     "signature_version", "user_agent_extra", "tcp_keepalive",
 }  # fmt: skip
+# A component that is empty, or one of dots.
+_ODD = re.compile(r"(?:^|/)\.{0,2}(?:/|$)")
 _STATUS = re.compile(r"status code: (\d{3})")
 _NOT_CONNECTED = "kind: Connect"
 _REFRESH = timedelta(minutes=5)
@@ -112,7 +114,7 @@ def understands(options: Mapping[str, Any]) -> bool:
 
 def takes(key: str) -> bool:
     """Whether obstore means the same object by ``key`` as everybody else does."""
-    return key.isprintable() and not {"", ".", ".."}.intersection(key.split("/"))
+    return key.isprintable() and _ODD.search(key) is None
 
 
 class FastBucket:

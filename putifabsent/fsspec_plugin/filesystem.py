@@ -126,6 +126,8 @@ class GuardedFileSystem(WritesByName, ChainedFileSystem):
             raise ConfigError(msg)
         self._set_up(Mount(**own), kind_of(self._fs))
         self.root_marker = wrapped.root_marker
+        plain = getattr(AbstractFileSystem._strip_protocol, "__func__", None)
+        self._strips_plainly = getattr(wrapped._strip_protocol, "__func__", None) is plain
         # fsspec calls these on the class as well as on the instance, which alone knows what it wraps.
         self._strip_protocol = self._strip_as_wrapped  # type: ignore[method-assign]
         self._parent = wrapped._parent
@@ -202,6 +204,9 @@ class GuardedFileSystem(WritesByName, ChainedFileSystem):
         return [one.rstrip("/") for one in path] if isinstance(path, list) else path.rstrip("/")
 
     def _strip_as_wrapped(self, path: Any) -> Any:
+        # Nearly every path, many times each: there is nothing to strip from it.
+        if self._strips_plainly and type(path) is str and ":" not in path and path[-1:] not in ("", "/"):
+            return path
         return self._wrapped_class._strip_protocol(self._own(path))
 
     def unstrip_protocol(self, name: str) -> str:

@@ -208,9 +208,11 @@ class _Sendings:
 def _create(name: Name, send: _Source, creation: Creation) -> Protocol[Created]:
     sendings = _Sendings(name.path, creation.token)
     try:
-        yield from _look_at_aliases(name)
+        if name.aliases:
+            yield from _look_at_aliases(name)
         created = yield from _decide(send, sendings)
-        yield from stand(name, creation.token, lost=sendings.lost is not None)
+        if name.aliases or name.series is not None:
+            yield from stand(name, creation.token, lost=sendings.lost is not None)
     except GeneratorExit:
         raise
     except BaseException as error:

@@ -239,7 +239,8 @@ MUTANTS = (
     Mutant(
         "nobody looks whether a win stands",
         "create",
-        "        yield from stand(name, creation.token, lost=sendings.lost is not None)\n",
+        "        if name.aliases or name.series is not None:\n"
+        "            yield from stand(name, creation.token, lost=sendings.lost is not None)\n",
         "",
         "NumberedNames",
     ),
@@ -324,7 +325,7 @@ MUTANTS = (
     Mutant(
         "an alias is not looked at before anything is written",
         "create",
-        "        yield from _look_at_aliases(name)\n",
+        "        if name.aliases:\n            yield from _look_at_aliases(name)\n",
         "",
         None,
     ),
