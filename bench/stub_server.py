@@ -10,7 +10,7 @@ import asyncio
 import json
 import multiprocessing
 import urllib.request
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
@@ -48,7 +48,7 @@ class _Connection(asyncio.Protocol):
     counts: dict[str, int] = {}  # noqa: RUF012 - one server, one count
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = transport
+        self._transport = cast("asyncio.Transport", transport)
         self._head = b""
         self._left = 0
         self._answer = b""
@@ -60,7 +60,7 @@ class _Connection(asyncio.Protocol):
                 self._left -= taken
                 data = data[taken:]
                 if not self._left:
-                    self._transport.write(self._answer)  # type: ignore[attr-defined]
+                    self._transport.write(self._answer)
                 continue
             self._head += data
             end = self._head.find(b"\r\n\r\n")
@@ -77,11 +77,11 @@ class _Connection(asyncio.Protocol):
         length = int(lowered[at + 15 :].split(b"\r\n", 1)[0]) if at >= 0 else 0
         self._answer = self._reply(method, target)
         if b"expect: 100-continue" in lowered:
-            self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")  # type: ignore[attr-defined]
+            self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
         if length:
             self._left = length
         else:
-            self._transport.write(self._answer)  # type: ignore[attr-defined]
+            self._transport.write(self._answer)
 
     def _reply(self, method: bytes, target: bytes) -> bytes:
         if target == b"/counts":

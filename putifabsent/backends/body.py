@@ -15,7 +15,7 @@ from typing import IO, TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["Body", "FileBody", "InMemory"]
+__all__ = ["Body", "FileBody", "InMemory", "write_all"]
 
 
 _PIECE = 2**20
@@ -104,8 +104,12 @@ class FileBody(Body):
         while piece := os.pread(file, _PIECE, self.size) if is_file else os.read(file, _PIECE):
             if not self.size:
                 # Without a name, it goes with this body.
-                self.file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115
+                self.file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115 - closed with the body
             self.size += len(piece)
-            view = memoryview(piece)
-            while view:  # a file without a buffer may take less than it is given
-                view = view[self.file.write(view) :]
+            write_all(self.file, memoryview(piece))
+
+
+def write_all(file: IO[bytes], view: memoryview) -> None:
+    """Write all of ``view``: a file without a buffer may take less than it is given."""
+    while view:
+        view = view[file.write(view) :]

@@ -32,22 +32,13 @@ from putifabsent.backends.base import (
     Refused,
     Staged,
     Store,
-    TryAgain,
 )
 from putifabsent.backends.per_process import PerProcess
 from putifabsent.backends.refusals import bad_key, read_whole, unsupported
 from putifabsent.backends.s3_lane import FastLane
 from putifabsent.backends.s3_sender import Sender, cause_of, outcome_of, reading_of
-from putifabsent.backends.s3_upload import (
-    SourceGoneError,
-    UnreadableError,
-    Upload,
-    copy_parts,
-    open_upload,
-    pinned,
-    send_parts,
-)
-from putifabsent.backends.s3_waiting import done_or_undone
+from putifabsent.backends.s3_upload import Upload, copy_parts, open_upload, pinned, send_parts, staging_of
+from putifabsent.backends.waiting import done_or_undone
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
@@ -69,6 +60,7 @@ if TYPE_CHECKING:
 
 __all__ = ["S3Store"]
 
+_PATIENCE = 10.0
 _FOR_THE_CLIENT = {"chunksize", "max_concurrency", "callback", "block_size", "fill_cache", "cache_type"}
 
 
@@ -263,7 +255,8 @@ class S3Store(Store, ConditionalCopy):
 
     def stage(self, name: str, body: Body, creation: Creation) -> StageOutcome:
         """``CreateMultipartUpload`` with the token, and ``UploadPart``."""
-        return done_or_undone(self._loop, self._drop, self.stage_async, name, body, creation)
+        staging = (name, body, creation)
+        return done_or_undone(self._loop, self._drop, self.stage_async, *staging, patience=_PATIENCE)
 
     async def stage_async(self, name: str, body: Body, creation: Creation) -> StageOutcome:
         """``CreateMultipartUpload`` with the token, and ``UploadPart``."""
@@ -274,7 +267,7 @@ class S3Store(Store, ConditionalCopy):
     ) -> StageOutcome:
         """``CreateMultipartUpload`` with the token, and ``UploadPartCopy``: no byte passes through here."""
         copying = (source, size, version, name, creation)
-        return done_or_undone(self._loop, self._drop, self.stage_copy_async, *copying)
+        return done_or_undone(self._loop, self._drop, self.stage_copy_async, *copying, patience=_PATIENCE)
 
     async def stage_copy_async(
         self, source: str, size: int, version: str | None, name: str, creation: Creation
@@ -362,14 +355,7 @@ class S3Store(Store, ConditionalCopy):
                 await upload.abort(self._sender)
             if not isinstance(error, Exception):
                 raise
-            if isinstance(error, SourceGoneError):
-                return Absent()
-            if isinstance(error, UnreadableError):
-                return Refused(error.why)
-            outcome = outcome_of(error, name)
-            if isinstance(outcome, Refused):
-                return outcome
-            return TryAgain(cause_of(outcome, error))
+            return staging_of(error, name)
         return Staged(name, upload)
 
     async def _parameters(self, method: str, creation: Creation) -> dict[str, Any] | Refused:

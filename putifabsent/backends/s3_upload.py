@@ -12,24 +12,17 @@ from tenacity import AsyncRetrying
 
 from putifabsent.backends.base import Absent, Refused, TryAgain
 from putifabsent.backends.resending import schedule
-from putifabsent.backends.s3_sender import is_absent, outcome_of, reading_of
+from putifabsent.backends.s3_sender import cause_of, is_absent, outcome_of, reading_of
 from putifabsent.backends.undone import or_undone
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
+    from putifabsent.backends.base import StageOutcome
     from putifabsent.backends.body import Body
     from putifabsent.backends.s3_sender import Sender
 
-__all__ = [
-    "SourceGoneError",
-    "UnreadableError",
-    "Upload",
-    "copy_parts",
-    "open_upload",
-    "pinned",
-    "send_parts",
-]
+__all__ = ["Upload", "copy_parts", "open_upload", "pinned", "send_parts", "staging_of"]
 
 _MOST_PARTS = 10_000
 _PART = 8 * 2**20
@@ -136,6 +129,16 @@ async def copy_parts(sender: Sender, upload: Upload, source: Mapping[str, Any], 
         return result
 
     await _parts(upload, size, _COPIED_PART, send)
+
+
+def staging_of(error: Exception, name: str) -> StageOutcome:
+    """Say what a failure means for bytes that are not staged."""
+    if isinstance(error, SourceGoneError):
+        return Absent()
+    if isinstance(error, UnreadableError):
+        return Refused(error.why)
+    outcome = outcome_of(error, name)
+    return outcome if isinstance(outcome, Refused) else TryAgain(cause_of(outcome, error))
 
 
 async def _parts(

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import asyncio
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from fsspec.asyn import sync
-
+from putifabsent.backends.waiting import done_or_undone
 from putifabsent.errors import OutcomeUnknown
 
 if TYPE_CHECKING:
@@ -91,29 +90,23 @@ def waited_for(
     loop: asyncio.AbstractEventLoop | None, method: Callable[..., Any], *args: Any, **kwargs: Any
 ) -> Any:
     """Run an asynchronous method on a loop of another thread; an interrupt here cancels it there."""
-    tasks: list[asyncio.Task[Any]] = []
+    ends: list[BaseException] = []
 
-    async def begun() -> Any:
-        task = asyncio.current_task()
-        tasks.extend([task] if task else [])
-        return await method(*args, **kwargs)
+    async def watched() -> Any:
+        try:
+            return await method(*args, **kwargs)
+        except BaseException as error:
+            # Whoever asks the task later may get a cancellation that was made anew, without a cause.
+            ends.append(error)
+            raise
 
-    async def ended() -> list[OutcomeUnknown]:
-        unknown = None
-        for task in tasks:
-            task.cancel()
-            try:  # not by `gather`, which makes a new cancellation without a cause
-                await task
-            except BaseException as error:  # noqa: BLE001 - what matters of it is carried on
-                unknown = _first_unknown(error)
-        return [unknown] if unknown else []
+    async def nothing(_: Any) -> None:
+        """What was created stays."""
 
     try:
-        return sync(loop, begun)
+        return done_or_undone(cast("asyncio.AbstractEventLoop", loop), nothing, watched, patience=None)
     except BaseException as error:
-        # What has not begun yet has when this runs: a loop begins things in the order of their coming.
-        if not tasks or not all(task.done() for task in tasks):
-            _hang_on(error, sync(loop, ended))
+        _hang_on(error, [found for each in ends if each is not error and (found := _first_unknown(each))])
         raise
 
 

@@ -11,7 +11,7 @@ from weakref import WeakKeyDictionary
 from putifabsent.backends.base import Creation, Found, Refused
 from putifabsent.errors import NameTaken
 from putifabsent.fsspec_plugin.bulk import join
-from putifabsent.fsspec_plugin.options import Mount, this_writer
+from putifabsent.fsspec_plugin.options import Mount, made_with, this_writer
 from putifabsent.fsspec_plugin.paths import check_path, spelled_out
 from putifabsent.fsspec_plugin.reads import ReadsThrough
 from putifabsent.fsspec_plugin.reliance import copies_safely, rely_on, verdicts_of
@@ -24,7 +24,7 @@ from putifabsent.shim.policy import Policy
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from putifabsent.backends.base import HeadOutcome, Store
+    from putifabsent.backends.base import Store
     from putifabsent.backends.body import Body
     from putifabsent.backends.probe import Verdict
     from putifabsent.errors import Holder
@@ -69,11 +69,8 @@ class Creations(ReadsThrough):
     def store(self) -> Store:
         """The store behind the wrapped filesystem."""
         if self._store is None:
-            self._store = store_of(self.fs, self._wrapped_options(), self._mount.deadline)
+            self._store = store_of(self.fs, made_with(self.fs), self._mount.deadline)
         return self._store
-
-    def _wrapped_options(self) -> Mapping[str, Any]:
-        return dict(self.fs.storage_options)
 
     def explain(self, path: str) -> Name:
         """Say what a name is to its table format, and how it is guarded. Asks no store."""
@@ -143,8 +140,12 @@ class Creations(ReadsThrough):
         name = self._policy.classify(spelled_out(stripped, self._kind))
         if not (explicit or name.guarded):
             return None
-        check_path(path if isinstance(path, str) else stripped, stripped)
+        self._check_path(path, stripped)
         return name
+
+    @staticmethod
+    def _check_path(path: Any, stripped: str) -> None:
+        check_path(path if isinstance(path, str) else stripped, stripped)
 
     def _full_name(self, path: Any) -> str:
         return spelled_out(self._strip_protocol(path), self._kind)
@@ -176,7 +177,7 @@ class Creations(ReadsThrough):
             self._copies = copies_safely(self._mount.arbiter, self.store, folder, self._remade())
 
     def _remade(self) -> Remade:
-        return type(self.fs), self._wrapped_options(), self._mount.deadline
+        return type(self.fs), made_with(self.fs), self._mount.deadline
 
     def _create(self, name: Name, body: Body, extra: Mapping[str, Any]) -> None:
         self._rely(name)
@@ -216,9 +217,7 @@ class Creations(ReadsThrough):
 
     def _look_early(self, name: Name) -> None:
         """Say early that a name is taken, where that is known; at close it is decided."""
-        self._judge_early(name, self.store.head(name.path))
-
-    def _judge_early(self, name: Name, seen: HeadOutcome) -> None:
+        seen = self.store.head(name.path)
         if isinstance(seen, Found):
             self._forget(name)  # a listing may still say that it is not there
             raise NameTaken(name.path, seen.holder)

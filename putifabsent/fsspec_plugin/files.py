@@ -12,7 +12,7 @@ import sys
 import tempfile
 from typing import IO, TYPE_CHECKING, Any
 
-from putifabsent.backends.body import Body, FileBody, InMemory
+from putifabsent.backends.body import Body, FileBody, InMemory, write_all
 from putifabsent.fsspec_plugin.leaving import Leaving, Opening
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ class GuardedFile(io.BufferedIOBase):
         try:
             if isinstance(self._spool, io.BytesIO) and self._spool.tell() + len(view) > IN_MEMORY:
                 self._to_disk(self._spool)
-            self._keep(view)
+            write_all(self._spool, view)
         except OSError as error:
             raise self._without_room(error) from error
         return len(view)
@@ -206,15 +206,11 @@ class GuardedFile(io.BufferedIOBase):
         with contextlib.suppress(OSError):  # a temporary file, of which nothing is wanted any more
             self._spool.close()
 
-    def _keep(self, view: memoryview) -> None:
-        while view:  # a file without a buffer may take less than it is given
-            view = view[self._spool.write(view) :]
-
     def _to_disk(self, kept: io.BytesIO) -> None:
         place = kept.tell()
         # Without a buffer: a forked child would flush its copy of it into this file when it exits.
         self._spool = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115 - closed by commit or discard
-        self._keep(memoryview(kept.getvalue()))
+        write_all(self._spool, memoryview(kept.getvalue()))
         self._spool.seek(place)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import io
 import os
 import weakref
@@ -17,13 +16,8 @@ from fsspec.spec import AbstractFileSystem
 from fsspec.utils import stringify_path
 
 from putifabsent.errors import ConfigError
-from putifabsent.fsspec_plugin.files import (
-    CompressedFile,
-    GuardedFile,
-    GuardedText,
-    ReadOnlyBytes,
-)
-from putifabsent.fsspec_plugin.options import Mount, check_options, split
+from putifabsent.fsspec_plugin.files import CompressedFile, GuardedFile, GuardedText, ReadOnlyBytes
+from putifabsent.fsspec_plugin.options import Mount, check_options, made_with, split
 from putifabsent.fsspec_plugin.stores import kind_of
 from putifabsent.fsspec_plugin.transactions import JointTransaction
 from putifabsent.fsspec_plugin.writes import WritesByName
@@ -103,7 +97,7 @@ class GuardedFileSystem(WritesByName, ChainedFileSystem):
             wrapped = fsspec.get_filesystem_class(target_protocol)
             target = dict(target_options or {})
         else:
-            wrapped, target = type(fs), _made_with(fs)
+            wrapped, target = type(fs), made_with(fs)
         check_options(others, GuardedFileSystem, "putifabsent")
         self._start(wrapped, target, own, fs, asynchronous=asynchronous, loop=loop, batch_size=batch_size)
 
@@ -152,10 +146,6 @@ class GuardedFileSystem(WritesByName, ChainedFileSystem):
         if self._loop is None and not self.asynchronous:
             self._loop = get_loop()
         return self._loop
-
-    def _wrapped_options(self) -> Mapping[str, Any]:
-        # Not what was asked for: fsspec's own configuration adds to it.
-        return _made_with(self.fs)
 
     def __reduce__(self) -> Any:
         """Take along what fsspec's configuration has added here, as the wrapped filesystem itself does."""
@@ -303,12 +293,3 @@ class GuardedFileSystem(WritesByName, ChainedFileSystem):
         transaction: JointTransaction = super().start_transaction()
         transaction.start()
         return transaction
-
-
-def _made_with(fs: AbstractFileSystem) -> dict[str, Any]:
-    """Return the options that a filesystem was made with; those said by position have their names, too."""
-    options = dict(fs.storage_options)
-    if fs.storage_args:
-        bound = inspect.signature(type(fs).__init__).bind_partial(fs, *fs.storage_args).arguments
-        options = {**dict(list(bound.items())[1:]), **options}
-    return options

@@ -112,3 +112,15 @@ def _named_parameters(cls: type) -> set[str]:
     initialise = vars(cls).get("__init__")
     parameters = inspect.signature(initialise).parameters.values() if initialise else ()
     return {p.name for p in parameters if p.kind in kinds} - {"self"}
+
+
+def made_with(fs: AbstractFileSystem) -> dict[str, Any]:
+    """Return the options that a filesystem was made with; those said by position have their names, too.
+
+    Not what was asked for: fsspec's own configuration adds to it.
+    """
+    options = dict(fs.storage_options)
+    if fs.storage_args:
+        bound = inspect.signature(type(fs).__init__).bind_partial(fs, *fs.storage_args).arguments
+        options = {**dict(list(bound.items())[1:]), **options}
+    return options

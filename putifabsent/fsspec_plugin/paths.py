@@ -23,7 +23,7 @@ def spelled_out(path: str, kind: str) -> str:
         return path
     if kind != "local":
         path = path.lstrip("/")
-        return _without_steps(path) if "/." in path or path.startswith(".") else path
+        return _without_steps(path) if _has_steps(path) else path
     return "/" + posixpath.normpath(path).lstrip("/") if "//" in path or "/." in path else path
 
 
@@ -53,18 +53,20 @@ def check_path(said: str, path: str) -> None:
     if "\0" in path:
         msg = f"{said!r} has a NUL character: no store takes it for what it is"
         raise ValueError(msg)
-    if ("/." in path or path.startswith(".")) and not {".", ".."}.isdisjoint(path.split("/")):
+    if _has_steps(path):
         msg = f"{said!r} has a '.' or '..': say the name it stands for, since servers disagree about that"
         raise ValueError(msg)
 
 
+def _has_steps(path: str) -> bool:
+    # Asked of every name: most have no component that begins with a dot, and `.hoodie` is no step.
+    return ("/." in path or path.startswith(".")) and not {".", ".."}.isdisjoint(path.split("/"))
+
+
 def _without_steps(path: str) -> str:
     """Take the steps as an address does (RFC 3986): unlike on a disk, an empty component is one."""
-    parts = path.split("/")
-    if "." not in parts and ".." not in parts:  # `.hoodie` is none
-        return path
     kept: list[str] = []
-    for part in parts:
+    for part in path.split("/"):
         if part == "..":
             del kept[-1:]
         elif part != ".":

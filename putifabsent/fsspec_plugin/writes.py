@@ -29,7 +29,6 @@ from putifabsent.backends.base import Found
 from putifabsent.backends.body import FileBody, InMemory
 from putifabsent.fsspec_plugin.bulk import together, waited_for
 from putifabsent.fsspec_plugin.creations import Creations
-from putifabsent.fsspec_plugin.paths import check_path
 
 if TYPE_CHECKING:
     from fsspec.callbacks import Callback
@@ -72,14 +71,12 @@ class WritesByName(Creations):
         if self._intrans:
             msg = f"{name.path} is guarded: a transaction defers what is written, but no copies and no moves"
             raise io.UnsupportedOperation(msg)
-        if self._kind in _WITH_FOLDERS:
-            return self._full_name(path)
-        if self._without_version(path) is not path:
-            msg = f"{path!s} names one version: read it and write the bytes to {name.path}"
-            raise ValueError(msg)
-        stripped: str = self._strip_protocol(path)
-        check_path(path if isinstance(path, str) else stripped, stripped)
-        return stripped.lstrip("/")
+        if self._kind not in _WITH_FOLDERS:
+            if self._without_version(path) is not path:
+                msg = f"{path!s} names one version: read it and write the bytes to {name.path}"
+                raise ValueError(msg)
+            self._check_path(path, self._strip_protocol(path))
+        return self._full_name(path)
 
     # One file
 

@@ -19,9 +19,12 @@ from putifabsent.shim.requests import Pause
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping
 
-    from putifabsent.testing.explore import Told, World
+    from putifabsent.testing.graph import Told, World
 
 __all__ = ["LinearName", "Operation", "is_linear"]
+
+
+_ROLES = ("create", "delete", "read")
 
 
 class Operation(NamedTuple):
@@ -143,11 +146,11 @@ class LinearName:
         final, broken = self._final[state]
         if broken is not None:
             return broken
-        operations = tuple(_operation(each) for each in told if each.after is not None)
         for each in told:
             if each.ended is not None and _is_wrong(each.ended):
                 return f"{each.actor.name} ended with {each.ended[1]!r}"
-        if not is_linear(_renumbered(operations, told), final, revives=self._revives):
+        operations = _operations(told)
+        if not is_linear(operations, final, revives=self._revives):
             lines = "\n".join(f"  {operation}" for operation in operations)
             return f"no order of these explains that {final} holds the name at last:\n{lines}"
         return None
@@ -175,24 +178,15 @@ class LinearName:
         return holder.token, None
 
 
-def _renumbered(operations: tuple[Operation, ...], told: tuple[Told, ...]) -> tuple[Operation, ...]:
-    """Let ``after`` speak of the operations, where it spoke of all processes."""
-    begun = [i for i, each in enumerate(told) if each.after is not None]
-    kept = tuple(
-        operation._replace(after=sum(1 << new for new, old in enumerate(begun) if operation.after >> old & 1))
-        for operation in operations
-    )
-    named = [i for i, operation in enumerate(kept) if operation.role in ("create", "delete", "read")]
-    return tuple(
-        kept[i]._replace(after=sum(1 << new for new, old in enumerate(named) if kept[i].after >> old & 1))
-        for i in named
-    )
-
-
-def _operation(told: Told) -> Operation:
-    assert told.after is not None
-    outcome, seen = _told(told.ended)
-    return Operation(told.actor.role, told.actor.token, outcome, seen, told.after)
+def _operations(told: tuple[Told, ...]) -> tuple[Operation, ...]:
+    """Return what was begun on the name, where ``after`` speaks of these operations alone."""
+    begun = [i for i, each in enumerate(told) if each.after is not None and each.actor.role in _ROLES]
+    operations: list[Operation] = []
+    for i in begun:
+        actor, before, ended = told[i]
+        after = sum(1 << new for new, old in enumerate(begun) if (before or 0) >> old & 1)
+        operations.append(Operation(actor.role, actor.token, *_told(ended), after))
+    return tuple(operations)
 
 
 def _told(ended: tuple[str, Any] | None) -> tuple[str | None, str | None]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 from typing import TYPE_CHECKING
 
 from putifabsent.backends.body import Body
 from putifabsent.testing import Around
 
 if TYPE_CHECKING:
+    from putifabsent.backends.base import Store
     from tests.stub import FaultStub
 
 
@@ -38,3 +40,19 @@ class Watched(Body):
     def read(self, start: int, stop: int) -> bytes:
         self.sizes.append(stop - start)
         return self._data[start:stop]
+
+
+def look_by_32_threads(store: Store, name: str) -> None:
+    """Look at a name three times in each of them, begun together."""
+    together = threading.Barrier(32)
+
+    def look() -> None:
+        together.wait()
+        for _ in range(3):
+            store.head(name)
+
+    threads = [threading.Thread(target=look) for _ in range(32)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()

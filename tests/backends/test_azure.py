@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import uuid
 from typing import TYPE_CHECKING, ClassVar
 
@@ -36,7 +35,7 @@ from tests.backends.azure_stores import (
     store_at,
 )
 from tests.backends.losing import LosingProxy
-from tests.backends.on_stub import Objects
+from tests.backends.on_stub import Objects, look_by_32_threads
 from tests.backends.scripted import Reply, Scripted
 from tests.servers import Azurite
 from tests.stub import Fault, FaultStub, Op
@@ -270,18 +269,7 @@ def test_a_look_without_an_answer_says_nothing(stub: FaultStub, store: AzureStor
 def test_every_thread_keeps_its_connection(
     stub: FaultStub, store: AzureStore, caplog: pytest.LogCaptureFixture
 ) -> None:
-    together = threading.Barrier(32)
-
-    def look() -> None:
-        together.wait()
-        for _ in range(3):
-            store.head(NAME)
-
-    threads = [threading.Thread(target=look) for _ in range(32)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    look_by_32_threads(store, NAME)
     assert stub.ops == [Op.HEAD] * 96
     assert caplog.records == []
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import ssl
-import threading
 import uuid
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -40,7 +39,7 @@ from putifabsent.testing.asking import ThroughTheStore
 from putifabsent.testing.races import creation_of
 from tests.backends.gcs_stores import CHUNK, NAME, create, nowhere, stage, store_at
 from tests.backends.losing import LosingProxy
-from tests.backends.on_stub import Objects
+from tests.backends.on_stub import Objects, look_by_32_threads
 from tests.backends.scripted import Reply, Scripted
 from tests.servers import FakeGCS
 from tests.stub import Fault, FaultStub, Op
@@ -265,18 +264,7 @@ def test_an_object_that_breaks_off_is_to_be_read_again() -> None:
 def test_every_thread_keeps_its_connection(
     stub: FaultStub, store: GCSStore, caplog: pytest.LogCaptureFixture
 ) -> None:
-    together = threading.Barrier(32)
-
-    def look() -> None:
-        together.wait()
-        for _ in range(3):
-            store.head(NAME)
-
-    threads = [threading.Thread(target=look) for _ in range(32)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    look_by_32_threads(store, NAME)
     assert stub.ops == [Op.HEAD] * 96
     assert caplog.records == []
 

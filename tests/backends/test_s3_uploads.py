@@ -202,7 +202,7 @@ def test_an_interrupted_staging_leaves_no_upload(stub: FaultStub, store: S3Store
 def test_an_interruption_does_not_wait_for_a_store_that_never_answers(
     stub: FaultStub, store: S3Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("putifabsent.backends.s3_waiting._PATIENCE", 0.1)
+    monkeypatch.setattr("putifabsent.backends.s3._PATIENCE", 0.1)
     for op in (Op.PART, Op.ABORT):
         stub.script(op, Fault.TIMEOUT_AFTER_APPLY, forever=True)
     thread = interrupt_after(stub, Op.PART)
@@ -257,7 +257,7 @@ def test_what_was_staged_when_the_interruption_came_is_discarded(
             raise KeyboardInterrupt
         return outcome
 
-    monkeypatch.setattr("putifabsent.backends.s3_waiting.sync", interrupted_at_the_end)
+    monkeypatch.setattr("putifabsent.backends.waiting.sync", interrupted_at_the_end)
     with pytest.raises(KeyboardInterrupt):
         stage(store)
     assert isinstance(calls[0], Staged)

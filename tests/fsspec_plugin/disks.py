@@ -106,7 +106,7 @@ def main(place: str, trouble: str, how: str) -> None:
     there = {str(each.relative_to(folder)): each for each in folder.rglob("*")}
     files = {name: each.read_text() for name, each in there.items() if each.is_file() and name != "filler"}
     folders = [name for name, each in there.items() if each.is_dir()]
-    print(json.dumps({"outcomes": outcomes, "files": files, "folders": sorted(folders)}))  # noqa: T201
+    print(json.dumps({"outcomes": outcomes, "files": files, "folders": sorted(folders)}))  # noqa: T201 - it is how the child reports
 
 
 def _fill(filler: Path) -> None:

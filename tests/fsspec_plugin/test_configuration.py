@@ -11,6 +11,7 @@ from s3fs import S3FileSystem
 
 from putifabsent import UnsafeStore
 from putifabsent.fsspec_plugin import GuardedFileSystem
+from putifabsent.fsspec_plugin.options import made_with
 from tests.stub import FaultStub, Op
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ def test_what_was_configured_goes_with_guarded_puts(
     if mount is not by_position:
         configure(monkeypatch, stub)
     fs = mount(stub)
-    assert fs._wrapped_options().items() >= {**stub.storage_options("s3"), **ENCRYPTED}.items()
+    assert made_with(fs.fs).items() >= {**stub.storage_options("s3"), **ENCRYPTED}.items()
     fs.pipe_file("bucket/plain", b"")
     fs.pipe_file(NAME, b"")
     assert fs.store.endpoint() == stub.url("s3")

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
 __all__ = ["done_or_undone"]
 
-_PATIENCE = 10.0
-
 T = TypeVar("T")
 
 
@@ -25,12 +23,20 @@ def done_or_undone(
     undo: Callable[[T], Awaitable[object]],
     work: Callable[..., Coroutine[Any, Any, T]],
     *arguments: Any,
+    patience: float | None,
 ) -> T:
     """Run ``work(*arguments)`` on ``loop``, and wait for it.
 
     ``sync`` alone would leave the work to go on, with nobody to hear of its end. Here an interruption cancels
     it, waits until it has ended, undoes what has come of it nevertheless, and is passed on then; or earlier,
     where the store does not answer: the work goes on to end itself.
+
+    Parameters
+    ----------
+    loop, undo, work, arguments
+        Where, what undoes the result, and what is run.
+    patience
+        Seconds that an interruption waits for the end; None waits as long as it takes.
     """
     begun: list[asyncio.Task[T]] = []
 
@@ -50,6 +56,6 @@ def done_or_undone(
         outcome: T = sync(loop, begin)
     except BaseException:
         with contextlib.suppress(FSTimeoutError):
-            sync(loop, end, timeout=_PATIENCE)
+            sync(loop, end, timeout=patience)
         raise
     return outcome

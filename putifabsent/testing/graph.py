@@ -1,0 +1,279 @@
+"""The states of a few processes over a world, and the steps between them, each computed once.
+
+A generator can't be copied, so a process is known by the outcomes that it has been sent, and is made anew by
+replaying them. Two histories after which it goes on alike are one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+
+from putifabsent.shim.requests import Pause
+from putifabsent.testing.fingerprints import fingerprint
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Hashable, Iterator, Sequence
+    from typing import Protocol
+
+    class World(Protocol):
+        """What requests are applied to; a state is any value that can be hashed."""
+
+        @property
+        def initial(self) -> Hashable:
+            """The state before the first request."""
+
+        def apply(self, state: Any, request: Any) -> tuple[Hashable, Any]:
+            """Return the state after a request, and the outcome of it."""
+
+        def unanswered(self, request: Any) -> Any:
+            """Return the outcome of a request whose answer was lost; None for what is never sent."""
+
+        def changes(self, request: Any) -> bool:
+            """Whether the request may change the state, so that it matters when it is applied."""
+
+
+__all__ = ["Actor", "Came", "Faults", "Graph", "How", "State", "Step", "Told"]
+
+Outcomes: TypeAlias = "tuple[Any, ...]"
+
+# So many histories that were taken for the same as another are followed one step further, to be sure.
+_CHECKED = 3
+
+
+@dataclass(frozen=True)
+class Actor:
+    """One process.
+
+    Attributes
+    ----------
+    name
+        For people.
+    role
+        What it does, for the judge: ``"create"``, ``"delete"``, ``"read"``, ``"other"``.
+    make
+        Makes its protocol, the same each time.
+    token
+        Of its creation.
+    """
+
+    name: str
+    role: str
+    make: Callable[[], Generator[Any, Any, Any]]
+    token: str = ""
+
+
+@dataclass(frozen=True)
+class Faults:
+    """How much may go wrong in one schedule.
+
+    Attributes
+    ----------
+    lost
+        Answers that get lost, of requests that were applied, or never were.
+    late
+        Requests without an answer that are applied at any time afterwards, or never.
+    crashes
+        Processes that stop for ever.
+    pauses
+        How often one process backs off before its deadline comes.
+    """
+
+    lost: int = 0
+    late: int = 0
+    crashes: int = 0
+    pauses: int = 2
+
+
+class Told(NamedTuple):
+    """What one process has been told so far.
+
+    Attributes
+    ----------
+    actor
+        The process.
+    after
+        A bit for each process that had ended when this one began; None: it has not begun.
+    ended
+        What its protocol returned or raised; None: it is under way, or stopped for ever.
+    """
+
+    actor: Actor
+    after: int | None
+    ended: tuple[str, Any] | None
+
+
+class Step(NamedTuple):
+    """One step of a schedule: which process, which request, what became of it."""
+
+    actor: str
+    request: Any
+    fate: str
+    outcome: Any
+
+    def __str__(self) -> str:
+        return f"{self.actor:<10} {self.fate:<22} {self.request}\n{'':<33} -> {self.outcome}"
+
+
+class State(NamedTuple):
+    """Where the world and each process are, and how much may still go wrong."""
+
+    world: int
+    nodes: tuple[int, ...]
+    after: tuple[int | None, ...]
+    late: tuple[tuple[int, int], ...]
+    lost_left: int
+    late_left: int
+
+
+class How(NamedTuple):
+    """A step, by numbers: which process, what became of its request, where it stood, which outcome."""
+
+    actor: int
+    fate: str
+    node: int
+    outcome: int
+
+
+Came: TypeAlias = "dict[State, tuple[State, How] | None]"
+"""How each state was come to first; None for the start."""
+
+
+@dataclass(slots=True)
+class _Node:
+    """A process after certain outcomes."""
+
+    outcomes: Outcomes
+    others: list[Outcomes] = field(default_factory=list)
+    request: Any = None
+    ended: tuple[str, Any] | None = None
+    children: dict[int, int] = field(default_factory=dict)
+
+
+class Graph:
+    """States and the steps between them, from :attr:`start` on."""
+
+    def __init__(self, actors: Sequence[Actor], world: World, faults: Faults) -> None:
+        self.actors = tuple(actors)
+        self.world = world
+        self.faults = faults
+        self.worlds: list[Any] = []
+        self._world_ids: dict[Hashable, int] = {}
+        self._outcomes: list[Any] = []
+        self._outcome_ids: dict[Any, int] = {}
+        self.nodes: list[_Node] = []
+        self._node_ids: dict[Hashable, int] = {}
+        self._applied: dict[tuple[int, int, int], tuple[int, int]] = {}
+        first = self._world_id(world.initial)
+        roots = tuple(self._node(number, ()) for number in range(len(self.actors)))
+        nobody = (None,) * len(self.actors)
+        self.start = State(first, roots, nobody, (), faults.lost, faults.late)
+
+    def told(self, state: State) -> tuple[Told, ...]:
+        """Return what each process has been told."""
+        return tuple(
+            Told(actor, after, self.nodes[node].ended)
+            for actor, after, node in zip(self.actors, state.after, state.nodes, strict=True)
+        )
+
+    def steps(self, state: State) -> Iterator[tuple[State, How]]:
+        """Yield each state that may follow, and by which step."""
+        done = sum(1 << i for i, node in enumerate(state.nodes) if self.nodes[node].ended is not None)
+        for i, at in enumerate(state.nodes):
+            node = self.nodes[at]
+            if node.ended is not None:
+                continue
+            after = state.after
+            if after[i] is None:
+                after = (*after[:i], done, *after[i + 1 :])
+            world, outcome = self._apply(state.world, i, at)
+            begun = state._replace(after=after)
+            yield self._after(begun._replace(world=world), i, outcome), How(i, "answered", at, outcome)
+            unanswered = self.world.unanswered(node.request)
+            if unanswered is None:
+                continue
+            lost = self._outcome_id(unanswered)
+            if state.lost_left:
+                fewer = begun._replace(lost_left=state.lost_left - 1)
+                yield self._after(fewer, i, lost), How(i, "lost before it applied", at, lost)
+                if world != state.world:
+                    yield (
+                        self._after(fewer._replace(world=world), i, lost),
+                        How(i, "applied, answer lost", at, lost),
+                    )
+            if state.late_left and self.world.changes(node.request):
+                pending = tuple(sorted((*state.late, (i, at))))
+                fewer = begun._replace(late_left=state.late_left - 1, late=pending)
+                yield self._after(fewer, i, lost), How(i, "not applied yet", at, lost)
+        for place, (i, at) in enumerate(state.late):
+            world, outcome = self._apply(state.world, i, at)
+            rest = (*state.late[:place], *state.late[place + 1 :])
+            yield state._replace(world=world, late=rest), How(i, "applied late", at, outcome)
+
+    def step(self, how: How) -> Step:
+        """Return a step for people."""
+        i, fate, at, outcome = how
+        return Step(self.actors[i].name, self.nodes[at].request, fate, self._outcomes[outcome])
+
+    def _after(self, state: State, i: int, outcome: int) -> State:
+        node = self.nodes[state.nodes[i]]
+        child = node.children.get(outcome)
+        if child is None:
+            told = self._outcomes[outcome]
+            child = self._node(i, (*node.outcomes, told))
+            for other in node.others:
+                if self._node(i, (*other, told)) != child:
+                    raise AssertionError(f"two histories of {self.actors[i].name} were taken for one")
+            node.children[outcome] = child
+        return state._replace(nodes=(*state.nodes[:i], child, *state.nodes[i + 1 :]))
+
+    def _apply(self, world: int, i: int, at: int) -> tuple[int, int]:
+        key = (world, i, at)
+        found = self._applied.get(key)
+        if found is None:
+            after, outcome = self.world.apply(self.worlds[world], self.nodes[at].request)
+            found = self._applied[key] = self._world_id(after), self._outcome_id(outcome)
+        return found
+
+    def _world_id(self, world: Hashable) -> int:
+        found = self._world_ids.setdefault(world, len(self.worlds))
+        if found == len(self.worlds):
+            self.worlds.append(world)
+        return found
+
+    def _outcome_id(self, outcome: Any) -> int:
+        found = self._outcome_ids.setdefault(outcome, len(self._outcomes))
+        if found == len(self._outcomes):
+            self._outcomes.append(outcome)
+        return found
+
+    def _node(self, i: int, outcomes: Outcomes) -> int:
+        """Replay a process, and return it as it stands then. Pauses take no time: the schedule has none."""
+        node = _Node(outcomes)
+        protocol = self.actors[i].make()
+        pauses = 0
+        given = iter(outcomes)
+        try:
+            request = next(protocol)
+            while True:
+                if isinstance(request, Pause):
+                    pauses += 1
+                    request = protocol.send(pauses <= self.faults.pauses)
+                    continue
+                try:
+                    outcome = next(given)
+                except StopIteration:
+                    node.request = request
+                    break
+                request = protocol.send(outcome)
+        except StopIteration as end:
+            node.ended = ("returned", end.value)
+        except Exception as error:  # noqa: BLE001 - what it means is the judge's business
+            node.ended = ("raised", error)
+        key = (i, pauses, fingerprint(node.ended), fingerprint(node.request), fingerprint(protocol))
+        found = self._node_ids.setdefault(key, len(self.nodes))
+        if found == len(self.nodes):
+            self.nodes.append(node)
+        elif len(others := self.nodes[found].others) < _CHECKED and outcomes != self.nodes[found].outcomes:
+            others.append(outcomes)
+        return found
