@@ -21,7 +21,7 @@ from __future__ import annotations
 import asyncio
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias
+from typing import IO, TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias
 
 from putifabsent.backends.undone import in_thread, or_undone
 from putifabsent.errors import Holder
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
+    from putifabsent.backends.ahead import Ahead
     from putifabsent.backends.body import Body
 
 __all__ = [
@@ -58,6 +59,7 @@ __all__ = [
     "Refused",
     "StageOutcome",
     "Staged",
+    "StagesAhead",
     "Store",
     "TryAgain",
 ]
@@ -223,6 +225,18 @@ class ConditionalCopy(ABC):
     async def copy_async(self, source: str, name: str, creation: Creation) -> CreateOutcome:
         """:meth:`copy`, asynchronously."""
         return await asyncio.to_thread(self.copy, source, name, creation)
+
+
+class StagesAhead(ABC):
+    """A store that can also be given a large file while it is still being written."""
+
+    @abstractmethod
+    def ahead(self, name: str, file: IO[bytes], creation: Creation) -> Ahead | None:
+        """Begin to stage what is written at the end of ``file``.
+
+        The body of the finished file takes it along (:class:`~putifabsent.backends.body.FileBody`), and
+        :meth:`Store.stage` makes use of it. Returns None where nobody could run it meanwhile.
+        """
 
 
 class Store(ABC):

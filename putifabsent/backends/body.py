@@ -15,7 +15,9 @@ from typing import IO, TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["Body", "FileBody", "InMemory", "write_all"]
+    from putifabsent.backends.ahead import Ahead
+
+__all__ = ["Body", "FileBody", "InMemory", "read_at", "write_all"]
 
 
 _PIECE = 2**20
@@ -74,29 +76,26 @@ class FileBody(Body):
     file
         Open for reading in binary mode, with a file descriptor. Its position is left alone. What says no
         size (a pipe, a terminal), or none that is true (``/proc``), is read to its end here and now.
+    ahead
+        What the store has of it already.
     """
 
-    __slots__ = ("file",)
+    __slots__ = ("ahead", "file")
 
-    def __init__(self, file: IO[bytes]) -> None:
+    def __init__(self, file: IO[bytes], ahead: Ahead | None = None) -> None:
         seen = os.fstat(file.fileno())
         self.file = file
+        self.ahead = ahead
         self.size = seen.st_size
         is_file = stat.S_ISREG(seen.st_mode)
         if not (is_file and self.size):
             self._keep(file.fileno(), is_file=is_file)
 
     def read(self, start: int, stop: int) -> bytes:
-        """Return ``[start, stop)`` by positioned reads, so that threads don't disturb each other."""
-        pieces = []
-        while start < stop:
-            piece = os.pread(self.file.fileno(), stop - start, start)
-            if not piece:
-                msg = f"{getattr(self.file, 'name', 'the body')!s} became shorter while it was being sent"
-                raise OSError(msg)
-            pieces.append(piece)
-            start += len(piece)
-        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+        """Return ``[start, stop)``, without a word to the file about where it is."""
+        if start == stop:
+            return b""  # of a pipe that gave nothing: it may be closed
+        return read_at(self.file.fileno(), start, stop, getattr(self.file, "name", "the body"))
 
     def _keep(self, file: int, *, is_file: bool) -> None:
         """Take over all that ``file`` gives until it ends."""
@@ -107,6 +106,19 @@ class FileBody(Body):
                 self.file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115 - closed with the body
             self.size += len(piece)
             write_all(self.file, memoryview(piece))
+
+
+def read_at(file: int, start: int, stop: int, name: object) -> bytes:
+    """Return ``[start, stop)`` by positioned reads, so that threads don't disturb each other."""
+    pieces = []
+    while start < stop:
+        piece = os.pread(file, stop - start, start)
+        if not piece:
+            msg = f"{name!s} became shorter while it was being sent"
+            raise OSError(msg)
+        pieces.append(piece)
+        start += len(piece)
+    return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 
 def write_all(file: IO[bytes], view: memoryview) -> None:

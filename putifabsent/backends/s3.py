@@ -11,10 +11,11 @@ a probe can tell.
 from __future__ import annotations
 
 import errno
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import IO, TYPE_CHECKING, Any, ClassVar
 
 from fsspec.asyn import sync
 
+from putifabsent.backends.ahead import Ahead
 from putifabsent.backends.base import (
     TOKEN_KEY,
     WRITER_KEY,
@@ -31,18 +32,28 @@ from putifabsent.backends.base import (
     Maybe,
     Refused,
     Staged,
+    StagesAhead,
     Store,
 )
+from putifabsent.backends.body import FileBody
 from putifabsent.backends.per_process import PerProcess
 from putifabsent.backends.refusals import bad_key, read_whole, unsupported
 from putifabsent.backends.s3_lane import FastLane
 from putifabsent.backends.s3_sender import Sender, cause_of, outcome_of, reading_of
-from putifabsent.backends.s3_upload import Upload, copy_parts, open_upload, pinned, send_parts, staging_of
+from putifabsent.backends.s3_upload import (
+    PART,
+    Upload,
+    copy_parts,
+    open_upload,
+    pinned,
+    send_parts,
+    staging_of,
+)
 from putifabsent.backends.waiting import done_or_undone
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Awaitable, Callable, Coroutine, Mapping
 
     from s3fs import S3FileSystem
 
@@ -64,7 +75,7 @@ _PATIENCE = 10.0
 _FOR_THE_CLIENT = {"chunksize", "max_concurrency", "callback", "block_size", "fill_cache", "cache_type"}
 
 
-class S3Store(Store, ConditionalCopy):
+class S3Store(Store, ConditionalCopy, StagesAhead):
     """The store behind an ``s3fs.S3FileSystem``.
 
     Parameters
@@ -260,6 +271,22 @@ class S3Store(Store, ConditionalCopy):
 
     async def stage_async(self, name: str, body: Body, creation: Creation) -> StageOutcome:
         """``CreateMultipartUpload`` with the token, and ``UploadPart``."""
+        ahead = body.ahead if isinstance(body, FileBody) else None
+        if ahead is not None and (staged := await ahead.staged(body.size)) is not None:
+            return staged
+        return await self._send(name, body, creation)
+
+    def ahead(self, name: str, file: IO[bytes], creation: Creation) -> Ahead | None:
+        """``CreateMultipartUpload`` with the token at once, and each ``UploadPart`` when it is complete."""
+        if self._fs.asynchronous:
+            return None  # the loop is the caller's, who may be waiting in its thread
+
+        def stage(body: Body) -> Coroutine[Any, Any, StageOutcome]:
+            return self._send(name, body, creation)
+
+        return Ahead(self._loop, file, creation, stage, self._drop, PART)
+
+    async def _send(self, name: str, body: Body, creation: Creation) -> StageOutcome:
         return await self._stage(name, creation, lambda upload: send_parts(self._sender, upload, body))
 
     def stage_copy(

@@ -11,6 +11,7 @@ import os
 import re
 import sys
 from datetime import datetime, timedelta, timezone
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -37,6 +38,7 @@ from putifabsent.backends.base import (
     Refused,
     TryAgain,
 )
+from putifabsent.backends.pool import Pool
 from putifabsent.backends.refusals import read_whole
 
 if TYPE_CHECKING:
@@ -67,6 +69,9 @@ _ODD = re.compile(r"(?:^|/)\.{0,2}(?:/|$)")
 _STATUS = re.compile(r"status code: (\d{3})")
 _NOT_CONNECTED = "kind: Connect"
 _REFRESH = timedelta(minutes=5)
+
+# obstore's own asynchronous calls cost double: its threads wait for the interpreter with each result.
+_pool = Pool(64, "putifabsent-put")
 
 _FORKED_ONLY = 0x40
 """Linux's PF_FORKNOEXEC: a process that was forked, and has started no program since."""
@@ -167,32 +172,20 @@ class FastBucket:
         if isinstance(data, Refused):
             return data
         try:
-            answer = obstore.put(
-                self._bucket,
-                key,
-                data,
-                attributes={TOKEN_KEY: creation.token, WRITER_KEY: creation.writer},
-                mode="create",
-                use_multipart=False,
-            )
+            answer = obstore.put(self._bucket, key, data, **_conditions(creation))
         except (BaseError, OSError, ValueError) as error:
             return _creating(error, name)
         return Created(answer["version"])
 
     async def create_async(self, key: str, name: str, body: Body, creation: Creation) -> CreateOutcome:
-        """:meth:`create`, asynchronously."""
+        """:meth:`create`, asynchronously; in a thread, while there is one."""
+        if (begun := _pool.begin(partial(self.create, key, name, body, creation))) is not None:
+            return await begun
         data = read_whole(body)
         if isinstance(data, Refused):
             return data
         try:
-            answer = await obstore.put_async(
-                self._bucket,
-                key,
-                data,
-                attributes={TOKEN_KEY: creation.token, WRITER_KEY: creation.writer},
-                mode="create",
-                use_multipart=False,
-            )
+            answer = await obstore.put_async(self._bucket, key, data, **_conditions(creation))
         except (BaseError, OSError, ValueError) as error:
             return _creating(error, name)
         return Created(answer["version"])
@@ -210,6 +203,14 @@ class FastBucket:
             return _found(await obstore.get_async(self._bucket, key, options={"head": True}))
         except (BaseError, OSError, ValueError) as error:
             return _reading(error, name)
+
+
+def _conditions(creation: Creation) -> dict[str, Any]:
+    return {
+        "attributes": {TOKEN_KEY: creation.token, WRITER_KEY: creation.writer},
+        "mode": "create",
+        "use_multipart": False,
+    }
 
 
 def _credential(frozen: Any) -> dict[str, Any]:

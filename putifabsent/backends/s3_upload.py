@@ -10,22 +10,25 @@ from typing import TYPE_CHECKING, Any
 
 from tenacity import AsyncRetrying
 
+from putifabsent.backends.ahead import Growing
 from putifabsent.backends.base import Absent, Refused, TryAgain
 from putifabsent.backends.resending import schedule
 from putifabsent.backends.s3_sender import cause_of, is_absent, outcome_of, reading_of
 from putifabsent.backends.undone import or_undone
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 
     from putifabsent.backends.base import StageOutcome
     from putifabsent.backends.body import Body
     from putifabsent.backends.s3_sender import Sender
 
-__all__ = ["Upload", "copy_parts", "open_upload", "pinned", "send_parts", "staging_of"]
+__all__ = ["PART", "Upload", "copy_parts", "open_upload", "pinned", "send_parts", "staging_of"]
 
 _MOST_PARTS = 10_000
-_PART = 8 * 2**20
+PART = 8 * 2**20
+"""Bytes of a part, where the body does not want larger ones."""
+
 _COPIED_PART = 256 * 2**20
 _AT_ONCE = 4
 _PATIENCE = 2.0
@@ -74,7 +77,7 @@ async def open_upload(sender: Sender, bucket: str, key: str, parameters: Mapping
 
 
 async def send_parts(sender: Sender, upload: Upload, body: Body) -> None:
-    """Send the body, so many parts at a time that memory stays bounded."""
+    """Send the body, so many parts at a time that memory stays bounded; a growing one as it grows."""
 
     async def send(number: int, start: int, stop: int) -> dict[str, Any]:
         try:
@@ -83,7 +86,8 @@ async def send_parts(sender: Sender, upload: Upload, body: Body) -> None:
             raise UnreadableError(error) from error
         return await _part(sender, "upload_part", upload, number, Body=data)
 
-    await _parts(upload, body.size, _PART, send)
+    pieces = body.pieces(PART) if isinstance(body, Growing) else _pieces(body.size, PART)
+    await _parts(upload, pieces, send)
 
 
 async def pinned(
@@ -128,7 +132,7 @@ async def copy_parts(sender: Sender, upload: Upload, source: Mapping[str, Any], 
         result: dict[str, Any] = answer["CopyPartResult"]
         return result
 
-    await _parts(upload, size, _COPIED_PART, send)
+    await _parts(upload, _pieces(size, _COPIED_PART), send)
 
 
 def staging_of(error: Exception, name: str) -> StageOutcome:
@@ -141,26 +145,35 @@ def staging_of(error: Exception, name: str) -> StageOutcome:
     return outcome if isinstance(outcome, Refused) else TryAgain(cause_of(outcome, error))
 
 
+async def _pieces(size: int, length: int) -> AsyncIterator[tuple[int, int]]:
+    length = max(length, -(-size // _MOST_PARTS))
+    for start in range(0, max(size, 1), length):
+        yield start, min(start + length, size)
+
+
 async def _parts(
     upload: Upload,
-    size: int,
-    length: int,
+    pieces: AsyncIterator[tuple[int, int]],
     send: Callable[[int, int, int], Awaitable[dict[str, Any]]],
 ) -> None:
-    length = max(length, -(-size // _MOST_PARTS))
-    places = asyncio.Semaphore(_AT_ONCE)
+    tasks: list[asyncio.Task[dict[str, Any]]] = []
+    pending: set[asyncio.Task[dict[str, Any]]] = set()
 
-    async def one(number: int, start: int) -> dict[str, Any]:
-        async with places:
-            answer = await send(number, start, min(start + length, size))
+    async def one(number: int, start: int, stop: int) -> dict[str, Any]:
+        answer = await send(number, start, stop)
         # The client has sent a checksum with each part already; some servers refuse it a second time.
         return {"PartNumber": number, "ETag": answer["ETag"]}
 
-    tasks = [
-        asyncio.ensure_future(one(number, start))
-        for number, start in enumerate(range(0, max(size, 1), length), start=1)
-    ]
     try:
+        async for start, stop in pieces:
+            if len(pending) == _AT_ONCE:
+                done, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
+                for task in done:
+                    task.result()
+            if len(tasks) == _MOST_PARTS:
+                raise UnreadableError(OSError(errno.EFBIG, "it grew beyond what so many parts can hold"))
+            tasks.append(asyncio.ensure_future(one(len(tasks) + 1, start, stop)))
+            pending.add(tasks[-1])
         upload.parts = await asyncio.gather(*tasks)
     finally:
         # A part that is still on its way would outlive the abort of its upload.

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
-from putifabsent.backends.base import Creation, Found, Refused
+from putifabsent.backends.base import Creation, Found, Refused, StagesAhead
+from putifabsent.backends.body import FileBody
 from putifabsent.errors import NameTaken
 from putifabsent.fsspec_plugin.bulk import join
 from putifabsent.fsspec_plugin.options import Mount, made_with, this_writer
@@ -24,6 +25,7 @@ from putifabsent.shim.policy import Policy
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from putifabsent.backends.ahead import Ahead
     from putifabsent.backends.base import Store
     from putifabsent.backends.body import Body
     from putifabsent.backends.probe import Verdict
@@ -181,7 +183,16 @@ class Creations(ReadsThrough):
 
     def _create(self, name: Name, body: Body, extra: Mapping[str, Any]) -> None:
         self._rely(name)
-        self._run(create(name, body, self._creation(name, extra), largest_put=self.store.largest_put), name)
+        ahead = body.ahead if isinstance(body, FileBody) else None
+        creation = ahead.creation if ahead is not None else self._creation(name, extra)
+        self._run(create(name, body, creation, largest_put=self.store.largest_put), name)
+
+    def _stage_ahead(self, name: Name, file: IO[bytes], extra: Mapping[str, Any]) -> Ahead | None:
+        """Begin to send a large file that is still being written, where the store can."""
+        if not isinstance(self.store, StagesAhead):
+            return None
+        self._rely(name)
+        return self.store.ahead(name.path, file, self._creation(name, extra))
 
     async def _rely_async(self, name: Name, rely: Callable[[Name], None]) -> None:
         # One at a time: a probe needs threads of the executor that the others would fill, waiting for it.

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
     from typing_extensions import Buffer
 
+    from putifabsent.backends.ahead import Ahead
+
 __all__ = ["CompressedFile", "GuardedFile", "GuardedText", "ReadOnlyBytes"]
 
 IN_MEMORY = 16 * 2**20
@@ -40,6 +42,8 @@ class GuardedFile(io.BufferedIOBase):
         Creates the name from a body, for certain or with an error.
     autocommit
         Whether closing creates the name; else :meth:`commit` does (a transaction).
+    ahead
+        Begins to stage what goes to disk, where the store can; what a transaction defers is not begun.
 
     Notes
     -----
@@ -49,11 +53,21 @@ class GuardedFile(io.BufferedIOBase):
     would stay.
     """
 
-    def __init__(self, path: str, mode: str, create: Callable[[Body], object], *, autocommit: bool) -> None:
+    def __init__(
+        self,
+        path: str,
+        mode: str,
+        create: Callable[[Body], object],
+        *,
+        autocommit: bool,
+        ahead: Callable[[IO[bytes]], Ahead | None] = lambda _: None,
+    ) -> None:
         self.path = path
         self.mode = mode
         self.autocommit = autocommit
         self._create = create
+        self._begin = ahead
+        self._ahead: Ahead | None = None
         self._spool: IO[bytes] = io.BytesIO()
         self._pending = True
         self._dropped = False
@@ -85,12 +99,17 @@ class GuardedFile(io.BufferedIOBase):
         if not view.nbytes:
             return 0  # an empty view can't be cast
         view = view.cast("B")
+        begins = False
         try:
             if isinstance(self._spool, io.BytesIO) and self._spool.tell() + len(view) > IN_MEMORY:
-                self._to_disk(self._spool)
+                begins = self._to_disk(self._spool) and self.autocommit
             write_all(self._spool, view)
         except OSError as error:
             raise self._without_room(error) from error
+        if begins:
+            self._ahead = self._begin(self._spool)
+        if (ahead := self._ahead_here()) is not None:
+            ahead.grown(self._spool.tell())
         return len(view)
 
     def read(self, size: int | None = -1, /) -> bytes:
@@ -104,7 +123,11 @@ class GuardedFile(io.BufferedIOBase):
     def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
         """Go to a place in what was written."""
         self._check_open()
-        return self._spool.seek(offset, whence)
+        before = self._spool.tell()
+        after = self._spool.seek(offset, whence)
+        if after != before:
+            self._give_up_ahead()
+        return after
 
     def tell(self) -> int:
         """Return the place in the file, in bytes."""
@@ -114,6 +137,7 @@ class GuardedFile(io.BufferedIOBase):
     def truncate(self, size: int | None = None, /) -> int:
         """Cut what was written."""
         self._check_open()
+        self._give_up_ahead()
         return self._spool.truncate(size)
 
     def flush(self, force: bool = False) -> None:
@@ -158,7 +182,7 @@ class GuardedFile(io.BufferedIOBase):
             if isinstance(self._spool, io.BytesIO):
                 self._create(InMemory(self._spool.getvalue()))
             else:
-                self._create(FileBody(self._spool))
+                self._create(FileBody(self._spool, self._ahead_here()))
         finally:
             self._forget()
 
@@ -202,16 +226,27 @@ class GuardedFile(io.BufferedIOBase):
         why = f"what is written can't be kept in {folder} until it is complete: {error.strerror}"
         return OSError(error.errno, f"{why}. Set TMPDIR to a folder with room", self.path)
 
+    def _ahead_here(self) -> Ahead | None:
+        # In a forked child the file is another creation.
+        return self._ahead if self._ahead is not None and self._ahead.is_here else None
+
+    def _give_up_ahead(self) -> None:
+        if (ahead := self._ahead_here()) is not None:
+            ahead.give_up()
+        self._ahead = None
+
     def _forget(self) -> None:
+        self._give_up_ahead()
         with contextlib.suppress(OSError):  # a temporary file, of which nothing is wanted any more
             self._spool.close()
 
-    def _to_disk(self, kept: io.BytesIO) -> None:
-        place = kept.tell()
+    def _to_disk(self, kept: io.BytesIO) -> bool:
+        """Move what is kept to a file; return whether the writer is at its end."""
+        place, written = kept.tell(), memoryview(kept.getvalue())
         # Without a buffer: a forked child would flush its copy of it into this file when it exits.
         self._spool = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115 - closed by commit or discard
-        write_all(self._spool, memoryview(kept.getvalue()))
-        self._spool.seek(place)
+        write_all(self._spool, written)
+        return self._spool.seek(place) == len(written)
 
 
 class GuardedText(io.TextIOWrapper):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import os
 import weakref
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import IO, TYPE_CHECKING, Any, ClassVar
 
 import fsspec
 from fsspec.asyn import get_loop
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Mapping
 
+    from putifabsent.backends.ahead import Ahead
     from putifabsent.backends.body import Body
     from putifabsent.shim.names import Name
 
@@ -281,9 +282,12 @@ class GuardedFileSystem(WritesByName, ChainedFileSystem):
         def create(body: Body) -> None:
             self._create(name, body, extra)
 
+        def ahead(file: IO[bytes]) -> Ahead | None:
+            return self._stage_ahead(name, file, extra)
+
         self._look_early(name)
         commits = not self._intrans if autocommit is None else autocommit
-        file = GuardedFile(name.path, mode, create, autocommit=commits)
+        file = GuardedFile(name.path, mode, create, autocommit=commits, ahead=ahead)
         if not commits:
             self.transaction.files.append(file)
         return file

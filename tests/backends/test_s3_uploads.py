@@ -33,7 +33,7 @@ PART = 5 * 2**20
 
 @pytest.fixture(autouse=True)
 def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    for each in ("_PART", "_COPIED_PART"):
+    for each in ("PART", "_COPIED_PART"):
         monkeypatch.setattr(s3_upload, each, PART)
 
 

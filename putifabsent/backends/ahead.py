@@ -1,0 +1,198 @@
+"""Parts of a file that go out while it is still being written. Nothing is published here.
+
+Only the staging is early, on the client's loop. What decides, the conditional completion above all, is left
+to the protocol, which runs when the file is complete, in the thread that closes it. Whatever goes wrong
+before costs time alone: the file is still there, and is staged from its beginning.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import threading
+import weakref
+from concurrent import futures
+from typing import IO, TYPE_CHECKING
+
+from putifabsent.backends.base import Staged
+from putifabsent.backends.body import Body, read_at
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+    from typing import Any
+
+    from putifabsent.backends.base import Creation, StageOutcome
+
+__all__ = ["Ahead", "Growing"]
+
+_PATIENCE = 10.0
+
+
+class Growing(Body):
+    """The bytes of a file that is being written at its end, and nowhere else.
+
+    Used in its loop's thread, except for :meth:`read`.
+    """
+
+    __slots__ = ("_complete", "_file", "_grew", "_name")
+
+    def __init__(self, file: IO[bytes]) -> None:
+        # One of its own: the file may be closed in the middle of a read, and its number be another's.
+        self._file = os.dup(file.fileno())
+        self._name = str(file.name)
+        self._grew = asyncio.Event()
+        self._complete = False
+        self.size = 0
+
+    def __del__(self) -> None:
+        """Close the descriptor, which no thread can be reading any more."""
+        os.close(self._file)
+
+    def read(self, start: int, stop: int) -> bytes:
+        """Return ``[start, stop)``, which has been written."""
+        return read_at(self._file, start, stop, self._name)
+
+    def grow(self, size: int, *, complete: bool = False) -> None:
+        """Say how much there is, and whether that is all."""
+        self.size, self._complete = size, complete
+        self._grew.set()
+
+    async def pieces(self, length: int) -> AsyncIterator[tuple[int, int]]:
+        """Give each ``[start, stop)`` of ``length`` bytes as soon as it is there, and at last the rest."""
+        start = 0
+        while True:
+            while self.size - start >= length:
+                yield start, start + length
+                start += length
+            if self._complete:
+                break
+            self._grew.clear()
+            await self._grew.wait()
+        if self.size > start:
+            yield start, self.size
+
+
+class Ahead:
+    """The staging of one file that is being written.
+
+    Parameters
+    ----------
+    loop
+        Where it runs; it must be running in another thread than the writer's.
+    file
+        The file, at whose end the writer writes. What it has so far goes out at once.
+    creation
+        What the bytes are for: its token goes out with the first request.
+    stage, drop
+        Stages a growing body, leaving nothing behind if it fails or is cancelled; removes what was staged.
+    step
+        Bytes after which it is worth saying that there are more.
+
+    Attributes
+    ----------
+    creation
+        As given: the name must be created by this one.
+    """
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        file: IO[bytes],
+        creation: Creation,
+        stage: Callable[[Growing], Coroutine[Any, Any, StageOutcome]],
+        drop: Callable[[StageOutcome], Awaitable[None]],
+        step: int,
+    ) -> None:
+        self.creation = creation
+        self._loop = loop
+        self._stage = stage
+        self._drop = drop
+        self._step = step
+        self._told = 0
+        self._over = False
+        self._task: asyncio.Task[StageOutcome] | None = None
+        self._process = os.getpid()
+        self._body = Growing(file)
+        _under_way.add(self)
+        self._call(self._begin)
+
+    @property
+    def is_here(self) -> bool:
+        """Whether it runs in this process, and not in one that this was forked from: there it is not ours."""
+        return os.getpid() == self._process
+
+    def grown(self, size: int) -> None:
+        """Say how much has been written, all of it at the end."""
+        if size - self._told >= self._step:
+            self._told = size
+            self._call(self._body.grow, size)
+
+    def give_up(self) -> None:
+        """Remove what was sent, some time soon. Never waits, and does nothing where it has been taken."""
+        if not self._over and self.is_here:
+            self._over = True
+            self._call(self._cancel)
+
+    async def staged(self, size: int) -> Staged | None:
+        """Say that the file is complete, and wait for the rest of it; on the loop, and once.
+
+        Returns
+        -------
+        Staged or None
+            The whole file; the caller completes or discards it. None: it did not work out.
+        """
+        if self._over or self._task is None:
+            return None
+        self._over = True
+        self._body.grow(size, complete=True)
+        try:
+            await asyncio.wait([self._task])
+        except asyncio.CancelledError:
+            await self._end()
+            raise
+        # From here on it is the protocol's: where the outcome is unknown, it must stay.
+        _under_way.discard(self)
+        if self._task.cancelled() or self._task.exception() is not None:
+            return None
+        outcome = self._task.result()
+        return outcome if isinstance(outcome, Staged) else None
+
+    def end(self) -> None:
+        """Remove what was sent, and wait until that is done; before the process ends."""
+        self.give_up()
+        if self._loop.is_running():
+            ending = asyncio.run_coroutine_threadsafe(self._end(), self._loop)
+            with contextlib.suppress(futures.TimeoutError):
+                ending.result(_PATIENCE)
+
+    def _begin(self) -> None:
+        self._task = asyncio.ensure_future(self._stage(self._body))
+
+    def _cancel(self) -> None:
+        self._ending = asyncio.ensure_future(self._end())  # kept here, for a loop does not keep its tasks
+
+    async def _end(self) -> None:
+        task = self._task
+        if task is not None:
+            task.cancel()
+            await asyncio.wait([task])
+            if not task.cancelled() and task.exception() is None:
+                await self._drop(task.result())
+
+    def _call(self, function: Callable[..., object], *arguments: Any) -> None:
+        with contextlib.suppress(RuntimeError):  # the loop is closed: the process is about to end
+            self._loop.call_soon_threadsafe(function, *arguments)
+
+
+_under_way: weakref.WeakSet[Ahead] = weakref.WeakSet()
+
+
+def _leave_nothing() -> None:
+    for ahead in list(_under_way):
+        if ahead.is_here:
+            ahead.end()
+
+
+# By the time of `atexit`, no executor takes any more work, and the client's requests need one.
+threading._register_atexit(_leave_nothing)  # type: ignore[attr-defined]

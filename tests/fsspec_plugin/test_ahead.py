@@ -1,0 +1,234 @@
+"""A large file goes out while it is being written; what is published, and when, stays the same."""
+
+from __future__ import annotations
+
+import _thread
+import os
+import subprocess
+import sys
+import threading
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from putifabsent import NameTaken
+from putifabsent.fsspec_plugin import files
+from tests.stub import Fault, FaultStub, Op
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+NAME = f"bucket/t/_delta_log/{0:020d}.json"
+OBJECT = ("bucket", NAME.partition("/")[2])
+PIECE = 2**20
+PIECES = 40
+PART = 8 * 2**20
+
+
+@pytest.fixture
+def fs(on_stub: Any) -> Any:
+    return on_stub(skip_instance_cache=True)
+
+
+@pytest.fixture(scope="module")
+def data() -> bytes:
+    return os.urandom(PIECES * PIECE + 1)
+
+
+def pieces(data: bytes) -> Iterator[bytes]:
+    return (data[start : start + PIECE] for start in range(0, len(data), PIECE))
+
+
+def write(file: Any, data: bytes) -> None:
+    for piece in pieces(data):
+        file.write(piece)
+
+
+def test_parts_go_out_while_the_file_is_written_and_its_end_publishes_them(
+    fs: Any, stub: FaultStub, data: bytes
+) -> None:
+    with fs.open(NAME, "wb") as file:
+        write(file, data)
+        stub.wait_for(Op.PART, 3)
+        assert OBJECT not in stub.objects
+        assert Op.COMPLETE not in stub.ops
+    assert stub.objects[OBJECT].data == data
+    assert stub.uploads == {}
+    assert stub.ops.count(Op.PART) == -(-len(data) // PART), "each byte goes out once"
+    assert stub.ops.count(Op.CREATE_UPLOAD) == 1
+
+
+def test_a_file_of_whole_parts_has_no_empty_last_one(fs: Any, stub: FaultStub, data: bytes) -> None:
+    with fs.open(NAME, "wb") as file:
+        write(file, data[: 3 * PART])
+    assert stub.ops.count(Op.PART) == 3
+    assert stub.objects[OBJECT].data == data[: 3 * PART]
+
+
+def test_a_name_that_is_taken_meanwhile_is_lost_at_the_end(fs: Any, stub: FaultStub, data: bytes) -> None:
+    file = fs.open(NAME, "wb")
+    write(file, data)
+    stub.put(*OBJECT, b"another's")
+    with pytest.raises(NameTaken):
+        file.close()
+    assert stub.objects[OBJECT].data == b"another's"
+    assert stub.uploads == {}
+
+
+@pytest.mark.parametrize("op", [Op.CREATE_UPLOAD, Op.PART])
+def test_what_could_not_be_sent_ahead_is_sent_at_the_end(
+    fs: Any, stub: FaultStub, data: bytes, op: Op
+) -> None:
+    stub.script(op, Fault.FORBIDDEN_403)
+    with fs.open(NAME, "wb") as file:
+        write(file, data)
+        stub.wait_for(op)
+        assert Op.COMPLETE not in stub.ops
+    assert stub.objects[OBJECT].data == data
+    assert stub.uploads == {}
+    assert stub.ops.count(Op.CREATE_UPLOAD) == 2
+
+
+def test_a_completion_that_wants_a_new_upload_gets_one(fs: Any, stub: FaultStub, data: bytes) -> None:
+    stub.script(Op.COMPLETE, Fault.CONFLICT_409)
+    with fs.open(NAME, "wb") as file:
+        write(file, data)
+    assert stub.objects[OBJECT].data == data
+    assert stub.uploads == {}
+    assert stub.ops.count(Op.CREATE_UPLOAD) == 2
+
+
+@pytest.mark.parametrize("way", ["an exception", "discard", "a dropped handle"])
+def test_what_is_discarded_leaves_no_upload(fs: Any, stub: FaultStub, data: bytes, way: str) -> None:
+    def break_off() -> None:
+        with fs.open(NAME, "wb") as file:
+            write(file, data)
+            stub.wait_for(Op.PART)
+            raise ZeroDivisionError
+
+    if way == "an exception":
+        with pytest.raises(ZeroDivisionError):
+            break_off()
+    else:
+        file = fs.open(NAME, "wb")
+        write(file, data)
+        stub.wait_for(Op.PART)
+        if way == "discard":
+            file.discard()
+        del file
+    stub.wait_for(Op.ABORT)
+    assert stub.uploads == {}
+    assert OBJECT not in stub.objects
+
+
+def test_what_is_interrupted_while_its_last_part_is_sent_leaves_no_upload(
+    fs: Any, stub: FaultStub, data: bytes
+) -> None:
+    last = -(-len(data) // PART)
+    stub.script(Op.PART, *[None] * (last - 1), Fault.TIMEOUT_AFTER_APPLY)
+    file = fs.open(NAME, "wb")
+    write(file, data)
+
+    def interrupt() -> None:
+        stub.wait_for(Op.PART, last)
+        _thread.interrupt_main()
+
+    watching = threading.Thread(target=interrupt)
+    watching.start()
+    with pytest.raises(KeyboardInterrupt):
+        file.close()
+    watching.join()
+    assert stub.uploads == {}
+    assert OBJECT not in stub.objects
+
+
+ENDING = """
+import sys, fsspec
+fs = fsspec.filesystem("pias3", arbiter="native", endpoint_url=sys.argv[1], key="key", secret="secret")
+file = fs.open(sys.argv[2], "wb")
+for _ in range(int(sys.argv[3])):
+    file.write(b"x" * 2**20)
+"""
+
+
+def test_a_process_that_ends_with_the_file_open_leaves_no_upload(stub: FaultStub) -> None:
+    command = [sys.executable, "-c", ENDING, stub.url("s3"), NAME, str(PIECES)]
+    subprocess.run(command, check=True, timeout=60)
+    assert stub.uploads == {}
+    assert OBJECT not in stub.objects
+
+
+@pytest.mark.parametrize("way", ["seek", "truncate"])
+def test_what_has_gone_out_may_still_be_changed(fs: Any, stub: FaultStub, data: bytes, way: str) -> None:
+    with fs.open(NAME, "wb") as file:
+        write(file, data)
+        stub.wait_for(Op.PART)
+        if way == "seek":
+            file.seek(5)
+            file.write(b"changed")
+            expected = data[:5] + b"changed" + data[12:]
+        else:
+            file.truncate(17 * PIECE)
+            expected = data[: 17 * PIECE]
+    stub.wait_for(Op.ABORT)
+    assert stub.objects[OBJECT].data == expected
+    assert stub.uploads == {}
+
+
+def test_what_is_written_into_the_middle_at_once_is_not_sent_ahead(
+    fs: Any, stub: FaultStub, data: bytes
+) -> None:
+    with fs.open(NAME, "wb") as file:
+        file.write(data[: files.IN_MEMORY])
+        file.seek(PIECE)
+        file.write(data)
+        assert stub.ops.count(Op.CREATE_UPLOAD) == 0
+    assert stub.objects[OBJECT].data == data[:PIECE] + data
+
+
+def test_more_files_than_threads_are_written_at_once(fs: Any, stub: FaultStub) -> None:
+    """None of them waits in a thread that another one wants."""
+    body = b"x" * (files.IN_MEMORY + PIECE)
+    names = [f"bucket/t{number}/_delta_log/{0:020d}.json" for number in range(12)]
+    opened = [fs.open(name, "wb") for name in names]
+    for file in opened:
+        file.write(body)
+    for file in reversed(opened):
+        file.close()
+    assert {name for _, name in stub.objects} == {name.partition("/")[2] for name in names}
+    assert {stored.data == body for stored in stub.objects.values()} == {True}
+
+
+@pytest.mark.parametrize("child", ["discards it", "closes it"])
+def test_a_fork_in_the_middle_is_another_creation(fs: Any, stub: FaultStub, data: bytes, child: str) -> None:
+    """The parent's upload is not the child's to end, and its token not the child's to win by."""
+    file = fs.open(NAME, "wb")
+    write(file, data)
+    stub.wait_for(Op.CREATE_UPLOAD)
+    if (pid := os.fork()) == 0:
+        status = 1
+        try:
+            if child == "discards it":
+                file.discard()
+            else:
+                file.close()
+            status = 0
+        finally:
+            os._exit(status)
+    _, status = os.waitpid(pid, 0)
+    assert os.waitstatus_to_exitcode(status) == 0
+    if child == "discards it":
+        file.close()
+    else:
+        with pytest.raises(NameTaken):
+            file.close()
+    assert stub.objects[OBJECT].data == data
+    assert stub.uploads == {}
+
+
+def test_a_transaction_sends_nothing_before_its_end(fs: Any, stub: FaultStub, data: bytes) -> None:
+    with fs.transaction:
+        with fs.open(NAME, "wb") as file:
+            write(file, data)
+        assert Op.CREATE_UPLOAD not in stub.ops
+    assert stub.objects[OBJECT].data == data
