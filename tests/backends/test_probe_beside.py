@@ -299,7 +299,7 @@ def _probed(running: BucketServer, rounds: int = 24) -> set[str]:
         options = {**running.storage_options, **roomy}
         fs = fsspec.filesystem(running.scheme, skip_instance_cache=True, **options)
         bucket = running.new_bucket()
-        verdicts = probe(store_of(fs, options, 30), bucket, operations=BESIDE, rounds=rounds)
+        verdicts = probe(store_of(fs, options, 30), bucket, operations=BESIDE, rounds=rounds, seconds=60)
         assert fs.find(bucket) == []
     return {word for word, verdict in verdicts.items() if verdict.safe}
 
@@ -324,4 +324,5 @@ _SAFE = {
 def test_a_server_is_judged_as_it_was_seen(name: str) -> None:
     running = server(name)
     assert isinstance(running, BucketServer)
-    assert _probed(running) == _SAFE[name]
+    # Who is caught once in a hundred times is caught for certain here; a race stops at the first faults.
+    assert _probed(running, rounds=24 if "publish" in _SAFE[name] else 96) == _SAFE[name]
