@@ -76,6 +76,7 @@ class Sender:
     ) -> None:
         try:
             self._session = AioSession(profile=profile)
+            self._session.get_scoped_config()
             known = region or self._session.get_config_variable("region") or os.environ.get("AWS_REGION")
         except BotoCoreError as error:
             raise ConfigError(str(error)) from error
@@ -118,6 +119,9 @@ class Sender:
         """
         client = self._client or await self._connect()
         answer: dict[str, Any] = await getattr(client, method)(**parameters)
+        # botocore takes what is no JSON for an empty answer, which would mean "absent", or "written".
+        if not answer["ResponseMetadata"].get("RequestId"):
+            raise ConnectionError(errno.EPROTO, "what answered is not DynamoDB: it gives no request id")
         return answer
 
     async def _connect(self) -> Any:

@@ -52,7 +52,7 @@ async def ready(sender: Sender, table: str, url: str) -> bool:
             return made
         await asyncio.sleep(_BETWEEN_POLLS)
     waited = int(_POLLS * _BETWEEN_POLLS)
-    raise TimeoutError(errno.ETIMEDOUT, f"the table is not usable after {waited} s: ask again later", table)
+    raise OSError(errno.EBUSY, f"the table is not usable after {waited} s: ask again later", table)
 
 
 async def checked(sender: Sender, table: str, url: str) -> str:

@@ -184,7 +184,7 @@ def redis_settings(url: str) -> RedisSettings:
     else:
         said["hosts"] = _hosts(parts, _SENTINEL_PORT if topology == "sentinel" else _PORT)
         said |= _place(parts, topology)
-        hosts = ",".join(f"{host}:{port}" for host, port in said["hosts"])
+        hosts = ",".join(f"{f'[{host}]' if ':' in host else host}:{port}" for host, port in said["hosts"])
         steps = {"server": ["db"], "sentinel": ["service", "db"], "cluster": []}[topology]
         shown = "/".join([f"{parts.scheme}://{hosts}", *(str(said[step]) for step in steps)])
     if topology == "sentinel":

@@ -1,4 +1,4 @@
-"""Conformance suites for stores, and the races they run; for third parties' backends too.
+"""Conformance suites for stores and registries, and the races they run; for third parties' backends too.
 
 Subclass :class:`StoreTests`, say where the store is, and inherit every test::
 
@@ -32,7 +32,8 @@ Subclass :class:`StoreTests`, say where the store is, and inherit every test::
 
 More promises are classes of their own, which go with it: :class:`SharedStoreTests` for a store that
 processes share, :class:`ConditionalCopyTests` for one that copies conditionally,
-:class:`LostAnswerTests` for one behind a network.
+:class:`LostAnswerTests` for one behind a network. Registries have theirs: :class:`ClaimsTests` with
+:class:`LostClaimTests`, :class:`LockTests` with :class:`LostLockTests`.
 
 :func:`race` needs no pytest: race whatever creates names.
 """
@@ -46,7 +47,9 @@ from putifabsent.testing.races import Race, Raced, race, through_filesystem, thr
 
 if TYPE_CHECKING:
     from putifabsent.testing.asking import Around, Ask
+    from putifabsent.testing.claims import ClaimsTests, LostClaimTests
     from putifabsent.testing.copies import ConditionalCopyTests
+    from putifabsent.testing.locks import LockTests, LostLockTests
     from putifabsent.testing.lost import LostAnswerTests
     from putifabsent.testing.shared import SharedStoreTests
     from putifabsent.testing.stores import StoreTests
@@ -54,8 +57,12 @@ if TYPE_CHECKING:
 __all__ = [
     "Around",
     "Ask",
+    "ClaimsTests",
     "ConditionalCopyTests",
+    "LockTests",
     "LostAnswerTests",
+    "LostClaimTests",
+    "LostLockTests",
     "Race",
     "Raced",
     "SharedStoreTests",
@@ -70,8 +77,12 @@ __all__ = [
 _SUITES = {
     "Around": "asking",
     "Ask": "asking",
+    "ClaimsTests": "claims",
     "ConditionalCopyTests": "copies",
+    "LockTests": "locks",
     "LostAnswerTests": "lost",
+    "LostClaimTests": "claims",
+    "LostLockTests": "locks",
     "SharedStoreTests": "shared",
     "StoreTests": "stores",
 }
