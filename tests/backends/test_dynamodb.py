@@ -13,6 +13,7 @@ import boto3
 import pytest
 
 from putifabsent.backends.dynamodb import DynamoDBClaims
+from putifabsent.backends.dynamodb_items import key_of
 from putifabsent.backends.registries import (
     Absent,
     Claimed,
@@ -138,6 +139,7 @@ UNKNOWN = (
     Trouble.ERROR_500_AFTER,
     Trouble.ERROR_503_BEFORE,
     Trouble.ERROR_503_AFTER,
+    Trouble.GATEWAY_AFTER,
     Trouble.NONSENSE_AFTER,
 )
 
@@ -209,7 +211,7 @@ def test_every_read_is_strongly_consistent(proxy: DynamoDBProxy, claims: Claims)
 
 
 def test_an_answer_that_does_not_come_in_time_is_lost(proxy: DynamoDBProxy, claims: Claims) -> None:
-    impatient = claims_at(proxy.url, _table(claims), timeout=0.2)
+    impatient = claims_at(proxy.url, table_of(claims), timeout=0.2)
     proxy.script("PutItem", Trouble.LATE)
     proxy.script("GetItem", Trouble.LATE)
     claim = first_claim(NAME)
@@ -243,7 +245,7 @@ def test_a_claim_of_a_later_format_is_not_guessed_at(proxy: DynamoDBProxy, claim
     client = _client(proxy)
     key = {"folder": {"S": "s3://bucket/table/snapshot"}, "name": {"S": "snapshot-1"}}
     client.update_item(
-        TableName=_table(claims),
+        TableName=table_of(claims),
         Key=key,
         UpdateExpression="SET #format = :later",
         ExpressionAttributeNames={"#format": "format"},
@@ -275,6 +277,16 @@ def test_an_item_is_what_the_documentation_says(proxy: DynamoDBProxy, claims: Cl
     }
 
 
+def test_a_hash_never_meets_a_name(claims: Claims) -> None:
+    """The key that a long name becomes is no key of a short one."""
+    long, folder = "n" * 2000, "s3://bucket/folder"
+    hashed = key_of(f"{folder}/{long}")["name"]["S"]
+    mine, other = first_claim(long), first_claim(hashed)
+    assert claims.write(f"{folder}/{long}", mine, None) == Claimed()
+    assert claims.write(f"{folder}/{hashed}", other, None) == Claimed()
+    assert claims.read(f"{folder}/{long}") == FoundClaim(mine)
+
+
 # --- the table
 
 
@@ -293,7 +305,7 @@ def test_init_waits_until_the_table_can_be_used(
     proxy: DynamoDBProxy, claims: Claims, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("putifabsent.backends.dynamodb_table._BETWEEN_POLLS", 0)
-    creating = {"Table": {"TableName": _table(claims), "TableStatus": "CREATING"}}
+    creating = {"Table": {"TableName": table_of(claims), "TableStatus": "CREATING"}}
     proxy.script("DescribeTable", creating, creating)
     assert claims.init() is False
     assert len(proxy.sent("DescribeTable")) == 4  # not yet, not yet, now; and the check's own
@@ -304,7 +316,7 @@ def test_a_table_that_never_becomes_active_is_said(
 ) -> None:
     monkeypatch.setattr("putifabsent.backends.dynamodb_table._BETWEEN_POLLS", 0)
     monkeypatch.setattr("putifabsent.backends.dynamodb_table._POLLS", 2)
-    creating = {"Table": {"TableName": _table(claims), "TableStatus": "CREATING"}}
+    creating = {"Table": {"TableName": table_of(claims), "TableStatus": "CREATING"}}
     proxy.script("DescribeTable", creating, creating)
     with pytest.raises(OSError, match="not usable"):
         claims.init()
@@ -337,7 +349,7 @@ def test_a_table_made_for_something_else_is_refused(proxy: DynamoDBProxy) -> Non
 def test_a_table_whose_items_expire_is_refused(proxy: DynamoDBProxy, claims: Claims) -> None:
     """A claim that is forgotten lets a name be created twice."""
     _client(proxy).update_time_to_live(
-        TableName=_table(claims), TimeToLiveSpecification={"Enabled": True, "AttributeName": "incarnation"}
+        TableName=table_of(claims), TimeToLiveSpecification={"Enabled": True, "AttributeName": "incarnation"}
     )
     with pytest.raises(ConfigError, match="time to live"):
         claims.check()
@@ -374,7 +386,7 @@ def test_a_right_that_is_lacking_is_found_by_the_check(
 
 def test_a_table_made_anew_is_another_registry(proxy: DynamoDBProxy, claims: Claims) -> None:
     """It has forgotten what was decided: mounts that agreed on the old one must not go on with it."""
-    client, table = _client(proxy), _table(claims)
+    client, table = _client(proxy), table_of(claims)
     before = claims.identity()
     assert before == claims_at(proxy.url, table).identity()
     client.update_table(TableName=table, DeletionProtectionEnabled=False)
@@ -389,7 +401,7 @@ def test_no_credentials_are_shown(
 ) -> None:
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "very-secret-indeed")
     monkeypatch.setenv("AWS_SESSION_TOKEN", "session-secret")
-    fresh = claims_at(proxy.url, _table(claims))
+    fresh = claims_at(proxy.url, table_of(claims))
     proxy.script("PutItem", Trouble.DENIED)
     refused = fresh.write(NAME, first_claim(NAME), None)
     shown = f"{fresh!r} {fresh.identity()} {refused!r} {capsys.readouterr()}"
@@ -417,7 +429,7 @@ def test_absent_credentials_are_said(
         monkeypatch.delenv(variable)
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", "/dev/null")
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
-    nobody = claims_at(proxy.url, _table(claims))
+    nobody = claims_at(proxy.url, table_of(claims))
     outcome = nobody.write(NAME, first_claim(NAME), None)
     assert isinstance(outcome, Refused)
     assert isinstance(outcome.error, PermissionError)
@@ -432,7 +444,7 @@ print(open_claims(sys.argv[1]).read("s3://bucket/name"))
 
 
 def test_a_process_that_used_it_ends_in_silence(proxy: DynamoDBProxy, claims: Claims) -> None:
-    url = f"dynamodb://{_table(claims)}?region={REGION}&endpoint_url={proxy.url}"
+    url = f"dynamodb://{table_of(claims)}?region={REGION}&endpoint_url={proxy.url}"
     done = subprocess.run(
         [sys.executable, "-W", "default", "-c", _USER, url],
         capture_output=True, text=True, check=False, timeout=60,
@@ -448,7 +460,7 @@ def test_a_loser_learns_the_winner_by_the_same_answer(proxy: DynamoDBProxy, clai
     assert proxy.sent() == ["PutItem"]
 
 
-def _table(claims: Claims) -> str:
+def table_of(claims: Claims) -> str:
     return repr(claims).partition("dynamodb://")[2].partition("?")[0]
 
 
@@ -457,6 +469,6 @@ def _client(proxy: DynamoDBProxy) -> Any:
 
 
 def _described(proxy: DynamoDBProxy, claims: Claims) -> dict[str, Any]:
-    told = _client(proxy).describe_table(TableName=_table(claims))["Table"]
+    told = _client(proxy).describe_table(TableName=table_of(claims))["Table"]
     described: dict[str, Any] = json.loads(json.dumps(told, default=lambda moment: moment.timestamp()))
     return described

@@ -48,6 +48,7 @@ class Trouble(Enum):
     ERROR_500_AFTER = Said(applies=True, status=500, code="InternalServerError")
     ERROR_503_BEFORE = Said(applies=False, status=503, code="ServiceUnavailable")
     ERROR_503_AFTER = Said(applies=True, status=503, code="ServiceUnavailable")
+    GATEWAY_AFTER = Said(applies=True, status=502, code="<html>")
     NONSENSE_AFTER = Said(applies=True, status=200, code="<html>")
     THROUGHPUT = Said(applies=False, status=400, code="ProvisionedThroughputExceededException")
     THROTTLED = Said(applies=False, status=400, code="ThrottlingException")
