@@ -41,6 +41,8 @@ from putifabsent.backends.registries import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from putifabsent.backends.redis_settings import RedisSettings
     from putifabsent.backends.registries import AcquireOutcome, ExtendOutcome, ReleaseOutcome
 
@@ -147,11 +149,10 @@ def _milliseconds(lease: float) -> int:
 
 def _meaning(error: Exception, where: str) -> TryAgain | Refused | Maybe:
     """Say what one failed command means."""
-    cause: BaseException = error
-    if isinstance(error, NotSentError) and error.__cause__ is not None:
-        cause = error.__cause__
-    if isinstance(cause, _FORBIDDEN):
-        return Refused(_caused(PermissionError(errno.EACCES, f"Redis refuses: {cause}", where), cause))
+    # What looks for a cluster's nodes keeps to itself why it found none.
+    denied = next((link for link in _links(error) if isinstance(link, _FORBIDDEN)), None)
+    if denied is not None:
+        return Refused(_caused(PermissionError(errno.EACCES, f"Redis refuses: {denied}", where), denied))
     if isinstance(error, NotSentError):
         return TryAgain(error)
     # A sentinel's connection words a primary that has become a replica in its own way.
@@ -162,6 +163,12 @@ def _meaning(error: Exception, where: str) -> TryAgain | Refused | Maybe:
             return TryAgain(error)
         return Refused(_caused(OSError(errno.EINVAL, f"Redis refuses: {error}", where), error))
     return Maybe(error)
+
+
+def _links(error: BaseException | None) -> Iterator[BaseException]:
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__
 
 
 def _caused(error: OSError, cause: BaseException) -> OSError:

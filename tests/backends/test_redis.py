@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from putifabsent.backends.registries import Lock
 
 KEY = "s3://bucket/table/snapshot/snapshot-1"
+# As the documentation has them.
+RIGHTS = ("resetkeys", "~putifabsent:lock:*", "-@all", "+eval", "+set", "+get", "+del", "+pttl", "+pexpire")
+CLUSTER_RIGHTS = ("+cluster|slots", "+command", "+asking")
 
 
 @pytest.fixture(scope="module")
@@ -106,6 +109,25 @@ class TestInACluster(OnRedis):
         assert held.by == "one"
         assert lock.release(key, "one") == Released()
         assert lock.release(key, "one") == Free()
+
+    def test_the_rights_that_the_documentation_names_are_enough(
+        self, nodes: tuple[ValkeyCluster, ValkeyCluster]
+    ) -> None:
+        for node in nodes:
+            told = node.tell("ACL", "SETUSER", "locker", "reset", "on", ">pass", *RIGHTS, *CLUSTER_RIGHTS)
+            assert told == b"+OK\r\n"
+        lock = open_lock(f"redis+cluster://locker:pass@{nodes[0].address}")
+        keys = [f"rights-{number}" for number in range(8)]
+        assert [lock.acquire(key, "one", 60) for key in keys] == [Acquired()] * 8
+        assert [lock.release(key, "one") for key in keys] == [Released()] * 8
+
+    def test_a_right_to_look_for_nodes_that_is_lacking_is_refused_as_such(
+        self, nodes: tuple[ValkeyCluster, ValkeyCluster]
+    ) -> None:
+        nodes[0].tell("ACL", "SETUSER", "blind", "reset", "on", ">pass", *RIGHTS)
+        outcome = open_lock(f"redis+cluster://blind:pass@{nodes[0].address}").acquire(KEY, "one", 60)
+        assert isinstance(outcome, Refused)
+        assert isinstance(outcome.error, PermissionError)
 
 
 # --- what goes wrong on the way
