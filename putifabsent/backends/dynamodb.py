@@ -28,6 +28,7 @@ from putifabsent.backends.dynamodb_sender import (
     reading_of,
 )
 from putifabsent.backends.dynamodb_table import checked, missing, ready
+from putifabsent.backends.identities import bad_identity
 from putifabsent.backends.per_process import PerProcess
 from putifabsent.backends.registries import (
     Absent,
@@ -37,7 +38,6 @@ from putifabsent.backends.registries import (
     FoundClaim,
     NotAsExpected,
     Refused,
-    bad_identity,
 )
 
 if TYPE_CHECKING:

@@ -23,7 +23,8 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING, Any
 
-from putifabsent.backends.registries import Claim, ClaimEntry, split
+from putifabsent.backends.identities import split
+from putifabsent.backends.registries import Claim, ClaimEntry
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -26,6 +26,7 @@ from redis.exceptions import (
     TryAgainError,
 )
 
+from putifabsent.backends.identities import bad_identity
 from putifabsent.backends.per_process import PerProcess
 from putifabsent.backends.redis_servers import NotSentError, servers_of
 from putifabsent.backends.registries import (
@@ -37,7 +38,6 @@ from putifabsent.backends.registries import (
     Refused,
     Released,
     TryAgain,
-    bad_identity,
 )
 
 if TYPE_CHECKING:

@@ -22,15 +22,11 @@ ones too.
 from __future__ import annotations
 
 import asyncio
-import errno
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, NamedTuple, TypeAlias
+from typing import ClassVar, NamedTuple, TypeAlias
 
 from putifabsent.backends.base import Absent, Maybe, Refused, TryAgain
-
-if TYPE_CHECKING:
-    from typing import Literal
 
 __all__ = [
     "Absent",
@@ -55,8 +51,6 @@ __all__ = [
     "ReleaseOutcome",
     "Released",
     "TryAgain",
-    "bad_identity",
-    "split",
 ]
 
 
@@ -378,24 +372,3 @@ class Lock(ABC):
     async def check_async(self) -> None:
         """:meth:`check`, asynchronously."""
         await asyncio.to_thread(self.check)
-
-
-def split(identity: str) -> tuple[str, str]:
-    """Part an identity into its folder and the name in it."""
-    folder, _, name = identity.rpartition("/")
-    return folder, name
-
-
-def bad_identity(identity: str, what: Literal["identity", "folder", "key"] = "identity") -> Refused | None:
-    """Return why ``identity`` can't be kept in any registry, or None."""
-    if "\0" in identity:
-        return Refused(OSError(errno.EINVAL, f"the {what} has a NUL in it", identity))
-    if not identity or (what == "identity" and "/" not in identity):
-        return Refused(OSError(errno.EINVAL, f"the {what} names no folder of a store", identity))
-    try:
-        identity.encode()
-    except UnicodeEncodeError as error:
-        refused = OSError(errno.EILSEQ, f"the {what} is not valid Unicode, so it has no UTF-8 form", identity)
-        refused.__cause__ = error
-        return Refused(refused)
-    return None

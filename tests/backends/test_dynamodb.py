@@ -28,7 +28,7 @@ from putifabsent.errors import ConfigError
 from putifabsent.testing import ClaimsTests, LostClaimTests
 from putifabsent.testing.registries import first_claim
 from tests.backends.dynamodb_servers import REGION, claims_at, new_table, troubled
-from tests.servers import server
+from tests.servers import chosen, server
 from tests.stub.dynamodb_proxy import DynamoDBProxy, Trouble
 
 if TYPE_CHECKING:
@@ -36,6 +36,10 @@ if TYPE_CHECKING:
 
     from putifabsent.backends.registries import Claims
 
+SERVERS = [
+    "moto",
+    *(pytest.param(name, marks=pytest.mark.servers) for name in chosen() if name == "dynamodb-local"),
+]
 NAME = "s3://bucket/table/snapshot/snapshot-1"
 
 
@@ -54,18 +58,16 @@ def moto() -> Iterator[str]:
         yield proxy.url
 
 
-@pytest.fixture(scope="module")
-def local() -> Iterator[str]:
-    with server("dynamodb-local") as running:
-        yield running.endpoint
-
-
-class OnATable(ClaimsTests, LostClaimTests):
+class TestOnATable(ClaimsTests, LostClaimTests):
     """On a table of their own, made by ``init``."""
 
-    @pytest.fixture(scope="class")
-    def endpoint(self) -> str:
-        raise NotImplementedError
+    @pytest.fixture(scope="class", params=SERVERS)
+    def endpoint(self, request: pytest.FixtureRequest, moto: str) -> Iterator[str]:
+        if request.param == "moto":
+            yield moto
+            return
+        with server(request.param) as running:
+            yield running.endpoint
 
     @pytest.fixture(scope="class")
     def table(self, endpoint: str) -> str:
@@ -98,19 +100,6 @@ class OnATable(ClaimsTests, LostClaimTests):
         assert isinstance(rest, ClaimPage)
         assert rest.more is None
         assert len(page.entries) + len(rest.entries) == 7
-
-
-class TestOnMoto(OnATable):
-    @pytest.fixture(scope="class")
-    def endpoint(self, moto: str) -> str:
-        return moto
-
-
-@pytest.mark.servers
-class TestOnDynamoDBLocal(OnATable):
-    @pytest.fixture(scope="class")
-    def endpoint(self, local: str) -> str:
-        return local
 
 
 # --- what goes wrong on the way

@@ -82,7 +82,7 @@ def test_the_names_of_mutants_differ() -> None:
 def _test_of_claims(name: str) -> Callable[..., None]:
     """Return a test of the suite, or of the module, with its parameters as ``name`` says them."""
     name, _, said = name.partition("[")
-    test = getattr(test_dynamodb, name, None) or getattr(test_dynamodb.OnATable(), name)
+    test = getattr(test_dynamodb, name, None) or getattr(test_dynamodb.TestOnATable(), name)
     return partial(test, **_parameters(test, said.rstrip("]"))) if said else test
 
 
