@@ -75,7 +75,8 @@ _FORBIDDEN = (
     NoPermissionError,
 )
 _PASSES = (BusyLoadingError, ClusterDownError, OutOfMemoryError, ReadOnlyError, TryAgainError)
-_PASSING_CODES = ("BUSY ", "NOREPLICAS ", "UNKILLABLE ")
+# Its older versions know some of these only of a cluster.
+_PASSING_CODES = ("BUSY ", "CLUSTERDOWN ", "MASTERDOWN ", "NOREPLICAS ", "TRYAGAIN ", "UNKILLABLE ")
 _CHECK_LEASE = 10.0
 
 
