@@ -75,7 +75,7 @@ _FORBIDDEN = (
     NoPermissionError,
 )
 _PASSES = (BusyLoadingError, ClusterDownError, OutOfMemoryError, ReadOnlyError, TryAgainError)
-# Its older versions know some of these only of a cluster.
+# Older versions of redis-py know some of these only of a cluster.
 _PASSING_CODES = ("BUSY ", "CLUSTERDOWN ", "MASTERDOWN ", "NOREPLICAS ", "TRYAGAIN ", "UNKILLABLE ")
 _CHECK_LEASE = 10.0
 
