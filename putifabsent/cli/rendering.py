@@ -10,13 +10,15 @@ import json
 import sys
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Literal
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
+
+from putifabsent.backends.verdicts import BESIDE, NEEDED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -134,6 +136,18 @@ class Screen:
             )
         return self._out.print(f"{url} was created by it, {holder.size} bytes: {holder}")
 
+    def initialised(
+        self, url: str, identity: str, *, outcome: Literal["made", "there", "nothing to make"]
+    ) -> None:
+        """Print what was made of a registry, and what tells it from any other."""
+        if self._as_json:
+            return self.json({"outcome": outcome, "registry": url, "identity": identity})
+        if outcome == "nothing to make":
+            return self._out.print(f"{url} gives locks: there is nothing to make", soft_wrap=True)
+        did = "made" if outcome == "made" else "there already, and can be relied on:"
+        self._out.print(f"{did} {url}", soft_wrap=True)
+        return self._out.print(f"  identity  {identity}", soft_wrap=True)
+
     # While it goes on
 
     @contextmanager
@@ -200,10 +214,13 @@ def _summary(races: Sequence[Race]) -> str:
 
 
 def _conclusion(url: str, verdicts: Mapping[str, Verdict]) -> str:
-    unsafe = [one for one in verdicts.values() if not one.safe]
-    stopping = ", ".join(one.operation for one in unsafe if one.needed)
+    unsafe = [one.operation for one in verdicts.values() if not one.safe]
+    stopping = ", ".join(word for word in unsafe if word in NEEDED)
     if stopping:
         return f"Unsafe: a mount of {url} raises UnsafeStore, for {stopping} can't decide who creates a name."
+    beside = ", ".join(word for word in unsafe if word in BESIDE)
+    if beside:
+        return f"Unsafe for an arbiter beside the store: it rests on {beside}. The store's own does not."
     if unsafe:
         return f"A mount of {url} goes on: it makes no conditional copies, and renames in another way."
     return "No fault was found. That is no proof: a probe can prove a store unsafe, never safe."

@@ -16,6 +16,7 @@ from putifabsent.testing import (
     Ask,
     ConditionalCopyTests,
     LostAnswerTests,
+    PublishTests,
     SharedStoreTests,
     StoreTests,
 )
@@ -34,12 +35,17 @@ if TYPE_CHECKING:
     from putifabsent.backends.s3 import S3Store
     from tests.backends.s3_stores import Lane
 
-HONEST = [
-    pytest.param(name, marks=[pytest.mark.servers] if SERVERS[name].built else [])
-    for name in chosen()
-    if name in ("localbucket", "minio", "versitygw")
-]
-"""Servers whose PUT and Complete decide. Of their copies, only localbucket's do."""
+
+def chosen_of(*names: str) -> list[Any]:
+    marks = {name: [pytest.mark.servers] if SERVERS[name].built else [] for name in names}
+    return [pytest.param(name, marks=marks[name]) for name in chosen() if name in names]
+
+
+HONEST = chosen_of("localbucket", "minio", "versitygw")
+"""Servers whose PUT and Complete decide. Of their conditional copies, only localbucket's do."""
+
+COPYING = chosen_of("localbucket", "minio")
+"""Servers that copy an object in one step with what is deleted; versitygw goes on to copy it."""
 
 
 class Bucket(Around):
@@ -135,7 +141,27 @@ class TestConditionalCopy(OnAServer, ConditionalCopyTests):
         return Ask(store, request.param)
 
 
-class OnTheStub(StoreTests):
+class Publishing(OnAServer, PublishTests):
+    @pytest.fixture(scope="class", params=COPYING)
+    def server(self, request: pytest.FixtureRequest) -> Iterator[S3Server]:
+        with SERVERS[request.param]() as running:
+            assert isinstance(running, S3Server)
+            yield running
+
+    @pytest.fixture(params=["sync", "async"])
+    def ask(self, request: pytest.FixtureRequest, store: S3Store) -> Ask:
+        return Ask(store, request.param)
+
+
+class TestPublishingByObstore(Publishing):
+    lane: ClassVar[Lane] = "plain"
+
+
+class TestPublishingByAiobotocore(Publishing):
+    lane: ClassVar[Lane] = "full"
+
+
+class OnTheStub(PublishTests, StoreTests):
     """The stub takes every key as it comes, and keeps versions: servers that do both are not on PyPI."""
 
     lane: ClassVar[Lane]

@@ -71,11 +71,11 @@ def test_version_and_help_need_no_verb() -> None:
     assert _run("--version").stdout == f"putifabsent {__version__}\n"
     shown = _run("--help")
     assert shown.exit_code == 0
-    for verb in ("demo", "probe", "explain", "put", "resolve"):
+    for verb in ("demo", "probe", "explain", "put", "resolve", "init"):
         assert f" {verb} " in shown.stdout
 
 
-@pytest.mark.parametrize("verb", ["demo", "probe", "explain", "put", "resolve"])
+@pytest.mark.parametrize("verb", ["demo", "probe", "explain", "put", "resolve", "init"])
 def test_each_verb_shows_an_example_and_takes_json(verb: str) -> None:
     shown = _run(verb, "--help").stdout
     assert f"Example: putifabsent {verb}" in shown
@@ -395,6 +395,19 @@ def test_a_store_that_only_can_not_copy_is_unsafe_and_can_be_mounted(monkeypatch
     result = _run("probe", "memory://b")
     assert result.exit_code == 1
     assert "A mount of memory://b goes on: it makes no conditional copies" in result.stdout
+
+
+def test_what_only_other_arbiters_rest_on_is_probed_where_it_is_asked_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked = ("--operation", "list", "--operation", "publish", "--rounds", "2")
+    said = _said(_run("probe", "memory://b", *asked, "--json"))
+    assert {word: one["safe"] for word, one in said.items()} == {"list": True, "publish": True}
+    found = {"publish": Verdict("publish", safe=False, evidence="1 of 128 deleted names were there again")}
+    monkeypatch.setattr("putifabsent.cli.probe.race", lambda *_, **__: found)
+    result = _run("probe", "memory://b", "--operation", "publish")
+    assert result.exit_code == 1
+    assert "Unsafe for an arbiter beside the store: it rests on publish." in result.stdout
 
 
 def test_what_a_probe_found_is_what_mounts_know(tmp_path: Path) -> None:
