@@ -33,12 +33,16 @@ demo: $(PAIMON) ## race 8 writers on a Paimon table, without and with putifabsen
 .PHONY: test
 test: $(DEV) $(PAIMON) ## run the tests, then those of pypaimon's environment: a few minutes
 	$(BIN)/python -m pytest -n $(JOBS)
-	$(PAIMON_BIN)/python -m pytest -n $(JOBS) -o addopts="--import-mode=importlib --strict-markers -ra" -m "not servers and not clouds" $(PAIMON_TESTS)
+	$(PAIMON_BIN)/python -m pytest -n $(JOBS) -o addopts="--import-mode=importlib --strict-markers -ra" -m "not servers and not clouds and not proof" $(PAIMON_TESTS)
 
 .PHONY: test-servers
 test-servers: $(DEV) ## build real servers (once) and race them; SHORT=1 leaves out MinIO, which builds for minutes
 	tools/servers/install.sh $(SERVERS)
 	PUTIFABSENT_SERVERS="$(SERVERS)" SHORT=$(SHORT) LONG=$(if $(SHORT),,1) $(BIN)/python -m pytest -m servers
+
+.PHONY: proof
+proof: $(DEV) ## play the schedules that `make test` has no time for; SHORT=1 plays those at random alone
+	$(BIN)/python -m pytest -n $(JOBS) -m proof -rP --timeout=7200 $(if $(SHORT),-k random)
 
 .PHONY: lint
 lint: $(DEV) ## check style, types and the arrows between modules

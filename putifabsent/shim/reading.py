@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,20 @@ if TYPE_CHECKING:
 
     from putifabsent.shim.requests import Get, List, Protocol
 
-__all__ = ["look", "read"]
+__all__ = ["Located", "look", "read"]
+
+
+@dataclass(frozen=True, slots=True)
+class Located(Found):
+    """The name is there, by an arbiter that is not the store itself.
+
+    Attributes
+    ----------
+    path
+        The object that holds its bytes; the plain name, where that is all there is.
+    """
+
+    path: str
 
 
 def read(request: Head | Get | List, failure: Callable[[Exception], Exception]) -> Protocol[Any]:

@@ -32,6 +32,9 @@ if TYPE_CHECKING:
         def changes(self, request: Any) -> bool:
             """Whether the request may change the state, so that it matters when it is applied."""
 
+        def begun(self, state: Any, request: Any) -> Hashable | None:
+            """Return what is left of a request that begins now and ends later; None: all of it."""
+
 
 __all__ = ["Actor", "Came", "Faults", "Graph", "How", "State", "Step", "Told"]
 
@@ -39,6 +42,7 @@ Outcomes: TypeAlias = "tuple[Any, ...]"
 
 # So many histories that were taken for the same as another are followed one step further, to be sure.
 _CHECKED = 3
+_ALL_OF_IT = -1
 
 
 @dataclass(frozen=True)
@@ -124,7 +128,7 @@ class State(NamedTuple):
     world: int
     nodes: tuple[int, ...]
     after: tuple[int | None, ...]
-    late: tuple[tuple[int, int], ...]
+    late: tuple[tuple[int, int, int], ...]
     lost_left: int
     late_left: int
 
@@ -168,7 +172,9 @@ class Graph:
         self._outcome_ids: dict[Any, int] = {}
         self.nodes: list[_Node] = []
         self._node_ids: dict[Hashable, int] = {}
-        self._applied: dict[tuple[int, int, int], tuple[int, int]] = {}
+        self._applied: dict[tuple[int, int, int, int], tuple[int, int]] = {}
+        self._rests: list[Hashable] = []
+        self._rest_ids: dict[Hashable, int] = {}
         first = self._world_id(world.initial)
         roots = tuple(self._node(number, ()) for number in range(len(self.actors)))
         nobody = (None,) * len(self.actors)
@@ -209,13 +215,13 @@ class Graph:
                         How(i, "applied, answer lost", at, lost),
                     )
             if state.late_left and self.world.changes(node.request):
-                pending = tuple(sorted((*state.late, (i, at))))
+                pending = tuple(sorted((*state.late, (i, at, self._begun(state.world, node.request)))))
                 fewer = begun._replace(late_left=state.late_left - 1, late=pending)
                 yield self._after(fewer, i, lost), How(i, "not applied yet", at, lost)
-        for place, (i, at) in enumerate(state.late):
-            world, outcome = self._apply(state.world, i, at)
-            rest = (*state.late[:place], *state.late[place + 1 :])
-            yield state._replace(world=world, late=rest), How(i, "applied late", at, outcome)
+        for place, (i, at, rest) in enumerate(state.late):
+            world, outcome = self._apply(state.world, i, at, rest)
+            others = (*state.late[:place], *state.late[place + 1 :])
+            yield state._replace(world=world, late=others), How(i, "applied late", at, outcome)
 
     def step(self, how: How) -> Step:
         """Return a step for people."""
@@ -234,11 +240,21 @@ class Graph:
             node.children[outcome] = child
         return state._replace(nodes=(*state.nodes[:i], child, *state.nodes[i + 1 :]))
 
-    def _apply(self, world: int, i: int, at: int) -> tuple[int, int]:
-        key = (world, i, at)
+    def _begun(self, world: int, request: Any) -> int:
+        rest = self.world.begun(self.worlds[world], request)
+        if rest is None:
+            return _ALL_OF_IT
+        found = self._rest_ids.setdefault(rest, len(self._rests))
+        if found == len(self._rests):
+            self._rests.append(rest)
+        return found
+
+    def _apply(self, world: int, i: int, at: int, rest: int = _ALL_OF_IT) -> tuple[int, int]:
+        key = (world, i, at, rest)
         found = self._applied.get(key)
         if found is None:
-            after, outcome = self.world.apply(self.worlds[world], self.nodes[at].request)
+            request = self.nodes[at].request if rest == _ALL_OF_IT else self._rests[rest]
+            after, outcome = self.world.apply(self.worlds[world], request)
             found = self._applied[key] = self._world_id(after), self._outcome_id(outcome)
         return found
 

@@ -1,0 +1,211 @@
+"""What one listing shows of the ballots about a name: keys that are only ever added, and what they prove.
+
+=====================================  ====================================================================
+``P~<k>~<round>~<voter>``              *prepare*. Round 0 carries the bytes of a creation, which is its value
+``A~<k>~<round>~<voter>~<value>``      *accept*: this ballot (round, voter) stands for that value
+``X~<k>~<value>``                      the end of incarnation k, in which that value was the name
+=====================================  ====================================================================
+
+A voter is a creation's token with the number of its try, ``<token>.<try>``, for a key that was not answered
+is never put again; a value is the voter who put its bytes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from urllib.parse import quote
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from datetime import datetime
+
+    from putifabsent.backends.base import Entry
+    from putifabsent.shim.names import Name
+
+__all__ = [
+    "Accept",
+    "End",
+    "Key",
+    "Prepare",
+    "Scene",
+    "creation_of",
+    "folder_of",
+    "mark",
+    "marked",
+    "written",
+]
+
+_LONGEST = 200
+
+Ballot: TypeAlias = tuple[int, str]
+
+
+def folder_of(name: Name) -> str:
+    """Return the folder in which the ballots about a name lie: a function of the name alone."""
+    within = quote(name.canonical.removeprefix(name.state.rpartition("/")[0]).lstrip("/"), safe="")
+    if len(within) > _LONGEST:
+        # `quote` never makes an equals sign, so that no other name is written like this.
+        within = f"sha256={hashlib.sha256(name.canonical.encode()).hexdigest()}"
+    return f"{name.state}/ballot/{within}"
+
+
+class Prepare(NamedTuple):
+    """A prepare's key, part by part."""
+
+    incarnation: int
+    round: int
+    voter: str
+
+    @property
+    def ballot(self) -> Ballot:
+        """Ballots are ordered by round, then by voter."""
+        return self.round, self.voter
+
+
+class Accept(NamedTuple):
+    """An accept's key, part by part."""
+
+    incarnation: int
+    round: int
+    voter: str
+    value: str
+
+    @property
+    def ballot(self) -> Ballot:
+        """The ballot that it belongs to."""
+        return self.round, self.voter
+
+
+class End(NamedTuple):
+    """The key that ends an incarnation."""
+
+    incarnation: int
+    value: str
+
+
+Key: TypeAlias = Prepare | Accept | End
+_NUMBERS = {Prepare: 2, Accept: 2, End: 1}
+_LETTERS = {Prepare: "P", Accept: "A", End: "X"}
+_KINDS: dict[str, type[Prepare | Accept | End]] = {letter: kind for kind, letter in _LETTERS.items()}
+
+
+def written(key: Key) -> str:
+    """Return the last component of a key's name."""
+    parts = (f"{part:010d}" if isinstance(part, int) else part for part in key)
+    return "~".join([_LETTERS[type(key)], *parts])
+
+
+def _parsed(last: str) -> Key | None:
+    letter, *parts = last.split("~")
+    kind = _KINDS.get(letter)
+    if kind is None or len(parts) != len(kind._fields):
+        return None
+    numbers = _NUMBERS[kind]
+    try:
+        return kind(*map(int, parts[:numbers]), *parts[numbers:])  # type: ignore[arg-type]
+    except ValueError:
+        return None
+
+
+def creation_of(value: str) -> str:
+    """Return the token of the creation whose value this is."""
+    return value.rpartition(".")[0]
+
+
+def mark(incarnation: int, value: str) -> str:
+    """Return the token that is kept with the bytes of a value, and with their copy under the plain name."""
+    return f"{value}~{incarnation}"
+
+
+def marked(token: str | None) -> tuple[int, str] | None:
+    """Return the incarnation and the value that a token speaks of; None for a name older than the shim."""
+    value, tilde, incarnation = (token or "").rpartition("~")
+    return (int(incarnation), value) if tilde and incarnation.isdecimal() else None
+
+
+@dataclass(slots=True)
+class Scene:
+    """What one listing shows.
+
+    Attributes
+    ----------
+    prepares, accepts
+        All of them, of every incarnation.
+    ends
+        The value of each incarnation that has ended, as far as clean-up has left it.
+    made
+        When the bytes of a value were put.
+    """
+
+    prepares: list[Prepare] = field(default_factory=list)
+    accepts: list[Accept] = field(default_factory=list)
+    ends: dict[int, str] = field(default_factory=dict)
+    made: dict[Prepare, datetime] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, entries: Iterable[Entry]) -> Scene:
+        """Read a listing; what is no key is somebody else's."""
+        scene = cls()
+        for entry in entries:
+            key = _parsed(entry.name.rpartition("/")[2])
+            if isinstance(key, Prepare):
+                scene.prepares.append(key)
+                scene.made[key] = entry.created
+            elif isinstance(key, Accept):
+                scene.accepts.append(key)
+            elif key is not None:
+                scene.ends[key.incarnation] = key.value
+        return scene
+
+    @property
+    def incarnation(self) -> int:
+        """The one that lives, or may begin to."""
+        return max(self.ends, default=0) + 1
+
+    def has_ended(self, token: str | None) -> bool:
+        """Whether what carries this token was the name once, and is not any more."""
+        was = marked(token)
+        return was is not None and was[0] < self.incarnation
+
+    def knows(self, token: str | None) -> bool:
+        """Whether what carries this token is, or was, decided here, and not in another place or before."""
+        was = marked(token)
+        return was is not None and (was[0] < self.incarnation or self.highest(was[0]) is not None)
+
+    def ballots(self, incarnation: int) -> set[Ballot]:
+        """Return the ballots of an incarnation. Its accepts tell of them, too: a loser's prepare goes."""
+        votes: list[Prepare | Accept] = [*self.prepares, *self.accepts]
+        return {each.ballot for each in votes if each.incarnation == incarnation}
+
+    def higher(self, incarnation: int, than: Ballot) -> bool:
+        """Whether a ballot of the incarnation is above another."""
+        return any(each > than for each in self.ballots(incarnation))
+
+    def next_round(self, incarnation: int) -> int:
+        """Return a round above all of the incarnation."""
+        return max((round_ for round_, _ in self.ballots(incarnation)), default=0) + 1
+
+    def highest(self, incarnation: int) -> Accept | None:
+        """Return the accept of the incarnation's highest ballot that has one."""
+        accepts = [each for each in self.accepts if each.incarnation == incarnation]
+        return max(accepts, key=lambda each: each.ballot, default=None)
+
+    def decided(self, incarnation: int) -> str | None:
+        """Return the value that is decided, as far as one listing tells: no ballot is above its accept.
+
+        A ballot above it that is not there yet lists after its prepare: it will see this accept, and take its
+        value over. One below it will see it as well, and not decide. This is what the last listing of a
+        ballot tells its own voter.
+        """
+        accept = self.highest(incarnation)
+        return None if accept is None or self.higher(incarnation, accept.ballot) else accept.value
+
+    def dead(self) -> list[Prepare]:
+        """Return the prepares whose bytes were the name in an incarnation that has ended."""
+        return [
+            each
+            for each in self.prepares
+            if each.round == 0 and self.ends.get(each.incarnation) == each.voter
+        ]

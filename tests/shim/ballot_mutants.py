@@ -1,0 +1,197 @@
+"""What the ballot must not leave out: each mutant leaves one thing out, and a schedule finds it."""
+
+from __future__ import annotations
+
+from tests.shim.ballots import Mutant
+
+TWO = "two creators, one lost answer, one crash"
+THREE = "three creators"
+DELETED = "a creator, and a creation that is deleted"
+CLEANED = "a creation that is deleted and cleaned up, and a creator"
+LATE = "a creator, and a deletion, and one late request"
+OLD = "a name older than the shim"
+COPIED = "a name that came with a copy of the table"
+
+MUTANTS = (
+    Mutant(
+        "a ballot is decided without a last listing",
+        "ballot",
+        """                scene = yield from self.scene()
+                if scene.incarnation > incarnation:
+                    raise _Ended(scene)
+                if not scene.higher(incarnation, prepare.ballot):
+                    return value
+""",
+        """                return value
+""",
+        TWO,
+    ),
+    Mutant(
+        "the last listing is not asked for the end of the incarnation",
+        "ballot",
+        """                scene = yield from self.scene()
+                if scene.incarnation > incarnation:
+                    raise _Ended(scene)
+                if not scene.higher""",
+        """                scene = yield from self.scene()
+                if not scene.higher""",
+        CLEANED,
+    ),
+    Mutant(
+        "listed before it is put",
+        "ballot",
+        """        prepare = yield from voter.put_new(incarnation, 0, body)
+        scene = yield from voter.scene()
+""",
+        """        scene = yield from voter.scene()
+        prepare = yield from voter.put_new(incarnation, 0, body)
+""",
+        TWO,
+    ),
+    Mutant(
+        "its own value, whatever was accepted",
+        "ballot",
+        "value = own if highest is None else highest.value",
+        "value = own if own is not None else highest.value",
+        TWO,
+    ),
+    Mutant(
+        "the value of the lowest accept",
+        "scenes",
+        "return max(accepts, key",
+        "return min(accepts, key",
+        THREE,
+    ),
+    Mutant(
+        "an accept tells of no ballot",
+        "scenes",
+        "[*self.prepares, *self.accepts]",
+        "[*self.prepares]",
+        THREE,
+    ),
+    Mutant(
+        "whatever is accepted is decided",
+        "scenes",
+        "return None if accept is None or self.higher(incarnation, accept.ballot) else accept.value",
+        "return None if accept is None else accept.value",
+        THREE,
+    ),
+    Mutant(
+        "decided before it is accepted",
+        "ballot",
+        """                yield from self.put(Accept(*prepare, value))
+                scene""",
+        """                scene""",
+        TWO,
+    ),
+    Mutant(
+        "a key that was not answered is put again",
+        "ballot",
+        """            if isinstance(outcome, Maybe):
+                self.tries += 1
+""",
+        "",
+        LATE,
+    ),
+    Mutant(
+        "the plain name is removed before the bytes",
+        "ballot",
+        """    yield from voter.bury(scene)
+    yield from _remove_plain(voter, older=True)
+""",
+        """    yield from _remove_plain(voter, older=True)
+    yield from voter.bury(scene)
+""",
+        DELETED,
+    ),
+    Mutant(
+        "the bytes of an ended incarnation stay",
+        "ballot",
+        """        for prepare in scene.dead():
+            yield from self.remove(self.path(prepare))
+""",
+        """        return
+        yield
+""",
+        DELETED,
+    ),
+    Mutant(
+        "the newest end is cleaned up as well",
+        "ballot",
+        "if end[0] < newest]",
+        "if end[0] <= newest]",
+        CLEANED,
+    ),
+    Mutant(
+        "acknowledged before it is published",
+        "ballot",
+        """            yield from voter.publish(incarnation, value)
+            return Created()
+""",
+        """            return Created()
+""",
+        TWO,
+    ),
+    Mutant(
+        "a win is claimed by whoever has voted",
+        "ballot",
+        """        if voter.is_mine(value):
+            yield""",
+        """        if True:
+            yield""",
+        TWO,
+    ),
+    Mutant(
+        "an incarnation that has ended is a loss",
+        "ballot",
+        """    if winner is not None and voter.is_mine(winner):
+        return True
+""",
+        "",
+        DELETED,
+    ),
+    Mutant(
+        "a deletion does not finish the ballot",
+        "ballot",
+        """    try:
+        value = yield from voter.finished(scene)
+    except _Ended as ended:
+        scene, value = ended.scene, None
+    if value""",
+        """    accept = scene.highest(scene.incarnation)
+    value = None if accept is None else accept.value
+    if value""",
+        LATE,
+    ),
+    Mutant(
+        "what a deletion has hit by mistake is not published again",
+        "ballot",
+        """    yield from _remove_plain(voter, older=True)
+    yield from _show(voter)
+""",
+        """    yield from _remove_plain(voter, older=True)
+""",
+        DELETED,
+    ),
+    Mutant(
+        "the plain name is removed, whosever it is",
+        "ballot",
+        "    if scene.has_ended(seen.holder.token) or (older and not scene.knows(seen.holder.token)):",
+        "    if True:",
+        OLD,
+    ),
+    Mutant(
+        "what came with a copy of the table is taken for the ballot's own",
+        "scenes",
+        "return was is not None and (was[0] < self.incarnation or self.highest(was[0]) is not None)",
+        "return was is not None",
+        COPIED,
+    ),
+    Mutant(
+        "what was there before is overwritten",
+        "ballot",
+        "        yield from _look_at_plain(voter, scene, prepare)\n",
+        "",
+        OLD,
+    ),
+)

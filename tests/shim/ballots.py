@@ -1,0 +1,240 @@
+"""Ballots under test: the real protocol and wrong ones, and the schedules that they are played in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Literal
+
+from putifabsent.backends.base import Creation
+from putifabsent.backends.body import InMemory
+from putifabsent.shim import ballot, scenes
+from putifabsent.shim.names import ordinary
+from putifabsent.shim.scenes import creation_of, marked
+from putifabsent.testing.explore import Actor, Faults, explore
+from putifabsent.testing.imagined import ImaginedStore, Thing
+from putifabsent.testing.linear import LinearName
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from putifabsent.shim.requests import Protocol
+    from putifabsent.testing.explore import Explored
+
+NAME = ordinary("bucket/t/name")
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """Who does what.
+
+    Attributes
+    ----------
+    name
+        For people.
+    roles
+        A word for each process: ``c`` creates, ``d`` deletes, ``r`` reads, ``x`` cleans up; one letter
+        after another, each begins when the one before has ended.
+    faults
+        What may go wrong.
+    first
+        The token of what is under the plain name before, of which no ballot knows.
+    """
+
+    name: str
+    roles: str
+    faults: Faults
+    first: str | None = None
+
+    def __str__(self) -> str:
+        return self.name
+
+    def actors(self, protocols: Any) -> list[Actor]:
+        """Return the processes, which use these protocols."""
+        found: list[Actor] = []
+        for word in self.roles.split():
+            before = None
+            for letter in word:
+                name = f"{letter}{len(found)}"
+                role, make = _played(protocols, letter, name)
+                found.append(Actor(name, role, make, name, before))
+                before = name
+        return found
+
+
+def _played(protocols: Any, letter: str, token: str) -> tuple[str, Callable[[], Protocol[Any]]]:
+    creation = Creation(token, "writer", NAME.state)
+    body = InMemory(token.encode())
+    return {
+        "c": ("create", lambda: protocols.create(NAME, body, creation)),
+        "d": ("delete", lambda: protocols.delete(NAME, creation)),
+        "r": ("read", lambda: protocols.find(NAME, creation)),
+        "x": ("other", lambda: protocols.clean(NAME, creation)),
+    }[letter]
+
+
+def judge(actors: list[Actor], *, shown: bool, hidden: bool, first: str | None = None) -> LinearName:
+    """Judge by what the real reader says at last.
+
+    Parameters
+    ----------
+    actors
+        The processes.
+    shown, hidden
+        Whether the plain name must be right, too, where somebody holds the name, and where nobody does.
+    first
+        Who holds the name before.
+    """
+    last = Creation("last", "writer", NAME.state)
+    bodies = {each.token: each.token.encode() for each in actors}
+    return LinearName(
+        lambda: ballot.find(NAME, last),
+        NAME.path,
+        bodies,
+        first=first,
+        shown=shown,
+        hidden=hidden,
+        creation_of=_creation_of,
+    )
+
+
+def _creation_of(token: str) -> str:
+    was = marked(token)
+    return token if was is None else creation_of(was[1])
+
+
+@dataclass(frozen=True)
+class Ground:
+    """A kind of store.
+
+    Attributes
+    ----------
+    name
+        For people.
+    republishes, versions, slow_copies
+        As for :class:`ImaginedStore`. None of them honours a condition.
+    """
+
+    name: str
+    republishes: bool = True
+    versions: bool = True
+    slow_copies: bool = False
+
+    def __str__(self) -> str:
+        return self.name
+
+    def store(self, *things: tuple[str, Thing]) -> ImaginedStore:
+        """Return it, with these objects."""
+        return ImaginedStore(
+            conditions=False,
+            republishes=self.republishes,
+            versions=self.versions,
+            slow_copies=self.slow_copies,
+            things=things,
+        )
+
+
+GROUNDS = (
+    Ground("a store with versions"),
+    Ground("a store without versions", versions=False),
+    Ground("a disk", republishes=False),
+    Ground("a store whose copies take time", versions=False, slow_copies=True),
+)
+
+
+def play(
+    protocols: Any,
+    scenario: Scenario,
+    ground: Ground,
+    *,
+    most: int | None = None,
+) -> Explored:
+    """Play all schedules of a scenario on a ground."""
+    actors = scenario.actors(protocols)
+    # Whatever is late may hit what came after it; only a reader through the shim is sure then.
+    shown, hidden = not scenario.faults.late, not ground.slow_copies
+    first = None if scenario.first is None else Thing(scenario.first, b"first")
+    things = () if first is None else ((NAME.path, first),)
+    held = judge(actors, shown=shown, hidden=hidden, first=first and _creation_of(first.token))
+    return explore(actors, ground.store(*things), held, scenario.faults, most=most)
+
+
+SHORT = (
+    Scenario("a creator alone, whose requests come late", "c", Faults(lost=2, late=2, crashes=1)),
+    Scenario("two creators, one lost answer, one crash", "c c", Faults(lost=1, crashes=1)),
+    Scenario("two creators, one late request", "c c", Faults(late=1, pauses=1)),
+    Scenario("three creators", "c c c", Faults(pauses=1)),
+    Scenario("a creator after a deletion", "cdc", Faults(lost=1, late=1, crashes=1)),
+    Scenario("a creator, and a creation that is deleted", "c cd", Faults(pauses=1)),
+    Scenario("a creator, and a deletion, and one late request", "cd c", Faults(late=1, pauses=1)),
+    Scenario("a creation that is deleted and cleaned up, and a creator", "cdx c", Faults(pauses=1)),
+    Scenario("a creation, a deletion and a reader", "c d r", Faults(lost=1, crashes=1, pauses=1)),
+    Scenario("clean-up at any time", "c d x", Faults(lost=1, crashes=1, pauses=1)),
+    Scenario("a name older than the shim", "c d x", Faults(crashes=1, pauses=1), "old"),
+    Scenario("a name that came with a copy of the table", "c d x", Faults(crashes=1, pauses=1), "old.0~1"),
+)
+LONG = (
+    Scenario("a creator, and a creation that is deleted and cleaned up", "c cdx", Faults(pauses=1)),
+    Scenario("two creators and a deleter", "c c d", Faults(lost=1, crashes=1, pauses=1)),
+    Scenario("two creators, a deleter and a reader who helps", "c c d r", Faults(crashes=1, pauses=1)),
+    Scenario("three creators, one lost answer, one crash", "c c c", Faults(lost=1, crashes=1, pauses=1)),
+    Scenario("deletion and re-creation", "cdc d", Faults(late=1, pauses=1)),
+    Scenario("deleted twice, and a creator", "cdcd c", Faults(crashes=1, pauses=1)),
+    Scenario("deleted twice and cleaned up, and a creator", "cdcdx c", Faults(pauses=1)),
+)
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """The protocol with one change in its text.
+
+    Attributes
+    ----------
+    name
+        What it gets wrong.
+    source
+        The module that it changes.
+    old, new
+        The text there, exactly once, and what it becomes.
+    scenario
+        The one that finds it out.
+    """
+
+    name: str
+    source: Literal["scenes", "ballot"]
+    old: str
+    new: str
+    scenario: str
+
+    def __str__(self) -> str:
+        return self.name
+
+    def protocols(self) -> ModuleType:
+        """Return the protocols with this change.
+
+        Raises
+        ------
+        LookupError
+            The text is not there any more: the mutant must be brought up to date, or it tests nothing.
+        """
+        changed_scenes = self._module(scenes)
+        changed = self._module(ballot)
+        own = {name for name, value in vars(changed_scenes).items() if _is_of(value, scenes.__name__)}
+        vars(changed).update({name: vars(changed_scenes)[name] for name in own & vars(changed).keys()})
+        return changed
+
+    def _module(self, of: ModuleType) -> ModuleType:
+        text = Path(str(of.__file__)).read_text(encoding="utf-8")
+        if of.__name__.endswith(self.source):
+            if text.count(self.old) != 1:
+                times = text.count(self.old)
+                raise LookupError(f"{self.name!r}: {self.source}.py has {self.old!r} {times} times")
+            text = text.replace(self.old, self.new)
+        module = ModuleType(of.__name__)
+        exec(compile(text, f"<{self.name}>", "exec"), module.__dict__)  # noqa: S102 - it is our own text
+        return module
+
+
+def _is_of(value: object, module: str) -> bool:
+    return getattr(value, "__module__", None) == module

@@ -1,0 +1,412 @@
+"""Ballots: each answer that a store can give, and exactly the requests that follow it."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from putifabsent.backends.base import (
+    Absent,
+    Created,
+    Deleted,
+    Entry,
+    Exists,
+    Holder,
+    Listed,
+    Maybe,
+    Refused,
+    TryAgain,
+    Written,
+)
+from putifabsent.backends.body import InMemory
+from putifabsent.errors import NameTaken, OutcomeUnknown
+from putifabsent.shim.ballot import clean, create, delete, find, resolve
+from putifabsent.shim.names import ordinary
+from putifabsent.shim.reading import Located
+from putifabsent.shim.requests import Delete, Head, List, Pause, Publish, Put
+from putifabsent.shim.scenes import Scene, folder_of
+from tests.shim.scripted import BUSY, LOST, ME, MINE, NOON, OTHER, held_by, later, play, too_late
+
+if TYPE_CHECKING:
+    from putifabsent.shim.requests import Request
+
+NAME = ordinary("bucket/t/name")
+FOLDER = "bucket/t/.putifabsent/ballot/name"
+BODY = InMemory(b"my bytes")
+EMPTY = InMemory(b"")
+NO_RIGHTS = PermissionError("403")
+LISTED = List(FOLDER)
+LOOK = Head(NAME.path)
+
+
+class Same(InMemory):
+    """Equal to any body of the same bytes."""
+
+    __slots__ = ()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, InMemory) and other.data == self.data
+
+    def __hash__(self) -> int:
+        return hash(self.data)
+
+
+def prepare(token: str = ME, tries: int = 0, *, k: int = 1, round_: int = 0) -> str:
+    return f"{FOLDER}/P~{k:010d}~{round_:010d}~{token}.{tries}"
+
+
+def accept(token: str = ME, value: str = f"{ME}.0", *, k: int = 1, round_: int = 0) -> str:
+    return f"{FOLDER}/A~{k:010d}~{round_:010d}~{token}.0~{value}"
+
+
+def end(value: str, *, k: int = 1) -> str:
+    return f"{FOLDER}/X~{k:010d}~{value}"
+
+
+def put(path: str, data: bytes = b"", *, tries: int = 0, k: int = 1) -> Put:
+    return Put(path, Same(data), MINE._replace(token=f"{ME}.{tries}~{k}"))
+
+
+def shows(*paths: str) -> Listed:
+    return Listed(tuple(Entry(path, NOON) for path in paths))
+
+
+MY_PUT = (put(prepare(), b"my bytes"), Written())
+ALONE = (LISTED, shows(prepare()))
+UNSEEN = (LOOK, Absent())
+MY_VOTE = (put(accept()), Written())
+DECIDED = (LISTED, shows(prepare(), accept()))
+PUBLISH = Publish(prepare(), NAME.path, MINE)
+THEIRS = (prepare(OTHER), accept(OTHER, f"{OTHER}.0"))
+WITHDRAW = (Delete(prepare()), Deleted())
+
+
+def creating() -> Any:
+    return create(NAME, BODY, MINE)
+
+
+def test_six_requests_create_a_name() -> None:
+    assert play(creating(), MY_PUT, ALONE, UNSEEN, MY_VOTE, DECIDED, (PUBLISH, Written())) == Created()
+
+
+def test_a_name_that_is_decided_for_another_is_taken_after_a_listing() -> None:
+    look = held_by(f"{OTHER}.0~1")
+    with pytest.raises(NameTaken) as caught:
+        play(creating(), MY_PUT, (LISTED, shows(prepare(), *THEIRS)), WITHDRAW, (LOOK, look))
+    assert caught.value.holder == Holder(OTHER, "a-writer", NOON, 8, "v1")
+
+
+@pytest.mark.parametrize("published", [Written(), Refused(NO_RIGHTS), Absent()])
+def test_a_loser_publishes_what_it_lost_to_where_that_is_not_shown(published: Any) -> None:
+    theirs = Publish(prepare(OTHER), NAME.path, MINE)
+    seen = (LISTED, shows(prepare(), *THEIRS))
+    with pytest.raises(NameTaken) as caught:
+        play(creating(), MY_PUT, seen, WITHDRAW, UNSEEN, (theirs, published))
+    assert caught.value.holder == Holder(OTHER)
+
+
+def test_a_name_that_was_there_before_is_taken() -> None:
+    with pytest.raises(NameTaken) as caught:
+        play(creating(), MY_PUT, ALONE, (LOOK, held_by(None)), WITHDRAW)
+    assert caught.value.holder is not None
+    assert caught.value.holder.token is None
+
+
+def test_what_was_accepted_is_taken_over() -> None:
+    seen = (LISTED, shows(prepare(), *THEIRS, prepare("0", round_=1)))
+    again = put(prepare(round_=2))
+    vote = put(accept(value=f"{OTHER}.0", round_=2))
+    ballots = (prepare(), *THEIRS, prepare("0", round_=1), prepare(round_=2))
+    with pytest.raises(NameTaken):
+        play(
+            creating(),
+            MY_PUT,
+            seen,
+            UNSEEN,
+            later(),
+            (again, Written()),
+            (LISTED, shows(*ballots)),
+            (vote, Written()),
+            (LISTED, shows(*ballots, accept(value=f"{OTHER}.0", round_=2))),
+            WITHDRAW,
+            (LOOK, held_by(f"{OTHER}.0~1")),
+        )
+
+
+def test_bytes_whose_put_was_not_answered_go_under_another_key() -> None:
+    second = prepare(tries=1)
+    script: list[tuple[Request, Any]] = [
+        (put(prepare(), b"my bytes"), Maybe(LOST)),
+        later(),
+        (put(second, b"my bytes", tries=1), Written()),
+        (LISTED, shows(prepare(), second)),
+        UNSEEN,
+        (put(f"{FOLDER}/A~{1:010d}~{0:010d}~{ME}.1~{ME}.1", tries=1), Written()),
+        (LISTED, shows(prepare(), second, f"{FOLDER}/A~{1:010d}~{0:010d}~{ME}.1~{ME}.1")),
+        (Publish(second, NAME.path, MINE), Written()),
+    ]
+    assert play(creating(), *script) == Created()
+
+
+def test_a_put_that_wrote_nothing_is_sent_again_under_its_key() -> None:
+    busy = (MY_PUT[0], TryAgain(BUSY))
+    rest = (ALONE, UNSEEN, MY_VOTE, DECIDED, (PUBLISH, Written()))
+    assert play(creating(), busy, later(), MY_PUT, *rest) == Created()
+
+
+def test_a_vote_that_was_not_answered_is_sent_again() -> None:
+    lost = (MY_VOTE[0], Maybe(LOST))
+    rest = (MY_VOTE, DECIDED, (PUBLISH, Written()))
+    assert play(creating(), MY_PUT, ALONE, UNSEEN, lost, later(), *rest) == Created()
+
+
+@pytest.mark.parametrize("refused", [(MY_PUT[0], Refused(NO_RIGHTS)), (LISTED, Refused(NO_RIGHTS))])
+def test_a_refusal_before_the_vote_is_a_failure(refused: tuple[Request, Any]) -> None:
+    before = () if refused[0] == MY_PUT[0] else (MY_PUT,)
+    with pytest.raises(PermissionError) as caught:
+        play(creating(), *before, refused)
+    assert caught.value is NO_RIGHTS
+
+
+AFTER_THE_VOTE: list[tuple[tuple[Request, Any], ...]] = [
+    ((MY_VOTE[0], Refused(NO_RIGHTS)),),
+    ((MY_VOTE[0], Maybe(LOST)), too_late()),
+    (MY_VOTE, (LISTED, Refused(NO_RIGHTS))),
+    (MY_VOTE, (LISTED, TryAgain(BUSY)), too_late()),
+    (MY_VOTE, DECIDED, (PUBLISH, Refused(NO_RIGHTS))),
+    (MY_VOTE, DECIDED, (PUBLISH, Maybe(LOST)), too_late()),
+]
+
+
+@pytest.mark.parametrize("script", AFTER_THE_VOTE)
+def test_after_the_vote_a_failure_is_unknown(script: tuple[tuple[Request, Any], ...]) -> None:
+    with pytest.raises(OutcomeUnknown) as caught:
+        play(creating(), MY_PUT, ALONE, UNSEEN, *script)
+    assert caught.value.token == ME
+
+
+INTERRUPTIONS = [KeyboardInterrupt, asyncio.CancelledError, SystemExit]
+
+
+@pytest.mark.parametrize("interruption", INTERRUPTIONS)
+def test_an_interruption_stays_one_and_carries_what_is_unknown(interruption: type[BaseException]) -> None:
+    stop = interruption()
+    with pytest.raises(interruption) as caught:
+        play(creating(), MY_PUT, ALONE, UNSEEN, (MY_VOTE[0], stop))
+    assert isinstance(caught.value.__cause__, OutcomeUnknown)
+    with pytest.raises(interruption) as caught:
+        play(creating(), MY_PUT, ALONE, (LOOK, interruption()))
+    assert caught.value.__cause__ is None, "it had not voted"
+
+
+def test_what_was_created_and_deleted_meanwhile_was_won() -> None:
+    ended = (LISTED, shows(accept(), end(f"{ME}.0")))
+    assert play(creating(), MY_PUT, ALONE, UNSEEN, MY_VOTE, ended) == Created()
+    assert play(creating(), MY_PUT, ALONE, UNSEEN, MY_VOTE, DECIDED, (PUBLISH, Absent())) == Created()
+
+
+def test_an_end_that_was_cleaned_up_may_have_been_mine() -> None:
+    ended = (LISTED, shows(end(f"{OTHER}.0", k=2)))
+    with pytest.raises(OutcomeUnknown):
+        play(creating(), MY_PUT, ALONE, UNSEEN, MY_VOTE, ended)
+
+
+def test_after_the_end_of_an_incarnation_the_next_one_is_created() -> None:
+    dead = prepare(OTHER)
+    ended = (LISTED, shows(prepare(), dead, end(f"{OTHER}.0")))
+    second = prepare(k=2)
+    vote = accept(k=2)
+    left = held_by(f"{OTHER}.0~1")
+    assert (
+        play(
+            creating(),
+            MY_PUT,
+            ended,
+            (Delete(dead), Deleted()),
+            WITHDRAW,
+            (put(second, b"my bytes", k=2), Written()),
+            (LISTED, shows(second, end(f"{OTHER}.0"))),
+            (LOOK, left),
+            (put(vote, k=2), Written()),
+            (LISTED, shows(second, vote, end(f"{OTHER}.0"))),
+            (Publish(second, NAME.path, MINE), Written()),
+        )
+        == Created()
+    )
+
+
+def test_on_a_disk_what_an_ended_incarnation_left_makes_way() -> None:
+    second, vote = prepare(k=2), accept(k=2)
+    publish = Publish(second, NAME.path, MINE)
+    ended = shows(end(f"{OTHER}.0"))
+    assert (
+        play(
+            creating(),
+            MY_PUT,
+            (LISTED, ended),
+            WITHDRAW,
+            (put(second, b"my bytes", k=2), Written()),
+            (LISTED, shows(second, end(f"{OTHER}.0"))),
+            UNSEEN,
+            (put(vote, k=2), Written()),
+            (LISTED, shows(second, vote, end(f"{OTHER}.0"))),
+            (publish, Exists()),
+            (LOOK, held_by(f"{OTHER}.0~1")),
+            (Delete(NAME.path, "v1"), Deleted()),
+            later(),
+            (publish, Written()),
+        )
+        == Created()
+    )
+
+
+@pytest.mark.parametrize(
+    ("there", "outcome"), [(f"{ME}.0~1", Created()), (f"{OTHER}.0~2", Created()), (None, OutcomeUnknown)]
+)
+def test_on_a_disk_another_object_in_the_way_is_looked_at(there: str | None, outcome: Any) -> None:
+    script = (MY_PUT, ALONE, UNSEEN, MY_VOTE, DECIDED, (PUBLISH, Exists()), (LOOK, held_by(there)))
+    if outcome is OutcomeUnknown:
+        with pytest.raises(OutcomeUnknown):
+            play(creating(), *script)
+    else:
+        assert play(creating(), *script) == outcome
+
+
+# --- readers
+
+
+def test_one_listing_finds_a_name() -> None:
+    found = play(find(NAME, MINE), (LISTED, shows(*THEIRS)))
+    assert found == Located(Holder(OTHER, None, NOON), prepare(OTHER))
+
+
+def test_a_reader_finishes_what_a_dead_writer_left() -> None:
+    ballots = (*THEIRS, prepare("dead", round_=1), prepare(round_=2))
+    vote = accept(value=f"{OTHER}.0", round_=2)
+    found = play(
+        find(NAME, MINE),
+        (LISTED, shows(*THEIRS, prepare("dead", round_=1))),
+        (put(prepare(round_=2)), Written()),
+        (LISTED, shows(*ballots)),
+        (put(vote), Written()),
+        (LISTED, shows(*ballots, vote)),
+    )
+    assert found == Located(Holder(OTHER, None, NOON), prepare(OTHER))
+
+
+def test_a_name_without_a_vote_is_not_there() -> None:
+    assert play(find(NAME, MINE), (LISTED, shows(prepare(OTHER))), UNSEEN) == Absent()
+    left = (LOOK, held_by(f"{OTHER}.0~1"))
+    assert play(find(NAME, MINE), (LISTED, shows(end(f"{OTHER}.0"))), left) == Absent()
+
+
+@pytest.mark.parametrize(("token", "creation"), [(None, None), (OTHER, OTHER), (f"{OTHER}.0~3", OTHER)])
+def test_a_name_that_no_ballot_knows_is_what_its_plain_name_shows(
+    token: str | None, creation: str | None
+) -> None:
+    found = play(find(NAME, MINE), (LISTED, shows()), (LOOK, held_by(token)), (LISTED, shows()))
+    assert found == Located(Holder(creation, "a-writer", NOON, 8, "v1"), NAME.path)
+
+
+def test_a_name_that_is_created_meanwhile_is_looked_for_again() -> None:
+    found = play(
+        find(NAME, MINE),
+        (LISTED, shows()),
+        (LOOK, held_by(f"{OTHER}.0~1")),
+        (LISTED, shows(*THEIRS)),
+        later(),
+    )
+    assert found == Located(Holder(OTHER, None, NOON), prepare(OTHER))
+
+
+def test_an_unknown_outcome_is_resolved_by_its_token() -> None:
+    assert play(resolve(NAME, MINE), DECIDED) == Holder(ME, None, NOON)
+    assert play(resolve(NAME, MINE), (LISTED, shows()), UNSEEN) is None
+    with pytest.raises(NameTaken):
+        play(resolve(NAME, MINE), (LISTED, shows(*THEIRS)))
+
+
+# --- deletions
+
+
+def test_a_deletion_ends_the_incarnation_then_removes_the_bytes_then_the_plain_name() -> None:
+    over = (put(end(f"{OTHER}.0")), Written())
+    ended = (LISTED, shows(*THEIRS, end(f"{OTHER}.0")))
+    assert (
+        play(
+            delete(NAME, MINE),
+            (LISTED, shows(*THEIRS)),
+            over,
+            ended,
+            (Delete(prepare(OTHER)), Deleted()),
+            (LOOK, held_by(f"{OTHER}.0~1")),
+            ended,
+            (Delete(NAME.path, "v1"), Deleted()),
+            (LISTED, shows(end(f"{OTHER}.0"))),
+        )
+        is None
+    )
+
+
+def test_a_name_that_no_ballot_knows_is_deleted_as_it_is() -> None:
+    empty = (LISTED, shows())
+    removed = (Delete(NAME.path, "v1"), Deleted())
+    assert play(delete(NAME, MINE), empty, (LOOK, held_by(None)), empty, removed, empty) is None
+
+
+def test_clean_up_leaves_the_newest_end_and_publishes_what_lives() -> None:
+    old, newest = end("1.0"), end("2.0", k=2)
+    living = (prepare(OTHER, k=3), accept(OTHER, f"{OTHER}.0", k=3))
+    seen = shows(prepare("1"), prepare("2", k=2), accept("2", "2.0", k=2), old, newest, *living)
+    removed = play(
+        clean(NAME, MINE),
+        (LISTED, seen),
+        (Delete(prepare("1")), Deleted()),
+        (Delete(prepare("2", k=2)), Deleted()),
+        UNSEEN,
+        (LISTED, seen),
+        UNSEEN,
+        (Publish(living[0], NAME.path, MINE), Written()),
+        (Delete(prepare("1")), Deleted()),
+        (Delete(prepare("2", k=2)), Deleted()),
+        (Delete(accept("2", "2.0", k=2)), Deleted()),
+        (Delete(old), Deleted()),
+    )
+    assert removed == 4
+
+
+# --- keys
+
+
+def test_the_ballots_of_a_name_lie_in_a_folder_of_its_own() -> None:
+    assert folder_of(NAME) == FOLDER
+    assert folder_of(ordinary("bucket/t/a b~ü")) == "bucket/t/.putifabsent/ballot/a%20b~%C3%BC"
+    long, longer = (folder_of(ordinary(f"bucket/t/{'x' * n}")) for n in (200, 201))
+    assert long.endswith("/" + "x" * 200)
+    assert longer.rpartition("/")[2].startswith("sha256=")
+
+
+@pytest.mark.parametrize("stray", ["P~1~x~v", "P~1", "X", "Q~1~2~3", "A~1~2~3", "README", "P~a~0~v.0"])
+def test_a_stray_file_is_no_ballot(stray: str) -> None:
+    assert Scene.of([Entry(f"{FOLDER}/{stray}", NOON)]) == Scene()
+
+
+def test_a_pause_is_asked_for_by_its_number() -> None:
+    higher = shows(prepare(), prepare("9"))
+    again = [put(prepare(round_=round_)) for round_ in (1, 2)]
+    with pytest.raises(OutcomeUnknown):
+        play(
+            creating(),
+            MY_PUT,
+            (LISTED, higher),
+            UNSEEN,
+            (Pause(1), True),
+            (again[0], Written()),
+            (LISTED, shows(prepare(), prepare(round_=1), prepare("9", round_=1))),
+            (Pause(2), True),
+            (again[1], Written()),
+            (LISTED, shows(prepare(round_=2), prepare("9", round_=3))),
+            (Pause(3), False),
+        )

@@ -1,0 +1,82 @@
+"""Every schedule of a few processes of one name, decided by the bucket alone, on every kind of store."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import TYPE_CHECKING
+
+import pytest
+
+from putifabsent.shim import ballot
+from putifabsent.testing.explore import Faults, wander
+from tests.shim.ballot_mutants import MUTANTS
+from tests.shim.ballots import GROUNDS, LONG, SHORT, Mutant, Scenario, judge, play
+
+if TYPE_CHECKING:
+    from tests.shim.ballots import Ground
+
+
+# One overwrites and removes whatever is there, and its copies land late; the other does not overwrite.
+HARDEST = (GROUNDS[3], GROUNDS[2])
+
+
+def played(scenarios: tuple[Scenario, ...], grounds: tuple[Ground, ...]) -> list[object]:
+    """Return each scenario with the grounds that matter to it: without a deletion, they are one."""
+    return [
+        pytest.param(scenario, ground, id=f"{scenario}, on {ground}")
+        for scenario in scenarios
+        for ground in (grounds if "d" in scenario.roles else grounds[:1])
+    ]
+
+
+@pytest.mark.parametrize(("scenario", "ground"), played(SHORT, HARDEST))
+def test_no_schedule_breaks_a_promise(scenario: Scenario, ground: Ground) -> None:
+    found = play(ballot, scenario, ground)
+    assert found.violation is None, found.violation
+    assert found.complete
+    assert found.states > 100
+
+
+@pytest.mark.proof
+@pytest.mark.parametrize(("scenario", "ground"), played(SHORT + LONG, GROUNDS))
+def test_no_schedule_of_many_breaks_a_promise(scenario: Scenario, ground: Ground) -> None:
+    found = play(ballot, scenario, ground, most=5_000_000)
+    all_of_them = "all" if found.complete else "and more"
+    print(f"{scenario}, on {ground}: {found.states} states, {all_of_them}")  # noqa: T201 - for `make proof`
+    assert found.violation is None, found.violation
+
+
+def at_random(schedules: int, seed: int) -> int:
+    everything = Scenario("everything", "cdc c cdx r d x", Faults(lost=3, late=2, crashes=2, pauses=3))
+    states = 0
+    for number, ground in enumerate(GROUNDS):
+        actors = everything.actors(ballot)
+        held = judge(actors, shown=False, hidden=False)
+        found = wander(
+            actors,
+            ground.store(),
+            held,
+            everything.faults,
+            random=Random(seed + number),
+            schedules=schedules // len(GROUNDS),
+        )
+        assert found.violation is None, f"seed {seed + number}, on {ground}:\n{found.violation}"
+        states += found.states
+    return states
+
+
+def test_no_schedule_at_random_does() -> None:
+    assert at_random(60, seed=1) > 2_000
+
+
+@pytest.mark.proof
+def test_no_schedule_of_a_hundred_thousand_at_random_does() -> None:
+    print(f"100,000 schedules at random: {at_random(100_000, seed=1000)} states")  # noqa: T201 - for `make proof`
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=str)
+def test_a_mutant_is_found_out(mutant: Mutant) -> None:
+    protocols = mutant.protocols()
+    scenario = next(each for each in SHORT if each.name == mutant.scenario)
+    found = (play(protocols, scenario, ground).violation for ground in GROUNDS)
+    assert any(found), f"{scenario} does not find out that {mutant}"
