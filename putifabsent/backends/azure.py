@@ -35,7 +35,7 @@ from putifabsent.backends.base import (
     Store,
     TryAgain,
 )
-from putifabsent.backends.refusals import bad_key, unsupported
+from putifabsent.backends.refusals import bad_key, unconditional, unsupported
 from putifabsent.backends.single_send import are_texts
 from putifabsent.errors import ConfigError
 
@@ -52,6 +52,8 @@ if TYPE_CHECKING:
         GetOutcome,
         HeadOutcome,
         ListOutcome,
+        PublishOutcome,
+        PutOutcome,
         StageOutcome,
     )
     from putifabsent.backends.body import Body
@@ -82,6 +84,9 @@ _FOR_THE_CLIENT = {
     "overwrite",
     "read_timeout",
 }
+# What a copy takes over from its source, and what goes with the bytes of a put alone.
+_OF_THE_SOURCE = {"content_settings", "metadata", "validate_content"}
+_NO_CONTAINER = {"ContainerBeingDeleted", "ContainerDisabled", "ContainerNotFound"}
 _LOST_BLOCKS = {"BlobNotFound", "InvalidBlobOrBlock", "InvalidBlockId", "InvalidBlockList"}
 
 
@@ -101,6 +106,8 @@ class AzureStore(Store):
     kind: ClassVar[str] = "azure"
     # What a lost answer sends again, and what is held in memory.
     largest_put = 16 * 2**20
+    # What the service copies before it answers.
+    largest_publish = 256 * 2**20
 
     def __init__(self, fs: AzureBlobFileSystem, options: Mapping[str, Any], deadline: float) -> None:
         self._sender = Sender(fs, options, deadline)
@@ -170,15 +177,39 @@ class AzureStore(Store):
             return _deleting(error, name)
         return Deleted()
 
-    def put(self, name: str, body: Body) -> None:
-        """``Put Blob`` with no condition."""
+    def put(self, name: str, body: Body, creation: Creation) -> PutOutcome:
+        """``Put Blob`` with no condition; a large one as blocks."""
+        words = self._words(creation)
+        if isinstance(words, Refused):
+            return words
         try:
-            self._put(name, body, {"metadata": _FILE, **self._every}, overwrite=True)
-        except Exception as error:
-            outcome = outcome_of(error, name)
-            if isinstance(outcome, Refused):
-                raise outcome.error from error
-            raise OSError(errno.EIO, str(error), name) from error
+            if body.size <= self.largest_put:
+                return unconditional(self._put(name, body, words, overwrite=True), name)
+            staged = self.stage(name, body, creation)
+            if not isinstance(staged, Staged):
+                return unconditional(staged, name)
+            return unconditional(self._commit(staged), name)
+        except Exception as error:  # noqa: BLE001 - what it means is decided in one place
+            return unconditional(outcome_of(error, name), name, error)
+
+    def publish(self, source: str, name: str, creation: Creation) -> PublishOutcome:
+        """``Copy Blob From URL``, with no metadata of its own: the source's go with it.
+
+        The synchronous copy. The other one leaves an empty blob under the name until it is done.
+        """
+        words = self._words(creation)
+        if isinstance(words, Refused):
+            return words
+        kept = {key: value for key, value in words.items() if key not in _OF_THE_SOURCE}
+        try:
+            origin = self._sender.blob(*_split(source))
+            answer = self._sender.blob(*_split(name)).start_copy_from_url(
+                **self._sender.readable(origin), requires_sync=True, **kept
+            )
+        except Exception as error:  # noqa: BLE001 - what it means is decided in one place
+            outcome = unconditional(outcome_of(error, name), name, error)
+            return self._missing(source, outcome) if isinstance(outcome, Refused) else outcome
+        return unconditional(_copied(answer, name), name)
 
     def stage(self, name: str, body: Body, creation: Creation) -> StageOutcome:
         """``Put Block``, a few at a time."""
@@ -212,22 +243,38 @@ class AzureStore(Store):
 
     def complete(self, staged: Staged) -> CompleteOutcome:
         """``Put Block List`` with ``If-None-Match: *``."""
+        return self._commit(staged, match_condition=MatchConditions.IfMissing)
+
+    def discard(self, staged: Staged) -> None:
+        """Forget the blocks. No request removes them; the service does, after a week or at the next put."""
+        blocks: Blocks = staged.upload
+        blocks.over = True
+
+    def _commit(self, staged: Staged, **condition: Any) -> CompleteOutcome:
         blocks: Blocks = staged.upload
         if blocks.over:
             return Gone()
         try:
             answer = self._sender.blob(*_split(staged.name)).commit_block_list(
-                blocks.listed(), match_condition=MatchConditions.IfMissing, **blocks.words
+                blocks.listed(), **condition, **blocks.words
             )
         except Exception as error:  # noqa: BLE001 - what it means is decided in one place
             # Somebody's put, commit or deletion of the name has thrown the blocks away.
             return Gone() if code_of(error) in _LOST_BLOCKS else outcome_of(error, staged.name)
         return _created(answer, staged.name)
 
-    def discard(self, staged: Staged) -> None:
-        """Forget the blocks. No request removes them; the service does, after a week or at the next put."""
-        blocks: Blocks = staged.upload
-        blocks.over = True
+    def _missing(self, source: str, refused: Refused) -> Absent | TryAgain | Refused:
+        """Say what a refused copy means: a source that it may not read, the service calls missing, too."""
+        if not isinstance(refused.error, FileNotFoundError):
+            return refused
+        if code_of(refused.error.__cause__ or refused.error) in _NO_CONTAINER:
+            return refused
+        seen = self.head(source)
+        if isinstance(seen, Found):
+            hidden = PermissionError(errno.EACCES, "the service may not read it to copy it", source)
+            hidden.__cause__ = refused.error
+            return Refused(hidden)
+        return seen
 
     def _put(self, name: str, body: Body, words: dict[str, Any], *, overwrite: bool) -> CreateOutcome:
         data = body.whole()
@@ -264,6 +311,13 @@ def _created(answer: Mapping[str, Any], name: str) -> Created | Maybe:
     # What was applied has an entity tag; an answer without one is some proxy's.
     etag = answer.get("etag")
     return Created(str(etag)) if etag else Maybe(OSError(errno.EIO, "the answer has no ETag", name))
+
+
+def _copied(answer: Mapping[str, Any], name: str) -> Created | Maybe:
+    status = answer.get("copy_status")
+    if status != "success":
+        return Maybe(OSError(errno.EIO, f"the copy's status is {status!r}", name))
+    return _created(answer, name)
 
 
 def _reading(error: Exception, name: str) -> Absent | TryAgain | Refused:

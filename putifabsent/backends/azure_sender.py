@@ -10,9 +10,11 @@ turned away unread.
 from __future__ import annotations
 
 import errno
+from datetime import datetime, timedelta, timezone
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
+from azure.core.credentials import AzureSasCredential
 from azure.core.exceptions import (
     AzureError,
     ClientAuthenticationError,
@@ -21,7 +23,8 @@ from azure.core.exceptions import (
     SerializationError,
 )
 from azure.core.pipeline.transport import RequestsTransport
-from azure.storage.blob import BlobServiceClient
+from azure.storage.blob import BlobSasPermissions, BlobServiceClient, generate_blob_sas
+from azure.storage.blob._shared.authentication import SharedKeyCredentialPolicy
 from fsspec.asyn import sync
 
 from putifabsent.backends.base import Exists, Maybe, Refused, TryAgain
@@ -39,6 +42,9 @@ if TYPE_CHECKING:
 __all__ = ["Sender", "code_of", "outcome_of"]
 
 _CONNECT_SECONDS = 10.0
+_SCOPE = "https://storage.azure.com/.default"
+# No longer than a request of the same key is good for.
+_READABLE = timedelta(minutes=15)
 _LARGEST_BLOB_PUT = 5000 * 2**20
 _ONCE = {
     "retry_total": 0,
@@ -112,6 +118,30 @@ class Sender:
     def container(self, container: str) -> ContainerClient:
         """Return the client for one container."""
         return self._service().get_container_client(container)
+
+    def readable(self, blob: BlobClient) -> dict[str, Any]:
+        """Return where the service itself finds a blob to copy, and by what right, as arguments of the copy.
+
+        What authorises the copy does not authorise its source, even in the same account.
+        """
+        credential: Any = blob.credential
+        if hasattr(credential, "get_token"):
+            token = credential.get_token(_SCOPE).token
+            return {"source_url": blob.url, "source_authorization": f"Bearer {token}"}
+        signature = ""
+        if isinstance(credential, SharedKeyCredentialPolicy):
+            signature = generate_blob_sas(
+                credential.account_name,
+                blob.container_name,
+                blob.blob_name,
+                account_key=credential.account_key,
+                permission=BlobSasPermissions(read=True),
+                expiry=datetime.now(timezone.utc) + _READABLE,
+            )
+        elif isinstance(credential, AzureSasCredential):
+            signature = credential.signature.lstrip("?")
+        # A mount's own signature is in the address already; so is nothing for a public container.
+        return {"source_url": f"{blob.url}?{signature}" if signature else blob.url}
 
     def _make_service(self) -> BlobServiceClient:
         fs = self._fs

@@ -4,7 +4,8 @@ A store never decides what a failed call means for a *creation*; it says what it
 so that a protocol can't forget a case:
 
 ==============  ===========================================================================
-:class:`Created`   this request wrote the bytes under the name
+:class:`Created`   this request wrote the bytes under the name, which was not there
+:class:`Written`   this request wrote the bytes under the name, whatever was there
 :class:`Exists`    the name was there; this request wrote nothing
 :class:`TryAgain`  this request wrote nothing, for a reason that passes
 :class:`Refused`   this request wrote nothing, for a reason that stays
@@ -19,16 +20,40 @@ protocol knows whether a second send is harmless.
 from __future__ import annotations
 
 import asyncio
+import sys
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
-from typing import IO, TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias
+from typing import IO, TYPE_CHECKING, Any, ClassVar, NamedTuple
 
+from putifabsent.backends.outcomes import (
+    Absent,
+    CompleteOutcome,
+    Created,
+    CreateOutcome,
+    Deleted,
+    DeleteOutcome,
+    Entry,
+    Exists,
+    Found,
+    GetOutcome,
+    Gone,
+    Got,
+    HeadOutcome,
+    Listed,
+    ListOutcome,
+    Maybe,
+    PublishOutcome,
+    PutOutcome,
+    Refused,
+    Staged,
+    StageOutcome,
+    TryAgain,
+    Written,
+)
 from putifabsent.backends.undone import in_thread, or_undone
 from putifabsent.errors import Holder
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from datetime import datetime
 
     from putifabsent.backends.ahead import Ahead
     from putifabsent.backends.body import Body
@@ -56,12 +81,15 @@ __all__ = [
     "ListOutcome",
     "Listed",
     "Maybe",
+    "PublishOutcome",
+    "PutOutcome",
     "Refused",
     "StageOutcome",
     "Staged",
     "StagesAhead",
     "Store",
     "TryAgain",
+    "Written",
 ]
 
 TOKEN_KEY = "putifabsenttoken"
@@ -95,124 +123,6 @@ class Creation(NamedTuple):
     writer: str
     state: str
     extra: Mapping[str, Any] = _NOTHING
-
-
-@dataclass(frozen=True, slots=True)
-class Created:
-    """The bytes are under the name, and this request wrote them."""
-
-    version: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Exists:
-    """The store said that the name is there. Nothing was written by *this* request.
-
-    It may well be there by an earlier request of the same creation whose answer was lost, or not be
-    there at all (S3 clients give a 409 conflict the same name): look whose it is.
-
-    Attributes
-    ----------
-    holder
-        Who holds it, where the answer itself said so; None wants a :meth:`Store.head`.
-    """
-
-    holder: Holder | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class TryAgain:
-    """Nothing was written or read, for a reason that passes (S3's 409 ConditionalRequestConflict)."""
-
-    cause: Exception
-
-
-@dataclass(frozen=True, slots=True)
-class Refused:
-    """Nothing was written or read, for a reason that stays: rights, a missing bucket, a full disk.
-
-    Attributes
-    ----------
-    error
-        What to raise: an OSError of the fitting kind, the client's own exception as its cause.
-    """
-
-    error: Exception
-
-
-@dataclass(frozen=True, slots=True)
-class Maybe:
-    """The request may have been applied, or may still be: its answer was lost, or said "5xx"."""
-
-    cause: Exception
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """The name is there."""
-
-    holder: Holder
-
-
-@dataclass(frozen=True, slots=True)
-class Absent:
-    """The name is not there now. That never proves that a creation failed."""
-
-
-@dataclass(frozen=True, slots=True)
-class Got:
-    """The bytes that were asked for."""
-
-    data: bytes
-
-
-class Entry(NamedTuple):
-    """One line of a listing: a full name, and when the store says it was made."""
-
-    name: str
-    created: datetime
-
-
-@dataclass(frozen=True, slots=True)
-class Listed:
-    """All names directly in a folder."""
-
-    entries: tuple[Entry, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Deleted:
-    """The name is not there any more, by this request or before it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Gone:
-    """The upload to complete is not there: completed by a request whose answer was lost, or removed."""
-
-
-@dataclass(frozen=True, slots=True)
-class Staged:
-    """Bytes that the store has, and that nobody can read under the name yet.
-
-    Attributes
-    ----------
-    name
-        The name they are for.
-    upload
-        The store's own handle (an upload id and its parts, a session address, block ids).
-    """
-
-    name: str
-    upload: Any = field(repr=False)
-
-
-CreateOutcome: TypeAlias = Created | Exists | TryAgain | Refused | Maybe
-CompleteOutcome: TypeAlias = Created | Exists | TryAgain | Refused | Maybe | Gone
-HeadOutcome: TypeAlias = Found | Absent | TryAgain | Refused
-GetOutcome: TypeAlias = Got | Absent | TryAgain | Refused
-ListOutcome: TypeAlias = Listed | TryAgain | Refused
-DeleteOutcome: TypeAlias = Deleted | Refused | Maybe
-StageOutcome: TypeAlias = Staged | Absent | TryAgain | Refused
 
 
 class ConditionalCopy(ABC):
@@ -252,10 +162,13 @@ class Store(ABC):
         What it is, for people: ``"s3"``, ``"local"``.
     largest_put
         Bodies of more bytes than this are created by :meth:`stage` and :meth:`complete`.
+    largest_publish
+        Objects of more bytes than this can't be published.
     """
 
     kind: ClassVar[str]
     largest_put: int
+    largest_publish: int = sys.maxsize
 
     def endpoint(self) -> str | None:
         """Return the address that requests go to; None where there is none: disk, memory. No network."""
@@ -309,8 +222,50 @@ class Store(ABC):
         """
 
     @abstractmethod
-    def put(self, name: str, body: Body) -> None:
-        """Overwrite ``name``, whatever was there. Raises OSError. Never used on a guarded name."""
+    def put(self, name: str, body: Body, creation: Creation) -> PutOutcome:
+        """Write ``body`` under ``name`` in one atomic step, whatever was there.
+
+        Parameters
+        ----------
+        name
+            A name of the shim's own: salted, or below a state folder. Never a guarded one. Where the store
+            has folders, those of the shim's own are made.
+        body
+            Of any size. One of more than ``largest_put`` bytes may go in parts; only what shows it to
+            readers is sent once, and nothing is left open by a failure where the store can still be asked.
+        creation
+            As for :meth:`create`: kept with the object, and with it what mount and caller add to puts.
+
+        Returns
+        -------
+        PutOutcome
+            ``Written`` promises that the bytes are durable, and that every later read and listing, whoever's,
+            shows them. ``TryAgain`` and ``Refused`` promise that this request wrote nothing *and never will*.
+        """
+
+    @abstractmethod
+    def publish(self, source: str, name: str, creation: Creation) -> PublishOutcome:
+        """Copy ``source`` to ``name`` in one atomic step, by the store itself.
+
+        Parameters
+        ----------
+        source
+            What :meth:`put` wrote. Its bytes go with its token, its writer and what else is said of it.
+        name
+            The plain name. Its folder must exist where the store has folders.
+        creation
+            What mount and caller add to puts goes with the copy too, but for what ``source`` says of itself.
+            Token and writer are ``source``'s, not these.
+
+        Returns
+        -------
+        PublishOutcome
+            ``Absent`` promises that ``source`` was not there, and that nothing was written. That is what
+            makes deletion safe: a copy of a missing source fails *at the moment it would take effect*, so
+            what was deleted, its source first, nobody publishes again. A store that overwrites never says
+            ``Exists``; one that can't says it of another object than ``source``. Sent once; publishing
+            twice is harmless.
+        """
 
     @abstractmethod
     def stage(self, name: str, body: Body, creation: Creation) -> StageOutcome:
@@ -365,9 +320,13 @@ class Store(ABC):
         """:meth:`delete`, asynchronously."""
         return await asyncio.to_thread(self.delete, name, version)
 
-    async def put_async(self, name: str, body: Body) -> None:
-        """:meth:`put`, asynchronously."""
-        await asyncio.to_thread(self.put, name, body)
+    async def put_async(self, name: str, body: Body, creation: Creation) -> PutOutcome:
+        """:meth:`put`, asynchronously. Cancelled, its outcome is unknown."""
+        return await asyncio.to_thread(self.put, name, body, creation)
+
+    async def publish_async(self, source: str, name: str, creation: Creation) -> PublishOutcome:
+        """:meth:`publish`, asynchronously. Cancelled, its outcome is unknown."""
+        return await asyncio.to_thread(self.publish, source, name, creation)
 
     async def stage_async(self, name: str, body: Body, creation: Creation) -> StageOutcome:
         """:meth:`stage`, asynchronously. Cancelled, it leaves no open upload either."""

@@ -12,13 +12,14 @@ import errno
 import json
 import uuid
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from putifabsent.backends.base import (
     TOKEN_KEY,
     WRITER_KEY,
     Absent,
     ConditionalCopy,
+    Created,
     Deleted,
     Entry,
     Exists,
@@ -44,24 +45,25 @@ from putifabsent.backends.gcs_upload import (
     remove,
     send_chunks,
 )
-from putifabsent.backends.refusals import bad_key, unsupported
-from putifabsent.backends.single_send import are_texts
-from putifabsent.errors import ConfigError
+from putifabsent.backends.gcs_words import Words, words_of
+from putifabsent.backends.refusals import bad_key, unconditional
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from gcsfs import GCSFileSystem
+    from requests import Response
 
     from putifabsent.backends.base import (
         CompleteOutcome,
-        Created,
         CreateOutcome,
         Creation,
         DeleteOutcome,
         GetOutcome,
         HeadOutcome,
         ListOutcome,
+        PublishOutcome,
+        PutOutcome,
         StageOutcome,
     )
     from putifabsent.backends.body import Body
@@ -69,47 +71,6 @@ if TYPE_CHECKING:
 __all__ = ["GCSStore"]
 
 _ABSENT = {"ifGenerationMatch": "0"}
-_TYPE = "application/octet-stream"
-_FIXED_KEYS = {
-    "cache_control": "cacheControl",
-    "content_disposition": "contentDisposition",
-    "content_encoding": "contentEncoding",
-    "content_language": "contentLanguage",
-    "custom_time": "customTime",
-}
-# gcsfs writes them in small letters.
-_ACLS = {
-    acl.lower(): acl
-    for acl in (
-        "authenticatedRead",
-        "bucketOwnerFullControl",
-        "bucketOwnerRead",
-        "private",
-        "projectPrivate",
-        "publicRead",
-    )
-}
-_CARRIED = {"acl", "consistency", "content_type", "fixed_key_metadata", "kms_key_name", "metadata"}
-_FOR_THE_CLIENT = {
-    "autocommit",
-    "block_size",
-    "cache_options",
-    "cache_type",
-    "callback",
-    "chunksize",
-    "concurrency",
-    "finalize_on_close",
-    "mode",
-    "timeout",
-}
-
-
-class _Words(NamedTuple):
-    """What a creation says beside its bytes: of the object, in the address, and the checksum to send."""
-
-    resource: dict[str, Any]
-    params: dict[str, str]
-    checksum: str
 
 
 class GCSStore(Store, ConditionalCopy):
@@ -140,7 +101,7 @@ class GCSStore(Store, ConditionalCopy):
 
     def create(self, name: str, body: Body, creation: Creation) -> CreateOutcome:
         """Insert the object with ``ifGenerationMatch=0``."""
-        words = self._words(creation)
+        words = words_of(creation, self._fs.consistency)
         if isinstance(words, Refused):
             return words
         try:
@@ -209,28 +170,59 @@ class GCSStore(Store, ConditionalCopy):
             return Deleted() if isinstance(outcome, Exists) else Maybe(outcome.cause)
         return Deleted()
 
-    def put(self, name: str, body: Body) -> None:
-        """Insert the object with no condition."""
+    def put(self, name: str, body: Body, creation: Creation) -> PutOutcome:
+        """Insert the object with no condition; a large one through a resumable session."""
+        words = words_of(creation, self._fs.consistency)
+        if isinstance(words, Refused):
+            return words
+        if body.size > self.largest_put:
+            return self._put_in_chunks(name, body, words)
         try:
             bucket, key = self._split(name)
-            self._insert(bucket, key, body.whole(), _Words({"contentType": _TYPE}, {}, ""), {})
-        except Exception as error:
+            return unconditional(self._insert(bucket, key, body.whole(), words, {}), name)
+        except Exception as error:  # noqa: BLE001 - what it means is decided in one place
+            return unconditional(outcome_of(error, name), name, error)
+
+    def publish(self, source: str, name: str, creation: Creation) -> PublishOutcome:
+        """Rewrite the source to the name, with no resource: its own metadata and type go with it.
+
+        Within a bucket that is one request, as a rule. Where GCS wants several, the source is pinned by its
+        generation, which each of them checks.
+        """
+        words = words_of(creation, self._fs.consistency)
+        if isinstance(words, Refused):
+            return words
+        params = words.of_a_copy
+        try:
+            answer = self._rewrite(source, name, params)
+            if answer.json().get("rewriteToken"):
+                seen = self.head(source)
+                if not isinstance(seen, Found):
+                    return seen
+                generation = str(seen.holder.version)
+                params |= {"sourceGeneration": generation, "ifSourceGenerationMatch": generation}
+                answer = self._rewrite(source, name, params)
+            while token := answer.json().get("rewriteToken"):
+                answer = self._rewrite(source, name, {**params, "rewriteToken": token})
+            return unconditional(made(answer, "resource"), name)
+        except Exception as error:  # noqa: BLE001 - what it means is decided in one place
             outcome = outcome_of(error, name)
-            if isinstance(outcome, Refused):
-                raise outcome.error from error
-            raise OSError(errno.EIO, str(error), name) from error
+            if isinstance(outcome, Refused) and isinstance(outcome.error, FileNotFoundError):
+                return self._missing(source, outcome)
+            # Nothing was asked of the name: it is the source that is another one by now.
+            pinned = "ifSourceGenerationMatch" in params
+            is_replaced = pinned and isinstance(outcome, Exists)
+            return Absent() if is_replaced else unconditional(outcome, name, error)
 
     def copy(self, source: str, name: str, creation: Creation) -> CreateOutcome:
         """Rewrite the source to the name with ``ifGenerationMatch=0``; only the last step makes anything."""
-        words = self._words(creation)
+        words = words_of(creation, self._fs.consistency)
         if isinstance(words, Refused):
             return words
-        changed = {"predefinedAcl": "destinationPredefinedAcl", "kmsKeyName": "destinationKmsKeyName"}
-        params = {**{changed[key]: value for key, value in words.params.items()}, **_ABSENT}
         try:
-            url = f"{self._sender.url(*self._split(source))}/rewriteTo/{place(*self._split(name))}"
+            params = {**words.of_a_copy, **_ABSENT}
             while True:
-                answer = self._sender.call("POST", url, params, json=words.resource)
+                answer = self._rewrite(source, name, params, json=words.resource)
                 token = answer.json().get("rewriteToken")
                 if not token:
                     return made(answer, "resource")
@@ -240,20 +232,8 @@ class GCSStore(Store, ConditionalCopy):
 
     def stage(self, name: str, body: Body, creation: Creation) -> StageOutcome:
         """Open a resumable session with ``ifGenerationMatch=0``, and send all chunks but the last."""
-        words = self._words(creation)
-        if isinstance(words, Refused):
-            return words
-        session = None
-        try:
-            session = self._open_session(*self._split(name), body.size, words)
-            upload = send_chunks(self._sender, session, body, Checksum(words.checksum))
-        except BaseException as error:
-            if session is not None:
-                remove(self._sender, session)
-            if not isinstance(error, Exception):
-                raise
-            return _staging(error, name)
-        return Staged(name, upload)
+        words = words_of(creation, self._fs.consistency)
+        return words if isinstance(words, Refused) else self._stage(name, body, words, _ABSENT)
 
     def stage_copy(
         self, source: str, size: int, version: str | None, name: str, creation: Creation
@@ -281,9 +261,48 @@ class GCSStore(Store, ConditionalCopy):
         if upload.session:
             remove(self._sender, upload.session)
 
-    def _insert(
-        self, bucket: str, key: str, data: bytes, words: _Words, condition: dict[str, str]
-    ) -> Created:
+    def _stage(self, name: str, body: Body, words: Words, condition: Mapping[str, str]) -> StageOutcome:
+        session = None
+        try:
+            session = self._open_session(*self._split(name), body.size, words, condition)
+            upload = send_chunks(self._sender, session, body, Checksum(words.checksum))
+        except BaseException as error:
+            if session is not None:
+                remove(self._sender, session)
+            if not isinstance(error, Exception):
+                raise
+            return _staging(error, name)
+        return Staged(name, upload)
+
+    def _put_in_chunks(self, name: str, body: Body, words: Words) -> PutOutcome:
+        staged = self._stage(name, body, words, {})
+        if not isinstance(staged, Staged):
+            return unconditional(staged, name)
+        try:
+            outcome = self.complete(staged)
+        except BaseException:
+            self.discard(staged)
+            raise
+        if not isinstance(outcome, Created):
+            # Nobody completes it again: what is in doubt is put under another name.
+            self.discard(staged)
+        return unconditional(outcome, name)
+
+    def _rewrite(self, source: str, name: str, params: dict[str, str], **resource: Any) -> Response:
+        url = f"{self._sender.url(*self._split(source))}/rewriteTo/{place(*self._split(name))}"
+        return self._sender.call("POST", url, params, **resource)
+
+    def _missing(self, source: str, refused: Refused) -> Absent | TryAgain | Refused:
+        """Say what a "404" to a copy means: it is the source that is not there, or a bucket."""
+        try:
+            bucket, key = self._split(source)
+            self._sender.call("GET", self._sender.url(bucket), {"prefix": key, "maxResults": "1"})
+        except Exception as error:  # noqa: BLE001 - what it means is decided in one place
+            outcome = _reading(error, source)
+            return refused if isinstance(outcome, Absent) else outcome
+        return Absent()
+
+    def _insert(self, bucket: str, key: str, data: bytes, words: Words, condition: dict[str, str]) -> Created:
         checksum = Checksum(words.checksum)
         checksum.update(data)
         resource = json.dumps({"name": key, **words.resource, **checksum.resource()})
@@ -301,12 +320,14 @@ class GCSStore(Store, ConditionalCopy):
         )
         return made(answer)
 
-    def _open_session(self, bucket: str, key: str, size: int, words: _Words) -> str:
+    def _open_session(
+        self, bucket: str, key: str, size: int, words: Words, condition: Mapping[str, str]
+    ) -> str:
         answer = self._sender.call(
             "POST",
             self._sender.url(bucket, of="upload"),
             # The name stands in the address for the sake of emulators that look for it there.
-            {"uploadType": "resumable", "name": key, **words.params, **_ABSENT},
+            {"uploadType": "resumable", "name": key, **words.params, **condition},
             json={"name": key, **words.resource},
             headers={
                 "X-Upload-Content-Type": words.resource["contentType"],
@@ -317,35 +338,6 @@ class GCSStore(Store, ConditionalCopy):
         if session is None:
             raise unexpected(answer)
         return session
-
-    def _words(self, creation: Creation) -> _Words | Refused:
-        extra = {key: value for key, value in creation.extra.items() if key not in _FOR_THE_CLIENT}
-        unknown = extra.keys() - _CARRIED
-        if unknown:
-            return Refused(unsupported(self.kind, unknown))
-        metadata, fixed = (extra.get(key) or {} for key in ("metadata", "fixed_key_metadata"))
-        if not (are_texts(metadata) and are_texts(fixed)):
-            return Refused(ConfigError("metadata and fixed_key_metadata must map strings to strings"))
-        unknown = fixed.keys() - _FIXED_KEYS.keys()
-        if unknown:
-            return Refused(unsupported(self.kind, (f"fixed_key_metadata[{key!r}]" for key in unknown)))
-        params = {}
-        if extra.get("acl"):
-            acl = _ACLS.get(str(extra["acl"]).lower())
-            if acl is None:
-                known = ", ".join(_ACLS.values())
-                return Refused(ConfigError(f"there is no acl {extra['acl']!r}: there are {known}"))
-            params["predefinedAcl"] = acl
-        if extra.get("kms_key_name"):
-            params["kmsKeyName"] = str(extra["kms_key_name"])
-        marks = {TOKEN_KEY: creation.token, WRITER_KEY: creation.writer}
-        resource = {
-            "contentType": str(extra.get("content_type") or _TYPE),
-            "metadata": {**metadata, **marks},
-            **{_FIXED_KEYS[key]: value for key, value in fixed.items()},
-        }
-        wanted = extra.get("consistency") or self._fs.consistency
-        return _Words(resource, params, wanted if wanted in {"md5", "crc32c"} else "")
 
     def _split(self, name: str) -> tuple[str, str]:
         bucket, key, generation = self._fs.split_path(name)

@@ -11,33 +11,44 @@ import errno
 import os
 import stat
 import sys
-import uuid
-from datetime import datetime, timezone
 from typing import TYPE_CHECKING, ClassVar
 
 from putifabsent.backends.base import (
-    TOKEN_KEY,
-    WRITER_KEY,
     Absent,
     Created,
     Deleted,
-    Entry,
     Exists,
     Found,
     Got,
-    Holder,
     Listed,
     Maybe,
     Refused,
     TryAgain,
+    Written,
+)
+from putifabsent.backends.local_files import (
+    LOOK,
+    LOST,
+    NO_LINKS,
+    TRIES,
+    about,
+    anothers,
+    files_in,
+    holder_of,
+    is_file_of,
+    make_own_folders,
+    obstacle,
+    opened_alone,
+    sync_folder,
+    sync_own_folders,
+    temporary,
+    unsafe,
 )
 from putifabsent.backends.refusals import unsupported
 from putifabsent.backends.whole import WholeStore
 from putifabsent.errors import UnsafeStore
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from putifabsent.backends.base import (
         CreateOutcome,
         Creation,
@@ -45,17 +56,12 @@ if TYPE_CHECKING:
         GetOutcome,
         HeadOutcome,
         ListOutcome,
+        PublishOutcome,
+        PutOutcome,
     )
     from putifabsent.backends.body import Body
 
 __all__ = ["LocalStore"]
-
-_PIECE = 8 * 2**20
-_TOKEN = f"user.{TOKEN_KEY}"
-_WRITER = f"user.{WRITER_KEY}"
-_NO_ATTRIBUTES = {errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS}
-_NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV}
-_LOST = {errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.EINTR}
 
 
 class LocalStore(WholeStore):
@@ -65,38 +71,35 @@ class LocalStore(WholeStore):
 
     def create(self, name: str, body: Body, creation: Creation) -> CreateOutcome:
         """Write and sync a temporary file, link it to the name, sync the folder."""
-        if sys.platform != "linux":
-            return Refused(UnsafeStore("local disk is guarded on Linux only: it needs extended attributes"))
-        if creation.extra:
-            return Refused(unsupported(self.kind, creation.extra))
+        if (refused := self._unable(creation)) is not None:
+            return refused
         try:
             folder = os.path.dirname(name)
-            obstacle = _obstacle(folder, name)
-            if obstacle is not None:
-                return Refused(obstacle)
+            if (why := obstacle(folder, name)) is not None:
+                return Refused(why)
             if os.path.lexists(name):
                 return _taken(folder)
-            with _temporary(body, creation, name) as (temporary, file):
-                return _link(temporary, file, name, creation.token)
+            with temporary(body, creation, name) as (path, file):
+                return _link(path, file, name, creation.token)
         except UnsafeStore as error:
             return Refused(error)
         except OSError as error:
-            return Refused(_about(name, error))
+            return Refused(about(name, error))
 
     def head(self, name: str) -> HeadOutcome:
         """Read the token from the file's extended attributes; its version is that token."""
         try:
-            file = os.open(name, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+            file = os.open(name, LOOK)
         except FileNotFoundError:
             return Absent()
         except PermissionError as error:
-            return _anothers(name) or Refused(error)
+            return anothers(name) or Refused(error)
         except OSError as error:
-            return TryAgain(error) if error.errno in _LOST else Refused(error)
+            return TryAgain(error) if error.errno in LOST else Refused(error)
         try:
             if stat.S_ISDIR(os.fstat(file).st_mode):
                 return Refused(IsADirectoryError(errno.EISDIR, "it is a directory", name))
-            return Found(_holder(file))
+            return Found(holder_of(file))
         except OSError as error:
             return TryAgain(error)
         finally:
@@ -116,7 +119,7 @@ class LocalStore(WholeStore):
         """Scan the folder."""
         try:
             with os.scandir(folder) as scan:
-                entries = tuple(_entries(scan))
+                entries = tuple(files_in(scan))
         except FileNotFoundError:
             return Listed(())
         except OSError as error:
@@ -124,44 +127,64 @@ class LocalStore(WholeStore):
         return Listed(entries)
 
     def delete(self, name: str, version: str | None = None) -> DeleteOutcome:
-        """Unlink the name; the version is compared just before, which is not one step with it."""
+        """Unlink the name; with ``version``, only while that is its token.
+
+        Whoever deletes through a store locks the file before it looks, and lets nobody wait: another deletion
+        at the same time is ``Maybe``. So nothing but a deletion that goes round the store can make room for
+        a later file between the look and the unlink; nor on NFS, where what is open for reading has no lock.
+        """
         try:
-            if version is not None:
-                seen = self.head(name)
-                if isinstance(seen, Found) and seen.holder.version != version:
-                    return Deleted()
-            os.unlink(name)
-            _sync_folder(os.path.dirname(name))
-        except FileNotFoundError:
-            pass
+            with contextlib.suppress(FileNotFoundError):
+                _unlink(name, version)
+            # Also what others have unlinked: it must not be back after a power failure.
+            with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+                sync_folder(os.path.dirname(name))
+        except BlockingIOError as error:
+            return Maybe(error)
         except OSError as error:
-            return Maybe(error) if error.errno in _LOST else Refused(error)
+            return Maybe(error) if error.errno in LOST else Refused(error)
         return Deleted()
 
-    def put(self, name: str, body: Body) -> None:
-        """Write beside the name, and rename over it."""
-        temporary = f"{name}.{uuid.uuid4().hex}"
+    def put(self, name: str, body: Body, creation: Creation) -> PutOutcome:
+        """Write and sync a temporary file, rename it over the name, sync the folders that may be new."""
+        if (refused := self._unable(creation)) is not None:
+            return refused
         try:
-            with open(temporary, "xb") as file:
-                file.writelines(body.read(start, stop) for start, stop in body.ranges(_PIECE))
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(temporary, name)
-        except OSError:
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(temporary)
-            raise
-        _sync_folder(os.path.dirname(name))
+            make_own_folders(os.path.dirname(name))
+            with temporary(body, creation, name) as (path, file):
+                return _rename(path, file, name, creation.token)
+        except UnsafeStore as error:
+            return Refused(error)
+        except OSError as error:
+            return Refused(about(name, error))
 
+    def publish(self, source: str, name: str, creation: Creation) -> PublishOutcome:
+        """Link the source to the name, sync the folder. A name that is there stays.
 
-def _obstacle(folder: str, name: str) -> OSError | None:
-    if not os.path.isdir(folder):
-        return FileNotFoundError(errno.ENOENT, "its folder is not there", name)
-    if os.path.isdir(name):
-        return IsADirectoryError(errno.EISDIR, "it is a directory", name)
-    if os.path.islink(name) and not os.path.exists(name):
-        return OSError(errno.EINVAL, "it is a symbolic link to nothing: remove it", name)
-    return None
+        Never by a rename of a link that was made before: a publisher that pauses between the two would
+        bring a deleted name back.
+        """
+        if (refused := self._unable(creation)) is not None:
+            return refused
+        try:
+            if (why := obstacle(os.path.dirname(name), name)) is not None:
+                return Refused(why)
+            file = os.open(source, LOOK)
+        except FileNotFoundError:
+            return Absent()
+        except OSError as error:
+            return TryAgain(error) if error.errno in LOST else Refused(error)
+        try:
+            return _publish(source, file, name)
+        except OSError as error:
+            return Maybe(error)
+        finally:
+            os.close(file)
+
+    def _unable(self, creation: Creation) -> Refused | None:
+        if sys.platform != "linux":
+            return Refused(UnsafeStore("local disk is guarded on Linux only: it needs extended attributes"))
+        return Refused(unsupported(self.kind, creation.extra)) if creation.extra else None
 
 
 def _link(temporary: str, file: int, name: str, token: str) -> CreateOutcome:
@@ -170,16 +193,16 @@ def _link(temporary: str, file: int, name: str, token: str) -> CreateOutcome:
         os.link(temporary, name)
     except OSError as error:
         # NFS may have linked, and lost the answer: then the name is my file, whatever it said.
-        if not _is(name, file):
+        if not is_file_of(name, file):
             if error.errno == errno.EEXIST:
                 return _taken(folder)
-            if error.errno in _NO_LINKS:
-                return Refused(_unsafe(name, "hard links", error))
-            return Maybe(error) if error.errno in _LOST else Refused(_about(name, error))
+            if error.errno in NO_LINKS:
+                return Refused(unsafe(name, "hard links", error))
+            return Maybe(error) if error.errno in LOST else Refused(about(name, error))
     try:
         # The file is as old as its name, not as its bytes: expiry is judged by this time.
         os.utime(file)
-        _sync_folder(folder)
+        sync_folder(folder)
     except OSError as error:
         return Maybe(error)
     return Created(token)
@@ -187,129 +210,65 @@ def _link(temporary: str, file: int, name: str, token: str) -> CreateOutcome:
 
 def _taken(folder: str) -> Exists:
     # The winner may have died before its name was durable: what I report must be.
-    _sync_folder(folder)
+    sync_folder(folder)
     return Exists()
 
 
-@contextlib.contextmanager
-def _temporary(body: Body, creation: Creation, name: str) -> Iterator[tuple[str, int]]:
-    """Write the body, complete and durable, into the state folder, which goes when it is empty."""
-    path = os.path.join(creation.state, f"{creation.token}.{uuid.uuid4().hex}")
-    file = _open_new(path, creation.state)
-    try:
-        for start, stop in body.ranges(_PIECE):
-            _write(file, body.read(start, stop))
+def _rename(temporary: str, file: int, name: str, token: str) -> PutOutcome:
+    folder = os.path.dirname(name)
+    for attempt in range(TRIES):
         try:
-            os.setxattr(file, _TOKEN, creation.token.encode())
-            os.setxattr(file, _WRITER, creation.writer.encode())
+            # Not once for all: another's clean-up may have found them empty.
+            make_own_folders(folder)
+            os.replace(temporary, name)
+            break
         except OSError as error:
-            if error.errno in _NO_ATTRIBUTES:
-                raise _unsafe(name, "extended attributes", error) from error
-            raise
-        os.fsync(file)
-        yield path, file
-    finally:
-        os.close(file)
-        # The name is decided by now; litter must not turn a win into an error.
-        with contextlib.suppress(OSError):
-            os.unlink(path)
-            os.rmdir(creation.state)
-
-
-def _open_new(path: str, folder: str) -> int:
-    # Another creation may remove the empty folder between my mkdir and my open.
-    for _ in range(100):
-        with contextlib.suppress(FileExistsError):
-            os.mkdir(folder)
-        with contextlib.suppress(FileNotFoundError):
-            return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
-    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
-
-
-def _write(file: int, data: bytes) -> None:
-    view = memoryview(data)
-    while view:
-        view = view[os.write(file, view) :]
-
-
-def _is(name: str, file: int) -> bool:
+            if is_file_of(name, file):
+                break
+            if error.errno in LOST:
+                return Maybe(error)
+            if error.errno != errno.ENOENT or attempt == TRIES - 1:
+                return Refused(about(name, error))
     try:
-        found = os.stat(name, follow_symlinks=False)
-    except OSError:
-        return False
-    return os.path.samestat(found, os.fstat(file))
-
-
-def _sync_folder(folder: str) -> None:
-    handle = os.open(folder or ".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
-def _attribute(file: int, key: str) -> str | None:
-    try:
-        return os.getxattr(file, key).decode()
+        sync_own_folders(folder)
     except OSError as error:
-        if error.errno in {errno.ENODATA, *_NO_ATTRIBUTES}:
-            return None
-        raise
+        return Maybe(error)
+    return Written(token)
 
 
-def _holder(file: int) -> Holder:
-    found = os.fstat(file)
-    token = _attribute(file, _TOKEN)
-    return Holder(
-        token,
-        _attribute(file, _WRITER),
-        _time(found),
-        found.st_size,
-        # An inode number is used again; a token never is.
-        token or _identity(found),
-    )
-
-
-def _identity(found: os.stat_result) -> str:
-    return f"{found.st_dev:x}:{found.st_ino:x}:{found.st_mtime_ns:x}"
-
-
-def _anothers(name: str) -> Found | None:
-    """Say who holds a name that may not be read, where that is certainly not a creation of this process."""
+def _publish(source: str, file: int, name: str) -> PublishOutcome:
+    folder = os.path.dirname(name)
     try:
-        found = os.stat(name)
-    except OSError:
-        return None
-    # What I created is mine, and a token in it that I may not read may be mine, too.
-    if found.st_uid == os.geteuid() or not stat.S_ISREG(found.st_mode):
-        return None
-    return Found(Holder(None, None, _time(found), found.st_size, _identity(found)))
+        os.link(source, name)
+        # As for a creation: the file is as old as its name.
+        os.utime(file)
+    except OSError as error:
+        # The same file: published before, or by this request, whose answer was lost.
+        if not is_file_of(name, file):
+            if error.errno == errno.EEXIST:
+                return _taken(folder)
+            if error.errno == errno.ENOENT:
+                why = obstacle(folder, name)
+                return Absent() if why is None else Refused(why)
+            if error.errno in NO_LINKS and os.fstat(file).st_uid == os.geteuid():
+                return Refused(unsafe(name, "hard links", error))
+            return Maybe(error) if error.errno in LOST else Refused(about(name, error))
+    sync_folder(folder)
+    return Written(holder_of(file).version)
 
 
-def _time(found: os.stat_result) -> datetime:
-    return datetime.fromtimestamp(found.st_mtime_ns / 1e9, timezone.utc)
-
-
-def _entries(scan: Iterator[os.DirEntry[str]]) -> Iterator[Entry]:
-    for entry in scan:
-        with contextlib.suppress(FileNotFoundError):
-            if entry.is_file():
-                yield Entry(entry.path, _time(entry.stat()))
-
-
-def _about(name: str, error: OSError) -> OSError:
-    # It came from the temporary file, of which the writer knows nothing.
-    if error.filename == name or error.errno is None:
-        return error
-    named = OSError(error.errno, error.strerror, name)
-    named.__cause__ = error
-    return named
-
-
-def _unsafe(name: str, what: str, error: OSError) -> UnsafeStore:
-    unsafe = UnsafeStore(
-        f"the filesystem under {name} has no {what}, so it can't decide who creates a name: "
-        f"keep the table on one that has them (ext4, xfs, btrfs), or configure another arbiter"
-    )
-    unsafe.__cause__ = error
-    return unsafe
+def _unlink(name: str, version: str | None) -> None:
+    try:
+        with opened_alone(name) as file:
+            if version in (None, holder_of(file).version):
+                os.unlink(name)
+    except FileNotFoundError:
+        # A symbolic link to nothing can be unlinked, and not opened.
+        if version is None:
+            os.unlink(name)
+    except PermissionError:
+        theirs = anothers(name)
+        if version is not None and theirs is None:
+            raise
+        if theirs is None or version in (None, theirs.holder.version):
+            os.unlink(name)

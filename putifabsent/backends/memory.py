@@ -23,6 +23,7 @@ from putifabsent.backends.base import (
     Holder,
     Listed,
     Refused,
+    Written,
 )
 from putifabsent.backends.refusals import read_whole, unsupported
 from putifabsent.backends.whole import WholeStore
@@ -37,11 +38,14 @@ if TYPE_CHECKING:
         GetOutcome,
         HeadOutcome,
         ListOutcome,
+        PublishOutcome,
+        PutOutcome,
     )
     from putifabsent.backends.body import Body
 
 __all__ = ["MemoryStore"]
 
+_MARKS = (TOKEN_KEY, WRITER_KEY)
 _VERSION = "putifabsentversion"
 _lock = threading.Lock()
 
@@ -71,26 +75,12 @@ class MemoryStore(WholeStore):
 
     def create(self, name: str, body: Body, creation: Creation) -> CreateOutcome:
         """Put a new object into the dictionary, unless one is there."""
-        if creation.extra:
-            return Refused(unsupported(self.kind, creation.extra))
-        if name in self.fs.pseudo_dirs:
-            return Refused(IsADirectoryError(errno.EISDIR, "it is a directory", name))
-        parent = self.fs._parent(name)
-        while len(parent) > 1:
-            if parent in self.fs.store:
-                return Refused(NotADirectoryError(errno.ENOTDIR, "a parent of the name is a file", name))
-            parent = self.fs._parent(parent)
-        data = read_whole(body)
-        if isinstance(data, Refused):
-            return data
-        file = MemoryFile(None, name, data)
-        version = uuid.uuid4().hex
-        for key, value in ((TOKEN_KEY, creation.token), (WRITER_KEY, creation.writer), (_VERSION, version)):
-            setattr(file, key, value)
-        file.fs = self.fs
+        file = self._file(name, body, creation)
+        if isinstance(file, Refused):
+            return file
         with _lock:
             there = self.fs.store.setdefault(name, file)
-        return Created(version) if there is file else Exists(_holder(there))
+        return Created(_holder(file).version) if there is file else Exists(_holder(there))
 
     def head(self, name: str) -> HeadOutcome:
         """Read the token off the object."""
@@ -121,12 +111,51 @@ class MemoryStore(WholeStore):
                 del self.fs.store[name]
         return Deleted()
 
-    def put(self, name: str, body: Body) -> None:
-        """Replace the object."""
-        file = MemoryFile(None, name, body.whole())
-        file.fs = self.fs
+    def put(self, name: str, body: Body, creation: Creation) -> PutOutcome:
+        """Put a new object into the dictionary, whatever is there."""
+        file = self._file(name, body, creation)
+        if isinstance(file, Refused):
+            return file
         with _lock:
             self.fs.store[name] = file
+        return Written(_holder(file).version)
+
+    def publish(self, source: str, name: str, creation: Creation) -> PublishOutcome:
+        """Put a new object with the source's bytes, token and writer into the dictionary."""
+        if (refused := self._unable(name, creation)) is not None:
+            return refused
+        with _lock:
+            there = self.fs.store.get(source)
+            if there is None:
+                return Absent()
+            file = self._made(name, there.getvalue(), *(getattr(there, key, None) for key in _MARKS))
+            self.fs.store[name] = file
+        return Written(_holder(file).version)
+
+    def _file(self, name: str, body: Body, creation: Creation) -> MemoryFile | Refused:
+        if (refused := self._unable(name, creation)) is not None:
+            return refused
+        data = read_whole(body)
+        return data if isinstance(data, Refused) else self._made(name, data, creation.token, creation.writer)
+
+    def _made(self, name: str, data: bytes, token: str | None, writer: str | None) -> MemoryFile:
+        file = MemoryFile(None, name, data)
+        for key, value in zip((*_MARKS, _VERSION), (token, writer, uuid.uuid4().hex), strict=True):
+            setattr(file, key, value)
+        file.fs = self.fs
+        return file
+
+    def _unable(self, name: str, creation: Creation) -> Refused | None:
+        if creation.extra:
+            return Refused(unsupported(self.kind, creation.extra))
+        if name in self.fs.pseudo_dirs:
+            return Refused(IsADirectoryError(errno.EISDIR, "it is a directory", name))
+        parent = self.fs._parent(name)
+        while len(parent) > 1:
+            if parent in self.fs.store:
+                return Refused(NotADirectoryError(errno.ENOTDIR, "a parent of the name is a file", name))
+            parent = self.fs._parent(parent)
+        return None
 
 
 def _holder(file: MemoryFile) -> Holder:

@@ -1,19 +1,20 @@
-"""What a store refuses before anything is sent: bad keys and parameters, unreadable bodies."""
+"""What a store refuses: bad keys and parameters, unreadable bodies; and conditions that nobody asked for."""
 
 from __future__ import annotations
 
 import errno
 from typing import TYPE_CHECKING
 
-from putifabsent.backends.base import Refused
+from putifabsent.backends.base import Absent, Created, Exists, Gone, Maybe, Refused, TryAgain, Written
 from putifabsent.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from putifabsent.backends.base import PutOutcome
     from putifabsent.backends.body import Body
 
-__all__ = ["bad_key", "read_whole", "unsupported"]
+__all__ = ["bad_key", "read_whole", "unconditional", "unsupported"]
 
 LONGEST_KEY = 1024
 """Bytes of UTF-8: the limit of S3, GCS and Azure alike."""
@@ -55,3 +56,22 @@ def unsupported(kind: str, keys: Iterable[str]) -> ConfigError:
     """Return the error for parameters ``keys`` that a guarded put on a ``kind`` store can't carry."""
     names = ", ".join(sorted(keys))
     return ConfigError(f"a guarded put on {kind} can't carry {names}: leave it out of this call")
+
+
+def unconditional(
+    outcome: Created | Exists | Absent | Gone | TryAgain | Refused | Maybe,
+    name: str,
+    cause: BaseException | None = None,
+) -> PutOutcome:
+    """Say what the outcome of a create, or of a step of it, means where no condition was asked for."""
+    if isinstance(outcome, Created):
+        return Written(outcome.version)
+    if isinstance(outcome, (TryAgain, Refused, Maybe)):
+        return outcome
+    if isinstance(outcome, Exists):
+        why: OSError = PermissionError(errno.EPERM, "the store keeps what is there", name)
+        why.__cause__ = cause
+        return Refused(why)
+    why = OSError(errno.EIO, "what was to be written is not with the store any more", name)
+    why.__cause__ = cause
+    return Maybe(why)

@@ -10,7 +10,6 @@ a probe can tell.
 
 from __future__ import annotations
 
-import errno
 from typing import IO, TYPE_CHECKING, Any, ClassVar
 
 from fsspec.asyn import sync
@@ -25,7 +24,6 @@ from putifabsent.backends.base import (
     Deleted,
     Entry,
     Found,
-    Gone,
     Got,
     Holder,
     Listed,
@@ -37,7 +35,7 @@ from putifabsent.backends.base import (
 )
 from putifabsent.backends.body import FileBody
 from putifabsent.backends.per_process import PerProcess
-from putifabsent.backends.refusals import bad_key, read_whole, unsupported
+from putifabsent.backends.refusals import bad_key, unconditional
 from putifabsent.backends.s3_lane import FastLane
 from putifabsent.backends.s3_sender import Sender, cause_of, outcome_of, reading_of
 from putifabsent.backends.s3_upload import (
@@ -49,6 +47,8 @@ from putifabsent.backends.s3_upload import (
     send_parts,
     staging_of,
 )
+from putifabsent.backends.s3_words import of_a_creation
+from putifabsent.backends.s3_writes import Writes
 from putifabsent.backends.waiting import done_or_undone
 
 if TYPE_CHECKING:
@@ -65,6 +65,8 @@ if TYPE_CHECKING:
         GetOutcome,
         HeadOutcome,
         ListOutcome,
+        PublishOutcome,
+        PutOutcome,
         StageOutcome,
     )
     from putifabsent.backends.body import Body
@@ -72,7 +74,6 @@ if TYPE_CHECKING:
 __all__ = ["S3Store"]
 
 _PATIENCE = 10.0
-_FOR_THE_CLIENT = {"chunksize", "max_concurrency", "callback", "block_size", "fill_cache", "cache_type"}
 
 
 class S3Store(Store, ConditionalCopy, StagesAhead):
@@ -90,10 +91,13 @@ class S3Store(Store, ConditionalCopy, StagesAhead):
 
     kind: ClassVar[str] = "s3"
     largest_put = 16 * 2**20
+    # What S3 copies in one request; a copy by parts is no single step from source to name.
+    largest_publish = 5 * 2**30
 
     def __init__(self, fs: S3FileSystem, options: Mapping[str, Any], deadline: float) -> None:
         self._fs = fs
         self._options = dict(options)
+        self._added = self._options.get("s3_additional_kwargs") or {}
         config = self._options.get("config_kwargs") or {}
         read = float(config.get("read_timeout", deadline))
         self._timeouts = (float(config.get("connect_timeout", min(fs.connect_timeout, read))), read)
@@ -102,9 +106,10 @@ class S3Store(Store, ConditionalCopy, StagesAhead):
         # Here and now, for a wrong option should be met by who gives it.
         self._clients()
 
-    def _connect(self) -> tuple[Sender, FastLane]:
+    def _connect(self) -> tuple[Sender, FastLane, Writes]:
         sender = Sender(self._options, *self._timeouts)
-        return sender, FastLane(sender, self._options, *self._timeouts)
+        lane = FastLane(sender, self._options, *self._timeouts)
+        return sender, lane, Writes(sender, self._added)
 
     @property
     def _sender(self) -> Sender:
@@ -113,6 +118,10 @@ class S3Store(Store, ConditionalCopy, StagesAhead):
     @property
     def _lane(self) -> FastLane:
         return self._clients()[1]
+
+    @property
+    def _writes(self) -> Writes:
+        return self._clients()[2]
 
     @property
     def _loop(self) -> AbstractEventLoop:
@@ -132,7 +141,9 @@ class S3Store(Store, ConditionalCopy, StagesAhead):
             return refused
         if not creation.extra and (fast := self._lane.bucket(bucket, key)) is not None:
             return fast.create(key, name, body, creation)
-        outcome: CreateOutcome = sync(self._loop, self._create, name, body, creation)
+        outcome: CreateOutcome = sync(
+            self._loop, self._writes.put, (bucket, key), name, body, creation, only_if_absent=True
+        )
         return outcome
 
     async def create_async(self, name: str, body: Body, creation: Creation) -> CreateOutcome:
@@ -142,7 +153,7 @@ class S3Store(Store, ConditionalCopy, StagesAhead):
             return refused
         if not creation.extra and (fast := await self._lane.bucket_async(bucket, key)) is not None:
             return await fast.create_async(key, name, body, creation)
-        return await self._create(name, body, creation)
+        return await self._writes.put((bucket, key), name, body, creation, only_if_absent=True)
 
     def head(self, name: str) -> HeadOutcome:
         """``HeadObject``."""
@@ -228,18 +239,38 @@ class S3Store(Store, ConditionalCopy, StagesAhead):
             return Maybe(cause_of(outcome, error))
         return Deleted()
 
-    def put(self, name: str, body: Body) -> None:
-        """``PutObject`` with no condition."""
-        sync(self._loop, self.put_async, name, body)
-
-    async def put_async(self, name: str, body: Body) -> None:
-        """``PutObject`` with no condition."""
+    def put(self, name: str, body: Body, creation: Creation) -> PutOutcome:
+        """``PutObject`` with no condition; a large body as an upload."""
         bucket, key = self._split(name)
-        try:
-            await self._sender.call("put_object", Bucket=bucket, Key=key, Body=body.whole())
-        except Exception as error:
-            outcome = outcome_of(error, name)
-            raise (outcome.error if isinstance(outcome, Refused) else OSError(str(error))) from error
+        if refused := bad_key(name, key):
+            return refused
+        if self._is_plain(body, creation) and (fast := self._lane.bucket(bucket, key)) is not None:
+            return fast.put(key, name, body, creation)
+        putting = (name, body, creation)
+        return done_or_undone(self._loop, _stays, self._put, *putting, patience=_PATIENCE)
+
+    async def put_async(self, name: str, body: Body, creation: Creation) -> PutOutcome:
+        """``PutObject`` with no condition; a large body as an upload."""
+        bucket, key = self._split(name)
+        if refused := bad_key(name, key):
+            return refused
+        if self._is_plain(body, creation):
+            fast = await self._lane.bucket_async(bucket, key)
+            if fast is not None:
+                return await fast.put_async(key, name, body, creation)
+        return await self._put(name, body, creation)
+
+    def publish(self, source: str, name: str, creation: Creation) -> PublishOutcome:
+        """``CopyObject``; see :meth:`publish_async`."""
+        outcome: PublishOutcome = sync(self._loop, self.publish_async, source, name, creation)
+        return outcome
+
+    async def publish_async(self, source: str, name: str, creation: Creation) -> PublishOutcome:
+        """``CopyObject``, with the source's own metadata."""
+        place, origin = self._split(name), self._split(source)
+        if refused := bad_key(name, place[1]) or bad_key(source, origin[1]):
+            return refused
+        return await self._writes.publish(origin, place, name, creation)
 
     def copy(self, source: str, name: str, creation: Creation) -> CreateOutcome:
         """``CopyObject`` with ``If-None-Match: *``."""
@@ -248,21 +279,7 @@ class S3Store(Store, ConditionalCopy, StagesAhead):
 
     async def copy_async(self, source: str, name: str, creation: Creation) -> CreateOutcome:
         """``CopyObject`` with ``If-None-Match: *``."""
-        bucket, key = self._split(name)
-        from_bucket, from_key = self._split(source)
-
-        async def send(parameters: dict[str, Any]) -> dict[str, Any]:
-            return await self._sender.call(
-                "copy_object",
-                Bucket=bucket,
-                Key=key,
-                CopySource={"Bucket": from_bucket, "Key": from_key},
-                MetadataDirective="REPLACE",
-                IfNoneMatch="*",
-                **parameters,
-            )
-
-        return await self._creating(name, "copy_object", creation, send)
+        return await self._writes.copy(self._split(source), self._split(name), name, creation)
 
     def stage(self, name: str, body: Body, creation: Creation) -> StageOutcome:
         """``CreateMultipartUpload`` with the token, and ``UploadPart``."""
@@ -314,17 +331,7 @@ class S3Store(Store, ConditionalCopy, StagesAhead):
 
     async def complete_async(self, staged: Staged) -> CompleteOutcome:
         """``CompleteMultipartUpload`` with ``If-None-Match: *``."""
-        upload: Upload = staged.upload
-        try:
-            answer = await self._sender.call(
-                "complete_multipart_upload",
-                **upload.address,
-                MultipartUpload={"Parts": upload.parts},
-                IfNoneMatch="*",
-            )
-        except Exception as error:  # noqa: BLE001 - what it means is decided in one place
-            return outcome_of(error, staged.name)
-        return _created(answer, staged.name)
+        return await self._writes.complete(staged, only_if_absent=True)
 
     def discard(self, staged: Staged) -> None:
         """``AbortMultipartUpload``."""
@@ -334,35 +341,26 @@ class S3Store(Store, ConditionalCopy, StagesAhead):
         """``AbortMultipartUpload``."""
         await staged.upload.abort(self._sender)
 
-    async def _create(self, name: str, body: Body, creation: Creation) -> CreateOutcome:
-        bucket, key = self._split(name)
-        data = read_whole(body)
-        if isinstance(data, Refused):
-            return data
+    def _is_plain(self, body: Body, creation: Creation) -> bool:
+        return body.size <= self.largest_put and not creation.extra
 
-        async def send(parameters: dict[str, Any]) -> dict[str, Any]:
-            return await self._sender.call(
-                "put_object", Bucket=bucket, Key=key, Body=data, IfNoneMatch="*", **parameters
-            )
-
-        return await self._creating(name, "put_object", creation, send)
-
-    async def _creating(
-        self,
-        name: str,
-        method: str,
-        creation: Creation,
-        send: Callable[[dict[str, Any]], Awaitable[dict[str, Any]]],
-    ) -> CreateOutcome:
+    async def _put(self, name: str, body: Body, creation: Creation) -> PutOutcome:
+        if body.size <= self.largest_put:
+            place = self._split(name)
+            written = await self._writes.put(place, name, body, creation, only_if_absent=False)
+            return unconditional(written, name)
+        staged = await self.stage_async(name, body, creation)
+        if not isinstance(staged, Staged):
+            return unconditional(staged, name)
         try:
-            parameters = await self._parameters(method, creation)
-            if isinstance(parameters, Refused):
-                return parameters
-            answer = await send(parameters)
-        except Exception as error:  # noqa: BLE001 - what it means is decided in one place
-            outcome = outcome_of(error, name)
-            return Maybe(error) if isinstance(outcome, Gone) else outcome
-        return _created(answer, name)
+            outcome = await self._writes.complete(staged, only_if_absent=False)
+        except BaseException:
+            await self.discard_async(staged)
+            raise
+        if not isinstance(outcome, Created):
+            # Nobody completes it again: what is in doubt is put under another name.
+            await self.discard_async(staged)
+        return unconditional(outcome, name)
 
     async def _stage(
         self, name: str, creation: Creation, fill: Callable[[Upload], Awaitable[None]]
@@ -372,7 +370,7 @@ class S3Store(Store, ConditionalCopy, StagesAhead):
             return refused
         upload: Upload | None = None
         try:
-            parameters = await self._parameters("create_multipart_upload", creation)
+            parameters = await of_a_creation(self._sender, self._added, "create_multipart_upload", creation)
             if isinstance(parameters, Refused):
                 return parameters
             upload = await open_upload(self._sender, bucket, key, parameters)
@@ -385,23 +383,6 @@ class S3Store(Store, ConditionalCopy, StagesAhead):
             return staging_of(error, name)
         return Staged(name, upload)
 
-    async def _parameters(self, method: str, creation: Creation) -> dict[str, Any] | Refused:
-        mount = self._options.get("s3_additional_kwargs") or {}
-        extra = {key: value for key, value in creation.extra.items() if key not in _FOR_THE_CLIENT}
-        if "acl" in extra:
-            extra["ACL"] = extra.pop("acl")
-        metadata = {
-            **mount.get("Metadata", {}),
-            **extra.pop("Metadata", {}),
-            **extra.pop("metadata", {}),
-            TOKEN_KEY: creation.token,
-            WRITER_KEY: creation.writer,
-        }
-        unknown = extra.keys() - await self._sender.accepts(method)
-        if unknown:
-            return Refused(unsupported(self.kind, unknown))
-        return {**extra, "Metadata": metadata}
-
     def _split(self, name: str) -> tuple[str, str]:
         if name.startswith("arn:"):
             bucket, key, _ = self._fs.split_path(name)
@@ -410,8 +391,5 @@ class S3Store(Store, ConditionalCopy, StagesAhead):
         return bucket, key
 
 
-def _created(answer: Mapping[str, Any], name: str) -> Created | Maybe:
-    # What was applied has an entity tag; an answer without one is some proxy's.
-    if answer.get("ETag") or answer.get("CopyObjectResult", {}).get("ETag"):
-        return Created(answer.get("VersionId"))
-    return Maybe(OSError(errno.EIO, "the answer has no entity tag", name))
+async def _stays(_: PutOutcome) -> None:
+    """What was put stays, though nobody waits for it any more: its name is nobody's."""

@@ -37,14 +37,15 @@ from putifabsent.backends.base import (
     Maybe,
     Refused,
     TryAgain,
+    Written,
 )
 from putifabsent.backends.pool import Pool
-from putifabsent.backends.refusals import read_whole
+from putifabsent.backends.refusals import read_whole, unconditional
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from putifabsent.backends.base import CreateOutcome, Creation, HeadOutcome
+    from putifabsent.backends.base import CreateOutcome, Creation, HeadOutcome, PutOutcome
     from putifabsent.backends.body import Body
 
 __all__ = ["FastBucket", "forked", "takes", "understands"]
@@ -68,6 +69,7 @@ _CONFIG_OPTIONS = {
 _ODD = re.compile(r"(?:^|/)\.{0,2}(?:/|$)")
 _STATUS = re.compile(r"status code: (\d{3})")
 _NOT_CONNECTED = "kind: Connect"
+_FAILURES = (BaseError, OSError, ValueError)
 _REFRESH = timedelta(minutes=5)
 
 # obstore's own asynchronous calls cost double: its threads wait for the interpreter with each result.
@@ -172,8 +174,8 @@ class FastBucket:
         if isinstance(data, Refused):
             return data
         try:
-            answer = obstore.put(self._bucket, key, data, **_conditions(creation))
-        except (BaseError, OSError, ValueError) as error:
+            answer = obstore.put(self._bucket, key, data, mode="create", **_words(creation))
+        except _FAILURES as error:
             return _creating(error, name)
         return Created(answer["version"])
 
@@ -185,32 +187,51 @@ class FastBucket:
         if isinstance(data, Refused):
             return data
         try:
-            answer = await obstore.put_async(self._bucket, key, data, **_conditions(creation))
-        except (BaseError, OSError, ValueError) as error:
+            answer = await obstore.put_async(self._bucket, key, data, mode="create", **_words(creation))
+        except _FAILURES as error:
             return _creating(error, name)
         return Created(answer["version"])
+
+    def put(self, key: str, name: str, body: Body, creation: Creation) -> PutOutcome:
+        """Put, whatever is there."""
+        data = read_whole(body)
+        if isinstance(data, Refused):
+            return data
+        try:
+            answer = obstore.put(self._bucket, key, data, mode="overwrite", **_words(creation))
+        except _FAILURES as error:
+            return unconditional(_creating(error, name), name, error)
+        return Written(answer["version"])
+
+    async def put_async(self, key: str, name: str, body: Body, creation: Creation) -> PutOutcome:
+        """:meth:`put`, asynchronously."""
+        data = read_whole(body)
+        if isinstance(data, Refused):
+            return data
+        try:
+            answer = await obstore.put_async(self._bucket, key, data, mode="overwrite", **_words(creation))
+        except _FAILURES as error:
+            return unconditional(_creating(error, name), name, error)
+        return Written(answer["version"])
 
     def head(self, key: str, name: str) -> HeadOutcome:
         """Look at the key's metadata."""
         try:
             return _found(obstore.get(self._bucket, key, options={"head": True}))
-        except (BaseError, OSError, ValueError) as error:
+        except _FAILURES as error:
             return _reading(error, name)
 
     async def head_async(self, key: str, name: str) -> HeadOutcome:
         """:meth:`head`, asynchronously."""
         try:
             return _found(await obstore.get_async(self._bucket, key, options={"head": True}))
-        except (BaseError, OSError, ValueError) as error:
+        except _FAILURES as error:
             return _reading(error, name)
 
 
-def _conditions(creation: Creation) -> dict[str, Any]:
-    return {
-        "attributes": {TOKEN_KEY: creation.token, WRITER_KEY: creation.writer},
-        "mode": "create",
-        "use_multipart": False,
-    }
+def _words(creation: Creation) -> dict[str, Any]:
+    marks = {TOKEN_KEY: creation.token, WRITER_KEY: creation.writer}
+    return {"attributes": marks, "use_multipart": False}
 
 
 def _credential(frozen: Any) -> dict[str, Any]:

@@ -30,9 +30,9 @@ from s3fs.errors import translate_boto_error
 from putifabsent.backends.base import Absent, Exists, Gone, Maybe, Refused, TryAgain
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Container, Mapping
 
-__all__ = ["Sender", "cause_of", "is_absent", "outcome_of", "reading_of"]
+__all__ = ["Sender", "cause_of", "has_no_source", "is_absent", "outcome_of", "reading_of"]
 
 _TOO_MANY_REQUESTS = 429
 _SERVER_ERRORS = range(500, 600)
@@ -94,8 +94,8 @@ class Sender:
         finally:
             await self.fs._s3creator.__aexit__(None, None, None)
 
-    async def call(self, method: str, **parameters: Any) -> dict[str, Any]:
-        """Send one request, with what the mount adds to every request of its kind.
+    async def call(self, method: str, without: Container[str] = (), **parameters: Any) -> dict[str, Any]:
+        """Send one request, with what the mount adds to every request of its kind, ``without`` some of it.
 
         Raises
         ------
@@ -107,7 +107,8 @@ class Sender:
         send = getattr(client, method)
         # s3fs adds who pays to every request only since 2026.
         with_payer = self.fs._get_s3_method_kwargs(send, self.fs.req_kw, **parameters)
-        answer: dict[str, Any] = await send(**with_payer)
+        said = {key: value for key, value in with_payer.items() if key not in without}
+        answer: dict[str, Any] = await send(**said)
         return answer
 
     async def accepts(self, method: str) -> frozenset[str]:
@@ -158,6 +159,11 @@ def cause_of(outcome: object, error: BaseException) -> Exception:
 def is_absent(error: BaseException) -> bool:
     """Whether the store says that an object, or the one asked for, is not there."""
     return isinstance(error, ClientError) and (_code(error) in _ABSENT or _is_unmet(error))
+
+
+def has_no_source(error: BaseException) -> bool:
+    """Whether the store says that the object to copy is not there: not its bucket, nor the target's."""
+    return isinstance(error, ClientError) and _code(error) == "NoSuchKey" and _status(error) == 404
 
 
 def _code(error: ClientError) -> str:

@@ -43,14 +43,16 @@ class Handler(PublishedHandler):
     User metadata (noted by inode, before an object appears under its key); keys that end in ``/``, by
     which pyarrow makes folders; DeleteObjects; and an answer, where the server drops the connection,
     to a listing that races with a deletion, to a write into a folder that a deletion is just removing,
-    and to a key that is a folder of other keys. A body that a dying client cut short is refused: the
-    server would keep what came of it.
+    and to a key that is a folder of other keys. A copy and a deletion wait for each other: the server
+    would go on to copy what is being deleted. A body that a dying client cut short is refused: the server
+    would keep what came of it.
     """
 
     rfile: Any
     # An inode that is used again is noted again: every object is written by _write_object.
     _of_inode: ClassVar[dict[tuple[int, int], dict[str, str]]] = {}
     _of_upload: ClassVar[dict[str, dict[str, str]]] = {}
+    _copying_or_deleting: ClassVar[threading.Lock] = threading.Lock()
 
     def _dispatch(self, action: Callable[[str, str], None]) -> None:
         try:
@@ -79,13 +81,22 @@ class Handler(PublishedHandler):
         else:
             self._delete_objects(bucket)
 
+    def _copy_object(self, bucket: str, key: str) -> None:
+        with self._copying_or_deleting:
+            super()._copy_object(bucket, key)
+
+    def _delete_object(self, bucket: str, key: str) -> None:
+        with self._copying_or_deleting:
+            super()._delete_object(bucket, key)
+
     def _delete_objects(self, bucket: str) -> None:
         deleted = ET.Element("DeleteResult", xmlns=S3_NAMESPACE)
         for named in ET.fromstring(self._read_body()).iterfind("{*}Object/{*}Key"):  # noqa: S314 - loopback
             target = self._object_path(bucket, named.text or "")
-            if target.is_file():
-                target.unlink(missing_ok=True)
-                _remove_if_empty(target.parent, self._bucket_dir(bucket).resolve())
+            with self._copying_or_deleting:
+                if target.is_file():
+                    target.unlink(missing_ok=True)
+                    _remove_if_empty(target.parent, self._bucket_dir(bucket).resolve())
             ET.SubElement(ET.SubElement(deleted, "Deleted"), "Key").text = named.text
         self._send_xml(deleted)
 

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
         GetOutcome,
         HeadOutcome,
         ListOutcome,
+        PublishOutcome,
+        PutOutcome,
         Staged,
         StageOutcome,
         Store,
@@ -37,6 +39,8 @@ __all__ = [
     "List",
     "Pause",
     "Protocol",
+    "Publish",
+    "Put",
     "Request",
     "Stage",
     "StageCopy",
@@ -198,6 +202,38 @@ class Delete(NamedTuple):
         return await store.delete_async(self.name, self.version)
 
 
+class Put(NamedTuple):
+    """Write the body under a name of the shim's own, whatever is there."""
+
+    name: str
+    body: Body
+    creation: Creation
+
+    def perform(self, store: Store) -> PutOutcome:
+        """Ask ``store``."""
+        return store.put(self.name, self.body, self.creation)
+
+    async def perform_async(self, store: Store) -> PutOutcome:
+        """Ask ``store``, asynchronously."""
+        return await store.put_async(self.name, self.body, self.creation)
+
+
+class Publish(NamedTuple):
+    """Copy what was put to the plain name, by the store itself."""
+
+    source: str
+    name: str
+    creation: Creation
+
+    def perform(self, store: Store) -> PublishOutcome:
+        """Ask ``store``."""
+        return store.publish(self.source, self.name, self.creation)
+
+    async def perform_async(self, store: Store) -> PublishOutcome:
+        """Ask ``store``, asynchronously."""
+        return await store.publish_async(self.source, self.name, self.creation)
+
+
 class Pause(NamedTuple):
     """Back off before the attempt after ``attempt`` (from 1). The outcome: True, or False at the deadline."""
 
@@ -205,7 +241,19 @@ class Pause(NamedTuple):
 
 
 Request: TypeAlias = (
-    Create | Copy | Stage | StageCopy | Complete | Discard | Head | Get | List | Delete | Pause
+    Create
+    | Copy
+    | Stage
+    | StageCopy
+    | Complete
+    | Discard
+    | Head
+    | Get
+    | List
+    | Delete
+    | Put
+    | Publish
+    | Pause
 )
 
 T = TypeVar("T")

@@ -31,8 +31,9 @@ Subclass :class:`StoreTests`, say where the store is, and inherit every test::
             return Disk()
 
 More promises are classes of their own, which go with it: :class:`SharedStoreTests` for a store that
-processes share, :class:`ConditionalCopyTests` for one that copies conditionally,
-:class:`LostAnswerTests` for one behind a network.
+processes share, :class:`PublishTests` for what arbiters build on that are not the store itself,
+:class:`ConditionalCopyTests` for one that copies conditionally, :class:`LostAnswerTests` for one behind a
+network.
 
 :func:`race` needs no pytest: race whatever creates names.
 """
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from putifabsent.testing.asking import Around, Ask
     from putifabsent.testing.copies import ConditionalCopyTests
     from putifabsent.testing.lost import LostAnswerTests
+    from putifabsent.testing.publishing import PublishTests
     from putifabsent.testing.shared import SharedStoreTests
     from putifabsent.testing.stores import StoreTests
 
@@ -56,6 +58,7 @@ __all__ = [
     "Ask",
     "ConditionalCopyTests",
     "LostAnswerTests",
+    "PublishTests",
     "Race",
     "Raced",
     "SharedStoreTests",
@@ -72,6 +75,7 @@ _SUITES = {
     "Ask": "asking",
     "ConditionalCopyTests": "copies",
     "LostAnswerTests": "lost",
+    "PublishTests": "publishing",
     "SharedStoreTests": "shared",
     "StoreTests": "stores",
 }

@@ -4,25 +4,23 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal
 
 from fsspec.asyn import get_loop, sync
 
-from putifabsent.backends.base import Created, Exists, Found, Got, Staged
+from putifabsent.backends.base import Created, Exists, Found, Got, Staged, Written
 from putifabsent.backends.body import InMemory
 from putifabsent.shim.requests import Complete, Create, Discard, Head, Stage
 from putifabsent.testing.contenders import creation_of
 
 if TYPE_CHECKING:
     from putifabsent.backends.base import Holder, Store
-    from putifabsent.backends.body import Body
     from putifabsent.shim.requests import Request
     from putifabsent.testing.contenders import Attempt
 
 __all__ = [
     "Around",
     "Ask",
-    "Put",
     "ThroughTheStore",
     "completing",
     "created_and_held",
@@ -56,8 +54,9 @@ class ThroughTheStore(Around):
         return got.data if isinstance(got, Got) else None
 
     def write(self, name: str, data: bytes) -> None:
-        """:meth:`~putifabsent.backends.base.Store.put`."""
-        self._store.put(name, InMemory(data))
+        """:meth:`~putifabsent.backends.base.Store.put`, as another creation."""
+        outcome = self._store.put(name, InMemory(data), creation_of(name))
+        assert isinstance(outcome, Written), outcome
 
 
 @dataclass(frozen=True)
@@ -77,7 +76,7 @@ class Ask:
     store: Store
     colour: Literal["sync", "async"]
 
-    def __call__(self, request: Request | Put) -> Any:
+    def __call__(self, request: Request) -> Any:
         """Return the outcome of ``request``."""
         if self.colour == "sync":
             return request.perform(self.store)  # type: ignore[union-attr]
@@ -86,21 +85,6 @@ class Ask:
     def of(self, store: Store) -> Ask:
         """Return the same, of another store."""
         return replace(self, store=store)
-
-
-class Put(NamedTuple):
-    """Overwrite the name. No protocol asks for that, so it is a request of the suites only."""
-
-    name: str
-    body: Body
-
-    def perform(self, store: Store) -> None:
-        """Ask ``store``."""
-        store.put(self.name, self.body)
-
-    async def perform_async(self, store: Store) -> None:
-        """Ask ``store``, asynchronously."""
-        await store.put_async(self.name, self.body)
 
 
 def held(ask: Ask, name: str) -> Holder:

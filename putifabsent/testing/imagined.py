@@ -20,8 +20,20 @@ from putifabsent.backends.base import (
     Maybe,
     Staged,
     TryAgain,
+    Written,
 )
-from putifabsent.shim.requests import Complete, Create, Delete, Discard, Get, Head, List, Stage
+from putifabsent.shim.requests import (
+    Complete,
+    Create,
+    Delete,
+    Discard,
+    Get,
+    Head,
+    List,
+    Publish,
+    Put,
+    Stage,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -53,12 +65,21 @@ class ImaginedStore:
     ----------
     conditions
         Whether it honours "only if the name is not there"; else it says that it does, and overwrites.
+    republishes
+        Whether it publishes over another object; else it says that the name exists, as local disk does.
     things
         What is there at first.
     """
 
-    def __init__(self, *, conditions: bool = True, things: Iterable[tuple[str, Thing]] = ()) -> None:
+    def __init__(
+        self,
+        *,
+        conditions: bool = True,
+        republishes: bool = True,
+        things: Iterable[tuple[str, Thing]] = (),
+    ) -> None:
         self.conditions = conditions
+        self.republishes = republishes
         self.initial: Things = frozenset(things)
 
     def apply(self, state: Things, request: Any) -> tuple[Things, Any]:
@@ -75,13 +96,27 @@ class ImaginedStore:
 
     def changes(self, request: Any) -> bool:
         """Whether it writes."""
-        return isinstance(request, (Create, Complete, Delete))
+        return isinstance(request, (Create, Complete, Delete, Put, Publish))
 
     def _create(self, things: dict[str, Thing], request: Create) -> Any:
         if self.conditions and request.name in things:
             return Exists()
         things[request.name] = Thing(request.creation.token, request.body.whole())
         return Created(request.creation.token)
+
+    def _put(self, things: dict[str, Thing], request: Put) -> Any:
+        things[request.name] = Thing(request.creation.token, request.body.whole())
+        return Written(request.creation.token)
+
+    def _publish(self, things: dict[str, Thing], request: Publish) -> Any:
+        source = things.get(request.source)
+        if source is None:
+            return Absent()
+        # On a disk, the same object is the same file: published before.
+        if not self.republishes and things.get(request.name, source) != source:
+            return Exists()
+        things[request.name] = source
+        return Written(source.token)
 
     def _stage(self, things: dict[str, Thing], request: Stage) -> Any:
         token = request.creation.token
@@ -123,6 +158,8 @@ class ImaginedStore:
 
     _does: ClassVar[dict[type, Callable[[Any, dict[str, Thing], Any], Any]]] = {
         Create: _create,
+        Put: _put,
+        Publish: _publish,
         Stage: _stage,
         Complete: _complete,
         Discard: _discard,

@@ -12,7 +12,7 @@ from putifabsent.errors import OutcomeUnknown
 from putifabsent.shim.create import create, resolve
 from putifabsent.shim.drive import run
 from putifabsent.shim.names import ordinary
-from putifabsent.shim.requests import Complete, Create, Delete, Get, Head, List, Stage
+from putifabsent.shim.requests import Complete, Create, Delete, Get, Head, List, Publish, Put, Stage
 from putifabsent.testing.asking import held
 from putifabsent.testing.contenders import creation_of
 
@@ -112,6 +112,37 @@ class LostAnswerTests:
         assert around.read(name) == b"x"
         assert isinstance(ask.of(unanswered)(Delete(name)), Maybe)
         assert around.read(name) is None
+
+    def test_an_applied_put_without_an_answer_may_have_happened(
+        self, ask: Ask, unanswered: Store, around: Around, folder: str
+    ) -> None:
+        """It is not sent again in secret, so its sender knows no more than that."""
+        name = f"{folder}/name~salt"
+        creation = creation_of(name)
+        assert isinstance(ask.of(unanswered)(Put(name, InMemory(b"mine"), creation)), Maybe)
+        assert around.read(name) == b"mine"
+        assert held(ask, name).token == creation.token
+
+    def test_a_put_that_never_arrived_may_have_happened(
+        self, ask: Ask, unheard: Store, around: Around, folder: str
+    ) -> None:
+        """Its sender can't tell it from one that did."""
+        name = f"{folder}/name~salt"
+        assert isinstance(ask.of(unheard)(Put(name, InMemory(b"mine"), creation_of(name))), Maybe)
+        assert around.read(name) is None
+
+    def test_a_publication_without_an_answer_may_have_happened(
+        self, ask: Ask, unanswered: Store, unheard: Store, around: Around, folder: str
+    ) -> None:
+        """Lost on its way, or on the way back; never "absent", for that stops a publisher."""
+        source, name = f"{folder}/name~salt", f"{folder}/name"
+        creation = creation_of(name)
+        ask(Put(source, InMemory(b"mine"), creation))
+        assert isinstance(ask.of(unheard)(Publish(source, name, creation)), Maybe)
+        assert around.read(name) is None
+        assert isinstance(ask.of(unanswered)(Publish(source, name, creation)), Maybe)
+        assert around.read(name) == b"mine"
+        assert held(ask, name).token == creation.token
 
     def test_an_unknown_outcome_is_resolved_later(self, store: Store, unanswered: Store, folder: str) -> None:
         """By the token that the error carries."""

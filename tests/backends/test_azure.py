@@ -22,7 +22,7 @@ from putifabsent.backends.base import (
     TryAgain,
 )
 from putifabsent.backends.body import InMemory
-from putifabsent.testing import LostAnswerTests, StoreTests, race, through_filesystem
+from putifabsent.testing import LostAnswerTests, PublishTests, StoreTests, race, through_filesystem
 from putifabsent.testing.asking import ThroughTheStore
 from putifabsent.testing.races import creation_of
 from tests.backends.azure_stores import (
@@ -56,7 +56,7 @@ def store(stub: FaultStub) -> AzureStore:
     return store_at(stub.url("azure"))
 
 
-class TestAzureStore(LostAnswerTests, StoreTests):
+class TestAzureStore(LostAnswerTests, PublishTests, StoreTests):
     large: ClassVar[int] = 3 * BLOCK + 1
 
     @pytest.fixture

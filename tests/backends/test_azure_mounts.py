@@ -104,7 +104,8 @@ def test_the_service_s_own_time_out_goes_with_every_request(stub: FaultStub) -> 
     store.get(NAME)
     store.list("bucket/t")
     store.complete(stage(store, b"mine", "bucket/t/staged"))
-    store.put("bucket/t/state", InMemory(b""))
+    store.put("bucket/t/state", InMemory(b""), creation_of(NAME))
+    store.publish("bucket/t/state", "bucket/t/published", creation_of(NAME))
     store.delete(NAME)
     assert [request.query.get("timeout") for request in stub.requests] == ["7"] * 8
 

@@ -31,6 +31,7 @@ from putifabsent.backends.gcs_sender import outcome_of
 from putifabsent.testing import (
     ConditionalCopyTests,
     LostAnswerTests,
+    PublishTests,
     StoreTests,
     race,
     through_filesystem,
@@ -70,7 +71,7 @@ def through(proxy: LosingProxy, stub: FaultStub) -> GCSStore:
     return store
 
 
-class TestGCSStore(ConditionalCopyTests, LostAnswerTests, StoreTests):
+class TestGCSStore(ConditionalCopyTests, LostAnswerTests, PublishTests, StoreTests):
     large: ClassVar[int] = 3 * CHUNK + 1
 
     @pytest.fixture

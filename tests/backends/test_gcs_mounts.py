@@ -109,9 +109,10 @@ def test_the_payer_is_named_in_every_request(stub: FaultStub, pays: Any, who: st
     store.list("bucket/t")
     store.copy(NAME, "bucket/t/copy", creation_of(NAME))
     stage(store, b"mine", "bucket/t/staged")
-    store.put("bucket/t/state", InMemory(b""))
+    store.put("bucket/t/state", InMemory(b""), creation_of(NAME))
+    store.publish("bucket/t/state", "bucket/t/published", creation_of(NAME))
     store.delete(NAME)
-    assert [request.query.get("userProject") for request in stub.requests] == [who] * 8
+    assert [request.query.get("userProject") for request in stub.requests] == [who] * 9
 
 
 @pytest.mark.parametrize("consistency", ["md5", "crc32c"])

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
 
 from putifabsent.backends.base import Absent, Exists, Found, Refused
 from putifabsent.backends.body import InMemory
 from putifabsent.backends.local import LocalStore
-from putifabsent.testing import Around, SharedStoreTests
+from putifabsent.testing import Around, PublishTests, SharedStoreTests
 from putifabsent.testing.races import creation_of
 
 if TYPE_CHECKING:
@@ -35,7 +35,14 @@ class Disk(Around):
         Path(name).write_bytes(data)
 
 
-class TestLocalStore(SharedStoreTests):
+class TestLocalStore(PublishTests, SharedStoreTests):
+    republishes: ClassVar[bool] = False
+    steps_in: ClassVar[tuple[str, ...]] = (
+        "putifabsent.backends.local",
+        "putifabsent.backends.local_files",
+        "putifabsent.backends.whole",
+    )
+
     @pytest.fixture
     def make_store(self) -> Callable[[], Store]:
         return LocalStore

@@ -3,46 +3,23 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
-from fsspec.implementations.memory import MemoryFileSystem
 
 from putifabsent.backends import memory
 from putifabsent.backends.base import Created, Deleted, Refused
 from putifabsent.backends.body import InMemory
 from putifabsent.backends.memory import MemoryStore
-from putifabsent.testing import Around, StoreTests
+from putifabsent.testing import PublishTests, StoreTests
 from putifabsent.testing.races import creation_of
 from putifabsent.testing.stores import forked
+from tests.backends.memory_stores import Dictionary, OwnMemory
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-
-class Dictionary(Around):
-    """The dictionary in which fsspec's memory filesystem keeps its files."""
-
-    def __init__(self, fs: MemoryFileSystem) -> None:
-        self._fs = fs
-
-    def read(self, name: str) -> bytes | None:
-        file = self._fs.store.get(name)
-        return None if file is None else bytes(file.getbuffer())
-
-    def write(self, name: str, data: bytes) -> None:
-        self._fs.pipe_file(name, data)
-
-
-class OwnMemory(MemoryFileSystem):
-    """A memory filesystem whose files are not the process's."""
-
-    cachable = False
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.store: dict[str, Any] = {}
-        self.pseudo_dirs = [""]
+    from fsspec.implementations.memory import MemoryFileSystem
 
 
 @pytest.fixture
@@ -50,7 +27,7 @@ def fs() -> MemoryFileSystem:
     return OwnMemory()
 
 
-class TestMemoryStore(StoreTests):
+class TestMemoryStore(PublishTests, StoreTests):
     @pytest.fixture
     def store(self, fs: MemoryFileSystem) -> MemoryStore:
         return MemoryStore(fs)

@@ -16,6 +16,7 @@ from putifabsent.testing import (
     Ask,
     ConditionalCopyTests,
     LostAnswerTests,
+    PublishTests,
     SharedStoreTests,
     StoreTests,
 )
@@ -109,7 +110,7 @@ class OnAServer:
         assert (store._lane.bucket(bucket, "key") is not None) == (self.lane == "plain")
 
 
-class TestObstoreLane(OnAServer, LostAnswerTests, SharedStoreTests):
+class TestObstoreLane(OnAServer, LostAnswerTests, PublishTests, SharedStoreTests):
     lane: ClassVar[Lane] = "plain"
     # What sends; the rest only decides what to send.
     steps_in: ClassVar[tuple[str, ...]] = (
@@ -118,7 +119,7 @@ class TestObstoreLane(OnAServer, LostAnswerTests, SharedStoreTests):
     )
 
 
-class TestAiobotocoreLane(OnAServer, LostAnswerTests, StoreTests):
+class TestAiobotocoreLane(OnAServer, LostAnswerTests, PublishTests, StoreTests):
     lane: ClassVar[Lane] = "full"
 
 
@@ -135,7 +136,7 @@ class TestConditionalCopy(OnAServer, ConditionalCopyTests):
         return Ask(store, request.param)
 
 
-class OnTheStub(StoreTests):
+class OnTheStub(PublishTests, StoreTests):
     """The stub takes every key as it comes, and keeps versions: servers that do both are not on PyPI."""
 
     lane: ClassVar[Lane]

@@ -25,6 +25,7 @@ from putifabsent.backends.local import LocalStore
 from putifabsent.backends.memory import MemoryStore
 from putifabsent.testing import Ask, LostAnswerTests, SharedStoreTests, StoreTests
 from putifabsent.testing.asking import ThroughTheStore
+from tests.backends.memory_stores import Dictionary
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -177,20 +178,12 @@ class KeepsTheDead(Liar):
         return Deleted()
 
 
-class PutIsACreate(Liar):
-    caught_by = "test_put_overwrites"
-
-    def put(self, name: str, body: Body) -> None:
-        if name not in self.fs.store:
-            super().put(name, body)
-
-
 class ShowsWhatIsStaged(Liar):
     caught_by = "test_staged_bytes_cannot_be_read"
     arguments: ClassVar[dict[str, Any]] = {"body": b"x"}
 
     def stage(self, name: str, body: Body, creation: Creation) -> Any:
-        self.put(name, body)
+        self.put(name, body, creation)
         return super().stage(name, body, creation)
 
 
@@ -291,7 +284,7 @@ def test_the_suite_finds_out_a_store_that_breaks_a_promise(
     liar: type[Liar], capfd: pytest.CaptureFixture[str]
 ) -> None:
     store = liar()
-    fixtures = {"store": store, "ask": Ask(store, "sync"), "around": ThroughTheStore(store), "folder": "/f"}
+    fixtures = {"store": store, "ask": Ask(store, "sync"), "around": Dictionary(store.fs), "folder": "/f"}
     with pytest.raises((AssertionError, AttributeError)):
         call(getattr(StoreTests(), liar.caught_by), {**fixtures, **liar.arguments})
     capfd.readouterr()  # what a forked child says of its failure is no news here

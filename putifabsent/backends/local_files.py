@@ -1,0 +1,263 @@
+"""What a store on local disk does with single files: made whole and durable, marked, recognised, locked."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import stat
+import uuid
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING
+
+from putifabsent.backends.base import STATE_FOLDER, TOKEN_KEY, WRITER_KEY, Entry, Found, Holder
+from putifabsent.errors import UnsafeStore
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from putifabsent.backends.base import Creation
+    from putifabsent.backends.body import Body
+
+__all__ = [
+    "LOOK",
+    "LOST",
+    "NO_LINKS",
+    "TRIES",
+    "about",
+    "anothers",
+    "files_in",
+    "holder_of",
+    "is_file_of",
+    "make_own_folders",
+    "obstacle",
+    "opened_alone",
+    "sync_folder",
+    "sync_own_folders",
+    "temporary",
+    "unsafe",
+]
+
+_PIECE = 8 * 2**20
+_TOKEN = f"user.{TOKEN_KEY}"
+_WRITER = f"user.{WRITER_KEY}"
+_NO_ATTRIBUTES = {errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS}
+# NFS locks for one alone only what is open for writing.
+_NO_LOCKS = {errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.ENOLCK, errno.EINVAL, errno.EBADF}
+
+LOOK = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
+"""How a file is opened to look at it, whatever it turns out to be."""
+
+TRIES = 100
+"""Of two steps between which others may remove an empty folder, or replace a file."""
+
+NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV}
+"""What a filesystem without hard links answers."""
+
+LOST = {errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.EINTR}
+"""What an answer that was lost on its way from a file server looks like."""
+
+
+def obstacle(folder: str, name: str) -> OSError | None:
+    """Return why no file can be made under ``name``, or None."""
+    if not os.path.isdir(folder):
+        return FileNotFoundError(errno.ENOENT, "its folder is not there", name)
+    if os.path.isdir(name):
+        return IsADirectoryError(errno.EISDIR, "it is a directory", name)
+    if os.path.islink(name) and not os.path.exists(name):
+        return OSError(errno.EINVAL, "it is a symbolic link to nothing: remove it", name)
+    return None
+
+
+@contextlib.contextmanager
+def temporary(body: Body, creation: Creation, name: str) -> Iterator[tuple[str, int]]:
+    """Write the body, complete and durable, into the state folder, which goes when it is empty."""
+    path = os.path.join(creation.state, f"{creation.token}.{uuid.uuid4().hex}")
+    file = _open_new(path, creation.state)
+    try:
+        for start, stop in body.ranges(_PIECE):
+            _write(file, body.read(start, stop))
+        try:
+            os.setxattr(file, _TOKEN, creation.token.encode())
+            os.setxattr(file, _WRITER, creation.writer.encode())
+        except OSError as error:
+            if error.errno in _NO_ATTRIBUTES:
+                raise unsafe(name, "extended attributes", error) from error
+            raise
+        os.fsync(file)
+        yield path, file
+    finally:
+        os.close(file)
+        # The name is decided by now; litter must not turn a win into an error.
+        with contextlib.suppress(OSError):
+            os.unlink(path)
+        with contextlib.suppress(OSError):
+            os.rmdir(creation.state)
+
+
+def _open_new(path: str, folder: str) -> int:
+    for _ in range(TRIES):
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(folder)
+        with contextlib.suppress(FileNotFoundError):
+            return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+
+
+def _write(file: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(file, view) :]
+
+
+# --- folders
+
+
+def make_own_folders(folder: str) -> None:
+    """Make ``folder`` and those above it that are the shim's own: a state folder, and all below one."""
+    own = list(_own(folder))
+    for _ in range(TRIES):
+        with contextlib.suppress(FileNotFoundError):
+            for each in reversed(own):
+                with contextlib.suppress(FileExistsError):
+                    os.mkdir(each)
+            return
+
+
+def sync_own_folders(folder: str) -> None:
+    """Make what was put into ``folder`` durable, with those folders above it that may be as new."""
+    sync_folder(folder)
+    for each in _own(folder):
+        sync_folder(os.path.dirname(each))
+
+
+def _own(folder: str) -> Iterator[str]:
+    """Go upwards from ``folder`` to the state folder that it is in, if it is in one."""
+    while STATE_FOLDER in folder.split(os.sep):
+        yield folder
+        folder = os.path.dirname(folder)
+
+
+def sync_folder(folder: str) -> None:
+    """Make what was linked or unlinked in ``folder`` durable."""
+    handle = os.open(folder or ".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+# --- which file it is
+
+
+def is_file_of(name: str, file: int) -> bool:
+    """Whether ``name`` is the open file itself, not a link to it by name."""
+    try:
+        found = os.stat(name, follow_symlinks=False)
+    except OSError:
+        return False
+    return os.path.samestat(found, os.fstat(file))
+
+
+@contextlib.contextmanager
+def opened_alone(name: str) -> Iterator[int]:
+    """Open the file under ``name``, locked, so that of all who ask for this only one has it.
+
+    Where the filesystem has no locks there is none.
+
+    Raises
+    ------
+    BlockingIOError
+        Another has it, or takes it away again and again.
+    OSError
+        It can't be opened.
+    """
+    for _ in range(TRIES):
+        file = os.open(name, LOOK)
+        try:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError as error:
+                if error.errno not in _NO_LOCKS:
+                    raise
+            # Whoever had it before may have removed it from the name.
+            if os.path.samestat(os.stat(name), os.fstat(file)):
+                yield file
+                return
+        finally:
+            os.close(file)
+    raise BlockingIOError(errno.EAGAIN, "it is replaced again and again", name)
+
+
+def holder_of(file: int) -> Holder:
+    """Say who made an open file, from its extended attributes."""
+    found = os.fstat(file)
+    token = _attribute(file, _TOKEN)
+    return Holder(
+        token,
+        _attribute(file, _WRITER),
+        _time(found),
+        found.st_size,
+        # An inode number is used again; a token never is.
+        token or _identity(found),
+    )
+
+
+def anothers(name: str) -> Found | None:
+    """Say who holds a name that may not be read, where that is certainly not a creation of this process."""
+    try:
+        found = os.stat(name)
+    except OSError:
+        return None
+    # What I created is mine, and a token in it that I may not read may be mine, too.
+    if found.st_uid == os.geteuid() or not stat.S_ISREG(found.st_mode):
+        return None
+    return Found(Holder(None, None, _time(found), found.st_size, _identity(found)))
+
+
+def files_in(scan: Iterator[os.DirEntry[str]]) -> Iterator[Entry]:
+    """Return the files of a scanned folder."""
+    for entry in scan:
+        with contextlib.suppress(FileNotFoundError):
+            if entry.is_file():
+                yield Entry(entry.path, _time(entry.stat()))
+
+
+def _attribute(file: int, key: str) -> str | None:
+    try:
+        return os.getxattr(file, key).decode()
+    except OSError as error:
+        if error.errno in {errno.ENODATA, *_NO_ATTRIBUTES}:
+            return None
+        raise
+
+
+def _identity(found: os.stat_result) -> str:
+    return f"{found.st_dev:x}:{found.st_ino:x}:{found.st_mtime_ns:x}"
+
+
+def _time(found: os.stat_result) -> datetime:
+    return datetime.fromtimestamp(found.st_mtime_ns / 1e9, timezone.utc)
+
+
+# --- errors
+
+
+def about(name: str, error: OSError) -> OSError:
+    """Return the same error of ``name``: it came from another file, of which the writer knows nothing."""
+    if error.filename == name or error.errno is None:
+        return error
+    named = OSError(error.errno, error.strerror, name)
+    named.__cause__ = error
+    return named
+
+
+def unsafe(name: str, what: str, error: OSError) -> UnsafeStore:
+    """Return the error for a filesystem that has no ``what``."""
+    made = UnsafeStore(
+        f"the filesystem under {name} has no {what}, so it can't decide who creates a name: "
+        f"keep the table on one that has them (ext4, xfs, btrfs), or configure another arbiter"
+    )
+    made.__cause__ = error
+    return made
