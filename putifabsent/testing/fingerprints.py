@@ -10,6 +10,7 @@ from types import FunctionType, GeneratorType
 from typing import TYPE_CHECKING, Any
 
 from putifabsent.backends.body import InMemory
+from putifabsent.testing.liveness import live
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
@@ -56,7 +57,12 @@ def _frames(protocol: GeneratorType[Any, Any, Any]) -> Hashable:
     link: Any = protocol
     while isinstance(link, GeneratorType) and link.gi_frame is not None:
         frame = link.gi_frame
-        names = {name: value for name, value in frame.f_locals.items() if value is not link.gi_yieldfrom}
+        matter = live(link.gi_code, frame.f_lasti)
+        names = {
+            name: value
+            for name, value in frame.f_locals.items()
+            if name in matter and value is not link.gi_yieldfrom
+        }
         found.append((link.gi_code, frame.f_lasti, _items(names)))
         link = link.gi_yieldfrom
     return tuple(found)
