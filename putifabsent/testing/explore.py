@@ -71,6 +71,8 @@ def explore(
     world: World,
     judge: Judge,
     faults: Faults,
+    *,
+    most: int | None = None,
 ) -> Explored:
     """Play all schedules, the short ones first.
 
@@ -84,12 +86,17 @@ def explore(
         Is asked of every state in which no more processes are under way than may crash.
     faults
         How much may go wrong.
+    most
+        States after which it is enough; None: all of them.
     """
     graph = Graph(actors, world, faults)
     explored = Explored()
     came: Came = {graph.start: None}
     waiting = deque([graph.start])
     while waiting:
+        if explored.states == most:
+            explored.complete = False
+            return explored
         state = waiting.popleft()
         explored.states += 1
         explored.violation = _violation(graph, judge, came, state)

@@ -55,12 +55,15 @@ class Actor:
         Makes its protocol, the same each time.
     token
         Of its creation.
+    follows
+        The name of the process whose end it waits for before it begins.
     """
 
     name: str
     role: str
     make: Callable[[], Generator[Any, Any, Any]]
     token: str = ""
+    follows: str | None = None
 
 
 @dataclass(frozen=True)
@@ -155,6 +158,8 @@ class Graph:
 
     def __init__(self, actors: Sequence[Actor], world: World, faults: Faults) -> None:
         self.actors = tuple(actors)
+        numbers = {actor.name: 1 << i for i, actor in enumerate(self.actors)}
+        self._awaited = [numbers[each.follows] if each.follows else 0 for each in self.actors]
         self.world = world
         self.faults = faults
         self.worlds: list[Any] = []
@@ -185,6 +190,8 @@ class Graph:
                 continue
             after = state.after
             if after[i] is None:
+                if self._awaited[i] & ~done:
+                    continue
                 after = (*after[:i], done, *after[i + 1 :])
             world, outcome = self._apply(state.world, i, at)
             begun = state._replace(after=after)

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 __all__ = ["LinearName", "Operation", "is_linear"]
 
 
+# So often a reader whom nobody disturbs may back off.
+_PATIENCE = 5
 _ROLES = ("create", "delete", "read")
 
 
@@ -137,15 +139,17 @@ class LinearName:
         self._reader = reader
         self._plain = plain
         self._bodies = bodies
-        self._final: dict[Any, tuple[str | None, str | None]] = {}
+        self._final: dict[Any, tuple[str | None, str | None, str | None]] = {}
 
     def judge(self, world: World, state: Any, told: tuple[Told, ...]) -> str | None:
         """Return which promise is broken, or None."""
         if state not in self._final:
             self._final[state] = self._read(world, state)
-        final, broken = self._final[state]
+        final, shown, broken = self._final[state]
         if broken is not None:
             return broken
+        if final is None and shown is not None and all(map(_is_clear, told)):
+            return f"nobody holds the name, all deletions have ended, and the plain name shows {shown}"
         for each in told:
             if each.ended is not None and _is_wrong(each.ended):
                 return f"{each.actor.name} ended with {each.ended[1]!r}"
@@ -155,27 +159,38 @@ class LinearName:
             return f"no order of these explains that {final} holds the name at last:\n{lines}"
         return None
 
-    def _read(self, world: World, state: Any) -> tuple[str | None, str | None]:
+    def _read(self, world: World, state: Any) -> tuple[str | None, str | None, str | None]:
+        """Return who holds the name, whose the plain name is, and what is wrong with that."""
         protocol = self._reader()
+        pauses = 0
         try:
             request = next(protocol)
             while True:
-                outcome: Any = True
-                if not isinstance(request, Pause):
+                if isinstance(request, Pause):
+                    pauses += 1
+                    outcome: Any = pauses < _PATIENCE
+                else:
                     state, outcome = world.apply(state, request)
                 request = protocol.send(outcome)
         except StopIteration as end:
             holder = _holder_in(end.value)
         except Exception as error:  # noqa: BLE001 - a reader that can't read is a finding
-            return None, f"a reader without any trouble fails: {error!r}"
+            return None, None, f"a reader without any trouble fails: {error!r}"
         there = dict(state).get(self._plain)
+        shown = None if there is None else there.token
         if holder is None:
-            return None, None
-        if there is None or there.token != holder.token:
-            return None, f"{holder.token} holds the name, and the plain name shows {there}"
+            return None, shown, None
+        if there is None or shown != holder.token:
+            return None, shown, f"{holder.token} holds the name, and the plain name shows {there}"
         if there.data != self._bodies.get(there.token, there.data):
-            return None, f"the plain name shows other bytes than {holder.token} created: {there.data!r}"
-        return holder.token, None
+            wrong = f"the plain name shows other bytes than {shown} created: {there.data!r}"
+            return None, shown, wrong
+        return holder.token, shown, None
+
+
+def _is_clear(told: Told) -> bool:
+    """Whether a process deletes nothing, or has ended without trouble."""
+    return told.actor.role != "delete" or (told.ended is not None and told.ended[0] != "raised")
 
 
 def _operations(told: tuple[Told, ...]) -> tuple[Operation, ...]:
