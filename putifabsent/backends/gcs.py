@@ -296,11 +296,13 @@ class GCSStore(Store, ConditionalCopy):
         """Say what a "404" to a copy means: it is the source that is not there, or a bucket."""
         try:
             bucket, key = self._split(source)
-            self._sender.call("GET", self._sender.url(bucket), {"prefix": key, "maxResults": "1"})
+            wanted = {"prefix": key, "maxResults": "1", "fields": "items(name)"}
+            found = self._sender.call("GET", self._sender.url(bucket), wanted).json().get("items", ())
         except Exception as error:  # noqa: BLE001 - what it means is decided in one place
             outcome = _reading(error, source)
             return refused if isinstance(outcome, Absent) else outcome
-        return Absent()
+        # Of all names that begin so, the shortest comes first.
+        return refused if key in {each["name"] for each in found} else Absent()
 
     def _insert(self, bucket: str, key: str, data: bytes, words: Words, condition: dict[str, str]) -> Created:
         checksum = Checksum(words.checksum)

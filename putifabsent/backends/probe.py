@@ -1,7 +1,8 @@
 """Races a store, and says what it really guarantees.
 
-Each operation that can create a name is tried by itself: one create after the other, then many at once. A
-probe can prove a store unsafe, never safe.
+Each operation that can create a name is tried by itself: one create after the other, then many at once. So
+are, where they are asked for, listings after puts, and copies of what is being deleted. A probe can prove a
+store unsafe, never safe.
 """
 
 from __future__ import annotations
@@ -9,17 +10,20 @@ from __future__ import annotations
 import logging
 import os
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from itertools import count, cycle
 from typing import TYPE_CHECKING, TypeAlias
 
-from putifabsent.backends.base import Absent, Created, Exists, Found, Got, Maybe, Refused, TryAgain
-from putifabsent.backends.probe_evidence import Seen, Tally, brief, never
+from putifabsent.backends.base import Created, Exists, Maybe, Refused
+from putifabsent.backends.probe_evidence import Tally, never
 from putifabsent.backends.probe_ground import Ground
+from putifabsent.backends.probe_listing import ListingProber
+from putifabsent.backends.probe_look import ENOUGH, Patience, look, together, unless_not_the_store_s
 from putifabsent.backends.probe_operations import operations_of
-from putifabsent.backends.verdicts import NEEDED, Verdict, recall, remember, turn
+from putifabsent.backends.probe_publishing import PublishingProber
+from putifabsent.backends.verdicts import BESIDE, NEEDED, Verdict, recall, remember, turn
 from putifabsent.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -28,7 +32,7 @@ if TYPE_CHECKING:
     from putifabsent.backends.base import Store
     from putifabsent.backends.probe_operations import Attempt, Decision, Prepare
 
-__all__ = ["CREATES", "NEEDED", "ROUNDS", "Verdict", "probe", "verdicts_for"]
+__all__ = ["BESIDE", "CREATES", "NEEDED", "ROUNDS", "Verdict", "probe", "verdicts_for"]
 
 CREATES = 32
 """Simultaneous creates of one name. A client that is probed must allow that many connections."""
@@ -43,19 +47,10 @@ Progress: TypeAlias = "Callable[[int, int, str], None]"
 # A server that looks first and writes then is caught between the two, which takes it longer for more bytes.
 _LARGE, _SMALL = 256 * 1024, 1024
 _SIZES = (_LARGE, _LARGE, _LARGE, _SMALL)
-# Once a fault was found, so many races say how often.
-_ENOUGH = 8
-_TRIES = 5
-_FIRST_PAUSE = 0.05
+_BESIDE: dict[str, type[ListingProber | PublishingProber]] = {
+    prober.word: prober for prober in (ListingProber, PublishingProber)
+}
 _log = logging.getLogger(__name__)
-# Rights, a missing bucket, a path that can't be: they say nothing about what the store guarantees.
-_NOT_THE_STORES = (
-    PermissionError,
-    FileNotFoundError,
-    NotADirectoryError,
-    IsADirectoryError,
-    ConfigError,
-)
 
 
 def probe(
@@ -68,7 +63,7 @@ def probe(
     seconds: float = SECONDS,
     progress: Progress | None = None,
 ) -> dict[str, Verdict]:
-    """Race each operation of ``store`` that can create a name.
+    """Race each operation of ``store`` that can create a name, or those that are asked for.
 
     Parameters
     ----------
@@ -78,9 +73,10 @@ def probe(
         An existing folder of it. Nothing is written but below its ``.putifabsent/probe-<uuid>/``, which
         is gone afterwards.
     operations
-        Which of ``"put"``, ``"complete"``, ``"copy"``; by default those that the store has.
+        Which of ``"put"``, ``"complete"``, ``"copy"``; by default those that the store has. ``"list"`` and
+        ``"publish"`` are tried only where they are asked for: arbiters beside the store rest on them.
     creates
-        Simultaneous creates of one name.
+        Simultaneous creates of one name; simultaneous requests of any kind.
     rounds
         Names to race, for each operation. Fewer are raced once a fault was found.
     seconds
@@ -98,14 +94,20 @@ def probe(
     offered = operations_of(store)
     chosen = list(offered if operations is None else operations)
     for word in chosen:
-        if word not in offered:
-            raise ConfigError(f"the {store.kind} store has no {word!r}: choose from {', '.join(offered)}")
+        if word not in (*offered, *BESIDE):
+            there = ", ".join((*offered, *BESIDE))
+            raise ConfigError(f"the {store.kind} store has no {word!r}: choose from {there}")
     verdicts: dict[str, Verdict] = {}
     with Ground(store, folder) as ground, ThreadPoolExecutor(creates, "putifabsent-probe") as pool:
         for number, word in enumerate(chosen):
             report = _part(progress, number, len(chosen), rounds + 1)
-            ends = time.monotonic() + seconds
-            verdicts[word] = _Prober(ground, pool, creates, word, offered[word], ends).verdict(rounds, report)
+            patience = Patience(seconds)
+            prober: _Prober | ListingProber | PublishingProber
+            if word in BESIDE:
+                prober = _BESIDE[word](ground, pool, creates, patience)
+            else:
+                prober = _Prober(ground, pool, creates, word, offered[word], patience)
+            verdicts[word] = prober.verdict(rounds, report)
     if progress:
         progress(len(chosen) * (rounds + 1), len(chosen) * (rounds + 1), "done")
     return verdicts
@@ -175,7 +177,7 @@ class _Prober:
     creates: int
     word: str
     prepare: Prepare
-    ends: float
+    patience: Patience
 
     def verdict(self, rounds: int, report: Callable[[int, str], None]) -> Verdict:
         report(0, f"{self.word}: one after the other")
@@ -186,14 +188,14 @@ class _Prober:
         for number, size in zip(range(rounds), cycle(_SIZES)):
             report(1 + number, f"{self.word}: race {number + 1} of {rounds}")
             self._race(size, tally)
-            if time.monotonic() > self.ends or (tally.faults and tally.raced >= _ENOUGH):
+            if self.patience.is_over or (tally.faults and tally.raced >= ENOUGH):
                 break
         return Verdict(self.word, tally.is_safe, str(tally))
 
     def _one_after_the_other(self) -> str | None:
         """Create a name twice, and return what is wrong with what came of it."""
         name, first, outcome = self._certainly()
-        seen = self._look(name)
+        seen = look(self.ground.store, name, self.patience)
         if not isinstance(outcome, Created):
             return never("created a new name", outcome, seen)
         if seen.token != first.token:
@@ -201,7 +203,7 @@ class _Prober:
         if not seen.is_of(first):
             return "one after the other: a creation's bytes could not be read back"
         _, second, outcome = self._certainly(name)
-        seen = self._look(name)
+        seen = look(self.ground.store, name, self.patience)
         if isinstance(outcome, Created):
             what = "an existing object was overwritten" if seen.is_of(second) else "a taken name was created"
             return f"one after the other: {what} by a conditional {self.word}, which was acknowledged"
@@ -218,9 +220,9 @@ class _Prober:
             attempt = self.prepare(self.ground, tried, _SMALL, 0)
             outcome = _decide(attempt)
             attempt.discard()
-            if isinstance(outcome, Refused) and isinstance(outcome.error, _NOT_THE_STORES):
-                raise outcome.error
-            if isinstance(outcome, (Created, Exists, Refused)) or not self._may_try_again(number):
+            if isinstance(
+                unless_not_the_store_s(outcome), (Created, Exists, Refused)
+            ) or not self.patience.may_try_again(number):
                 return tried, attempt, outcome
         raise AssertionError
 
@@ -229,46 +231,9 @@ class _Prober:
         attempts = list(
             self.pool.map(lambda place: self.prepare(self.ground, name, size, place), range(self.creates))
         )
-        outcomes = self._together(attempts)
-        tally.note(attempts, outcomes, self._look(name))
+        outcomes = together(self.pool, [partial(_decide, attempt) for attempt in attempts])
+        tally.note(attempts, outcomes, look(self.ground.store, name, self.patience))
         list(self.pool.map(lambda attempt: attempt.discard(), attempts))
-
-    def _together(self, attempts: Sequence[Attempt]) -> list[Decision]:
-        barrier = threading.Barrier(len(attempts))
-
-        def decide(attempt: Attempt) -> Decision:
-            barrier.wait()
-            return _decide(attempt)
-
-        try:
-            return list(self.pool.map(decide, attempts))
-        except BaseException:
-            # Interrupted: whoever waits for the others would wait for ever.
-            barrier.abort()
-            raise
-
-    def _look(self, name: str) -> Seen:
-        """Read a name; a store that can't be read can't be probed."""
-        for number in count():
-            seen = self.ground.store.head(name)
-            if isinstance(seen, Absent):
-                return Seen(None, None)
-            got = self.ground.store.get(name) if isinstance(seen, Found) else seen
-            if isinstance(seen, Found) and isinstance(got, Got):
-                return Seen(seen.holder.token, got.data)
-            if isinstance(got, Refused):
-                raise got.error
-            if not self._may_try_again(number):
-                cause = got.cause if isinstance(got, TryAgain) else None
-                why = f"the store can't be probed, for it does not answer: {brief(cause)}"
-                raise ConnectionError(why) from cause
-        raise AssertionError
-
-    def _may_try_again(self, number: int) -> bool:
-        if number + 1 >= _TRIES or time.monotonic() > self.ends:
-            return False
-        time.sleep(_FIRST_PAUSE * 2**number)
-        return True
 
 
 def _decide(attempt: Attempt) -> Decision:

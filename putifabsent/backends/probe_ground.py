@@ -50,14 +50,21 @@ class Ground:
         self._state = f"{self.folder}/{STATE_FOLDER}"
         self._writer = str(uuid.uuid4())
         self._names: list[str] = []
+        self._subfolders: list[Path] = []
         self._open: dict[int, Staged] = {}
         self._sources: dict[tuple[int, int], tuple[str, CreateOutcome]] = {}
 
-    def name(self, word: str) -> str:
+    def name(self, word: str, folder: str | None = None) -> str:
         """Return a name that nobody has used, to be removed in the end."""
-        name = f"{self.folder}/{word}-{uuid.uuid4()}"
+        name = f"{folder or self.folder}/{word}-{uuid.uuid4()}"
         self._names.append(name)
         return name
+
+    def subfolder(self, word: str) -> str:
+        """Return a folder that nobody has used, in which only a put can make names."""
+        folder = f"{self.folder}/{word}-{uuid.uuid4()}"
+        self._subfolders.append(Path(folder))
+        return folder
 
     def creation(self) -> Creation:
         """Return a creation with a token of its own."""
@@ -110,7 +117,8 @@ class Ground:
         if not clean:
             _log.warning("the probe could not make sure that %s is empty: look there", self.folder)
         if isinstance(self.store, LocalStore):
-            for folder in (Path(self._state), Path(self.folder), Path(self.folder).parent):
+            own = (Path(self._state), Path(self.folder), Path(self.folder).parent)
+            for folder in (*self._subfolders, *own):
                 # The last one goes only if nobody else keeps anything in it.
                 with contextlib.suppress(OSError):
                     folder.rmdir()

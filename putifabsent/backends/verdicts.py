@@ -22,11 +22,13 @@ from putifabsent.version import __version__
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-__all__ = ["NEEDED", "SAFE_FOR", "UNSAFE_FOR", "Verdict", "recall", "remember", "turn"]
+__all__ = ["BESIDE", "NEEDED", "SAFE_FOR", "UNSAFE_FOR", "Verdict", "recall", "remember", "turn"]
 
 NEEDED = ("put", "complete")
 """What a mount can't do without. A rename needs no copy: it has other ways."""
 
+BESIDE = ("list", "publish")
+"""What a mount can't do without whose arbiter is not the store; the others never ask for it."""
 
 SAFE_FOR = 7 * 24 * 3600.0
 """Seconds for which verdicts count that let a mount go on."""
@@ -55,7 +57,7 @@ class Verdict:
     Attributes
     ----------
     operation
-        ``"put"``, ``"complete"`` or ``"copy"``.
+        ``"put"``, ``"complete"``, ``"copy"``, ``"list"`` or ``"publish"``.
     safe
         Whether no fault was found. That is not a proof: a probe can prove a store unsafe, never safe.
     evidence
@@ -68,8 +70,8 @@ class Verdict:
 
     @property
     def needed(self) -> bool:
-        """Whether a mount can't do without the operation."""
-        return self.operation in NEEDED
+        """Whether a mount that has asked for it can't do without the operation."""
+        return self.operation in (*NEEDED, *BESIDE)
 
 
 def recall(kind: str, endpoint: str | None) -> dict[str, Verdict]:

@@ -19,18 +19,21 @@ __all__ = ["probe"]
 
 
 class Operation(str, Enum):
-    """What can create a name."""
+    """What can create a name; and what arbiters beside the store rest on."""
 
     PUT = "put"
     COMPLETE = "complete"
     COPY = "copy"
+    LIST = "list"
+    PUBLISH = "publish"
 
 
 def probe(
     url: Url,
     *,
     operation: Annotated[
-        list[Operation] | None, typer.Option(help="Only this operation. Repeatable; by default all.")
+        list[Operation] | None,
+        typer.Option(help="Only this operation. Repeatable; by default all that create names."),
     ] = None,
     creates: Annotated[int, typer.Option(min=CREATES, help="Simultaneous creates of one name.")] = CREATES,
     rounds: Annotated[int, typer.Option(min=1, help="Names to race, for each operation.")] = ROUNDS,

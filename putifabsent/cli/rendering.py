@@ -18,6 +18,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
+from putifabsent.backends.verdicts import BESIDE, NEEDED
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
@@ -200,10 +202,13 @@ def _summary(races: Sequence[Race]) -> str:
 
 
 def _conclusion(url: str, verdicts: Mapping[str, Verdict]) -> str:
-    unsafe = [one for one in verdicts.values() if not one.safe]
-    stopping = ", ".join(one.operation for one in unsafe if one.needed)
+    unsafe = [one.operation for one in verdicts.values() if not one.safe]
+    stopping = ", ".join(word for word in unsafe if word in NEEDED)
     if stopping:
         return f"Unsafe: a mount of {url} raises UnsafeStore, for {stopping} can't decide who creates a name."
+    beside = ", ".join(word for word in unsafe if word in BESIDE)
+    if beside:
+        return f"Unsafe for an arbiter beside the store: it rests on {beside}. The store's own does not."
     if unsafe:
         return f"A mount of {url} goes on: it makes no conditional copies, and renames in another way."
     return "No fault was found. That is no proof: a probe can prove a store unsafe, never safe."

@@ -34,7 +34,8 @@ class Will(NamedTuple):
     Attributes
     ----------
     operation
-        ``"create"``, or ``"complete"``: stage, then complete.
+        ``"create"``, or ``"complete"``: stage, then complete; ``"put"``, or ``"publish"``: the name from what
+        was put under ``<name>~salt``.
     name, body, creation
         Of what.
     """
@@ -48,6 +49,10 @@ class Will(NamedTuple):
         """Do it."""
         if self.operation == "create":
             store.create(self.name, InMemory(self.body), self.creation)
+        elif self.operation == "put":
+            store.put(self.name, InMemory(self.body), self.creation)
+        elif self.operation == "publish":
+            store.publish(f"{self.name}~salt", self.name, self.creation)
         else:
             staged: Staged = store.stage(self.name, InMemory(self.body), self.creation)  # type: ignore[assignment]
             store.complete(staged)

@@ -32,3 +32,9 @@ class OwnMemory(MemoryFileSystem):
         super().__init__()
         self.store: dict[str, Any] = {}
         self.pseudo_dirs = [""]
+
+
+def call(test: Any, available: dict[str, Any]) -> None:
+    """Run a suite's test with the fixtures that it names."""
+    wanted = test.__code__.co_varnames[1 : test.__code__.co_argcount]
+    test(**{name: available[name] for name in wanted})

@@ -107,7 +107,7 @@ def test_the_service_s_own_time_out_goes_with_every_request(stub: FaultStub) -> 
     store.put("bucket/t/state", InMemory(b""), creation_of(NAME))
     store.publish("bucket/t/state", "bucket/t/published", creation_of(NAME))
     store.delete(NAME)
-    assert [request.query.get("timeout") for request in stub.requests] == ["7"] * 8
+    assert [request.query.get("timeout") for request in stub.requests] == ["7"] * 9
 
 
 def test_a_body_above_the_client_s_own_limit_is_one_put(stub: FaultStub, store: AzureStore) -> None:

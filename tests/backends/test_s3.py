@@ -35,12 +35,17 @@ if TYPE_CHECKING:
     from putifabsent.backends.s3 import S3Store
     from tests.backends.s3_stores import Lane
 
-HONEST = [
-    pytest.param(name, marks=[pytest.mark.servers] if SERVERS[name].built else [])
-    for name in chosen()
-    if name in ("localbucket", "minio", "versitygw")
-]
-"""Servers whose PUT and Complete decide. Of their copies, only localbucket's do."""
+
+def chosen_of(*names: str) -> list[Any]:
+    marks = {name: [pytest.mark.servers] if SERVERS[name].built else [] for name in names}
+    return [pytest.param(name, marks=marks[name]) for name in chosen() if name in names]
+
+
+HONEST = chosen_of("localbucket", "minio", "versitygw")
+"""Servers whose PUT and Complete decide. Of their conditional copies, only localbucket's do."""
+
+COPYING = chosen_of("localbucket", "minio")
+"""Servers that copy an object in one step with what is deleted; versitygw goes on to copy it."""
 
 
 class Bucket(Around):
@@ -110,7 +115,7 @@ class OnAServer:
         assert (store._lane.bucket(bucket, "key") is not None) == (self.lane == "plain")
 
 
-class TestObstoreLane(OnAServer, LostAnswerTests, PublishTests, SharedStoreTests):
+class TestObstoreLane(OnAServer, LostAnswerTests, SharedStoreTests):
     lane: ClassVar[Lane] = "plain"
     # What sends; the rest only decides what to send.
     steps_in: ClassVar[tuple[str, ...]] = (
@@ -119,7 +124,7 @@ class TestObstoreLane(OnAServer, LostAnswerTests, PublishTests, SharedStoreTests
     )
 
 
-class TestAiobotocoreLane(OnAServer, LostAnswerTests, PublishTests, StoreTests):
+class TestAiobotocoreLane(OnAServer, LostAnswerTests, StoreTests):
     lane: ClassVar[Lane] = "full"
 
 
@@ -134,6 +139,26 @@ class TestConditionalCopy(OnAServer, ConditionalCopyTests):
     @pytest.fixture(params=["sync", "async"])
     def ask(self, request: pytest.FixtureRequest, store: S3Store) -> Ask:
         return Ask(store, request.param)
+
+
+class Publishing(OnAServer, PublishTests):
+    @pytest.fixture(scope="class", params=COPYING)
+    def server(self, request: pytest.FixtureRequest) -> Iterator[S3Server]:
+        with SERVERS[request.param]() as running:
+            assert isinstance(running, S3Server)
+            yield running
+
+    @pytest.fixture(params=["sync", "async"])
+    def ask(self, request: pytest.FixtureRequest, store: S3Store) -> Ask:
+        return Ask(store, request.param)
+
+
+class TestPublishingByObstore(Publishing):
+    lane: ClassVar[Lane] = "plain"
+
+
+class TestPublishingByAiobotocore(Publishing):
+    lane: ClassVar[Lane] = "full"
 
 
 class OnTheStub(PublishTests, StoreTests):

@@ -25,7 +25,7 @@ from putifabsent.backends.local import LocalStore
 from putifabsent.backends.memory import MemoryStore
 from putifabsent.testing import Ask, LostAnswerTests, SharedStoreTests, StoreTests
 from putifabsent.testing.asking import ThroughTheStore
-from tests.backends.memory_stores import Dictionary
+from tests.backends.memory_stores import Dictionary, call
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -272,11 +272,6 @@ class _broken_is_fine:  # noqa: N801 - a context manager is used like a function
 
 def every_liar() -> Iterator[type[Liar]]:
     yield from Liar.__subclasses__()
-
-
-def call(test: Any, available: dict[str, Any]) -> None:
-    wanted = test.__code__.co_varnames[1 : test.__code__.co_argcount]
-    test(**{name: available[name] for name in wanted})
 
 
 @pytest.mark.parametrize("liar", list(every_liar()))

@@ -397,6 +397,19 @@ def test_a_store_that_only_can_not_copy_is_unsafe_and_can_be_mounted(monkeypatch
     assert "A mount of memory://b goes on: it makes no conditional copies" in result.stdout
 
 
+def test_what_only_other_arbiters_rest_on_is_probed_where_it_is_asked_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked = ("--operation", "list", "--operation", "publish", "--rounds", "2")
+    said = _said(_run("probe", "memory://b", *asked, "--json"))
+    assert {word: one["safe"] for word, one in said.items()} == {"list": True, "publish": True}
+    found = {"publish": Verdict("publish", safe=False, evidence="1 of 128 deleted names were there again")}
+    monkeypatch.setattr("putifabsent.cli.probe.race", lambda *_, **__: found)
+    result = _run("probe", "memory://b", "--operation", "publish")
+    assert result.exit_code == 1
+    assert "Unsafe for an arbiter beside the store: it rests on publish." in result.stdout
+
+
 def test_what_a_probe_found_is_what_mounts_know(tmp_path: Path) -> None:
     _run("probe", str(tmp_path), "--operation", "put")
     assert recall("local", None)["put"].safe

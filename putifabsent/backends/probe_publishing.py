@@ -1,0 +1,180 @@
+"""Whether a copy of a missing source fails, whenever it goes missing: what makes deletion safe."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import cycle
+from typing import TYPE_CHECKING, ClassVar
+
+from putifabsent.backends.base import Absent, Deleted, Exists, Maybe, Written
+from putifabsent.backends.body import InMemory
+from putifabsent.backends.probe_evidence import Seen, brief
+from putifabsent.backends.probe_ground import content
+from putifabsent.backends.probe_look import ENOUGH, error_of, look, together, unless_not_the_store_s
+from putifabsent.backends.verdicts import Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from concurrent.futures import ThreadPoolExecutor
+
+    from putifabsent.backends.base import DeleteOutcome, PublishOutcome, PutOutcome
+    from putifabsent.backends.probe_ground import Ground
+    from putifabsent.backends.probe_look import Patience
+
+__all__ = ["PublishingProber"]
+
+_SMALL = 1024
+# A server that copies what is being deleted is caught between the two, which takes it longer for more bytes.
+_SIZES = (256 * 1024, 256 * 1024, 256 * 1024, _SMALL)
+_LAGS = 4
+_NOTHING = Seen(None, None)
+_ONE_BY_ONE = "one after the other: "
+
+
+@dataclass(slots=True)
+class _Came:
+    """What came of the races: names, those whose deletion was certain, those that were there again."""
+
+    races: int = 0
+    raced: int = 0
+    judged: int = 0
+    back: int = 0
+    causes: list[Exception] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class PublishingProber:
+    """Publishes and deletes: one after the other, then many at once.
+
+    Attributes
+    ----------
+    ground, pool, threads
+        Where, by which threads, and how many at once: half of them publish, half delete.
+    patience
+        When no further race is begun.
+    """
+
+    word: ClassVar[str] = "publish"
+    ground: Ground
+    pool: ThreadPoolExecutor
+    threads: int
+    patience: Patience
+
+    def verdict(self, rounds: int, report: Callable[[int, str], None]) -> Verdict:
+        """Try it, and say what was seen."""
+        report(0, "publish: one after the other")
+        fault = self._one_after_the_other()
+        if fault is not None:
+            return Verdict(self.word, safe=False, evidence=fault)
+        seen = _Came()
+        for number, size in zip(range(rounds), cycle(_SIZES)):
+            report(1 + number, f"publish: race {number + 1} of {rounds}")
+            self._race(size, seen)
+            if self.patience.is_over or (seen.back and seen.races >= ENOUGH):
+                break
+        return self._judge(seen)
+
+    def _one_after_the_other(self) -> str | None:
+        """Publish and delete, and return what is wrong with what came of it."""
+        name, first, other = (self.ground.name(self.word) for _ in range(3))
+        for source in (first, other):
+            outcome = self._put(source, _SMALL)
+            if not isinstance(outcome, Written):
+                return f"refused: it never put a key: {brief(error_of(outcome))}"
+        outcome_of_first = self._publish(first, name)
+        if not isinstance(outcome_of_first, Written):
+            return f"refused: it never published a key: {brief(error_of(outcome_of_first))}"
+        if not self._shows(name, first):
+            return f"{_ONE_BY_ONE}the bytes or the token of a copy could not be read back"
+        outcome_of_other = self._publish(other, name)
+        if not self._shows(name, other if isinstance(outcome_of_other, Written) else first):
+            return f"{_ONE_BY_ONE}a copy over another object left neither of them whole"
+        if not isinstance(outcome_of_other, (Written, Exists)):
+            return f"refused: it never published over another object: {brief(error_of(outcome_of_other))}"
+        return self._without_a_source(other, name)
+
+    def _without_a_source(self, source: str, taken: str) -> str | None:
+        before = look(self.ground.store, taken, self.patience)
+        if not isinstance(self._delete(source), Deleted):
+            return "refused: it never deleted a key"
+        for name in (self.ground.name(self.word), taken):
+            outcome = self._publish(source, name)
+            seen = look(self.ground.store, name, self.patience)
+            if isinstance(outcome, Written):
+                return f"{_ONE_BY_ONE}a copy of a missing source was acknowledged"
+            if seen != (before if name == taken else _NOTHING):
+                return f"{_ONE_BY_ONE}a copy of a missing source wrote something"
+            if not isinstance(outcome, Absent):
+                said = brief(error_of(outcome))
+                return f"{_ONE_BY_ONE}a copy of a missing source failed without saying why: {said}"
+        return None
+
+    def _race(self, size: int, seen: _Came) -> None:
+        names = [(self.ground.name(self.word), self.ground.name(self.word)) for _ in range(self.threads // 2)]
+        put = list(self.pool.map(lambda pair: self._put(pair[0], size), names))
+        pairs = [pair for pair, outcome in zip(names, put, strict=True) if isinstance(outcome, Written)]
+        steps: list[Callable[[], object]] = []
+        for lag, (source, name) in enumerate(pairs):
+            steps += [
+                partial(self._publish_once, source, name),
+                partial(self._delete_both, source, name, lag),
+            ]
+        came = together(self.pool, steps)
+        seen.races += 1
+        seen.raced += len(names)
+        seen.causes += [error_of(outcome) for outcome in put if not isinstance(outcome, Written)]
+        for (_, name), published, deleted in zip(pairs, came[::2], came[1::2], strict=True):
+            if not isinstance(published, (Written, Absent)):
+                seen.causes.append(error_of(published))
+            # Deleted with certainty, and nobody publishes any more: it must be gone.
+            if deleted is True:
+                seen.judged += 1
+                seen.back += look(self.ground.store, name, self.patience) != _NOTHING
+
+    def _judge(self, seen: _Came) -> Verdict:
+        unsure = f"{len(seen.causes)} requests had no certain answer"
+        if seen.back:
+            evidence = (
+                f"copies at once with the deletion of their source, then of the name: {seen.back} of "
+                f"{seen.judged} deleted names were there again"
+            )
+        elif seen.judged * 2 < seen.raced:
+            cause = brief(seen.causes[-1] if seen.causes else None)
+            evidence = f"only {seen.judged} of {seen.raced} names could be deleted; {unsure}: {cause}"
+        else:
+            evidence = (
+                f"{_ONE_BY_ONE}a copy of a missing source failed, and wrote nothing; at once with the "
+                f"deletion of its source: none of {seen.judged} deleted names was there again"
+                f"{'; ' + unsure if seen.causes else ''}"
+            )
+        return Verdict(self.word, safe=not seen.back and seen.judged * 2 >= seen.raced, evidence=evidence)
+
+    def _shows(self, name: str, source: str) -> bool:
+        seen = look(self.ground.store, name, self.patience)
+        return seen == look(self.ground.store, source, self.patience) and seen.data == content(source, _SMALL)
+
+    def _put(self, source: str, size: int) -> PutOutcome:
+        creation = self.ground.creation()
+        body = InMemory(content(source, size))
+        return unless_not_the_store_s(
+            self.patience.certainly(lambda: self.ground.store.put(source, body, creation))
+        )
+
+    def _publish(self, source: str, name: str) -> PublishOutcome:
+        return unless_not_the_store_s(self.patience.certainly(partial(self._publish_once, source, name)))
+
+    def _publish_once(self, source: str, name: str) -> PublishOutcome:
+        try:
+            return self.ground.store.publish(source, name, self.ground.creation())
+        except Exception as error:  # noqa: BLE001 - what nobody foresaw is unknown
+            return Maybe(error)
+
+    def _delete(self, name: str) -> DeleteOutcome:
+        return unless_not_the_store_s(self.patience.certainly(partial(self.ground.store.delete, name)))
+
+    def _delete_both(self, source: str, name: str, lag: int) -> bool:
+        # Each time, the copy has come a little further.
+        for _ in range(lag % _LAGS):
+            self.ground.store.head(source)
+        return all(isinstance(self._delete(each), Deleted) for each in (source, name))
