@@ -17,7 +17,7 @@ PAIMON := .venv-paimon/.stamp
 JOBS ?= 2
 # SHORT=1: the servers that are built in a minute or two, and short runs.
 SHORT ?=
-SERVERS := versitygw fake-gcs-server azurite gofakes3 $(if $(SHORT),,minio s3s-fs)
+SERVERS := versitygw fake-gcs-server azurite gofakes3 dynamodb-local $(if $(SHORT),,minio s3s-fs)
 # What pypaimon's environment, with its older fsspec and pyarrow, must pass as well.
 PAIMON_TESTS := $(wildcard tests/doors/test_paimon.py tests/fsspec_plugin)
 CHECKED := putifabsent tests docs/tables.py $(wildcard bench)

@@ -11,22 +11,11 @@ import errno
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
-import aiohttp
-from aiobotocore.httpsession import AIOHTTPSession
-from botocore.exceptions import (
-    BotoCoreError,
-    ClientError,
-    ConnectTimeoutError,
-    EndpointConnectionError,
-    HTTPClientError,
-    NoCredentialsError,
-    ParamValidationError,
-    PartialCredentialsError,
-)
-from botocore.parsers import ResponseParserError
+from botocore.exceptions import BotoCoreError, ClientError, ParamValidationError
 from s3fs import S3FileSystem
 from s3fs.errors import translate_boto_error
 
+from putifabsent.backends.aws_session import LOST, NOT_SENT, ONCE, WRONG, SingleSend, code_of, status_of
 from putifabsent.backends.base import Absent, Exists, Gone, Maybe, Refused, TryAgain
 
 if TYPE_CHECKING:
@@ -39,18 +28,6 @@ _SERVER_ERRORS = range(500, 600)
 _SERVER_CODES = {"InternalError", "ServiceUnavailable", "SlowDown", "RequestTimeout", "500", "503"}
 _ABSENT = {"NoSuchKey", "NoSuchVersion", "404"}
 _CONFLICTS = {"ConditionalRequestConflict", "OperationAborted", "409"}
-_NOT_SENT = (ConnectTimeoutError, EndpointConnectionError)
-_WRONG = (NoCredentialsError, PartialCredentialsError, ParamValidationError)
-_LOST = (HTTPClientError, ResponseParserError, aiohttp.ClientError, asyncio.TimeoutError, OSError)
-
-
-class _SingleSend(AIOHTTPSession):
-    """aiobotocore's HTTP session without aiohttp's silent second send of idempotent requests."""
-
-    async def _get_session(self, proxy_url: str | None) -> aiohttp.ClientSession:
-        session: aiohttp.ClientSession = await super()._get_session(proxy_url)
-        session._retry_connection = False
-        return session
 
 
 class Sender:
@@ -68,8 +45,8 @@ class Sender:
         self._remade = (dict(options), connect_timeout, timeout)
         config = dict(options.get("config_kwargs") or {})
         config["connect_timeout"], config["read_timeout"] = connect_timeout, timeout
-        config["retries"] = {"total_max_attempts": 1, "mode": "standard"}
-        config["http_session_cls"] = _SingleSend
+        config["retries"] = dict(ONCE)
+        config["http_session_cls"] = SingleSend
         self.fs = S3FileSystem(**{**options, "config_kwargs": config, "skip_instance_cache": True})
 
     def endpoint(self) -> str:
@@ -129,14 +106,14 @@ def outcome_of(error: BaseException, name: str) -> Exists | TryAgain | Refused |
     """
     if isinstance(error, ClientError):
         return _answer(error, name)
-    if isinstance(error, _NOT_SENT):
+    if isinstance(error, NOT_SENT):
         return TryAgain(error)
-    if isinstance(error, _WRONG):
+    if isinstance(error, WRONG):
         kind = ValueError if isinstance(error, ParamValidationError) else PermissionError
         return Refused(_caused(kind(f"{name}: {error}"), error))
     if isinstance(error, UnicodeEncodeError):
         return Refused(_caused(OSError(errno.EILSEQ, f"not valid Unicode: {error.object!a}", name), error))
-    if isinstance(error, _LOST):
+    if isinstance(error, LOST):
         return Maybe(error)
     if isinstance(error, BotoCoreError):
         return Refused(_caused(OSError(errno.EINVAL, str(error), name), error))
@@ -158,28 +135,20 @@ def cause_of(outcome: object, error: BaseException) -> Exception:
 
 def is_absent(error: BaseException) -> bool:
     """Whether the store says that an object, or the one asked for, is not there."""
-    return isinstance(error, ClientError) and (_code(error) in _ABSENT or _is_unmet(error))
+    return isinstance(error, ClientError) and (code_of(error) in _ABSENT or _is_unmet(error))
 
 
 def has_no_source(error: BaseException) -> bool:
     """Whether the store says that the object to copy is not there: not its bucket, nor the target's."""
-    return isinstance(error, ClientError) and _code(error) == "NoSuchKey" and _status(error) == 404
-
-
-def _code(error: ClientError) -> str:
-    return str(error.response.get("Error", {}).get("Code", ""))
-
-
-def _status(error: ClientError) -> int:
-    return int(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
+    return isinstance(error, ClientError) and code_of(error) == "NoSuchKey" and status_of(error) == 404
 
 
 def _is_unmet(error: ClientError) -> bool:
-    return _status(error) == 412 or _code(error) == "PreconditionFailed"
+    return status_of(error) == 412 or code_of(error) == "PreconditionFailed"
 
 
 def _answer(error: ClientError, name: str) -> Exists | TryAgain | Refused | Maybe | Gone:
-    code, status = _code(error), _status(error)
+    code, status = code_of(error), status_of(error)
     if _is_unmet(error):
         return Exists()
     if code == "NoSuchUpload":

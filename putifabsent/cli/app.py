@@ -9,6 +9,7 @@ import typer
 from putifabsent import __version__
 from putifabsent.cli.demo import demo
 from putifabsent.cli.explain import explain
+from putifabsent.cli.init import init
 from putifabsent.cli.probe import probe
 from putifabsent.cli.put import put
 from putifabsent.cli.resolve import resolve
@@ -41,6 +42,8 @@ app.command(
     epilog="Example: putifabsent resolve s3://bucket/table/snapshot/snapshot-7 "
     "2f1e9a7c-5d0b-4c44-9a35-6d1f0c1c7a10",
 )(resolve)
+
+app.command(epilog="Example: putifabsent init 'dynamodb://claims?region=eu-west-1'")(init)
 
 
 def _print_version(wanted: bool) -> None:

@@ -10,7 +10,7 @@ import json
 import sys
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Literal
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
@@ -135,6 +135,18 @@ class Screen:
                 f"or may still land: ask again, or create the name again"
             )
         return self._out.print(f"{url} was created by it, {holder.size} bytes: {holder}")
+
+    def initialised(
+        self, url: str, identity: str, *, outcome: Literal["made", "there", "nothing to make"]
+    ) -> None:
+        """Print what was made of a registry, and what tells it from any other."""
+        if self._as_json:
+            return self.json({"outcome": outcome, "registry": url, "identity": identity})
+        if outcome == "nothing to make":
+            return self._out.print(f"{url} gives locks: there is nothing to make", soft_wrap=True)
+        did = "made" if outcome == "made" else "there already, and can be relied on:"
+        self._out.print(f"{did} {url}", soft_wrap=True)
+        return self._out.print(f"  identity  {identity}", soft_wrap=True)
 
     # While it goes on
 

@@ -1,4 +1,4 @@
-"""Conformance suites for stores, and the races they run; for third parties' backends too.
+"""Conformance suites for stores and registries, and the races they run; for third parties' backends too.
 
 Subclass :class:`StoreTests`, say where the store is, and inherit every test::
 
@@ -33,7 +33,8 @@ Subclass :class:`StoreTests`, say where the store is, and inherit every test::
 More promises are classes of their own, which go with it: :class:`SharedStoreTests` for a store that
 processes share, :class:`PublishTests` for what arbiters build on that are not the store itself,
 :class:`ConditionalCopyTests` for one that copies conditionally, :class:`LostAnswerTests` for one behind a
-network.
+network. Registries have theirs: :class:`ClaimsTests` with
+:class:`LostClaimTests`, :class:`LockTests` with :class:`LostLockTests`.
 
 :func:`race` needs no pytest: race whatever creates names.
 """
@@ -47,7 +48,9 @@ from putifabsent.testing.races import Race, Raced, race, through_filesystem, thr
 
 if TYPE_CHECKING:
     from putifabsent.testing.asking import Around, Ask
+    from putifabsent.testing.claims import ClaimsTests, LostClaimTests
     from putifabsent.testing.copies import ConditionalCopyTests
+    from putifabsent.testing.locks import LockTests, LostLockTests
     from putifabsent.testing.lost import LostAnswerTests
     from putifabsent.testing.publishing import PublishTests
     from putifabsent.testing.shared import SharedStoreTests
@@ -56,8 +59,12 @@ if TYPE_CHECKING:
 __all__ = [
     "Around",
     "Ask",
+    "ClaimsTests",
     "ConditionalCopyTests",
+    "LockTests",
     "LostAnswerTests",
+    "LostClaimTests",
+    "LostLockTests",
     "PublishTests",
     "Race",
     "Raced",
@@ -73,8 +80,12 @@ __all__ = [
 _SUITES = {
     "Around": "asking",
     "Ask": "asking",
+    "ClaimsTests": "claims",
     "ConditionalCopyTests": "copies",
+    "LockTests": "locks",
     "LostAnswerTests": "lost",
+    "LostClaimTests": "claims",
+    "LostLockTests": "locks",
     "PublishTests": "publishing",
     "SharedStoreTests": "shared",
     "StoreTests": "stores",

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from tests.servers.azure import Azurite
 from tests.servers.base import BucketServer, Server
+from tests.servers.dynamodb import DynamoDBLocal
 from tests.servers.gcs import FakeGCS
 from tests.servers.installed import NotInstalledError
 from tests.servers.process import NotStartedError
@@ -24,6 +25,7 @@ __all__ = [
     "SERVERS",
     "Azurite",
     "BucketServer",
+    "DynamoDBLocal",
     "FakeGCS",
     "GoFakeS3",
     "LocalBucketServer",
@@ -42,7 +44,18 @@ __all__ = [
 
 SERVERS: Mapping[str, type[Server]] = {
     each.name: each
-    for each in (Azurite, FakeGCS, GoFakeS3, LocalBucketServer, MinIO, Moto, S3sFS, Valkey, VersityGW)
+    for each in (
+        Azurite,
+        DynamoDBLocal,
+        FakeGCS,
+        GoFakeS3,
+        LocalBucketServer,
+        MinIO,
+        Moto,
+        S3sFS,
+        Valkey,
+        VersityGW,
+    )
 }
 
 

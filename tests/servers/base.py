@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
-Kind: TypeAlias = Literal["s3", "gcs", "azure", "redis"]
+Kind: TypeAlias = Literal["s3", "gcs", "azure", "redis", "dynamodb"]
 
 
 class Server(ABC):

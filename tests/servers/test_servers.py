@@ -14,12 +14,14 @@ from contextlib import ExitStack
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import boto3
 import fsspec
 import pytest
 
 from tests.servers import (
     SERVERS,
     BucketServer,
+    DynamoDBLocal,
     NotInstalledError,
     NotStartedError,
     Server,
@@ -138,6 +140,8 @@ def _gives_back(running: Server, body: bytes) -> bool:
         name = f"{running.new_bucket()}/folder/object"
         files.pipe_file(name, body)
         return bool(files.cat_file(name) == body)
+    if isinstance(running, DynamoDBLocal):
+        return _gives_an_item_back(running, body)
     assert isinstance(running, Valkey)
     with socket.create_connection(_address(running), timeout=10) as connection:
         answers = connection.makefile("rb")
@@ -146,6 +150,25 @@ def _gives_back(running: Server, body: bytes) -> bool:
         connection.sendall(b"*2\r\n$3\r\nGET\r\n$1\r\nk\r\n")
         answers.readline()
         return answers.readline().strip() == body
+
+
+def _gives_an_item_back(running: DynamoDBLocal, body: bytes) -> bool:
+    client = boto3.client(
+        "dynamodb",
+        endpoint_url=running.endpoint,
+        region_name="us-east-1",
+        aws_access_key_id="lab",
+        aws_secret_access_key="lab-secret",
+    )
+    client.create_table(
+        TableName="table",
+        BillingMode="PAY_PER_REQUEST",
+        KeySchema=[{"AttributeName": "key", "KeyType": "HASH"}],
+        AttributeDefinitions=[{"AttributeName": "key", "AttributeType": "S"}],
+    )
+    item = {"key": {"S": "item"}, "body": {"B": body}}
+    client.put_item(TableName="table", Item=item)
+    return bool(client.get_item(TableName="table", Key={"key": item["key"]})["Item"] == item)
 
 
 def _address(running: Server) -> tuple[str, int]:

@@ -6,7 +6,7 @@
 #
 # Each gets a folder of its own outside the checkout, <cache>/servers/<name>-<version>; one that is there is finished,
 # and left alone. The cache is $PUTIFABSENT_CACHE, else putifabsent/ in $XDG_CACHE_HOME or ~/.cache.
-# Only package registries are asked, through their own clients: go, cargo and npm.
+# Only package registries are asked, through their own clients: go, cargo, npm and Maven.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -32,6 +32,9 @@ build() { # NAME VERSION FOLDER
     export GOBIN=$3/bin
     case $1 in
         azurite) bounded 900 npm install --prefix "$3" --no-fund --no-audit --no-update-notifier "azurite@$2" ;;
+        dynamodb-local) bounded 900 mvn -B -q -f "$here/dynamodb-local/pom.xml" -Ddynamodb-local="$2" \
+            dependency:copy-dependencies -DoutputDirectory="$3/lib" -Dmdep.stripVersion=true &&
+            bounded 120 javac -cp "$3/lib/*" -d "$3/classes" "$here/dynamodb-local/OnLoopback.java" ;;
         fake-gcs-server) bounded 1200 go install "github.com/fsouza/fake-gcs-server@$2" ;;
         gofakes3) bounded 600 go install "github.com/johannesboyne/gofakes3/cmd/gofakes3@$2" ;;
         minio) bounded 2400 go install "github.com/minio/minio@$2" ;;

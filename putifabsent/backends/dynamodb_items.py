@@ -1,0 +1,160 @@
+"""A claim as an item of a DynamoDB table: its keys, its attributes, its condition.
+
+==============  ====  ===============================================================================
+attribute       type  what
+==============  ====  ===============================================================================
+``folder``      S     partition key: what stands before the last ``/`` of the identity
+``name``        S     sort key: what stands after it
+``incarnation`` N     from 1
+``live``        BOOL  whether that incarnation goes on
+``object``      S     the salted object's full name
+``token``       S     the creation's token
+``writer``      S     the writer's UUID
+``format``      N     the version of this table, 1
+``whole_folder``, ``whole_name``  S  only beside a key that is hashed: what it stands for
+==============  ====  ===============================================================================
+
+So the claims of a folder are one Query, wherever the folder is. A key that is longer than DynamoDB allows
+(2048 bytes, 1024 bytes), empty, or begins with ``#`` is ``#`` and its SHA-256: a hash never meets a name.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING, Any
+
+from putifabsent.backends.identities import split
+from putifabsent.backends.registries import Claim, ClaimEntry
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = [
+    "ATTRIBUTES",
+    "KEYS",
+    "NEVER",
+    "claim_of",
+    "entry_of",
+    "folder_key",
+    "item_of",
+    "key_of",
+    "only_if",
+    "start_of",
+    "stop_of",
+]
+
+KEYS = {"folder": "HASH", "name": "RANGE"}
+"""The table's keys, both strings."""
+
+ATTRIBUTES = {f"#{name}": name for name in ("folder", "name", "whole_folder", "incarnation", "live", "token")}
+"""Names as expressions say them: several are DynamoDB's reserved words."""
+
+NEVER = "attribute_exists(#folder) AND attribute_not_exists(#folder)"
+"""A condition that is never met: it asks for the right to write, and writes nothing."""
+
+_FORMAT = 1
+_LONGEST_FOLDER = 2048
+_LONGEST_NAME = 1024
+_HASHED = "#"
+
+
+def key_of(identity: str) -> dict[str, dict[str, str]]:
+    """Return the item's key."""
+    folder, name = split(identity)
+    return {"folder": {"S": folder_key(folder)}, "name": {"S": _key(name, _LONGEST_NAME)}}
+
+
+def folder_key(folder: str) -> str:
+    """Return the partition key of a folder's claims."""
+    return _key(folder, _LONGEST_FOLDER)
+
+
+def item_of(identity: str, claim: Claim) -> dict[str, dict[str, Any]]:
+    """Return the item that says ``claim`` of ``identity``."""
+    key = key_of(identity)
+    folder, name = split(identity)
+    whole = {"whole_folder": (folder, key["folder"]), "whole_name": (name, key["name"])}
+    return {
+        **key,
+        **{attribute: {"S": text} for attribute, (text, kept) in whole.items() if kept["S"] != text},
+        "incarnation": {"N": str(claim.incarnation)},
+        "live": {"BOOL": claim.live},
+        "object": {"S": claim.key},
+        "token": {"S": claim.token},
+        "writer": {"S": claim.writer},
+        "format": {"N": str(_FORMAT)},
+    }
+
+
+def claim_of(item: Mapping[str, Mapping[str, Any]]) -> Claim:
+    """Return the claim that an item says.
+
+    Raises
+    ------
+    ValueError
+        It is of a later format, or no claim's item.
+    """
+    try:
+        version = int(item["format"]["N"])
+        if version > _FORMAT:
+            raise ValueError(
+                f"the claim is of format {version}: a later putifabsent wrote it. Update this one"
+            )
+        return Claim(
+            int(item["incarnation"]["N"]),
+            item["live"]["BOOL"] is True,
+            item["object"]["S"],
+            item["token"]["S"],
+            item["writer"]["S"],
+        )
+    except KeyError as error:
+        raise ValueError(f"an item of the table is no claim: it has no {error.args[0]}") from error
+
+
+def entry_of(item: Mapping[str, Mapping[str, Any]]) -> ClaimEntry:
+    """Return the line of a listing that an item is."""
+    folder = item.get("whole_folder", item["folder"])["S"]
+    name = item.get("whole_name", item["name"])["S"]
+    return ClaimEntry(f"{folder}/{name}", claim_of(item))
+
+
+def only_if(expected: Claim | None) -> dict[str, Any]:
+    """Return the condition "what is there is exactly ``expected``", and what to tell where it isn't."""
+    if expected is None:
+        condition: dict[str, Any] = {"ConditionExpression": "attribute_not_exists(#folder)"}
+        names: tuple[str, ...] = ("#folder",)
+    else:
+        condition = {
+            "ConditionExpression": "#incarnation = :incarnation AND #live = :live AND #token = :token",
+            "ExpressionAttributeValues": {
+                ":incarnation": {"N": str(expected.incarnation)},
+                ":live": {"BOOL": expected.live},
+                ":token": {"S": expected.token},
+            },
+        }
+        names = ("#incarnation", "#live", "#token")
+    return {
+        **condition,
+        "ExpressionAttributeNames": {name: ATTRIBUTES[name] for name in names},
+        "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
+    }
+
+
+def start_of(start: tuple[str, ...] | None) -> dict[str, Any]:
+    """Return the parameter that has a Query or Scan go on where a page ended."""
+    if start is None:
+        return {}
+    folder, name = start
+    return {"ExclusiveStartKey": {"folder": {"S": folder}, "name": {"S": name}}}
+
+
+def stop_of(answer: Mapping[str, Any]) -> tuple[str, ...] | None:
+    """Return where a page of a Query or Scan ended; None if it was the last."""
+    last = answer.get("LastEvaluatedKey")
+    return (last["folder"]["S"], last["name"]["S"]) if last else None
+
+
+def _key(text: str, longest: int) -> str:
+    if text and not text.startswith(_HASHED) and len(text.encode()) <= longest:
+        return text
+    return _HASHED + hashlib.sha256(text.encode()).hexdigest()

@@ -1,0 +1,374 @@
+"""What a registry must promise, call by call: :class:`Claims` decides, :class:`Lock` says who goes first.
+
+Where a store can't decide who creates a name, a registry beside it does. As in
+:mod:`putifabsent.backends.base`, every answer is of a closed type:
+
+=======================  ==================================================================
+:class:`FoundClaim`      the identity has this claim now
+:class:`Claimed`         this request wrote the claim
+:class:`NotAsExpected`   another claim was there, or none; this request wrote nothing
+:class:`ClaimPage`       a part of a listing
+:class:`Acquired`        the owner holds the lock, for a lease from now
+:class:`Held`            somebody holds the lock; this request changed nothing
+:class:`Free`            nobody holds the lock; this request changed nothing
+:class:`Released`        this request ended the owner's lock
+:class:`Absent`, :class:`TryAgain`, :class:`Refused`, :class:`Maybe`   as for a store
+=======================  ==================================================================
+
+One call is one request. No registry may send one twice on its own: a client's retries are off, the hidden
+ones too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple, TypeAlias
+
+from putifabsent.backends.base import Absent, Maybe, Refused, TryAgain
+
+__all__ = [
+    "Absent",
+    "AcquireOutcome",
+    "Acquired",
+    "Claim",
+    "ClaimEntry",
+    "ClaimOutcome",
+    "ClaimPage",
+    "Claimed",
+    "Claims",
+    "ExtendOutcome",
+    "FoundClaim",
+    "Free",
+    "Held",
+    "Lock",
+    "Maybe",
+    "NotAsExpected",
+    "PageOutcome",
+    "ReadOutcome",
+    "Refused",
+    "ReleaseOutcome",
+    "Released",
+    "TryAgain",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The decided fact: this identity belongs to that object.
+
+    Attributes
+    ----------
+    incarnation
+        Which life of the name it is about, from 1.
+    live
+        Whether that life goes on; a dead claim stays for ever, as the end mark.
+    key
+        The salted object's full name.
+    token
+        The creation's token.
+    writer
+        The UUID of the application that made it.
+    """
+
+    incarnation: int
+    live: bool
+    key: str
+    token: str
+    writer: str
+
+    def __post_init__(self) -> None:
+        """Refuse what can't be meant."""
+        if self.incarnation < 1:
+            raise ValueError(f"incarnations count from 1, not from {self.incarnation}")
+
+    @property
+    def mark(self) -> tuple[int, bool, str]:
+        """What tells it from any other claim of its identity: incarnation, live, token."""
+        return self.incarnation, self.live, self.token
+
+
+class ClaimEntry(NamedTuple):
+    """One line of a listing of claims."""
+
+    identity: str
+    claim: Claim
+
+
+@dataclass(frozen=True, slots=True)
+class FoundClaim:
+    """The identity has this claim now."""
+
+    claim: Claim
+
+
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    """The claim is written, by this request, and durable."""
+
+
+@dataclass(frozen=True, slots=True)
+class NotAsExpected:
+    """What was there was not what the caller expected. This request wrote nothing and never will.
+
+    Attributes
+    ----------
+    current
+        The claim that was there at that moment; None: there was none. It may be the caller's own, by an
+        earlier request whose answer was lost: look at the token.
+    """
+
+    current: Claim | None
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimPage:
+    """A part of a listing.
+
+    Attributes
+    ----------
+    entries
+        Claims, live and dead; it may be empty though more follow.
+    more
+        Where the next page starts; None: this is the last one.
+    """
+
+    entries: tuple[ClaimEntry, ...]
+    more: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Acquired:
+    """The owner holds the lock, for a lease that began when the request was answered or before."""
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """Somebody holds the lock, perhaps the owner who asks. This request changed nothing.
+
+    Attributes
+    ----------
+    by
+        Who.
+    remaining
+        Seconds that are left of the lease, by the registry's own clock; infinity for a lock with no lease.
+    """
+
+    by: str
+    remaining: float
+
+
+@dataclass(frozen=True, slots=True)
+class Free:
+    """Nobody holds the lock: it has run out, or was released. This request changed nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Released:
+    """The owner held the lock, and this request ended that."""
+
+
+ReadOutcome: TypeAlias = FoundClaim | Absent | TryAgain | Refused
+ClaimOutcome: TypeAlias = Claimed | NotAsExpected | TryAgain | Refused | Maybe
+PageOutcome: TypeAlias = ClaimPage | TryAgain | Refused
+AcquireOutcome: TypeAlias = Acquired | Held | TryAgain | Refused | Maybe
+ExtendOutcome: TypeAlias = Acquired | Held | Free | TryAgain | Refused | Maybe
+ReleaseOutcome: TypeAlias = Released | Held | Free | TryAgain | Refused | Maybe
+
+
+class Claims(ABC):
+    """Decides which object an identity belongs to. What it has decided it keeps for ever.
+
+    An *identity* is the store's canonical address and the name: ``s3://bucket/folder/name``. One registry
+    serves many stores. What stands before the last ``/`` is its folder.
+
+    Every method has an asynchronous twin; the default one runs it in a thread. All must be safe for any
+    number of threads, on any loop, and after a fork.
+
+    Attributes
+    ----------
+    kind
+        What it is, for people: ``"dynamodb"``.
+    """
+
+    kind: ClassVar[str]
+
+    @abstractmethod
+    def read(self, identity: str) -> ReadOutcome:
+        """Return the claim of ``identity``, by a strongly consistent read.
+
+        A lost answer is ``TryAgain``: reading twice is harmless. ``Absent`` only where the registry says
+        so itself: a missing table or a missing right is ``Refused``.
+        """
+
+    @abstractmethod
+    def write(self, identity: str, claim: Claim, expected: Claim | None) -> ClaimOutcome:
+        """Write ``claim`` in one atomic step, only if what is there is exactly what is ``expected``.
+
+        Parameters
+        ----------
+        identity
+            Valid Unicode without NUL, with a ``/`` in it, of any length; two spellings are two identities.
+            What can't be kept is ``Refused``, and never kept as something else.
+        claim
+            What it becomes. Nothing but another ``write`` may ever change or remove it.
+        expected
+            None: no claim. A claim: one with the same :attr:`Claim.mark`.
+
+        Returns
+        -------
+        ClaimOutcome
+            ``Claimed`` promises that the claim is durable, that every read that begins from now on sees it
+            or a later one, and that of all writes that expected the same, no other was or will be answered
+            so. ``NotAsExpected``, ``TryAgain`` and ``Refused`` promise that this request wrote nothing
+            *and never will*. Whatever can't be promised is ``Maybe``: read, and look at the token.
+        """
+
+    @abstractmethod
+    def list(self, folder: str, start: tuple[str, ...] | None = None) -> PageOutcome:
+        """Return a page of the claims directly in ``folder``, in few requests, strongly consistent.
+
+        Each claim that was there before the first page was asked for, and is there after the last, is in
+        exactly one page; in whatever order.
+
+        Parameters
+        ----------
+        folder
+            What stands before the last ``/`` of the identities.
+        start
+            :attr:`ClaimPage.more` of the page before.
+        """
+
+    @abstractmethod
+    def sweep(self, place: str, start: tuple[str, ...] | None = None) -> PageOutcome:
+        """Return a page of all claims in ``place`` and below it; otherwise as :meth:`list`.
+
+        It may read the whole registry: for repairs and for leaving, not for a writer's day.
+        """
+
+    @abstractmethod
+    def identity(self) -> str:
+        """Return what tells this registry from any other, for the record on which mounts agree.
+
+        Without credentials. A registry that was removed and made anew has another identity, where it can
+        be told. It may ask the registry, once; then it raises as :meth:`check` does.
+        """
+
+    @abstractmethod
+    def check(self) -> None:
+        """Ask whether this registry is there, can be relied on, and may be read and written.
+
+        Raises
+        ------
+        ConfigError
+            It is not there, or not what it must be; the message says what to do.
+        OSError
+            It can't be reached, or there is no right to use it.
+        """
+
+    @abstractmethod
+    def init(self) -> bool:
+        """Make this registry, wait until it can be used, and check it. True: made; False: it was there.
+
+        Raises
+        ------
+        ConfigError, OSError
+            As :meth:`check`. Calling it again is harmless.
+        """
+
+    async def read_async(self, identity: str) -> ReadOutcome:
+        """:meth:`read`, asynchronously."""
+        return await asyncio.to_thread(self.read, identity)
+
+    async def write_async(self, identity: str, claim: Claim, expected: Claim | None) -> ClaimOutcome:
+        """:meth:`write`, asynchronously. Cancelled, its outcome is unknown."""
+        return await asyncio.to_thread(self.write, identity, claim, expected)
+
+    async def list_async(self, folder: str, start: tuple[str, ...] | None = None) -> PageOutcome:
+        """:meth:`list`, asynchronously."""
+        return await asyncio.to_thread(self.list, folder, start)
+
+    async def sweep_async(self, place: str, start: tuple[str, ...] | None = None) -> PageOutcome:
+        """:meth:`sweep`, asynchronously."""
+        return await asyncio.to_thread(self.sweep, place, start)
+
+    async def identity_async(self) -> str:
+        """:meth:`identity`, asynchronously."""
+        return await asyncio.to_thread(self.identity)
+
+    async def check_async(self) -> None:
+        """:meth:`check`, asynchronously."""
+        await asyncio.to_thread(self.check)
+
+
+class Lock(ABC):
+    """Decides who goes first, and nothing else.
+
+    A lock can be lost at any time, unnoticed: its lease ends, its server fails over or forgets. Then two
+    owners go at the same time, which costs them time, never a commit: who wins is decided elsewhere.
+
+    Twins, threads and forks as for :class:`Claims`.
+
+    Attributes
+    ----------
+    kind
+        What it is, for people: ``"redis"``.
+    """
+
+    kind: ClassVar[str]
+
+    @abstractmethod
+    def acquire(self, key: str, owner: str, lease: float) -> AcquireOutcome:
+        """Take the lock, if nobody holds it.
+
+        Parameters
+        ----------
+        key
+            What is locked.
+        owner
+            Who asks: one UUID an attempt. An owner who holds it already is told ``Held`` by itself: so
+            is a lost answer resolved.
+        lease
+            Seconds, a thousandth or more, after which it is free again by itself.
+        """
+
+    @abstractmethod
+    def extend(self, key: str, owner: str, lease: float) -> ExtendOutcome:
+        """Have the owner's lock last for a new lease from now; another's, or none, is left as it is."""
+
+    @abstractmethod
+    def release(self, key: str, owner: str) -> ReleaseOutcome:
+        """End the owner's lock; another's is left as it is."""
+
+    @abstractmethod
+    def identity(self) -> str:
+        """Return where it is, for people, without credentials. No network."""
+
+    @abstractmethod
+    def check(self) -> None:
+        """Ask whether it is there, and may be used: take a lock of its own, and end it.
+
+        Raises
+        ------
+        ConfigError
+            It can't be what was meant; the message says what to do.
+        OSError
+            It can't be reached, or there is no right to use it.
+        """
+
+    async def acquire_async(self, key: str, owner: str, lease: float) -> AcquireOutcome:
+        """:meth:`acquire`, asynchronously. Cancelled, its outcome is unknown."""
+        return await asyncio.to_thread(self.acquire, key, owner, lease)
+
+    async def extend_async(self, key: str, owner: str, lease: float) -> ExtendOutcome:
+        """:meth:`extend`, asynchronously."""
+        return await asyncio.to_thread(self.extend, key, owner, lease)
+
+    async def release_async(self, key: str, owner: str) -> ReleaseOutcome:
+        """:meth:`release`, asynchronously."""
+        return await asyncio.to_thread(self.release, key, owner)
+
+    async def check_async(self) -> None:
+        """:meth:`check`, asynchronously."""
+        await asyncio.to_thread(self.check)

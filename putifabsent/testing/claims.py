@@ -1,0 +1,390 @@
+"""The suite for any registry of claims: what ``putifabsent.backends.registries`` promises, and in a race."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+import pytest
+
+from putifabsent.backends.registries import (
+    Absent,
+    Claimed,
+    ClaimPage,
+    FoundClaim,
+    Maybe,
+    NotAsExpected,
+    Refused,
+    TryAgain,
+)
+from putifabsent.testing.registries import Asked, InBothColours, all_pages, first_claim, together
+from putifabsent.testing.stores import forked
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from putifabsent.backends.registries import Claim, Claims
+
+__all__ = ["ClaimsTests", "LostClaimTests"]
+
+WRONG: dict[str, Callable[[Claim], Claim | None]] = {
+    "none": lambda _: None,
+    "incarnation": lambda there: replace(there, incarnation=there.incarnation + 1),
+    "live": lambda there: replace(there, live=not there.live),
+    "token": lambda there: replace(there, token=str(uuid.uuid4())),
+}
+
+
+class ClaimsTests(InBothColours):
+    """What every registry of claims promises. Subclass it, and give it ``claims``.
+
+    Fixtures
+    --------
+    claims
+        The registry, ready to be used. Required.
+    place
+        An address under which there is no claim; by default a new one of no store.
+
+    Attributes
+    ----------
+    odd_names
+        Last components that a careless registry takes for one another, or for a key of its own. Each must
+        be kept as it is, or refused.
+    several_pages
+        Claims of 1200 bytes each that make more than one page.
+
+    Notes
+    -----
+    Every test runs in both colours, by the methods and by their asynchronous twins, which are called on a
+    loop that ends with the call.
+    """
+
+    several_pages: ClassVar[int] = 1000
+    odd_names: ClassVar[tuple[str, ...]] = (
+        "plain", "PLAIN", "with space", " leading", "trailing ", "a+b", "a b", "%41", "A", "a", "~", "a~1~b",
+        "#", "##", "#plain", "?x=1", "*", "[x]", "{x}", "'quoted\"", "back\\slash", "tab\there", "new\nline",
+        "\x7f", "\x01", ".", "..", "caf\u00e9", "cafe\u0301", "\u65e5\u672c", "\U0001f600", "\ufeff",
+        "\uffff", "", "0", "1.0", "null", "None",
+    )  # fmt: skip
+
+    @pytest.fixture
+    def claims(self) -> Claims:
+        """Return the registry under test."""
+        raise NotImplementedError("a subclass of ClaimsTests must have a fixture `claims`")
+
+    @pytest.fixture
+    def place(self) -> str:
+        """Return an address under which there is no claim."""
+        return f"test://{uuid.uuid4()}"
+
+    @pytest.fixture
+    def ask(self, claims: Claims, colour: Literal["sync", "async"]) -> Asked:
+        """Return the registry, in the colour of this run."""
+        return Asked(claims, colour)
+
+    # --- one identity
+
+    def test_an_identity_without_a_claim_is_absent(self, ask: Asked, place: str) -> None:
+        """Neither refused nor "try again"."""
+        assert ask.read(f"{place}/name") == Absent()
+
+    def test_a_claim_is_kept_as_it_was_written(self, ask: Asked, place: str) -> None:
+        """All of it, and for its identity alone."""
+        claim = first_claim(f"{place}/name")
+        assert ask.write(f"{place}/name", claim, None) == Claimed()
+        assert ask.read(f"{place}/name") == FoundClaim(claim)
+        assert ask.read(f"{place}/name2") == Absent()
+        assert ask.read(f"{place}/folder/name") == Absent()
+
+    def test_a_loser_is_told_the_winner(self, ask: Asked, place: str) -> None:
+        """By the answer itself; and nothing is changed."""
+        winner, loser = first_claim(place), first_claim(place)
+        ask.write(f"{place}/name", winner, None)
+        assert ask.write(f"{place}/name", loser, None) == NotAsExpected(winner)
+        assert ask.read(f"{place}/name") == FoundClaim(winner)
+
+    def test_a_name_lives_through_its_incarnations(self, ask: Asked, place: str) -> None:
+        """Live, dead, live again: each only after the one before it."""
+        name = f"{place}/name"
+        first = first_claim(name)
+        dead = replace(first, live=False)
+        second = replace(first_claim(name), incarnation=2)
+        assert ask.write(name, first, None) == Claimed()
+        assert ask.write(name, second, dead) == NotAsExpected(first)
+        assert ask.write(name, dead, first) == Claimed()
+        assert ask.write(name, dead, first) == NotAsExpected(dead)
+        assert ask.write(name, second, dead) == Claimed()
+        assert ask.write(name, dead, first) == NotAsExpected(second)
+        assert ask.read(name) == FoundClaim(second)
+
+    @pytest.mark.parametrize("wrong", WRONG.values(), ids=WRONG)
+    def test_each_part_of_what_was_expected_counts(
+        self, ask: Asked, place: str, wrong: Callable[[Claim], Claim | None]
+    ) -> None:
+        """Incarnation, live or dead, token; and that there is one at all."""
+        name = f"{place}/name"
+        there = replace(first_claim(name), incarnation=2)
+        ask.write(name, there, None)
+        assert ask.write(name, first_claim(name), wrong(there)) == NotAsExpected(there)
+        assert ask.read(name) == FoundClaim(there)
+
+    def test_what_is_expected_of_nothing_is_not_there(self, ask: Asked, place: str) -> None:
+        """And is not made."""
+        claim = first_claim(place)
+        assert ask.write(f"{place}/name", claim, claim) == NotAsExpected(None)
+        assert ask.read(f"{place}/name") == Absent()
+
+    def test_no_other_part_of_what_was_expected_counts(self, ask: Asked, place: str) -> None:
+        """The token stands for the creation, with its key and its writer."""
+        name = f"{place}/name"
+        there = first_claim(name)
+        ask.write(name, there, None)
+        known = replace(there, key="elsewhere", writer="somebody")
+        assert ask.write(name, replace(there, live=False), known) == Claimed()
+
+    def test_a_write_sent_again_finds_itself(self, ask: Asked, place: str) -> None:
+        """So is a lost answer resolved: not as expected, and the token says that it was me."""
+        claim = first_claim(place)
+        ask.write(f"{place}/name", claim, None)
+        assert ask.write(f"{place}/name", claim, None) == NotAsExpected(claim)
+
+    # --- identities
+
+    def test_no_identity_is_taken_for_another(self, ask: Asked, place: str) -> None:
+        """Kept as it is, or refused; and the listing says it as it was said."""
+        kept: dict[str, Claim] = {}
+        for odd in self.odd_names:
+            identity = f"{place}/{odd}"
+            claim = first_claim(identity)
+            outcome = ask.write(identity, claim, None)
+            assert isinstance(outcome, (Claimed, Refused)), f"{identity!r}: {outcome}"
+            if isinstance(outcome, Claimed):
+                kept[identity] = claim
+        assert f"{place}/plain" in kept
+        for identity, claim in kept.items():
+            assert ask.read(identity) == FoundClaim(claim), repr(identity)
+        assert dict(all_pages(ask.list, place)) == kept
+
+    def test_no_folder_is_taken_for_another(self, ask: Asked, place: str) -> None:
+        """However odd it is called."""
+        kept = {}
+        for odd in (odd for odd in self.odd_names if odd not in ("", ".", "..")):
+            identity = f"{place}/{odd}/name"
+            kept[odd] = first_claim(identity)
+            assert isinstance(ask.write(identity, kept[odd], None), (Claimed, Refused))
+        for odd, claim in kept.items():
+            listed = all_pages(ask.list, f"{place}/{odd}")
+            assert listed in ([], [(f"{place}/{odd}/name", claim)]), repr(odd)
+
+    @pytest.mark.parametrize(("folder", "name"), [(100, 1500), (3000, 10), (5000, 5000)])
+    def test_an_identity_may_be_longer_than_any_key(
+        self, ask: Asked, place: str, folder: int, name: int
+    ) -> None:
+        """Two that differ at their end are two; both are read, decided and listed by their full names."""
+        where = f"{place}/{'f' * folder}"
+        one, other = f"{where}/{'ü' * name}1", f"{where}/{'ü' * name}2"
+        first, second = first_claim("one"), first_claim("other")
+        assert ask.write(one, first, None) == Claimed()
+        assert ask.read(other) == Absent()
+        assert ask.write(other, second, None) == Claimed()
+        assert ask.write(one, second, None) == NotAsExpected(first)
+        assert ask.read(one) == FoundClaim(first)
+        assert dict(all_pages(ask.list, where)) == {one: first, other: second}
+        assert dict(all_pages(ask.sweep, place)) == {one: first, other: second}
+        assert all_pages(ask.list, f"{where}f") == []
+
+    @pytest.mark.parametrize("bad", ["a\0b", "\ud800", "a\udcffb"], ids=ascii)
+    def test_what_cannot_be_kept_is_refused(self, ask: Asked, place: str, bad: str) -> None:
+        """NUL, and what has no UTF-8 form: never kept as something else."""
+        identity = f"{place}/{bad}"
+        assert isinstance(ask.write(identity, first_claim(place), None), Refused)
+        assert isinstance(ask.read(identity), Refused)
+        assert isinstance(ask.list(identity), Refused)
+        assert all_pages(ask.list, place) == []
+
+    def test_an_identity_without_a_folder_is_refused(self, ask: Asked) -> None:
+        """It is no name of any store."""
+        for identity in ("", "name"):
+            assert isinstance(ask.write(identity, first_claim(identity), None), Refused)
+            assert isinstance(ask.read(identity), Refused)
+
+    # --- listing
+
+    def test_a_listing_has_the_claims_of_its_folder_alone(self, ask: Asked, place: str) -> None:
+        """Live and dead; nothing deeper, nothing beside."""
+        here = {f"{place}/here/{number}": first_claim(str(number)) for number in range(3)}
+        for identity, claim in here.items():
+            ask.write(identity, claim, None)
+        ended = f"{place}/here/0"
+        ask.write(ended, replace(here[ended], live=False), here[ended])
+        here[ended] = replace(here[ended], live=False)
+        for identity in (f"{place}/here/deeper/4", f"{place}/here-too/5", f"{place}/here", f"{place}/6"):
+            ask.write(identity, first_claim(identity), None)
+        assert dict(all_pages(ask.list, f"{place}/here")) == here
+
+    def test_a_folder_without_claims_lists_nothing(self, ask: Asked, place: str) -> None:
+        """It is no error."""
+        assert ask.list(f"{place}/nowhere") == ClaimPage(())
+
+    def test_each_claim_is_in_one_page_of_a_long_listing(self, claims: Claims, place: str) -> None:
+        """Whatever the pages are."""
+        written = {}
+        for number in range(self.several_pages):
+            written[f"{place}/{number}"] = claim = replace(first_claim(place), key=f"{number:01000}")
+            assert claims.write(f"{place}/{number}", claim, None) == Claimed()
+        for listing in (claims.list, claims.sweep):
+            listed = all_pages(listing, place)
+            assert len(listed) == len(written)
+            assert dict(listed) == written
+
+    def test_a_sweep_has_all_that_is_in_a_place_and_below(self, ask: Asked, place: str) -> None:
+        """And nothing beside it."""
+        inside = {f"{place}/here/{name}": first_claim(name) for name in ("1", "a/2", "a/b/3", "%")}
+        for identity, claim in inside.items():
+            ask.write(identity, claim, None)
+        for identity in (f"{place}/here-too/5", f"{place}/here", f"{place}/6", f"{place}x/here/7"):
+            ask.write(identity, first_claim(identity), None)
+        assert dict(all_pages(ask.sweep, f"{place}/here")) == inside
+
+    # --- racing, and other processes
+
+    def test_of_many_writers_one_claims_each_identity(self, claims: Claims, place: str) -> None:
+        """64 of them, released together at each name; all others are told the winner."""
+        for number in range(5):
+            identity = f"{place}/{number}"
+            mine = [first_claim(identity) for _ in range(64)]
+            told = together(64, partial(_claims, claims, identity, mine, None))
+            _one_won(told, claims.read(identity))
+
+    def test_of_many_successors_one_claims_the_next_incarnation(self, claims: Claims, place: str) -> None:
+        """All of them have seen the same dead one."""
+        identity = f"{place}/name"
+        dead = replace(first_claim(identity), live=False)
+        claims.write(identity, dead, None)
+        mine = [replace(first_claim(identity), incarnation=2) for _ in range(64)]
+        told = together(64, partial(_claims, claims, identity, mine, dead))
+        _one_won(told, claims.read(identity))
+
+    def test_a_cancelled_write_is_whole_or_absent(self, claims: Claims, place: str) -> None:
+        """It can be sent again, whenever the cancellation came."""
+
+        async def cancelled(identity: str, claim: Claim, turns: int) -> None:
+            task = asyncio.ensure_future(claims.write_async(identity, claim, None))
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+        for turns in range(8):
+            identity = f"{place}/{turns}"
+            claim = first_claim(identity)
+            asyncio.run(cancelled(identity, claim, turns))
+            assert claims.write(identity, claim, None) in (Claimed(), NotAsExpected(claim))
+            assert claims.read(identity) == FoundClaim(claim)
+
+    def test_a_forked_child_can_claim_and_so_can_its_parent(self, ask: Asked, place: str) -> None:
+        """With one registry, which the parent has used before."""
+        assert _claims_and_reads(ask, f"{place}/before")
+        assert forked(partial(_claims_and_reads, ask, f"{place}/child")) == 0
+        assert _claims_and_reads(ask, f"{place}/after")
+        assert {identity for identity, _ in all_pages(ask.list, place)} == {
+            f"{place}/{name}" for name in ("before", "child", "after")
+        }
+
+    # --- the registry itself
+
+    def test_a_registry_that_is_ready_passes_its_own_check(self, ask: Asked, place: str) -> None:
+        """And is the same as before; the check leaves no claim."""
+        known = ask.identity()
+        ask.check()
+        assert known
+        assert ask.identity() == known
+        assert all_pages(ask.sweep, place) == []
+
+    def test_making_it_again_is_harmless(self, claims: Claims, place: str) -> None:
+        """What it holds it goes on holding."""
+        claim = first_claim(place)
+        claims.write(f"{place}/name", claim, None)
+        assert claims.init() is False
+        assert claims.read(f"{place}/name") == FoundClaim(claim)
+
+
+class LostClaimTests:
+    """A lost answer is never called a win, a loss or a failure; goes with ``ClaimsTests``.
+
+    Fixtures
+    --------
+    unanswered
+        A registry on the same claims whose every request is applied, and whose every answer is lost.
+    unheard
+        A registry on the same claims whose every request is lost on its way, after it has been sent.
+    """
+
+    @pytest.fixture
+    def unanswered(self) -> Claims:
+        """Return a registry whose answers are lost."""
+        raise NotImplementedError("a subclass of LostClaimTests must have a fixture `unanswered`")
+
+    @pytest.fixture
+    def unheard(self) -> Claims:
+        """Return a registry whose requests are lost."""
+        raise NotImplementedError("a subclass of LostClaimTests must have a fixture `unheard`")
+
+    def test_an_applied_write_without_an_answer_may_have_happened(
+        self, ask: Asked, unanswered: Claims, place: str
+    ) -> None:
+        """The token tells, later."""
+        claim = first_claim(place)
+        assert isinstance(ask.of(unanswered).write(f"{place}/name", claim, None), Maybe)
+        assert ask.read(f"{place}/name") == FoundClaim(claim)
+
+    def test_a_write_that_never_arrived_may_have_happened(
+        self, ask: Asked, unheard: Claims, place: str
+    ) -> None:
+        """Its sender can't tell it from one that did."""
+        claim = first_claim(place)
+        assert isinstance(ask.of(unheard).write(f"{place}/name", claim, None), Maybe)
+        assert ask.read(f"{place}/name") == Absent()
+
+    def test_a_lost_loss_may_have_been_a_win(self, ask: Asked, unanswered: Claims, place: str) -> None:
+        """And nothing was changed."""
+        winner = first_claim(place)
+        ask.write(f"{place}/name", winner, None)
+        assert isinstance(ask.of(unanswered).write(f"{place}/name", first_claim(place), None), Maybe)
+        assert ask.read(f"{place}/name") == FoundClaim(winner)
+
+    def test_reading_without_an_answer_is_to_be_tried_again(
+        self, ask: Asked, unanswered: Claims, unheard: Claims, place: str
+    ) -> None:
+        """Never "absent", never "nothing"."""
+        for registry in (unanswered, unheard):
+            asked = ask.of(registry)
+            for outcome in (asked.read(f"{place}/name"), asked.list(place), asked.sweep(place)):
+                assert isinstance(outcome, TryAgain), outcome
+
+
+def _claims(
+    claims: Claims, identity: str, mine: list[Claim], expected: Claim | None, number: int
+) -> tuple[Claim, object]:
+    outcome = claims.write(identity, mine[number], expected)
+    while isinstance(outcome, TryAgain):
+        outcome = claims.write(identity, mine[number], expected)
+    return mine[number], outcome
+
+
+def _one_won(told: list[tuple[Claim, object]], found: object) -> None:
+    winners = [claim for claim, outcome in told if outcome == Claimed()]
+    assert len(winners) == 1, f"{len(winners)} winners"
+    others = [outcome for claim, outcome in told if claim not in winners]
+    assert others == [NotAsExpected(winners[0])] * (len(told) - 1)
+    assert found == FoundClaim(winners[0])
+
+
+def _claims_and_reads(ask: Asked, identity: str) -> bool:
+    claim = first_claim(identity)
+    written: object = ask.write(identity, claim, None)
+    read: object = ask.read(identity)
+    return (written, read) == (Claimed(), FoundClaim(claim))

@@ -1,0 +1,37 @@
+"""What tests of claims in DynamoDB share: a table of their own on a server, alone or behind a proxy.
+
+moto stands for the API's shape in the default tests, behind a proxy that lets one request in at a time, for
+it decides nothing when two meet; DynamoDB Local, AWS's own, decides by itself.
+"""
+
+from __future__ import annotations
+
+import uuid
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from putifabsent.backends.dynamodb import DynamoDBClaims
+from tests.stub.dynamodb_proxy import DynamoDBProxy
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.stub.dynamodb_proxy import Trouble
+
+REGION = "eu-west-1"
+
+
+def new_table() -> str:
+    return f"claims-{uuid.uuid4().hex[:12]}"
+
+
+def claims_at(endpoint: str, table: str | None = None, *, timeout: float = 30) -> DynamoDBClaims:
+    return DynamoDBClaims(table or new_table(), region=REGION, endpoint_url=endpoint, timeout=timeout)
+
+
+@contextmanager
+def troubled(endpoint: str, table: str, trouble: Trouble) -> Iterator[DynamoDBClaims]:
+    """The table, on a way on which every request goes wrong."""
+    with DynamoDBProxy(endpoint) as proxy:
+        proxy.always(trouble)
+        yield claims_at(proxy.url, table)

@@ -1,0 +1,249 @@
+"""Wrong registries: each is the right one with one change in its text, by which it forgets or lies."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from putifabsent import backends
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_DYNAMODB = ("aws_session", "dynamodb_items", "dynamodb_sender", "dynamodb_table", "dynamodb")
+_REDIS = ("redis",)
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One change.
+
+    Attributes
+    ----------
+    name
+        What it gets wrong.
+    source
+        The module of the backends that it changes.
+    old, new
+        The text there, exactly once, and what it becomes.
+    caught_by
+        The test that must fail.
+    arguments
+        What that test takes beside its fixtures.
+    """
+
+    name: str
+    source: str
+    old: str
+    new: str
+    caught_by: str
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        return self.name
+
+    def registry(self) -> Any:
+        """Return the class of the registry with this change.
+
+        Raises
+        ------
+        LookupError
+            The text is not there any more: the mutant must be brought up to date, or it tests nothing.
+        """
+        family, registry = (_REDIS, "RedisLock") if self.source in _REDIS else (_DYNAMODB, "DynamoDBClaims")
+        modules = {source: self._module(source) for source in family}
+        for module in modules.values():
+            for other in modules.values():
+                names = other.__dict__["__all__"]
+                # What one takes from another it takes from the mutant of it.
+                module.__dict__.update({k: other.__dict__[k] for k in names if k in module.__dict__})
+        return modules[family[-1]].__dict__[registry]
+
+    def _module(self, source: str) -> ModuleType:
+        text = (Path(backends.__path__[0]) / f"{source}.py").read_text(encoding="utf-8")
+        if source == self.source:
+            if text.count(self.old) != 1:
+                raise LookupError(f"{self.name!r}: {source}.py has {self.old!r} {text.count(self.old)} times")
+            text = text.replace(self.old, self.new)
+        module = ModuleType(f"{backends.__name__}.{source}")
+        exec(compile(text, f"<{self.name}>", "exec"), module.__dict__)  # noqa: S102 - it is our own text
+        return module
+
+
+LOCKS = (
+    Mutant(
+        "unlock without owner check",
+        "redis",
+        '_RELEASE = f"{_IF_MINE}redis',
+        '_RELEASE = f"redis',
+        "test_another_owner_cannot_release_it",
+    ),
+    Mutant(
+        "extend without owner check",
+        "redis",
+        '_EXTEND = f"{_IF_MINE}redis',
+        '_EXTEND = f"redis',
+        "test_another_owner_cannot_extend_it",
+    ),
+    Mutant(
+        "whoever asks last has the lock", "redis", ", 'NX', 'PX'", ", 'PX'", "test_a_held_lock_is_not_taken"
+    ),
+    Mutant(
+        "a lease that never ends",
+        "redis",
+        ", 'NX', 'PX', ARGV[2])",
+        ", 'NX')",
+        "test_a_held_lock_is_not_taken",
+    ),
+    Mutant(
+        "extending takes a free lock",
+        "redis",
+        "if not by then return {{2}} end",
+        "if not by then redis.call('SET', KEYS[1], ARGV[1]) return {{0}} end",
+        "test_a_free_lock_is_not_taken_by_extending_it",
+    ),
+    Mutant(
+        "seconds for milliseconds",
+        "redis",
+        "int(lease * 1000)",
+        "int(lease)",
+        "test_a_holder_extends_its_lease",
+    ),
+)
+
+CLAIMS = (
+    # What is decided
+    Mutant(
+        "the first claim is written whatever is there",
+        "dynamodb_items",
+        '"attribute_not_exists(#folder)"}\n',
+        '"attribute_not_exists(#folder) OR attribute_exists(#folder)"}\n',
+        "test_a_loser_is_told_the_winner",
+    ),
+    Mutant(
+        "claim not tied to its incarnation",
+        "dynamodb_items",
+        "#incarnation = :incarnation AND ",
+        ":incarnation = :incarnation AND ",
+        "test_each_part_of_what_was_expected_counts[incarnation]",
+    ),
+    Mutant(
+        "dead or alive is all the same",
+        "dynamodb_items",
+        "#live = :live AND ",
+        ":live = :live AND ",
+        "test_each_part_of_what_was_expected_counts[live]",
+    ),
+    Mutant(
+        "no token in the condition",
+        "dynamodb_items",
+        "#token = :token",
+        ":token = :token",
+        "test_each_part_of_what_was_expected_counts[token]",
+    ),
+    Mutant(
+        "a loser is told that nothing is there",
+        "dynamodb",
+        'error.response.get("Item")',
+        "None",
+        "test_a_loser_is_told_the_winner",
+    ),
+    # What is kept
+    Mutant(
+        "TTL on claims",
+        "dynamodb_table",
+        "            return made\n",
+        '            await sender.call("update_time_to_live", TableName=table,\n'
+        '                TimeToLiveSpecification={"Enabled": True, "AttributeName": "incarnation"})\n'
+        "            return made\n",
+        "test_init_makes_a_table_that_costs_nothing_idle_and_forgets_nothing",
+    ),
+    Mutant(
+        "TTL is not looked for",
+        "dynamodb_table",
+        "    await _refuse_expiry(sender, table, url)\n",
+        "",
+        "test_a_table_whose_items_expire_is_refused",
+    ),
+    Mutant(
+        "a table made anew is the old one",
+        "dynamodb_table",
+        'known = described.get("TableId")',
+        'known = "always"',
+        "test_a_table_made_anew_is_another_registry",
+    ),
+    Mutant(
+        "long keys are cut",
+        "dynamodb_items",
+        "return _HASHED + hashlib.sha256(text.encode()).hexdigest()",
+        'return text.encode()[:1000].decode(errors="ignore") or "#"',
+        "test_an_identity_may_be_longer_than_any_key[100-1500]",
+    ),
+    Mutant(
+        "a hash meets a name",
+        "dynamodb_items",
+        "not text.startswith(_HASHED) and ",
+        "",
+        "test_a_hash_never_meets_a_name",
+    ),
+    # What is read
+    Mutant(
+        "a claim read from a copy that lags behind",
+        "dynamodb",
+        "key_of(identity), ConsistentRead=True",
+        "key_of(identity)",
+        "test_every_read_is_strongly_consistent",
+    ),
+    Mutant(
+        "a listing from a copy that lags behind",
+        "dynamodb",
+        "self._send(method, ConsistentRead=True, ",
+        "self._send(method, ",
+        "test_every_read_is_strongly_consistent",
+    ),
+    Mutant(
+        "a listing ends with its first page",
+        "dynamodb",
+        "stop_of(answer))",
+        "None)",
+        "test_a_long_listing_has_several_pages",
+    ),
+    # What is not known
+    Mutant(
+        "502 means that nothing was written",
+        "dynamodb_sender",
+        "if status >= 500 or ",
+        "if status >= 600 or ",
+        "test_each_call_is_one_request_whatever_becomes_of_it[GATEWAY_AFTER]",
+    ),
+    Mutant(
+        "a dropped connection means that nothing was written",
+        "dynamodb_sender",
+        "    if isinstance(error, LOST):\n        return Maybe(error)",
+        "    if isinstance(error, LOST):\n        return TryAgain(error)",
+        "test_each_call_is_one_request_whatever_becomes_of_it[DROPPED_AFTER]",
+    ),
+    Mutant(
+        "throttling is taken for a refusal",
+        "dynamodb_sender",
+        "    if code in _THROTTLED or ",
+        "    if ",
+        "test_throttling_passes_and_has_written_nothing[THROUGHPUT]",
+    ),
+    Mutant(
+        "anybody's answer is DynamoDB's",
+        "dynamodb_sender",
+        'if not answer["ResponseMetadata"].get("RequestId"):',
+        "if False:",
+        "test_each_call_is_one_request_whatever_becomes_of_it[NONSENSE_AFTER]",
+    ),
+    Mutant(
+        "the client sends again by itself",
+        "aws_session",
+        '"total_max_attempts": 1',
+        '"total_max_attempts": 2',
+        "test_each_call_is_one_request_whatever_becomes_of_it[DROPPED_BEFORE]",
+    ),
+)

@@ -1,0 +1,110 @@
+"""The tests of registries find out each registry that is wrong."""
+
+from __future__ import annotations
+
+import inspect
+import uuid
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from putifabsent.backends.dynamodb import DynamoDBClaims
+from putifabsent.backends.redis import RedisLock
+from putifabsent.backends.registry_urls import redis_settings
+from putifabsent.testing import LockTests
+from putifabsent.testing.registries import Asked
+from tests.backends import dynamodb_servers, test_dynamodb
+from tests.backends.registry_mutants import CLAIMS, LOCKS, Mutant
+from tests.servers import Valkey, server
+from tests.stub.dynamodb_proxy import DynamoDBProxy
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+
+@pytest.fixture(scope="module")
+def valkey() -> Iterator[Valkey]:
+    with Valkey() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def moto() -> Iterator[str]:
+    with server("moto") as running:
+        yield running.endpoint
+
+
+@pytest.fixture(autouse=True)
+def credentials(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "lab")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "lab-secret")
+
+
+@pytest.mark.parametrize("mutant", LOCKS, ids=str)
+def test_a_test_finds_out_each_wrong_lock(mutant: Mutant, valkey: Valkey) -> None:
+    for kind, is_wrong in ((RedisLock, False), (mutant.registry(), True)):
+        lock = kind(redis_settings(valkey.endpoint))
+        test = getattr(LockTests(), mutant.caught_by)
+        given = {"lock": lock, "ask": Asked(lock, "sync"), "key": f"test://{uuid.uuid4()}/name"}
+        assert _fails(test, given) == is_wrong
+
+
+@pytest.mark.parametrize("mutant", CLAIMS, ids=str)
+def test_a_test_finds_out_each_wrong_registry_of_claims(
+    mutant: Mutant, moto: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    test = _test_of_claims(mutant.caught_by)
+    for kind, is_wrong in ((DynamoDBClaims, False), (mutant.registry(), True)):
+        with DynamoDBProxy(moto) as proxy:
+            # Made by the right one: what is wrong is to be seen where it is used.
+            made = dynamodb_servers.claims_at(proxy.url)
+            made.init()
+            with monkeypatch.context() as patch:
+                patch.setattr(dynamodb_servers, "DynamoDBClaims", kind)
+                claims = dynamodb_servers.claims_at(proxy.url, test_dynamodb.table_of(made))
+                claims.identity()
+                proxy.requests.clear()
+                place = f"test://{uuid.uuid4()}"
+                given = {"claims": claims, "ask": Asked(claims, "sync"), "place": place, "proxy": proxy}
+                assert _fails(test, given) == is_wrong
+
+
+def test_a_mutant_whose_text_is_gone_is_no_mutant() -> None:
+    with pytest.raises(LookupError, match="0 times"):
+        Mutant("of nothing", "redis", "no such text", "", "").registry()
+
+
+def test_the_names_of_mutants_differ() -> None:
+    assert len({mutant.name for mutant in (*LOCKS, *CLAIMS)}) == len((*LOCKS, *CLAIMS))
+
+
+def _test_of_claims(name: str) -> Callable[..., None]:
+    """Return a test of the suite, or of the module, with its parameters as ``name`` says them."""
+    name, _, said = name.partition("[")
+    test = getattr(test_dynamodb, name, None) or getattr(test_dynamodb.TestOnATable(), name)
+    return partial(test, **_parameters(test, said.rstrip("]"))) if said else test
+
+
+def _parameters(test: Any, said: str) -> dict[str, Any]:
+    (mark,) = test.pytestmark
+    named, values, ids = mark.args[0], list(mark.args[1]), mark.kwargs.get("ids")
+    names = [named] if isinstance(named, str) else list(named)
+    labels = [_label(value, ids, number) for number, value in enumerate(values)]
+    value = values[labels.index(said)]
+    return dict(zip(names, value if len(names) > 1 else [value], strict=True))
+
+
+def _label(value: Any, ids: Any, number: int) -> str:
+    if ids is None:
+        return "-".join(map(str, value))
+    return str(ids(value) if callable(ids) else list(ids)[number])
+
+
+def _fails(test: Callable[..., None], given: Mapping[str, Any]) -> bool:
+    wanted = inspect.signature(test).parameters
+    try:
+        test(**{name: value for name, value in given.items() if name in wanted})
+    except (Exception, pytest.fail.Exception):  # noqa: BLE001 - it fails in any way
+        return True
+    return False
