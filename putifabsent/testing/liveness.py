@@ -7,7 +7,6 @@ Sethi, Ullman, "Compilers", 2nd ed., 9.2.5), over CPython's bytecode.
 from __future__ import annotations
 
 import dis
-import sys
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -28,7 +27,7 @@ def live(code: CodeType, at: int) -> frozenset[str]:
     a ``for``, whose iterator is no variable.
     """
     every = frozenset((*code.co_varnames, *code.co_cellvars, *code.co_freevars))
-    if sys.version_info < (3, 11) or _in_a_loop(code, at):
+    if not hasattr(code, "co_exceptiontable") or _in_a_loop(code, at):
         return every
     shared = frozenset((*code.co_cellvars, *code.co_freevars))
     return _after(code)[at] | shared
