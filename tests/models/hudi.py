@@ -11,10 +11,11 @@ import json
 import re
 from collections import defaultdict
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from putifabsent.testing.graph import Actor
-from tests.models.storage import (
+from tests.models.requests import (
     DONE,
     LOST,
     Acquire,
@@ -30,24 +31,29 @@ from tests.models.storage import (
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Mapping
+    from typing import TypeVar
+
+    T = TypeVar("T")
+    Process: TypeAlias = Generator[Any, Any, T]
 
     from putifabsent.testing.graph import Told
     from tests.models.storage import State
 
 Control: TypeAlias = Literal["none", "optimistic", "pessimistic"]
-Process: TypeAlias = "Generator[Any, Any, Ended]"
+How: TypeAlias = Literal["committed", "taken", "conflict", "nothing to delete", "died"]
 
 TIMELINE, DATA = "/t/.hoodie", "/t/data"
 EPOCH = 20260101000000000
 """Times are small numbers above this one, so that a name looks as Hudi's do."""
 
+_SLICE = re.compile(rf"{DATA}/fg(?P<group>\d+)_\d+-0-1_(?P<time>\d+)(?:\.(?P<salt>\w+))?\.parquet")
 _COMPLETED = re.compile(rf"{TIMELINE}/(?P<time>[0-9]+)(?:\.(?P<salt>\w+))?\.commit")
 
 
 class Ended(NamedTuple):
     """What became of a write."""
 
-    how: Literal["committed", "taken", "conflict", "nothing to delete", "died"]
+    how: How
 
 
 class Committed(NamedTuple):
@@ -137,60 +143,93 @@ class Instant(NamedTuple):
     slice: str
 
 
-def _write(rules: Rules, write: Write) -> Process:
+class _Stop(Exception):
+    """The write goes no further."""
+
+    def __init__(self, how: How) -> None:
+        super().__init__(how)
+        self.ended = Ended(how)
+
+
+def _write(rules: Rules, write: Write) -> Process[Ended]:
     time = (yield Next("time")) if write.time is None else write.time
     names = Names(time, write.writer if rules.salted else None)
-    ended = yield from _attempt(rules, write, names)
+    try:
+        ended = yield from _steps(rules, write, names)
+    except _Stop as stop:
+        ended = stop.ended
     if rules.control != "none":
         yield Release(write.writer)
     return ended
 
 
-def _attempt(rules: Rules, write: Write, names: Names) -> Process:
-    if not write.requested and (yield Put(names.instant(".commit.requested"), b"")) is not DONE:
-        return Ended("taken")
+def _steps(rules: Rules, write: Write, names: Names) -> Process[Ended]:
+    if not write.requested:
+        yield from _create(Put(names.instant(".commit.requested"), b""))
     found = yield LookUp(write.key)
     if found is None and write.value is None:
-        return Ended("nothing to delete")
+        raise _Stop("nothing to delete")
     group = found or write.group
     if rules.control == "pessimistic":
-        while not (yield Acquire(f"fg{group}", write.writer)):
-            pass
-    target = _target(completed((yield Load((TIMELINE,)))), group)
-    rows: dict[str, str] = {}
-    if target is not None:
-        if target.time >= names.time:
-            return Ended("conflict")
-        rows = json.loads((yield Read(target.slice)))
-    if (yield Put(names.instant(".inflight"), b"")) is not DONE:
-        return Ended("taken")
+        yield from _locked(f"fg{group}", write)
+    target, rows = yield from _merge_target(group, names)
+    yield from _create(Put(names.instant(".inflight"), b""))
     data = _merged(rows, write)
-    token = 1
-    while (outcome := (yield _put(write, names.slice(group, token), data, token))) is LOST:
-        token += 1
-    if outcome is not DONE:
-        return Ended("taken")
+    token = yield from _slice_written(write, names, group, data)
     if rules.control == "optimistic":
-        while not (yield Acquire("table", write.writer)):
-            pass
-    inserts = found is None
-    if not (yield Assign(write.key, group, only_if_free=inserts and rules.key_check)):
-        return Ended("conflict")
+        yield from _locked("table", write)
+    if not (yield Assign(write.key, group, only_if_free=found is None and rules.key_check)):
+        raise _Stop("conflict")
     if rules.control == "optimistic":
-        instants = completed((yield Load((TIMELINE,))))
-        if any(each.group == group and each.time > (target.time if target else 0) for each in instants):
-            return Ended("conflict")
+        yield from _checked(group, target.time if target else 0)
     if write.stops:
-        return Ended("died")
-    name, body = names.instant(".commit"), _payload(group, names.slice(group, token))
-    says = Committed(
-        write.writer, write.key, write.value, names.time, ((name, body), (names.slice(group, token), data))
-    )
-    return Ended("committed" if (yield Put(name, body, says)) is DONE else "taken")
+        raise _Stop("died")
+    slice_ = names.slice(group, token)
+    name, body = names.instant(".commit"), json.dumps({"group": group, "slice": slice_}).encode()
+    files = ((name, body), (slice_, data))
+    yield from _create(Put(name, body, Committed(write.writer, write.key, write.value, names.time, files)))
+    return Ended("committed")
 
 
-def _put(write: Write, name: str, data: bytes, token: int) -> Put:
-    return (ShakyPut if write.shaky and token == 1 else Put)(name, data)
+def _create(put: Put) -> Process[None]:
+    if (yield put) is not DONE:
+        raise _Stop("taken")
+
+
+def _locked(lock: str, write: Write) -> Process[None]:
+    while not (yield Acquire(lock, write.writer)):
+        pass
+
+
+def _merge_target(group: int, names: Names) -> Process[tuple[Instant | None, dict[str, str]]]:
+    """Return the newest slice of the file group, if it has one, and what is in it."""
+    instants = completed((yield Load(TIMELINE)).files)
+    target = max((each for each in instants if each.group == group), default=None)
+    if target is None:
+        return None, {}
+    if target.time >= names.time:
+        raise _Stop("conflict")
+    return target, json.loads((yield Read(target.slice)))
+
+
+def _slice_written(write: Write, names: Names, group: int, data: bytes) -> Process[int]:
+    """Write the slice, with the next write token each time the connection breaks; return the token."""
+    token = 1
+    while True:
+        put = (ShakyPut if write.shaky and token == 1 else Put)(names.slice(group, token), data)
+        outcome = yield put
+        if outcome is DONE:
+            return token
+        if outcome is not LOST:
+            raise _Stop("taken")
+        token += 1
+
+
+def _checked(group: int, since: int) -> Process[None]:
+    """Go on only if no instant of the file group is newer than the slice that was merged with."""
+    instants = completed((yield Load(TIMELINE)).files)
+    if any(each.group == group and each.time > since for each in instants):
+        raise _Stop("conflict")
 
 
 def _merged(rows: Mapping[str, str], write: Write) -> bytes:
@@ -199,24 +238,26 @@ def _merged(rows: Mapping[str, str], write: Write) -> bytes:
     return json.dumps(kept, sort_keys=True).encode()
 
 
-def _payload(group: int, slice_: str) -> bytes:
-    return json.dumps({"group": group, "slice": slice_}).encode()
-
-
 def completed(files: Iterable[tuple[str, bytes]]) -> list[Instant]:
     """Return the completed instants of a timeline, in their order."""
-    found = []
-    for name, data in files:
-        if (match := _COMPLETED.fullmatch(name)) is not None:
-            said = json.loads(data)
-            time, salt = int(match["time"]) - EPOCH, match["salt"] or ""
-            found.append(Instant(time, salt, said["group"], said["slice"]))
-    return sorted(found)
+    return sorted(found for name, data in files if (found := _instant(name, data)) is not None)
 
 
-def _target(instants: Iterable[Instant], group: int) -> Instant | None:
-    """Return the newest slice of a file group, to be merged with."""
-    return max((each for each in instants if each.group == group), default=None)
+@cache
+def _instant(name: str, data: bytes) -> Instant | None:
+    match = _COMPLETED.fullmatch(name)
+    if match is None:
+        return None
+    said = json.loads(data)
+    return Instant(int(match["time"]) - EPOCH, match["salt"] or "", said["group"], said["slice"])
+
+
+@cache
+def _slice(name: str, data: bytes) -> tuple[tuple[int, str, int], dict[str, str]] | None:
+    match = _SLICE.fullmatch(name)
+    if match is None:
+        return None
+    return (int(match["time"]) - EPOCH, match["salt"] or "", int(match["group"])), json.loads(data)
 
 
 def rows_at(files: Mapping[str, bytes], time: int) -> dict[str, set[str]]:
@@ -226,16 +267,14 @@ def rows_at(files: Mapping[str, bytes], time: int) -> dict[str, set[str]]:
     that group and time: it does not know write tokens.
     """
     instants = [each for each in completed(files.items()) if each.time <= time]
+    newest = {each.group: each.time for each in instants}
+    current = {each[:3] for each in instants if each.time == newest[each.group]}
     found: dict[str, set[str]] = defaultdict(set)
-    for instant in instants:
-        if any(each.group == instant.group and each.time > instant.time for each in instants):
-            continue
-        names = Names(instant.time, instant.salt or None)
-        pattern = re.escape(names.slice(instant.group, 0)).replace("_0\\-0\\-1_", r"_\d+-0-1_")
-        for name, data in files.items():
-            if re.fullmatch(pattern, name):
-                for key, value in json.loads(data).items():
-                    found[key].add(value)
+    for name, data in files.items():
+        part = _slice(name, data)
+        if part is not None and part[0] in current:
+            for key, value in part[1].items():
+                found[key].add(value)
     return found
 
 

@@ -11,7 +11,7 @@ from tests.models.hudi import DUPLICATE, LOST_WRITE, UNCOMMITTED, ConsistentRead
 from tests.models.storage import FileSystemWorld, State
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from putifabsent.testing.explore import Explored
 
@@ -43,7 +43,7 @@ class Configuration:
         )
 
     def published(self, *, put_if_absent: bool) -> Published | None:
-        """Return the verdict of part 3: "conformant" rows 1-4, "non-conformant" rows 5-11; None: not listed."""
+        """Return the verdict of part 3: rows 1-4 are "conformant", 5-11 are not; None: not listed."""
         rules = self.rules
         if rules.control == "none":
             return Published(5, LOST_WRITE)
@@ -58,7 +58,7 @@ class Configuration:
         return Published(10 + pessimistic, OK) if rules.salted else Published(6 + pessimistic, LOST_WRITE)
 
     def expected(self, *, put_if_absent: bool) -> str:
-        """Return the verdict, of a configuration that is not listed, too: by what decides in those that are."""
+        """Return the verdict; where none is listed, that which follows from those that are."""
         if (published := self.published(put_if_absent=put_if_absent)) is not None:
             return published.verdict
         if not (self.monotonic or self.rules.salted or put_if_absent):
@@ -81,7 +81,7 @@ class Scenario(NamedTuple):
     earlier: bool = False
 
     def explored(self, rules: Rules, mount: str, judge: Any) -> Explored:
-        """Play every schedule of them, and judge every state: whoever is under way may stop there for ever."""
+        """Play every schedule of them, and judge every state: whoever is under way may stop there."""
         start = State()
         if self.earlier:
             first = Write("w0", "k1", "first", 1)
@@ -94,12 +94,17 @@ def scenarios(*, monotonic: bool, thrice: bool) -> Iterator[Scenario]:
     """Yield what the writers may be about: which keys, file groups and times, and who fails."""
     for w1, w2, earlier in _pairs():
         for times in _times(earlier=earlier, monotonic=monotonic):
-            pair = tuple(replace(write, time=time) for write, time in zip((w1, w2), times, strict=True))
-            yield Scenario(pair, earlier)
+            yield Scenario(_at(times, w1, w2), earlier)
     three = (Write("w1", "k1", "by w1", 1), Write("w2", "k2", "by w2", 1), Write("w3", "k1", "by w3", 1))
-    if thrice:
-        for times in ((None, None, None),) if monotonic else ((1, 1, 1), (1, 1, 2), (2, 1, 2)):
-            yield Scenario(tuple(replace(write, time=time) for write, time in zip(three, times, strict=True)))
+    if thrice and monotonic:
+        yield Scenario(three)
+    elif thrice:
+        for colliding in ((1, 1, 1), (1, 1, 2), (2, 1, 2)):
+            yield Scenario(_at(colliding, *three))
+
+
+def _at(times: Iterable[int | None], *writes: Write) -> tuple[Write, ...]:
+    return tuple(replace(write, time=time) for write, time in zip(writes, times, strict=True))
 
 
 def _pairs() -> Iterator[tuple[Write, Write, bool]]:

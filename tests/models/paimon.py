@@ -1,8 +1,8 @@
-"""Writers and compactors of a Paimon primary-key table, after Vanlightly's analysis of version 0.8 (July 2024).
+"""Writers and compactors of a Paimon primary-key table, after Vanlightly's analysis of version 0.8 (2024).
 
-Part 2, "Topology 1", gives the steps of a write and its commit; the Fizzbee specification what the text leaves
-open. A row is of one key with two columns. Whoever commits retries where its snapshot is taken, with the same
-data files, and checks one thing: that the files which it deletes are still there.
+Part 2, "Topology 1", gives the steps of a write and its commit; the Fizzbee specification what the text
+leaves open. A row is of one key with two columns. Whoever commits retries where its snapshot is taken, with
+the same data files, and checks one thing: that the files which it deletes are still there.
 """
 
 from __future__ import annotations
@@ -13,25 +13,27 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from putifabsent.testing.graph import Actor
-from tests.models.storage import (
+from tests.models.requests import (
     DONE,
     Acquire,
     Exists,
     Next,
-    Place,
     PutAll,
     Release,
     Remove,
     Rename,
     Request,
-    State,
 )
+from tests.models.storage import State
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Mapping
 
+    from tests.models.storage import Place
+
 Process: TypeAlias = "Generator[Any, Any, Any]"
 Vectors: TypeAlias = "dict[str, list[int]]"
+Columns: TypeAlias = "tuple[str | None, str | None]"
 
 TABLE = "/w/db.db/t"
 NEW = State(frozenset([(f"{TABLE}/schema/schema-0", b"{}")]))
@@ -46,7 +48,7 @@ class Row(NamedTuple):
     sequence: int
     kind: str
     key: str
-    columns: tuple[str, str]
+    columns: Columns
 
 
 class Entry(NamedTuple):
@@ -59,14 +61,14 @@ class Entry(NamedTuple):
 
 
 class Committed(NamedTuple):
-    """What was acknowledged: a snapshot with its bytes; of a write, its row's number and the columns that it set."""
+    """What was acknowledged: a snapshot with its bytes; of a write, its row's number and what it set."""
 
     who: str
     version: int
     body: bytes
     sequence: int = 0
     key: str | None = None
-    columns: tuple[str | None, str | None] = (None, None)
+    columns: Columns = (None, None)
 
 
 def snapshot(version: int) -> str:
@@ -79,7 +81,7 @@ class Tree(NamedTuple):
 
     version: int = 0
     entries: tuple[Entry, ...] = ()
-    index: tuple[tuple[int, str], ...] = ()
+    vector_files: tuple[tuple[int, str], ...] = ()
     data: tuple[tuple[str, tuple[Row, ...]], ...] = ()
     vectors: tuple[tuple[int, tuple[tuple[str, tuple[int, ...]], ...]], ...] = ()
 
@@ -107,7 +109,9 @@ class Tree(NamedTuple):
         return max(rows, key=lambda row: row.sequence, default=None)
 
     def __str__(self) -> str:
-        return f"version {self.version}: {', '.join(_short(each.file) for each in self.entries) or 'no files'}"
+        return (
+            f"version {self.version}: {', '.join(_short(each.file) for each in self.entries) or 'no files'}"
+        )
 
 
 def merged(entries: Iterable[Entry]) -> tuple[Entry, ...]:
@@ -133,16 +137,18 @@ def tree(files: Mapping[str, bytes], version: int) -> Tree:
         return Tree()
     said = json.loads(files[snapshot(version)])
     entries = merged(Entry(*each) for part in ("base", "delta") for each in json.loads(files[said[part]]))
-    index = json.loads(files[said["index"]]) if said["index"] else []
-    data = (
-        (each.file, tuple(Row(*row[:3], tuple(row[3])) for row in json.loads(files[each.file])))
-        for each in entries
-    )
+    vector_files = tuple(map(tuple, json.loads(files[said["index"]]))) if said["index"] else ()
+    data = ((each.file, tuple(map(_row, json.loads(files[each.file])))) for each in entries)
     vectors = (
         (bucket, tuple((file, tuple(rows)) for file, rows in sorted(json.loads(files[name]).items())))
-        for bucket, name in index
+        for bucket, name in vector_files
     )
-    return Tree(version, entries, tuple(map(tuple, index)), tuple(data), tuple(vectors))
+    return Tree(version, entries, vector_files, tuple(data), tuple(vectors))
+
+
+def _row(said: Any) -> Row:
+    sequence, kind, key, (color, hobby) = said
+    return Row(sequence, kind, key, (color, hobby))
 
 
 def latest(files: Iterable[str]) -> int:
@@ -164,11 +170,11 @@ class ReadLatest(Request):
 
 @dataclass(frozen=True)
 class Operation:
-    """One write: ``insert`` and ``replace`` know all columns; ``set`` reads the row and changes one of them."""
+    """One write: ``insert`` and ``replace`` know all columns; ``set`` reads the row and changes one."""
 
     kind: str
     key: str
-    columns: tuple[str | None, str | None]
+    columns: Columns
 
 
 @dataclass(frozen=True)
@@ -210,14 +216,14 @@ class Compactor:
 
 
 class Change(NamedTuple):
-    """What a commit is to bring: the data layer is written, and stays as it is however often it is retried."""
+    """What a commit is to bring: the data layer, which stays as it is however often it is retried."""
 
     who: str
     entries: tuple[Entry, ...]
     vectors: tuple[int, str] | None = None
     sequence: int = 0
     key: str | None = None
-    columns: tuple[str | None, str | None] = (None, None)
+    columns: Columns = (None, None)
 
 
 def _write(writer: Writer) -> Process:
@@ -234,7 +240,7 @@ def _write(writer: Writer) -> Process:
             before = now.find(writer.bucket, operation.key)
             if before is None:
                 return f"no {operation.key}"
-            columns = tuple(new or old for new, old in zip(columns, before.columns, strict=True))
+            columns = columns[0] or before.columns[0], columns[1] or before.columns[1]
         sequence = (yield Next("sequence")) if writer.sequence_field else sequence + 1
         row = Row(sequence, "+I" if operation.kind == "insert" else "+U", operation.key, columns)
         who = f"{writer.name}-{number}"
@@ -270,7 +276,7 @@ def _compact(compactor: Compactor) -> Process:
 
 
 def _vectors(seen: Tree, bucket: int, level: int, sources: list[Entry], updated: set[str]) -> Vectors:
-    """Return a bucket's vectors after a compaction: without the files that go, and with rows that are replaced."""
+    """Return a bucket's vectors after a compaction: without files that go, with rows that are replaced."""
     gone = {each.file for each in sources}
     vectors = {file: rows for file, rows in seen.deleted(bucket).items() if file not in gone}
     higher = [each for each in seen.of(bucket) if each.level > level]
@@ -304,9 +310,9 @@ def _commit(change: Change, *, lock: bool) -> Process:
 
 
 def _metadata(change: Change, now: Tree) -> tuple[bytes, tuple[tuple[str, bytes], ...]]:
-    """Return a snapshot's bytes and the files of a commit upon ``now``, the snapshot last, under another name."""
+    """Return a snapshot's bytes, and the files of a commit upon ``now``: itself last, by another name."""
     place = f"{TABLE}/manifest/{change.who}"
-    index = dict(now.index)
+    index = dict(now.vector_files)
     if change.vectors is not None:
         index[change.vectors[0]] = change.vectors[1]
     files = [

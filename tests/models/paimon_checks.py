@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from tests.models.paimon import Committed, Tree, latest, snapshot, tree
@@ -75,7 +76,7 @@ def _inconsistent(read: Tree, log: tuple[Committed, ...], *, ordered: bool) -> s
     for key in {each.key: None for each in commits if each.key is not None}:
         mine = [each for each in commits if each.key == key]
         numbers = [each.sequence for each in mine]
-        if ordered is not all(one < other for one, other in zip(numbers, numbers[1:], strict=False)):
+        if ordered is not all(one < other for one, other in pairwise(numbers)):
             continue
         expected = {at: value for each in mine for at, value in enumerate(each.columns) if value is not None}
         rows = [row for bucket in _buckets(read) if (row := read.find(bucket, key))]

@@ -67,7 +67,9 @@ class Topology:
         """Play every schedule, and judge every state."""
         mount, lock = STORAGES[storage]
         actors = [replace(each, lock=lock).actor() for each in self.processes]
-        return explore(actors, FileSystemWorld(mount, self.start()), Checks(*checks), Faults(crashes=len(actors)))
+        return explore(
+            actors, FileSystemWorld(mount, self.start()), Checks(*checks), Faults(crashes=len(actors))
+        )
 
 
 def _insert(key: str) -> Operation:
@@ -144,7 +146,7 @@ class Found(NamedTuple):
 
 
 def found(topology: Topology, storage: str) -> Found:
-    """Play every schedule once for each thing that may break, and return those that do, with the shortest ones."""
+    """Play every schedule, once for each thing that may break, and return what does."""
     explored = [topology.explored(storage)]
     if explored[0].violation is not None:
         explored = [topology.explored(storage, kind) for kind in KINDS]

@@ -7,12 +7,12 @@ what was committed, which no process sees. The filesystem is the one under test,
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fsspec.implementations.memory import MemoryFile, MemoryFileSystem
 
-from putifabsent.errors import NameTaken
 from putifabsent.fsspec_plugin import GuardedFileSystem
+from tests.models.requests import LOST
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -20,35 +20,7 @@ if TYPE_CHECKING:
     from fsspec import AbstractFileSystem
 
     from putifabsent.testing.graph import Actor
-
-
-@dataclass(frozen=True)
-class Done:
-    """It happened."""
-
-    def __str__(self) -> str:
-        return "done"
-
-
-@dataclass(frozen=True)
-class Taken:
-    """Another holds the name: what the guarded filesystem raised."""
-
-    name: str
-
-    def __str__(self) -> str:
-        return f"NameTaken: {self.name}"
-
-
-@dataclass(frozen=True)
-class Lost:
-    """The connection broke."""
-
-    def __str__(self) -> str:
-        return "no answer"
-
-
-DONE, LOST = Done(), Lost()
+    from tests.models.requests import Request
 
 
 class State(NamedTuple):
@@ -80,211 +52,6 @@ class Place:
         """Return all files."""
         found = self.fs.find(self.root or "/")
         return {name[len(self.root) :]: self.fs.cat_file(name) for name in found}
-
-
-class Request:
-    """One step of a process."""
-
-    loses: ClassVar[bool] = False
-
-    def at(self, place: Place) -> Any:
-        """Make it, and return its outcome."""
-        raise NotImplementedError
-
-
-@dataclass(frozen=True)
-class Put(Request):
-    """Write a file. Where that commits something, say what."""
-
-    name: str
-    data: bytes
-    commits: Any = None
-
-    def at(self, place: Place) -> Done | Taken:
-        try:
-            place.fs.pipe_file(place.root + self.name, self.data)
-        except NameTaken:
-            return Taken(self.name)
-        if self.commits is not None:
-            place.log.append(self.commits)
-        return DONE
-
-    def __str__(self) -> str:
-        return f"put {self.name} {self.data.decode()}"
-
-
-@dataclass(frozen=True)
-class ShakyPut(Put):
-    """Write a file over a connection that may break."""
-
-    loses: ClassVar[bool] = True
-
-
-@dataclass(frozen=True)
-class PutAll(Request):
-    """Write files that carry a UUID, which nobody else ever names."""
-
-    files: tuple[tuple[str, bytes], ...]
-
-    def at(self, place: Place) -> Done:
-        for name, data in self.files:
-            place.fs.pipe_file(place.root + name, data)
-        return DONE
-
-    def __str__(self) -> str:
-        return "put " + ", ".join(f"{name} {data.decode()}" for name, data in self.files)
-
-
-@dataclass(frozen=True)
-class Rename(Request):
-    """Move a file, which commits something."""
-
-    source: str
-    target: str
-    commits: Any
-
-    def at(self, place: Place) -> Done | Taken:
-        try:
-            place.fs.mv(place.root + self.source, place.root + self.target)
-        except NameTaken:
-            return Taken(self.target)
-        place.log.append(self.commits)
-        return DONE
-
-    def __str__(self) -> str:
-        return f"rename {self.source} to {self.target}"
-
-
-@dataclass(frozen=True)
-class Remove(Request):
-    """Remove files."""
-
-    names: tuple[str, ...]
-
-    def at(self, place: Place) -> Done:
-        for name in self.names:
-            place.fs.rm_file(place.root + name)
-        return DONE
-
-    def __str__(self) -> str:
-        return "remove " + ", ".join(self.names)
-
-
-@dataclass(frozen=True)
-class Read(Request):
-    """Read a file."""
-
-    name: str
-
-    def at(self, place: Place) -> bytes:
-        data: bytes = place.fs.cat_file(place.root + self.name)
-        return data
-
-    def __str__(self) -> str:
-        return f"read {self.name}"
-
-
-@dataclass(frozen=True)
-class Load(Request):
-    """Read all that folders hold, as one step: what the publications call loading the timeline."""
-
-    folders: tuple[str, ...]
-
-    def at(self, place: Place) -> tuple[tuple[str, bytes], ...]:
-        return tuple(each for folder in self.folders for each in place.read(folder))
-
-    def __str__(self) -> str:
-        return "load " + ", ".join(self.folders)
-
-
-@dataclass(frozen=True)
-class Exists(Request):
-    """Look whether a file is there."""
-
-    name: str
-
-    def at(self, place: Place) -> bool:
-        found: bool = place.fs.exists(place.root + self.name)
-        return found
-
-    def __str__(self) -> str:
-        return f"look for {self.name}"
-
-
-@dataclass(frozen=True)
-class Acquire(Request):
-    """Try to take a lock, of a service beside the store."""
-
-    lock: str
-    owner: str
-
-    def at(self, place: Place) -> bool:
-        return bool(place.facts.setdefault(f"lock {self.lock}", self.owner) == self.owner)
-
-    def __str__(self) -> str:
-        return f"take the lock of {self.lock}"
-
-
-@dataclass(frozen=True)
-class Release(Request):
-    """Give back all locks of one owner."""
-
-    owner: str
-
-    def at(self, place: Place) -> Done:
-        for name in [name for name, value in place.facts.items() if value == self.owner]:
-            if name.startswith("lock "):
-                del place.facts[name]
-        return DONE
-
-    def __str__(self) -> str:
-        return "give back the lock"
-
-
-@dataclass(frozen=True)
-class Next(Request):
-    """Take the next number of a counter, which no two ever share."""
-
-    counter: str
-
-    def at(self, place: Place) -> int:
-        number: int = place.facts.get(self.counter, 0) + 1
-        place.facts[self.counter] = number
-        return number
-
-    def __str__(self) -> str:
-        return f"take the next {self.counter}"
-
-
-@dataclass(frozen=True)
-class LookUp(Request):
-    """Ask an index."""
-
-    key: str
-
-    def at(self, place: Place) -> Any:
-        return place.facts.get(self.key)
-
-    def __str__(self) -> str:
-        return f"look up {self.key}"
-
-
-@dataclass(frozen=True)
-class Assign(Request):
-    """Set an entry of an index; with ``only_if_free`` not over another value."""
-
-    key: str
-    value: Any
-    only_if_free: bool
-
-    def at(self, place: Place) -> bool:
-        if self.only_if_free and place.facts.get(self.key, self.value) != self.value:
-            return False
-        place.facts[self.key] = self.value
-        return True
-
-    def __str__(self) -> str:
-        return f"index {self.key} under {self.value}"
 
 
 def stock(memory: MemoryFileSystem) -> AbstractFileSystem:
@@ -323,6 +90,7 @@ class FileSystemWorld:
     def __init__(self, mount: str, initial: State) -> None:
         self.initial = initial
         self._memory = own_memory()
+        self._made: dict[tuple[str, bytes], MemoryFile] = {}
         self._fs = MOUNTS[mount](self._memory)
 
     def apply(self, state: State, request: Request) -> tuple[State, Any]:
@@ -350,10 +118,15 @@ class FileSystemWorld:
         files = frozenset((name, file.getvalue()) for name, file in self._memory.store.items())
         return State(files, frozenset(place.facts.items()), tuple(place.log))
 
+    def _file(self, name: str, data: bytes) -> MemoryFile:
+        # Made once: a file here is replaced, never changed.
+        if (name, data) not in self._made:
+            self._made[name, data] = MemoryFile(self._memory, name, data)
+        return self._made[name, data]
+
     def _place(self, state: State) -> Place:
         self._memory.store.clear()
-        for name, data in state.files:
-            self._memory.store[name] = MemoryFile(self._memory, name, data)
+        self._memory.store.update((name, self._file(name, data)) for name, data in state.files)
         return Place(self._fs, "", dict(state.facts), list(state.log))
 
 
@@ -366,4 +139,3 @@ def run(actor: Actor, place: Place) -> Any:
             request = process.send(request.at(place))
     except StopIteration as end:
         return end.value
-

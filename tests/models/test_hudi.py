@@ -1,4 +1,4 @@
-"""Hudi's writers break where Vanlightly found them to break; the shim mends what a name can mend, and no more."""
+"""Hudi's writers break where Vanlightly found them to; the shim mends what a name can mend, and no more."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ from tests.models.hudi import (
 )
 from tests.models.hudi_matrix import CONFIGURATIONS, OK, Configuration, Scenario, found
 from tests.models.replay import Replay, send_again, state_of
-from tests.models.storage import DONE, FileSystemWorld, Put, State, Taken
+from tests.models.requests import DONE, Put, Taken
+from tests.models.storage import FileSystemWorld, State
 
 if TYPE_CHECKING:
     from putifabsent.testing.explore import Explored, Told
@@ -68,7 +69,7 @@ def test_with_the_shim_nothing_that_was_committed_changes_its_bytes(configuratio
     assert (without.verdict == OK) is configuration.monotonic, "without it, colliding instants do"
 
 
-# --- the figures of part 2 --------------------------------------------------------------------------------------------
+# --- the figures of part 2 ------------------------------------------------------------------------------
 
 
 class FailedWriterOverwrote(BytesKept):
@@ -92,7 +93,11 @@ FIGURES = {
         FailedWriterOverwrote(("slice",)),
         COLLIDING.slice(1, 1),
     ),
-    "a slice is overwritten, by a writer that stops": (FIGURE_2, BytesKept(("slice",)), COLLIDING.slice(1, 1)),
+    "a slice is overwritten, by a writer that stops": (
+        FIGURE_2,
+        BytesKept(("slice",)),
+        COLLIDING.slice(1, 1),
+    ),
 }
 ALL = pytest.mark.parametrize("figure", FIGURES)
 
@@ -126,7 +131,7 @@ def test_without_the_shim_the_figure_comes_about(figure: str, grounds: Grounds) 
 
 @ALL
 def test_with_the_shim_the_same_schedule_ends_in_name_taken(figure: str, grounds: Grounds) -> None:
-    scenario, _, name = FIGURES[figure]
+    scenario, _, _ = FIGURES[figure]
     explored = without_the_shim(figure)
     place = grounds(shim=True)
     played = Replay(explored.schedule, [each.actor(OPTIMISTIC) for each in scenario.writes], place)
@@ -157,7 +162,7 @@ def test_no_concurrency_control_prevents_the_first_figure(rules: Rules) -> None:
     assert FIGURE_1.explored(rules, "guarded", BytesKept()).violation is None
 
 
-# --- the second write token (the note at the end of "Overwriting a file slice") ---------------------------------------
+# --- the second write token (the note at the end of "Overwriting a file slice") -------------------------
 
 
 def shaky(key: str, group: int, *, requested: bool) -> tuple[Write, Write]:
@@ -206,7 +211,9 @@ def test_what_remains_until_instants_have_owners_is_that_another_overwrites_a_sl
     explored = with_a_lost_answer(shaky("k1", 1, requested=True), "guarded", BytesKept(("slice",)))
     assert explored.violation is not None, explored
     assert explored.violation.startswith("a slice of w"), explored.violation
-    puts = [step for step in explored.schedule if getattr(step.request, "name", None) == COLLIDING.slice(1, 1)]
+    puts = [
+        step for step in explored.schedule if getattr(step.request, "name", None) == COLLIDING.slice(1, 1)
+    ]
     assert {step.actor for step in puts} == {"w1", "w2"}
     assert all(step.outcome == DONE for step in puts), explored.violation
 
@@ -227,7 +234,7 @@ def test_what_remains_even_where_slices_are_create_only_is_the_second_write_toke
     assert with_a_lost_answer(writes, "guarded with slices", BytesKept()).violation is None, "no byte changed"
 
 
-# --- what no shim repairs ---------------------------------------------------------------------------------------------
+# --- what no shim repairs -------------------------------------------------------------------------------
 
 
 def test_what_remains_is_two_instants_on_one_file_group_without_concurrency_control(grounds: Grounds) -> None:

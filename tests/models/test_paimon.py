@@ -1,4 +1,4 @@
-"""Paimon's topologies break where Vanlightly found them to break; the shim stands for PutIfAbsent, and no more."""
+"""Paimon's topologies break where Vanlightly found them to; the shim stands for PutIfAbsent, and no more."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.models.paimon import snapshot
 from tests.models.paimon_checks import DANGLING_VECTOR, LOST_COMMIT, LOST_UPDATE, TWO_ROWS, Checks
 from tests.models.paimon_matrix import STORAGES, TOPOLOGIES, found
 from tests.models.replay import Replay, fill, send_again, state_of
-from tests.models.storage import Rename, Taken
+from tests.models.requests import Rename, Taken
 
 if TYPE_CHECKING:
     from tests.models.replay import Grounds
@@ -58,7 +58,9 @@ def test_with_the_shim_the_schedule_that_lost_a_commit_ends_in_name_taken(ground
 
     played.finish()
     assert set(played.ended.values()) == {"committed"}
-    assert [each.version for each in place.log] == [1, 2, 3, 4], "who lost has committed upon what it had missed"
+    assert [each.version for each in place.log] == [1, 2, 3, 4], (
+        "who lost has committed upon what it had missed"
+    )
     assert Checks().judge(None, state_of(place), ()) is None, played
 
 
