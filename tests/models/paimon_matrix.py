@@ -44,10 +44,10 @@ class Topology:
 
     Attributes
     ----------
-    source
-        Where its verdict is published.
+    source, published
+        Where its verdict is published, and what it is with PutIfAbsent as with a lock.
     breaks
-        What is published to break with PutIfAbsent as with a lock.
+        What breaks then, in the words of the checks.
     before
         Processes that have made the table as it is at first, one after the other.
     processes
@@ -55,6 +55,7 @@ class Topology:
     """
 
     source: str
+    published: str
     breaks: frozenset[str]
     processes: tuple[Writer | Compactor, ...]
     before: tuple[Writer | Compactor, ...] = ()
@@ -89,16 +90,19 @@ _JACK, _SARAH, _BLUE = _insert("jack"), _insert("sarah"), _set("jack", "blue", N
 TOPOLOGIES = {
     "1: a writer and a compactor a bucket": Topology(
         "part 2, Topology 1; part 3, Multiple writers, one writer per bucket",
+        "OK",
         frozenset(),
         (Writer("w1", 0, (_JACK, _BLUE)), Writer("w2", 1, (_SARAH,)), Compactor("c1", 0, 0)),
     ),
     "1: a writer a bucket": Topology(
         "part 2, Topology 1; part 3, Multiple writers, one writer per bucket",
+        "OK",
         frozenset(),
         (Writer("w1", 0, (_JACK, _BLUE)), Writer("w2", 1, (_SARAH, _set("sarah", None, "B")))),
     ),
     "2: writers of one bucket, each with its own sequence numbers": Topology(
         "part 2, Topology 2 issue #1; part 3, Multiple writers per bucket",
+        "the merge order does not match the order of the writes",
         frozenset({DISORDER}),
         (
             Writer("w1", 0, (_replace("jack", "blue"), _replace("jack", "green"))),
@@ -108,6 +112,7 @@ TOPOLOGIES = {
     ),
     "2: writers of one bucket that change what they have read": Topology(
         "part 2, Topology 2 issue #2, and its Fig 14",
+        "lost updates; a sequence field is best effort",
         frozenset({DISORDER, LOST_UPDATE}),
         (
             Writer("w1", 0, (_BLUE,), sequence_field=True),
@@ -115,14 +120,23 @@ TOPOLOGIES = {
         ),
         (Writer("w0", 0, (_JACK,), sequence_field=True),),
     ),
+    "2: compactors of one level of one bucket": Topology(
+        "part 2, Topology 2 issue #3: what the check of deleted files prevents",
+        "OK, one of the two aborts",
+        frozenset(),
+        (Compactor("c1", 0, 0), Compactor("c2", 0, 0), Writer("w1", 0, (_BLUE,))),
+        (Writer("w0", 0, (_JACK,)),),
+    ),
     "2: compactors of one bucket, one adds a deletion vector to a file that the other rewrites": Topology(
         "part 2, Topology 2 issue #3; part 3, One writer, multiple compactors in a single bucket",
+        "dangling deletion vectors, two valid rows of a key",
         frozenset({DANGLING_VECTOR, TWO_ROWS}),
         (Compactor("c1", 0, 1), Compactor("c2", 0, 0)),
         (Writer("v1", 0, (_JACK,)), Compactor("v2", 0, 0), Writer("v3", 0, (_BLUE,))),
     ),
     "2: compactors of one bucket, one adds a deletion vector, the other removes another": Topology(
         "part 2, Topology 2 issues #2 and #3",
+        "lost updates of the deletion vector file",
         frozenset({DANGLING_VECTOR, TWO_ROWS}),
         (Compactor("c1", 0, 1), Compactor("c2", 0, 0)),
         (
@@ -153,3 +167,22 @@ def found(topology: Topology, storage: str) -> Found:
     traces = [each.violation for each in explored if each.violation is not None]
     kinds = frozenset(trace.partition(":")[0] for trace in traces)
     return Found(kinds, sum(each.states for each in explored), "\n\n".join(traces))
+
+
+def table() -> str:
+    """Return what is published and found, for the documentation."""
+    head = (
+        "topology",
+        "published, with neither lock nor PutIfAbsent",
+        "found",
+        "published, with a lock or PutIfAbsent",
+        "found with a lock",
+        "found with the shim",
+        "source",
+    )
+    rows = [
+        (name, "a violation", LOST_COMMIT, each.published, breaks, breaks, each.source)
+        for name, each in TOPOLOGIES.items()
+        for breaks in (", ".join(kind for kind in KINDS if kind in each.breaks) or "OK",)
+    ]
+    return "\n".join(f"| {' | '.join(row)} |" for row in (head, ("---",) * len(head), *rows))

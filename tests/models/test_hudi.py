@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -9,6 +10,7 @@ import pytest
 
 from putifabsent.testing.explore import Faults, explore
 from tests.models.hudi import (
+    DATA,
     DUPLICATE,
     LOST_WRITE,
     BytesKept,
@@ -18,13 +20,14 @@ from tests.models.hudi import (
     Rules,
     Write,
 )
-from tests.models.hudi_matrix import CONFIGURATIONS, OK, Configuration, Scenario, found
+from tests.models.hudi_matrix import CONFIGURATIONS, CONTROLS, OK, Configuration, Scenario, found
 from tests.models.replay import Replay, send_again, state_of
 from tests.models.requests import DONE, Put, Taken
 from tests.models.storage import FileSystemWorld, State
 
 if TYPE_CHECKING:
     from putifabsent.testing.explore import Explored, Told
+    from tests.models.hudi import Control
     from tests.models.replay import Grounds
     from tests.models.storage import Place
 
@@ -57,16 +60,29 @@ def test_every_row_of_the_publication_is_tried() -> None:
     assert sorted(row.row for row in rows if row) == list(range(1, 12))
 
 
-@pytest.mark.parametrize(
-    "configuration",
-    [each for each in CONFIGURATIONS if each.rules.key_check and not each.rules.salted],
-    ids=lambda each: " ".join(each.words()),
-)
-def test_with_the_shim_nothing_that_was_committed_changes_its_bytes(configuration: Configuration) -> None:
-    result = found(configuration, "guarded", BytesKept())
+@pytest.mark.parametrize("control", CONTROLS)
+def test_with_the_shim_nothing_that_was_committed_changes_its_bytes(control: Control) -> None:
+    colliding = Configuration(monotonic=False, rules=Rules(control))
+    result = found(colliding, "guarded", BytesKept())
     assert result.verdict == OK, result
-    without = found(configuration, "stock", BytesKept())
-    assert (without.verdict == OK) is configuration.monotonic, "without it, colliding instants do"
+    assert found(colliding, "stock", BytesKept()).verdict != OK, "without it, it does"
+
+
+class NobodyCommits:
+    """What a model would keep that is safe because it does nothing."""
+
+    def judge(self, world: Any, state: State, told: tuple[Told, ...]) -> str | None:
+        ended = [each.ended for each in told]
+        return "all have" if ended == [("returned", Ended("committed"))] * len(ended) else None
+
+
+@pytest.mark.parametrize("salted", [False, True])
+@pytest.mark.parametrize("control", CONTROLS)
+def test_writers_that_do_not_conflict_all_commit(control: Control, salted: bool) -> None:
+    times = (1, 1) if salted else (None, None)
+    writes = (Write("w1", "k1", "A", 1, times[0]), Write("w2", "k2", "B", 2, times[1]))
+    explored = Scenario(writes).explored(Rules(control, salted=salted), "guarded", NobodyCommits())
+    assert explored.violation is not None
 
 
 # --- the figures of part 2 ------------------------------------------------------------------------------
@@ -180,21 +196,23 @@ def with_a_lost_answer(writes: tuple[Write, ...], mount: str, judge: Any) -> Exp
     return explore(actors, world, judge, Faults(lost=2, crashes=len(actors)))
 
 
-class Both:
-    """All that a table with one writer an instant keeps."""
+class OneWriter:
+    """The slices of an instant are of one writer, keep their bytes, and are what is read."""
 
     def judge(self, world: Any, state: State, told: tuple[Told, ...]) -> str | None:
-        each = (BytesKept().judge(world, state, told), ConsistentRead().judge(world, state, told))
-        return next(filter(None, each), None)
+        slices = [data for name, data in state.files if name.startswith(DATA)]
+        if len({value for data in slices for value in json.loads(data).values()}) > 1:
+            return "two writers have written slices"
+        return BytesKept().judge(world, state, told) or ConsistentRead().judge(world, state, told)
 
 
 @pytest.mark.parametrize(("key", "group"), [("k1", 1), ("k2", 1), ("k2", 2)])
 def test_who_has_lost_the_instant_never_gets_to_a_second_write_token(key: str, group: int) -> None:
-    explored = with_a_lost_answer(shaky(key, group, requested=False), "guarded", Both())
+    explored = with_a_lost_answer(shaky(key, group, requested=False), "guarded", OneWriter())
     assert explored.violation is None, explored.violation
     assert explored.complete
     assert explored.states > 100, explored
-    broken = with_a_lost_answer(shaky(key, group, requested=False), "stock", Both())
+    broken = with_a_lost_answer(shaky(key, group, requested=False), "stock", OneWriter())
     assert broken.violation is not None
 
 
@@ -204,6 +222,16 @@ def test_the_completed_instant_has_one_writer_even_where_nobody_asks_whose_the_i
     assert explored.violation is None, explored.violation
     assert explored.states > 500, explored
     assert with_a_lost_answer(writes, "stock", BytesKept(("completed instant",))).violation is not None
+
+
+def test_what_remains_until_instants_have_owners_is_who_goes_on_with_another_s(grounds: Grounds) -> None:
+    """The second figure's requests, sent by one that does not stop at NameTaken: only the slice is lost."""
+    figure = "2: a slice is overwritten, by a writer that fails"
+    place = grounds(shim=True)
+    played = send_again(without_the_shim(figure).schedule, place)
+    assert Taken(COLLIDING.instant(".commit.requested")) in [each.outcome for each in played]
+    assert BytesKept(("completed instant",)).judge(None, state_of(place), ()) is None
+    assert BytesKept(("slice",)).judge(None, state_of(place), ()) is not None
 
 
 def test_what_remains_until_instants_have_owners_is_that_another_overwrites_a_slice() -> None:
