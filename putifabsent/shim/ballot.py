@@ -44,6 +44,8 @@ from putifabsent.shim.scenes import (
     folder_of,
     mark,
     marked,
+    rank_of,
+    voter_of,
     written,
 )
 
@@ -82,7 +84,7 @@ def create(name: Name, body: Body, creation: Creation) -> Protocol[Created]:
     OSError
         The store refused the bytes, and nothing was written under the name.
     """
-    voter = _Voter(folder_of(name), name.path, creation)
+    voter = _Voter(name, creation)
     try:
         created = yield from _create(voter, body)
     except GeneratorExit:
@@ -111,7 +113,7 @@ def find(name: Name, creation: Creation) -> Protocol[Located | Absent]:
     creation
         Whose token makes this reader's ballots its own.
     """
-    voter = _Voter(folder_of(name), name.path, creation)
+    voter = _Voter(name, creation)
     scene = yield from voter.scene()
     while True:
         try:
@@ -121,6 +123,8 @@ def find(name: Name, creation: Creation) -> Protocol[Located | Absent]:
             scene = ended.scene
             continue
         if value is not None:
+            if rank_of(value) != name.rank:
+                return Absent()  # the identity is there, under another of its names
             prepare = Prepare(scene.incarnation, 0, value)
             return Located(Holder(creation_of(value), None, scene.made.get(prepare)), voter.path(prepare))
         seen = yield from look(name.path, name.path, creation.token, "its ballots say nothing of it")
@@ -150,18 +154,18 @@ def delete(name: Name, creation: Creation) -> Protocol[None]:
     OutcomeUnknown
         Whether it is gone can't be known.
     """
-    voter = _Voter(folder_of(name), name.path, creation)
+    voter = _Voter(name, creation)
     scene = yield from voter.scene()
     try:
         value = yield from voter.finished(scene)
     except _Ended as ended:
         scene, value = ended.scene, None
-    if value is not None:
+    if value is not None and rank_of(value) == name.rank:
         voter.committed.add(scene.incarnation)
         yield from voter.put(End(scene.incarnation, value))
         scene = yield from voter.scene()
     yield from voter.bury(scene)
-    yield from _remove_plain(voter, older=True)
+    yield from _remove_plain(voter, name.path, older=True)
     yield from _show(voter)
 
 
@@ -171,10 +175,11 @@ def clean(name: Name, creation: Creation) -> Protocol[int]:
     The newest end stays, for it says which incarnation lives; and so does all of that one, which is published
     where it is not.
     """
-    voter = _Voter(folder_of(name), name.path, creation)
+    voter = _Voter(name, creation)
     scene = yield from voter.scene()
     yield from voter.bury(scene)
-    yield from _remove_plain(voter, older=False)
+    for each in name.all_names:
+        yield from _remove_plain(voter, each, older=False)
     yield from _show(voter)
     newest = scene.incarnation - 1
     # The ends come last: without them, what is left of their incarnations would seem to live.
@@ -199,8 +204,8 @@ class _Voter:
 
     Attributes
     ----------
-    folder, name
-        Where they lie, and the plain name.
+    what
+        What the policy says of the name.
     creation
         Its token makes ballots its own.
     tries
@@ -211,16 +216,27 @@ class _Voter:
         The incarnations in which its own value may have been accepted, or that it may have ended.
     """
 
-    folder: str
-    name: str
+    what: Name
     creation: Creation
     tries: int = 0
     pauses: int = 0
     committed: set[int] = field(default_factory=set)
 
     @property
+    def folder(self) -> str:
+        return folder_of(self.what)
+
+    @property
+    def name(self) -> str:
+        return self.what.path
+
+    @property
     def voter(self) -> str:
-        return f"{self.creation.token}.{self.tries}"
+        return voter_of(self.creation.token, self.tries, self.what.rank)
+
+    def name_of(self, value: str) -> str:
+        """Return the plain name that a value is for: its identity may have several."""
+        return self.what.all_names[rank_of(value)]
 
     def is_mine(self, value: str) -> bool:
         return creation_of(value) == self.creation.token
@@ -291,7 +307,7 @@ class _Voter:
         """Copy the decided bytes to the plain name. They may be gone: it has been deleted since."""
         source = self.path(Prepare(incarnation, 0, value))
         while True:
-            outcome: PublishOutcome = yield Publish(source, self.name, self.creation)
+            outcome: PublishOutcome = yield Publish(source, self.name_of(value), self.creation)
             if isinstance(outcome, (Absent, Written)):
                 return
             if isinstance(outcome, Refused):
@@ -307,14 +323,15 @@ class _Voter:
 
     def is_published(self, incarnation: int, value: str) -> Protocol[bool]:
         """See what a store that can't overwrite has under the plain name; make way for the value."""
-        seen = yield from look(self.name, self.name, self.creation.token, "it was decided")
+        name = self.name_of(value)
+        seen = yield from look(name, self.name, self.creation.token, "it was decided")
         if isinstance(seen, Absent):
             return False
         was = marked(seen.holder.token)
         if was is None:
             raise self.unknown("it was decided, and something that went round the shim is in its place")
         if was[0] < incarnation:
-            yield from self.remove(self.name, seen.holder.version)
+            yield from self.remove(name, seen.holder.version)
         # A later incarnation's: this one has ended, and nobody wants it published any more.
         return was == (incarnation, value) or was[0] > incarnation
 
@@ -398,15 +415,16 @@ def _value_of(voter: _Voter, scene: Scene, prepare: Prepare) -> Protocol[str]:
 
 
 def _look_at_plain(voter: _Voter, scene: Scene, prepare: Prepare) -> Protocol[None]:
-    """See whether something is under the plain name of which no ballot knows: it was there before."""
-    seen = yield from look(voter.name, voter.name, voter.creation.token, "a prepare was put")
-    if isinstance(seen, Absent) or scene.has_ended(seen.holder.token):
-        return
-    # Listed after the look: what was published by then has its ballots by now.
-    if marked(seen.holder.token) is not None and (yield from voter.scene()).knows(seen.holder.token):
-        return
-    yield from _withdraw(voter, prepare)
-    raise NameTaken(voter.name, _plain_holder(seen))
+    """See whether something is under a plain name of which no ballot knows: it was there before."""
+    for name in voter.what.all_names:
+        seen = yield from look(name, voter.name, voter.creation.token, "a prepare was put")
+        if isinstance(seen, Absent) or scene.has_ended(seen.holder.token):
+            continue
+        # Listed after the look: what was published by then has its ballots by now.
+        if marked(seen.holder.token) is not None and (yield from voter.scene()).knows(seen.holder.token):
+            continue
+        yield from _withdraw(voter, prepare)
+        raise NameTaken(voter.name, _plain_holder(seen))
 
 
 def _was_mine(voter: _Voter, scene: Scene, prepare: Prepare) -> Protocol[bool]:
@@ -430,7 +448,8 @@ def _withdraw(voter: _Voter, prepare: Prepare) -> Protocol[None]:
 
 def _holder(voter: _Voter, incarnation: int, value: str) -> Protocol[Holder]:
     """Say whose the decided value is; the plain name says more of it, or is published by the way."""
-    seen = yield from look(voter.name, voter.name, voter.creation.token, "it was decided for another")
+    name = voter.name_of(value)
+    seen = yield from look(name, voter.name, voter.creation.token, "it was decided for another")
     if isinstance(seen, Found) and marked(seen.holder.token) == (incarnation, value):
         return _plain_holder(seen)
     if isinstance(seen, Absent):
@@ -444,15 +463,15 @@ def _plain_holder(seen: Found) -> Holder:
     return seen.holder if was is None else replace(seen.holder, token=creation_of(was[1]))
 
 
-def _remove_plain(voter: _Voter, *, older: bool) -> Protocol[None]:
+def _remove_plain(voter: _Voter, name: str, *, older: bool) -> Protocol[None]:
     """Remove the plain name of an incarnation that has ended; with ``older``, any that no ballot knows."""
-    seen = yield from look(voter.name, voter.name, voter.creation.token, "it is being deleted")
+    seen = yield from look(name, voter.name, voter.creation.token, "it is being deleted")
     if isinstance(seen, Absent):
         return
     # Listed after the look: what was published by then has its ballots by now.
     scene = yield from voter.scene()
     if scene.has_ended(seen.holder.token) or (older and not scene.knows(seen.holder.token)):
-        yield from voter.remove(voter.name, seen.holder.version)
+        yield from voter.remove(name, seen.holder.version)
 
 
 def _show(voter: _Voter) -> Protocol[None]:
@@ -461,6 +480,6 @@ def _show(voter: _Voter) -> Protocol[None]:
     with contextlib.suppress(_Ended):
         value = yield from voter.finished(scene)
         if value is not None:
-            seen = yield from look(voter.name, voter.name, voter.creation.token, "it lives")
+            seen = yield from look(voter.name_of(value), voter.name, voter.creation.token, "it lives")
             if isinstance(seen, Absent):
                 yield from voter.publish(scene.incarnation, value)

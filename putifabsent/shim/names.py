@@ -107,9 +107,14 @@ class Name(NamedTuple):
     rank: int = 0
 
     @property
+    def all_names(self) -> tuple[str, ...]:
+        """The full names of this identity, its own among them, in the order that all of them share."""
+        return (*self.aliases[: self.rank], self.path, *self.aliases[self.rank :])
+
+    @property
     def canonical(self) -> str:
         """The name of this identity that wins a tie; all of its names agree on it."""
-        return self.aliases[0] if self.rank else self.path
+        return self.all_names[0]
 
     @property
     def state(self) -> str:

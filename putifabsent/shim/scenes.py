@@ -6,8 +6,9 @@
 ``X~<k>~<value>``                      the end of incarnation k, in which that value was the name
 =====================================  ====================================================================
 
-A voter is a creation's token with the number of its try, ``<token>.<try>``, for a key that was not answered
-is never put again; a value is the voter who put its bytes.
+A voter is a creation's token with the number of its try, for a key that was not answered is never put again,
+and with the rank of its name, where the identity has several: ``<token>.<try>[.<rank>]``. A value is the
+voter who put its bytes.
 """
 
 from __future__ import annotations
@@ -34,6 +35,8 @@ __all__ = [
     "folder_of",
     "mark",
     "marked",
+    "rank_of",
+    "voter_of",
     "written",
 ]
 
@@ -109,9 +112,19 @@ def _parsed(last: str) -> Key | None:
         return None
 
 
+def voter_of(token: str, tries: int, rank: int) -> str:
+    """Return the voter of a creation's try, which is its value as well."""
+    return f"{token}.{tries}.{rank}" if rank else f"{token}.{tries}"
+
+
 def creation_of(value: str) -> str:
     """Return the token of the creation whose value this is."""
-    return value.rpartition(".")[0]
+    return value.partition(".")[0]
+
+
+def rank_of(value: str) -> int:
+    """Return which of its identity's names a value is for."""
+    return int((*value.split("."), "0")[2])
 
 
 def mark(incarnation: int, value: str) -> str:

@@ -25,7 +25,7 @@ from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from putifabsent.testing.graph import Actor, Faults, Graph, Told
+from putifabsent.testing.graph import Actor, Faults, Graph, Step, Told
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
             """Return which promise is broken, or None."""
 
 
-__all__ = ["Actor", "Explored", "Faults", "Told", "explore", "wander"]
+__all__ = ["Actor", "Explored", "Faults", "Step", "Told", "explore", "wander"]
 
 
 @dataclass
@@ -58,12 +58,15 @@ class Explored:
         The first broken promise, with the schedule that leads to it; None where there is none.
     complete
         Whether every schedule was played, within the faults allowed.
+    schedule
+        The steps that lead to the violation.
     """
 
     states: int = 0
     steps: int = 0
     violation: str | None = None
     complete: bool = True
+    schedule: tuple[Step, ...] = ()
 
 
 def explore(
@@ -99,8 +102,7 @@ def explore(
             return explored
         state = waiting.popleft()
         explored.states += 1
-        explored.violation = _violation(graph, judge, came, state)
-        if explored.violation is not None:
+        if _violates(graph, judge, came, state, explored):
             explored.complete = False
             return explored
         for following, how in graph.steps(state):
@@ -131,8 +133,7 @@ def wander(
             if state not in seen:
                 seen.add(state)
                 explored.states += 1
-                explored.violation = _violation(graph, judge, came, state)
-                if explored.violation is not None:
+                if _violates(graph, judge, came, state, explored):
                     return explored
             following = list(graph.steps(state))
             if not following:
@@ -144,21 +145,25 @@ def wander(
     return explored
 
 
-def _violation(graph: Graph, judge: Judge, came: Came, state: State) -> str | None:
-    """Return which promise a state breaks, and the schedule that leads there."""
+def _violates(graph: Graph, judge: Judge, came: Came, state: State, explored: Explored) -> bool:
+    """Write down which promise a state breaks, if any, and the schedule that leads there."""
     told = graph.told(state)
     under_way = sum(each.after is not None and each.ended is None for each in told)
     if under_way > graph.faults.crashes:
-        return None
+        return False
     broken = judge.judge(graph.world, graph.worlds[state.world], told)
-    return None if broken is None else f"{broken}\n{_schedule(graph, came, state)}"
+    if broken is None:
+        return False
+    explored.schedule = _schedule(graph, came, state)
+    explored.violation = "\n".join((broken, *map(str, explored.schedule)))
+    return True
 
 
-def _schedule(graph: Graph, came: Came, state: State) -> str:
-    steps: list[str] = []
+def _schedule(graph: Graph, came: Came, state: State) -> tuple[Step, ...]:
+    steps: list[Step] = []
     link = came[state]
     while link is not None:
         state, how = link
-        steps.append(str(graph.step(how)))
+        steps.append(graph.step(how))
         link = came[state]
-    return "\n".join(reversed(steps))
+    return tuple(reversed(steps))

@@ -265,7 +265,8 @@ class Graph:
         return found
 
     def _outcome_id(self, outcome: Any) -> int:
-        found = self._outcome_ids.setdefault(outcome, len(self._outcomes))
+        # To a dictionary 1 and True are one, and so are two tuples of different types.
+        found = self._outcome_ids.setdefault((type(outcome), outcome), len(self._outcomes))
         if found == len(self._outcomes):
             self._outcomes.append(outcome)
         return found

@@ -100,6 +100,6 @@ def test_many_creations_at_once_wait_for_one_probe() -> None:
     """As many as the loop has threads would leave none to the probe that they wait for."""
     with FaultStub() as stub:
         fs = fsspec.filesystem("pias3", skip_instance_cache=True, **stub.storage_options("s3"))
-        names = [f"bucket/table/_delta_log/{number:020d}.json" for number in range(40)]
+        names = [f"bucket/tables/{number:02d}/_delta_log/{0:020d}.json" for number in range(40)]
         fs.pipe(dict.fromkeys(names, b"mine"))
-        assert fs.find("bucket/table") == names
+        assert fs.find("bucket/tables") == names

@@ -7,7 +7,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Literal
 
-from putifabsent.backends.base import Creation
+from putifabsent.backends.base import Absent, Creation
 from putifabsent.backends.body import InMemory
 from putifabsent.shim import ballot, scenes
 from putifabsent.shim.names import ordinary
@@ -19,10 +19,16 @@ from putifabsent.testing.linear import LinearName
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from putifabsent.shim.names import Name
     from putifabsent.shim.requests import Protocol
     from putifabsent.testing.explore import Explored
 
 NAME = ordinary("bucket/t/name")
+OTHER_NAME = "bucket/t/name.gz"
+TWINS = (
+    NAME._replace(aliases=(OTHER_NAME,)),
+    ordinary(OTHER_NAME)._replace(aliases=(NAME.path,), rank=1),
+)
 
 
 @dataclass(frozen=True)
@@ -35,7 +41,8 @@ class Scenario:
         For people.
     roles
         A word for each process: ``c`` creates, ``d`` deletes, ``r`` reads, ``x`` cleans up; one letter
-        after another, each begins when the one before has ended.
+        after another, each begins when the one before has ended. Capitals do so to another name of the
+        same identity.
     faults
         What may go wrong.
     first
@@ -50,6 +57,11 @@ class Scenario:
     def __str__(self) -> str:
         return self.name
 
+    @property
+    def names(self) -> tuple[Name, ...]:
+        """The names that it is about, all of one identity."""
+        return (NAME,) if self.roles.islower() else TWINS
+
     def actors(self, protocols: Any) -> list[Actor]:
         """Return the processes, which use these protocols."""
         found: list[Actor] = []
@@ -57,39 +69,56 @@ class Scenario:
             before = None
             for letter in word:
                 name = f"{letter}{len(found)}"
-                role, make = _played(protocols, letter, name)
+                role, make = _played(protocols, letter.lower(), name, self.names[letter.isupper()])
                 found.append(Actor(name, role, make, name, before))
                 before = name
         return found
 
 
-def _played(protocols: Any, letter: str, token: str) -> tuple[str, Callable[[], Protocol[Any]]]:
-    creation = Creation(token, "writer", NAME.state)
+def _played(protocols: Any, letter: str, token: str, name: Name) -> tuple[str, Callable[[], Protocol[Any]]]:
+    creation = Creation(token, "writer", name.state)
     body = InMemory(token.encode())
     return {
-        "c": ("create", lambda: protocols.create(NAME, body, creation)),
-        "d": ("delete", lambda: protocols.delete(NAME, creation)),
-        "r": ("read", lambda: protocols.find(NAME, creation)),
-        "x": ("other", lambda: protocols.clean(NAME, creation)),
+        "c": ("create", lambda: protocols.create(name, body, creation)),
+        "d": ("delete", lambda: protocols.delete(name, creation)),
+        "r": ("read", lambda: protocols.find(name, creation)),
+        "x": ("other", lambda: protocols.clean(name, creation)),
     }[letter]
 
 
-def judge(actors: list[Actor], *, shown: bool, hidden: bool, first: str | None = None) -> LinearName:
+def _reading(names: tuple[Name, ...]) -> Protocol[Any]:
+    """Say who holds the identity, under whichever of its names."""
+    last = Creation("last", "writer", NAME.state)
+    found: Any = Absent()
+    for name in names:
+        found = yield from ballot.find(name, last)
+        if not isinstance(found, Absent):
+            break
+    return found
+
+
+def judge(
+    actors: list[Actor],
+    names: tuple[Name, ...],
+    *,
+    shown: bool,
+    hidden: bool,
+    first: str | None = None,
+) -> LinearName:
     """Judge by what the real reader says at last.
 
     Parameters
     ----------
-    actors
-        The processes.
+    actors, names
+        The processes, and the names that they are about.
     shown, hidden
         Whether the plain name must be right, too, where somebody holds the name, and where nobody does.
     first
         Who holds the name before.
     """
-    last = Creation("last", "writer", NAME.state)
     bodies = {each.token: each.token.encode() for each in actors}
     return LinearName(
-        lambda: ballot.find(NAME, last),
+        lambda: _reading(names),
         NAME.path,
         bodies,
         first=first,
@@ -153,10 +182,12 @@ def play(
     """Play all schedules of a scenario on a ground."""
     actors = scenario.actors(protocols)
     # Whatever is late may hit what came after it; only a reader through the shim is sure then.
-    shown, hidden = not scenario.faults.late, not ground.slow_copies
+    plain = len(scenario.names) == 1
+    shown, hidden = plain and not scenario.faults.late, plain and not ground.slow_copies
     first = None if scenario.first is None else Thing(scenario.first, b"first")
     things = () if first is None else ((NAME.path, first),)
-    held = judge(actors, shown=shown, hidden=hidden, first=first and _creation_of(first.token))
+    before = first and _creation_of(first.token)
+    held = judge(actors, scenario.names, shown=shown, hidden=hidden, first=before)
     return explore(actors, ground.store(*things), held, scenario.faults, most=most)
 
 
@@ -171,10 +202,13 @@ SHORT = (
     Scenario("a creation that is deleted and cleaned up, and a creator", "cdx c", Faults(pauses=1)),
     Scenario("a creation, a deletion and a reader", "c d r", Faults(lost=1, crashes=1, pauses=1)),
     Scenario("clean-up at any time", "c d x", Faults(lost=1, crashes=1, pauses=1)),
+    Scenario("two names of one identity", "c C", Faults(lost=1, crashes=1, pauses=1)),
+    Scenario("a name older than the shim, and its twin", "C X", Faults(lost=1, crashes=1), "old"),
     Scenario("a name older than the shim", "c d x", Faults(crashes=1, pauses=1), "old"),
     Scenario("a name that came with a copy of the table", "c d x", Faults(crashes=1, pauses=1), "old.0~1"),
 )
 LONG = (
+    Scenario("two names of one identity, and clean-up", "c C x", Faults(pauses=1)),
     Scenario("a creator, and a creation that is deleted and cleaned up", "c cdx", Faults(pauses=1)),
     Scenario("two creators and a deleter", "c c d", Faults(lost=1, crashes=1, pauses=1)),
     Scenario("two creators, a deleter and a reader who helps", "c c d r", Faults(crashes=1, pauses=1)),

@@ -274,6 +274,35 @@ def test_on_a_disk_another_object_in_the_way_is_looked_at(there: str | None, out
         assert play(creating(), *script) == outcome
 
 
+# --- several names of one identity
+
+
+TWIN = ordinary("bucket/t/name.gz")._replace(aliases=(NAME.path,), rank=1)
+
+
+def test_a_name_is_decided_together_with_the_others_of_its_identity() -> None:
+    theirs = (prepare(OTHER), accept(OTHER, f"{OTHER}.0"))
+    mine = f"{prepare()}.1"
+    bytes_put = Put(mine, Same(b"my bytes"), MINE._replace(token=f"{ME}.0.1~1"))
+    with pytest.raises(NameTaken) as caught:
+        play(
+            create(TWIN, BODY, MINE),
+            (bytes_put, Written()),
+            (LISTED, shows(mine, *theirs)),
+            (Delete(mine), Deleted()),
+            (LOOK, held_by(f"{OTHER}.0~1")),
+        )
+    assert caught.value.holder is not None
+    assert caught.value.holder.token == OTHER
+
+
+def test_a_name_is_not_there_while_another_of_its_identity_is() -> None:
+    assert play(find(TWIN, MINE), (LISTED, shows(*THEIRS))) == Absent()
+    look = Head(TWIN.path)
+    seen = (LISTED, shows(*THEIRS))
+    assert play(delete(TWIN, MINE), seen, (look, Absent()), seen, (LOOK, held_by(f"{OTHER}.0~1"))) is None
+
+
 # --- readers
 
 
