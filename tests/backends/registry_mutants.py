@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from putifabsent import backends
+from tests.mutation import Change
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -17,59 +16,24 @@ _REDIS = ("redis",)
 
 
 @dataclass(frozen=True)
-class Mutant:
-    """One change.
+class Mutant(Change):
+    """One change of a registry.
 
     Attributes
     ----------
-    name
-        What it gets wrong.
-    source
-        The module of the backends that it changes.
-    old, new
-        The text there, exactly once, and what it becomes.
     caught_by
         The test that must fail.
     arguments
         What that test takes beside its fixtures.
     """
 
-    name: str
-    source: str
-    old: str
-    new: str
     caught_by: str
     arguments: Mapping[str, Any] = field(default_factory=dict)
 
-    def __str__(self) -> str:
-        return self.name
-
     def registry(self) -> Any:
-        """Return the class of the registry with this change.
-
-        Raises
-        ------
-        LookupError
-            The text is not there any more: the mutant must be brought up to date, or it tests nothing.
-        """
+        """Return the class of the registry with this change."""
         family, registry = (_REDIS, "RedisLock") if self.source in _REDIS else (_DYNAMODB, "DynamoDBClaims")
-        modules = {source: self._module(source) for source in family}
-        for module in modules.values():
-            for other in modules.values():
-                names = other.__dict__["__all__"]
-                # What one takes from another it takes from the mutant of it.
-                module.__dict__.update({k: other.__dict__[k] for k in names if k in module.__dict__})
-        return modules[family[-1]].__dict__[registry]
-
-    def _module(self, source: str) -> ModuleType:
-        text = (Path(backends.__path__[0]) / f"{source}.py").read_text(encoding="utf-8")
-        if source == self.source:
-            if text.count(self.old) != 1:
-                raise LookupError(f"{self.name!r}: {source}.py has {self.old!r} {text.count(self.old)} times")
-            text = text.replace(self.old, self.new)
-        module = ModuleType(f"{backends.__name__}.{source}")
-        exec(compile(text, f"<{self.name}>", "exec"), module.__dict__)  # noqa: S102 - it is our own text
-        return module
+        return self.modules(backends, family)[family[-1]].__dict__[registry]
 
 
 LOCKS = (

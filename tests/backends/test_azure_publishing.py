@@ -17,6 +17,7 @@ from putifabsent.backends.base import Absent, Maybe, Refused, TryAgain, Written
 from putifabsent.backends.body import InMemory
 from putifabsent.testing import PublishTests, StoreTests
 from putifabsent.testing.races import creation_of
+from tests.backends.answers import each_answer
 from tests.backends.azure_stores import BLOCK, NAME, error, store_at, store_of
 from tests.backends.scripted import Reply, Scripted
 from tests.servers import Azurite
@@ -27,22 +28,6 @@ if TYPE_CHECKING:
 
 SOURCE = "bucket/t/.putifabsent/name~salt"
 KEY = SOURCE.partition("/")[2]
-
-ANSWERS = {
-    Fault.DROP_AFTER_APPLY: Maybe,
-    Fault.DROP_BEFORE_APPLY: Maybe,
-    Fault.ERROR_500_AFTER: Maybe,
-    Fault.ERROR_500_BEFORE: Maybe,
-    Fault.ERROR_503_AFTER: Maybe,
-    Fault.ERROR_503_BEFORE: Maybe,
-    Fault.OK_WITH_ERROR_BODY: Maybe,
-    Fault.CONFLICT_409: TryAgain,
-    Fault.PRECONDITION_412: Refused,
-    Fault.FORBIDDEN_403: Refused,
-}
-each_answer = pytest.mark.parametrize(
-    ("fault", "meaning"), ANSWERS.items(), ids=lambda value: getattr(value, "name", "")
-)
 
 
 @pytest.fixture(autouse=True)

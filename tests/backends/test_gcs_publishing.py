@@ -14,6 +14,7 @@ from putifabsent.backends.body import InMemory
 from putifabsent.backends.gcs import GCSStore
 from putifabsent.testing import PublishTests, StoreTests
 from putifabsent.testing.races import creation_of
+from tests.backends.answers import each_answer
 from tests.backends.gcs_stores import CHUNK, NAME, store_at
 from tests.backends.scripted import Reply, Scripted
 from tests.servers import FakeGCS
@@ -24,22 +25,6 @@ if TYPE_CHECKING:
 
 SOURCE = "bucket/t/.putifabsent/name~salt"
 KEY = SOURCE.partition("/")[2]
-
-ANSWERS = {
-    Fault.DROP_AFTER_APPLY: Maybe,
-    Fault.DROP_BEFORE_APPLY: Maybe,
-    Fault.ERROR_500_AFTER: Maybe,
-    Fault.ERROR_500_BEFORE: Maybe,
-    Fault.ERROR_503_AFTER: Maybe,
-    Fault.ERROR_503_BEFORE: Maybe,
-    Fault.OK_WITH_ERROR_BODY: Maybe,
-    Fault.CONFLICT_409: TryAgain,
-    Fault.PRECONDITION_412: Refused,
-    Fault.FORBIDDEN_403: Refused,
-}
-each_answer = pytest.mark.parametrize(
-    ("fault", "meaning"), ANSWERS.items(), ids=lambda value: getattr(value, "name", "")
-)
 
 
 @pytest.fixture(autouse=True)

@@ -10,13 +10,14 @@ import pytest
 from fsspec.asyn import get_loop, sync
 
 from putifabsent.backends import s3_upload
-from putifabsent.backends.base import Absent, Exists, Maybe, Refused, TryAgain, Written
+from putifabsent.backends.base import Absent, Exists, Maybe, Refused, Written
 from putifabsent.backends.body import InMemory
 from putifabsent.backends.s3 import S3Store
 from putifabsent.errors import ConfigError
 from putifabsent.shim.requests import Publish, Put
 from putifabsent.testing import Ask
 from putifabsent.testing.races import creation_of
+from tests.backends.answers import each_answer
 from tests.backends.s3_stores import made_store, maker
 from tests.backends.scripted import Reply, Scripted
 from tests.stub import Fault, FaultStub, Op
@@ -30,22 +31,6 @@ NAME = "bucket/t/name"
 SOURCE = "bucket/t/.putifabsent/name~salt"
 PART = 5 * 2**20
 LARGE = 2 * PART + 1
-
-ANSWERS = {
-    Fault.DROP_AFTER_APPLY: Maybe,
-    Fault.DROP_BEFORE_APPLY: Maybe,
-    Fault.ERROR_500_AFTER: Maybe,
-    Fault.ERROR_500_BEFORE: Maybe,
-    Fault.ERROR_503_AFTER: Maybe,
-    Fault.ERROR_503_BEFORE: Maybe,
-    Fault.OK_WITH_ERROR_BODY: Maybe,
-    Fault.CONFLICT_409: TryAgain,
-    Fault.PRECONDITION_412: Refused,
-    Fault.FORBIDDEN_403: Refused,
-}
-each_answer = pytest.mark.parametrize(
-    ("fault", "meaning"), ANSWERS.items(), ids=lambda value: getattr(value, "name", "")
-)
 
 
 @pytest.fixture(autouse=True)

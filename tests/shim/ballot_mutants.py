@@ -97,9 +97,9 @@ MUTANTS = (
         "the plain name is removed before the bytes",
         "ballot",
         """    yield from voter.bury(scene)
-    yield from _remove_plain(voter, older=True)
+    yield from _remove_plain(voter, name.path, older=True)
 """,
-        """    yield from _remove_plain(voter, older=True)
+        """    yield from _remove_plain(voter, name.path, older=True)
     yield from voter.bury(scene)
 """,
         DELETED,
@@ -166,10 +166,10 @@ MUTANTS = (
     Mutant(
         "what a deletion has hit by mistake is not published again",
         "ballot",
-        """    yield from _remove_plain(voter, older=True)
+        """    yield from _remove_plain(voter, name.path, older=True)
     yield from _show(voter)
 """,
-        """    yield from _remove_plain(voter, older=True)
+        """    yield from _remove_plain(voter, name.path, older=True)
 """,
         DELETED,
     ),

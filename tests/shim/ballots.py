@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
-from types import ModuleType
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
+from putifabsent import shim
 from putifabsent.backends.base import Absent, Creation
 from putifabsent.backends.body import InMemory
-from putifabsent.shim import ballot, scenes
+from putifabsent.shim import ballot
 from putifabsent.shim.names import ordinary
 from putifabsent.shim.scenes import creation_of, marked
 from putifabsent.testing.explore import Actor, Faults, explore
 from putifabsent.testing.imagined import ImaginedStore, Thing
 from putifabsent.testing.linear import LinearName
+from tests.mutation import Change
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from types import ModuleType
 
     from putifabsent.shim.names import Name
     from putifabsent.shim.requests import Protocol
@@ -220,55 +221,17 @@ LONG = (
 
 
 @dataclass(frozen=True)
-class Mutant:
-    """The protocol with one change in its text.
+class Mutant(Change):
+    """One change of the ballot.
 
     Attributes
     ----------
-    name
-        What it gets wrong.
-    source
-        The module that it changes.
-    old, new
-        The text there, exactly once, and what it becomes.
     scenario
         The one that finds it out.
     """
 
-    name: str
-    source: Literal["scenes", "ballot"]
-    old: str
-    new: str
     scenario: str
 
-    def __str__(self) -> str:
-        return self.name
-
     def protocols(self) -> ModuleType:
-        """Return the protocols with this change.
-
-        Raises
-        ------
-        LookupError
-            The text is not there any more: the mutant must be brought up to date, or it tests nothing.
-        """
-        changed_scenes = self._module(scenes)
-        changed = self._module(ballot)
-        own = {name for name, value in vars(changed_scenes).items() if _is_of(value, scenes.__name__)}
-        vars(changed).update({name: vars(changed_scenes)[name] for name in own & vars(changed).keys()})
-        return changed
-
-    def _module(self, of: ModuleType) -> ModuleType:
-        text = Path(str(of.__file__)).read_text(encoding="utf-8")
-        if of.__name__.endswith(self.source):
-            if text.count(self.old) != 1:
-                times = text.count(self.old)
-                raise LookupError(f"{self.name!r}: {self.source}.py has {self.old!r} {times} times")
-            text = text.replace(self.old, self.new)
-        module = ModuleType(of.__name__)
-        exec(compile(text, f"<{self.name}>", "exec"), module.__dict__)  # noqa: S102 - it is our own text
-        return module
-
-
-def _is_of(value: object, module: str) -> bool:
-    return getattr(value, "__module__", None) == module
+        """Return the protocols with this change."""
+        return self.modules(shim, ("scenes", "ballot"))["ballot"]

@@ -3,83 +3,34 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
-from types import ModuleType
 from typing import Literal
 
 from putifabsent import shim as shim_package
+from tests.mutation import Change
 from tests.shim.scripted import Shim
 
-Source = Literal["reading", "standing", "create"]
 History = Literal["PlainNames", "NumberedNames", "AliasedNames"]
 
-_ORDER: tuple[Source, ...] = ("reading", "standing", "create")
+_FAMILY = ("reading", "standing", "create")
 
 
 @dataclass(frozen=True)
-class Mutant:
-    """One change.
+class Mutant(Change):
+    """One change of the native protocol.
 
     Attributes
     ----------
-    name
-        What it gets wrong.
-    source
-        The module of the shim that it changes.
-    old, new
-        The text there, exactly once, and what it becomes.
     history
         The random histories that find it out as well; None where only the exact requests do.
     """
 
-    name: str
-    source: Source
-    old: str
-    new: str
     history: History | None = None
 
-    def __str__(self) -> str:
-        return self.name
-
     def shim(self) -> Shim:
-        """Return the protocols with this change.
-
-        Raises
-        ------
-        LookupError
-            The text is not there any more: the mutant must be brought up to date, or it tests nothing.
-        """
-        modules = {source: _module(source, self) for source in _ORDER}
-        for module in modules.values():
-            for other in modules.values():
-                # What one takes from another it takes from the mutant of it.
-                module.__dict__.update({k: v for k, v in _own(other).items() if k in module.__dict__})
+        """Return the protocols with this change."""
+        modules = self.modules(shim_package, _FAMILY)
         create, standing = modules["create"], modules["standing"]
         return Shim(create.create, create.copy, create.rename, create.resolve, standing.stand)
-
-
-def text_of(source: Source) -> str:
-    """The text of one of the shim's modules."""
-    return (Path(shim_package.__path__[0]) / f"{source}.py").read_text(encoding="utf-8")
-
-
-def _module(source: Source, mutant: Mutant) -> ModuleType:
-    text = text_of(source)
-    if mutant.source == source:
-        if text.count(mutant.old) != 1:
-            raise LookupError(
-                f"{mutant.name!r}: {source}.py has {mutant.old!r} {text.count(mutant.old)} times"
-            )
-        text = text.replace(mutant.old, mutant.new)
-    name = f"{shim_package.__name__}.{source}"
-    module = ModuleType(name)
-    exec(compile(text, f"<{mutant.name}>", "exec"), module.__dict__)  # noqa: S102 - it is our own text
-    return module
-
-
-def _own(module: ModuleType) -> dict[str, object]:
-    names: list[str] = module.__dict__["__all__"]
-    return {name: module.__dict__[name] for name in names}
 
 
 _PROVEN = "proven = not (sendings.uncertain or isinstance(error, OutcomeUnknown))"

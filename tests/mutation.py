@@ -1,0 +1,66 @@
+"""Wrong modules: each is a right one with one change in its text."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["Change"]
+
+
+@dataclass(frozen=True)
+class Change:
+    """One change, by which a module lies or does harm.
+
+    Attributes
+    ----------
+    name
+        What it gets wrong.
+    source
+        The module that it changes, within its package.
+    old, new
+        The text there, exactly once, and what it becomes.
+    """
+
+    name: str
+    source: str
+    old: str
+    new: str
+
+    def __str__(self) -> str:
+        return self.name
+
+    def modules(self, package: ModuleType, family: Sequence[str]) -> dict[str, ModuleType]:
+        """Return some modules of a package with this change; what one takes from another is changed as well.
+
+        Parameters
+        ----------
+        package, family
+            Where they are, and which.
+
+        Raises
+        ------
+        LookupError
+            The text is not there any more: the mutant must be brought up to date, or it tests nothing.
+        """
+        made = {source: self._module(package, source) for source in family}
+        for module in made.values():
+            for other in made.values():
+                names = module.__dict__.keys() & set(other.__dict__["__all__"])
+                module.__dict__.update({name: other.__dict__[name] for name in names})
+        return made
+
+    def _module(self, package: ModuleType, source: str) -> ModuleType:
+        text = (Path(package.__path__[0]) / f"{source}.py").read_text(encoding="utf-8")
+        if source == self.source:
+            if text.count(self.old) != 1:
+                raise LookupError(f"{self.name!r}: {source}.py has {self.old!r} {text.count(self.old)} times")
+            text = text.replace(self.old, self.new)
+        module = ModuleType(f"{package.__name__}.{source}")
+        exec(compile(text, f"<{self.name}>", "exec"), module.__dict__)  # noqa: S102 - it is our own text
+        return module
