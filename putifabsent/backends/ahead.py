@@ -11,8 +11,12 @@ import asyncio
 import contextlib
 import os
 import threading
+import time
 import weakref
-from concurrent import futures
+from concurrent.futures import TimeoutError as FuturesTimeoutError
+
+# Imported before what is registered below: its own farewell must come later.
+from concurrent.futures import thread  # noqa: F401
 from typing import IO, TYPE_CHECKING
 
 from putifabsent.backends.base import Staged
@@ -20,6 +24,7 @@ from putifabsent.backends.body import Body, read_at
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+    from concurrent.futures import Future
     from typing import Any
 
     from putifabsent.backends.base import Creation, StageOutcome
@@ -38,6 +43,7 @@ class Growing(Body):
     __slots__ = ("_complete", "_file", "_grew", "_name")
 
     def __init__(self, file: IO[bytes]) -> None:
+        self._file = -1
         # One of its own: the file may be closed in the middle of a read, and its number be another's.
         self._file = os.dup(file.fileno())
         self._name = str(file.name)
@@ -47,7 +53,8 @@ class Growing(Body):
 
     def __del__(self) -> None:
         """Close the descriptor, which no thread can be reading any more."""
-        os.close(self._file)
+        if self._file >= 0:
+            os.close(self._file)
 
     def read(self, start: int, stop: int) -> bytes:
         """Return ``[start, stop)``, which has been written."""
@@ -82,7 +89,7 @@ class Ahead:
         Where it runs; it must be running in another thread than the writer's.
     file
         The file, at whose end the writer writes. What it has so far goes out at once.
-    creation
+    name, creation
         What the bytes are for: its token goes out with the first request.
     stage, drop
         Stages a growing body, leaving nothing behind if it fails or is cancelled; removes what was staged.
@@ -99,28 +106,41 @@ class Ahead:
         self,
         loop: asyncio.AbstractEventLoop,
         file: IO[bytes],
+        name: str,
         creation: Creation,
         stage: Callable[[Growing], Coroutine[Any, Any, StageOutcome]],
         drop: Callable[[StageOutcome], Awaitable[None]],
         step: int,
     ) -> None:
+        self._over = True  # until there is something to end
+        self._name = name
         self.creation = creation
         self._loop = loop
         self._stage = stage
         self._drop = drop
         self._step = step
         self._told = 0
-        self._over = False
+        self._taken = False
         self._task: asyncio.Task[StageOutcome] | None = None
+        self._ending: asyncio.Task[None] | None = None
         self._process = os.getpid()
         self._body = Growing(file)
-        _under_way.add(self)
+        self._over = False
+        _under_way[id(self)] = self
         self._call(self._begin)
+
+    def __del__(self) -> None:
+        """Give up: an interruption may have come before anybody held it."""
+        self.give_up()
 
     @property
     def is_here(self) -> bool:
         """Whether it runs in this process, and not in one that this was forked from: there it is not ours."""
         return os.getpid() == self._process
+
+    def is_for(self, name: str, creation: Creation) -> bool:
+        """Whether it is of this creation, and not of another one that is given the same bytes."""
+        return (self._name, self.creation.token) == (name, creation.token)
 
     def grown(self, size: int) -> None:
         """Say how much has been written, all of it at the end."""
@@ -152,29 +172,35 @@ class Ahead:
             await self._end()
             raise
         # From here on it is the protocol's: where the outcome is unknown, it must stay.
-        _under_way.discard(self)
+        self._taken = True
+        _under_way.pop(id(self), None)
         if self._task.cancelled() or self._task.exception() is not None:
             return None
         outcome = self._task.result()
         return outcome if isinstance(outcome, Staged) else None
 
-    def end(self) -> None:
-        """Remove what was sent, and wait until that is done; before the process ends."""
-        self.give_up()
-        if self._loop.is_running():
-            ending = asyncio.run_coroutine_threadsafe(self._end(), self._loop)
-            with contextlib.suppress(futures.TimeoutError):
-                ending.result(_PATIENCE)
+    def end(self) -> Future[None] | None:
+        """Begin to remove what was sent, before the process ends; the future is done when that is."""
+        self._over = True
+        if not (self.is_here and self._loop.is_running()):
+            return None
+        return asyncio.run_coroutine_threadsafe(self._end(), self._loop)
 
     def _begin(self) -> None:
         self._task = asyncio.ensure_future(self._stage(self._body))
 
-    def _cancel(self) -> None:
-        self._ending = asyncio.ensure_future(self._end())  # kept here, for a loop does not keep its tasks
+    def _cancel(self) -> asyncio.Task[None]:
+        # Once: a second cancellation would end the removal itself.
+        if self._ending is None:
+            self._ending = asyncio.ensure_future(self._undo())  # kept here, for a loop keeps no tasks
+        return self._ending
 
     async def _end(self) -> None:
+        await asyncio.wait([self._cancel()])
+
+    async def _undo(self) -> None:
         task = self._task
-        if task is not None:
+        if task is not None and not self._taken:
             task.cancel()
             await asyncio.wait([task])
             if not task.cancelled() and task.exception() is None:
@@ -185,13 +211,17 @@ class Ahead:
             self._loop.call_soon_threadsafe(function, *arguments)
 
 
-_under_way: weakref.WeakSet[Ahead] = weakref.WeakSet()
+_under_way: weakref.WeakValueDictionary[int, Ahead] = weakref.WeakValueDictionary()
 
 
 def _leave_nothing() -> None:
-    for ahead in list(_under_way):
-        if ahead.is_here:
-            ahead.end()
+    # Its references, for other threads may begin one meanwhile.
+    here = [ahead for each in _under_way.valuerefs() if (ahead := each()) is not None]
+    ends = time.monotonic() + _PATIENCE
+    for ending in [ahead.end() for ahead in here]:
+        if ending is not None:
+            with contextlib.suppress(FuturesTimeoutError):
+                ending.result(max(0.0, ends - time.monotonic()))
 
 
 # By the time of `atexit`, no executor takes any more work, and the client's requests need one.

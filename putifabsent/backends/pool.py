@@ -8,6 +8,7 @@ executor's, so that a process that ends waits for calls under way as it does for
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from queue import Empty, SimpleQueue
@@ -64,20 +65,45 @@ class Pool:
             self._unfinished += 1
             alone = self._unfinished > self._threads
             self._threads += alone
-        if alone:
-            try:
-                self._executor.submit(self._run)
-            except RuntimeError:
-                with self._lock:
-                    self._unfinished -= 1
-                    self._threads -= 1
+        try:
+            if alone and not self._start():
+                self._none_begun()
                 return None
-        future: asyncio.Future[T] = loop.create_future()
-        inbox = self._inboxes.get(loop) or self._inboxes.setdefault(loop, _Inbox())
-        self._calls.put((loop, inbox, future, call))
+            future: asyncio.Future[T] = loop.create_future()
+            inbox = self._inboxes.get(loop) or self._inboxes.setdefault(loop, _Inbox())
+            self._calls.put((loop, inbox, future, call))
+        except BaseException:
+            # Else its thread would wait for it for ever, and the end of the process for the thread.
+            self._none_begun()
+            raise
         return future
 
-    def _run(self) -> None:
+    def _none_begun(self) -> None:
+        with self._lock:
+            self._unfinished -= 1
+
+    def _start(self) -> bool:
+        """Start a thread that is counted already; where there is none to be had, it is counted no more."""
+        ticket = [None]
+        try:
+            self._executor.submit(self._run, ticket)
+        except BaseException as error:
+            # The executor keeps what it could start no thread for, and another of its threads may take it.
+            with contextlib.suppress(IndexError):
+                ticket.pop()
+                with self._lock:
+                    self._threads -= 1
+                if isinstance(error, RuntimeError):
+                    return False
+            if not isinstance(error, RuntimeError):
+                raise
+        return True
+
+    def _run(self, ticket: list[None]) -> None:
+        try:
+            ticket.pop()
+        except IndexError:
+            return
         while True:
             try:
                 loop, inbox, future, call = self._calls.get(timeout=_IDLE)
@@ -123,5 +149,10 @@ class _Inbox:
                 continue
             if error is None:
                 future.set_result(value)
+            elif isinstance(error, StopIteration):
+                # No future takes one, and before Python 3.12 it says so here.
+                wrapped = RuntimeError(f"the call raised {error!r}")
+                wrapped.__cause__ = error
+                future.set_exception(wrapped)
             else:
                 future.set_exception(error)

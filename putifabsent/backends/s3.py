@@ -289,8 +289,10 @@ class S3Store(Store, ConditionalCopy, StagesAhead):
     async def stage_async(self, name: str, body: Body, creation: Creation) -> StageOutcome:
         """``CreateMultipartUpload`` with the token, and ``UploadPart``."""
         ahead = body.ahead if isinstance(body, FileBody) else None
-        if ahead is not None and (staged := await ahead.staged(body.size)) is not None:
-            return staged
+        if ahead is not None and ahead.is_for(name, creation):
+            staged = await ahead.staged(body.size)
+            if staged is not None:
+                return staged
         return await self._send(name, body, creation)
 
     def ahead(self, name: str, file: IO[bytes], creation: Creation) -> Ahead | None:
@@ -301,7 +303,7 @@ class S3Store(Store, ConditionalCopy, StagesAhead):
         def stage(body: Body) -> Coroutine[Any, Any, StageOutcome]:
             return self._send(name, body, creation)
 
-        return Ahead(self._loop, file, creation, stage, self._drop, PART)
+        return Ahead(self._loop, file, name, creation, stage, self._drop, PART)
 
     async def _send(self, name: str, body: Body, creation: Creation) -> StageOutcome:
         return await self._stage(name, creation, lambda upload: send_parts(self._sender, upload, body))

@@ -10,6 +10,7 @@ import contextlib
 import io
 import sys
 import tempfile
+import threading
 from typing import IO, TYPE_CHECKING, Any
 
 from putifabsent.backends.body import Body, FileBody, InMemory, write_all
@@ -69,6 +70,7 @@ class GuardedFile(io.BufferedIOBase):
         self._begin = ahead
         self._ahead: Ahead | None = None
         self._spool: IO[bytes] = io.BytesIO()
+        self._turns = threading.RLock()  # threads that share a handle write one after the other
         self._pending = True
         self._dropped = False
         self._opening = Opening()
@@ -98,7 +100,11 @@ class GuardedFile(io.BufferedIOBase):
         self._check_open()
         if not view.nbytes:
             return 0  # an empty view can't be cast
-        view = view.cast("B")
+        with self._turns:
+            self._keep(view.cast("B"))
+        return view.nbytes
+
+    def _keep(self, view: memoryview) -> None:
         begins = False
         try:
             if isinstance(self._spool, io.BytesIO) and self._spool.tell() + len(view) > IN_MEMORY:
@@ -107,10 +113,11 @@ class GuardedFile(io.BufferedIOBase):
         except OSError as error:
             raise self._without_room(error) from error
         if begins:
-            self._ahead = self._begin(self._spool)
+            # The bytes are kept: whatever is wrong, the end of the file says it.
+            with contextlib.suppress(Exception):
+                self._ahead = self._begin(self._spool)
         if (ahead := self._ahead_here()) is not None:
             ahead.grown(self._spool.tell())
-        return len(view)
 
     def read(self, size: int | None = -1, /) -> bytes:
         """Read back what was written."""
@@ -123,10 +130,11 @@ class GuardedFile(io.BufferedIOBase):
     def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
         """Go to a place in what was written."""
         self._check_open()
-        before = self._spool.tell()
-        after = self._spool.seek(offset, whence)
-        if after != before:
-            self._give_up_ahead()
+        with self._turns:
+            before = self._spool.tell()
+            after = self._spool.seek(offset, whence)
+            if after != before:
+                self._give_up_ahead()
         return after
 
     def tell(self) -> int:
@@ -137,8 +145,9 @@ class GuardedFile(io.BufferedIOBase):
     def truncate(self, size: int | None = None, /) -> int:
         """Cut what was written."""
         self._check_open()
-        self._give_up_ahead()
-        return self._spool.truncate(size)
+        with self._turns:
+            self._give_up_ahead()
+            return self._spool.truncate(size)
 
     def flush(self, force: bool = False) -> None:
         """Do nothing: nobody can see the bytes before the file is complete."""
@@ -244,9 +253,11 @@ class GuardedFile(io.BufferedIOBase):
         """Move what is kept to a file; return whether the writer is at its end."""
         place, written = kept.tell(), memoryview(kept.getvalue())
         # Without a buffer: a forked child would flush its copy of it into this file when it exits.
-        self._spool = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115 - closed by commit or discard
-        write_all(self._spool, written)
-        return self._spool.seek(place) == len(written)
+        spool = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115 - closed by commit or discard
+        write_all(spool, written)
+        at_end = spool.seek(place) == len(written)
+        self._spool = spool  # at last, for an interruption must not lose what is kept
+        return at_end
 
 
 class GuardedText(io.TextIOWrapper):

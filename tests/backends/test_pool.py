@@ -54,6 +54,53 @@ def test_an_error_is_raised_where_it_is_awaited(pool: Pool) -> None:
     asyncio.run(run())
 
 
+def test_an_error_that_no_future_takes_is_told_by_another(pool: Pool) -> None:
+    async def run() -> None:
+        begun = [pool.begin(partial(next, iter(()))), pool.begin(partial(int, 1))]
+        told = await asyncio.gather(*(each for each in begun if each is not None), return_exceptions=True)
+        assert isinstance(told[0], RuntimeError)
+        assert isinstance(told[0].__cause__, StopIteration)
+        assert told[1] == 1
+
+    asyncio.run(run())
+
+
+def test_a_thread_that_could_not_be_started_is_not_counted(
+    pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The executor has taken the work all the same, and its next thread finds it."""
+
+    async def run() -> None:
+        with monkeypatch.context() as patch:
+            patch.setattr(threading.Thread, "start", _none_left)
+            assert pool.begin(lambda: 1) is None
+        begun = [pool.begin(lambda: 1) for _ in range(MANY)]
+        assert [await each for each in begun if each is not None] == [1] * MANY
+
+    asyncio.run(run())
+    pool._executor.shutdown()
+
+
+def _none_left(_: threading.Thread) -> None:
+    raise RuntimeError("can't start new thread")
+
+
+def test_what_fails_to_begin_is_not_waited_for(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def run() -> None:
+        with monkeypatch.context() as patch:
+            patch.setattr(asyncio.get_running_loop(), "create_future", _no_room)
+            with pytest.raises(MemoryError):
+                pool.begin(lambda: 1)
+        assert await done(pool, lambda: 1) == 1
+
+    asyncio.run(run())
+    pool._executor.shutdown()
+
+
+def _no_room() -> None:
+    raise MemoryError
+
+
 def test_as_many_run_at_the_same_time_as_it_says_and_no_more(pool: Pool) -> None:
     async def run() -> None:
         together = threading.Barrier(MANY + 1)

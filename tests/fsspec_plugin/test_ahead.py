@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import _thread
+import errno
 import os
 import subprocess
 import sys
+import tempfile
 import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from putifabsent import NameTaken
+from putifabsent.backends.base import Written
+from putifabsent.backends.body import FileBody, write_all
 from putifabsent.fsspec_plugin import files
+from putifabsent.testing.contenders import creation_of
 from tests.stub import Fault, FaultStub, Op
 
 if TYPE_CHECKING:
@@ -149,12 +154,22 @@ file = fs.open(sys.argv[2], "wb")
 for _ in range(int(sys.argv[3])):
     file.write(b"x" * 2**20)
 """
+FAILING = (
+    ENDING
+    + """
+with file:
+    raise ZeroDivisionError
+"""
+)
 
 
-def test_a_process_that_ends_with_the_file_open_leaves_no_upload(stub: FaultStub) -> None:
-    command = [sys.executable, "-c", ENDING, stub.url("s3"), NAME, str(PIECES)]
-    subprocess.run(command, check=True, timeout=60)
-    assert stub.uploads == {}
+@pytest.mark.parametrize(("program", "code"), [(ENDING, 0), (FAILING, 1)], ids=["open", "failing"])
+def test_a_process_that_ends_leaves_no_upload(stub: FaultStub, program: str, code: int) -> None:
+    for _ in range(1 if program is ENDING else 4):
+        command = [sys.executable, "-c", program, stub.url("s3"), NAME, str(PIECES)]
+        ended = subprocess.run(command, check=False, capture_output=True, timeout=60)
+        assert ended.returncode == code, ended.stderr
+        assert stub.uploads == {}
     assert OBJECT not in stub.objects
 
 
@@ -232,3 +247,64 @@ def test_a_transaction_sends_nothing_before_its_end(fs: Any, stub: FaultStub, da
             write(file, data)
         assert Op.CREATE_UPLOAD not in stub.ops
     assert stub.objects[OBJECT].data == data
+
+
+def test_what_was_sent_ahead_is_for_that_name_alone(fs: Any, stub: FaultStub, data: bytes) -> None:
+    """Another name is put without a condition: it must not publish this one on the way."""
+    with tempfile.TemporaryFile(buffering=0) as file:
+        file.write(data)
+        mine = creation_of(NAME)
+        ahead = fs.store.ahead(NAME, file, mine)
+        ahead.grown(len(data))
+        salted = f"{NAME}~salt"
+        assert isinstance(fs.store.put(salted, FileBody(file, ahead), mine), Written)
+        ahead.give_up()
+    assert set(stub.objects) == {("bucket", salted.partition("/")[2])}
+    stub.wait_for(Op.ABORT)
+
+
+def test_an_interruption_on_the_way_to_disk_loses_nothing(
+    fs: Any, stub: FaultStub, data: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    interrupted: list[int] = []
+
+    def once(file: Any, view: memoryview) -> None:
+        if not interrupted:
+            interrupted.append(1)
+            raise KeyboardInterrupt
+        write_all(file, view)
+
+    file = fs.open(NAME, "wb")
+    file.write(data[: files.IN_MEMORY])
+    with monkeypatch.context() as patch:
+        patch.setattr("putifabsent.fsspec_plugin.files.write_all", once)
+        with pytest.raises(KeyboardInterrupt):
+            file.write(data[files.IN_MEMORY :])
+    file.write(data[files.IN_MEMORY :])
+    file.close()
+    assert stub.objects[OBJECT].data == data
+
+
+def test_what_can_not_go_out_early_is_written_once(
+    fs: Any, stub: FaultStub, data: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_more(_: int) -> int:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    with fs.open(NAME, "wb") as file:
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "dup", no_more)
+            write(file, data)
+        assert stub.ops.count(Op.CREATE_UPLOAD) == 0
+    assert stub.objects[OBJECT].data == data
+
+
+def test_threads_that_share_a_handle_write_one_after_the_other(fs: Any, stub: FaultStub) -> None:
+    letters = [bytes([65 + number]) * PIECE for number in range(PIECES)]
+    with fs.open(NAME, "wb") as file:
+        threads = [threading.Thread(target=file.write, args=(piece,)) for piece in letters]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert sorted(pieces(stub.objects[OBJECT].data)) == letters
