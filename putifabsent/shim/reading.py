@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
@@ -12,12 +13,25 @@ from putifabsent.shim.requests import Head, Pause
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from putifabsent.shim.requests import Get, List, Protocol
+    from putifabsent.shim.requests import Get, List, Protocol, ReadClaim
 
-__all__ = ["look", "read"]
+__all__ = ["Located", "look", "read"]
 
 
-def read(request: Head | Get | List, failure: Callable[[Exception], Exception]) -> Protocol[Any]:
+@dataclass(frozen=True, slots=True)
+class Located(Found):
+    """The name is there, by an arbiter that is not the store itself.
+
+    Attributes
+    ----------
+    path
+        The object that holds its bytes; the plain name, where that is all there is.
+    """
+
+    path: str
+
+
+def read(request: Head | Get | List | ReadClaim, failure: Callable[[Exception], Exception]) -> Protocol[Any]:
     """Return the outcome of a reading ``request`` that is neither a refusal nor a lost answer.
 
     Parameters

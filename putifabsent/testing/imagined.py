@@ -36,7 +36,7 @@ from putifabsent.shim.requests import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Hashable, Iterable
 
 __all__ = ["ImaginedStore", "Thing", "Things"]
 
@@ -55,6 +55,13 @@ class Thing(NamedTuple):
     data: bytes
 
 
+class _Landing(NamedTuple):
+    """The second half of a copy."""
+
+    name: str
+    thing: Thing
+
+
 Things: TypeAlias = "frozenset[tuple[str, Thing]]"
 
 
@@ -67,6 +74,11 @@ class ImaginedStore:
         Whether it honours "only if the name is not there"; else it says that it does, and overwrites.
     republishes
         Whether it publishes over another object; else it says that the name exists, as local disk does.
+    versions
+        Whether it deletes by version; else it removes whatever is there.
+    slow_copies
+        Whether a publication that is late has read its source when it was sent: it lands though the source
+        is removed meanwhile.
     things
         What is there at first.
     """
@@ -76,10 +88,14 @@ class ImaginedStore:
         *,
         conditions: bool = True,
         republishes: bool = True,
+        versions: bool = True,
+        slow_copies: bool = False,
         things: Iterable[tuple[str, Thing]] = (),
     ) -> None:
         self.conditions = conditions
         self.republishes = republishes
+        self.versions = versions
+        self.slow_copies = slow_copies
         self.initial: Things = frozenset(things)
 
     def apply(self, state: Things, request: Any) -> tuple[Things, Any]:
@@ -97,6 +113,17 @@ class ImaginedStore:
     def changes(self, request: Any) -> bool:
         """Whether it writes."""
         return isinstance(request, (Create, Complete, Delete, Put, Publish))
+
+    def begun(self, state: Things, request: Any) -> Hashable | None:
+        """Return what is left of a copy that has read its source."""
+        if not (self.slow_copies and isinstance(request, Publish)):
+            return None
+        source = dict(state).get(request.source)
+        return None if source is None else _Landing(request.name, source)
+
+    def _land(self, things: dict[str, Thing], request: _Landing) -> Any:
+        things[request.name] = request.thing
+        return Written(request.thing.token)
 
     def _create(self, things: dict[str, Thing], request: Create) -> Any:
         if self.conditions and request.name in things:
@@ -152,7 +179,7 @@ class ImaginedStore:
 
     def _delete(self, things: dict[str, Thing], request: Delete) -> Any:
         thing = things.get(request.name)
-        if thing is not None and request.version in (None, thing.token):
+        if thing is not None and (not self.versions or request.version in (None, thing.token)):
             del things[request.name]
         return Deleted()
 
@@ -160,6 +187,7 @@ class ImaginedStore:
         Create: _create,
         Put: _put,
         Publish: _publish,
+        _Landing: _land,
         Stage: _stage,
         Complete: _complete,
         Discard: _discard,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from putifabsent.backends.base import Found, Holder
 from putifabsent.errors import NameTaken, OutcomeUnknown
-from putifabsent.shim.requests import Pause
+from putifabsent.shim.requests import Both, Pause
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping
@@ -54,8 +54,12 @@ class Operation(NamedTuple):
 
 
 @cache
-def is_linear(operations: tuple[Operation, ...], final: str | None, *, revives: bool = False) -> bool:
+def is_linear(
+    operations: tuple[Operation, ...], final: str | None, *, first: str | None = None, revives: bool = False
+) -> bool:
     """Whether an order explains what was told, and leaves the name with ``final`` (None: absent).
+
+    ``first`` is who held it before.
 
     With ``revives`` a creation may take effect again, where the name is free: its protocol sends a create
     twice when the answer is lost, and nothing but the store's own expiry of requests keeps the first one from
@@ -86,7 +90,7 @@ def is_linear(operations: tuple[Operation, ...], final: str | None, *, revives: 
             )
         return False
 
-    return explains(0, None)
+    return explains(0, first)
 
 
 def _may_be_next(operations: tuple[Operation, ...], happened: int, i: int) -> bool:
@@ -120,47 +124,73 @@ class LinearName:
     reader
         Makes the protocol that says who holds the name at last, as every later reader would.
     plain
-        The plain name: after that reader it must hold what it said.
+        The plain name. Where the reader says of no other object, its bytes lie there.
     bodies
         The bytes of each creation, by token.
+    first
+        Who holds the name before.
     revives
         As for :func:`is_linear`.
+    shown
+        Whether the plain name shows who holds it as soon as every process has ended without trouble.
+    repairs
+        Whether that reader has the plain name show who holds it, whatever had gone wrong.
+    hidden
+        Whether it shows nothing where nobody does, as soon as the deletions have.
+    creation_of
+        Returns the creation's token of an object's, where that says more.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - one for each promise
         self,
         reader: Callable[[], Generator[Any, Any, Any]],
         plain: str,
         bodies: Mapping[str, bytes],
         *,
+        first: str | None = None,
         revives: bool = False,
+        shown: bool = True,
+        repairs: bool = False,
+        hidden: bool = True,
+        creation_of: Callable[[str], str] = str,
     ) -> None:
-        self._revives = revives
         self._reader = reader
         self._plain = plain
         self._bodies = bodies
-        self._final: dict[Any, tuple[str | None, str | None, str | None]] = {}
+        self._first = first
+        self._revives = revives
+        self._shown = shown
+        self._repairs = repairs
+        self._hidden = hidden
+        self._creation_of = creation_of
+        self._final: dict[Any, _Final] = {}
 
     def judge(self, world: World, state: Any, told: tuple[Told, ...]) -> str | None:
         """Return which promise is broken, or None."""
         if state not in self._final:
             self._final[state] = self._read(world, state)
-        final, shown, broken = self._final[state]
-        if broken is not None:
-            return broken
-        if final is None and shown is not None and all(map(_is_clear, told)):
-            return f"nobody holds the name, all deletions have ended, and the plain name shows {shown}"
+        final = self._final[state]
+        if final.broken is not None:
+            return final.broken
         for each in told:
             if each.ended is not None and _is_wrong(each.ended):
                 return f"{each.actor.name} ended with {each.ended[1]!r}"
         operations = _operations(told)
-        if not is_linear(operations, final, revives=self._revives):
+        if not is_linear(operations, final.holder, first=self._first, revives=self._revives):
             lines = "\n".join(f"  {operation}" for operation in operations)
-            return f"no order of these explains that {final} holds the name at last:\n{lines}"
+            return f"no order of these explains that {final.holder} holds the name at last:\n{lines}"
+        if final.shown != final.holder and self._must_show(final, told):
+            return f"{final.holder} holds the name, and the plain name shows {final.shown}"
         return None
 
-    def _read(self, world: World, state: Any) -> tuple[str | None, str | None, str | None]:
-        """Return who holds the name, whose the plain name is, and what is wrong with that."""
+    def _must_show(self, final: _Final, told: tuple[Told, ...]) -> bool:
+        if final.holder is not None and self._repairs:
+            return True
+        ended = [each for each in told if final.holder is not None or each.actor.role == "delete"]
+        clear = all(each.ended is not None and _is_clear(each.ended) for each in ended)
+        return clear and (self._hidden if final.holder is None else self._shown)
+
+    def _read(self, world: World, state: Any) -> _Final:
         protocol = self._reader()
         pauses = 0
         try:
@@ -169,33 +199,52 @@ class LinearName:
                 if isinstance(request, Pause):
                     pauses += 1
                     outcome: Any = pauses < _PATIENCE
+                elif isinstance(request, Both):
+                    state, first = world.apply(state, request.first)
+                    state, second = world.apply(state, request.second)
+                    outcome = first, second
                 else:
                     state, outcome = world.apply(state, request)
                 request = protocol.send(outcome)
         except StopIteration as end:
-            holder = _holder_in(end.value)
+            said = end.value
         except Exception as error:  # noqa: BLE001 - a reader that can't read is a finding
-            return None, None, f"a reader without any trouble fails: {error!r}"
-        there = dict(state).get(self._plain)
-        shown = None if there is None else there.token
+            return _Final(None, None, f"a reader without any trouble fails: {error!r}")
+        things = dict(state)
+        plain = things.get(self._plain)
+        shown = None if plain is None else self._creation_of(plain.token)
+        holder = _token_in(said)
         if holder is None:
-            return None, shown, None
-        if there is None or shown != holder.token:
-            return None, shown, f"{holder.token} holds the name, and the plain name shows {there}"
-        if there.data != self._bodies.get(there.token, there.data):
-            wrong = f"the plain name shows other bytes than {shown} created: {there.data!r}"
-            return None, shown, wrong
-        return holder.token, shown, None
+            return _Final(None, shown, None)
+        holder = self._creation_of(holder)
+        there = things.get(getattr(said, "path", self._plain))
+        if there is None or there.data != self._bodies.get(holder, there.data):
+            return _Final(holder, shown, f"{holder} holds the name, and its bytes are {there}")
+        return _Final(holder, shown, None)
 
 
-def _is_clear(told: Told) -> bool:
-    """Whether a process deletes nothing, or has ended without trouble."""
-    return told.actor.role != "delete" or (told.ended is not None and told.ended[0] != "raised")
+class _Final(NamedTuple):
+    """Who holds the name at last, whose the plain name is, and what is wrong with that."""
+
+    holder: str | None
+    shown: str | None
+    broken: str | None
+
+
+def _is_clear(ended: tuple[str, Any]) -> bool:
+    return ended[0] != "raised" or isinstance(ended[1], NameTaken)
 
 
 def _operations(told: tuple[Told, ...]) -> tuple[Operation, ...]:
-    """Return what was begun on the name, where ``after`` speaks of these operations alone."""
-    begun = [i for i, each in enumerate(told) if each.after is not None and each.actor.role in _ROLES]
+    """Return what was begun on the name, where ``after`` speaks of these operations alone.
+
+    Whoever was told of a failure has had no effect, ever.
+    """
+    begun = [
+        i
+        for i, each in enumerate(told)
+        if each.after is not None and each.actor.role in _ROLES and not _has_failed(each.ended)
+    ]
     operations: list[Operation] = []
     for i in begun:
         actor, before, ended = told[i]
@@ -213,16 +262,20 @@ def _told(ended: tuple[str, Any] | None) -> tuple[str | None, str | None]:
             return "taken", value.holder.token if value.holder else None
         return None, None
     if isinstance(value, (Found, Holder)):
-        holder = _holder_in(value)
-        return "found", holder.token if holder else None
+        return "found", _token_in(value)
     return "done", None
 
 
 def _is_wrong(ended: tuple[str, Any]) -> bool:
-    return ended[0] == "raised" and not isinstance(ended[1], (NameTaken, OutcomeUnknown))
+    return ended[0] == "raised" and not isinstance(ended[1], OSError)
 
 
-def _holder_in(value: Any) -> Holder | None:
-    if isinstance(value, Found):
-        return value.holder
-    return value if isinstance(value, Holder) else None
+def _has_failed(ended: tuple[str, Any] | None) -> bool:
+    return (
+        ended is not None and ended[0] == "raised" and not isinstance(ended[1], (NameTaken, OutcomeUnknown))
+    )
+
+
+def _token_in(value: Any) -> str | None:
+    holder = value.holder if isinstance(value, Found) else value
+    return holder.token if isinstance(holder, Holder) else None

@@ -1,0 +1,40 @@
+"""Every schedule of a few processes that claim one name: none breaks a promise, and no line can be left out."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.shim.claimant_mutants import MUTANTS
+from tests.shim.claimants import LONG, SHORT, Mutant, Scenario, explored
+
+BY_NAME = {scenario.name: scenario for scenario in SHORT}
+
+
+@pytest.mark.parametrize("scenario", SHORT, ids=str)
+def test_no_schedule_breaks_a_promise(scenario: Scenario) -> None:
+    found = explored(scenario)
+    assert found.violation is None, found.violation
+    assert found.complete
+    assert found.states > 100
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=str)
+def test_a_schedule_finds_out_each_mutant(mutant: Mutant) -> None:
+    assert explored(BY_NAME[mutant.scenario], mutant.protocols()).violation
+
+
+def test_a_registry_that_forgets_the_dead_is_found_out() -> None:
+    # As one with a time to live would: a claim that was sent twice makes a deleted name live again.
+    found = explored(BY_NAME["deletion and re-creation"], forgets=True)
+    assert found.violation is not None
+    assert "its bytes are None" in found.violation
+
+
+def test_names_differ() -> None:
+    assert len({mutant.name for mutant in MUTANTS}) == len(MUTANTS)
+    assert len({scenario.name for scenario in (*SHORT, *LONG)}) == len(SHORT) + len(LONG)
+
+
+def test_a_mutant_whose_text_is_gone_is_no_mutant() -> None:
+    with pytest.raises(LookupError, match="0 times"):
+        Mutant("of nothing", "claims", "no such text", "", "two creators").protocols()
