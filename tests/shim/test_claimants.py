@@ -1,4 +1,4 @@
-"""Every schedule of a few processes that claim one name: none breaks a promise, and no line can be left out."""
+"""Every schedule of a few processes that claim one name: none breaks a promise, no line can be left out."""
 
 from __future__ import annotations
 
