@@ -341,4 +341,4 @@ def holder_of(claim: Claim, seen: HeadOutcome | None = None) -> Holder:
 
 def _mark(claim: Claim) -> str | None:
     salted = parsed(claim.key)
-    return None if salted is None else salted.mark
+    return salted and salted.mark

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from random import Random
+
 import pytest
 
+from putifabsent.testing.explore import Faults, wander
 from tests.shim.claimant_mutants import MUTANTS
-from tests.shim.claimants import LONG, SHORT, Mutant, Scenario, explored
+from tests.shim.claimants import LONG, SHORT, STORES, Kind, Mutant, Scenario, explored
 
 BY_NAME = {scenario.name: scenario for scenario in SHORT}
 
@@ -16,6 +19,19 @@ def test_no_schedule_breaks_a_promise(scenario: Scenario) -> None:
     assert found.violation is None, found.violation
     assert found.complete
     assert found.states > 100
+
+
+@pytest.mark.parametrize("store", STORES)
+def test_schedules_at_random_go_deeper_and_a_seed_plays_them_again(store: Kind) -> None:
+    deep = Scenario("deep", "cdcx cldc r", Faults(lost=3, late=2, crashes=2, pauses=4), store)
+    actors = deep.actors()
+    found = [
+        wander(actors, deep.world(), deep.judge(actors), deep.faults, random=Random(7), schedules=200)
+        for _ in range(2)
+    ]
+    assert found[0].violation is None, found[0].violation
+    assert found[0] == found[1]
+    assert found[0].states > 5000
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=str)

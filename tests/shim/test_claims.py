@@ -216,6 +216,12 @@ def test_what_went_round_the_shim_after_a_deletion_holds_the_name() -> None:
         play(create(), seen, (ASK, FoundClaim(dead())), REMOVED)
 
 
+def test_a_later_incarnation_than_there_ever_was_is_a_copy_from_elsewhere_and_holds_the_name() -> None:
+    seen = (put_and_look(), (Written(), shows(mark(OTHER, 5))))
+    with pytest.raises(NameTaken):
+        play(create(), seen, (ASK, FoundClaim(dead())), REMOVED)
+
+
 def test_what_a_deletion_has_left_under_the_plain_name_is_nobody_s() -> None:
     second = claim(ME, 2)
     script = (
@@ -640,6 +646,12 @@ def test_a_name_that_is_nowhere_is_absent() -> None:
     assert play(find(), (ASK, Absent()), (LOOK, Absent())) == Absent()
 
 
+@pytest.mark.parametrize("last", ["1~1~token.0", "of another kind"])
+def test_a_claim_of_a_name_that_this_mount_does_not_know_is_not_this_one(last: str) -> None:
+    theirs = FoundClaim(replace(claim(OTHER), key=f"{FOLDER}/{last}"))
+    assert play(find(), (ASK, theirs), (LOOK, Absent())) == Absent()
+
+
 def test_what_has_ended_is_absent_whatever_the_plain_name_shows() -> None:
     assert play(find(), (ASK, FoundClaim(dead())), (LOOK, shows(mark(OTHER)))) == Absent()
 
@@ -697,6 +709,12 @@ def test_a_lost_answer_to_the_end_is_asked_again() -> None:
 def test_an_end_without_an_answer_is_unknown() -> None:
     with pytest.raises(OutcomeUnknown):
         play(delete(), LIVES, (END, Maybe(LOST)), too_late(1))
+
+
+def test_a_refused_end_after_a_lost_answer_is_unknown() -> None:
+    with pytest.raises(OutcomeUnknown) as unknown:
+        play(delete(), LIVES, (END, Maybe(LOST)), later(1), (END, Refused(NO_RIGHTS)))
+    assert unknown.value.__cause__ is NO_RIGHTS
 
 
 def test_a_refused_end_changes_nothing_and_is_raised_as_it_is() -> None:
