@@ -6,11 +6,12 @@ The drivers perform requests and keep the clock; they decide nothing. The schedu
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from putifabsent.backends.base import Staged
-from putifabsent.shim.requests import Pause
+from putifabsent.shim.requests import Both, Pause
 
 if TYPE_CHECKING:
     from putifabsent.backends.base import Store
@@ -53,6 +54,8 @@ def run(protocol: Protocol[T], store: Store, deadline: float) -> T:
                     if seconds is not None:
                         time.sleep(seconds)
                     outcome: object = seconds is not None
+                elif isinstance(request, Both):
+                    outcome = _both(request, store)
                 else:
                     outcome = request.perform(store)
                     if first_staging and isinstance(outcome, Staged):
@@ -81,6 +84,8 @@ async def run_async(protocol: Protocol[T], store: Store, deadline: float) -> T:
                     if seconds is not None:
                         await asyncio.sleep(seconds)
                     outcome: object = seconds is not None
+                elif isinstance(request, Both):
+                    outcome = await _both_async(request, store)
                 else:
                     outcome = await request.perform_async(store)
                     if first_staging and isinstance(outcome, Staged):
@@ -92,6 +97,43 @@ async def run_async(protocol: Protocol[T], store: Store, deadline: float) -> T:
     except StopIteration as end:
         value: T = end.value
         return value
+
+
+def _both(both: Both, store: Store) -> tuple[object, object]:
+    """Perform the second in a thread meanwhile, where there is a network to wait for."""
+    second: list[Any] = []
+    failed: list[BaseException] = []
+
+    def look() -> None:
+        try:
+            second.append(both.second.perform(store))
+        except BaseException as error:  # noqa: BLE001 - it is raised where it is waited for
+            failed.append(error)
+
+    thread = threading.Thread(target=look, daemon=True)
+    if store.endpoint() is None or not _started(thread):
+        return both.first.perform(store), both.second.perform(store)
+    first = both.first.perform(store)
+    thread.join()
+    for error in failed:
+        raise error
+    return first, second[0]
+
+
+def _started(thread: threading.Thread) -> bool:
+    try:
+        thread.start()
+    except RuntimeError:  # there are too many, or the interpreter is on its way out
+        return False
+    return True
+
+
+async def _both_async(both: Both, store: Store) -> tuple[object, object]:
+    second = asyncio.ensure_future(both.second.perform_async(store))
+    try:
+        return await both.first.perform_async(store), await second
+    finally:
+        second.cancel()
 
 
 def _pause(attempt: int, ends: float) -> float | None:

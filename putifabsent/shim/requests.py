@@ -27,8 +27,10 @@ if TYPE_CHECKING:
         Store,
     )
     from putifabsent.backends.body import Body
+    from putifabsent.backends.registries import Claim, ClaimOutcome, Claims, ReadOutcome
 
 __all__ = [
+    "Both",
     "Complete",
     "Copy",
     "Create",
@@ -41,9 +43,11 @@ __all__ = [
     "Protocol",
     "Publish",
     "Put",
+    "ReadClaim",
     "Request",
     "Stage",
     "StageCopy",
+    "WriteClaim",
 ]
 
 
@@ -234,6 +238,48 @@ class Publish(NamedTuple):
         return await store.publish_async(self.source, self.name, self.creation)
 
 
+class ReadClaim(NamedTuple):
+    """Read an identity's claim."""
+
+    claims: Claims
+    identity: str
+
+    def perform(self, _: Store) -> ReadOutcome:
+        """Ask the registry."""
+        return self.claims.read(self.identity)
+
+    async def perform_async(self, _: Store) -> ReadOutcome:
+        """Ask the registry, asynchronously."""
+        return await self.claims.read_async(self.identity)
+
+
+class WriteClaim(NamedTuple):
+    """Write an identity's claim, only if what is there is what is expected."""
+
+    claims: Claims
+    identity: str
+    claim: Claim
+    expected: Claim | None
+
+    def perform(self, _: Store) -> ClaimOutcome:
+        """Ask the registry."""
+        return self.claims.write(self.identity, self.claim, self.expected)
+
+    async def perform_async(self, _: Store) -> ClaimOutcome:
+        """Ask the registry, asynchronously."""
+        return await self.claims.write_async(self.identity, self.claim, self.expected)
+
+
+class Both(NamedTuple):
+    """Two requests of which neither waits for the other. The outcome: both of theirs.
+
+    The second only looks: whoever is interrupted may leave it behind.
+    """
+
+    first: Put | Head
+    second: Head
+
+
 class Pause(NamedTuple):
     """Back off before the attempt after ``attempt`` (from 1). The outcome: True, or False at the deadline."""
 
@@ -253,6 +299,9 @@ Request: TypeAlias = (
     | Delete
     | Put
     | Publish
+    | ReadClaim
+    | WriteClaim
+    | Both
     | Pause
 )
 

@@ -20,13 +20,14 @@ from putifabsent.shim.reading import look, read
 from putifabsent.shim.requests import Delete, List, Pause
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from datetime import datetime
 
     from putifabsent.backends.base import DeleteOutcome, Listed
-    from putifabsent.shim.names import Name, Series
+    from putifabsent.shim.names import Name
     from putifabsent.shim.requests import Protocol
 
-__all__ = ["CLEARLY_OLDER", "stand"]
+__all__ = ["CLEARLY_OLDER", "stand", "stand_in_series"]
 
 CLEARLY_OLDER = timedelta(minutes=5)
 """By how much, in the store's own time, another creation must be older to have been there before mine."""
@@ -57,11 +58,31 @@ def stand(name: Name, token: str, *, lost: bool, may_withdraw: bool = True) -> P
     """
     if name.aliases:
         yield from _stand_among_aliases(name, token, may_withdraw=may_withdraw)
-    if name.series is not None and name.series.predecessors:
-        yield from _stand_in_series(name, name.series, token, lost=lost)
+    yield from stand_in_series(name, token, lost=lost)
 
 
-def _stand_in_series(name: Name, series: Series, token: str, *, lost: bool) -> Protocol[None]:
+def stand_in_series(
+    name: Name,
+    token: str,
+    *,
+    lost: bool = False,
+    made: Callable[[], Protocol[datetime | None]] | None = None,
+    withdraw: Callable[[], Protocol[NoReturn]] | None = None,
+) -> Protocol[None]:
+    """Return if the number of ``name`` had not expired before; otherwise as :func:`stand`.
+
+    Parameters
+    ----------
+    name, token, lost
+        As for :func:`stand`.
+    made
+        Says when the creation was made (None: it is gone), where that isn't when the plain name was.
+    withdraw
+        Removes the creation, and raises NameTaken, where that is more than to remove the plain name.
+    """
+    series = name.series
+    if series is None or not series.predecessors:
+        return
     for predecessor in series.predecessors:
         if isinstance((yield from look(predecessor, name.path, token, _CREATED)), Found):
             return
@@ -70,7 +91,11 @@ def _stand_in_series(name: Name, series: Series, token: str, *, lost: bool) -> P
         List(folder),
         lambda error: OutcomeUnknown(name.path, token, f"{_CREATED}, and {folder} can't be listed: {error}"),
     )
-    mine = [entry.created for entry in listed.entries if entry.name == name.path]
+    if made is None:
+        mine = [entry.created for entry in listed.entries if entry.name == name.path]
+    else:
+        at = yield from made()
+        mine = [] if at is None else [at]
     if not mine:
         raise OutcomeUnknown(name.path, token, _REMOVED)
     later = [
@@ -79,7 +104,7 @@ def _stand_in_series(name: Name, series: Series, token: str, *, lost: bool) -> P
         if (number := series.number_of(entry.name)) is not None and number > series.number
     ]
     if any(_was_before(created, mine[0]) for created in later) and not lost:
-        yield from _withdraw(name, token)
+        yield from withdraw() if withdraw is not None else _withdraw(name, token)
     if not all(created > mine[0] for created in later):
         reason = (
             f"{_CREATED}, the entry before it is gone, and later ones are as old or older: number "

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from putifabsent.shim.requests import Pause
+from putifabsent.shim.requests import Both, Pause
 from putifabsent.testing.fingerprints import fingerprint
 
 if TYPE_CHECKING:
@@ -43,6 +43,7 @@ Outcomes: TypeAlias = "tuple[Any, ...]"
 # So many histories that were taken for the same as another are followed one step further, to be sure.
 _CHECKED = 3
 _ALL_OF_IT = -1
+_NONE = object()
 
 
 @dataclass(frozen=True)
@@ -128,17 +129,18 @@ class State(NamedTuple):
     world: int
     nodes: tuple[int, ...]
     after: tuple[int | None, ...]
-    late: tuple[tuple[int, int, int], ...]
+    late: tuple[tuple[int, int, int, int], ...]
     lost_left: int
     late_left: int
 
 
 class How(NamedTuple):
-    """A step, by numbers: which process, what became of its request, where it stood, which outcome."""
+    """A step, by numbers: which process, what became of which request where it stood, which outcome."""
 
     actor: int
     fate: str
     node: int
+    request: int
     outcome: int
 
 
@@ -146,15 +148,23 @@ Came: TypeAlias = "dict[State, tuple[State, How] | None]"
 """How each state was come to first; None for the start."""
 
 
+class _Part(NamedTuple):
+    """The outcome of one of two requests that are sent together."""
+
+    second: bool
+    outcome: Any
+
+
 @dataclass(slots=True)
 class _Node:
-    """A process after certain outcomes."""
+    """A process after certain outcomes; each of its requests may be the next to be applied."""
 
     outcomes: Outcomes
     others: list[Outcomes] = field(default_factory=list)
-    request: Any = None
+    requests: tuple[Any, ...] = ()
+    parts: tuple[_Part, ...] = ()
     ended: tuple[str, Any] | None = None
-    children: dict[int, int] = field(default_factory=dict)
+    children: dict[tuple[int, int], int] = field(default_factory=dict)
 
 
 class Graph:
@@ -172,7 +182,7 @@ class Graph:
         self._outcome_ids: dict[Any, int] = {}
         self.nodes: list[_Node] = []
         self._node_ids: dict[Hashable, int] = {}
-        self._applied: dict[tuple[int, int, int, int], tuple[int, int]] = {}
+        self._applied: dict[tuple[int, int, int, int, int], tuple[int, int]] = {}
         self._rests: list[Hashable] = []
         self._rest_ids: dict[Hashable, int] = {}
         first = self._world_id(world.initial)
@@ -199,45 +209,56 @@ class Graph:
                 if self._awaited[i] & ~done:
                     continue
                 after = (*after[:i], done, *after[i + 1 :])
-            world, outcome = self._apply(state.world, i, at)
             begun = state._replace(after=after)
-            yield self._after(begun._replace(world=world), i, outcome), How(i, "answered", at, outcome)
-            unanswered = self.world.unanswered(node.request)
-            if unanswered is None:
-                continue
-            lost = self._outcome_id(unanswered)
-            if state.lost_left:
-                fewer = begun._replace(lost_left=state.lost_left - 1)
-                yield self._after(fewer, i, lost), How(i, "lost before it applied", at, lost)
-                if world != state.world:
-                    yield (
-                        self._after(fewer._replace(world=world), i, lost),
-                        How(i, "applied, answer lost", at, lost),
-                    )
-            if state.late_left and self.world.changes(node.request):
-                pending = tuple(sorted((*state.late, (i, at, self._begun(state.world, node.request)))))
-                fewer = begun._replace(late_left=state.late_left - 1, late=pending)
-                yield self._after(fewer, i, lost), How(i, "not applied yet", at, lost)
-        for place, (i, at, rest) in enumerate(state.late):
-            world, outcome = self._apply(state.world, i, at, rest)
+            for which in range(len(node.requests)):
+                yield from self._fates(begun, i, at, which)
+        for place, (i, at, which, rest) in enumerate(state.late):
+            world, outcome = self._apply(state.world, i, at, which, rest)
             others = (*state.late[:place], *state.late[place + 1 :])
-            yield state._replace(world=world, late=others), How(i, "applied late", at, outcome)
+            yield state._replace(world=world, late=others), How(i, "applied late", at, which, outcome)
+
+    def _fates(self, begun: State, i: int, at: int, which: int) -> Iterator[tuple[State, How]]:
+        """Yield what may become of one request of a process."""
+        request = self.nodes[at].requests[which]
+        world, outcome = self._apply(begun.world, i, at, which)
+        yield (
+            self._after(begun._replace(world=world), i, which, outcome),
+            How(i, "answered", at, which, outcome),
+        )
+        unanswered = self.world.unanswered(request)
+        if unanswered is None:
+            return
+        lost = self._outcome_id(unanswered)
+        if begun.lost_left:
+            fewer = begun._replace(lost_left=begun.lost_left - 1)
+            yield self._after(fewer, i, which, lost), How(i, "lost before it applied", at, which, lost)
+            if world != begun.world:
+                yield (
+                    self._after(fewer._replace(world=world), i, which, lost),
+                    How(i, "applied, answer lost", at, which, lost),
+                )
+        if begun.late_left and self.world.changes(request):
+            pending = tuple(sorted((*begun.late, (i, at, which, self._begun(begun.world, request)))))
+            fewer = begun._replace(late_left=begun.late_left - 1, late=pending)
+            yield self._after(fewer, i, which, lost), How(i, "not applied yet", at, which, lost)
 
     def step(self, how: How) -> Step:
         """Return a step for people."""
-        i, fate, at, outcome = how
-        return Step(self.actors[i].name, self.nodes[at].request, fate, self._outcomes[outcome])
+        i, fate, at, which, outcome = how
+        return Step(self.actors[i].name, self.nodes[at].requests[which], fate, self._outcomes[outcome])
 
-    def _after(self, state: State, i: int, outcome: int) -> State:
+    def _after(self, state: State, i: int, which: int, outcome: int) -> State:
         node = self.nodes[state.nodes[i]]
-        child = node.children.get(outcome)
+        child = node.children.get((which, outcome))
         if child is None:
             told = self._outcomes[outcome]
+            if node.parts:
+                told = node.parts[which]._replace(outcome=told)
             child = self._node(i, (*node.outcomes, told))
             for other in node.others:
                 if self._node(i, (*other, told)) != child:
                     raise AssertionError(f"two histories of {self.actors[i].name} were taken for one")
-            node.children[outcome] = child
+            node.children[which, outcome] = child
         return state._replace(nodes=(*state.nodes[:i], child, *state.nodes[i + 1 :]))
 
     def _begun(self, world: int, request: Any) -> int:
@@ -249,11 +270,11 @@ class Graph:
             self._rests.append(rest)
         return found
 
-    def _apply(self, world: int, i: int, at: int, rest: int = _ALL_OF_IT) -> tuple[int, int]:
-        key = (world, i, at, rest)
+    def _apply(self, world: int, i: int, at: int, which: int, rest: int = _ALL_OF_IT) -> tuple[int, int]:
+        key = (world, i, at, which, rest)
         found = self._applied.get(key)
         if found is None:
-            request = self.nodes[at].request if rest == _ALL_OF_IT else self._rests[rest]
+            request = self.nodes[at].requests[which] if rest == _ALL_OF_IT else self._rests[rest]
             after, outcome = self.world.apply(self.worlds[world], request)
             found = self._applied[key] = self._world_id(after), self._outcome_id(outcome)
         return found
@@ -277,6 +298,7 @@ class Graph:
         protocol = self.actors[i].make()
         pauses = 0
         given = iter(outcomes)
+        parts: dict[bool, Any] = {}
         try:
             request = next(protocol)
             while True:
@@ -284,20 +306,32 @@ class Graph:
                     pauses += 1
                     request = protocol.send(pauses <= self.faults.pauses)
                     continue
-                try:
-                    outcome = next(given)
-                except StopIteration:
-                    node.request = request
+                outcome = next(given, _NONE)
+                if outcome is _NONE:
+                    node.requests, node.parts = _open(request, parts)
                     break
+                if isinstance(outcome, _Part):
+                    parts[outcome.second] = outcome.outcome
+                    if len(parts) == 1:
+                        continue
+                    outcome, parts = (parts[False], parts[True]), {}
                 request = protocol.send(outcome)
         except StopIteration as end:
             node.ended = ("returned", end.value)
         except Exception as error:  # noqa: BLE001 - what it means is the judge's business
             node.ended = ("raised", error)
-        key = (i, pauses, fingerprint(node.ended), fingerprint(node.request), fingerprint(protocol))
+        key = (i, pauses, *map(fingerprint, (node.ended, node.requests, parts, protocol)))
         found = self._node_ids.setdefault(key, len(self.nodes))
         if found == len(self.nodes):
             self.nodes.append(node)
         elif len(others := self.nodes[found].others) < _CHECKED and outcomes != self.nodes[found].outcomes:
             others.append(outcomes)
         return found
+
+
+def _open(request: Any, parts: dict[bool, Any]) -> tuple[tuple[Any, ...], tuple[_Part, ...]]:
+    """Return what of a request is still to be answered, and which parts these are."""
+    if not isinstance(request, Both):
+        return (request,), ()
+    left = [second for second in (False, True) if second not in parts]
+    return tuple(request[second] for second in left), tuple(_Part(second, None) for second in left)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from putifabsent.backends.base import Found, Holder
 from putifabsent.errors import NameTaken, OutcomeUnknown
-from putifabsent.shim.requests import Pause
+from putifabsent.shim.requests import Both, Pause
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping
@@ -133,13 +133,15 @@ class LinearName:
         As for :func:`is_linear`.
     shown
         Whether the plain name shows who holds it as soon as every process has ended without trouble.
+    repairs
+        Whether that reader has the plain name show who holds it, whatever had gone wrong.
     hidden
         Whether it shows nothing where nobody does, as soon as the deletions have.
     creation_of
         Returns the creation's token of an object's, where that says more.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - one for each promise
         self,
         reader: Callable[[], Generator[Any, Any, Any]],
         plain: str,
@@ -148,6 +150,7 @@ class LinearName:
         first: str | None = None,
         revives: bool = False,
         shown: bool = True,
+        repairs: bool = False,
         hidden: bool = True,
         creation_of: Callable[[str], str] = str,
     ) -> None:
@@ -157,6 +160,7 @@ class LinearName:
         self._first = first
         self._revives = revives
         self._shown = shown
+        self._repairs = repairs
         self._hidden = hidden
         self._creation_of = creation_of
         self._final: dict[Any, _Final] = {}
@@ -180,6 +184,8 @@ class LinearName:
         return None
 
     def _must_show(self, final: _Final, told: tuple[Told, ...]) -> bool:
+        if final.holder is not None and self._repairs:
+            return True
         ended = [each for each in told if final.holder is not None or each.actor.role == "delete"]
         clear = all(each.ended is not None and _is_clear(each.ended) for each in ended)
         return clear and (self._hidden if final.holder is None else self._shown)
@@ -193,6 +199,10 @@ class LinearName:
                 if isinstance(request, Pause):
                     pauses += 1
                     outcome: Any = pauses < _PATIENCE
+                elif isinstance(request, Both):
+                    state, first = world.apply(state, request.first)
+                    state, second = world.apply(state, request.second)
+                    outcome = first, second
                 else:
                     state, outcome = world.apply(state, request)
                 request = protocol.send(outcome)

@@ -1,0 +1,344 @@
+"""One process's part in what is claimed of one identity: the steps of which the protocol is made."""
+
+from __future__ import annotations
+
+import errno
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from putifabsent.backends.base import (
+    Absent,
+    Created,
+    Deleted,
+    Exists,
+    Found,
+    Holder,
+    Maybe,
+    Refused,
+    TryAgain,
+    Written,
+)
+from putifabsent.backends.registries import Claim, Claimed, FoundClaim, NotAsExpected
+from putifabsent.errors import NameTaken, OutcomeUnknown
+from putifabsent.shim.reading import Located, look, read
+from putifabsent.shim.requests import (
+    Both,
+    Delete,
+    Head,
+    List,
+    Pause,
+    Publish,
+    Put,
+    ReadClaim,
+    WriteClaim,
+)
+from putifabsent.shim.salted import Salted, folder_of, marked, names_of, parsed
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from putifabsent.backends.base import (
+        Creation,
+        DeleteOutcome,
+        HeadOutcome,
+        Listed,
+        PublishOutcome,
+        PutOutcome,
+    )
+    from putifabsent.backends.body import Body
+    from putifabsent.backends.registries import ClaimOutcome, Claims
+    from putifabsent.shim.names import Name
+    from putifabsent.shim.requests import Protocol
+
+__all__ = ["Claimant", "has_ended", "holder_of"]
+
+
+@dataclass(slots=True)
+class Claimant:
+    """One process's part in what is claimed of one identity.
+
+    Attributes
+    ----------
+    name, creation, claims, identity
+        What of, for which creation, by which registry.
+    key
+        Where its own bytes lie, as soon as they may.
+    may_hold
+        The incarnation of which a claim that it has written is the registry's, or may be, or may become so.
+    attempts
+        How often it had to take another key: one whose put was not answered is never sent again.
+    pauses
+        How often it has backed off.
+    """
+
+    name: Name
+    creation: Creation
+    claims: Claims
+    identity: str
+    key: str | None = None
+    may_hold: int | None = None
+    attempts: int = 0
+    pauses: int = 0
+
+    def is_mine(self, claim: Claim) -> bool:
+        """Whether the claim is by this process's creation."""
+        return claim.token == self.creation.token
+
+    def path_of(self, claim: Claim) -> str | None:
+        """Return which of the identity's names a claim is about."""
+        salted, names = parsed(claim.key), names_of(self.name)
+        return names[salted.rank] if salted is not None and salted.rank < len(names) else None
+
+    def unknown(self, reason: str) -> OutcomeUnknown:
+        """Return the error that says so."""
+        return OutcomeUnknown(self.name.path, self.creation.token, reason)
+
+    def pause(self, reason: str, cause: Exception) -> Protocol[None]:
+        """Back off; at the deadline raise OutcomeUnknown."""
+        self.pauses += 1
+        if not (yield Pause(self.pauses)):
+            raise self.unknown(f"{reason}: {cause}") from cause
+
+    def look(self, path: str) -> Protocol[Found | Absent]:
+        """See who holds a path, where that must be known."""
+        return look(path, self.name.path, self.creation.token, "the registry was asked")
+
+    def read(self) -> Protocol[Claim | None]:
+        """Return the claim that is there."""
+        answer: FoundClaim | Absent = yield from read(
+            ReadClaim(self.claims, self.identity),
+            lambda error: self.unknown(f"the registry can't be read: {error}"),
+        )
+        return answer.claim if isinstance(answer, FoundClaim) else None
+
+    def write(self, claim: Claim, expected: Claim | None) -> Protocol[Claim]:
+        """Have the registry decide; return the claim that is there then, whosever it is."""
+        while True:
+            before, self.may_hold = self.may_hold, claim.incarnation
+            outcome: ClaimOutcome = yield WriteClaim(self.claims, self.identity, claim, expected)
+            if isinstance(outcome, Claimed):
+                return claim
+            if not isinstance(outcome, Maybe):
+                self.may_hold = before
+            if isinstance(outcome, NotAsExpected):
+                if outcome.current is None:
+                    raise self.unknown("the registry has forgotten a claim")
+                return outcome.current
+            if isinstance(outcome, Refused):
+                if before is None:
+                    raise outcome.error
+                reason = f"an answer was lost, and now the registry refuses: {outcome.error}"
+                raise self.unknown(reason) from outcome.error
+            yield from self.pause("the registry gave no certain answer in time", outcome.cause)
+
+    def put_and_look(self, body: Body) -> Protocol[Found | Absent]:
+        """Put the bytes for the first incarnation, and see meanwhile what the plain name shows."""
+        outcome, seen = yield Both(self.salted(1, body), Head(self.name.path))
+        if not isinstance(outcome, Written):
+            yield from self.not_put(outcome)
+            yield from self.put(1, body)
+        shown = yield from self.shown(self.name.path, seen)
+        return shown
+
+    def shown(self, path: str, seen: HeadOutcome) -> Protocol[Found | Absent]:
+        """Return what one of the names showed, asking again where the store gave no answer."""
+        while isinstance(seen, TryAgain):
+            yield from self.pause("the store did not say in time whether the name is there", seen.cause)
+            seen = yield Head(path)
+        if isinstance(seen, Refused):
+            raise seen.error
+        return seen
+
+    def put(self, incarnation: int, body: Body) -> Protocol[None]:
+        """Put the bytes for an incarnation."""
+        while True:
+            outcome: PutOutcome = yield self.salted(incarnation, body)
+            if isinstance(outcome, Written):
+                return
+            yield from self.not_put(outcome)
+
+    def salted(self, incarnation: int, body: Body) -> Put:
+        """Return the request that puts the bytes for an incarnation, under a key of their own."""
+        salted = Salted(self.name.rank, incarnation, self.creation.token, self.attempts)
+        self.key = f"{folder_of(self.name)}/{salted}"
+        return Put(self.key, body, self.creation._replace(token=salted.mark))
+
+    def not_put(self, outcome: TryAgain | Refused | Maybe) -> Protocol[None]:
+        """Return where the bytes may be put once more."""
+        if isinstance(outcome, Refused):
+            raise outcome.error
+        if isinstance(outcome, Maybe):
+            # It may land at any time, also after a deletion: nobody may ever claim it.
+            self.attempts += 1
+        yield from self.pause("the store did not take the bytes in time", outcome.cause)
+
+    def claim(self, expected: Claim | None) -> Protocol[Claim]:
+        """Claim the name for the bytes that are put."""
+        incarnation = 1 if expected is None else expected.incarnation + 1
+        token, writer = self.creation.token, self.creation.writer
+        return self.write(
+            Claim(incarnation, live=True, key=self.key or "", token=token, writer=writer), expected
+        )
+
+    def give_way(self, there: Claim) -> Protocol[None]:
+        """Return where the incarnation after this claim's may begin.
+
+        Raises
+        ------
+        NameTaken
+            It lives.
+        OutcomeUnknown
+            Mine was there before.
+        """
+        if self.is_mine(there):
+            self.may_hold = there.incarnation
+            raise self.unknown("it was created, and deleted since")
+        if self.may_hold is not None and there.incarnation > self.may_hold:
+            raise self.unknown("it may have been created, and deleted since: another incarnation has begun")
+        # Of one incarnation there is one claim: mine can't come any more.
+        self.may_hold = None
+        if there.live:
+            raise NameTaken(self.name.path, (yield from self.holder(there)))
+        yield Delete(self.key or "")
+        # Its deleter may have died, or be slow: then somebody could publish these bytes over mine.
+        yield from self.remove(there.key)
+
+    def holder(self, claim: Claim) -> Protocol[Holder]:
+        """Say whose a claim is; when it was made the store knows, if it can be asked."""
+        seen: HeadOutcome = yield Head(claim.key)
+        return holder_of(claim, seen)
+
+    def located(self, claim: Claim) -> Protocol[Located | None]:
+        """Find the bytes of a living claim, and publish them where they are not; None: it lives no more."""
+        path = self.name.path
+        seen, shown = yield Both(Head(claim.key), Head(path))
+        if isinstance(seen, (TryAgain, Refused)):
+            seen = yield from self.look(claim.key)
+        is_shown = isinstance(shown, Found) and shown.holder.token == _mark(claim)
+        if isinstance(seen, Absent):
+            if (yield from self.read()) != claim:
+                return None
+            if is_shown:
+                return Located(holder_of(claim, shown), path)
+            reason = f"its bytes are gone: something that goes round the shim has removed {claim.key}"
+            raise OSError(errno.EIO, reason, path)
+        if not is_shown and not isinstance(shown, Refused):
+            yield from self.publish(claim, path)
+        return Located(holder_of(claim, seen), claim.key)
+
+    def publish(self, claim: Claim, path: str) -> Protocol[PublishOutcome]:
+        """Copy a claim's bytes to its plain name; what has ended makes way."""
+        outcome: PublishOutcome = yield Publish(claim.key, path, self.creation)
+        if not isinstance(outcome, Exists):
+            return outcome
+        seen: HeadOutcome = yield Head(path)
+        if isinstance(seen, Found):
+            if not has_ended(seen, claim):
+                return outcome
+            yield Delete(path, seen.holder.version)
+        again: PublishOutcome = yield Publish(claim.key, path, self.creation)
+        return TryAgain(FileExistsError(path)) if isinstance(again, Exists) else again
+
+    def show(self, claim: Claim, path: str) -> Protocol[Created]:
+        """Publish until the store answers, or the deadline: it is decided, whatever the plain name shows."""
+        while True:
+            outcome = yield from self.publish(claim, path)
+            if isinstance(outcome, Refused):
+                reason = f"it is created, and can't be published: {outcome.error}"
+                raise self.unknown(reason) from outcome.error
+            if not isinstance(outcome, (Maybe, TryAgain)):
+                return Created(outcome.version if isinstance(outcome, Written) else None)
+            self.pauses += 1
+            if not (yield Pause(self.pauses)):
+                return Created()
+
+    def end(self, claim: Claim) -> Protocol[Claim]:
+        """End a claim; return the one that is there then: a later one, if others were faster."""
+        return self.write(replace(claim, live=False), claim)
+
+    def burn(self, claim: Claim | None, free: dict[str, Salted]) -> Protocol[Claim]:
+        """End the incarnation that these bytes were put for, before it begins."""
+        key, salted = max(free.items(), key=lambda item: item[1].incarnation)
+        token, writer = self.creation.token, self.creation.writer
+        return self.write(Claim(salted.incarnation, live=False, key=key, token=token, writer=writer), claim)
+
+    def hide(self, path: str, claim: Claim | None, *, older: bool) -> Protocol[bool]:
+        """Remove from a plain name what has ended; with ``older`` also what no claim has made."""
+        seen = yield from self.look(path)
+        if isinstance(seen, Absent):
+            return False
+        was = marked(seen.holder.token)
+        if was is not None and was > (0 if claim is None else claim.incarnation):
+            claim = yield from self.read()
+        if claim is not None and claim.live and was == claim.incarnation:
+            return False
+        if not older and not has_ended(seen, claim):
+            return False
+        yield from self.remove(path, seen.holder.version)
+        return True
+
+    def repair(self) -> Protocol[None]:
+        """Publish the living claim where it is not: a deletion that goes by names has hidden it."""
+        claim = yield from self.read()
+        path = None if claim is None or not claim.live else self.path_of(claim)
+        if claim is None or path is None:
+            return
+        seen = yield from self.look(path)
+        if isinstance(seen, Absent) or seen.holder.token != _mark(claim):
+            yield from self.show(claim, path)
+
+    def listed(self) -> Protocol[dict[str, Salted]]:
+        """List the salted objects of the identity."""
+        folder = folder_of(self.name)
+        listed: Listed = yield from read(
+            List(folder), lambda error: self.unknown(f"{folder} can't be listed: {error}")
+        )
+        parts = {entry.name: parsed(entry.name) for entry in listed.entries}
+        return {key: salted for key, salted in parts.items() if salted is not None}
+
+    def made(self, claim: Claim) -> Protocol[datetime | None]:
+        """Say when the bytes of a claim were put; None: they are gone."""
+        seen = yield from self.look(claim.key)
+        return None if isinstance(seen, Absent) else seen.holder.created
+
+    def hide_all(self, claim: Claim | None) -> Protocol[int]:
+        """Remove what has ended from all names of the identity; return from how many."""
+        hidden = 0
+        for path in names_of(self.name):
+            is_hidden = yield from self.hide(path, claim, older=False)
+            hidden += is_hidden
+        return hidden
+
+    def remove_all(self, paths: list[str]) -> Protocol[None]:
+        """Remove objects, each as :meth:`remove`."""
+        for path in paths:
+            yield from self.remove(path)
+
+    def remove(self, path: str, version: str | None = None) -> Protocol[None]:
+        """Remove an object, until the store has answered."""
+        while True:
+            outcome: DeleteOutcome = yield Delete(path, version)
+            if isinstance(outcome, Deleted):
+                return
+            if isinstance(outcome, Refused):
+                raise self.unknown(f"{path} can't be removed: {outcome.error}") from outcome.error
+            yield from self.pause(f"{path} could not be removed in time", outcome.cause)
+
+
+def has_ended(seen: Found, claim: Claim | None) -> bool:
+    """Whether what a plain name showed is of an incarnation that has ended, as this claim tells."""
+    was = marked(seen.holder.token)
+    if was is None or claim is None:
+        return False
+    return was < claim.incarnation or (was == claim.incarnation and not claim.live)
+
+
+def holder_of(claim: Claim, seen: HeadOutcome | None = None) -> Holder:
+    """Say whose a claim is, and of its bytes what a look has shown."""
+    holder = seen.holder if isinstance(seen, Found) else Holder(None)
+    return replace(holder, token=claim.token, writer=claim.writer)
+
+
+def _mark(claim: Claim) -> str | None:
+    salted = parsed(claim.key)
+    return salted and salted.mark

@@ -1,0 +1,255 @@
+"""A registry beside the store decides: each identity has one claim, which says whose bytes the name is.
+
+A name lives through numbered *incarnations*. A claim says which one it is, whether it lives, and under which
+salted key its bytes lie (:mod:`putifabsent.shim.salted`); the registry changes it only from what the writer
+expects. So a claim is a pointer that is swung by compare-and-swap, and only forwards::
+
+    none -> 1, live -> 1, dead -> 2, live -> 2, dead -> ...
+
+A creation puts its bytes first, then claims the name, then has the store copy them to the plain name. A
+deletion ends the claim, then removes the bytes, then the plain name. A copy of bytes that are gone fails, so
+nobody brings back what was deleted, however slow; and no incarnation begins before the bytes of the one
+before it are gone.
+
+Readers take the bytes from where the claim says, never from the plain name: they can't change, and nobody
+publishes over them. The plain name is for readers without the shim, and for names that are older than it,
+which no claim has made.
+
+All names of one identity (its aliases) share one claim: the registry decides which of them comes into being.
+Numbers expire as under the store's own decision (:mod:`putifabsent.shim.standing`), but by the time at which
+the bytes were put, for a reader may have published them again later.
+"""
+
+from __future__ import annotations
+
+import errno
+from typing import TYPE_CHECKING
+
+from putifabsent.backends.base import Absent, Created, Found, Holder
+from putifabsent.errors import NameTaken, PutIfAbsentError
+from putifabsent.shim.claimant import Claimant, has_ended, holder_of
+from putifabsent.shim.reading import Located
+from putifabsent.shim.requests import Delete, Head
+from putifabsent.shim.salted import identity_of
+from putifabsent.shim.standing import stand_in_series
+
+if TYPE_CHECKING:
+    from typing import NoReturn
+
+    from putifabsent.backends.base import Creation
+    from putifabsent.backends.body import Body
+    from putifabsent.backends.registries import Claim, Claims
+    from putifabsent.shim.names import Name
+    from putifabsent.shim.requests import Protocol
+
+__all__ = ["clean", "create", "delete", "find", "resolve"]
+
+
+def create(
+    name: Name, body: Body, creation: Creation, *, claims: Claims, place: str, largest_publish: int
+) -> Protocol[Created]:
+    """Bring ``name`` into being with these bytes, at most once.
+
+    Four requests where nobody else is there, in three round trips: the bytes, and at the same time a look at
+    the plain name; the claim; the copy.
+
+    Parameters
+    ----------
+    name
+        What the policy says of the name: its path, its series, its aliases.
+    body
+        The bytes; they must stay readable until the protocol ends.
+    creation
+        Its token decides "was it me?", now and in :func:`resolve`.
+    claims
+        The registry.
+    place
+        The store's canonical address, up to where its names begin (``s3://``): one registry serves many.
+    largest_publish
+        More bytes than this the store can't copy.
+
+    Raises
+    ------
+    NameTaken
+        Another creation provably holds the name.
+    OutcomeUnknown
+        No answer until the deadline, or none that proves anything; or it is created, and can't be published.
+    OSError
+        Store or registry refused, and nothing was written under the name.
+    """
+    if body.size > largest_publish:
+        reason = f"the store copies no more than {largest_publish} bytes, and these are {body.size}"
+        raise OSError(errno.EFBIG, reason, name.path)
+    claimant = Claimant(name, creation, claims, identity_of(name, place))
+    try:
+        claim = yield from _decide(claimant, body)
+        created = yield from claimant.show(claim, name.path)
+        yield from stand_in_series(
+            name,
+            creation.token,
+            made=lambda: claimant.made(claim),
+            withdraw=lambda: _withdraw(claimant, claim),
+        )
+    except GeneratorExit:
+        raise
+    except BaseException as error:
+        if claimant.may_hold is None and claimant.key is not None:
+            yield Delete(claimant.key)
+        if claimant.may_hold is None or isinstance(error, PutIfAbsentError):
+            raise
+        reason = f"a claim had been sent, and then there was {type(error).__name__}: {error}"
+        unknown = claimant.unknown(reason)
+        if isinstance(error, Exception):
+            raise unknown from error
+        # A cancellation stays one: its cause carries the token.
+        raise error from unknown
+    return created
+
+
+def find(
+    name: Name, creation: Creation, *, claims: Claims, place: str, helps: bool = True
+) -> Protocol[Located | Absent]:
+    """Say who holds ``name``, and where its bytes lie.
+
+    Parameters
+    ----------
+    name, claims, place
+        As for :func:`create`.
+    creation
+        What the mount adds to puts goes with a publication, too.
+    helps
+        Whether to look at the bytes, for their size and time, and at the plain name, to publish what a dead
+        writer has left unpublished, as well as that can be done. Else the claim alone is read.
+
+    Raises
+    ------
+    OutcomeUnknown
+        It can't be known.
+    OSError
+        The bytes of a living claim are gone: something that goes round the shim has removed them.
+    """
+    claimant = Claimant(name, creation, claims, identity_of(name, place))
+    while True:
+        claim = yield from claimant.read()
+        if claim is not None and claim.live and claimant.path_of(claim) == name.path:
+            if not helps:
+                return Located(holder_of(claim), claim.key)
+            located = yield from claimant.located(claim)
+            if located is not None:
+                return located
+            continue
+        seen = yield from claimant.look(name.path)
+        if isinstance(seen, Absent) or has_ended(seen, claim):
+            return Absent()
+        if (yield from claimant.read()) == claim:
+            return Located(seen.holder, name.path)
+
+
+def resolve(name: Name, creation: Creation, *, claims: Claims, place: str) -> Protocol[Holder | None]:
+    """Answer an unknown outcome later, as :func:`putifabsent.shim.create.resolve` does."""
+    seen = yield from find(name, creation, claims=claims, place=place)
+    if isinstance(seen, Absent):
+        return None
+    if seen.holder.token != creation.token:
+        raise NameTaken(name.path, seen.holder)
+    yield from stand_in_series(name, creation.token, lost=True)
+    return seen.holder
+
+
+def delete(name: Name, creation: Creation, *, claims: Claims, place: str) -> Protocol[None]:
+    """Free ``name``: end its claim, then remove its bytes, then the plain name.
+
+    Raises
+    ------
+    OutcomeUnknown
+        Whether it is gone can't be known.
+    OSError
+        Store or registry refused, and nothing has changed.
+    """
+    claimant = Claimant(name, creation, claims, identity_of(name, place))
+    claim = yield from claimant.read()
+    if claim is not None and claim.live and claimant.path_of(claim) == name.path:
+        claim = yield from claimant.end(claim)
+    if claim is not None and not claim.live:
+        yield from claimant.remove(claim.key)
+    if (yield from claimant.hide(name.path, claim, older=True)):
+        yield from claimant.repair()
+
+
+def clean(name: Name, creation: Creation, *, claims: Claims, place: str) -> Protocol[int]:
+    """Finish what dead writers and deleters have left; return how many objects were removed.
+
+    Bytes that no claim can name any more go. Where one still could, its incarnation is ended first, by a
+    claim of this process's own, behind which are nobody's bytes: a writer who comes later takes the next one.
+    The living claim is published where it is not. No claim is ever removed.
+
+    Parameters
+    ----------
+    creation
+        Whose token tells the claims that only end an incarnation; never one that creates.
+    """
+    claimant = Claimant(name, creation, claims, identity_of(name, place))
+    left = yield from claimant.listed()
+    removed = 0
+    while True:
+        claim = yield from claimant.read()
+        used = 0 if claim is None else claim.incarnation
+        living = None if claim is None or not claim.live else claim.key
+        over = [key for key, salted in left.items() if salted.incarnation <= used and key != living]
+        yield from claimant.remove_all(over)
+        removed += len(over)
+        left = {key: salted for key, salted in left.items() if salted.incarnation > used}
+        # Beside a living claim they are of a table elsewhere, copied with its state.
+        if not left or living is not None:
+            break
+        # Who put these had the bytes of the dead removed first: they don't get out of sight.
+        yield from claimant.burn(claim, left)
+    hidden = yield from claimant.hide_all(claim)
+    yield from claimant.repair()
+    return removed + hidden
+
+
+def _decide(claimant: Claimant, body: Body) -> Protocol[Claim]:
+    """Return my claim as soon as it is the registry's."""
+    there = yield from _look_and_put(claimant, body)
+    expected = None
+    while True:
+        if there is None:
+            there = yield from claimant.claim(expected)
+            if there.live and claimant.is_mine(there):
+                claimant.may_hold = there.incarnation
+                return there
+        yield from claimant.give_way(there)
+        yield from claimant.put(there.incarnation + 1, body)
+        expected, there = there, None
+
+
+def _look_and_put(claimant: Claimant, body: Body) -> Protocol[Claim | None]:
+    """Put the bytes for the first incarnation; return the claim, where the names show that one is there.
+
+    Raises
+    ------
+    NameTaken
+        The name lives; or it is older than the shim.
+    """
+    looks: list[Found | Absent] = []
+    for alias in claimant.name.aliases:
+        seen = yield from claimant.shown(alias, (yield Head(alias)))
+        looks.append(seen)
+    seen = yield from claimant.put_and_look(body)
+    found = [each for each in (*looks, seen) if isinstance(each, Found)]
+    if not found:
+        return None
+    claim = yield from claimant.read()
+    older = [each for each in found if not has_ended(each, claim)]
+    if older and (claim is None or not claim.live):
+        raise NameTaken(claimant.name.path, older[0].holder)
+    return claim
+
+
+def _withdraw(claimant: Claimant, claim: Claim) -> Protocol[NoReturn]:
+    """Free the name again, and call my creation lost only once it is gone."""
+    ended = yield from claimant.end(claim)
+    yield from claimant.remove(claim.key)
+    yield from claimant.hide(claimant.name.path, ended, older=False)
+    raise NameTaken(claimant.name.path)

@@ -1,0 +1,270 @@
+"""Claims under test: the real protocol and wrong ones, and the schedules that they are played in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import TYPE_CHECKING, Any, Literal
+
+from putifabsent import shim as shim_package
+from putifabsent.backends.base import Creation
+from putifabsent.backends.body import InMemory
+from putifabsent.errors import PutIfAbsentError
+from putifabsent.shim import claims as real
+from putifabsent.shim.names import ordinary
+from putifabsent.testing.explore import Actor, Explored, Faults, explore
+from putifabsent.testing.imagined import ImaginedStore, Thing
+from putifabsent.testing.imagined_claims import ImaginedClaims
+from putifabsent.testing.linear import LinearName
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from putifabsent.shim.requests import Protocol
+    from putifabsent.testing.explore import Told
+
+NAME = ordinary("bucket/t/name")
+PLACE = "imagined://"
+LARGEST = 99
+REGISTRY: Any = "the registry"
+"""Requests carry it; the world knows which one is meant."""
+
+Kind = Literal["overwrites", "disk", "unversioned", "slow copies"]
+
+STORES: dict[Kind, dict[str, bool]] = {
+    "overwrites": {},
+    "disk": {"republishes": False},
+    "unversioned": {"versions": False},
+    "slow copies": {"versions": False, "slow_copies": True},
+}
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """Who does what, over which store.
+
+    Attributes
+    ----------
+    name
+        For people.
+    roles
+        A word for each process: ``c`` creates, ``d`` deletes, ``r`` reads and helps, ``l`` only reads the
+        claim, ``x`` cleans up; one letter after another, each begins when the one before has ended.
+    faults
+        What may go wrong.
+    store
+        What the store can't do.
+    older
+        Whether the name is there, older than the shim.
+    """
+
+    name: str
+    roles: str
+    faults: Faults
+    store: Kind = "overwrites"
+    older: bool = False
+
+    def __str__(self) -> str:
+        return self.name
+
+    def world(self, *, forgets: bool = False) -> ImaginedClaims:
+        things = [(NAME.path, Thing("older", b"older"))] if self.older else []
+        store = ImaginedStore(conditions=False, things=things, **STORES[self.store])
+        return ImaginedClaims(store, forgets=forgets)
+
+    def actors(self, protocols: Any = real) -> list[Actor]:
+        """Return the processes, which use these protocols."""
+        found: list[Actor] = []
+        for word in self.roles.split():
+            before = None
+            for letter in word:
+                name = f"{letter}{len(found)}"
+                role, make = _played(protocols, letter, name)
+                found.append(Actor(name, role, make, name, before))
+                before = name
+        return found
+
+    def judge(self, actors: list[Actor], protocols: Any = real) -> Judges:
+        """Judge by what a reader says at last: the real one, who only looks, and theirs, who helps."""
+        faults, versions = self.faults, STORES[self.store].get("versions", True)
+        # Where no answer comes in time it is won, and a reader publishes it; and a deletion that comes late,
+        # and goes by names, hides the name until it is read.
+        shown = faults.lost + faults.late <= faults.pauses and (versions or not faults.late)
+        common: dict[str, Any] = {
+            "plain": NAME.path,
+            "bodies": {"older": b"older", **{each.token: each.token.encode() for each in actors}},
+            "first": "older" if self.older else None,
+            "hidden": self.store != "slow copies",
+            "creation_of": lambda token: token.rpartition(".")[0] or token,
+        }
+        return Judges(
+            _nobody_fails,
+            LinearName(partial(_last, real, helps=False), shown=shown, **common).judge,
+            LinearName(partial(_last, protocols, helps=True), shown=False, repairs=True, **common).judge,
+            *([partial(_shows_what_was_acknowledged, may_be_hidden=not versions)] if shown else []),
+        )
+
+
+class Judges:
+    """What several judges promise."""
+
+    def __init__(self, *judges: Callable[[Any, Any, tuple[Told, ...]], str | None]) -> None:
+        self._judges = judges
+
+    def judge(self, world: Any, state: Any, told: tuple[Told, ...]) -> str | None:
+        """Return which promise is broken, or None."""
+        broken = (judge(world, state, told) for judge in self._judges)
+        return next((each for each in broken if each is not None), None)
+
+
+def _nobody_fails(_: Any, __: Any, told: tuple[Told, ...]) -> str | None:
+    """Neither store nor registry refuses anything here."""
+    for each in told:
+        how, value = each.ended or ("", None)
+        if how == "raised" and not isinstance(value, PutIfAbsentError):
+            return f"{each.actor.name} failed: {value!r}"
+    return None
+
+
+def _shows_what_was_acknowledged(
+    _: Any, state: Any, told: tuple[Told, ...], *, may_be_hidden: bool
+) -> str | None:
+    """While a claim lives whose creation was acknowledged, the plain name shows it, whoever else has died."""
+    there = dict(state)
+    claim, plain = there.get(f"{PLACE}{NAME.path}"), there.get(NAME.path)
+    returned = {each.actor.token for each in told if each.ended is not None and each.ended[0] == "returned"}
+    if claim is None or not claim.live or claim.token not in returned:
+        return None
+    if may_be_hidden if plain is None else plain.token.startswith(f"{claim.token}."):
+        return None
+    return f"{claim.token} was acknowledged, and the plain name shows {plain}"
+
+
+def _last(protocols: Any, *, helps: bool) -> Any:
+    return protocols.find(NAME, creation_of("last"), claims=REGISTRY, place=PLACE, helps=helps)
+
+
+def creation_of(token: str) -> Creation:
+    return Creation(token, "writer", NAME.state)
+
+
+def _played(protocols: Any, letter: str, token: str) -> tuple[str, Callable[[], Protocol[Any]]]:
+    creation, body = creation_of(token), InMemory(token.encode())
+    registry = {"claims": REGISTRY, "place": PLACE}
+    return {
+        "c": ("create", lambda: protocols.create(NAME, body, creation, largest_publish=LARGEST, **registry)),
+        "d": ("delete", lambda: protocols.delete(NAME, creation, **registry)),
+        "r": ("read", lambda: protocols.find(NAME, creation, **registry)),
+        "l": ("read", lambda: protocols.find(NAME, creation, helps=False, **registry)),
+        "x": ("other", lambda: protocols.clean(NAME, creation, **registry)),
+    }[letter]
+
+
+def explored(scenario: Scenario, protocols: Any = real, *, forgets: bool = False) -> Explored:
+    actors = scenario.actors(protocols)
+    return explore(
+        actors, scenario.world(forgets=forgets), scenario.judge(actors, protocols), scenario.faults
+    )
+
+
+LONG = (
+    Scenario("two creators, all at once", "c c", Faults(lost=2, late=2, crashes=2)),
+    Scenario("four creators", "c c c c", Faults(lost=1, crashes=1, pauses=1)),
+    Scenario("two creators, a deleter, a reader, in trouble", "c c d r", Faults(lost=1, crashes=1, pauses=1)),
+    Scenario("two lives beside each other, a reader", "cd cd r", Faults(crashes=1, pauses=1)),
+    Scenario("two lives beside each other, late", "cd cd", Faults(late=1, crashes=1, pauses=1)),
+    Scenario("two lives beside each other, on disk", "cd cd r", Faults(crashes=1, pauses=1), "disk"),
+    Scenario("two lives beside each other, by name", "cd cd r", Faults(crashes=1, pauses=1), "unversioned"),
+    Scenario("two lives beside each other, slow copies", "cd cd r", Faults(late=1, pauses=1), "slow copies"),
+    Scenario("a life, a creator, clean-up", "cd c x", Faults(lost=1, crashes=1, pauses=1)),
+    Scenario("a life, a creator, clean-up, on disk", "cd c x", Faults(late=1, pauses=1), "disk"),
+    Scenario("a life, a creator, clean-up, by name", "cd c x", Faults(lost=1, pauses=1), "unversioned"),
+    Scenario("deletion and re-creation, another deleter", "cdc d", Faults(lost=1, late=1, crashes=1)),
+    Scenario("older than the shim, two creators", "c c d r", Faults(crashes=1, pauses=1), older=True),
+)
+SHORT = (
+    Scenario("a creator alone, in all kinds of trouble", "c", Faults(lost=2, late=2, crashes=1)),
+    Scenario("two creators", "c c", Faults(lost=1, late=1, crashes=1, pauses=1)),
+    Scenario("three creators", "c c c", Faults(lost=1, crashes=1, pauses=1)),
+    Scenario("deletion and re-creation", "cdc", Faults(lost=1, late=1, crashes=1)),
+    Scenario("a creator beside a deletion", "cd c", Faults(lost=1, crashes=1, pauses=1)),
+    Scenario("a creator beside a deletion, late", "cd c", Faults(late=1, crashes=1, pauses=1)),
+    Scenario("a creator beside a deletion, on disk", "cd c", Faults(late=1, crashes=1, pauses=1), "disk"),
+    Scenario("a creator beside a deletion by name", "cd c", Faults(crashes=1, pauses=1), "unversioned"),
+    Scenario("a creator beside a deletion, slow copies", "cd c", Faults(late=1, crashes=1), "slow copies"),
+    Scenario("a reader who helps beside a deletion", "cd r", Faults(lost=1, late=1, pauses=1)),
+    Scenario("a reader who only looks beside a deletion", "cd l", Faults(lost=1, late=1, pauses=1)),
+    Scenario("a creator who was seen, and deleted", "c ldc", Faults(lost=1, pauses=1)),
+    Scenario("two creators, a deleter, a reader", "c c d r", Faults(crashes=1, pauses=1)),
+    Scenario("two creators, a deleter, a reader, on disk", "c c d r", Faults(crashes=1, pauses=1), "disk"),
+    Scenario("two deleters by name", "c d d", Faults(lost=1, crashes=1, pauses=1), "unversioned"),
+    Scenario("clean-up at any time", "c x", Faults(lost=1, late=1, crashes=1, pauses=1)),
+    Scenario("clean-up and deletion at any time", "c d x", Faults(lost=1, crashes=1, pauses=1)),
+    Scenario("clean-up by name", "cdc x", Faults(crashes=1, pauses=1), "unversioned"),
+    Scenario("older than the shim", "c d r", Faults(lost=1, crashes=1, pauses=1), older=True),
+    Scenario("older than the shim, by name", "c d x", Faults(crashes=1, pauses=1), "unversioned", older=True),
+)
+
+Source = Literal["salted", "claimant", "claims"]
+_ORDER: tuple[Source, ...] = ("salted", "claimant", "claims")
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """The protocol with one change in its text.
+
+    Attributes
+    ----------
+    name
+        What it gets wrong.
+    source
+        The module of the shim that it changes.
+    old, new
+        The text there, exactly once, and what it becomes.
+    scenario
+        The short one that finds it out.
+    """
+
+    name: str
+    source: Source
+    old: str
+    new: str
+    scenario: str
+
+    def __str__(self) -> str:
+        return self.name
+
+    def protocols(self) -> Any:
+        """Return the protocols with this change.
+
+        Raises
+        ------
+        LookupError
+            The text is not there any more: the mutant must be brought up to date, or it tests nothing.
+        """
+        text = text_of(self.source)
+        if text.count(self.old) != 1:
+            raise LookupError(
+                f"{self.name!r}: {self.source}.py has {self.old!r} {text.count(self.old)} times"
+            )
+        return changed(self.source, text.replace(self.old, self.new))
+
+
+def text_of(source: Source) -> str:
+    """The text of one of the shim's modules."""
+    return (Path(shim_package.__path__[0]) / f"{source}.py").read_text(encoding="utf-8")
+
+
+def changed(source: Source, text: str) -> Any:
+    """Return the protocols, where one of their modules has another text."""
+    theirs: dict[str, Any] = {}
+    for each in _ORDER:
+        module = ModuleType(f"{shim_package.__name__}.{each}")
+        code = compile(text if each == source else text_of(each), f"<another {each}>", "exec")
+        exec(code, module.__dict__)  # noqa: S102 - it is our own text
+        # What one takes from another it takes from the changed one.
+        module.__dict__.update({name: it for name, it in theirs.items() if name in module.__dict__})
+        theirs |= {name: module.__dict__[name] for name in module.__dict__["__all__"]}
+    return SimpleNamespace(**theirs)
