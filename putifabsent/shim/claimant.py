@@ -32,7 +32,7 @@ from putifabsent.shim.requests import (
     ReadClaim,
     WriteClaim,
 )
-from putifabsent.shim.salted import Salted, folder_of, marked, names_of, parsed
+from putifabsent.shim.salted import Salted, folder_of, marked, parsed
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -86,7 +86,7 @@ class Claimant:
 
     def path_of(self, claim: Claim) -> str | None:
         """Return which of the identity's names a claim is about."""
-        salted, names = parsed(claim.key), names_of(self.name)
+        salted, names = parsed(claim.key), self.name.all_names
         return names[salted.rank] if salted is not None and salted.rank < len(names) else None
 
     def unknown(self, reason: str) -> OutcomeUnknown:
@@ -304,7 +304,7 @@ class Claimant:
     def hide_all(self, claim: Claim | None) -> Protocol[int]:
         """Remove what has ended from all names of the identity; return from how many."""
         hidden = 0
-        for path in names_of(self.name):
+        for path in self.name.all_names:
             is_hidden = yield from self.hide(path, claim, older=False)
             hidden += is_hidden
         return hidden

@@ -12,24 +12,20 @@ can tell what an incarnation that has ended left there.
 
 from __future__ import annotations
 
-import hashlib
 import re
 from typing import TYPE_CHECKING, NamedTuple
-from urllib.parse import quote
+
+from putifabsent.shim.places import folder_for
 
 if TYPE_CHECKING:
     from putifabsent.shim.names import Name
 
-__all__ = ["Salted", "folder_of", "identity_of", "marked", "names_of", "parsed"]
+__all__ = ["Salted", "folder_of", "identity_of", "marked", "parsed"]
 
-_LONGEST_COMPONENT = 200
-_LONGEST_NAME = 1024
 _KEY = re.compile(r"(?P<rank>[0-9]+)~(?P<inc>[0-9]+)~(?P<token>[^~]+)\.(?P<attempt>[0-9]+)")
 _MARK = re.compile(r"[^~]+\.[0-9]+~(?P<inc>[0-9]+)")
 # A slash, two numbers, a UUID, and the number of a try.
 _LONGEST_KEY = 64
-# A name that has no UTF-8 form is the registry's to refuse.
-_ANY = "surrogatepass"
 
 
 class Salted(NamedTuple):
@@ -62,19 +58,8 @@ def marked(token: str | None) -> int | None:
 
 
 def folder_of(name: Name) -> str:
-    """Return the folder of an identity's salted keys.
-
-    Components are at most 200 bytes, and a whole key at most 1024, where its table's root leaves room for one
-    at all: what is longer is hashed.
-    """
-    folder = f"{name.state}/claims/"
-    below = name.canonical.removeprefix(name.state.rpartition("/")[0]).lstrip("/")
-    within = quote(below, safe="", errors=_ANY)
-    room = _LONGEST_NAME - len(folder.encode(errors=_ANY)) - _LONGEST_KEY
-    if len(within) > min(_LONGEST_COMPONENT, room):
-        # `quote` never makes an equals sign, so that no other name is written like this.
-        within = f"sha256={hashlib.sha256(name.canonical.encode(errors=_ANY)).hexdigest()}"
-    return f"{folder}{within}"
+    """Return the folder of an identity's salted keys."""
+    return folder_for(name, "claims", _LONGEST_KEY)
 
 
 def identity_of(name: Name, place: str) -> str:
@@ -88,8 +73,3 @@ def identity_of(name: Name, place: str) -> str:
         The store's canonical address, up to where its names begin: ``s3://``, ``file://host``.
     """
     return f"{place}{name.canonical}"
-
-
-def names_of(name: Name) -> tuple[str, ...]:
-    """Return the full names of its identity, in the order that all writers share."""
-    return (*name.aliases[: name.rank], name.path, *name.aliases[name.rank :])

@@ -13,10 +13,10 @@ voter who put its bytes.
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
-from urllib.parse import quote
+
+from putifabsent.shim.places import folder_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -40,18 +40,15 @@ __all__ = [
     "written",
 ]
 
-_LONGEST = 200
+# A slash, a letter, two numbers, two voters: UUIDs with the number of a try and a rank.
+_LONGEST_KEY = 130
 
 Ballot: TypeAlias = tuple[int, str]
 
 
 def folder_of(name: Name) -> str:
-    """Return the folder in which the ballots about a name lie: a function of the name alone."""
-    within = quote(name.canonical.removeprefix(name.state.rpartition("/")[0]).lstrip("/"), safe="")
-    if len(within) > _LONGEST:
-        # `quote` never makes an equals sign, so that no other name is written like this.
-        within = f"sha256={hashlib.sha256(name.canonical.encode()).hexdigest()}"
-    return f"{name.state}/ballot/{within}"
+    """Return the folder in which the ballots about an identity lie."""
+    return folder_for(name, "ballot", _LONGEST_KEY)
 
 
 class Prepare(NamedTuple):

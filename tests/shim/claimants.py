@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
-from types import ModuleType, SimpleNamespace
 from typing import TYPE_CHECKING, Any, Literal
 
 from putifabsent import shim as shim_package
@@ -18,6 +16,7 @@ from putifabsent.testing.explore import Actor, Explored, Faults, explore
 from putifabsent.testing.imagined import ImaginedStore, Thing
 from putifabsent.testing.imagined_claims import ImaginedClaims
 from putifabsent.testing.linear import LinearName
+from tests.mutation import Change
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -207,64 +206,21 @@ SHORT = (
     Scenario("older than the shim, by name", "c d x", Faults(crashes=1, pauses=1), "unversioned", older=True),
 )
 
-Source = Literal["salted", "claimant", "claims"]
-_ORDER: tuple[Source, ...] = ("salted", "claimant", "claims")
+_FAMILY = ("salted", "claimant", "claims")
 
 
 @dataclass(frozen=True)
-class Mutant:
-    """The protocol with one change in its text.
+class Mutant(Change):
+    """One change of the protocol.
 
     Attributes
     ----------
-    name
-        What it gets wrong.
-    source
-        The module of the shim that it changes.
-    old, new
-        The text there, exactly once, and what it becomes.
     scenario
         The short one that finds it out.
     """
 
-    name: str
-    source: Source
-    old: str
-    new: str
     scenario: str
 
-    def __str__(self) -> str:
-        return self.name
-
     def protocols(self) -> Any:
-        """Return the protocols with this change.
-
-        Raises
-        ------
-        LookupError
-            The text is not there any more: the mutant must be brought up to date, or it tests nothing.
-        """
-        text = text_of(self.source)
-        if text.count(self.old) != 1:
-            raise LookupError(
-                f"{self.name!r}: {self.source}.py has {self.old!r} {text.count(self.old)} times"
-            )
-        return changed(self.source, text.replace(self.old, self.new))
-
-
-def text_of(source: Source) -> str:
-    """The text of one of the shim's modules."""
-    return (Path(shim_package.__path__[0]) / f"{source}.py").read_text(encoding="utf-8")
-
-
-def changed(source: Source, text: str) -> Any:
-    """Return the protocols, where one of their modules has another text."""
-    theirs: dict[str, Any] = {}
-    for each in _ORDER:
-        module = ModuleType(f"{shim_package.__name__}.{each}")
-        code = compile(text if each == source else text_of(each), f"<another {each}>", "exec")
-        exec(code, module.__dict__)  # noqa: S102 - it is our own text
-        # What one takes from another it takes from the changed one.
-        module.__dict__.update({name: it for name, it in theirs.items() if name in module.__dict__})
-        theirs |= {name: module.__dict__[name] for name in module.__dict__["__all__"]}
-    return SimpleNamespace(**theirs)
+        """Return the protocols with this change."""
+        return self.modules(shim_package, _FAMILY)["claims"]

@@ -21,6 +21,15 @@ def test_no_schedule_breaks_a_promise(scenario: Scenario) -> None:
     assert found.states > 100
 
 
+@pytest.mark.proof
+@pytest.mark.parametrize("scenario", LONG, ids=str)
+def test_no_schedule_of_many_breaks_a_promise(scenario: Scenario) -> None:
+    found = explored(scenario)
+    print(f"{scenario}: {found.states} states")  # noqa: T201 - for `make proof`
+    assert found.violation is None, found.violation
+    assert found.complete
+
+
 @pytest.mark.parametrize("store", STORES)
 def test_schedules_at_random_go_deeper_and_a_seed_plays_them_again(store: Kind) -> None:
     deep = Scenario("deep", "cdcx cldc r", Faults(lost=3, late=2, crashes=2, pauses=4), store)

@@ -6,7 +6,7 @@ import pytest
 
 from putifabsent.shim.names import Name, ordinary
 from putifabsent.shim.policy import Policy
-from putifabsent.shim.salted import Salted, folder_of, identity_of, marked, names_of, parsed
+from putifabsent.shim.salted import Salted, folder_of, identity_of, marked, parsed
 
 TOKEN = "11111111-1111-4111-8111-111111111111"
 LONGEST = Salted(1, 10**6, TOKEN, 10**6)
@@ -63,8 +63,8 @@ def test_all_names_of_an_identity_share_one_place_and_one_claim() -> None:
     assert one.path != other.path
     assert folder_of(one) == folder_of(other)
     assert identity_of(one, "s3://") == identity_of(other, "s3://")
-    assert names_of(one) == names_of(other)
-    assert [names_of(each)[each.rank] for each in (one, other)] == [one.path, other.path]
+    assert one.all_names == other.all_names
+    assert [each.all_names[each.rank] for each in (one, other)] == [one.path, other.path]
 
 
 def test_an_identity_is_the_store_s_address_and_the_name() -> None:
