@@ -14,9 +14,7 @@ import threading
 import time
 import weakref
 from concurrent.futures import TimeoutError as FuturesTimeoutError
-
-# Imported before what is registered below: its own farewell must come later.
-from concurrent.futures import thread  # noqa: F401
+from concurrent.futures import thread  # noqa: F401 - its farewell must come after the one registered below
 from typing import IO, TYPE_CHECKING
 
 from putifabsent.backends.base import Staged
@@ -225,4 +223,4 @@ def _leave_nothing() -> None:
 
 
 # By the time of `atexit`, no executor takes any more work, and the client's requests need one.
-threading._register_atexit(_leave_nothing)  # type: ignore[attr-defined]
+threading._register_atexit(_leave_nothing)  # type: ignore[attr-defined] # it has no public name

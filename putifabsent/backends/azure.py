@@ -35,7 +35,7 @@ from putifabsent.backends.base import (
     Store,
     TryAgain,
 )
-from putifabsent.backends.refusals import bad_key, unconditional, unsupported
+from putifabsent.backends.refusals import bad_key, caused, unconditional, unsupported
 from putifabsent.backends.single_send import are_texts
 from putifabsent.errors import ConfigError
 
@@ -272,8 +272,7 @@ class AzureStore(Store):
         seen = self.head(source)
         if isinstance(seen, Found):
             hidden = PermissionError(errno.EACCES, "the service may not read it to copy it", source)
-            hidden.__cause__ = refused.error
-            return Refused(hidden)
+            return Refused(caused(hidden, refused.error))
         return seen
 
     def _put(self, name: str, body: Body, words: dict[str, Any], *, overwrite: bool) -> CreateOutcome:
@@ -337,8 +336,7 @@ def _deleting(error: Exception, name: str) -> DeleteOutcome:
         if code == "ConditionNotMet":
             return Deleted()
         kept = PermissionError(errno.EPERM, f"it can't be deleted: {code}", name)
-        kept.__cause__ = error
-        return Refused(kept)
+        return Refused(caused(kept, error))
     return Maybe(error)
 
 
@@ -353,8 +351,7 @@ def _staging(error: Exception, name: str) -> StageOutcome:
             "they go within a week of the last one, or with the next put of the name",
             name,
         )
-        refused.__cause__ = error
-        return Refused(refused)
+        return Refused(caused(refused, error))
     outcome = outcome_of(error, name)
     if isinstance(outcome, Exists):
         # A leased blob refuses its blocks: whoever completes will look who holds the name.

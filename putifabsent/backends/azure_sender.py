@@ -29,6 +29,7 @@ from fsspec.asyn import sync
 
 from putifabsent.backends.base import Exists, Maybe, Refused, TryAgain
 from putifabsent.backends.per_process import PerProcess
+from putifabsent.backends.refusals import caused
 from putifabsent.backends.single_send import malformed, never_sent, session
 from putifabsent.errors import ConfigError
 
@@ -200,9 +201,9 @@ def outcome_of(error: BaseException, name: str) -> Exists | TryAgain | Refused |
         return _answered(error, error.status_code, name)
     if isinstance(error, ClientAuthenticationError):
         # Without an answer: there was no credential to send anything with.
-        return Refused(_caused(PermissionError(errno.EACCES, f"no credentials: {error}", name), error))
+        return Refused(caused(PermissionError(errno.EACCES, f"no credentials: {error}", name), error))
     if isinstance(error, SerializationError) or malformed(error):
-        return Refused(_caused(OSError(errno.EINVAL, f"it can't be sent: {error}", name), error))
+        return Refused(caused(OSError(errno.EINVAL, f"it can't be sent: {error}", name), error))
     if isinstance(error, (AzureError, DeserializationError)):
         return TryAgain(error) if never_sent(error) else Maybe(error)
     if isinstance(error, OSError):
@@ -222,14 +223,9 @@ def _answered(error: Exception, status: int, name: str) -> Exists | TryAgain | R
         return Maybe(error)
     # The number makes it a PermissionError, a FileNotFoundError or a plain OSError.
     number = _CONFLICTS.get(code) or _NUMBERS.get(status, errno.EINVAL)
-    return Refused(_caused(OSError(number, _told(error, code), name), error))
+    return Refused(caused(OSError(number, _told(error, code), name), error))
 
 
 def _told(error: Exception, code: str) -> str:
     lines = str(error).splitlines()
     return f"{code}: {lines[0]}" if lines else code
-
-
-def _caused(error: OSError, cause: BaseException) -> OSError:
-    error.__cause__ = cause
-    return error

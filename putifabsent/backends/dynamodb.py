@@ -30,6 +30,7 @@ from putifabsent.backends.dynamodb_sender import (
 from putifabsent.backends.dynamodb_table import checked, missing, ready
 from putifabsent.backends.identities import bad_identity
 from putifabsent.backends.per_process import PerProcess
+from putifabsent.backends.refusals import caused
 from putifabsent.backends.registries import (
     Absent,
     Claimed,
@@ -239,9 +240,7 @@ class DynamoDBClaims(Claims):
     def _no_table(self, error: Exception, name: str) -> Refused | None:
         if not is_missing_table(error):
             return None
-        absent = FileNotFoundError(errno.ENOENT, missing(self._table, self._url), name)
-        absent.__cause__ = error
-        return Refused(absent)
+        return Refused(caused(FileNotFoundError(errno.ENOENT, missing(self._table, self._url), name), error))
 
 
 def _unmet(error: Any, identity: str, expected: Claim | None) -> NotAsExpected | Refused:
@@ -253,12 +252,9 @@ def _unmet(error: Any, identity: str, expected: Claim | None) -> NotAsExpected |
             return _unreadable(unreadable, identity)
     if expected is None:
         old = OSError(errno.ENOTSUP, "the server does not say which item it holds: it is too old", identity)
-        old.__cause__ = error
-        return Refused(old)
+        return Refused(caused(old, error))
     return NotAsExpected(None)
 
 
 def _unreadable(error: ValueError, name: str) -> Refused:
-    refused = OSError(errno.EBADMSG, str(error), name)
-    refused.__cause__ = error
-    return Refused(refused)
+    return Refused(caused(OSError(errno.EBADMSG, str(error), name), error))

@@ -16,6 +16,7 @@ from fsspec.asyn import get_loop, sync
 
 from putifabsent.backends.aws_session import LOST, NOT_SENT, ONCE, WRONG, SingleSend, code_of, status_of
 from putifabsent.backends.base import Maybe, Refused, TryAgain
+from putifabsent.backends.refusals import caused
 from putifabsent.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -152,12 +153,12 @@ def outcome_of(error: BaseException, name: str) -> TryAgain | Refused | Maybe:
     if isinstance(error, ConfigError):
         return Refused(error)
     if isinstance(error, WRONG):
-        return Refused(_caused(PermissionError(errno.EACCES, str(error), name), error))
+        return Refused(caused(PermissionError(errno.EACCES, str(error), name), error))
     if isinstance(error, LOST):
         return Maybe(error)
     if isinstance(error, BotoCoreError):
         # Credentials that expire are renewed before a request is signed: nothing has been sent.
-        return Refused(_caused(OSError(errno.EINVAL, str(error), name), error))
+        return Refused(caused(OSError(errno.EINVAL, str(error), name), error))
     raise error
 
 
@@ -192,13 +193,8 @@ def _answer(error: ClientError, name: str) -> TryAgain | Refused | Maybe:
     if status >= 500 or status < 400 or status == _REQUEST_TIMEOUT or code in _SERVER_CODES:
         return Maybe(error)
     if code in _FORBIDDEN or status in (401, 403):
-        return Refused(_caused(PermissionError(errno.EACCES, str(error), name), error))
-    return Refused(_caused(OSError(errno.EINVAL, str(error), name), error))
-
-
-def _caused(error: OSError, cause: BaseException) -> OSError:
-    error.__cause__ = cause
-    return error
+        return Refused(caused(PermissionError(errno.EACCES, str(error), name), error))
+    return Refused(caused(OSError(errno.EINVAL, str(error), name), error))
 
 
 def _close(loop: asyncio.AbstractEventLoop, client: Any, pid: int) -> None:

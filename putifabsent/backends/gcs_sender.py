@@ -17,6 +17,7 @@ from urllib3.exceptions import HTTPError
 
 from putifabsent.backends.base import Exists, Maybe, Refused, TryAgain
 from putifabsent.backends.per_process import PerProcess
+from putifabsent.backends.refusals import caused
 from putifabsent.backends.single_send import malformed, never_sent, session
 from putifabsent.errors import ConfigError
 
@@ -144,7 +145,7 @@ def outcome_of(error: BaseException, name: str) -> Exists | TryAgain | Refused |
     if isinstance(error, _NoCredentialsError):
         return _no_credentials(error, name)
     if malformed(error):
-        return Refused(_caused(OSError(errno.EINVAL, f"it can't be sent: {error}", name), error))
+        return Refused(caused(OSError(errno.EINVAL, f"it can't be sent: {error}", name), error))
     if isinstance(error, (requests.RequestException, HTTPError)):
         return TryAgain(error) if never_sent(error) else Maybe(error)
     if isinstance(error, OSError):
@@ -164,7 +165,7 @@ def _answered(error: Exception, answer: requests.Response, name: str) -> Exists 
     if not HTTPStatus.MULTIPLE_CHOICES <= status < HTTPStatus.INTERNAL_SERVER_ERROR or status == _TIMED_OUT:
         return Maybe(error)
     # The number makes it a PermissionError, a FileNotFoundError or a plain OSError.
-    return Refused(_caused(OSError(_NUMBERS.get(status, errno.EINVAL), str(error), name), error))
+    return Refused(caused(OSError(_NUMBERS.get(status, errno.EINVAL), str(error), name), error))
 
 
 def _no_credentials(error: _NoCredentialsError, name: str) -> TryAgain | Refused:
@@ -173,7 +174,7 @@ def _no_credentials(error: _NoCredentialsError, name: str) -> TryAgain | Refused
     inner = cause.__cause__ or cause
     if isinstance(inner, TransportError) or (isinstance(inner, GoogleAuthError) and inner.retryable):
         return TryAgain(error)
-    return Refused(_caused(PermissionError(errno.EACCES, f"no credentials: {error}", name), cause))
+    return Refused(caused(PermissionError(errno.EACCES, f"no credentials: {error}", name), cause))
 
 
 def _told(answer: requests.Response) -> dict[str, Any]:
@@ -187,8 +188,3 @@ def _told(answer: requests.Response) -> dict[str, Any]:
 
 def _reasons(answer: requests.Response) -> set[str]:
     return {str(each.get("reason")) for each in _told(answer).get("errors", ()) if isinstance(each, dict)}
-
-
-def _caused(error: OSError, cause: BaseException) -> OSError:
-    error.__cause__ = cause
-    return error

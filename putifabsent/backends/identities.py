@@ -6,6 +6,7 @@ import errno
 from typing import TYPE_CHECKING
 
 from putifabsent.backends.base import Refused
+from putifabsent.backends.refusals import caused
 
 if TYPE_CHECKING:
     from typing import Literal
@@ -28,7 +29,6 @@ def bad_identity(identity: str, what: Literal["identity", "folder", "key"] = "id
     try:
         identity.encode()
     except UnicodeEncodeError as error:
-        refused = OSError(errno.EILSEQ, f"the {what} is not valid Unicode, so it has no UTF-8 form", identity)
-        refused.__cause__ = error
-        return Refused(refused)
+        why = OSError(errno.EILSEQ, f"the {what} is not valid Unicode, so it has no UTF-8 form", identity)
+        return Refused(caused(why, error))
     return None

@@ -12,6 +12,7 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
 from putifabsent.backends.base import STATE_FOLDER, TOKEN_KEY, WRITER_KEY, Entry, Found, Holder
+from putifabsent.backends.refusals import caused
 from putifabsent.errors import UnsafeStore
 
 if TYPE_CHECKING:
@@ -248,9 +249,7 @@ def about(name: str, error: OSError) -> OSError:
     """Return the same error of ``name``: it came from another file, of which the writer knows nothing."""
     if error.filename == name or error.errno is None:
         return error
-    named = OSError(error.errno, error.strerror, name)
-    named.__cause__ = error
-    return named
+    return caused(OSError(error.errno, error.strerror, name), error)
 
 
 def unsafe(name: str, what: str, error: OSError) -> UnsafeStore:
@@ -259,5 +258,4 @@ def unsafe(name: str, what: str, error: OSError) -> UnsafeStore:
         f"the filesystem under {name} has no {what}, so it can't decide who creates a name: "
         f"keep the table on one that has them (ext4, xfs, btrfs), or configure another arbiter"
     )
-    made.__cause__ = error
-    return made
+    return caused(made, error)

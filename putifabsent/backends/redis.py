@@ -29,6 +29,7 @@ from redis.exceptions import (
 from putifabsent.backends.identities import bad_identity
 from putifabsent.backends.per_process import PerProcess
 from putifabsent.backends.redis_servers import NotSentError, servers_of
+from putifabsent.backends.refusals import caused
 from putifabsent.backends.registries import (
     Acquired,
     Free,
@@ -153,7 +154,7 @@ def _meaning(error: Exception, where: str) -> TryAgain | Refused | Maybe:
     # What looks for a cluster's nodes keeps to itself why it found none.
     denied = next((link for link in _links(error) if isinstance(link, _FORBIDDEN)), None)
     if denied is not None:
-        return Refused(_caused(PermissionError(errno.EACCES, f"Redis refuses: {denied}", where), denied))
+        return Refused(caused(PermissionError(errno.EACCES, f"Redis refuses: {denied}", where), denied))
     if isinstance(error, NotSentError):
         return TryAgain(error)
     # A sentinel's connection words a primary that has become a replica in its own way.
@@ -162,7 +163,7 @@ def _meaning(error: Exception, where: str) -> TryAgain | Refused | Maybe:
     if isinstance(error, ResponseError):
         if str(error).startswith(_PASSING_CODES):
             return TryAgain(error)
-        return Refused(_caused(OSError(errno.EINVAL, f"Redis refuses: {error}", where), error))
+        return Refused(caused(OSError(errno.EINVAL, f"Redis refuses: {error}", where), error))
     return Maybe(error)
 
 
@@ -170,8 +171,3 @@ def _links(error: BaseException | None) -> Iterator[BaseException]:
     while error is not None:
         yield error
         error = error.__cause__ or error.__context__
-
-
-def _caused(error: OSError, cause: BaseException) -> OSError:
-    error.__cause__ = cause
-    return error

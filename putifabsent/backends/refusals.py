@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import errno
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from putifabsent.backends.base import Absent, Created, Exists, Gone, Maybe, Refused, TryAgain, Written
 from putifabsent.errors import ConfigError
@@ -14,12 +14,20 @@ if TYPE_CHECKING:
     from putifabsent.backends.base import PutOutcome
     from putifabsent.backends.body import Body
 
-__all__ = ["bad_key", "read_whole", "unconditional", "unsupported"]
+__all__ = ["bad_key", "caused", "read_whole", "unconditional", "unsupported"]
 
 LONGEST_KEY = 1024
 """Bytes of UTF-8: the limit of S3, GCS and Azure alike."""
 
 _SURELY_SHORT = 255
+
+E = TypeVar("E", bound=Exception)
+
+
+def caused(error: E, cause: BaseException | None) -> E:
+    """Return ``error`` with what it is made of: a client library's own exception stays as the cause."""
+    error.__cause__ = cause
+    return error
 
 
 def bad_key(name: str, key: str) -> Refused | None:
@@ -29,9 +37,8 @@ def bad_key(name: str, key: str) -> Refused | None:
     try:
         length = len(key.encode())
     except UnicodeEncodeError as error:
-        refused = OSError(errno.EILSEQ, "the key is not valid Unicode, so it has no UTF-8 form", name)
-        refused.__cause__ = error
-        return Refused(refused)
+        why = OSError(errno.EILSEQ, "the key is not valid Unicode, so it has no UTF-8 form", name)
+        return Refused(caused(why, error))
     if not key:
         return Refused(OSError(errno.EINVAL, "it names a bucket, and no object in it", name))
     if length > LONGEST_KEY:
@@ -69,9 +76,6 @@ def unconditional(
     if isinstance(outcome, (TryAgain, Refused, Maybe)):
         return outcome
     if isinstance(outcome, Exists):
-        why: OSError = PermissionError(errno.EPERM, "the store keeps what is there", name)
-        why.__cause__ = cause
-        return Refused(why)
-    why = OSError(errno.EIO, "what was to be written is not with the store any more", name)
-    why.__cause__ = cause
-    return Maybe(why)
+        return Refused(caused(PermissionError(errno.EPERM, "the store keeps what is there", name), cause))
+    gone = OSError(errno.EIO, "what was to be written is not with the store any more", name)
+    return Maybe(caused(gone, cause))

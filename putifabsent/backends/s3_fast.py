@@ -40,7 +40,7 @@ from putifabsent.backends.base import (
     Written,
 )
 from putifabsent.backends.pool import Pool
-from putifabsent.backends.refusals import read_whole, unconditional
+from putifabsent.backends.refusals import caused, read_whole, unconditional
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -286,8 +286,7 @@ def _refusal(error: Exception, status: int | None, name: str) -> OSError | None:
         refused = OSError(errno.EINVAL, first_line, name)
     else:
         return None
-    refused.__cause__ = error
-    return refused
+    return caused(refused, error)
 
 
 def _status(error: Exception) -> int | None:

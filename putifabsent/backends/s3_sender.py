@@ -17,6 +17,7 @@ from s3fs.errors import translate_boto_error
 
 from putifabsent.backends.aws_session import LOST, NOT_SENT, ONCE, WRONG, SingleSend, code_of, status_of
 from putifabsent.backends.base import Absent, Exists, Gone, Maybe, Refused, TryAgain
+from putifabsent.backends.refusals import caused
 
 if TYPE_CHECKING:
     from collections.abc import Container, Mapping
@@ -110,13 +111,13 @@ def outcome_of(error: BaseException, name: str) -> Exists | TryAgain | Refused |
         return TryAgain(error)
     if isinstance(error, WRONG):
         kind = ValueError if isinstance(error, ParamValidationError) else PermissionError
-        return Refused(_caused(kind(f"{name}: {error}"), error))
+        return Refused(caused(kind(f"{name}: {error}"), error))
     if isinstance(error, UnicodeEncodeError):
-        return Refused(_caused(OSError(errno.EILSEQ, f"not valid Unicode: {error.object!a}", name), error))
+        return Refused(caused(OSError(errno.EILSEQ, f"not valid Unicode: {error.object!a}", name), error))
     if isinstance(error, LOST):
         return Maybe(error)
     if isinstance(error, BotoCoreError):
-        return Refused(_caused(OSError(errno.EINVAL, str(error), name), error))
+        return Refused(caused(OSError(errno.EINVAL, str(error), name), error))
     raise error
 
 
@@ -160,10 +161,5 @@ def _answer(error: ClientError, name: str) -> Exists | TryAgain | Refused | Mayb
         return Maybe(error)
     refused = translate_boto_error(error)
     if isinstance(refused, OSError):
-        refused = _caused(type(refused)(refused.errno or errno.EIO, str(error), name), error)
+        refused = caused(type(refused)(refused.errno or errno.EIO, str(error), name), error)
     return Refused(refused)
-
-
-def _caused(error: Exception, cause: BaseException) -> Exception:
-    error.__cause__ = cause
-    return error

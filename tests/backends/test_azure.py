@@ -25,6 +25,7 @@ from putifabsent.backends.body import InMemory
 from putifabsent.testing import LostAnswerTests, PublishTests, StoreTests, race, through_filesystem
 from putifabsent.testing.asking import ThroughTheStore
 from putifabsent.testing.races import creation_of
+from tests.backends import answers
 from tests.backends.azure_stores import (
     BLOCK,
     NAME,
@@ -85,17 +86,9 @@ class TestAzureStore(LostAnswerTests, PublishTests, StoreTests):
 
 
 ANSWERS = {
-    Fault.DROP_AFTER_APPLY: Maybe,
-    Fault.DROP_BEFORE_APPLY: Maybe,
-    Fault.ERROR_500_AFTER: Maybe,
-    Fault.ERROR_500_BEFORE: Maybe,
-    Fault.ERROR_503_AFTER: Maybe,
-    Fault.ERROR_503_BEFORE: Maybe,
-    Fault.OK_WITH_ERROR_BODY: Maybe,
-    Fault.CONFLICT_409: TryAgain,
+    **answers.ANSWERS,
     Fault.PRECONDITION_412: Exists,
     Fault.PRECONDITION_412_BARE: Exists,
-    Fault.FORBIDDEN_403: Refused,
 }
 
 

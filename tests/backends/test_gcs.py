@@ -38,6 +38,7 @@ from putifabsent.testing import (
 )
 from putifabsent.testing.asking import ThroughTheStore
 from putifabsent.testing.races import creation_of
+from tests.backends import answers
 from tests.backends.gcs_stores import CHUNK, NAME, create, nowhere, stage, store_at
 from tests.backends.losing import LosingProxy
 from tests.backends.on_stub import Objects, look_by_32_threads
@@ -98,17 +99,9 @@ class TestGCSStore(ConditionalCopyTests, LostAnswerTests, PublishTests, StoreTes
 
 
 ANSWERS = {
-    Fault.DROP_AFTER_APPLY: Maybe,
-    Fault.DROP_BEFORE_APPLY: Maybe,
-    Fault.ERROR_500_AFTER: Maybe,
-    Fault.ERROR_500_BEFORE: Maybe,
-    Fault.ERROR_503_AFTER: Maybe,
-    Fault.ERROR_503_BEFORE: Maybe,
-    Fault.OK_WITH_ERROR_BODY: Maybe,
-    Fault.CONFLICT_409: TryAgain,
+    **answers.ANSWERS,
     Fault.PRECONDITION_412: Exists,
     Fault.PRECONDITION_412_BARE: Exists,
-    Fault.FORBIDDEN_403: Refused,
 }
 
 

@@ -15,10 +15,10 @@ COPIED = "a name that came with a copy of the table"
 MUTANTS = (
     Mutant(
         "a ballot is decided without a last listing",
-        "ballot",
+        "voter",
         """                scene = yield from self.scene()
                 if scene.incarnation > incarnation:
-                    raise _Ended(scene)
+                    raise Ended(scene)
                 if not scene.higher(incarnation, prepare.ballot):
                     return value
 """,
@@ -28,10 +28,10 @@ MUTANTS = (
     ),
     Mutant(
         "the last listing is not asked for the end of the incarnation",
-        "ballot",
+        "voter",
         """                scene = yield from self.scene()
                 if scene.incarnation > incarnation:
-                    raise _Ended(scene)
+                    raise Ended(scene)
                 if not scene.higher""",
         """                scene = yield from self.scene()
                 if not scene.higher""",
@@ -50,7 +50,7 @@ MUTANTS = (
     ),
     Mutant(
         "its own value, whatever was accepted",
-        "ballot",
+        "voter",
         "value = own if highest is None else highest.value",
         "value = own if own is not None else highest.value",
         TWO,
@@ -78,7 +78,7 @@ MUTANTS = (
     ),
     Mutant(
         "decided before it is accepted",
-        "ballot",
+        "voter",
         """                yield from self.put(Accept(*prepare, value))
                 scene""",
         """                scene""",
@@ -86,7 +86,7 @@ MUTANTS = (
     ),
     Mutant(
         "a key that was not answered is put again",
-        "ballot",
+        "voter",
         """            if isinstance(outcome, Maybe):
                 self.tries += 1
 """,
@@ -106,7 +106,7 @@ MUTANTS = (
     ),
     Mutant(
         "the bytes of an ended incarnation stay",
-        "ballot",
+        "voter",
         """        for prepare in scene.dead():
             yield from self.remove(self.path(prepare))
 """,
@@ -155,7 +155,7 @@ MUTANTS = (
         "ballot",
         """    try:
         value = yield from voter.finished(scene)
-    except _Ended as ended:
+    except Ended as ended:
         scene, value = ended.scene, None
     if value""",
         """    accept = scene.highest(scene.incarnation)

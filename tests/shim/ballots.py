@@ -234,4 +234,4 @@ class Mutant(Change):
 
     def protocols(self) -> ModuleType:
         """Return the protocols with this change."""
-        return self.modules(shim, ("scenes", "ballot"))["ballot"]
+        return self.modules(shim, ("scenes", "voter", "ballot"))["ballot"]
