@@ -308,8 +308,8 @@ def test_a_real_server_is_found_safe() -> None:
     assert _probed(LocalBucketServer(), rounds=3) == {"list", "publish"}
 
 
-# What racing each has shown. Two went on to copy what was being deleted, once in a hundred times: of those nothing is
-# said here, for a race may as well miss it (who is caught is told with the liars above). No list was ever behind.
+# What racing each has shown. Two went on to copy what was being deleted, once in a hundred times. A race may
+# miss that, so nothing is said of it here: who is caught is told with the liars above.
 _SAFE = {
     "versitygw": {"list"},
     "minio": {"list", "publish"},
