@@ -27,7 +27,7 @@ if TYPE_CHECKING:
         Store,
     )
     from putifabsent.backends.body import Body
-    from putifabsent.backends.registries import Claim, ClaimOutcome, Claims, ReadOutcome
+    from putifabsent.backends.registries import Claim, ClaimOutcome, Claims, PageOutcome, ReadOutcome
 
 __all__ = [
     "Both",
@@ -39,6 +39,7 @@ __all__ = [
     "Get",
     "Head",
     "List",
+    "ListClaims",
     "Pause",
     "Protocol",
     "Publish",
@@ -270,6 +271,22 @@ class WriteClaim(NamedTuple):
         return await self.claims.write_async(self.identity, self.claim, self.expected)
 
 
+class ListClaims(NamedTuple):
+    """Read a page of the claims of the names directly in a folder."""
+
+    claims: Claims
+    folder: str
+    start: tuple[str, ...] | None = None
+
+    def perform(self, _: Store) -> PageOutcome:
+        """Ask the registry."""
+        return self.claims.list(self.folder, self.start)
+
+    async def perform_async(self, _: Store) -> PageOutcome:
+        """Ask the registry, asynchronously."""
+        return await self.claims.list_async(self.folder, self.start)
+
+
 class Both(NamedTuple):
     """Two requests of which neither waits for the other. The outcome: both of theirs.
 
@@ -301,6 +318,7 @@ Request: TypeAlias = (
     | Publish
     | ReadClaim
     | WriteClaim
+    | ListClaims
     | Both
     | Pause
 )

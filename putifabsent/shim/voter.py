@@ -108,13 +108,13 @@ class Voter:
 
     def scene(self) -> Protocol[Scene]:
         """List the ballots."""
-
-        def failure(error: Exception) -> Exception:
-            # Before it has voted nothing of it can be decided, ever: it has failed for certain.
-            return self.unknown(f"{self.folder} can't be listed: {error}") if self.committed else error
-
-        listed: Listed = yield from read(List(self.folder), failure)
+        listed: Listed = yield from read(List(self.folder), self.failure)
         return Scene.of(listed.entries)
+
+    def failure(self, error: Exception) -> Exception:
+        """Return what to raise where the store can't be read."""
+        # Before it has voted nothing of it can be decided, ever: it has failed for certain.
+        return self.unknown(f"the store can't be read: {error}") if self.committed else error
 
     def put_new(self, incarnation: int, round_: int, body: Body) -> Protocol[Prepare]:
         """Put a prepare that nobody has put before; after no answer, another one."""

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import uuid
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import fsspec
 import pytest
 
+from putifabsent.backends.registry_urls import open_claims
 from tests.fsspec_plugin.grounds import Ground, Kind
+from tests.servers import server
 from tests.stub import FaultStub
+from tests.stub.dynamodb_proxy import DynamoDBProxy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -59,11 +63,31 @@ def s3(localbucket: LocalBucket) -> Ground:
     return s3_ground(localbucket)
 
 
-@pytest.fixture(params=["memory", "local", "s3"])
+@pytest.fixture(scope="session")
+def registry() -> Iterator[str]:
+    """Give the address of a real registry of claims, whose table is made."""
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        server("moto") as running,
+        DynamoDBProxy(running.endpoint, one_at_a_time=True) as proxy,
+    ):
+        patch.setenv("AWS_ACCESS_KEY_ID", "lab")
+        patch.setenv("AWS_SECRET_ACCESS_KEY", "lab-secret")
+        patch.setenv("AWS_CONFIG_FILE", "/dev/null")
+        url = f"dynamodb://claims?region=us-east-1&endpoint_url={proxy.url}"
+        open_claims(url).init()
+        yield url
+
+
+@pytest.fixture(
+    params=[f"{kind}-{arbiter}" for arbiter in ("native", "ballot", "claims") for kind in get_args(Kind)]
+)
 def ground(request: pytest.FixtureRequest) -> Ground:
-    kind: Kind = request.param
+    kind, arbiter = request.param.split("-")
     found: Ground = request.getfixturevalue(kind)
-    return found
+    if arbiter == "claims":
+        arbiter = request.getfixturevalue("registry")
+    return replace(found, arbiter=arbiter)
 
 
 @pytest.fixture(scope="session")

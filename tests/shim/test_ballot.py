@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from putifabsent.shim.requests import Request
 
 NAME = ordinary("bucket/t/name")
-FOLDER = "bucket/t/.putifabsent/ballot/name"
+FOLDER = "bucket/t/.putifabsent/ballot/=/name"
 BODY = InMemory(b"my bytes")
 EMPTY = InMemory(b"")
 NO_RIGHTS = PermissionError("403")
@@ -411,7 +411,7 @@ def test_clean_up_leaves_the_newest_end_and_publishes_what_lives() -> None:
 
 def test_the_ballots_of_a_name_lie_in_a_folder_of_its_own() -> None:
     assert folder_of(NAME) == FOLDER
-    assert folder_of(ordinary("bucket/t/a b~ü")) == "bucket/t/.putifabsent/ballot/a%20b~%C3%BC"
+    assert folder_of(ordinary("bucket/t/a b~ü")) == "bucket/t/.putifabsent/ballot/=/a%20b~%C3%BC"
     long, longer = (folder_of(ordinary(f"bucket/t/{'x' * n}")) for n in (200, 201))
     assert long.endswith("/" + "x" * 200)
     assert longer.rpartition("/")[2].startswith("sha256=")
