@@ -266,8 +266,8 @@ class Store(ABC):
         PublishOutcome
             ``Absent`` promises that ``source`` was not there, and that nothing was written. That is what
             makes deletion safe: what was deleted, its source first, nobody publishes again. (A copy that had
-            begun before may still come off: its token tells that it has ended.) A store that overwrites never says
-            ``Exists``; one that can't says it of another object than ``source``. Sent once; publishing
+            begun before may still come off: its token tells that it has ended.) A store that overwrites never
+            says ``Exists``; one that can't says it of another object than ``source``. Sent once; publishing
             twice is harmless.
         """
 

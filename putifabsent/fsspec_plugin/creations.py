@@ -209,20 +209,25 @@ class Creations(ReadsThrough):
         return verdicts_of(self.store, self._strip_protocol(path), self._remade())
 
     def _rely(self, name: Name) -> None:
-        """Find out, once, whether the store can be relied on, and once a table, whether its mounts agree."""
-        arbiter = self._arbiter
+        """Find out, once, whether the store can be relied on."""
         if not self._relied:
-            needs = NEEDED if arbiter is None else arbiter.needs
+            needs = NEEDED if self._arbiter is None else self._arbiter.needs
             folder = name.state.rpartition("/")[0]
             rely_on(self._mount.arbiter, needs, self.store, folder, self._remade())
             self._relied = True
-        if arbiter is not None and name.state not in self._agreed:
-            table = name.state.rpartition("/")[0]
-            self._run(agree(name.state, terms_of(arbiter, table), self._looker(name)))
+
+    def _agree(self, name: Name) -> None:
+        """Find out, once a table, whether its mounts let the same arbiter decide."""
+        if self._arbiter is not None and name.state not in self._agreed:
+            terms = terms_of(self._arbiter, name.state)
+            self._run(agree(name.state, terms, self._looker(name)))
             self._agreed.add(name.state)
 
-    def _is_relied_on(self, name: Name) -> bool:
-        return self._relied and (self._by_the_store or name.state in self._agreed)
+    async def _agree_async(self, name: Name) -> None:
+        if self._arbiter is not None and name.state not in self._agreed:
+            terms = await asyncio.to_thread(terms_of, self._arbiter, name.state)
+            await self._run_async(agree(name.state, terms, self._looker(name)))
+            self._agreed.add(name.state)
 
     def _rely_on_copies(self, name: Name) -> None:
         """Find out, once and only when something is copied, whether its copies can be relied on, too."""
@@ -236,6 +241,7 @@ class Creations(ReadsThrough):
 
     def _create(self, name: Name, body: Body, extra: Mapping[str, Any]) -> None:
         self._rely(name)
+        self._agree(name)
         ahead = body.ahead if isinstance(body, FileBody) else None
         creation = ahead.creation if ahead is not None else self._creation(name, extra)
         self._run(self._creating(name, body, creation), name)
@@ -260,8 +266,9 @@ class Creations(ReadsThrough):
             await asyncio.to_thread(rely, name)
 
     async def _create_async(self, name: Name, body: Body, extra: Mapping[str, Any]) -> None:
-        if not self._is_relied_on(name):
+        if not self._relied:
             await self._rely_async(name, self._rely)
+        await self._agree_async(name)
         await self._run_async(self._creating(name, body, self._creation(name, extra)), name)
 
     def _from(self, source: str, name: Name, extra: Mapping[str, Any], *, keep: bool) -> None:

@@ -47,8 +47,10 @@ def arbiter_of(arbiter: str, registry: Claims | None, store: Store) -> Arbiter |
     return Claiming(registry, place_of(store), store.largest_publish)
 
 
-def terms_of(arbiter: Arbiter, table: str) -> Terms:
-    """Return what all mounts of a table must have in common; the registry is asked which one it is.
+def terms_of(arbiter: Arbiter, state: str) -> Terms:
+    """Return what all mounts of the table with this state must have in common.
+
+    A registry is asked which one it is.
 
     Raises
     ------
@@ -56,7 +58,9 @@ def terms_of(arbiter: Arbiter, table: str) -> Terms:
         The registry is not there, or not what it must be; or it can't be reached.
     """
     if isinstance(arbiter, Claiming):
-        return Terms(arbiter.claims.kind, arbiter.claims.identity(), f"{arbiter.place}{table}")
+        return Terms(
+            arbiter.claims.kind, arbiter.claims.identity(), f"{arbiter.place}{state.rpartition('/')[0]}"
+        )
     return Terms("ballot")
 
 

@@ -109,8 +109,8 @@ def _differing(terms: Terms, mine: str, other: str) -> Protocol[str]:
         theirs = "something that this version can't read"
     return (
         f"this mount lets {terms} decide, and another mount of the table {theirs}: all must let the same one "
-        f"decide. The other's record is {other}; this one's would be {mine.rpartition('/')[2]}. Mount the table "
-        f"as the others do"
+        f"decide. The other's record is {other}; this one's would be {mine.rpartition('/')[2]}. Mount the "
+        f"table as the others do"
     )
 
 

@@ -23,12 +23,14 @@ if TYPE_CHECKING:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what needs another client than s3fs."""
+    """Mark what needs another client than s3fs, or a registry."""
     for item in items:
         if item.path.parent != Path(__file__).parent:
             continue
-        cloud = getattr(item, "callspec", None) and item.callspec.params.get("cloud")  # type: ignore[attr-defined]
-        if cloud in ("gcs", "azure") or "gcs" in getattr(item, "fixturenames", ()):
+        params = getattr(getattr(item, "callspec", None), "params", {})
+        wanted = {params.get("cloud"), str(params.get("ground")).partition("-")[2], params.get("counted")}
+        wanted |= set(getattr(item, "fixturenames", ())) & {"gcs", "registry"}
+        if wanted & {"gcs", "azure", "claims", "registry"}:
             item.add_marker("clouds")
 
 

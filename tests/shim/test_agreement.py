@@ -12,7 +12,7 @@ from putifabsent.backends.body import InMemory
 from putifabsent.errors import ConfigError
 from putifabsent.shim.agreement import Terms, agree
 from putifabsent.shim.requests import Get, List, Put
-from tests.shim.scripted import BUSY, LOST, MINE, NOON, later, play, too_late
+from tests.shim.scripted import LOST, MINE, NOON, later, play, too_late
 
 STATE = "bucket/t/.putifabsent"
 FOLDER = f"{STATE}/arbiters"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import errno
 import re
 from dataclasses import replace
 from datetime import timedelta
