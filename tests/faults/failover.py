@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
-_POLLS = 600
 _BETWEEN_POLLS = 0.05
 
 
@@ -156,9 +155,9 @@ class Forgetful:
         return True
 
 
-def until(is_so: Callable[[], bool]) -> None:
+def until(is_so: Callable[[], bool], seconds: float = 30) -> None:
     """Return when it is so."""
-    for _ in range(_POLLS):
+    for _ in range(int(seconds / _BETWEEN_POLLS)):
         if is_so():
             return
         time.sleep(_BETWEEN_POLLS)

@@ -47,9 +47,9 @@ def test_no_schedule_breaks_a_promise(scenario: Scenario, ground: Ground) -> Non
 
 
 @pytest.mark.proof
-@pytest.mark.parametrize(("scenario", "ground"), played(SHORT + LONG, GROUNDS))
+@pytest.mark.parametrize(("scenario", "ground"), played(LONG, HARDEST))
 def test_no_schedule_of_many_breaks_a_promise(scenario: Scenario, ground: Ground) -> None:
-    found = play(scenario, ground, most=5_000_000)
+    found = play(scenario, ground, most=1_000_000)
     all_of_them = "all" if found.complete else "and more"
     print(f"{scenario}, on {ground}: {found.states} states, {all_of_them}")  # noqa: T201 - for `make proof`
     assert found.violation is None, found.violation

@@ -97,7 +97,10 @@ class DynamoDBProxy:
         self.url = ""
 
     def script(self, operation: str, *troubles: Trouble | dict[str, Any] | None) -> None:
-        """Have the next requests for an operation go wrong, one each, but for None; a dictionary is answered."""
+        """Have the next requests for an operation go wrong, one each.
+
+        A dictionary is answered as it is; at None nothing goes wrong.
+        """
         self._scripts[operation].extend(troubles)
 
     def calm(self) -> int:
