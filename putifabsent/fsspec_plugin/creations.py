@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from putifabsent.backends.base import Created, Store
     from putifabsent.backends.body import Body
     from putifabsent.backends.probe import Verdict
-    from putifabsent.backends.registries import Claims
+    from putifabsent.backends.registries import Claims, Lock
     from putifabsent.errors import Holder
     from putifabsent.fsspec_plugin.reliance import Remade
     from putifabsent.fsspec_plugin.steps import Steps
@@ -65,7 +65,7 @@ class Creations(ReadsThrough):
     _mount: Mount
     _policy: Policy
     _store: Store | None
-    _registry: Claims | None
+    _registry: Claims | Lock | None
     _decider: Arbiter | None
     _relied: bool
     _agreed: set[str]

@@ -7,11 +7,12 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from putifabsent.backends.registry_urls import is_claims, open_claims
-from putifabsent.errors import ConfigError
+from putifabsent.backends.registries import Lock
+from putifabsent.backends.registry_urls import is_claims, open_claims, open_lock
+from putifabsent.backends.resting import RestingLock
 from putifabsent.shim.agreement import Terms
 from putifabsent.shim.arbiters import BY_THE_STORE, needs_probe
-from putifabsent.shim.deciding import Balloting, Claiming
+from putifabsent.shim.deciding import Balloting, Claiming, Locking
 
 if TYPE_CHECKING:
     from putifabsent.backends.base import Store
@@ -23,8 +24,8 @@ __all__ = ["arbiter_of", "place_of", "registry_of", "terms_of"]
 _SCHEMES = {"s3": "s3", "gcs": "gs", "azure": "az", "local": "file", "memory": "memory"}
 
 
-def registry_of(arbiter: str) -> Claims | None:
-    """Return the registry that an arbiter asks, if it is one that has an address. Nothing is asked yet.
+def registry_of(arbiter: str) -> Claims | Lock | None:
+    """Return what an arbiter asks, if it is one that has an address. Nothing is asked yet.
 
     Raises
     ------
@@ -33,17 +34,18 @@ def registry_of(arbiter: str) -> Claims | None:
     """
     if "://" not in arbiter:
         return None
-    if not is_claims(arbiter):
-        raise ConfigError("a lock decides nothing: this version's arbiters are ballot and dynamodb://")
-    return open_claims(arbiter)
+    # One that is lost costs one creation its time-out, not each.
+    return open_claims(arbiter) if is_claims(arbiter) else RestingLock(open_lock(arbiter))
 
 
-def arbiter_of(arbiter: str, registry: Claims | None, store: Store) -> Arbiter | None:
+def arbiter_of(arbiter: str, registry: Claims | Lock | None, store: Store) -> Arbiter | None:
     """Return what decides beside the store; None: the store itself does."""
     if arbiter in BY_THE_STORE:
         return None
     if registry is None:
         return Balloting(store.largest_publish)
+    if isinstance(registry, Lock):
+        return Locking(store.largest_publish, registry, place_of(store))
     return Claiming(registry, place_of(store), store.largest_publish)
 
 
@@ -61,6 +63,7 @@ def terms_of(arbiter: Arbiter, state: str) -> Terms:
         return Terms(
             arbiter.claims.kind, arbiter.claims.identity(), f"{arbiter.place}{state.rpartition('/')[0]}"
         )
+    # With a lock or without, ballots decide: such mounts agree.
     return Terms("ballot")
 
 

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from putifabsent.shim.requests import Protocol
     from putifabsent.shim.scenes import Key, Scene
 
-__all__ = ["clean", "create", "delete", "find", "resolve"]
+__all__ = ["clean", "create", "delete", "find", "glance", "resolve"]
 
 
 def create(name: Name, body: Body, creation: Creation) -> Protocol[Created]:
@@ -79,6 +79,21 @@ def create(name: Name, body: Body, creation: Creation) -> Protocol[Created]:
         # A cancellation stays one: its cause carries the token.
         raise error from unknown
     return created
+
+
+def glance(name: Name, creation: Creation) -> Protocol[None]:
+    """See by one listing whether ``name`` is decided for another; put nothing to the vote.
+
+    Raises
+    ------
+    NameTaken
+        It is.
+    """
+    voter = Voter(name, creation)
+    scene = yield from voter.scene()
+    value = scene.decided(scene.incarnation)
+    if value is not None and not voter.is_mine(value):
+        raise NameTaken(voter.name, (yield from _holder(voter, scene.incarnation, value)))
 
 
 def find(name: Name, creation: Creation) -> Protocol[Located | Absent]:

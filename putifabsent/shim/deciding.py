@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from putifabsent.backends.base import Absent
-from putifabsent.shim import ballot, claims, sightings
+from putifabsent.shim import ballot, claims, locked, sightings
 from putifabsent.shim.places import shelf_for
 from putifabsent.shim.reading import read
 from putifabsent.shim.requests import List, ReadClaim
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
     from putifabsent.backends.base import Created, Creation, Holder, Listed
     from putifabsent.backends.body import Body
-    from putifabsent.backends.registries import Claims
+    from putifabsent.backends.registries import Claims, Lock
     from putifabsent.shim.names import Name
     from putifabsent.shim.policy import Policy
     from putifabsent.shim.reading import Located
     from putifabsent.shim.requests import Protocol
     from putifabsent.shim.sightings import Sighting
 
-__all__ = ["Arbiter", "Balloting", "Claiming"]
+__all__ = ["Arbiter", "Balloting", "Claiming", "Locking"]
 
 
 class Arbiter(ABC):
@@ -149,6 +149,27 @@ class Balloting(Arbiter):
     def shelf(self, state: str, folder: str) -> str | None:
         """As the contract says."""
         return shelf_for(state, folder, "ballot", LONGEST_KEY)
+
+
+@dataclass(frozen=True, slots=True)
+class Locking(Balloting):
+    """The bucket decides, and a lock says who goes first: :mod:`putifabsent.shim.locked`.
+
+    Attributes
+    ----------
+    lock
+        Which.
+    place
+        The store's canonical address, up to where its names begin.
+    """
+
+    lock: Lock
+    place: str
+
+    def create(self, name: Name, body: Body, creation: Creation) -> Protocol[Created]:
+        """As the contract says."""
+        _refuse_larger(name, body, self.largest_publish)
+        return locked.create(name, body, creation, lock=self.lock, place=self.place)
 
 
 @dataclass(frozen=True, slots=True)

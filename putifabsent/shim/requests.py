@@ -27,9 +27,19 @@ if TYPE_CHECKING:
         Store,
     )
     from putifabsent.backends.body import Body
-    from putifabsent.backends.registries import Claim, ClaimOutcome, Claims, PageOutcome, ReadOutcome
+    from putifabsent.backends.registries import (
+        AcquireOutcome,
+        Claim,
+        ClaimOutcome,
+        Claims,
+        Lock,
+        PageOutcome,
+        ReadOutcome,
+        ReleaseOutcome,
+    )
 
 __all__ = [
+    "Acquire",
     "Both",
     "Complete",
     "Copy",
@@ -45,6 +55,7 @@ __all__ = [
     "Publish",
     "Put",
     "ReadClaim",
+    "Release",
     "Request",
     "Stage",
     "StageCopy",
@@ -287,6 +298,39 @@ class ListClaims(NamedTuple):
         return await self.claims.list_async(self.folder, self.start)
 
 
+class Acquire(NamedTuple):
+    """Take a lock, if nobody holds it."""
+
+    lock: Lock
+    key: str
+    owner: str
+    lease: float
+
+    def perform(self, _: Store) -> AcquireOutcome:
+        """Ask the lock."""
+        return self.lock.acquire(self.key, self.owner, self.lease)
+
+    async def perform_async(self, _: Store) -> AcquireOutcome:
+        """Ask the lock, asynchronously."""
+        return await self.lock.acquire_async(self.key, self.owner, self.lease)
+
+
+class Release(NamedTuple):
+    """End the owner's lock."""
+
+    lock: Lock
+    key: str
+    owner: str
+
+    def perform(self, _: Store) -> ReleaseOutcome:
+        """Ask the lock."""
+        return self.lock.release(self.key, self.owner)
+
+    async def perform_async(self, _: Store) -> ReleaseOutcome:
+        """Ask the lock, asynchronously."""
+        return await self.lock.release_async(self.key, self.owner)
+
+
 class Both(NamedTuple):
     """Two requests of which neither waits for the other. The outcome: both of theirs.
 
@@ -298,9 +342,13 @@ class Both(NamedTuple):
 
 
 class Pause(NamedTuple):
-    """Back off before the attempt after ``attempt`` (from 1). The outcome: True, or False at the deadline."""
+    """Back off before the attempt after ``attempt`` (from 1). The outcome: True, or False at the deadline.
+
+    With a ``share`` below 1, False as soon as that share of the time until the deadline is over.
+    """
 
     attempt: int
+    share: float = 1.0
 
 
 Request: TypeAlias = (
@@ -319,6 +367,8 @@ Request: TypeAlias = (
     | ReadClaim
     | WriteClaim
     | ListClaims
+    | Acquire
+    | Release
     | Both
     | Pause
 )

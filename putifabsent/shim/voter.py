@@ -236,7 +236,13 @@ class Voter:
                     raise Ended(scene)
                 if not scene.higher(incarnation, prepare.ballot):
                     return value
-            round_ = scene.next_round(incarnation)
             yield from self.pause("other writers' ballots come between")
-            prepare = yield from self.put_new(incarnation, round_, _NOTHING)
+            # A ballot of mine would only come between theirs, where one of them has brought the decision.
+            scene = yield from self.scene()
+            if scene.incarnation > incarnation:
+                raise Ended(scene)
+            decided = scene.decided(incarnation)
+            if decided is not None:
+                return decided
+            prepare = yield from self.put_new(incarnation, scene.next_round(incarnation), _NOTHING)
             scene = yield from self.scene()

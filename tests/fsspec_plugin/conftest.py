@@ -29,8 +29,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             continue
         params = getattr(getattr(item, "callspec", None), "params", {})
         wanted = {params.get("cloud"), str(params.get("ground")).partition("-")[2], params.get("counted")}
-        wanted |= set(getattr(item, "fixturenames", ())) & {"gcs", "registry"}
-        if wanted & {"gcs", "azure", "claims", "registry"}:
+        wanted |= set(getattr(item, "fixturenames", ())) & {"gcs", "registry", "lock"}
+        if wanted & {"gcs", "azure", "claims", "registry", "redis", "lock"}:
             item.add_marker("clouds")
 
 
@@ -81,15 +81,24 @@ def registry() -> Iterator[str]:
         yield url
 
 
-@pytest.fixture(
-    params=[f"{kind}-{arbiter}" for arbiter in ("native", "ballot", "claims") for kind in get_args(Kind)]
-)
+@pytest.fixture(scope="session")
+def lock() -> Iterator[str]:
+    """Give the address of a real Valkey."""
+    with server("valkey") as running:
+        yield running.endpoint
+
+
+# Each arbiter, each store; all nine of them are for `test_arbiters.py`.
+GROUNDS = [f"{kind}-{arbiter}" for arbiter in ("native", "ballot") for kind in get_args(Kind)]
+GROUNDS += ["local-claims", "s3-claims", "memory-redis"]
+
+
+@pytest.fixture(params=GROUNDS)
 def ground(request: pytest.FixtureRequest) -> Ground:
     kind, arbiter = request.param.split("-")
     found: Ground = request.getfixturevalue(kind)
-    if arbiter == "claims":
-        arbiter = request.getfixturevalue("registry")
-    return replace(found, arbiter=arbiter)
+    address = {"claims": "registry", "redis": "lock"}.get(arbiter)
+    return replace(found, arbiter=request.getfixturevalue(address) if address else arbiter)
 
 
 @pytest.fixture(scope="session")

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     Counted = tuple[Any, FaultStub, str]
 
 KINDS = ("memory", "local", "s3")
-OTHERS = [f"{kind}-{arbiter}" for arbiter in ("ballot", "claims") for kind in KINDS]
+OTHERS = [f"{kind}-{arbiter}" for arbiter in ("ballot", "claims", "redis") for kind in KINDS]
 OTHERWISE = pytest.mark.parametrize("ground", OTHERS, indirect=True)
 BODY = b"mine"
 LATER = b"the second life"

@@ -126,6 +126,7 @@ def test_what_was_accepted_is_taken_over() -> None:
             seen,
             UNSEEN,
             later(),
+            seen,
             (again, Written()),
             (LISTED, shows(*ballots)),
             (vote, Written()),
@@ -133,6 +134,32 @@ def test_what_was_accepted_is_taken_over() -> None:
             WITHDRAW,
             (LOOK, held_by(f"{OTHER}.0~1")),
         )
+
+
+def test_whoever_has_backed_off_looks_before_it_disturbs_a_ballot_again() -> None:
+    higher = (prepare(), prepare("9"))
+    decided = (*higher, accept("9", "9.0"))
+    with pytest.raises(NameTaken) as caught:
+        play(
+            creating(),
+            MY_PUT,
+            (LISTED, shows(*higher)),
+            UNSEEN,
+            later(),
+            (LISTED, shows(*decided)),
+            WITHDRAW,
+            (LOOK, held_by("9.0~1")),
+        )
+    assert caught.value.holder is not None
+    assert caught.value.holder.token == "9"
+
+
+def test_whoever_has_backed_off_from_an_incarnation_that_ended_creates_the_next_one() -> None:
+    ended = (LISTED, shows(prepare(), end("9.0")))
+    making = creating()
+    script = (MY_PUT, (LISTED, shows(prepare(), prepare("9"))), UNSEEN, later(), ended, WITHDRAW)
+    with pytest.raises(AssertionError, match=r"asked for more: Put.*P~0000000002~"):
+        play(making, *script)
 
 
 def test_bytes_whose_put_was_not_answered_go_under_another_key() -> None:
@@ -432,9 +459,11 @@ def test_a_pause_is_asked_for_by_its_number() -> None:
             (LISTED, higher),
             UNSEEN,
             (Pause(1), True),
+            (LISTED, higher),
             (again[0], Written()),
             (LISTED, shows(prepare(), prepare(round_=1), prepare("9", round_=1))),
             (Pause(2), True),
+            (LISTED, shows(prepare(), prepare(round_=1), prepare("9", round_=1))),
             (again[1], Written()),
             (LISTED, shows(prepare(round_=2), prepare("9", round_=3))),
             (Pause(3), False),
