@@ -24,7 +24,7 @@ from putifabsent.fsspec_plugin.reads import ReadsThrough
 from putifabsent.fsspec_plugin.reliance import copies_safely, rely_on, verdicts_of
 from putifabsent.fsspec_plugin.steps import Call, Decide, walk, walk_async
 from putifabsent.fsspec_plugin.stores import store_of
-from putifabsent.shim.agreement import agree
+from putifabsent.shim.agreement import agree, look_for_others
 from putifabsent.shim.arbiters import BY_THE_STORE
 from putifabsent.shim.create import copy, create, rename, resolve
 from putifabsent.shim.drive import run, run_async
@@ -218,16 +218,26 @@ class Creations(ReadsThrough):
 
     def _agree(self, name: Name) -> None:
         """Find out, once a table, whether its mounts let the same arbiter decide."""
-        if self._arbiter is not None and name.state not in self._agreed:
-            terms = terms_of(self._arbiter, name.state)
-            self._run(agree(name.state, terms, self._looker(name)))
-            self._agreed.add(name.state)
+        if name.state in self._agreed or (self._by_the_store and not name.guarded):
+            return
+        arbiter = self._arbiter
+        self._run(
+            look_for_others(name.state)
+            if arbiter is None
+            else agree(name.state, terms_of(arbiter, name.state), self._looker(name))
+        )
+        self._agreed.add(name.state)
 
     async def _agree_async(self, name: Name) -> None:
-        if self._arbiter is not None and name.state not in self._agreed:
-            terms = await asyncio.to_thread(terms_of, self._arbiter, name.state)
-            await self._run_async(agree(name.state, terms, self._looker(name)))
-            self._agreed.add(name.state)
+        if name.state in self._agreed or (self._by_the_store and not name.guarded):
+            return
+        arbiter = self._arbiter
+        await self._run_async(
+            look_for_others(name.state)
+            if arbiter is None
+            else agree(name.state, await asyncio.to_thread(terms_of, arbiter, name.state), self._looker(name))
+        )
+        self._agreed.add(name.state)
 
     def _rely_on_copies(self, name: Name) -> None:
         """Find out, once and only when something is copied, whether its copies can be relied on, too."""
@@ -285,6 +295,7 @@ class Creations(ReadsThrough):
                 self._remove_source(source)
             return
         self._rely_on_copies(name)
+        self._agree(name)
         self._run(self._transfer(source, name, extra, keep=keep), name)
         if not keep:
             self.fs.invalidate_cache(source)
@@ -304,6 +315,7 @@ class Creations(ReadsThrough):
             return
         if self._copies is None:
             await self._rely_async(name, self._rely_on_copies)
+        await self._agree_async(name)
         await self._run_async(self._transfer(source, name, extra, keep=keep), name)
         if not keep:
             self.fs.invalidate_cache(source)

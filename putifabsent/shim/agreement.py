@@ -2,6 +2,8 @@
 
 So each mount leaves a record in the table, and goes on only where no other one is. Equal mounts write equal
 records, under one key. A record is never removed by those who find another: somebody may rely on it already.
+
+Mounts by which the store itself decides leave nothing in a table, and so no record; but they look for one.
 """
 
 from __future__ import annotations
@@ -11,17 +13,17 @@ import json
 from itertools import count
 from typing import TYPE_CHECKING, NamedTuple
 
-from putifabsent.backends.base import Absent, Refused, Written
+from putifabsent.backends.base import Absent, Listed, Refused, Written
 from putifabsent.backends.body import InMemory
 from putifabsent.errors import ConfigError
 from putifabsent.shim.reading import read
 from putifabsent.shim.requests import Get, List, Pause, Put
 
 if TYPE_CHECKING:
-    from putifabsent.backends.base import Creation, Got, Listed, PutOutcome
+    from putifabsent.backends.base import Creation, Got, PutOutcome
     from putifabsent.shim.requests import Protocol
 
-__all__ = ["Terms", "agree"]
+__all__ = ["Terms", "agree", "look_for_others"]
 
 _FORMAT = 1
 
@@ -74,7 +76,7 @@ def agree(state: str, terms: Terms, creation: Creation) -> Protocol[None]:
     OSError
         The store refuses, or does not answer in time. No name was touched.
     """
-    folder = f"{state}/arbiters"
+    folder = _folder(state)
     mine = f"{folder}/{hashlib.sha256(terms.record).hexdigest()[:32]}"
     for is_written in (False, True):
         listed: Listed = yield from read(List(folder), _itself)
@@ -86,6 +88,25 @@ def agree(state: str, terms: Terms, creation: Creation) -> Protocol[None]:
         if is_written:
             raise OSError(f"what was written is not listed: {mine}")
         yield from _write(mine, terms, creation)
+
+
+def look_for_others(state: str) -> Protocol[None]:
+    """Return where no mount lets another arbiter decide than the store itself. One listing.
+
+    A store that does not answer it, or refuses to, is not asked again: whoever can't list can't be warned.
+
+    Raises
+    ------
+    ConfigError
+        There is a record; it names the arbiter.
+    """
+    listed = yield List(_folder(state))
+    for other in sorted(entry.name for entry in listed.entries) if isinstance(listed, Listed) else ():
+        raise ConfigError((yield from _differing(Terms("the store itself"), None, other)))
+
+
+def _folder(state: str) -> str:
+    return f"{state}/arbiters"
 
 
 def _write(path: str, terms: Terms, creation: Creation) -> Protocol[None]:
@@ -100,17 +121,17 @@ def _write(path: str, terms: Terms, creation: Creation) -> Protocol[None]:
             raise outcome.cause
 
 
-def _differing(terms: Terms, mine: str, other: str) -> Protocol[str]:
+def _differing(terms: Terms, mine: str | None, other: str) -> Protocol[str]:
     got: Got | Absent = yield from read(Get(other), _itself)
     try:
         said = {} if isinstance(got, Absent) else json.loads(got.data)
         theirs = str(Terms(said["arbiter"], said["registry"], said["place"]))
     except (KeyError, TypeError, ValueError):
         theirs = "something that this version can't read"
+    would_be = "" if mine is None else f"; this one's would be {mine.rpartition('/')[2]}"
     return (
         f"this mount lets {terms} decide, and another mount of the table {theirs}: all must let the same one "
-        f"decide. The other's record is {other}; this one's would be {mine.rpartition('/')[2]}. Mount the "
-        f"table as the others do"
+        f"decide. The other's record is {other}{would_be}. Mount the table as the others do"
     )
 
 

@@ -11,6 +11,7 @@ import fsspec
 import pytest
 
 from putifabsent import ConfigError, NameTaken, UnsafeStore
+from tests.fsspec_plugin.test_async import closed
 from tests.stub import FaultStub
 
 if TYPE_CHECKING:
@@ -213,8 +214,6 @@ def test_the_asynchronous_colour_shows_the_same(unpublished: Ground) -> None:
         await fs._rm(folder, recursive=True)
         answers.append(await fs._find(unpublished.folder))
         if session is not None:
-            from tests.fsspec_plugin.test_async import closed
-
             await closed(fs)
         return answers
 
@@ -308,7 +307,20 @@ def test_mounts_of_one_table_that_would_ask_different_arbiters_are_told_of_both(
     other = s3.mount(arbiter=registry)
     with pytest.raises(ConfigError, match=r"this mount lets dynamodb by .* decide, .* the table ballot"):
         other.pipe_file(s3.log(1), BODY)
+    with pytest.raises(ConfigError, match=r"this mount lets the store itself decide, .* the table ballot"):
+        s3.mount(arbiter="native").pipe_file(s3.log(1), BODY)
+    with pytest.raises(ConfigError):
+        asyncio.run(asynchronously(s3, s3.log(1)))
     assert not s3.is_there(s3.log(1))
+
+
+async def asynchronously(ground: Ground, name: str) -> None:
+    fs = ground.mount(asynchronous=True, skip_instance_cache=True)
+    await fs.fs.set_session()
+    try:
+        await fs._pipe_file(name, BODY)
+    finally:
+        await closed(fs)
 
 
 def test_a_registry_that_is_not_there_is_named(s3: Ground, registry: str) -> None:

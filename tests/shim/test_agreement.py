@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from putifabsent.backends.base import Absent, Entry, Got, Listed, Maybe, Refused, Written
+from putifabsent.backends.base import Absent, Entry, Got, Listed, Maybe, Refused, TryAgain, Written
 from putifabsent.backends.body import InMemory
 from putifabsent.errors import ConfigError
-from putifabsent.shim.agreement import Terms, agree
+from putifabsent.shim.agreement import Terms, agree, look_for_others
 from putifabsent.shim.requests import Get, List, Put
-from tests.shim.scripted import LOST, MINE, NOON, later, play, too_late
+from tests.shim.scripted import BUSY, LOST, MINE, NOON, later, play, too_late
 
 STATE = "bucket/t/.putifabsent"
 FOLDER = f"{STATE}/arbiters"
@@ -85,6 +85,19 @@ def test_another_record_is_refused_by_a_message_that_names_both(first: bool) -> 
 def test_a_mount_that_had_agreed_is_told_of_a_later_record() -> None:
     with pytest.raises(ConfigError, match="another mount"):
         agreeing((LISTED, shows(BALLOT, CLAIMS)), (Get(path(CLAIMS)), Got(CLAIMS.record)))
+
+
+def test_who_lets_the_store_decide_leaves_no_record_and_looks_for_others() -> None:
+    assert play(look_for_others(STATE), (LISTED, shows())) is None
+    with pytest.raises(ConfigError, match="this mount lets the store itself decide, .* ballot:") as caught:
+        play(look_for_others(STATE), (LISTED, shows(BALLOT)), (Get(path(BALLOT)), Got(BALLOT.record)))
+    assert path(BALLOT) in str(caught.value)
+    assert "would be" not in str(caught.value)
+
+
+@pytest.mark.parametrize("answer", [Refused(PermissionError("403")), TryAgain(BUSY)])
+def test_who_can_not_list_can_not_be_warned(answer: Any) -> None:
+    assert play(look_for_others(STATE), (LISTED, answer)) is None
 
 
 @pytest.mark.parametrize("record", [Got(b"{}"), Got(b"\xff"), Got(b"[]"), Absent()])
