@@ -41,7 +41,7 @@ PASSING = (
 OPERATIONS = ("PutItem", "GetItem")
 
 
-@pytest.fixture(params=["moto", pytest.param("dynamodb", marks=pytest.mark.servers)])
+@pytest.fixture(params=["moto", *([pytest.param("dynamodb", marks=pytest.mark.servers)] if LONG else [])])
 def proxy(request: pytest.FixtureRequest) -> DynamoDBProxy:
     running: DynamoDBProxy = request.getfixturevalue(request.param)
     return running
