@@ -224,11 +224,14 @@ def _value_of(voter: Voter, scene: Scene, prepare: Prepare) -> Protocol[str]:
 def _look_at_plain(voter: Voter, scene: Scene, prepare: Prepare) -> Protocol[None]:
     """See whether something is under a plain name of which no ballot knows: it was there before."""
     for name in voter.what.all_names:
+        failed: Exception | None = None
         try:
             seen: Found | Absent = yield from read(Head(name), voter.failure)
-        except Exception:
+        except Exception as error:  # noqa: BLE001 - it is raised below
+            failed = error
+        if failed is not None:
             yield from _withdraw(voter, prepare)
-            raise
+            raise failed
         if isinstance(seen, Absent) or scene.has_ended(seen.holder.token):
             continue
         # Listed after the look: what was published by then has its ballots by now.

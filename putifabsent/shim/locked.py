@@ -83,7 +83,10 @@ def create(
         if isinstance(failed, Exception):
             raise stop from failed
     if failed is not None:
-        raise failed
+        try:
+            raise failed
+        finally:
+            del failed  # it refers to this frame, and so to the bytes
     return created
 
 

@@ -114,7 +114,7 @@ class Forgetful:
             sentinel = ValkeySentinel(
                 self._link.address,
                 # A replica that was cut off ten times as long before is not taken.
-                "down-after-milliseconds lab 2000",
+                "down-after-milliseconds lab 3000",
                 "failover-timeout lab 5000",
             )
             self.sentinel = running.enter_context(sentinel)
@@ -135,6 +135,7 @@ class Forgetful:
         """Have the replica hear nothing more of the primary, which goes on to answer."""
         self._link.cut()
         until(lambda: b"master_link_status:down" in self.replica.tell("INFO", "replication"))
+        until(self._can_lock)
 
     def fail_over(self) -> None:
         """Kill the primary, and return when the replica is in its place."""

@@ -14,6 +14,7 @@ from putifabsent.backends.base import Created
 from putifabsent.testing.races import race
 from tests.faults.arbiters import Arbiter, Table, contender
 from tests.faults.conftest import registry_at
+from tests.faults.sizes import size
 from tests.stub.dynamodb_proxy import Trouble
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ PASSING = (
 OPERATIONS = ("PutItem", "GetItem")
 
 
-@pytest.fixture(params=["moto", pytest.param("dynamodb", marks=pytest.mark.servers)])
+@pytest.fixture(params=["moto", *([pytest.param("dynamodb", marks=pytest.mark.servers)] if LONG else [])])
 def proxy(request: pytest.FixtureRequest) -> DynamoDBProxy:
     running: DynamoDBProxy = request.getfixturevalue(request.param)
     return running
@@ -62,7 +63,6 @@ def test_a_creation_in_trouble_is_acknowledged_and_there(
         assert len(proxy.sent("PutItem")) > 0
 
 
-# 64 writers and 200 names are for `make test-servers`.
 BUILT = [("dynamodb", "disk"), *([("dynamodb", "ignoring")] if LONG else [])]
 RACES = [("moto", "disk"), *(pytest.param(each, marks=pytest.mark.servers) for each in BUILT)]
 
@@ -73,19 +73,18 @@ def test_a_race_in_trouble_has_one_winner_a_name(
     request: pytest.FixtureRequest, race_on: tuple[str, str]
 ) -> None:
     registry, where = race_on
-    is_long = LONG and registry == "dynamodb"
+    processes, threads, count = size(where, is_long=LONG and registry == "dynamodb")
     proxy: DynamoDBProxy = request.getfixturevalue(registry)
     place: Place = request.getfixturevalue(where)
     table = Table(Arbiter("dynamodb", registry_at(proxy)), place)
-    names = [place.name(f"{number:03}") for number in range(200 if is_long else 12)]
-    writers = 8 if is_long else 2
+    names = [place.name(f"{number:03}") for number in range(count)]
     chance = random.Random(5)
     # Every other request is in trouble, and never so many on end that a deadline passes.
     scripted = 20 * len(names)
     for operation in OPERATIONS:
         proxy.script(operation, *chance.choices((*PASSING, *[None] * len(PASSING)), k=scripted))
     make = partial(contender, table.arbiter, place)
-    result = race(make, names, threads=writers, processes=writers, seconds=SECONDS)
+    result = race(make, names, threads=threads, processes=processes, seconds=SECONDS)
     spent = scripted * len(OPERATIONS) - proxy.calm()
     assert spent > 2 * len(names), "trouble came"
     assert result.problems(table.read) == []

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.timeout(300)
 # Longer than the test: whoever is granted a lock holds it to the end, as far as its Redis knows.
 LEASE = 600.0
 LONG = bool(os.environ.get("LONG"))
-RUNS = [0, *(pytest.param(run, marks=pytest.mark.servers) for run in range(1, 10 if LONG else 1))]
+RUNS = [0, *(pytest.param(run, marks=pytest.mark.servers) for run in range(1, 11 if LONG else 1))]
 
 
 @pytest.mark.parametrize("run", RUNS)

@@ -20,6 +20,7 @@ from putifabsent.testing.races import race
 from tests.faults.arbiters import DEADLINE, Arbiter, Table, contender
 from tests.faults.failover import Forgetful, until
 from tests.faults.halted import STEPS
+from tests.faults.sizes import size
 from tests.servers import Valkey
 
 if TYPE_CHECKING:
@@ -53,7 +54,6 @@ def test_redis_killed_before_any_step_costs_no_creation(
     assert [record.levelname for record in caplog.records] == ["WARNING"]
 
 
-# 64 writers and 200 names are for `make test-servers`.
 BUILT = ["disk", "bucket", "ignoring"] if LONG else ["bucket"]
 WHERES = [
     *([] if LONG else ["disk"]),
@@ -68,7 +68,8 @@ def test_a_race_in_which_redis_is_lost_has_one_winner_a_name(
     request: pytest.FixtureRequest, where: str, how: str
 ) -> None:
     place: Place = request.getfixturevalue(where)
-    names = [place.name(f"{number:03}") for number in range(200 if LONG else 12)]
+    processes, threads, count = size(where, is_long=LONG)
+    names = [place.name(f"{number:03}") for number in range(count)]
     reader = Table(Arbiter("ballot"), place)
     lose: Callable[[], None]
     with contextlib.ExitStack() as running:
@@ -81,12 +82,11 @@ def test_a_race_in_which_redis_is_lost_has_one_winner_a_name(
             arbiter = Arbiter("redis", redis.url)
             lose = redis.lose
         with ThreadPoolExecutor(1) as others:
-            # Without any lock, 64 writers take seconds a name: what is gone for good goes late.
+            # Without any lock so many writers take seconds a name: what is gone for good goes late.
             at = names[3 if how == "fails over" else -9].rpartition("/")[2]
             lost = others.submit(_once, partial(reader.shown, at), lose)
             make = partial(contender, arbiter, place)
-            writers = 8 if LONG else 2
-            result = race(make, names, threads=8 if LONG else 4, processes=writers, seconds=SECONDS)
+            result = race(make, names, threads=threads, processes=processes, seconds=SECONDS)
             lost.result()
     assert result.problems(reader.read) == []
     assert result.problems(reader.bytes_at) == [], "nor for readers without the shim"

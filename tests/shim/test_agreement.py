@@ -89,7 +89,7 @@ def test_a_mount_that_had_agreed_is_told_of_a_later_record() -> None:
 
 def test_who_lets_the_store_decide_leaves_no_record_and_looks_for_others() -> None:
     assert play(look_for_others(STATE), (LISTED, shows())) is None
-    with pytest.raises(ConfigError, match="this mount lets the store itself decide, .* ballot:") as caught:
+    with pytest.raises(ConfigError, match=r"this mount lets the store itself decide, .* ballot:") as caught:
         play(look_for_others(STATE), (LISTED, shows(BALLOT)), (Get(path(BALLOT)), Got(BALLOT.record)))
     assert path(BALLOT) in str(caught.value)
     assert "would be" not in str(caught.value)
