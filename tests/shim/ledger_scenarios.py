@@ -1,0 +1,131 @@
+"""The schedules in which a ledger is played: the short ones each time, the long ones by ``make proof``."""
+
+from __future__ import annotations
+
+from putifabsent.shim.ledger.records import Open
+from putifabsent.testing.explore import Faults
+from tests.shim.ledgers import AT_ONCE, NEVER, Process, Scenario, completed
+
+ONE = (Open("1", "A", "o1"),)
+TWO = (*ONE, Open("2", "B", "o2"))
+THREE = (*TWO, Open("3", "C", "o3"))
+# A checkpoint is the fourth, so that records 2 and 3 are behind it.
+BEHIND = (*TWO, Open("3", "C", "o3"), Open("4", "D", "o4"))
+DONE = (*ONE, completed("1", "first")(session="A"), Open("2", "B", "o2"))
+
+A = Process("commit", "1", "A")
+B = Process("commit", "2", "B")
+C = Process("commit", "3", "C")
+A_TURN = Process("commit", "1", "A", lease=AT_ONCE)
+B_TURN = Process("commit", "2", "B", lease=NEVER)
+C_TURN = Process("commit", "3", "C", lease=NEVER)
+TAKER = Process("go_on", "1", "T")
+ROLLBACK = Process("rollback", "1", "R")
+OWN_ROLLBACK = Process("rollback", "1", "A")
+RESTORE = Process("restore", "1", "S")
+READER = Process("read", session="L", warm=0)
+PRUNER = Process("prune")
+
+SHORT = (
+    Scenario(
+        "a writer alone, who begins a ledger",
+        (Process("commit", "1", opens=True, lease=NEVER, warm=0),),
+        Faults(lost=1, late=1, crashes=1),
+    ),
+    Scenario("two commits", (A, B), Faults(lost=1, late=1, crashes=1, pauses=1), TWO, every=64),
+    Scenario("two commits, and a checkpoint", (A, B), Faults(lost=1, crashes=1, pauses=1), TWO, every=3),
+    Scenario("two in turns, one is broken", (A_TURN, B_TURN), Faults(crashes=1), TWO),
+    Scenario("two in turns, a late request", (A_TURN, B_TURN), Faults(late=1, crashes=1, pauses=1), TWO),
+    Scenario("one in a turn, one without", (A_TURN, B), Faults(lost=1, late=1, crashes=1, pauses=1), TWO),
+    Scenario("an owner and a taker", (A, TAKER), Faults(lost=1, late=1, crashes=1, pauses=1), ONE),
+    Scenario(
+        "an owner who begins anew, and a taker",
+        (Process("go_on", "1", "A", warm=0), TAKER),
+        Faults(lost=1, crashes=1, pauses=1),
+        ONE,
+    ),
+    Scenario("an owner, a taker and a rollback", (A, TAKER, ROLLBACK), Faults(crashes=1), ONE),
+    Scenario("an owner and a rollback", (A, ROLLBACK), Faults(lost=1, late=1, crashes=1, pauses=1), ONE),
+    Scenario("an owner's own rollback", (A, OWN_ROLLBACK), Faults(lost=1, late=1, crashes=1, pauses=1), ONE),
+    Scenario("a commit and its restore", (A, RESTORE), Faults(lost=1, late=1, crashes=1, pauses=1), ONE),
+    Scenario("a restore, a rollback of the same", (B, RESTORE, ROLLBACK), Faults(crashes=1), DONE),
+    Scenario("a commit, its restore, and the next", (A, RESTORE, B), Faults(crashes=1), TWO),
+    Scenario(
+        "a commit, its restore, and the next, on disk",
+        (A, RESTORE, B),
+        Faults(crashes=1),
+        TWO,
+        store={"republishes": False},
+    ),
+    Scenario("two commits and a reader", (A, B, READER), Faults(crashes=1), TWO),
+    Scenario("two commits and a pruner", (A, B, PRUNER), Faults(crashes=1), TWO, every=3),
+    Scenario(
+        "two who come too late, and a pruner",
+        (Process("commit", "1", "A", warm=1), Process("commit", "2", "B", warm=2), PRUNER),
+        Faults(crashes=1),
+        BEHIND,
+        every=4,
+    ),
+)
+
+LONG = (
+    Scenario("three in turns", (A_TURN, B_TURN, C_TURN), Faults(crashes=1, pauses=1), THREE),
+    Scenario(
+        "two in turns, one broken, in trouble",
+        (A_TURN, B_TURN),
+        Faults(lost=1, late=1, crashes=1, pauses=1),
+        TWO,
+    ),
+    Scenario(
+        "two in turns, one without, in trouble", (A_TURN, B_TURN, C), Faults(crashes=2, pauses=1), THREE
+    ),
+    Scenario(
+        "two in turns from the beginning",
+        (
+            Process("commit", "1", "A", lease=AT_ONCE, warm=0, opens=True),
+            Process("commit", "2", "B", lease=AT_ONCE, warm=0, opens=True),
+        ),
+        Faults(crashes=1, pauses=1),
+    ),
+    Scenario(
+        "an owner, a taker and a rollback, in trouble",
+        (A, TAKER, ROLLBACK),
+        Faults(lost=1, crashes=1, pauses=1),
+        ONE,
+    ),
+    Scenario(
+        "an owner, a taker and a rollback, late",
+        (A, TAKER, ROLLBACK),
+        Faults(late=1, crashes=1, pauses=1),
+        ONE,
+    ),
+    Scenario(
+        "a commit, its restore, and the next, in trouble",
+        (A, RESTORE, B),
+        Faults(lost=1, crashes=1, pauses=1),
+        TWO,
+    ),
+    Scenario(
+        "a commit, its restore, and the next, late", (A, RESTORE, B), Faults(late=1, crashes=1, pauses=1), TWO
+    ),
+    Scenario("a commit, its restore, the next, a reader", (A, RESTORE, B, READER), Faults(crashes=1), TWO),
+    Scenario(
+        "two commits and a pruner, in trouble",
+        (A, B, PRUNER),
+        Faults(lost=1, crashes=1, pauses=1),
+        TWO,
+        every=3,
+    ),
+    Scenario(
+        "two commits and a pruner, late", (A, B, PRUNER), Faults(late=1, crashes=1, pauses=1), TWO, every=3
+    ),
+    Scenario("two commits, a pruner and a reader", (A, B, PRUNER, READER), Faults(crashes=1), TWO, every=3),
+    Scenario(
+        "two who come too late, and a pruner, in trouble",
+        (Process("commit", "1", "A", warm=1), Process("commit", "2", "B", warm=2), PRUNER),
+        Faults(lost=1, late=1, crashes=1, pauses=1),
+        BEHIND,
+        every=4,
+    ),
+    Scenario("three commits and a pruner", (A, B, C, PRUNER), Faults(crashes=1), THREE, every=4),
+)
