@@ -13,7 +13,7 @@ from putifabsent.shim.ledger.timeline import shown
 from putifabsent.shim.requests import Pause
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
     from putifabsent.shim.ledger.facts import State
     from putifabsent.shim.names import Name
@@ -123,10 +123,12 @@ class Judge:
         Any name of it.
     first
         The state from which a reader begins.
+    archived
+        Instants whose completed name may be gone, though nobody has undone it.
     """
 
-    def __init__(self, name: Name, first: State) -> None:
-        self._name, self._first = name, first
+    def __init__(self, name: Name, first: State, archived: Collection[str] = ()) -> None:
+        self._name, self._first, self._archived = name, first, archived
         self._known: dict[Any, tuple[Story, str | None]] = {}
 
     def judge(self, world: Any, state: Any, told: tuple[Told, ...]) -> str | None:
@@ -171,13 +173,17 @@ class Judge:
             return f"a reader comes to {said}, and the records say {was}"
         folder = f"{ledger.root}/timeline"
         names = [name for name in dict(state) if name.rpartition("/")[0] == folder]
-        listed, meant = shown(ledger, folder, names), _names(ledger, story)
+        gone = {ledger.path(each["name"]) for each in self._over(story)}
+        listed = [path for path in shown(ledger, folder, names) if path not in gone]
+        meant = sorted({ledger.path(each["name"]) for each in story.standing()} - gone)
         return None if listed == meant else f"the timeline shows {listed}, and {meant} are completed"
 
     def _loss(self, things: dict[str, Any], story: Story) -> str | None:
         """Whether something of a completion is missing, or other bytes are there."""
         root = self._name.state.rpartition("/")[0]
         for made in story.standing():
+            if made in self._over(story):
+                continue
             token = made["token"]
             plain, body = things.get(f"{root}/{made['name']}"), things.get(f"{root}/{made['body']}")
             read = plain or body
@@ -186,6 +192,9 @@ class Judge:
             if not any(name.endswith(f"_{made['instant']}.parquet") for name in things):
                 return f"{token} is completed, and its slice is gone"
         return None
+
+    def _over(self, story: Story) -> list[dict[str, Any]]:
+        return [each for each in story.standing() if each["instant"] in self._archived]
 
 
 def _contradiction(story: Story, told: tuple[Told, ...]) -> str | None:
@@ -219,23 +228,22 @@ def _gap(name: Name, story: Story, told: tuple[Told, ...]) -> str | None:
 
 
 def _left(state: Any, story: Story, told: tuple[Told, ...]) -> str | None:
-    """Whether a restore that has ended well has left something under the plain name."""
-    things = dict(state)
+    """Whether a restore, or archiving, that has ended well has left something under the plain name."""
+    plain = {name: thing.token for name, thing in state if "/timeline/" in name}
     for each in told:
         if each.actor.role == "restore" and each.ended == ("returned", "restored"):
-            tokens = {thing.token for name, thing in things.items() if "/timeline/" in name}
-            left = tokens & story.undone
+            left = set(plain.values()) & story.undone
             if left:
                 return f"{left} was undone, and is published"
+        if each.actor.role == "archive" and each.ended == ("returned", "archived"):
+            left = {name for name, token in plain.items() if token == "first"}
+            if left:
+                return f"{left} was archived, and is published"
     return None
 
 
 def _is_unknown(error: Exception) -> bool:
     return isinstance(error, OutcomeUnknown)
-
-
-def _names(ledger: Ledger, story: Story) -> list[str]:
-    return sorted(ledger.path(made["name"]) for made in story.standing())
 
 
 def _run(protocol: Any, world: Any, state: Any) -> Any:

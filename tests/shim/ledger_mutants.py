@@ -150,14 +150,13 @@ MUTANTS = (
     Mutant(
         "the plain name goes before the body",
         "ledger/completion",
-        """    yield from removed(ledger.path(made.body))
-    path = ledger.path(made.name)
+        """    if made is not None:
+        yield from removed(ledger.path(made.body))
     seen: HeadOutcome = yield from read(Head(path), lambda error: error)
     if not isinstance(seen, Found):
         return
 """,
-        """    path = ledger.path(made.name)
-    seen: HeadOutcome = yield from read(Head(path), lambda error: error)
+        """    seen: HeadOutcome = yield from read(Head(path), lambda error: error)
     if not isinstance(seen, Found):
         yield from removed(ledger.path(made.body))
         return

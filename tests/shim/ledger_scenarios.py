@@ -24,7 +24,9 @@ ROLLBACK = Process("rollback", "1", "R")
 OWN_ROLLBACK = Process("rollback", "1", "A")
 RESTORE = Process("restore", "1", "S")
 READER = Process("read", session="L", warm=0)
+ARCHIVER = Process("archive", "1", "Z")
 PRUNER = Process("prune")
+LATE = (Process("commit", "1", "A", warm=1), Process("commit", "2", "B", warm=2), PRUNER)
 
 SHORT = (
     Scenario(
@@ -57,11 +59,14 @@ SHORT = (
         TWO,
         store={"republishes": False},
     ),
+    Scenario(
+        "a commit, and the one before is archived", (B, ARCHIVER), Faults(lost=1, late=1, crashes=1), DONE
+    ),
     Scenario("two commits and a reader", (A, B, READER), Faults(crashes=1), TWO),
     Scenario("two commits and a pruner", (A, B, PRUNER), Faults(crashes=1), TWO, every=3),
     Scenario(
         "two who come too late, and a pruner",
-        (Process("commit", "1", "A", warm=1), Process("commit", "2", "B", warm=2), PRUNER),
+        LATE,
         Faults(crashes=1),
         BEHIND,
         every=4,
@@ -108,6 +113,12 @@ LONG = (
     Scenario(
         "a commit, its restore, and the next, late", (A, RESTORE, B), Faults(late=1, crashes=1, pauses=1), TWO
     ),
+    Scenario(
+        "two commits, and the one before is archived",
+        (Process("commit", "3", "C"), B, ARCHIVER),
+        Faults(late=1, crashes=1, pauses=1),
+        (*DONE, Open("3", "C", "o3")),
+    ),
     Scenario("a commit, its restore, the next, a reader", (A, RESTORE, B, READER), Faults(crashes=1), TWO),
     Scenario(
         "two commits and a pruner, in trouble",
@@ -121,11 +132,8 @@ LONG = (
     ),
     Scenario("two commits, a pruner and a reader", (A, B, PRUNER, READER), Faults(crashes=1), TWO, every=3),
     Scenario(
-        "two who come too late, and a pruner, in trouble",
-        (Process("commit", "1", "A", warm=1), Process("commit", "2", "B", warm=2), PRUNER),
-        Faults(lost=1, late=1, crashes=1, pauses=1),
-        BEHIND,
-        every=4,
+        "two who come too late, a lost answer", LATE, Faults(lost=1, crashes=1, pauses=1), BEHIND, every=4
     ),
+    Scenario("two who come too late, later", LATE, Faults(late=1, crashes=1, pauses=1), BEHIND, every=4),
     Scenario("three commits and a pruner", (A, B, C, PRUNER), Faults(crashes=1), THREE, every=4),
 )

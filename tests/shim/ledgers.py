@@ -56,7 +56,7 @@ class Table(ImaginedStore):
         if isinstance(request, Now):
             return state, 0.0
         after, outcome = super().apply(state, request)
-        if isinstance(request, Create) and after != state:
+        if isinstance(request, Create) and after != state and request.name.startswith(f"{STATE}/ledger/"):
             things = dict(after)
             number = int(request.name.rpartition("/")[2])
             things.setdefault(f"{WAS}{number:010}", things[request.name])
@@ -182,7 +182,7 @@ class Played:
 
     def deletes(self, ledger: Any, path: str, suffix: str) -> Protocol[None]:
         rule = self.rule(ledger, path, suffix, deletes=True)
-        yield from self.p.delete_by_rule(ledger, rule, self.creation(suffix), _removing(path))
+        yield from self.p.delete_by_rule(ledger, rule, path, self.creation(suffix), _removing(path))
 
     def commit(self) -> Protocol[str]:
         """Open, write a slice, take the turn, complete, give the turn back."""
@@ -237,6 +237,13 @@ class Played:
         yield from self.deletes(ledger, name, "-n")
         yield from self.deletes(ledger, slice_of(process.instant), "-d")
         return "restored"
+
+    def archive(self) -> Protocol[str]:
+        """Remove a completed name that is old."""
+        process, ledger = self.process, self.start()
+        name = f"{TIMELINE}/{process.instant}_{process.instant}9.commit"
+        yield from self.deletes(ledger, name, "-n")
+        return "archived"
 
     def go_on(self) -> Protocol[str]:
         """Take an instant over, write its slice again, and complete it."""
@@ -346,7 +353,8 @@ class Scenario:
 
 def play(scenario: Scenario, p: Any = REAL, *, most: int | None = None) -> Explored:
     """Play all schedules of a scenario."""
-    judge = Judge(NAME, facts.State(every=scenario.every))
+    archived = {each.instant for each in scenario.processes if each.does == "archive"}
+    judge = Judge(NAME, facts.State(every=scenario.every), archived)
     return explore(scenario.actors(p), scenario.world(), judge, scenario.faults, most=most)
 
 

@@ -125,7 +125,7 @@ def _delete_pending(state: State, step: Step, asker: Asker) -> Todo:
 def _delete_completed(state: State, step: Step, asker: Asker) -> Todo:
     made = state.named(asker.relative)
     if made is None:
-        return ByName(cached=_is_forgotten(state, step.instant))
+        return Remove(None) if _is_forgotten(state, step.instant) else ByName()
     if not made.undone and (made == state.unpublished or _is_rolled_back(state, step.instant)):
         return Append(Undo(step.instant, asker.session, f"{asker.token}-undo"))
     return Remove(made)

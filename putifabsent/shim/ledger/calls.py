@@ -53,9 +53,15 @@ class Commit:
 
 @dataclass(frozen=True, slots=True)
 class Remove:
-    """Remove a completion that is over: its body, then its name."""
+    """Remove a completion that is over: its body, then its name.
 
-    made: Completion
+    Attributes
+    ----------
+    made
+        The completion; None: its record is forgotten, and the plain name tells where the body is.
+    """
+
+    made: Completion | None
 
 
 Todo: TypeAlias = Append | ByName | Commit | Remove
@@ -146,13 +152,13 @@ def create(  # noqa: PLR0913 - what a creation takes, and a commit
 
 
 def delete(
-    ledger: Ledger, rule: Rule, creation: Creation, by_name: Callable[[], Protocol[None]]
+    ledger: Ledger, rule: Rule, path: str, creation: Creation, by_name: Callable[[], Protocol[None]]
 ) -> Protocol[None]:
     """Remove a name of an instant, or one of its slices.
 
     Parameters
     ----------
-    ledger, rule, creation
+    ledger, rule, path, creation
         As for :func:`create`.
     by_name
         Removes it, where that is all that is wanted.
@@ -166,7 +172,7 @@ def delete(
     """
     todo = yield from decide(ledger, rule, creation)
     if isinstance(todo, Remove):
-        yield from remove(ledger, todo.made)
+        yield from remove(ledger, path, todo.made)
     else:
         yield from by_name()
 

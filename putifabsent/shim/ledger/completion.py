@@ -12,7 +12,7 @@ import contextlib
 import errno
 from typing import TYPE_CHECKING
 
-from putifabsent.backends.base import Absent, Created, Exists, Found, Refused, TryAgain, Written
+from putifabsent.backends.base import Absent, Created, Exists, Found, Refused, Written
 from putifabsent.errors import Fenced, Holder, NameTaken, OutcomeUnknown, PutIfAbsentError
 from putifabsent.shim.ledger.appending import append
 from putifabsent.shim.ledger.book import removed
@@ -121,21 +121,33 @@ def undo(ledger: Ledger, instant: str, creation: Creation) -> Protocol[Completio
     return max(gone, key=lambda each: each.number, default=None)
 
 
-def remove(ledger: Ledger, made: Completion) -> Protocol[None]:
-    """Remove a completion that was undone, or archived: its body, then its plain name.
+def remove(ledger: Ledger, path: str, made: Completion | None) -> Protocol[None]:
+    """Remove a completed name that was undone, or is archived: its body, then the plain name.
+
+    Parameters
+    ----------
+    ledger
+        What the session knows.
+    path
+        The completed name.
+    made
+        Its completion; None: it is forgotten, and the plain name itself tells whose body it is a copy of.
 
     Raises
     ------
     OSError
         The store refuses, or does not answer in time: something of it may still be there.
     """
-    yield from removed(ledger.path(made.body))
-    path = ledger.path(made.name)
+    if made is not None:
+        yield from removed(ledger.path(made.body))
     seen: HeadOutcome = yield from read(Head(path), lambda error: error)
     if not isinstance(seen, Found):
         return
-    there = ledger.state.completions.get(seen.holder.token or "")
-    if there is not None and there.token != made.token and not there.undone:
+    token = seen.holder.token
+    if made is None and token is not None:
+        yield from removed(ledger.body(token, 0))
+    there = ledger.state.completions.get(token or "")
+    if there is not None and not there.undone and there != made:
         return  # the same name, completed again since
     yield from removed(path, seen.holder.version)
 
@@ -170,23 +182,33 @@ def _put(ledger: Ledger, path: str, body: Body, creation: Creation) -> Protocol[
         key = ledger.body(creation.token, tries)
         answers: tuple[PutOutcome, HeadOutcome] = yield Both(Put(key, body, creation), Head(path))
         put, seen = answers
+        if isinstance(put, Written):
+            break
         if isinstance(put, Refused):
             raise put.error
-        if isinstance(put, Written) and not isinstance(seen, TryAgain):
-            break
         tries += 1
-        cause = put.cause if not isinstance(put, Written) else seen.cause  # type: ignore[union-attr]
         if not (yield Pause(tries)):
-            raise TimeoutError(errno.ETIMEDOUT, "the store did not take the bytes in time", path) from cause
-    if isinstance(seen, Refused):
-        raise seen.error
-    if isinstance(seen, Found) and seen.holder.token not in ledger.state.completions:
+            reason = "the store did not take the bytes in time"
+            raise TimeoutError(errno.ETIMEDOUT, reason, path) from put.cause
+    try:
+        yield from _see(ledger, path, seen, creation)
+    except Exception:
+        with contextlib.suppress(OSError):
+            yield from removed(key)
+        raise
+    return key
+
+
+def _see(ledger: Ledger, path: str, seen: HeadOutcome, creation: Creation) -> Protocol[None]:
+    """Refuse a plain name that is there, and of which no record knows."""
+    if not isinstance(seen, (Found, Absent)):
+        seen = yield from read(Head(path), lambda error: error)
+    if not isinstance(seen, Found):
+        return
+    if seen.holder.token not in ledger.state.completions:
         state = yield from ledger.current(creation)
         if seen.holder.token not in state.completions:
-            with contextlib.suppress(OSError):
-                yield from removed(key)
             raise NameTaken(path, seen.holder)
-    return key
 
 
 def _completing(

@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 __all__ = ["EVERY", "KEPT", "Completion", "Held", "Opened", "State"]
 
 EVERY = 64
-"""A checkpoint has every such number."""
+"""A checkpoint has every such number. All readers must agree on it: another one is another form."""
 
 KEPT = 256
-"""So many completions a checkpoint remembers; what is older is below the horizon."""
+"""So many completions a checkpoint remembers, and it must agree, too; what is older is below the horizon."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -93,10 +93,12 @@ class Take:
     token: str
 
     def why_not(self, state: State) -> str | None:
-        """Valid where the instant is open, and was not taken from this session before."""
+        """Valid where the instant is open, not its own, and was not taken from this session before."""
         held = state.open.get(self.instant)
         if held is None:
             return f"{self.instant} is not open"
+        if held.session == self.session:
+            return f"{self.instant} belongs to this session"
         if self.session in held.lost:
             return f"{self.instant} was taken from this session, by {held.session} at last"
         return None
