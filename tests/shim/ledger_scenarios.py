@@ -50,7 +50,13 @@ SHORT = (
     Scenario("an owner and a rollback", (A, ROLLBACK), Faults(lost=1, late=1, crashes=1, pauses=1), ONE),
     Scenario("an owner's own rollback", (A, OWN_ROLLBACK), Faults(lost=1, late=1, crashes=1, pauses=1), ONE),
     Scenario("a commit and its restore", (A, RESTORE), Faults(lost=1, late=1, crashes=1, pauses=1), ONE),
-    Scenario("a restore, a rollback of the same", (B, RESTORE, ROLLBACK), Faults(crashes=1), DONE),
+    Scenario("a restore, a rollback of the same", (RESTORE, ROLLBACK), Faults(crashes=1), DONE),
+    Scenario(
+        "a restore, and the instant once more", (RESTORE, TAKER), Faults(lost=1, crashes=1, pauses=1), DONE
+    ),
+    Scenario(
+        "a rollback, and the instant once more", (ROLLBACK, TAKER), Faults(lost=1, crashes=1, pauses=1), ONE
+    ),
     Scenario("a commit, its restore, and the next", (A, RESTORE, B), Faults(crashes=1), TWO),
     Scenario(
         "a commit, its restore, and the next, on disk",
@@ -119,6 +125,7 @@ LONG = (
         Faults(late=1, crashes=1, pauses=1),
         (*DONE, Open("3", "C", "o3")),
     ),
+    Scenario("a restore, a rollback of the same, a commit", (B, RESTORE, ROLLBACK), Faults(crashes=1), DONE),
     Scenario("a commit, its restore, the next, a reader", (A, RESTORE, B, READER), Faults(crashes=1), TWO),
     Scenario(
         "two commits and a pruner, in trouble",

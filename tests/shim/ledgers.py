@@ -184,6 +184,15 @@ class Played:
         rule = self.rule(ledger, path, suffix, deletes=True)
         yield from self.p.delete_by_rule(ledger, rule, path, self.creation(suffix), _removing(path))
 
+    def completes(self, ledger: Any, instant: str, suffix: str, turn: int | None = None) -> Protocol[None]:
+        path = f"{TIMELINE}/{instant}_{instant}9.commit"
+        rule = self.rule(ledger, path, suffix, deletes=False)
+        creation = self.creation(suffix)
+        body = InMemory(creation.token.encode())
+        yield from self.p.create_by_rule(
+            ledger, rule, path, instant, body, creation, _never, turn=turn, largest_publish=99
+        )
+
     def commit(self) -> Protocol[str]:
         """Open, write a slice, take the turn, complete, give the turn back."""
         process, ledger = self.process, self.start()
@@ -199,36 +208,25 @@ class Played:
             if held is None:
                 return "no turn"
             turn = held.number
-        path = f"{TIMELINE}/{instant}_{instant}9.commit"
-        rule = self.rule(ledger, path, "", deletes=False)
-        yield from self.p.create_by_rule(
-            ledger,
-            rule,
-            path,
-            instant,
-            InMemory(self.token.encode()),
-            self.creation(),
-            _never,
-            turn=turn,
-            largest_publish=99,
-        )
+        yield from self.completes(ledger, instant, "", turn)
         if turn is not None:
             with contextlib.suppress(OSError):  # it fails no commit that is complete
                 yield from self.p.release(ledger, turn, self.creation("-release"))
         return "done"
 
     def rollback(self) -> Protocol[str]:
-        """Roll an instant back that is taken for pending: its slice first, then its names."""
+        """Roll an instant back that is taken for pending: its slice, its names; and complete the rollback."""
         process, ledger = self.process, self.start()
         path = f"{TIMELINE}/9{process.instant}.rollback.requested"
         rule = self.rule(ledger, path, "", deletes=False, frees=process.instant)
         yield from self.p.decide(ledger, rule, self.creation())
         yield from self.deletes(ledger, slice_of(process.instant), "-d")
         yield from self.deletes(ledger, f"{TIMELINE}/{process.instant}.inflight", "-i")
+        yield from self.completes(ledger, f"9{process.instant}", "-done")
         return "rolled back"
 
     def restore(self) -> Protocol[str]:
-        """Roll a completed instant back: its completed name first, then its slice."""
+        """Roll a completed instant back: its completed name first, then its slice; no rollback stays."""
         process, ledger = self.process, self.start()
         path = f"{TIMELINE}/8{process.instant}.rollback.requested"
         rule = self.rule(ledger, path, "", deletes=False, frees=process.instant)
@@ -236,6 +234,7 @@ class Played:
         name = f"{TIMELINE}/{process.instant}_{process.instant}9.commit"
         yield from self.deletes(ledger, name, "-n")
         yield from self.deletes(ledger, slice_of(process.instant), "-d")
+        yield from self.deletes(ledger, path, "-r")
         return "restored"
 
     def archive(self) -> Protocol[str]:
@@ -261,12 +260,7 @@ class Played:
             turn=None,
             largest_publish=99,
         )
-        path = f"{TIMELINE}/{instant}_{instant}9.commit"
-        rule = self.rule(ledger, path, "", deletes=False)
-        body = InMemory(self.token.encode())
-        yield from self.p.create_by_rule(
-            ledger, rule, path, instant, body, self.creation(), _never, turn=None, largest_publish=99
-        )
+        yield from self.completes(ledger, instant, "")
         return "done"
 
     def prune(self) -> Protocol[str]:

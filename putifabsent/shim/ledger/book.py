@@ -119,6 +119,8 @@ class Ledger:
         The instants that this session has opened or taken.
     listed
         The highest number that a listing has shown.
+    behind
+        How many records the last listing has shown behind a checkpoint: what pruning would remove.
     published
         The token of a completion that is known to be under its plain name.
     watched
@@ -131,6 +133,7 @@ class Ledger:
     state: State = field(default_factory=State)
     opened: set[str] = field(default_factory=set)
     listed: int = 0
+    behind: int = 0
     published: str | None = None
     watched: Watched | None = None
 
@@ -172,6 +175,8 @@ class Ledger:
         lasts = (entry.name.rpartition("/")[2] for entry in listed.entries)
         numbers = {int(last) for last in lasts if last.isdecimal()}
         self.listed = max(self.listed, *numbers, 0)
+        newest = self.newest(numbers)
+        self.behind = sum(number < newest for number in numbers)
         return numbers
 
     def newest(self, numbers: set[int]) -> int:
