@@ -62,9 +62,23 @@ class Run:
         try:
             request = next(protocol)
             while True:
-                request = protocol.send(self._outcome(request))
+                try:
+                    outcome = self._outcome(request)
+                except BaseException as error:  # noqa: BLE001 - the protocol decides what it means
+                    request = protocol.throw(error)
+                else:
+                    request = protocol.send(outcome)
         except StopIteration as end:
             return end.value
+
+    def play_aside(self, protocol: Protocol[Any]) -> Any:
+        """Run another session's protocol in the middle of one: nothing of it fails, and nothing is noted."""
+        asked, failing = self.asked, self.failing
+        self.asked, self.failing = [], []
+        try:
+            return self.play(protocol)
+        finally:
+            self.asked, self.failing = asked, failing
 
     def things(self) -> dict[str, Thing]:
         """Return the objects, by their names from the table's root."""

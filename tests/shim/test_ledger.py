@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import Any
 
 import pytest
@@ -76,6 +77,22 @@ def test_no_is_said_only_of_what_was_listed_just_now() -> None:
     )
     assert run.play(append(old, opens("1", "B", "t"), creation("t"))) == 3
     assert run.asked[:2] == ["list ledger", "get 2"]
+
+
+def test_who_always_loses_gives_up_at_the_deadline_and_has_appended_nothing() -> None:
+    run = Run(ONE)
+    ledger, others = run.session("B"), run.session("C")
+
+    def faster(number: int) -> None:
+        record = Open(f"c{number}", "C", f"t{number}")
+        thing = run.play_aside(append(others, lambda _: record, creation(record.token)))
+        assert thing == number
+
+    for number in range(2, 10):
+        run.fails(f"create {number}", None, first=partial(faster, number))
+    with pytest.raises(TimeoutError, match="always faster"):
+        run.play(append(ledger, opens("2", "B", "t"), creation("t")))
+    assert "2" not in run.session("X").state.open
 
 
 def test_nothing_is_appended_where_nothing_is_wanted() -> None:

@@ -130,6 +130,43 @@ def test_a_completion_that_the_store_refuses_to_publish_is_unknown() -> None:
         run.completes(run.session("A"), "1", "c")
 
 
+def test_what_goes_wrong_after_the_record_is_unknown_whatever_it_is() -> None:
+    run = Run(ONE, republishes=False)
+    path = completed_name("1")
+    run.fails("publish timeline/1_19.commit", None, first=lambda: run.put(path, "somebody"))
+    ledger = run.session("A")
+    run.fails("head timeline/1_19.commit", None)
+    run.fails("head timeline/1_19.commit", NO_RIGHTS)
+    with pytest.raises(OutcomeUnknown, match="it is completed, and then there was PermissionError"):
+        run.completes(ledger, "1", "c")
+
+
+@pytest.mark.parametrize("step", ["create 2", "list ledger", "publish timeline/1_19.commit"])
+def test_an_interruption_once_the_record_was_sent_carries_the_plain_name_and_the_token(step: str) -> None:
+    run = Run(ONE)
+    ledger = run.session("A")
+    run.fails(step, None, first=_interrupted)
+    with pytest.raises(KeyboardInterrupt) as caught:
+        run.completes(ledger, "1", "c")
+    unknown = caught.value.__cause__
+    assert isinstance(unknown, OutcomeUnknown)
+    assert (unknown.name, unknown.token) == (completed_name("1"), "c")
+    assert ".hoodie/.putifabsent/bodies/c.0" in run.things()
+
+
+def test_an_interruption_before_the_record_was_sent_is_just_one() -> None:
+    run = Run(ONE)
+    ledger = run.session("A")
+    run.fails("put bodies/c.0", None, first=_interrupted)
+    with pytest.raises(KeyboardInterrupt) as caught:
+        run.completes(ledger, "1", "c")
+    assert caught.value.__cause__ is None
+
+
+def _interrupted() -> None:
+    raise KeyboardInterrupt
+
+
 def test_a_refused_body_completes_nothing() -> None:
     run = Run(ONE)
     run.fails("put bodies/c.0", NO_RIGHTS)

@@ -13,12 +13,13 @@ it: the record counts if its own is among them. Where the checkpoint can't tell 
 from __future__ import annotations
 
 import errno
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, NoReturn, TypeAlias
 
 from putifabsent.backends.body import InMemory
 from putifabsent.errors import Fenced, NameTaken, OutcomeUnknown, PutIfAbsentError
 from putifabsent.shim.ledger.records import Checkpoint, Complete, fold, valid
 from putifabsent.shim.ledger.written import encode
+from putifabsent.shim.requests import Pause
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,7 +33,10 @@ if TYPE_CHECKING:
     Draft: TypeAlias = Callable[[State], Record | None]
     """Says what to append after a state; None: nothing. It may raise why it can't be."""
 
-__all__ = ["append"]
+__all__ = ["append", "unknown_from"]
+
+_UNWAITED = 3
+"""So many numbers are lost before it backs off."""
 
 
 def append(
@@ -53,7 +57,8 @@ def append(
     draft
         Is asked anew after whatever is read on the way.
     creation
-        Its token makes the record its own. Once it counts, the same call again returns the same number.
+        Its token makes the record its own, and is no other record's. Once it counts, the same call again
+        returns the same number.
     first
         What must be done about a state before a record follows on it.
 
@@ -72,7 +77,7 @@ def append(
     OSError
         The store refused or did not answer, and nothing was appended.
     """
-    looked = False
+    looked, losses = False, 0
     while creation.token not in ledger.state.tokens:
         state = ledger.state
         if ledger.listed > state.number or (state.number == 0 and not looked):
@@ -91,6 +96,10 @@ def append(
             yield from first(state)
         if (yield from _append(ledger, record, creation)):
             break
+        losses += 1
+        if losses > _UNWAITED and not (yield Pause(losses - _UNWAITED)):
+            reason = "nothing was appended: others were always faster"
+            raise TimeoutError(errno.ETIMEDOUT, reason, ledger.folder)
     return ledger.state.tokens.get(creation.token, 0)
 
 
@@ -131,12 +140,15 @@ def _append(ledger: Ledger, record: Record, creation: Creation) -> Protocol[bool
         if isinstance(error, OutcomeUnknown):
             raise
         reason = f"its record {number} is written, and what may have come before it can't be read: {error}"
-        unknown = OutcomeUnknown(name.path, creation.token, reason)
-        if isinstance(error, Exception):
-            raise unknown from error
-        # A cancellation stays one: its cause carries the token.
-        raise error from unknown
+        unknown_from(error, OutcomeUnknown(name.path, creation.token, reason))
     return counts
+
+
+def unknown_from(error: BaseException, unknown: OutcomeUnknown) -> NoReturn:
+    """Raise an unknown outcome, which an error has led to. A cancellation stays one, and carries it."""
+    if isinstance(error, Exception):
+        raise unknown from error
+    raise error from unknown
 
 
 def _counts(ledger: Ledger, record: Record, number: int, creation: Creation) -> Protocol[bool]:

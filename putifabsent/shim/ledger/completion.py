@@ -13,8 +13,8 @@ import errno
 from typing import TYPE_CHECKING
 
 from putifabsent.backends.base import Absent, Created, Exists, Found, Refused, Written
-from putifabsent.errors import Fenced, Holder, NameTaken, OutcomeUnknown, PutIfAbsentError
-from putifabsent.shim.ledger.appending import append
+from putifabsent.errors import Fenced, Holder, NameTaken, OutcomeUnknown
+from putifabsent.shim.ledger.appending import append, unknown_from
 from putifabsent.shim.ledger.book import removed
 from putifabsent.shim.ledger.records import Complete, Undo
 from putifabsent.shim.reading import read
@@ -79,27 +79,20 @@ def complete(
     if body.size > largest_publish:
         reason = f"the store copies no more than {largest_publish} bytes, and these are {body.size}"
         raise OSError(errno.EFBIG, reason, path)
-    key: str | None = None
     if creation.token not in ledger.state.completions:
-        key = yield from _put(ledger, path, body, creation)
-        try:
-            draft = _completing(ledger, path, instant, key, creation.token, turn)
-            yield from append(ledger, draft, creation, first=_settling(ledger, creation))
-        except GeneratorExit:
-            raise
-        except BaseException as error:
-            unknown = _unknown_of(error)
-            if unknown is None and isinstance(error, Exception):
-                # What stays is litter: no record names it, and none will.
-                with contextlib.suppress(OSError):
-                    yield from removed(key)
-            if isinstance(error, OutcomeUnknown):
-                raise OutcomeUnknown(path, creation.token, error.reason) from error
-            raise
+        yield from _decide(ledger, path, instant, body, creation, turn)
     made = ledger.state.completions.get(creation.token)
     if made is None or made.undone:
         return Created()  # it was completed, and undone since
-    return (yield from _publish(ledger, made, creation))
+    try:
+        return (yield from _publish(ledger, made, creation))
+    except GeneratorExit:
+        raise
+    except BaseException as error:
+        if isinstance(error, OutcomeUnknown):
+            raise
+        reason = f"it is completed, and then there was {type(error).__name__}: {error}"
+        unknown_from(error, OutcomeUnknown(path, creation.token, reason))
 
 
 def settle(ledger: Ledger, creation: Creation) -> Protocol[None]:
@@ -173,6 +166,27 @@ def resolve(ledger: Ledger, path: str, creation: Creation) -> Protocol[Holder | 
     if made.token != creation.token:
         raise NameTaken(path, Holder(made.token))
     return Holder(made.token, creation.writer)
+
+
+def _decide(
+    ledger: Ledger, path: str, instant: str, body: Body, creation: Creation, turn: int | None
+) -> Protocol[None]:
+    """Store the body, and append the COMPLETE."""
+    key = yield from _put(ledger, path, body, creation)
+    try:
+        draft = _completing(ledger, path, instant, key, creation.token, turn)
+        yield from append(ledger, draft, creation, first=_settling(ledger, creation))
+    except GeneratorExit:
+        raise
+    except BaseException as error:
+        unknown = error if isinstance(error, OutcomeUnknown) else error.__cause__
+        if isinstance(unknown, OutcomeUnknown):
+            unknown_from(error, OutcomeUnknown(path, creation.token, unknown.reason))
+        if isinstance(error, Exception):
+            # What stays is litter: no record names it, and none will.
+            with contextlib.suppress(OSError):
+                yield from removed(key)
+        raise
 
 
 def _put(ledger: Ledger, path: str, body: Body, creation: Creation) -> Protocol[str]:
@@ -289,9 +303,3 @@ def _make_way(ledger: Ledger, path: str, seen: Found) -> Protocol[OSError | None
         return OSError(errno.EBUSY, "something that went round the shim is in its place", path)
     yield from removed(path, seen.holder.version)
     return None
-
-
-def _unknown_of(error: BaseException) -> PutIfAbsentError | None:
-    """Return the unknown outcome that an error is, or that an interruption carries."""
-    found = error if isinstance(error, OutcomeUnknown) else error.__cause__
-    return found if isinstance(found, OutcomeUnknown) else None
