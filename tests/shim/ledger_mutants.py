@@ -135,16 +135,16 @@ MUTANTS = (
     Mutant(
         "published before it is decided",
         "ledger/completion",
-        """            draft = _completing(""",
-        """            yield Publish(key, path, creation)
-            draft = _completing(""",
+        """        draft = _completing(""",
+        """        yield Publish(key, path, creation)
+        draft = _completing(""",
         ROLLED_BACK,
     ),
     Mutant(
         "the body comes after the record",
         "ledger/completion",
-        "        key = yield from _put(ledger, path, body, creation)\n",
-        "        key = ledger.body(creation.token, 0)\n",
+        "    key = yield from _put(ledger, path, body, creation)\n",
+        "    key = ledger.body(creation.token, 0)\n",
         COMMITS,
     ),
     Mutant(

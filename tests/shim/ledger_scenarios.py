@@ -26,6 +26,7 @@ RESTORE = Process("restore", "1", "S")
 READER = Process("read", session="L", warm=0)
 ARCHIVER = Process("archive", "1", "Z")
 PRUNER = Process("prune")
+BREAKER = Process("breaks")
 LATE = (Process("commit", "1", "A", warm=1), Process("commit", "2", "B", warm=2), PRUNER)
 
 SHORT = (
@@ -37,6 +38,7 @@ SHORT = (
     Scenario("two commits", (A, B), Faults(lost=1, late=1, crashes=1, pauses=1), TWO, every=64),
     Scenario("two commits, and a checkpoint", (A, B), Faults(lost=1, crashes=1, pauses=1), TWO, every=3),
     Scenario("two in turns, one is broken", (A_TURN, B_TURN), Faults(crashes=1), TWO),
+    Scenario("a turn, a breaker, and one without", (A_TURN, B, BREAKER), Faults(crashes=1, pauses=1), TWO),
     Scenario("two in turns, a late request", (A_TURN, B_TURN), Faults(late=1, crashes=1, pauses=1), TWO),
     Scenario("one in a turn, one without", (A_TURN, B), Faults(lost=1, late=1, crashes=1, pauses=1), TWO),
     Scenario("an owner and a taker", (A, TAKER), Faults(lost=1, late=1, crashes=1, pauses=1), ONE),
@@ -80,6 +82,7 @@ SHORT = (
 )
 
 LONG = (
+    Scenario("two in turns, and a breaker", (A_TURN, B_TURN, BREAKER), Faults(crashes=1, pauses=1), TWO),
     Scenario("three in turns", (A_TURN, B_TURN, C_TURN), Faults(crashes=1, pauses=1), THREE),
     Scenario(
         "two in turns, one broken, in trouble",

@@ -214,6 +214,15 @@ class Played:
                 yield from self.p.release(ledger, turn, self.creation("-release"))
         return "done"
 
+    def breaks(self) -> Protocol[str]:
+        """Take the turn, breaking others' where that is allowed, and give it back."""
+        ledger = self.start()
+        held = yield from self.p.take(ledger, "main", NEVER, self.creation("-turn"), clock=_clock)
+        if held is not None:
+            with contextlib.suppress(OSError):
+                yield from self.p.release(ledger, held.number, self.creation("-release"))
+        return "over"
+
     def rollback(self) -> Protocol[str]:
         """Roll an instant back that is taken for pending: its slice, its names; and complete the rollback."""
         process, ledger = self.process, self.start()

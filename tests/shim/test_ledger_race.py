@@ -19,7 +19,7 @@ from putifabsent.backends.local import LocalStore
 from putifabsent.backends.memory import MemoryStore
 from putifabsent.errors import Fenced
 from putifabsent.shim import ballot
-from putifabsent.shim.drive import run
+from putifabsent.shim.drive import run, run_async
 from putifabsent.shim.formats import hudi
 from putifabsent.shim.ledger import completion, pruning, turns
 from putifabsent.shim.ledger.appending import append
@@ -153,6 +153,18 @@ def test_turns_exclude_one_another_and_no_commit_is_lost(table: Table, lease: fl
     for made in state.completions.values():
         got = table.store.get(f"{table.root}/.hoodie/{made.name}")
         assert got == Got(made.token.encode())
+
+
+async def test_a_turn_is_taken_and_given_back_asynchronously(table: Table) -> None:
+    ledger = table.ledger("a")
+    take = turns.take(ledger, "main", 0.0, table.creation(), clock=time.monotonic)
+    held = await run_async(take, table.store, DEADLINE)
+    assert held is not None
+    waiting = turns.take(table.ledger("b"), "main", 9.0, table.creation(), clock=time.monotonic)
+    broken_and_taken = await run_async(waiting, table.store, DEADLINE)
+    assert broken_and_taken is not None
+    release = turns.release(ledger, held.number, table.creation())
+    assert not await run_async(release, table.store, DEADLINE)
 
 
 def test_who_reads_after_pruning_comes_to_the_same(table: Table) -> None:
