@@ -141,14 +141,15 @@ def create(  # noqa: PLR0913 - what a creation takes, and a commit
         )
     try:
         return (yield from by_name())
-    except NameTaken:
-        held = ledger.state.open.get(instant)
-        if held is not None and held.token == creation.token:
-            # It was opened by this very call, for a name that is older than the ledger.
-            token = f"{creation.token}-free"
-            free = _freeing(instant, creation.token, Free(instant, ledger.session, token))
-            yield from append(ledger, free, creation._replace(token=token))
-        raise
+    except NameTaken as error:
+        taken = error
+    held = ledger.state.open.get(instant)
+    if held is not None and held.token == creation.token:
+        # It was opened by this very call, for a name that is older than the ledger.
+        token = f"{creation.token}-free"
+        free = _freeing(instant, creation.token, Free(instant, ledger.session, token))
+        yield from append(ledger, free, creation._replace(token=token))
+    raise taken
 
 
 def delete(

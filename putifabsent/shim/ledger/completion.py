@@ -176,17 +176,20 @@ def _decide(
     try:
         draft = _completing(ledger, path, instant, key, creation.token, turn)
         yield from append(ledger, draft, creation, first=_settling(ledger, creation))
+        return
     except GeneratorExit:
         raise
     except BaseException as error:
         unknown = error if isinstance(error, OutcomeUnknown) else error.__cause__
         if isinstance(unknown, OutcomeUnknown):
             unknown_from(error, OutcomeUnknown(path, creation.token, unknown.reason))
-        if isinstance(error, Exception):
-            # What stays is litter: no record names it, and none will.
-            with contextlib.suppress(OSError):
-                yield from removed(key)
-        raise
+        if not isinstance(error, Exception):
+            raise
+        failed = error
+    # What stays is litter: no record names it, and none will.
+    with contextlib.suppress(OSError):
+        yield from removed(key)
+    raise failed
 
 
 def _put(ledger: Ledger, path: str, body: Body, creation: Creation) -> Protocol[str]:
@@ -206,11 +209,12 @@ def _put(ledger: Ledger, path: str, body: Body, creation: Creation) -> Protocol[
             raise TimeoutError(errno.ETIMEDOUT, reason, path) from put.cause
     try:
         yield from _see(ledger, path, seen, creation)
-    except Exception:
-        with contextlib.suppress(OSError):
-            yield from removed(key)
-        raise
-    return key
+        return key
+    except Exception as error:  # noqa: BLE001 - it is raised when the body is gone
+        failed = error
+    with contextlib.suppress(OSError):
+        yield from removed(key)
+    raise failed
 
 
 def _see(ledger: Ledger, path: str, seen: HeadOutcome, creation: Creation) -> Protocol[None]:
