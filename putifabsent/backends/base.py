@@ -211,7 +211,11 @@ class Store(ABC):
 
     @abstractmethod
     def list(self, folder: str) -> ListOutcome:
-        """List the files directly in ``folder``, by a strongly consistent read. No folder: no entries."""
+        """List the files directly in ``folder``, by a strongly consistent read. No folder: no entries.
+
+        It shows one moment; or, where it comes in parts, each name is looked for after all that sort before
+        it. Whoever sees an entry knows then that nothing behind it was there at that time and is not shown.
+        """
 
     @abstractmethod
     def delete(self, name: str, version: str | None = None) -> DeleteOutcome:
@@ -261,9 +265,9 @@ class Store(ABC):
         -------
         PublishOutcome
             ``Absent`` promises that ``source`` was not there, and that nothing was written. That is what
-            makes deletion safe: a copy of a missing source fails *at the moment it would take effect*, so
-            what was deleted, its source first, nobody publishes again. A store that overwrites never says
-            ``Exists``; one that can't says it of another object than ``source``. Sent once; publishing
+            makes deletion safe: what was deleted, its source first, nobody publishes again. (A copy that had
+            begun before may still come off: its token tells that it has ended.) A store that overwrites never
+            says ``Exists``; one that can't says it of another object than ``source``. Sent once; publishing
             twice is harmless.
         """
 

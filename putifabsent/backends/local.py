@@ -63,6 +63,9 @@ if TYPE_CHECKING:
 
 __all__ = ["LocalStore"]
 
+# A folder that has more than this many changes in the time of a scan each is scanned another time.
+_SCANS = 100
+
 
 class LocalStore(WholeStore):
     """A POSIX filesystem with hard links and extended attributes (ext4, xfs, btrfs, NFSv4.2)."""
@@ -116,15 +119,19 @@ class LocalStore(WholeStore):
             return Refused(error)
 
     def list(self, folder: str) -> ListOutcome:
-        """Scan the folder."""
+        """Scan the folder until two scans show the same: one alone shows no single moment (readdir(3))."""
         try:
-            with os.scandir(folder) as scan:
-                entries = tuple(files_in(scan))
+            for _ in range(_SCANS):
+                with os.scandir(folder) as scan:
+                    found = list(scan)
+                # What only the second one shows came meanwhile, and something else may have before it.
+                if {entry.name for entry in found}.issuperset(os.listdir(folder)):
+                    return Listed(tuple(files_in(found)))
         except FileNotFoundError:
             return Listed(())
         except OSError as error:
             return Refused(error)
-        return Listed(entries)
+        return TryAgain(BlockingIOError(errno.EAGAIN, "the folder changes all the time", folder))
 
     def delete(self, name: str, version: str | None = None) -> DeleteOutcome:
         """Unlink the name; with ``version``, only while that is its token.

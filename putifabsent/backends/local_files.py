@@ -16,7 +16,7 @@ from putifabsent.backends.refusals import caused
 from putifabsent.errors import UnsafeStore
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from putifabsent.backends.base import Creation
     from putifabsent.backends.body import Body
@@ -217,8 +217,8 @@ def anothers(name: str) -> Found | None:
     return Found(Holder(None, None, _time(found), found.st_size, _identity(found)))
 
 
-def files_in(scan: Iterator[os.DirEntry[str]]) -> Iterator[Entry]:
-    """Return the files of a scanned folder."""
+def files_in(scan: Iterable[os.DirEntry[str]]) -> Iterator[Entry]:
+    """Return the files of a scanned folder, but for those that are gone."""
     for entry in scan:
         with contextlib.suppress(FileNotFoundError):
             if entry.is_file():

@@ -1,4 +1,9 @@
-"""Whether a copy of a missing source fails, whenever it goes missing: what makes deletion safe."""
+"""Whether a copy of a missing source fails: what makes deletion safe.
+
+One whose source goes missing *meanwhile* may still come off. That is no fault for whoever reads through the
+shim, which tells by the token what has ended; but others may see a deleted name until it is cleaned up, so it
+is said.
+"""
 
 from __future__ import annotations
 
@@ -134,21 +139,20 @@ class PublishingProber:
 
     def _judge(self, seen: _Came) -> Verdict:
         unsure = f"{len(seen.causes)} requests had no certain answer"
-        if seen.back:
-            evidence = (
-                f"copies at once with the deletion of their source, then of the name: {seen.back} of "
-                f"{seen.judged} deleted names were there again"
-            )
-        elif seen.judged * 2 < seen.raced:
+        if seen.judged * 2 < seen.raced:
             cause = brief(seen.causes[-1] if seen.causes else None)
             evidence = f"only {seen.judged} of {seen.raced} names could be deleted; {unsure}: {cause}"
         else:
+            again = (
+                f"{seen.back} of {seen.judged} deleted names were there again, for readers round the shim"
+                if seen.back
+                else f"none of {seen.judged} deleted names was there again"
+            )
             evidence = (
                 f"{_ONE_BY_ONE}a copy of a missing source failed, and wrote nothing; at once with the "
-                f"deletion of its source: none of {seen.judged} deleted names was there again"
-                f"{'; ' + unsure if seen.causes else ''}"
+                f"deletion of its source: {again}{'; ' + unsure if seen.causes else ''}"
             )
-        return Verdict(self.word, safe=not seen.back and seen.judged * 2 >= seen.raced, evidence=evidence)
+        return Verdict(self.word, safe=seen.judged * 2 >= seen.raced, evidence=evidence)
 
     def _shows(self, name: str, source: str) -> bool:
         seen = look(self.ground.store, name, self.patience)

@@ -29,6 +29,10 @@ def demo(
     ] = [Ground.S3, Ground.LOCAL],  # noqa: B006 - typer reads it, and gives each call its own
     writers: Annotated[int, typer.Option(min=1, help="Processes that write at the same time.")] = 8,
     commits: Annotated[int, typer.Option(min=1, help="Commits of each.")] = 10,
+    arbiter: Annotated[
+        str | None,
+        typer.Option(help="Who decides through putifabsent: ballot, or an address. By default the store."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Race writers on a Paimon table, as pypaimon is, and through putifabsent.
@@ -39,7 +43,7 @@ def demo(
     screen = Screen(as_json=as_json)
     with exits(screen):
         with screen.progress() as progress:
-            races = run(writers, commits, [ground.value for ground in store], progress)
+            races = run(writers, commits, [ground.value for ground in store], progress, arbiter=arbiter)
         screen.races(races)
         if any(race.lost for race in races if race.path == "putifabsent"):
             raise typer.Exit(Exit.NO)

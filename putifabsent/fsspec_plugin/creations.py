@@ -4,37 +4,52 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import os
-from typing import IO, TYPE_CHECKING, Any
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, TypeVar
 from weakref import WeakKeyDictionary
 
 from putifabsent.backends.base import Creation, Found, Refused, StagesAhead
 from putifabsent.backends.body import FileBody
+from putifabsent.backends.probe import NEEDED
 from putifabsent.errors import NameTaken
 from putifabsent.fsspec_plugin.bulk import join
+from putifabsent.fsspec_plugin.deciders import arbiter_of, registry_of, terms_of
 from putifabsent.fsspec_plugin.options import Mount, made_with, this_writer
 from putifabsent.fsspec_plugin.paths import check_path, spelled_out
 from putifabsent.fsspec_plugin.reads import ReadsThrough
 from putifabsent.fsspec_plugin.reliance import copies_safely, rely_on, verdicts_of
+from putifabsent.fsspec_plugin.steps import Call, Decide, walk, walk_async
 from putifabsent.fsspec_plugin.stores import store_of
+from putifabsent.shim.agreement import agree
+from putifabsent.shim.arbiters import BY_THE_STORE
 from putifabsent.shim.create import copy, create, rename, resolve
 from putifabsent.shim.drive import run, run_async
 from putifabsent.shim.names import ordinary
 from putifabsent.shim.policy import Policy
+from putifabsent.shim.reading import Located
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from putifabsent.backends.ahead import Ahead
-    from putifabsent.backends.base import Store
+    from putifabsent.backends.base import Created, Store
     from putifabsent.backends.body import Body
     from putifabsent.backends.probe import Verdict
+    from putifabsent.backends.registries import Claims, Lock
     from putifabsent.errors import Holder
     from putifabsent.fsspec_plugin.reliance import Remade
+    from putifabsent.fsspec_plugin.steps import Steps
+    from putifabsent.shim.deciding import Arbiter
     from putifabsent.shim.names import Name
     from putifabsent.shim.requests import Protocol
 
 __all__ = ["Creations"]
+
+T = TypeVar("T")
 
 
 class Creations(ReadsThrough):
@@ -50,7 +65,11 @@ class Creations(ReadsThrough):
     _mount: Mount
     _policy: Policy
     _store: Store | None
+    _registry: Claims | Lock | None
+    _decider: Arbiter | None
     _relied: bool
+    _agreed: set[str]
+    _by_the_store: bool
     _copies: bool | None
     _evident: set[tuple[str, ...]]
     _locks: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock]
@@ -62,7 +81,11 @@ class Creations(ReadsThrough):
         self._policy = Policy(mount.formats, mount.guard)
         self.writer = mount.writer or this_writer()
         self._store = None
+        self._by_the_store = mount.arbiter in BY_THE_STORE
+        self._registry = registry_of(mount.arbiter)
+        self._decider = None
         self._relied = False
+        self._agreed = set()
         self._copies = None
         self._evident = set()
         self._locks = WeakKeyDictionary()
@@ -73,6 +96,17 @@ class Creations(ReadsThrough):
         if self._store is None:
             self._store = store_of(self.fs, made_with(self.fs), self._mount.deadline)
         return self._store
+
+    @property
+    def _arbiter(self) -> Arbiter | None:
+        """What decides beside the store; None: the store itself does."""
+        if self._decider is None and not self._by_the_store:
+            self._decider = arbiter_of(self._mount.arbiter, self._registry, self.store)
+        return self._decider
+
+    @property
+    def _has_folders(self) -> bool:
+        return self._kind in ("local", "memory")
 
     def explain(self, path: str) -> Name:
         """Say what a name is to its table format, and how it is guarded. Asks no store."""
@@ -102,40 +136,49 @@ class Creations(ReadsThrough):
             The store can't be read.
         """
         name = self._promote(path, explicit=True) or self.explain(path)
-        holder: Holder | None = self._run(resolve(name, creation_token))
+        holder: Holder | None = self._run(self._resolving(name, creation_token))
         return holder
 
     async def _resolve(self, path: str, creation_token: str) -> Holder | None:
         name = await self._promote_async(path, explicit=True) or self.explain(path)
-        holder: Holder | None = await self._run_async(resolve(name, creation_token))
+        holder: Holder | None = await self._run_async(self._resolving(name, creation_token))
         return holder
+
+    def _resolving(self, name: Name, token: str) -> Protocol[Holder | None]:
+        if self._arbiter is None:
+            return resolve(name, token)
+        return self._arbiter.resolve(name, Creation(token, self.writer, name.state))
 
     def _promote(self, path: Any, *, explicit: bool) -> Name | None:
         """Return what ``path`` is, if writing it is a create, or None if it is the wrapped filesystem's."""
         name = self._classify(path, explicit=explicit)
-        if name is None or self._is_evident(name):
+        if name is None or self._is_evident(name) or self._walk_steps(self._with_evidence(name)):
             return name
+        return ordinary(name.path) if explicit else None
+
+    async def _promote_async(self, path: Any, *, explicit: bool) -> Name | None:
+        name = self._classify(path, explicit=explicit)
+        if name is None or self._is_evident(name) or await self._walk_steps_async(self._with_evidence(name)):
+            return name
+        return ordinary(name.path) if explicit else None
+
+    def _with_evidence(self, name: Name) -> Steps[bool]:
+        """Say whether what a name wants beside it is there, so that it is its format's."""
+        if self._is_evident(name):
+            return True
         for sibling in name.evidence:
             # A listing from before the table was made would leave its names unguarded.
             self.fs.invalidate_cache(sibling)
             # Not `exists`, to which any error is an absence: the name would be left unguarded.
             with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-                self.fs.info(sibling)
+                yield Call("info", (sibling,))
                 self._evident.add(name.evidence)
-                return name
-        return ordinary(name.path) if explicit else None
+                return True
+        return False
 
-    async def _promote_async(self, path: Any, *, explicit: bool) -> Name | None:
-        name = self._classify(path, explicit=explicit)
-        if name is None or self._is_evident(name):
-            return name
-        for sibling in name.evidence:
-            self.fs.invalidate_cache(sibling)
-            with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-                await self._call("info", sibling)
-                self._evident.add(name.evidence)
-                return name
-        return ordinary(name.path) if explicit else None
+    def _is_a_version(self, path: Any) -> bool:
+        """Whether a path names one version of an object."""
+        raise NotImplementedError
 
     def _classify(self, path: Any, *, explicit: bool) -> Name | None:
         stripped = self._strip_protocol(path)
@@ -168,8 +211,23 @@ class Creations(ReadsThrough):
     def _rely(self, name: Name) -> None:
         """Find out, once, whether the store can be relied on."""
         if not self._relied:
-            rely_on(self._mount.arbiter, self.store, name.state.rpartition("/")[0], self._remade())
+            needs = NEEDED if self._arbiter is None else self._arbiter.needs
+            folder = name.state.rpartition("/")[0]
+            rely_on(self._mount.arbiter, needs, self.store, folder, self._remade())
             self._relied = True
+
+    def _agree(self, name: Name) -> None:
+        """Find out, once a table, whether its mounts let the same arbiter decide."""
+        if self._arbiter is not None and name.state not in self._agreed:
+            terms = terms_of(self._arbiter, name.state)
+            self._run(agree(name.state, terms, self._looker(name)))
+            self._agreed.add(name.state)
+
+    async def _agree_async(self, name: Name) -> None:
+        if self._arbiter is not None and name.state not in self._agreed:
+            terms = await asyncio.to_thread(terms_of, self._arbiter, name.state)
+            await self._run_async(agree(name.state, terms, self._looker(name)))
+            self._agreed.add(name.state)
 
     def _rely_on_copies(self, name: Name) -> None:
         """Find out, once and only when something is copied, whether its copies can be relied on, too."""
@@ -183,13 +241,20 @@ class Creations(ReadsThrough):
 
     def _create(self, name: Name, body: Body, extra: Mapping[str, Any]) -> None:
         self._rely(name)
+        self._agree(name)
         ahead = body.ahead if isinstance(body, FileBody) else None
         creation = ahead.creation if ahead is not None else self._creation(name, extra)
-        self._run(create(name, body, creation, largest_put=self.store.largest_put), name)
+        self._run(self._creating(name, body, creation), name)
+
+    def _creating(self, name: Name, body: Body, creation: Creation) -> Protocol[Created]:
+        if self._arbiter is None:
+            return create(name, body, creation, largest_put=self.store.largest_put)
+        return self._arbiter.create(name, body, creation)
 
     def _stage_ahead(self, name: Name, file: IO[bytes], extra: Mapping[str, Any]) -> Ahead | None:
         """Begin to send a large file that is still being written, where the store can."""
-        if not isinstance(self.store, StagesAhead):
+        # Another arbiter's bytes lie elsewhere.
+        if self._arbiter is not None or not isinstance(self.store, StagesAhead):
             return None
         self._rely(name)
         return self.store.ahead(name.path, file, self._creation(name, extra))
@@ -203,16 +268,40 @@ class Creations(ReadsThrough):
     async def _create_async(self, name: Name, body: Body, extra: Mapping[str, Any]) -> None:
         if not self._relied:
             await self._rely_async(name, self._rely)
-        protocol = create(name, body, self._creation(name, extra), largest_put=self.store.largest_put)
-        await self._run_async(protocol, name)
+        await self._agree_async(name)
+        await self._run_async(self._creating(name, body, self._creation(name, extra)), name)
 
     def _from(self, source: str, name: Name, extra: Mapping[str, Any], *, keep: bool) -> None:
+        if self._arbiter is not None:
+            with tempfile.TemporaryDirectory() as folder:
+                here = Path(folder, "copy")
+                try:
+                    self.get_file(source, str(here))
+                except FileNotFoundError as error:
+                    raise _missing(source) from error
+                with here.open("rb") as file:
+                    self._create(name, FileBody(file), _without_onerror(extra))
+            if not keep:
+                self._remove_source(source)
+            return
         self._rely_on_copies(name)
         self._run(self._transfer(source, name, extra, keep=keep), name)
         if not keep:
             self.fs.invalidate_cache(source)
 
     async def _from_async(self, source: str, name: Name, extra: Mapping[str, Any], *, keep: bool) -> None:
+        if self._arbiter is not None:
+            with tempfile.TemporaryDirectory() as folder:
+                here = Path(folder, "copy")
+                try:
+                    await self._get_file(source, str(here))
+                except FileNotFoundError as error:
+                    raise _missing(source) from error
+                with here.open("rb") as file:  # noqa: ASYNC230 - opening is quick; reading is in threads
+                    await self._create_async(name, FileBody(file), _without_onerror(extra))
+            if not keep:
+                await self._remove_source_async(source)
+            return
         if self._copies is None:
             await self._rely_async(name, self._rely_on_copies)
         await self._run_async(self._transfer(source, name, extra, keep=keep), name)
@@ -221,19 +310,34 @@ class Creations(ReadsThrough):
 
     def _transfer(self, source: str, name: Name, extra: Mapping[str, Any], *, keep: bool) -> Protocol[None]:
         protocol = copy if keep else rename
-        # Not a parameter of the put: the `mv` of fsspec 2025 hands it down by mistake.
-        extra = {key: value for key, value in extra.items() if key != "onerror"}
-        creation, most = self._creation(name, extra), self.store.largest_put
+        creation, most = self._creation(name, _without_onerror(extra)), self.store.largest_put
         return protocol(source, name, creation, largest_put=most, copies=bool(self._copies))
+
+    def _remove_source(self, source: str) -> None:
+        """Remove what was moved. A source that stays behind is litter, not harm: the name is decided."""
+        with contextlib.suppress(Exception):
+            self.rm_file(source)
+
+    async def _remove_source_async(self, source: str) -> None:
+        with contextlib.suppress(Exception):
+            await self._rm_file(source)
 
     def _look_early(self, name: Name) -> None:
         """Say early that a name is taken, where that is known; at close it is decided."""
         seen = self.store.head(name.path)
+        if isinstance(seen, Refused) and isinstance(seen.error, (IsADirectoryError, NotADirectoryError)):
+            raise seen.error
+        if self._arbiter is not None:
+            seen = self._run(self._arbiter.find(name, self._looker(name), helps=False))
+            if isinstance(seen, Located) and isinstance(more := self.store.head(seen.path), Found):
+                seen = Found(replace(more.holder, token=seen.holder.token))
         if isinstance(seen, Found):
             self._forget(name)  # a listing may still say that it is not there
             raise NameTaken(name.path, seen.holder)
-        if isinstance(seen, Refused) and isinstance(seen.error, (IsADirectoryError, NotADirectoryError)):
-            raise seen.error
+
+    def _looker(self, name: Name) -> Creation:
+        """Return a creation for one who only looks: what it finishes on the way goes under its token."""
+        return Creation(_new_token(), self.writer, name.state)
 
     def _creation(self, name: Name, extra: Mapping[str, Any]) -> Creation:
         if self._kind == "local" and getattr(self.fs, "auto_mkdir", False):
@@ -241,8 +345,28 @@ class Creations(ReadsThrough):
         return Creation(_new_token(), self.writer, name.state, extra)
 
     def _forget(self, name: Name | None) -> None:
-        if name is not None and self.fs.dircache:
-            self.fs.invalidate_cache(name.path)
+        if name is not None:
+            self._forget_listed(name.path)
+
+    def _forget_listed(self, path: str) -> None:
+        if self.fs.dircache:
+            self.fs.invalidate_cache(path)
+
+    def _walk_steps(self, steps: Steps[T]) -> T:
+        def perform(step: Call | Decide) -> Any:
+            if isinstance(step, Decide):
+                return self._run(step.protocol, step.name)
+            return getattr(self.fs, step.method)(*step.args, **step.kwargs)
+
+        return walk(steps, perform)
+
+    async def _walk_steps_async(self, steps: Steps[T]) -> T:
+        async def perform(step: Call | Decide) -> Any:
+            if isinstance(step, Decide):
+                return await self._run_async(step.protocol, step.name)
+            return await self._call(step.method, *step.args, **step.kwargs)
+
+        return await walk_async(steps, perform)
 
     def _run(self, protocol: Protocol[Any], name: Name | None = None) -> Any:
         try:
@@ -260,6 +384,15 @@ class Creations(ReadsThrough):
             raise
         finally:
             self._forget(name)
+
+
+def _missing(source: str) -> FileNotFoundError:
+    return FileNotFoundError(errno.ENOENT, "the source is not there", source)
+
+
+def _without_onerror(extra: Mapping[str, Any]) -> dict[str, Any]:
+    # Not a parameter of the put: the `mv` of fsspec 2025 hands it down by mistake.
+    return {key: value for key, value in extra.items() if key != "onerror"}
 
 
 def _new_token() -> str:

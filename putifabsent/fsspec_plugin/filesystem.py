@@ -229,6 +229,8 @@ class GuardedFileSystem(WritesByName, ChainedFileSystem):
         if name is None:
             if self._would_give_itself(path, mode):
                 return AbstractFileSystem.open(self, path, mode, compression=compression, **common)
+            if "r" in mode:
+                return self._read("open", path, mode, compression=compression, **common)
             return self.fs.open(self._own(path), mode, compression=compression, **common)
         text = {key: common.pop(key) for key in ("encoding", "errors", "newline") if key in common}
         file: Any = self._open_guarded(name, mode.replace("t", "").replace("b", "") + "b", **common)
@@ -241,7 +243,11 @@ class GuardedFileSystem(WritesByName, ChainedFileSystem):
         """Open in binary mode; other wrapping filesystems call this one."""
         name = self._name_to_write(path, mode)
         if name is None:
-            file = self.fs._open(self._own(path), mode, **kwargs)
+            file = (
+                self._read("_open", path, mode, **kwargs)
+                if "r" in mode
+                else self.fs._open(self._own(path), mode, **kwargs)
+            )
             return ReadOnlyBytes(file.path, file.getvalue()) if self._would_give_itself(path, mode) else file
         return self._open_guarded(name, mode, **kwargs)
 
@@ -252,6 +258,8 @@ class GuardedFileSystem(WritesByName, ChainedFileSystem):
             if name is not None:
                 msg = f"{name.path} is guarded: write it whole, by _pipe_file or _put_file"
                 raise io.UnsupportedOperation(msg)
+        elif self._arbiter is not None:
+            path = await self._key_of(path)
         return await self.fs.open_async(self._own(path), mode, **kwargs)
 
     def _would_give_itself(self, path: Any, mode: str) -> bool:

@@ -7,13 +7,14 @@ import inspect
 import math
 import os
 import uuid
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from fsspec.asyn import AsyncFileSystem
 from fsspec.spec import AbstractFileSystem
 
+from putifabsent.backends.registry_urls import ARBITER, SCHEMES
 from putifabsent.errors import ConfigError
 from putifabsent.shim.arbiters import validate
 
@@ -46,8 +47,10 @@ class Mount:
     Attributes
     ----------
     arbiter
-        Who decides: ``"auto"`` (the store itself, where it is known or found to be able to), or
-        ``"native"`` (the store itself, on the user's word).
+        Who decides: ``"auto"`` (the store itself, where it is known or found to be able to), ``"native"``
+        (the store itself, on the user's word), ``"ballot"`` (the bucket alone), or the address of a
+        registry, ``"dynamodb://TABLE?region=..."``, ``"redis://HOST/0"``. By default what ``PUTIFABSENT_ARBITER`` says, else
+        ``"auto"``. All mounts of a table must say the same.
     formats
         ``"auto"``: every format's names; those that other programs use as well need evidence beside
         them. A list of formats: only theirs, with no evidence asked for.
@@ -59,7 +62,7 @@ class Mount:
         Seconds after which an unanswered creation is ``OutcomeUnknown``.
     """
 
-    arbiter: str = "auto"
+    arbiter: str = field(default_factory=lambda: os.environ.get(ARBITER) or "auto")
     formats: str | Sequence[str] = "auto"
     guard: str | Sequence[str] = ()
     writer: str | None = None
@@ -67,7 +70,7 @@ class Mount:
 
     def __post_init__(self) -> None:
         """Refuse what can't be meant."""
-        validate(self.arbiter)
+        validate(self.arbiter, SCHEMES)
         # Options come from catalogs and configuration files, too: their types are not to be trusted.
         deadline: Any = self.deadline
         writer: Any = self.writer

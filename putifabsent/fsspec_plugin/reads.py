@@ -6,15 +6,15 @@ import asyncio
 from typing import TYPE_CHECKING, Any, cast
 
 from fsspec.asyn import AsyncFileSystem
+from fsspec.spec import AbstractFileSystem
 
 from putifabsent.backends.base import STATE_FOLDER
+from putifabsent.fsspec_plugin.bulk import waited_for
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
-    from fsspec.spec import AbstractFileSystem
-
-__all__ = ["ReadsThrough", "hide"]
+__all__ = ["ReadsThrough", "hide", "is_state"]
 
 _INSIDE = f"/{STATE_FOLDER}/"
 _ITSELF = f"/{STATE_FOLDER}"
@@ -33,11 +33,12 @@ def hide(found: Any, path: str) -> Any:
     if STATE_FOLDER in path:
         return found
     if isinstance(found, dict):
-        return {name: detail for name, detail in found.items() if not _is_state(name)}
-    return [one for one in found if not _is_state(one if isinstance(one, str) else one["name"])]
+        return {name: detail for name, detail in found.items() if not is_state(name)}
+    return [one for one in found if not is_state(one if isinstance(one, str) else one["name"])]
 
 
-def _is_state(name: str) -> bool:
+def is_state(name: str) -> bool:
+    """Whether a full name is the shim's own."""
     return _ITSELF in name and (name.endswith(_ITSELF) or _INSIDE in name)
 
 
@@ -52,6 +53,12 @@ class ReadsThrough(AsyncFileSystem):
     def _own(self, path: Any) -> Any:
         """Return paths without this filesystem's own protocol; the wrapped one does the rest."""
         raise NotImplementedError
+
+    def _in_bulk(self, method: str, *args: Any, **kwargs: Any) -> Any:
+        """Run fsspec's own way over this filesystem's methods, in the wrapped one's colour."""
+        if self.fs.async_impl:
+            return waited_for(self.loop, getattr(self, f"_{method}"), *args, **kwargs)
+        return getattr(AbstractFileSystem, method)(self, *args, **kwargs)
 
     async def _call(self, method: str, *args: Any, **kwargs: Any) -> Any:
         """Await a method of the wrapped filesystem, which may have only a synchronous one."""
@@ -112,16 +119,23 @@ class ReadsThrough(AsyncFileSystem):
         if STATE_FOLDER in folders:
             # In place, so that the wrapped walk does not go there either.
             folders.pop(STATE_FOLDER) if isinstance(folders, dict) else folders.remove(STATE_FOLDER)
-        return not _is_state(root)
+        return not is_state(root)
 
     # Contents
 
+    def _read(self, method: str, path: str, *args: Any, **kwargs: Any) -> Any:
+        """Call a method of the wrapped filesystem that reads one file."""
+        return getattr(self.fs, method)(self._own(path), *args, **kwargs)
+
+    async def _read_async(self, method: str, path: str, *args: Any, **kwargs: Any) -> Any:
+        return await self._call(method, self._own(path), *args, **kwargs)
+
     def cat_file(self, path: str, *args: Any, **kwargs: Any) -> bytes:
         """Read a file, or a range of it."""
-        return cast("bytes", self.fs.cat_file(self._own(path), *args, **kwargs))
+        return cast("bytes", self._read("cat_file", path, *args, **kwargs))
 
     async def _cat_file(self, path: str, *args: Any, **kwargs: Any) -> bytes:
-        return cast("bytes", await self._call("cat_file", self._own(path), *args, **kwargs))
+        return cast("bytes", await self._read_async("cat_file", path, *args, **kwargs))
 
     def cat(self, path: Any, *args: Any, **kwargs: Any) -> Any:
         """Read files."""
@@ -143,33 +157,33 @@ class ReadsThrough(AsyncFileSystem):
 
     def get_file(self, rpath: str, lpath: Any, **kwargs: Any) -> Any:
         """Copy a file to local disk."""
-        return self.fs.get_file(self._own(rpath), lpath, **kwargs)
+        return self._read("get_file", rpath, lpath, **kwargs)
 
     async def _get_file(self, rpath: str, lpath: Any, **kwargs: Any) -> Any:
-        return await self._call("get_file", self._own(rpath), lpath, **kwargs)
+        return await self._read_async("get_file", rpath, lpath, **kwargs)
 
     # Facts
 
     def info(self, path: str, **kwargs: Any) -> dict[str, Any]:
         """Say what a name is."""
-        return cast("dict[str, Any]", self.fs.info(self._own(path), **kwargs))
+        return cast("dict[str, Any]", self._read("info", path, **kwargs))
 
     async def _info(self, path: str, **kwargs: Any) -> dict[str, Any]:
-        return cast("dict[str, Any]", await self._call("info", self._own(path), **kwargs))
+        return cast("dict[str, Any]", await self._read_async("info", path, **kwargs))
 
     def exists(self, path: str, **kwargs: Any) -> bool:
         """Whether a name is there."""
-        return cast("bool", self.fs.exists(self._own(path), **kwargs))
+        return cast("bool", self._read("exists", path, **kwargs))
 
     async def _exists(self, path: str, **kwargs: Any) -> bool:
-        return cast("bool", await self._call("exists", self._own(path), **kwargs))
+        return cast("bool", await self._read_async("exists", path, **kwargs))
 
     def isfile(self, path: str) -> bool:
         """Whether it is a file."""
-        return cast("bool", self.fs.isfile(self._own(path)))
+        return cast("bool", self._read("isfile", path))
 
     async def _isfile(self, path: str) -> bool:
-        return cast("bool", await self._call("isfile", self._own(path)))
+        return cast("bool", await self._read_async("isfile", path))
 
     def isdir(self, path: str) -> bool:
         """Whether it is a folder."""
@@ -180,30 +194,30 @@ class ReadsThrough(AsyncFileSystem):
 
     def size(self, path: str) -> int:
         """Return a file's size in bytes."""
-        return cast("int", self.fs.size(self._own(path)))
+        return cast("int", self._read("size", path))
 
     async def _size(self, path: str) -> int:
-        return cast("int", await self._call("size", self._own(path)))
+        return cast("int", await self._read_async("size", path))
 
     def checksum(self, path: str, *args: Any, **kwargs: Any) -> Any:
         """Return what changes when the bytes change."""
-        return self.fs.checksum(self._own(path), *args, **kwargs)
+        return self._read("checksum", path, *args, **kwargs)
 
     def ukey(self, path: str, *args: Any, **kwargs: Any) -> Any:
         """Return a hash of the file's properties."""
-        return self.fs.ukey(self._own(path), *args, **kwargs)
+        return self._read("ukey", path, *args, **kwargs)
 
     def created(self, path: str, *args: Any, **kwargs: Any) -> Any:
         """Return when it was created."""
-        return self.fs.created(self._own(path), *args, **kwargs)
+        return self._read("created", path, *args, **kwargs)
 
     def modified(self, path: str, *args: Any, **kwargs: Any) -> Any:
         """Return when it was modified."""
-        return self.fs.modified(self._own(path), *args, **kwargs)
+        return self._read("modified", path, *args, **kwargs)
 
     def sign(self, path: str, *args: Any, **kwargs: Any) -> str:
         """Return a signed address."""
-        return cast("str", self.fs.sign(self._own(path), *args, **kwargs))
+        return cast("str", self._read("sign", path, *args, **kwargs))
 
     def invalidate_cache(self, path: str | None = None) -> None:
         """Forget what was listed."""

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 from putifabsent.backends.base import ConditionalCopy
 from putifabsent.backends.probe import CREATES, NEEDED, verdicts_for
 from putifabsent.fsspec_plugin.stores import store_of
-from putifabsent.shim.arbiters import check, needs_probe
+from putifabsent.shim.arbiters import BY_THE_STORE, check, needs_probe
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -25,13 +25,15 @@ __all__ = ["copies_safely", "rely_on", "verdicts_of"]
 _COPY = "copy"
 
 
-def rely_on(arbiter: str, store: Store, folder: str, remade: Remade) -> None:
-    """Find out whether the store can decide who creates a name.
+def rely_on(arbiter: str, needs: Sequence[str], store: Store, folder: str, remade: Remade) -> None:
+    """Find out whether the store does what its arbiter rests on.
 
     Parameters
     ----------
     arbiter
         The mount's option.
+    needs
+        The operations that it rests on.
     store
         What it is going to rely on.
     folder
@@ -43,15 +45,19 @@ def rely_on(arbiter: str, store: Store, folder: str, remade: Remade) -> None:
     Raises
     ------
     UnsafeStore
-        A probe found that it can't.
+        A probe found that it doesn't.
     """
     if _wants_probe(arbiter, store):
-        check(verdicts_of(store, folder, remade, NEEDED), store.endpoint() or store.kind)
+        check(arbiter, verdicts_of(store, folder, remade, needs), store.endpoint() or store.kind)
 
 
 def copies_safely(arbiter: str, store: Store, folder: str, remade: Remade) -> bool:
     """Return whether the store honours a condition on copies, too; parameters as for :func:`rely_on`."""
-    if not isinstance(store, ConditionalCopy) or not _wants_probe(arbiter, store):
+    if (
+        arbiter not in BY_THE_STORE
+        or not isinstance(store, ConditionalCopy)
+        or not _wants_probe(arbiter, store)
+    ):
         return False
     return verdicts_of(store, folder, remade, [_COPY])[_COPY].safe
 

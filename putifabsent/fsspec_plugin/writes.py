@@ -7,7 +7,7 @@
 ``mv``                       create from another object, which goes after a win
 ``touch``                    create an empty file
 ``open`` for writing         create when the file is closed (``filesystem.py``)
-``rm`` and its kin           the wrapped filesystem's: deleting frees a name
+``rm`` and its kin           deleting frees a name (``removals.py``)
 ===========================  ======================================================
 """
 
@@ -27,8 +27,8 @@ from fsspec.utils import other_paths
 
 from putifabsent.backends.base import Found
 from putifabsent.backends.body import FileBody, InMemory
-from putifabsent.fsspec_plugin.bulk import together, waited_for
-from putifabsent.fsspec_plugin.creations import Creations
+from putifabsent.fsspec_plugin.bulk import together
+from putifabsent.fsspec_plugin.removals import Removes
 
 if TYPE_CHECKING:
     from fsspec.callbacks import Callback
@@ -38,10 +38,9 @@ if TYPE_CHECKING:
 __all__ = ["WritesByName"]
 
 _EMPTY = InMemory(b"")
-_WITH_FOLDERS = ("local", "memory")
 
 
-class WritesByName(Creations):
+class WritesByName(Removes):
     """Promotes writes to creates, by name."""
 
     # Names
@@ -56,10 +55,13 @@ class WritesByName(Creations):
     def _full_name(self, path: Any) -> str:
         return super()._full_name(self._without_version(path))
 
+    def _is_a_version(self, path: Any) -> bool:
+        return self._without_version(path) is not path
+
     def _without_version(self, path: Any) -> Any:
         """Return ``path`` itself, unless the wrapped filesystem writes another name: what it cuts is gone."""
         said = path if isinstance(path, str) else str(path)
-        if not ("?" in said or "#" in said) or self._kind in _WITH_FOLDERS:
+        if not ("?" in said or "#" in said) or self._has_folders:
             return path
         stripped = self._strip_protocol(path).lstrip("/")
         bucket, key, _ = self.fs.split_path(stripped)
@@ -71,8 +73,8 @@ class WritesByName(Creations):
         if self._intrans:
             msg = f"{name.path} is guarded: a transaction defers what is written, but no copies and no moves"
             raise io.UnsupportedOperation(msg)
-        if self._kind not in _WITH_FOLDERS:
-            if self._without_version(path) is not path:
+        if not self._has_folders:
+            if self._is_a_version(path):
                 msg = f"{path!s} names one version: read it and write the bytes to {name.path}"
                 raise ValueError(msg)
             self._check_path(path, self._strip_protocol(path))
@@ -151,9 +153,9 @@ class WritesByName(Creations):
                 return self._from(self._source(path1, name), name, kwargs, keep=True)
             except (FileNotFoundError, IsADirectoryError):
                 # An object store's folder may be an object, too: its own copy would put that over the name.
-                if self._kind not in _WITH_FOLDERS or not self.fs.isdir(self._own(path1)):
+                if not self._has_folders or not self.fs.isdir(self._own(path1)):
                     raise
-        return self.fs.cp_file(self._own(path1), self._own(path2), **kwargs)
+        return self._read("cp_file", path1, self._own(path2), **kwargs)
 
     async def _cp_file(self, path1: str, path2: str, **kwargs: Any) -> Any:
         name = await self._promote_async(path2, explicit=False)
@@ -161,9 +163,9 @@ class WritesByName(Creations):
             try:
                 return await self._from_async(self._source(path1, name), name, kwargs, keep=True)
             except (FileNotFoundError, IsADirectoryError):
-                if self._kind not in _WITH_FOLDERS or not await self._call("isdir", self._own(path1)):
+                if not self._has_folders or not await self._call("isdir", self._own(path1)):
                     raise
-        return await self._call("cp_file", self._own(path1), self._own(path2), **kwargs)
+        return await self._read_async("cp_file", path1, self._own(path2), **kwargs)
 
     async def _mv_file(self, path1: str, path2: str, **kwargs: Any) -> Any:
         name = await self._promote_async(path2, explicit=False)
@@ -202,13 +204,15 @@ class WritesByName(Creations):
 
     def _marked(self, name: Name) -> bool:
         """Mark a guarded name as modified; False where it is not there."""
+        if self._arbiter is not None and not self.exists(name.path):
+            return False
         if self._kind == "local":
             try:
                 os.utime(name.path)
             except FileNotFoundError:
                 return False
             return True
-        if isinstance(self.store.head(name.path), Found):
+        if self._arbiter is not None or isinstance(self.store.head(name.path), Found):
             msg = f"{name.path} is guarded: to mark it as modified, {self._kind} wants it written again"
             raise io.UnsupportedOperation(msg)
         return False
@@ -267,7 +271,8 @@ class WritesByName(Creations):
         A folder on local disk is renamed as a whole, which never replaces anything.
         """
         path1, path2 = self._own(path1), self._own(path2)
-        on_disk = self._kind == "local"
+        # Where an arbiter knows names by their place, no folder moves as a whole.
+        on_disk = self._kind == "local" and self._arbiter is None
         both_plain = isinstance(path1, str) and isinstance(path2, str)
         if both_plain and (on_disk or not has_magic(path1)):
             name = self._moved_to(path1, path2)
@@ -295,7 +300,9 @@ class WritesByName(Creations):
         alone = len(names) == 1 if has_magic(path1) else into and not path1.endswith("/")
         moves = list(zip(names, other_paths(names, path2, exists=alone), strict=True))
         folders = {name[:end] for name in names for end, letter in enumerate(name) if letter == "/"}
-        for are_folders, on_error in ((False, "raise"), (True, "ignore")):
+        # A disk wants the folders first.
+        order = ((False, "raise"), (True, "ignore"))
+        for are_folders, on_error in reversed(order) if self._kind == "local" else order:
             chosen = [move for move in moves if (move[0].rstrip("/") in folders) is are_folders]
             if chosen:
                 self.copy(
@@ -303,26 +310,7 @@ class WritesByName(Creations):
                 )
         self.rm(path1, recursive=True)
 
-    def _in_bulk(self, method: str, *args: Any, **kwargs: Any) -> Any:
-        if self.fs.async_impl:
-            return waited_for(self.loop, getattr(self, f"_{method}"), *args, **kwargs)
-        return getattr(AbstractFileSystem, method)(self, *args, **kwargs)
-
-    # Folders, and what ends a name: the wrapped filesystem's
-
-    def rm(self, path: Any, *args: Any, **kwargs: Any) -> Any:
-        """Remove files and folders. A removed name is free again."""
-        return self.fs.rm(self._own(path), *args, **kwargs)
-
-    async def _rm(self, path: Any, *args: Any, **kwargs: Any) -> Any:
-        return await self._call("rm", self._own(path), *args, **kwargs)
-
-    def rm_file(self, path: str, **kwargs: Any) -> Any:
-        """Remove a file."""
-        return self.fs.rm_file(self._own(path), **kwargs)
-
-    async def _rm_file(self, path: str, **kwargs: Any) -> Any:
-        return await self._call("rm_file", self._own(path), **kwargs)
+    # Folders: the wrapped filesystem's
 
     def rmdir(self, path: str, **kwargs: Any) -> Any:
         """Remove an empty folder."""

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
-__all__ = ["PathName", "Progress", "Race", "StoreName", "run"]
+__all__ = ["PathName", "Progress", "Race", "StoreName", "race", "run"]
 
 PathName: TypeAlias = Literal["stock", "putifabsent"]
 StoreName: TypeAlias = Literal["s3", "local"]
@@ -83,6 +83,7 @@ def run(
     stores: Sequence[StoreName] = ("s3", "local"),
     progress: Progress | None = None,
     limit: float = 300,
+    arbiter: str | None = None,
 ) -> list[Race]:
     """Race on both paths, on each store.
 
@@ -98,17 +99,22 @@ def run(
         Called with (commits done, commits in all, what is raced) as a race goes on.
     limit
         Seconds after which a race is ended: its writers are killed, and its errors say so.
+    arbiter
+        Who decides, through putifabsent; by default the mount's own.
     """
     if importlib.util.find_spec("pypaimon") is None:
         raise ConfigError("pypaimon is not installed: pip install 'putifabsent[demo]'")
     if writers < 1 or commits < 1:
         raise ConfigError("a race needs at least one writer and one commit")
+    guarded = {"metastore": "putifabsent", **({"putifabsent.arbiter": arbiter} if arbiter else {})}
     races: list[Race] = []
     for store in stores:
         for path in ("stock", "putifabsent"):
             done = _report_to(progress, writers * commits, f"{path} on {store}")
             with _ground(store) as stock:
-                races.append(_race(path, store, stock, writers, commits, done, limit))
+                options = stock if path == "stock" else {**stock, **guarded}
+                came = race(stock, options, writers, commits, done, limit)
+            races.append(Race(path, store, **came))
     return races
 
 
@@ -135,16 +141,30 @@ def _ground(store: StoreName) -> Iterator[Options]:
         }
 
 
-def _race(
-    path: PathName,
-    store: StoreName,
+def race(
     stock: Options,
+    options: Options,
     writers: int,
     commits: int,
-    progress: Callable[[int], None],
-    limit: float,
-) -> Race:
-    options = stock if path == "stock" else {**stock, "metastore": "putifabsent"}
+    progress: Callable[[int], None] = lambda _: None,
+    limit: float = 300,
+) -> dict[str, Any]:
+    """Race writers on a new table, and count; for :func:`run`, and for tests on other grounds.
+
+    Parameters
+    ----------
+    stock
+        pypaimon's own options for the warehouse, by which the rows are read afterwards.
+    options
+        Those by which the writers write.
+    writers, commits, progress, limit
+        As for :func:`run`; ``progress`` is told the commits done.
+
+    Returns
+    -------
+    dict
+        :class:`Race`'s attributes, but for where it was.
+    """
     progress(0)
     # On its own path: a guarded mount's probe of an unknown server is then over before the race begins.
     _make_table(options)
@@ -167,15 +187,13 @@ def _race(
         if rows > _ROWS:
             tally.errors["rows are there more than once"] += 1
     readable = {commit for commit in tally.acknowledged if found[commit] >= _ROWS}
-    return Race(
-        path,
-        store,
-        acknowledged=len(tally.acknowledged),
-        readable=len(readable),
-        lost=len(tally.acknowledged - readable),
-        seconds=round(seconds, 1),
-        errors=dict(tally.errors),
-    )
+    return {
+        "acknowledged": len(tally.acknowledged),
+        "readable": len(readable),
+        "lost": len(tally.acknowledged - readable),
+        "seconds": round(seconds, 1),
+        "errors": dict(tally.errors),
+    }
 
 
 @dataclass

@@ -1,7 +1,8 @@
-"""Who decides which creation wins a name, and whether that one can be relied on.
+"""Who decides which creation wins a name, and whether its store can be relied on for that.
 
-In this version the store itself decides, everywhere. ``auto`` takes its word where it is known to be good,
-and wants a probe's verdict anywhere else; ``native`` takes the user's word for it. Nothing falls back.
+``auto`` and ``native`` let the store itself decide: ``auto`` takes its word where it is known to be good, and
+wants a probe's verdict anywhere else; ``native`` takes the user's word for it. Any other arbiter asks less of
+the store, but not nothing. Nothing falls back.
 """
 
 from __future__ import annotations
@@ -13,14 +14,15 @@ from urllib.parse import urlsplit
 from putifabsent.errors import ConfigError, UnsafeStore
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
-__all__ = ["ARBITERS", "check", "needs_probe", "validate"]
+__all__ = ["ARBITERS", "BY_THE_STORE", "check", "needs_probe", "validate"]
 
-ARBITERS = ("auto", "native")
-"""The arbiters of this version."""
+BY_THE_STORE = ("auto", "native")
+"""With these, the store itself decides."""
 
-_NOT_YET = ("ballot", "dynamodb", "redis", "rediss", "valkey")
+ARBITERS = (*BY_THE_STORE, "ballot")
+"""The arbiters that need no address."""
 
 # An S3 endpoint of another cloud may lie on a host of any name; these are AWS's own.
 _NATIVE_HOSTS = {
@@ -34,6 +36,16 @@ _NATIVE_HOSTS = {
     ),
 }
 _NATIVE_KINDS = ("local", "memory")
+
+_ANOTHER_STORE = (
+    "Keep the table on a store that can (AWS S3, Google Cloud Storage, Azure, or an S3-compatible one that "
+    "`putifabsent probe` finds safe)"
+)
+_ANOTHER_ARBITER = (
+    'Let another arbiter decide: arbiter="ballot" (the bucket alone) or "dynamodb://TABLE?region=...", the '
+    f'same one in every mount of the table. {_ANOTHER_STORE}; arbiter="native" goes on without asking, only '
+    "if you know better"
+)
 
 
 class Verdict(Protocol):
@@ -56,30 +68,39 @@ class Verdict(Protocol):
         """Whether a mount can't do without the operation."""
 
 
-def validate(arbiter: str) -> None:
-    """Refuse an arbiter that this version does not have.
+def validate(arbiter: str, schemes: Iterable[str]) -> None:
+    """Refuse what is no arbiter.
+
+    Parameters
+    ----------
+    arbiter
+        The mount's option.
+    schemes
+        What the address of a registry may begin with.
 
     Raises
     ------
     ConfigError
-        It names the nearest one, or says that it is still to come.
+        It names the nearest one.
     """
-    if arbiter in ARBITERS:
+    said: object = arbiter  # options come from configuration files, too
+    if not isinstance(said, str):
+        raise ConfigError(f"arbiter must be a word or an address, not {said!r}")
+    scheme, is_address, _ = arbiter.partition("://")
+    schemes = tuple(schemes)
+    if arbiter in ARBITERS or (is_address and scheme.lower() in schemes):
         return
-    here = " and ".join(repr(known) for known in ARBITERS)
-    scheme = arbiter.partition(":")[0].lower()
-    if scheme in _NOT_YET:
-        raise ConfigError(
-            f"arbiter={arbiter!r}: this version has no {scheme} arbiter yet, only {here}: "
-            f"keep the table on a store that can decide by itself"
-        )
-    near = difflib.get_close_matches(arbiter, ARBITERS, n=1)
-    hint = f"did you mean {near[0]!r}? " if near else ""
-    raise ConfigError(f"unknown arbiter {arbiter!r}: {hint}This version has {here}")
+    # What is neither may hold a password: of an address only the scheme is repeated.
+    shown = f"{scheme}://..." if is_address else arbiter
+    near = difflib.get_close_matches(scheme.lower(), (*ARBITERS, *schemes), n=1)
+    words = [repr(known) for known in ARBITERS] + [f"'{known}://...'" for known in schemes]
+    spelt = [word for word in words if near and word.strip("'").partition(":")[0] == near[0]]
+    hint = f"did you mean {spelt[0]}? " if spelt else ""
+    raise ConfigError(f"unknown arbiter {shown!r}: {hint}There are {', '.join(words)}")
 
 
 def needs_probe(arbiter: str, kind: str, host: str | None) -> bool:
-    """Say whether the store's own decision wants a probe before it is relied on.
+    """Say whether the store wants a probe before it is relied on.
 
     Parameters
     ----------
@@ -89,13 +110,7 @@ def needs_probe(arbiter: str, kind: str, host: str | None) -> bool:
         ``Store.kind``.
     host
         Where requests go, a host or an address; None for the kind's own cloud.
-
-    Raises
-    ------
-    ConfigError
-        This version has no such arbiter.
     """
-    validate(arbiter)
     if arbiter == "native" or kind in _NATIVE_KINDS:
         return False
     known = _NATIVE_HOSTS.get(kind)
@@ -104,11 +119,13 @@ def needs_probe(arbiter: str, kind: str, host: str | None) -> bool:
     return host is not None and not _host_of(host).endswith(known)
 
 
-def check(verdicts: Mapping[str, Verdict], where: str) -> None:
+def check(arbiter: str, verdicts: Mapping[str, Verdict], where: str) -> None:
     """Refuse a store that a probe found unsafe in something that a mount can't do without.
 
     Parameters
     ----------
+    arbiter
+        The mount's option.
     verdicts
         What the probe found, an operation each.
     where
@@ -119,14 +136,18 @@ def check(verdicts: Mapping[str, Verdict], where: str) -> None:
     UnsafeStore
         It gives the operations and the evidence, and what to configure.
     """
+    if arbiter in BY_THE_STORE:
+        can_not, instead = "can't decide who creates a name", _ANOTHER_ARBITER
+    else:
+        can_not, instead = (
+            f"does not do what the arbiter {arbiter.partition(':')[0]} rests on",
+            _ANOTHER_STORE,
+        )
     unsafe = [verdict for verdict in verdicts.values() if verdict.needed and not verdict.safe]
     if unsafe:
         found = "; ".join(f"{verdict.operation}: {verdict.evidence}" for verdict in unsafe)
         raise UnsafeStore(
-            f"the store at {where} can't decide who creates a name. A probe found: {found}. Nothing was "
-            f"written. Keep the table on a store that can (AWS S3, Google Cloud Storage, Azure, or an "
-            f'S3-compatible one that `putifabsent probe` finds safe); arbiter="native" goes on without '
-            f"asking, only if you know better"
+            f"the store at {where} {can_not}. A probe found: {found}. Nothing was written. {instead}"
         )
 
 

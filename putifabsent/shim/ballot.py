@@ -22,24 +22,30 @@ from typing import TYPE_CHECKING
 
 from putifabsent.backends.base import Absent, Created, Found, Holder
 from putifabsent.errors import NameTaken, OutcomeUnknown, PutIfAbsentError
-from putifabsent.shim.reading import Located, look
+from putifabsent.shim.reading import Located, look, read
+from putifabsent.shim.requests import Head
 from putifabsent.shim.scenes import End, Prepare, creation_of, marked, rank_of
+from putifabsent.shim.standing import stand_in_series
 from putifabsent.shim.voter import Ended, Voter
 
 if TYPE_CHECKING:
+    from datetime import datetime
+    from typing import NoReturn
+
     from putifabsent.backends.base import Creation
     from putifabsent.backends.body import Body
     from putifabsent.shim.names import Name
     from putifabsent.shim.requests import Protocol
     from putifabsent.shim.scenes import Key, Scene
 
-__all__ = ["clean", "create", "delete", "find", "resolve"]
+__all__ = ["clean", "create", "delete", "find", "glance", "resolve"]
 
 
 def create(name: Name, body: Body, creation: Creation) -> Protocol[Created]:
     """Bring ``name`` into being with these bytes, at most once.
 
-    Six requests where nobody else is there: prepare, list, look at the plain name, accept, list, publish.
+    Six requests where nobody else is there: prepare, list, look at the plain name, accept, list, publish. A
+    numbered name's predecessor is looked for afterwards, as under the store's own decision.
 
     Parameters
     ----------
@@ -73,6 +79,21 @@ def create(name: Name, body: Body, creation: Creation) -> Protocol[Created]:
         # A cancellation stays one: its cause carries the token.
         raise error from unknown
     return created
+
+
+def glance(name: Name, creation: Creation) -> Protocol[None]:
+    """See by one listing whether ``name`` is decided for another; put nothing to the vote.
+
+    Raises
+    ------
+    NameTaken
+        It is.
+    """
+    voter = Voter(name, creation)
+    scene = yield from voter.scene()
+    value = scene.decided(scene.incarnation)
+    if value is not None and not voter.is_mine(value):
+        raise NameTaken(voter.name, (yield from _holder(voter, scene.incarnation, value)))
 
 
 def find(name: Name, creation: Creation) -> Protocol[Located | Absent]:
@@ -118,7 +139,11 @@ def resolve(name: Name, creation: Creation) -> Protocol[Holder | None]:
         return None
     if seen.holder.token != creation.token:
         raise NameTaken(name.path, seen.holder)
-    return seen.holder
+    made = seen.holder.created
+    yield from stand_in_series(name, creation.token, lost=True, made=lambda: _already(made))
+    # Its ballots don't say who wrote it, nor how much.
+    more = yield from look(seen.path, name.path, creation.token, "it was created")
+    return replace(more.holder, token=creation.token) if isinstance(more, Found) else seen.holder
 
 
 def delete(name: Name, creation: Creation) -> Protocol[None]:
@@ -137,8 +162,7 @@ def delete(name: Name, creation: Creation) -> Protocol[None]:
         scene, value = ended.scene, None
     if value is not None and rank_of(value) == name.rank:
         voter.committed.add(scene.incarnation)
-        yield from voter.put(End(scene.incarnation, value))
-        scene = yield from voter.scene()
+        scene = yield from _end(voter, scene.incarnation, value)
     yield from voter.bury(scene)
     yield from _remove_plain(voter, name.path, older=True)
     yield from _show(voter)
@@ -180,6 +204,7 @@ def _create(voter: Voter, body: Body) -> Protocol[Created]:
             continue
         if voter.is_mine(value):
             yield from voter.publish(incarnation, value)
+            yield from _stand(voter, Prepare(incarnation, 0, value))
             return Created()
         yield from _withdraw(voter, prepare)
         raise NameTaken(voter.name, (yield from _holder(voter, incarnation, value)))
@@ -199,7 +224,11 @@ def _value_of(voter: Voter, scene: Scene, prepare: Prepare) -> Protocol[str]:
 def _look_at_plain(voter: Voter, scene: Scene, prepare: Prepare) -> Protocol[None]:
     """See whether something is under a plain name of which no ballot knows: it was there before."""
     for name in voter.what.all_names:
-        seen = yield from look(name, voter.name, voter.creation.token, "a prepare was put")
+        try:
+            seen: Found | Absent = yield from read(Head(name), voter.failure)
+        except Exception:
+            yield from _withdraw(voter, prepare)
+            raise
         if isinstance(seen, Absent) or scene.has_ended(seen.holder.token):
             continue
         # Listed after the look: what was published by then has its ballots by now.
@@ -226,6 +255,41 @@ def _withdraw(voter: Voter, prepare: Prepare) -> Protocol[None]:
     """Remove my bytes, which can't become the name any more. What stays is litter."""
     with contextlib.suppress(OutcomeUnknown):
         yield from voter.remove(voter.path(prepare))
+
+
+def _end(voter: Voter, incarnation: int, value: str) -> Protocol[Scene]:
+    yield from voter.put(End(incarnation, value))
+    scene = yield from voter.scene()
+    return scene
+
+
+def _stand(voter: Voter, prepare: Prepare) -> Protocol[None]:
+    yield from stand_in_series(
+        voter.what,
+        voter.creation.token,
+        made=lambda: _made(voter, prepare),
+        withdraw=lambda: _free(voter, prepare),
+    )
+
+
+def _made(voter: Voter, prepare: Prepare) -> Protocol[datetime | None]:
+    """Say when the bytes of a creation were put, by the store's time; None: they are gone."""
+    path = voter.path(prepare)
+    seen = yield from look(path, voter.name, voter.creation.token, "it was created")
+    return None if isinstance(seen, Absent) else seen.holder.created
+
+
+def _already(known: datetime | None) -> Protocol[datetime | None]:
+    yield from ()
+    return known
+
+
+def _free(voter: Voter, prepare: Prepare) -> Protocol[NoReturn]:
+    """Free the name again, and call my creation lost only once it is gone."""
+    scene = yield from _end(voter, prepare.incarnation, prepare.voter)
+    yield from voter.bury(scene)
+    yield from _remove_plain(voter, voter.name, older=False)
+    raise NameTaken(voter.name)
 
 
 def _holder(voter: Voter, incarnation: int, value: str) -> Protocol[Holder]:

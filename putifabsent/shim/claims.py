@@ -22,7 +22,6 @@ the bytes were put, for a reader may have published them again later.
 
 from __future__ import annotations
 
-import errno
 from typing import TYPE_CHECKING
 
 from putifabsent.backends.base import Absent, Created, Found, Holder
@@ -45,9 +44,7 @@ if TYPE_CHECKING:
 __all__ = ["clean", "create", "delete", "find", "resolve"]
 
 
-def create(
-    name: Name, body: Body, creation: Creation, *, claims: Claims, place: str, largest_publish: int
-) -> Protocol[Created]:
+def create(name: Name, body: Body, creation: Creation, *, claims: Claims, place: str) -> Protocol[Created]:
     """Bring ``name`` into being with these bytes, at most once.
 
     Four requests where nobody else is there, in three round trips: the bytes, and at the same time a look at
@@ -65,8 +62,6 @@ def create(
         The registry.
     place
         The store's canonical address, up to where its names begin (``s3://``): one registry serves many.
-    largest_publish
-        More bytes than this the store can't copy.
 
     Raises
     ------
@@ -77,9 +72,6 @@ def create(
     OSError
         Store or registry refused, and nothing was written under the name.
     """
-    if body.size > largest_publish:
-        reason = f"the store copies no more than {largest_publish} bytes, and these are {body.size}"
-        raise OSError(errno.EFBIG, reason, name.path)
     claimant = Claimant(name, creation, claims, identity_of(name, place))
     try:
         claim = yield from _decide(claimant, body)

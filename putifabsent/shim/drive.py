@@ -44,13 +44,13 @@ def run(protocol: Protocol[T], store: Store, deadline: float) -> T:
         What the protocol raises. An interruption (Ctrl-C) goes through the protocol, which knows what
         had been sent.
     """
-    first_staging, ends = True, time.monotonic() + deadline
+    first_staging, began = True, time.monotonic()
     try:
         request = next(protocol)
         while True:
             try:
                 if isinstance(request, Pause):
-                    seconds = _pause(request.attempt, ends)
+                    seconds = _pause(request, began, deadline)
                     if seconds is not None:
                         time.sleep(seconds)
                     outcome: object = seconds is not None
@@ -59,7 +59,7 @@ def run(protocol: Protocol[T], store: Store, deadline: float) -> T:
                 else:
                     outcome = request.perform(store)
                     if first_staging and isinstance(outcome, Staged):
-                        first_staging, ends = False, time.monotonic() + deadline
+                        first_staging, began = False, time.monotonic()
             except BaseException as error:  # noqa: BLE001 - the protocol decides what it means
                 request = protocol.throw(error)
             else:
@@ -74,13 +74,13 @@ async def run_async(protocol: Protocol[T], store: Store, deadline: float) -> T:
 
     A cancellation goes through the protocol, too, and stays a cancellation.
     """
-    first_staging, ends = True, time.monotonic() + deadline
+    first_staging, began = True, time.monotonic()
     try:
         request = next(protocol)
         while True:
             try:
                 if isinstance(request, Pause):
-                    seconds = _pause(request.attempt, ends)
+                    seconds = _pause(request, began, deadline)
                     if seconds is not None:
                         await asyncio.sleep(seconds)
                     outcome: object = seconds is not None
@@ -89,7 +89,7 @@ async def run_async(protocol: Protocol[T], store: Store, deadline: float) -> T:
                 else:
                     outcome = await request.perform_async(store)
                     if first_staging and isinstance(outcome, Staged):
-                        first_staging, ends = False, time.monotonic() + deadline
+                        first_staging, began = False, time.monotonic()
             except BaseException as error:  # noqa: BLE001 - the protocol decides what it means
                 request = protocol.throw(error)
             else:
@@ -136,12 +136,12 @@ async def _both_async(both: Both, store: Store) -> tuple[object, object]:
         second.cancel()
 
 
-def _pause(attempt: int, ends: float) -> float | None:
-    """Return the seconds to wait after ``attempt``, or None where the deadline comes first."""
+def _pause(pause: Pause, began: float, deadline: float) -> float | None:
+    """Return the seconds to wait, or None where the deadline, or the pause's share of it, comes first."""
     # Imported here, for a creation that is answered at once needs no schedule.
     from tenacity import RetryCallState, Retrying, wait_random_exponential
 
     state = RetryCallState(Retrying(), None, (), {})
-    state.attempt_number = attempt
+    state.attempt_number = pause.attempt
     seconds = wait_random_exponential(multiplier=FIRST_PAUSE, max=LONGEST_PAUSE)(state)
-    return seconds if time.monotonic() + seconds < ends else None
+    return seconds if time.monotonic() + seconds < began + pause.share * deadline else None

@@ -1,20 +1,58 @@
-"""Where arbiters keep what they know of a name: one folder an identity, a function of the name alone."""
+"""Where arbiters keep what they know of a name: one folder an identity, a function of the name alone.
+
+::
+
+    <state>/<arbiter>/<the folder, from where the state lies>/<the name>/<key>
+
+A slash in the folder is ``%2F``, and ``=`` stands for no folder at all. So one listing shows all that an
+arbiter keeps of the names that lie in one folder.
+"""
 
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING
-from urllib.parse import quote
+import re
+from typing import TYPE_CHECKING, NamedTuple
+from urllib.parse import quote, unquote
+
+from putifabsent.backends.base import STATE_FOLDER
 
 if TYPE_CHECKING:
     from putifabsent.shim.names import Name
 
-__all__ = ["folder_for"]
+__all__ = ["Placed", "folder_for", "placed", "shelf_for"]
 
 _LONGEST_COMPONENT = 200
 _LONGEST_NAME = 1024
 # A name that has no UTF-8 form is the store's to refuse.
 _ANY = "surrogatepass"
+# `quote` never makes an equals sign, so that no other component is written like these.
+_HERE = "="
+_HASHED = "sha256="
+_LENGTH_OF_HASH = len(_HASHED) + 64
+
+_KEY = re.compile(
+    rf"(?P<base>.*)/{re.escape(STATE_FOLDER)}/(?P<arbiter>[^/]+)/(?P<shelf>[^/]+)/(?P<last>[^/]+)/[^/]+",
+    re.DOTALL,
+)
+
+
+class Placed(NamedTuple):
+    """Of what a key tells.
+
+    Attributes
+    ----------
+    arbiter
+        Whose key it is.
+    folder
+        All that is known of the identity: where the key lies.
+    name
+        The identity's canonical name; None where a part of it was too long, and is hashed.
+    """
+
+    arbiter: str
+    folder: str
+    name: str | None
 
 
 def folder_for(name: Name, arbiter: str, longest_key: int) -> str:
@@ -32,11 +70,38 @@ def folder_for(name: Name, arbiter: str, longest_key: int) -> str:
     longest_key
         Bytes of the longest key in it, with its slash.
     """
-    folder = f"{name.state}/{arbiter}/"
-    below = name.canonical.removeprefix(name.state.rpartition("/")[0]).lstrip("/")
-    within = quote(below, safe="", errors=_ANY)
-    room = _LONGEST_NAME - len(folder.encode(errors=_ANY)) - longest_key
-    if len(within) > min(_LONGEST_COMPONENT, room):
-        # `quote` never makes an equals sign, so that no other name is written like this.
-        within = f"sha256={hashlib.sha256(name.canonical.encode(errors=_ANY)).hexdigest()}"
-    return f"{folder}{within}"
+    folder, _, last = name.canonical.rpartition("/")
+    shelf = shelf_for(name.state, folder, arbiter, longest_key)
+    return f"{shelf}/{_component(last, _room(shelf, longest_key))}"
+
+
+def shelf_for(state: str, folder: str, arbiter: str, longest_key: int) -> str:
+    """Return what has the folders of all names that lie in ``folder`` and have this state in it."""
+    place = f"{state}/{arbiter}"
+    below = folder.removeprefix(state.rpartition("/")[0]).lstrip("/")
+    room = _room(place, longest_key) - _LENGTH_OF_HASH - 1
+    return f"{place}/{_component(below, room) or _HERE}"
+
+
+def placed(path: str) -> Placed | None:
+    """Return of what a key tells; None for what is no arbiter's key."""
+    match = _KEY.fullmatch(path)
+    if match is None:
+        return None
+    base, arbiter, shelf, last = match.groups()
+    folder = f"{base}/{STATE_FOLDER}/{arbiter}/{shelf}/{last}"
+    if shelf.startswith(_HASHED) or last.startswith(_HASHED):
+        return Placed(arbiter, folder, None)
+    below = "" if shelf == _HERE else f"/{unquote(shelf, errors=_ANY)}"
+    return Placed(arbiter, folder, f"{base}{below}/{unquote(last, errors=_ANY)}")
+
+
+def _room(place: str, longest_key: int) -> int:
+    return _LONGEST_NAME - len(place.encode(errors=_ANY)) - 1 - longest_key
+
+
+def _component(said: str, room: int) -> str:
+    quoted = quote(said, safe="", errors=_ANY)
+    if len(quoted) <= min(_LONGEST_COMPONENT, room):
+        return quoted
+    return f"{_HASHED}{hashlib.sha256(said.encode(errors=_ANY)).hexdigest()}"

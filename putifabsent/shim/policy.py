@@ -11,10 +11,12 @@ import difflib
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from putifabsent.backends.base import STATE_FOLDER
 from putifabsent.errors import ConfigError
-from putifabsent.shim.formats import GRAMMARS, is_state, recognise
+from putifabsent.shim.formats import GRAMMARS, RULES, is_state, recognise
 from putifabsent.shim.names import Name, Role, ordinary
 
 if TYPE_CHECKING:
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Policy"]
 
+_EXAMPLES = tuple({rule.example.rpartition("/")[2]: None for rules in RULES.values() for rule in rules})
 _AUTO = "auto"
 _NONE = "none"
 # What is special in a glob's component: a star, a question mark, a set (which may begin with a bracket).
@@ -102,6 +105,29 @@ class Policy:
         ):
             return Name(path, Role.OTHER, None, None, path, guarded=True)
         return name or ordinary(path)
+
+    def states(self, folder: str) -> tuple[str, ...]:
+        """Return where else than in ``folder`` itself the shim may keep what it knows of names in it.
+
+        Parameters
+        ----------
+        folder
+            Its full name.
+
+        Returns
+        -------
+        tuple of str
+            State folders, of the tables that ``folder`` may be a part of; nothing for most folders.
+        """
+        return _states(self._grammars, folder)
+
+
+@lru_cache(maxsize=4096)
+def _states(grammars: tuple[Grammar, ...], folder: str) -> tuple[str, ...]:
+    # A grammar knows names, not folders: it is asked about one name of each kind.
+    names = (recognise(f"{folder}/{last}", grammars) for last in _EXAMPLES)
+    states = {name.state: None for name in names if name is not None}
+    return tuple(state for state in states if state != f"{folder}/{STATE_FOLDER}")
 
 
 def _strings(option: str, said: object) -> tuple[str, ...]:

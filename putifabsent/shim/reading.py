@@ -13,7 +13,7 @@ from putifabsent.shim.requests import Head, Pause
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from putifabsent.shim.requests import Get, List, Protocol, ReadClaim
+    from putifabsent.shim.requests import Get, List, ListClaims, Protocol, ReadClaim
 
 __all__ = ["Located", "look", "read"]
 
@@ -31,7 +31,9 @@ class Located(Found):
     path: str
 
 
-def read(request: Head | Get | List | ReadClaim, failure: Callable[[Exception], Exception]) -> Protocol[Any]:
+def read(
+    request: Head | Get | List | ReadClaim | ListClaims, failure: Callable[[Exception], Exception]
+) -> Protocol[Any]:
     """Return the outcome of a reading ``request`` that is neither a refusal nor a lost answer.
 
     Parameters

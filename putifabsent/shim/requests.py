@@ -27,9 +27,19 @@ if TYPE_CHECKING:
         Store,
     )
     from putifabsent.backends.body import Body
-    from putifabsent.backends.registries import Claim, ClaimOutcome, Claims, ReadOutcome
+    from putifabsent.backends.registries import (
+        AcquireOutcome,
+        Claim,
+        ClaimOutcome,
+        Claims,
+        Lock,
+        PageOutcome,
+        ReadOutcome,
+        ReleaseOutcome,
+    )
 
 __all__ = [
+    "Acquire",
     "Both",
     "Complete",
     "Copy",
@@ -39,12 +49,14 @@ __all__ = [
     "Get",
     "Head",
     "List",
+    "ListClaims",
     "Now",
     "Pause",
     "Protocol",
     "Publish",
     "Put",
     "ReadClaim",
+    "Release",
     "Request",
     "Stage",
     "StageCopy",
@@ -271,6 +283,55 @@ class WriteClaim(NamedTuple):
         return await self.claims.write_async(self.identity, self.claim, self.expected)
 
 
+class ListClaims(NamedTuple):
+    """Read a page of the claims of the names directly in a folder."""
+
+    claims: Claims
+    folder: str
+    start: tuple[str, ...] | None = None
+
+    def perform(self, _: Store) -> PageOutcome:
+        """Ask the registry."""
+        return self.claims.list(self.folder, self.start)
+
+    async def perform_async(self, _: Store) -> PageOutcome:
+        """Ask the registry, asynchronously."""
+        return await self.claims.list_async(self.folder, self.start)
+
+
+class Acquire(NamedTuple):
+    """Take a lock, if nobody holds it."""
+
+    lock: Lock
+    key: str
+    owner: str
+    lease: float
+
+    def perform(self, _: Store) -> AcquireOutcome:
+        """Ask the lock."""
+        return self.lock.acquire(self.key, self.owner, self.lease)
+
+    async def perform_async(self, _: Store) -> AcquireOutcome:
+        """Ask the lock, asynchronously."""
+        return await self.lock.acquire_async(self.key, self.owner, self.lease)
+
+
+class Release(NamedTuple):
+    """End the owner's lock."""
+
+    lock: Lock
+    key: str
+    owner: str
+
+    def perform(self, _: Store) -> ReleaseOutcome:
+        """Ask the lock."""
+        return self.lock.release(self.key, self.owner)
+
+    async def perform_async(self, _: Store) -> ReleaseOutcome:
+        """Ask the lock, asynchronously."""
+        return await self.lock.release_async(self.key, self.owner)
+
+
 class Both(NamedTuple):
     """Two requests of which neither waits for the other. The outcome: both of theirs.
 
@@ -296,9 +357,13 @@ class Now(NamedTuple):
 
 
 class Pause(NamedTuple):
-    """Back off before the attempt after ``attempt`` (from 1). The outcome: True, or False at the deadline."""
+    """Back off before the attempt after ``attempt`` (from 1). The outcome: True, or False at the deadline.
+
+    With a ``share`` below 1, False as soon as that share of the time until the deadline is over.
+    """
 
     attempt: int
+    share: float = 1.0
 
 
 Request: TypeAlias = (
@@ -316,6 +381,9 @@ Request: TypeAlias = (
     | Publish
     | ReadClaim
     | WriteClaim
+    | ListClaims
+    | Acquire
+    | Release
     | Both
     | Now
     | Pause

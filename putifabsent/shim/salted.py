@@ -3,7 +3,7 @@
 Every creation puts its bytes under a key of its own before it claims the name, so that no two ever write one
 object. All keys of one identity lie in one folder, which no format lists and which one listing shows::
 
-    <state>/claims/<the name, from where the state lies>/<rank>~<incarnation>~<token>.<try>
+    <state>/claims/<the name's folder>/<the name>/<rank>~<incarnation>~<token>.<try>
 
 The rank says which of the identity's names it is (:attr:`putifabsent.shim.names.Name.rank`). The object has
 ``<token>.<try>~<incarnation>`` for its token, and so has its copy under the plain name: whoever finds that

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from putifabsent.shim.names import Name
 
 __all__ = [
+    "LONGEST_KEY",
     "Accept",
     "End",
     "Key",
@@ -41,14 +42,15 @@ __all__ = [
 ]
 
 # A slash, a letter, two numbers, two voters: UUIDs with the number of a try and a rank.
-_LONGEST_KEY = 130
+LONGEST_KEY = 130
+"""Bytes of the longest key, with its slash."""
 
 Ballot: TypeAlias = tuple[int, str]
 
 
 def folder_of(name: Name) -> str:
     """Return the folder in which the ballots about an identity lie."""
-    return folder_for(name, "ballot", _LONGEST_KEY)
+    return folder_for(name, "ballot", LONGEST_KEY)
 
 
 class Prepare(NamedTuple):

@@ -108,13 +108,13 @@ class Voter:
 
     def scene(self) -> Protocol[Scene]:
         """List the ballots."""
-
-        def failure(error: Exception) -> Exception:
-            # Before it has voted nothing of it can be decided, ever: it has failed for certain.
-            return self.unknown(f"{self.folder} can't be listed: {error}") if self.committed else error
-
-        listed: Listed = yield from read(List(self.folder), failure)
+        listed: Listed = yield from read(List(self.folder), self.failure)
         return Scene.of(listed.entries)
+
+    def failure(self, error: Exception) -> Exception:
+        """Return what to raise where the store can't be read."""
+        # Before it has voted nothing of it can be decided, ever: it has failed for certain.
+        return self.unknown(f"the store can't be read: {error}") if self.committed else error
 
     def put_new(self, incarnation: int, round_: int, body: Body) -> Protocol[Prepare]:
         """Put a prepare that nobody has put before; after no answer, another one."""
@@ -236,7 +236,13 @@ class Voter:
                     raise Ended(scene)
                 if not scene.higher(incarnation, prepare.ballot):
                     return value
-            round_ = scene.next_round(incarnation)
             yield from self.pause("other writers' ballots come between")
-            prepare = yield from self.put_new(incarnation, round_, _NOTHING)
+            # A ballot of mine would only come between theirs, where one of them has brought the decision.
+            scene = yield from self.scene()
+            if scene.incarnation > incarnation:
+                raise Ended(scene)
+            decided = scene.decided(incarnation)
+            if decided is not None:
+                return decided
+            prepare = yield from self.put_new(incarnation, scene.next_round(incarnation), _NOTHING)
             scene = yield from self.scene()

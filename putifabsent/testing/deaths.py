@@ -1,6 +1,7 @@
 """Writers that are killed at a chosen step of their own code, like a machine that loses its power.
 
-A step is one line that a store's modules execute: between any two of them the writer can die.
+Between any two steps the writer can die. A step of a :class:`Will` is one line that a store's modules
+execute. A step of a :class:`Course` is half a request of a protocol: sending it, or hearing the answer.
 """
 
 from __future__ import annotations
@@ -12,9 +13,10 @@ import sys
 import threading
 import traceback
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from putifabsent.backends.body import InMemory
+from putifabsent.shim.drive import run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -22,10 +24,17 @@ if TYPE_CHECKING:
     from types import FrameType
 
     from putifabsent.backends.base import Creation, Staged, Store
+    from putifabsent.shim.requests import Protocol
 
-__all__ = ["Doomed", "Will", "doomed"]
+__all__ = ["Course", "Doomed", "Will", "doomed", "stepped"]
+
+T = TypeVar("T")
 
 _SECONDS = 60
+
+
+def _die() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
 
 
 class Will(NamedTuple):
@@ -45,6 +54,12 @@ class Will(NamedTuple):
     body: bytes
     creation: Creation
 
+    def live(self, make: Callable[[], Store], places: frozenset[str], last: int) -> int:
+        """Do it, and return how many steps that took; die before the ``last``."""
+        store, steps = make_traced(make, places, last)
+        self.carry_out(store)
+        return steps()
+
     def carry_out(self, store: Store) -> None:
         """Do it."""
         if self.operation == "create":
@@ -56,6 +71,63 @@ class Will(NamedTuple):
         else:
             staged: Staged = store.stage(self.name, InMemory(self.body), self.creation)  # type: ignore[assignment]
             store.complete(staged)
+
+
+class Course(NamedTuple):
+    """A protocol that a doomed writer is to run.
+
+    Attributes
+    ----------
+    make
+        Makes the protocol, in the writer's process; it must pickle.
+    deadline
+        As for :func:`putifabsent.shim.drive.run`.
+    act
+        What it does before the chosen step.
+    """
+
+    make: Callable[[], Protocol[Any]]
+    deadline: float
+    act: Callable[[], None] = _die
+
+    def live(self, make: Callable[[], Store], places: frozenset[str], last: int) -> int:
+        """Run it, and return how many steps that took; act before the ``last``."""
+        del places
+        taken = 0
+
+        def step(number: int) -> None:
+            nonlocal taken
+            taken = number
+            if number == last:
+                self.act()
+
+        run(stepped(self.make(), step), make(), self.deadline)
+        return taken
+
+
+def stepped(protocol: Protocol[T], act: Callable[[int], None]) -> Protocol[T]:
+    """Return the same protocol, which calls ``act`` with the number of each step before it takes it.
+
+    The first step sends the first request, the second one hears its answer, and so on; a pause has two, too.
+    """
+    number = 0
+    try:
+        request = next(protocol)
+        while True:
+            act(number := number + 1)
+            try:
+                outcome = yield request
+            except GeneratorExit:
+                protocol.close()
+                raise
+            except BaseException as error:  # noqa: BLE001 - the protocol decides what it means
+                request = protocol.throw(error)
+                continue
+            act(number := number + 1)
+            request = protocol.send(outcome)
+    except StopIteration as end:
+        value: T = end.value
+        return value
 
 
 class Doomed:
@@ -70,18 +142,18 @@ class Doomed:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    def steps(self, will: Will) -> int:
+    def steps(self, will: Will | Course) -> int:
         """Let a writer live, and return how many steps it took."""
         steps, code = self._fork(will, 0)
         if code != 0:
             raise RuntimeError(f"a writer that was to live ended with {code}")
         return steps
 
-    def die(self, will: Will, step: int) -> int:
+    def die(self, will: Will | Course, step: int) -> int:
         """Kill a writer just before it takes ``step`` (from 1), and return its exit code."""
         return self._fork(will, step)[1]
 
-    def _fork(self, will: Will, step: int) -> tuple[int, int]:
+    def _fork(self, will: Will | Course, step: int) -> tuple[int, int]:
         self._connection.send((will, step))
         if not self._connection.poll(2 * _SECONDS):
             raise RuntimeError("a doomed writer neither lives nor dies")
@@ -90,7 +162,7 @@ class Doomed:
 
 
 @contextmanager
-def doomed(make: Callable[[], Store], places: Sequence[str]) -> Iterator[Doomed]:
+def doomed(make: Callable[[], Store], places: Sequence[str] = ()) -> Iterator[Doomed]:
     """Give what starts doomed writers.
 
     Parameters
@@ -98,7 +170,7 @@ def doomed(make: Callable[[], Store], places: Sequence[str]) -> Iterator[Doomed]
     make
         Makes a writer's store; it must pickle.
     places
-        Whose lines are steps: full names of modules, or ``"module:function"``.
+        Whose lines are steps of a :class:`Will`: full names of modules, or ``"module:function"``.
 
     Notes
     -----
@@ -136,12 +208,12 @@ def _fork_writers(make: Callable[[], Store], places: frozenset[str], connection:
         connection.send((int(taken or 0), code))
 
 
-def _live(make: Callable[[], Store], places: frozenset[str], will: Will, step: int, writing: int) -> None:
+def _live(
+    make: Callable[[], Store], places: frozenset[str], will: Will | Course, step: int, writing: int
+) -> None:
     signal.alarm(_SECONDS)
     try:
-        store, steps = make_traced(make, places, step)
-        will.carry_out(store)
-        os.write(writing, str(steps()).encode())
+        os.write(writing, str(will.live(make, places, step)).encode())
     except BaseException:  # noqa: BLE001 - this process ends here, whatever happens
         traceback.print_exc()
         os._exit(1)
@@ -161,7 +233,7 @@ def make_traced(
         if event == "line" and counting:
             taken += 1
             if taken == last:
-                os.kill(os.getpid(), signal.SIGKILL)
+                _die()
         return step
 
     def enter(frame: FrameType, event: str, argument: object) -> Any:

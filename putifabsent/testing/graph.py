@@ -6,6 +6,7 @@ replaying them. Two histories after which it goes on alike are one.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
@@ -84,7 +85,7 @@ class Faults:
     crashes
         Processes that stop for ever.
     pauses
-        How often one process backs off before its deadline comes.
+        How often one process backs off before its deadline comes; and as often before any share of it.
     """
 
     lost: int = 0
@@ -296,15 +297,15 @@ class Graph:
         """Replay a process, and return it as it stands then. Pauses take no time: the schedule has none."""
         node = _Node(outcomes)
         protocol = self.actors[i].make()
-        pauses = 0
+        pauses: Counter[float] = Counter()
         given = iter(outcomes)
         parts: dict[bool, Any] = {}
         try:
             request = next(protocol)
             while True:
                 if isinstance(request, Pause):
-                    pauses += 1
-                    request = protocol.send(pauses <= self.faults.pauses)
+                    pauses[request.share] += 1
+                    request = protocol.send(pauses[request.share] <= self.faults.pauses)
                     continue
                 outcome = next(given, _NONE)
                 if outcome is _NONE:
@@ -320,7 +321,7 @@ class Graph:
             node.ended = ("returned", end.value)
         except Exception as error:  # noqa: BLE001 - what it means is the judge's business
             node.ended = ("raised", error)
-        key = (i, pauses, *map(fingerprint, (node.ended, node.requests, parts, protocol)))
+        key = (i, *map(fingerprint, (dict(pauses), node.ended, node.requests, parts, protocol)))
         found = self._node_ids.setdefault(key, len(self.nodes))
         if found == len(self.nodes):
             self.nodes.append(node)

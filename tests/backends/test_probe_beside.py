@@ -197,11 +197,8 @@ class HalfOverwrites(Liar):
         return outcome
 
 
-class CopiesWhatIsBeingDeleted(Liar):
+class CopiesWhatIsBeingDeleted(Memory):
     """Reads the source first, and writes the name when its deletion is over."""
-
-    word = "publish"
-    evidence = "deleted names were there again"
 
     def __init__(self) -> None:
         super().__init__()
@@ -238,6 +235,12 @@ def test_a_liar_is_caught(liar: type[Liar]) -> None:
     verdict = probe(liar(), FOLDER, operations=[liar.word])[liar.word]
     assert not verdict.safe
     assert liar.evidence in verdict.evidence
+
+
+def test_copies_that_outlive_their_source_are_no_fault_and_are_said() -> None:
+    verdict = probe(CopiesWhatIsBeingDeleted(), FOLDER, operations=["publish"])["publish"]
+    assert verdict.safe
+    assert "deleted names were there again, for readers round the shim" in verdict.evidence
 
 
 def test_a_store_that_can_not_overwrite_is_safe() -> None:
@@ -308,21 +311,9 @@ def test_a_real_server_is_found_safe() -> None:
     assert _probed(LocalBucketServer(), rounds=3) == {"list", "publish"}
 
 
-# What racing each has shown. Two went on to copy what was being deleted, once in a hundred times. A race may
-# miss that, so nothing is said of it here: who is caught is told with the liars above.
-_SAFE = {
-    "versitygw": {"list"},
-    "minio": {"list", "publish"},
-    "gofakes3": {"list", "publish"},
-    "s3s-fs": {"list", "publish"},
-    "fake-gcs-server": {"list"},
-    "azurite": {"list", "publish"},
-}
-
-
 @pytest.mark.servers
-@pytest.mark.parametrize("name", [name for name in chosen() if name in _SAFE])
-def test_what_a_server_was_seen_to_keep_it_is_found_to_keep(name: str) -> None:
+@pytest.mark.parametrize("name", [name for name in chosen() if isinstance(server(name), BucketServer)])
+def test_other_arbiters_can_rest_on_every_server_that_was_tried(name: str) -> None:
     running = server(name)
     assert isinstance(running, BucketServer)
-    assert _probed(running) >= _SAFE[name]
+    assert _probed(running) == {"list", "publish"}

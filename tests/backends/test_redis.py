@@ -72,7 +72,7 @@ class TestOnASocket(OnRedis):
 class TestBehindSentinels(OnRedis):
     @pytest.fixture(scope="class")
     def url(self, valkey: Valkey) -> Iterator[str]:
-        with ValkeySentinel(valkey) as sentinel:
+        with ValkeySentinel(valkey.address) as sentinel:
             # The first is nobody's: any of them will do.
             yield f"redis+sentinel://127.0.0.1:1,{sentinel.address}/lab/2"
 
@@ -253,13 +253,13 @@ def test_a_server_that_comes_back_is_used_again(valkey: Valkey, key: str) -> Non
 
 
 def test_a_sentinel_that_does_not_know_the_service_is_asked_again(valkey: Valkey) -> None:
-    with ValkeySentinel(valkey) as sentinel:
+    with ValkeySentinel(valkey.address) as sentinel:
         lock = open_lock(f"redis+sentinel://{sentinel.address}/another")
         assert isinstance(lock.acquire(KEY, "one", 60), TryAgain)
 
 
 def test_a_primary_that_became_a_replica_has_changed_nothing(valkey: Valkey, key: str) -> None:
-    with Valkey() as other, ValkeySentinel(other) as sentinel:
+    with Valkey() as other, ValkeySentinel(other.address) as sentinel:
         lock = open_lock(f"redis+sentinel://{sentinel.address}/lab")
         assert lock.acquire(key, "one", 60) == Acquired()
         host, _, port = valkey.address.partition(":")

@@ -20,6 +20,7 @@ from putifabsent.errors import ConfigError, NameTaken, OutcomeUnknown
 from putifabsent.lab import demo
 from putifabsent.lab.servers import LocalBucket
 from putifabsent.paimon import GuardedCatalog, GuardedFileIO
+from tests.stub import FaultStub
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -34,12 +35,14 @@ def server() -> Iterator[LocalBucket]:
         yield running
 
 
-@pytest.fixture(params=["local", "s3"])
+@pytest.fixture(params=["local by auto", "s3 by auto", "s3 by ballot"])
 def anywhere(request: pytest.FixtureRequest, tmp_path: Path, server: LocalBucket) -> dict[str, Any]:
-    if request.param == "local":
-        return local(tmp_path)
+    kind, _, arbiter = request.param.partition(" by ")
+    if kind == "local":
+        return {**local(tmp_path), "putifabsent.arbiter": arbiter}
     return {
         "metastore": "putifabsent",
+        "putifabsent.arbiter": arbiter,
         "warehouse": f"s3://{server.new_bucket()}/warehouse",
         "s3.endpoint": server.endpoint,
         "s3.access-key": "lab",
@@ -688,20 +691,40 @@ def test_a_wrong_option_is_named(options: dict[str, str], says: str) -> None:
 
 
 @pytest.mark.parametrize("store", ["s3", "local"])
-def test_the_race_loses_nothing_through_putifabsent(store: demo.StoreName) -> None:
+@pytest.mark.parametrize("arbiter", [None, "ballot"])
+def test_the_race_loses_nothing_through_putifabsent(store: demo.StoreName, arbiter: str | None) -> None:
     seen: Counter[str] = Counter()
 
     def progress(done: int, total: int, label: str) -> None:
         seen[label] = max(seen[label], done)
         assert total == 6
 
-    races = demo.run(writers=2, commits=3, stores=[store], progress=progress)
+    races = demo.run(writers=2, commits=3, stores=[store], progress=progress, arbiter=arbiter)
     assert [(race.path, race.store) for race in races] == [("stock", store), ("putifabsent", store)]
     for race in races:
         assert race.acknowledged == race.readable + race.lost
     ours = races[1]
     assert (ours.acknowledged, ours.readable, ours.lost, ours.errors) == (6, 6, 0, {})
     assert seen == {f"stock on {store}": 6, f"putifabsent on {store}": 6}
+
+
+def test_ballots_lose_nothing_on_a_server_that_ignores_conditions() -> None:
+    with FaultStub(conditions="ignored") as stub:
+        own = {
+            "s3.endpoint": stub.url("s3"),
+            "s3.access-key": "key",
+            "s3.secret-key": "secret",
+            "s3.region": "us-east-1",
+            "s3.path-style-access": "true",
+        }
+        stores = {name: {**own, "warehouse": f"s3://bucket/{name}"} for name in ("native", "ballot")}
+        guarded = {"metastore": "putifabsent", "putifabsent.deadline": "120"}
+        with pytest.raises(RuntimeError, match="can't decide who creates a name"):
+            make({**stores["native"], **guarded})
+        came = demo.race(
+            stores["ballot"], {**stores["ballot"], **guarded, "putifabsent.arbiter": "ballot"}, 4, 6
+        )
+    assert (came["acknowledged"], came["readable"], came["lost"], came["errors"]) == (24, 24, 0, {})
 
 
 def test_a_race_ends_at_its_time_limit() -> None:

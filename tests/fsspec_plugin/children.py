@@ -66,13 +66,15 @@ def use(fs: Any, free: str, taken: str, extra: dict[str, Any]) -> dict[str, Any]
     """Do a little of everything."""
     with fs.open(free, "wb") as file:
         file.write(BODY)
+    again = pipe_file(fs, free, BODY, extra)
+    assert isinstance(again, NameTaken)
+    assert again.holder is not None
     outcomes = {
         "taken": pipe_file(fs, taken, BODY, extra),
-        "again": pipe_file(fs, free, BODY, extra),
         "read": fs.cat_file(free),
         "writer": fs.writer,
-        "holder": fs.store.head(free).holder,
-        "resolved": fs.resolve(free, fs.store.head(free).holder.token),
+        "holder": again.holder,
+        "resolved": fs.resolve(free, again.holder.token),
     }
     fs.rm(free)
     outcomes["removed"] = pipe_file(fs, free, b"once more", extra)

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import uuid
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import fsspec
 import pytest
 
+from putifabsent.backends.registry_urls import open_claims
 from tests.fsspec_plugin.grounds import Ground, Kind
+from tests.servers import server
 from tests.stub import FaultStub
+from tests.stub.dynamodb_proxy import DynamoDBProxy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,12 +23,14 @@ if TYPE_CHECKING:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what needs another client than s3fs."""
+    """Mark what needs another client than s3fs, or a registry."""
     for item in items:
         if item.path.parent != Path(__file__).parent:
             continue
-        cloud = getattr(item, "callspec", None) and item.callspec.params.get("cloud")  # type: ignore[attr-defined]
-        if cloud in ("gcs", "azure") or "gcs" in getattr(item, "fixturenames", ()):
+        params = getattr(getattr(item, "callspec", None), "params", {})
+        wanted = {params.get("cloud"), str(params.get("ground")).partition("-")[2], params.get("counted")}
+        wanted |= set(getattr(item, "fixturenames", ())) & {"gcs", "registry", "lock"}
+        if wanted & {"gcs", "azure", "claims", "registry", "redis", "lock"}:
             item.add_marker("clouds")
 
 
@@ -59,11 +65,40 @@ def s3(localbucket: LocalBucket) -> Ground:
     return s3_ground(localbucket)
 
 
-@pytest.fixture(params=["memory", "local", "s3"])
+@pytest.fixture(scope="session")
+def registry() -> Iterator[str]:
+    """Give the address of a real registry of claims, whose table is made."""
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        server("moto") as running,
+        DynamoDBProxy(running.endpoint, one_at_a_time=True) as proxy,
+    ):
+        patch.setenv("AWS_ACCESS_KEY_ID", "lab")
+        patch.setenv("AWS_SECRET_ACCESS_KEY", "lab-secret")
+        patch.setenv("AWS_CONFIG_FILE", "/dev/null")
+        url = f"dynamodb://claims?region=us-east-1&endpoint_url={proxy.url}"
+        open_claims(url).init()
+        yield url
+
+
+@pytest.fixture(scope="session")
+def lock() -> Iterator[str]:
+    """Give the address of a real Valkey."""
+    with server("valkey") as running:
+        yield running.endpoint
+
+
+# Each arbiter, each store; all nine of them are for `test_arbiters.py`.
+GROUNDS = [f"{kind}-{arbiter}" for arbiter in ("native", "ballot") for kind in get_args(Kind)]
+GROUNDS += ["local-claims", "s3-claims", "memory-redis"]
+
+
+@pytest.fixture(params=GROUNDS)
 def ground(request: pytest.FixtureRequest) -> Ground:
-    kind: Kind = request.param
+    kind, arbiter = request.param.split("-")
     found: Ground = request.getfixturevalue(kind)
-    return found
+    address = {"claims": "registry", "redis": "lock"}.get(arbiter)
+    return replace(found, arbiter=request.getfixturevalue(address) if address else arbiter)
 
 
 @pytest.fixture(scope="session")

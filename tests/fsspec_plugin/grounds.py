@@ -29,11 +29,14 @@ class Ground:
         What both the guarded and the plain filesystem want to hear.
     folder
         Its full name. It holds an empty ``_delta_log/`` where the store has folders.
+    arbiter
+        Who decides.
     """
 
     kind: Kind
     options: Mapping[str, Any]
     folder: str
+    arbiter: str = "native"
 
     @property
     def protocol(self) -> str:
@@ -47,7 +50,7 @@ class Ground:
 
     def mount(self, **options: Any) -> Any:
         """Return a guarded filesystem."""
-        return fsspec.filesystem(self.protocol, **{"arbiter": "native", **self.options, **options})
+        return fsspec.filesystem(self.protocol, **{"arbiter": self.arbiter, **self.options, **options})
 
     @property
     def fs(self) -> Any:
@@ -85,6 +88,11 @@ class Ground:
         return bool(self.around.exists(name))
 
     def files(self) -> list[str]:
-        """List all that another program sees below the folder, from there; temporary files, too."""
+        """List all that another program sees below the folder, from there; temporary files, too.
+
+        Only what another arbiter than the store keeps of names is left aside.
+        """
         start = len(self.folder) + 1
-        return sorted(name[start:] for name in self.around.find(self.folder))
+        own = [f"/.putifabsent/{kept}/" for kept in ("arbiters", "ballot", "claims")]
+        found = self.around.find(self.folder)
+        return sorted(name[start:] for name in found if not any(folder in name for folder in own))

@@ -39,7 +39,7 @@ def test_an_address_leads_back_to_its_name(ground: Ground) -> None:
     fs = ground.fs
     address = fs.unstrip_protocol(ground.log())
     assert address == ground.url(ground.log())
-    again, name = url_to_fs(address, arbiter="native", **ground.options)
+    again, name = url_to_fs(address, arbiter=ground.arbiter, **ground.options)
     assert (again, name) == (fs, ground.log())
     assert fs.unstrip_protocol(address) == address
     assert again.unstrip_protocol(name) == address

@@ -83,9 +83,9 @@ def test_a_pattern_that_matches_nothing_is_refused(guard: Any) -> None:
         fsspec.filesystem("piamemory", guard=guard)
 
 
-@pytest.mark.parametrize("arbiter", ["nativ", "ballot", "dynamodb://table", ""])
+@pytest.mark.parametrize("arbiter", ["nativ", "dynamodb://t", "dynamodb://table?regoin=x", "redis://h:x", ""])
 def test_an_arbiter_that_there_is_not_is_refused(arbiter: str) -> None:
-    with pytest.raises(ConfigError, match="arbiter"):
+    with pytest.raises(ConfigError, match=r"arbiter|regoin|table|port"):
         fsspec.filesystem("piamemory", arbiter=arbiter)
 
 

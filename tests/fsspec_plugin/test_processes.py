@@ -38,11 +38,11 @@ if TYPE_CHECKING:
 def check(outcomes: Any, writer: str) -> None:
     assert isinstance(outcomes, dict), outcomes
     assert isinstance(outcomes["taken"], NameTaken)
-    assert isinstance(outcomes["again"], NameTaken)
     assert outcomes["read"] == BODY
     assert outcomes["removed"] == "won"
-    assert outcomes["holder"] == outcomes["resolved"]
-    assert outcomes["holder"].writer == outcomes["writer"] == writer
+    assert outcomes["holder"].token == outcomes["resolved"].token
+    assert outcomes["holder"].size == outcomes["resolved"].size == len(BODY)
+    assert outcomes["holder"].writer == outcomes["resolved"].writer == outcomes["writer"] == writer
 
 
 NAME = f"bucket/t/_delta_log/{0:020d}.json"

@@ -82,19 +82,29 @@ class ValkeyCluster(Valkey):
 
 
 class ValkeySentinel(Valkey):
-    """A sentinel that knows one primary, by the name of ``lab``."""
+    """A sentinel that knows one primary, by the name of ``lab``.
+
+    Parameters
+    ----------
+    primary
+        Where it is.
+    lines
+        What it is told beside that: ``"down-after-milliseconds lab 300"``.
+    """
 
     name: ClassVar[str] = "valkey-sentinel"
 
-    def __init__(self, primary: Valkey) -> None:
+    def __init__(self, primary: str, *lines: str) -> None:
         super().__init__()
         self._primary = primary
+        self._lines = lines
 
     def _start(self, running: ExitStack) -> None:
         process = Process(self.name, running)
-        host, _, port = self._primary.address.partition(":")
+        host, _, port = self._primary.partition(":")
         file = process.folder / "sentinel.conf"
-        file.write_text(f"sentinel monitor lab {host} {port} 1\n")
+        lines = (f"monitor lab {host} {port} 1", *self._lines)
+        file.write_text("".join(f"sentinel {line}\n" for line in lines))
         process.start(
             lambda port: [
                 *(*_program(), str(file), "--sentinel", "--bind", "127.0.0.1", "--port", str(port)),

@@ -77,6 +77,13 @@ MUTANTS = (
         THREE,
     ),
     Mutant(
+        "whoever has backed off takes what is accepted for decided",
+        "voter",
+        "            decided = scene.decided(incarnation)\n",
+        "            accept = scene.highest(incarnation)\n            decided = accept and accept.value\n",
+        THREE,
+    ),
+    Mutant(
         "decided before it is accepted",
         "voter",
         """                yield from self.put(Accept(*prepare, value))

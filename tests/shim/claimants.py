@@ -153,7 +153,7 @@ def _played(protocols: Any, letter: str, token: str) -> tuple[str, Callable[[], 
     creation, body = creation_of(token), InMemory(token.encode())
     registry = {"claims": REGISTRY, "place": PLACE}
     return {
-        "c": ("create", lambda: protocols.create(NAME, body, creation, largest_publish=LARGEST, **registry)),
+        "c": ("create", lambda: protocols.create(NAME, body, creation, **registry)),
         "d": ("delete", lambda: protocols.delete(NAME, creation, **registry)),
         "r": ("read", lambda: protocols.find(NAME, creation, **registry)),
         "l": ("read", lambda: protocols.find(NAME, creation, helps=False, **registry)),

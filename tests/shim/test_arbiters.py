@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from putifabsent.backends.verdicts import Verdict
@@ -66,37 +68,59 @@ def test_any_other_endpoint_is_probed_unless_the_user_says_native(kind: str, hos
     assert not needs_probe("native", kind, host)
 
 
-@pytest.mark.parametrize("arbiter", ["auto", "native"])
-def test_the_arbiters_of_this_version_are_taken(arbiter: str) -> None:
-    validate(arbiter)
+@pytest.mark.parametrize("arbiter", ["auto", "native", "ballot", "redis://h", "DynamoDB://table?region=x"])
+def test_an_arbiter_is_a_word_or_an_address(arbiter: str) -> None:
+    validate(arbiter, ["dynamodb", "redis"])
 
 
 @pytest.mark.parametrize(
-    "arbiter", ["ballot", "ballot://bucket", "dynamodb://table?region=eu-west-1", "redis://h", "rediss://h"]
+    ("arbiter", "meant"),
+    [
+        ("nativ", "'native'"),
+        ("balot", "'ballot'"),
+        ("reddis://h", r"'redis://\.\.\.'"),
+        ("redis", "'redis://"),
+    ],
 )
-def test_an_arbiter_to_come_is_refused_as_one(arbiter: str) -> None:
-    with pytest.raises(ConfigError, match=r"this version has no \w+ arbiter yet, only 'auto' and 'native'"):
-        validate(arbiter)
+def test_a_misspelt_arbiter_is_refused_with_the_nearest_one(arbiter: str, meant: str) -> None:
+    with pytest.raises(ConfigError, match=rf"unknown arbiter '{arbiter[:5]}.*did you mean {meant}"):
+        validate(arbiter, ["dynamodb", "redis"])
 
 
-def test_a_misspelt_arbiter_is_refused_with_the_nearest_one() -> None:
-    with pytest.raises(ConfigError, match=r"unknown arbiter 'nativ': did you mean 'native'\?"):
-        needs_probe("nativ", "s3", None)
+@pytest.mark.parametrize("arbiter", ["etcd://host", "", 3, None])
+def test_an_unknown_arbiter_is_refused_with_those_there_are(arbiter: Any) -> None:
+    with pytest.raises(ConfigError, match=r"arbiter"):
+        validate(arbiter, ["redis"])
 
 
-@pytest.mark.parametrize("arbiter", ["etcd://host", ""])
-def test_an_unknown_arbiter_is_refused_with_those_there_are(arbiter: str) -> None:
-    with pytest.raises(ConfigError, match=r"unknown arbiter.* This version has 'auto' and 'native'"):
-        validate(arbiter)
+def test_an_address_that_is_refused_is_not_repeated_with_its_password() -> None:
+    with pytest.raises(ConfigError) as caught:
+        validate("etcd://me:secret@host", ["redis"])
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("arbiter", ["ballot", "dynamodb://table"])
+def test_what_another_arbiter_rests_on_is_probed_where_the_store_is_not_known(arbiter: str) -> None:
+    assert needs_probe(arbiter, "s3", "127.0.0.1:9000")
+    assert not needs_probe(arbiter, "s3", "s3.amazonaws.com")
+    assert not needs_probe(arbiter, "local", None)
+
+
+def test_a_store_on_which_no_arbiter_can_rest_is_refused() -> None:
+    listing = Verdict("list", safe=False, evidence="9 keys were not listed")
+    with pytest.raises(UnsafeStore, match=r"the arbiter ballot rests on.*list: 9 keys") as caught:
+        check("ballot", {"list": listing}, "http://127.0.0.1:9000")
+    assert 'arbiter="native"' not in str(caught.value)
 
 
 def test_an_unsafe_store_is_refused_with_the_evidence_and_what_to_configure() -> None:
     with pytest.raises(UnsafeStore) as caught:
-        check({"put": PUT, "complete": COMPLETE, "copy": COPY}, "http://127.0.0.1:9000")
+        check("auto", {"put": PUT, "complete": COMPLETE, "copy": COPY}, "http://127.0.0.1:9000")
     said = str(caught.value)
     assert "http://127.0.0.1:9000" in said
     assert "complete: 7 of 8 names had more than one winner" in said
     assert 'arbiter="native"' in said
+    assert 'arbiter="ballot"' in said
     assert "put:" not in said
     assert "copy:" not in said
 
@@ -104,8 +128,8 @@ def test_an_unsafe_store_is_refused_with_the_evidence_and_what_to_configure() ->
 def test_every_unsafe_operation_is_named() -> None:
     put = Verdict("put", safe=False, evidence="an existing object was overwritten")
     with pytest.raises(UnsafeStore, match=r"put: an existing.*; complete: 7 of 8"):
-        check({"put": put, "complete": COMPLETE}, "x")
+        check("auto", {"put": put, "complete": COMPLETE}, "x")
 
 
 def test_a_store_that_only_can_not_copy_is_relied_on() -> None:
-    check({"put": PUT, "complete": Verdict("complete", safe=True, evidence=""), "copy": COPY}, "x")
+    check("auto", {"put": PUT, "complete": Verdict("complete", safe=True, evidence=""), "copy": COPY}, "x")

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from putifabsent.shim.requests import Request
 
 NAME = ordinary("bucket/t/name")
-FOLDER = "bucket/t/.putifabsent/ballot/name"
+FOLDER = "bucket/t/.putifabsent/ballot/=/name"
 BODY = InMemory(b"my bytes")
 EMPTY = InMemory(b"")
 NO_RIGHTS = PermissionError("403")
@@ -126,6 +126,7 @@ def test_what_was_accepted_is_taken_over() -> None:
             seen,
             UNSEEN,
             later(),
+            seen,
             (again, Written()),
             (LISTED, shows(*ballots)),
             (vote, Written()),
@@ -133,6 +134,32 @@ def test_what_was_accepted_is_taken_over() -> None:
             WITHDRAW,
             (LOOK, held_by(f"{OTHER}.0~1")),
         )
+
+
+def test_whoever_has_backed_off_looks_before_it_disturbs_a_ballot_again() -> None:
+    higher = (prepare(), prepare("9"))
+    decided = (*higher, accept("9", "9.0"))
+    with pytest.raises(NameTaken) as caught:
+        play(
+            creating(),
+            MY_PUT,
+            (LISTED, shows(*higher)),
+            UNSEEN,
+            later(),
+            (LISTED, shows(*decided)),
+            WITHDRAW,
+            (LOOK, held_by("9.0~1")),
+        )
+    assert caught.value.holder is not None
+    assert caught.value.holder.token == "9"
+
+
+def test_whoever_has_backed_off_from_an_incarnation_that_ended_creates_the_next_one() -> None:
+    ended = (LISTED, shows(prepare(), end("9.0")))
+    making = creating()
+    script = (MY_PUT, (LISTED, shows(prepare(), prepare("9"))), UNSEEN, later(), ended, WITHDRAW)
+    with pytest.raises(AssertionError, match=r"asked for more: Put.*P~0000000002~"):
+        play(making, *script)
 
 
 def test_bytes_whose_put_was_not_answered_go_under_another_key() -> None:
@@ -411,7 +438,7 @@ def test_clean_up_leaves_the_newest_end_and_publishes_what_lives() -> None:
 
 def test_the_ballots_of_a_name_lie_in_a_folder_of_its_own() -> None:
     assert folder_of(NAME) == FOLDER
-    assert folder_of(ordinary("bucket/t/a b~ü")) == "bucket/t/.putifabsent/ballot/a%20b~%C3%BC"
+    assert folder_of(ordinary("bucket/t/a b~ü")) == "bucket/t/.putifabsent/ballot/=/a%20b~%C3%BC"
     long, longer = (folder_of(ordinary(f"bucket/t/{'x' * n}")) for n in (200, 201))
     assert long.endswith("/" + "x" * 200)
     assert longer.rpartition("/")[2].startswith("sha256=")
@@ -432,9 +459,11 @@ def test_a_pause_is_asked_for_by_its_number() -> None:
             (LISTED, higher),
             UNSEEN,
             (Pause(1), True),
+            (LISTED, higher),
             (again[0], Written()),
             (LISTED, shows(prepare(), prepare(round_=1), prepare("9", round_=1))),
             (Pause(2), True),
+            (LISTED, shows(prepare(), prepare(round_=1), prepare("9", round_=1))),
             (again[1], Written()),
             (LISTED, shows(prepare(round_=2), prepare("9", round_=3))),
             (Pause(3), False),

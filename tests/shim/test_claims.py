@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import errno
 import re
 from dataclasses import replace
 from datetime import timedelta
@@ -35,7 +34,7 @@ from tests.shim.scripted import BODY, BUSY, LOST, ME, NOON, OTHER, later, number
 
 PATH = "bucket/t/name"
 NAME = ordinary(PATH)
-FOLDER = "bucket/t/.putifabsent/claims/name"
+FOLDER = "bucket/t/.putifabsent/claims/=/name"
 REGISTRY: Any = "the registry"
 IDENTITY = f"s3://{PATH}"
 MINE = Creation(ME, "my-writer", NAME.state)
@@ -85,7 +84,7 @@ def shows(token: str | None, version: str = "v1") -> Found:
 
 
 def create(name: Name = NAME) -> Any:
-    return real.create(name, BODY, MINE, largest_publish=BODY.size, **TABLE)
+    return real.create(name, BODY, MINE, **TABLE)
 
 
 def find(*, helps: bool = True) -> Any:
@@ -154,12 +153,6 @@ def test_bytes_of_the_dead_that_can_not_be_removed_keep_the_next_incarnation_fro
     with pytest.raises(OutcomeUnknown) as unknown:
         play(create(), PUT, (CLAIM, NotAsExpected(dead())), REMOVED, refused, REMOVED)
     assert unknown.value.__cause__ is NO_RIGHTS
-
-
-def test_no_more_bytes_than_the_store_can_copy() -> None:
-    with pytest.raises(OSError, match="copies no more than 7 bytes") as refused:
-        play(real.create(NAME, BODY, MINE, largest_publish=BODY.size - 1, **TABLE))
-    assert refused.value.errno == errno.EFBIG
 
 
 # --- putting the bytes
@@ -459,7 +452,7 @@ FIRST = ordinary("bucket/t/first")._replace(aliases=(PATH,), rank=0)
 
 
 def of_first(token: str, rank: int, incarnation: int = 1, *, live: bool = True) -> Claim:
-    path = f"bucket/t/.putifabsent/claims/first/{rank}~{incarnation}~{token}.0"
+    path = f"bucket/t/.putifabsent/claims/=/first/{rank}~{incarnation}~{token}.0"
     return replace(claim(token, incarnation, live=live), key=path)
 
 
@@ -505,7 +498,7 @@ def test_the_claim_of_another_name_of_the_identity_makes_this_one_neither_found_
 
 NUMBER = "bucket/t/snapshot-5"
 NUMBERED = numbered(ordinary(NUMBER), 5, re.compile(r"snapshot-(?P<n>\d+)"), "bucket/t/snapshot-4")
-NTH = replace(claim(), key="bucket/t/.putifabsent/claims/snapshot-5/0~1~" + f"{ME}.0")
+NTH = replace(claim(), key="bucket/t/.putifabsent/claims/=/snapshot-5/0~1~" + f"{ME}.0")
 ASK_NTH = ReadClaim(REGISTRY, f"s3://{NUMBER}")
 NTH_CLAIM = WriteClaim(REGISTRY, f"s3://{NUMBER}", NTH, None)
 NTH_WON = (

@@ -15,6 +15,7 @@ from putifabsent.errors import NameTaken, OutcomeUnknown
 from putifabsent.shim import drive
 from putifabsent.shim.create import create, resolve
 from putifabsent.shim.requests import (
+    Acquire,
     Complete,
     Copy,
     Create,
@@ -24,6 +25,7 @@ from putifabsent.shim.requests import (
     Head,
     List,
     Pause,
+    Release,
     Stage,
     StageCopy,
 )
@@ -145,6 +147,32 @@ def test_each_request_is_one_call_of_the_store(run: Any, request_: Any, method: 
     assert store.asked == [method]
 
 
+@pytest.mark.parametrize(
+    ("request_", "method"),
+    [(Acquire, ("acquire", ("key", "owner", 5.0))), (Release, ("release", ("key", "owner")))],
+)
+def test_a_lock_is_asked_and_not_the_store(run: Any, request_: Any, method: Any) -> None:
+    asked: list[Any] = []
+    method, arguments = method
+
+    class Asked:
+        def __getattr__(self, name: str) -> Any:
+            async def answer_async(*given: Any) -> Any:
+                return answer(*given)
+
+            def answer(*given: Any) -> Any:
+                asked.append((name.removesuffix("_async"), given))
+                return "the lock's answer"
+
+            return answer_async if name.endswith("_async") else answer
+
+    def protocol() -> Protocol[Any]:
+        return (yield request_(Asked(), *arguments))
+
+    assert run(protocol(), Answers()) == "the lock's answer"
+    assert asked == [(method, arguments)]
+
+
 def test_a_store_that_cannot_copy_refuses_to(run: Any) -> None:
     def protocol() -> Protocol[Any]:
         return (yield Copy("s", PATH, MINE))
@@ -176,6 +204,17 @@ def test_attempts_go_on_until_the_deadline_and_not_beyond(run: Any, clock: Clock
     assert unknown.value.token == ME
     assert 1000 + DEADLINE - drive.LONGEST_PAUSE <= clock.now < 1000 + DEADLINE
     assert len(store.asked) == len(clock.pauses) + 1
+
+
+def test_a_pause_with_a_share_ends_with_that_share(run: Any, clock: Clock) -> None:
+    def protocol() -> Protocol[int]:
+        for attempt in range(1, 1000):
+            if not (yield Pause(attempt, 1 / 3)):
+                return attempt
+        raise AssertionError
+
+    assert run(protocol(), Answers(), 300.0) > 1
+    assert 1100 - drive.LONGEST_PAUSE <= clock.now < 1100
 
 
 def test_requests_that_take_long_count_too(run: Any, clock: Clock) -> None:

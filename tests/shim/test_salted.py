@@ -18,8 +18,8 @@ def component(name: str) -> str:
 
 def test_it_lies_where_no_format_lists() -> None:
     name = Policy().classify("bucket/w.db/t/snapshot/snapshot-7")
-    assert folder_of(name) == "bucket/w.db/t/.putifabsent/claims/snapshot%2Fsnapshot-7"
-    assert folder_of(ordinary("/folder/a b")) == "/folder/.putifabsent/claims/a%20b"
+    assert folder_of(name) == "bucket/w.db/t/.putifabsent/claims/snapshot/snapshot-7"
+    assert folder_of(ordinary("/folder/a b")) == "/folder/.putifabsent/claims/=/a%20b"
 
 
 def test_two_names_have_two_places() -> None:

@@ -90,15 +90,24 @@ class DynamoDBProxy:
         self.requests: list[Received] = []
         self._upstream = urlsplit(upstream).netloc
         self._turn = threading.Lock() if one_at_a_time else None
-        self._scripts: defaultdict[str, deque[Trouble | dict[str, Any]]] = defaultdict(deque)
+        self._scripts: defaultdict[str, deque[Trouble | dict[str, Any] | None]] = defaultdict(deque)
         self._always: dict[str, Trouble] = {}
         self._over = threading.Event()
         self._running = ExitStack()
         self.url = ""
 
-    def script(self, operation: str, *troubles: Trouble | dict[str, Any]) -> None:
-        """Have the next requests for an operation go wrong, one each; a dictionary is answered as it is."""
+    def script(self, operation: str, *troubles: Trouble | dict[str, Any] | None) -> None:
+        """Have the next requests for an operation go wrong, one each.
+
+        A dictionary is answered as it is; at None nothing goes wrong.
+        """
         self._scripts[operation].extend(troubles)
+
+    def calm(self) -> int:
+        """Have nothing scripted go wrong any more; return how much of it was left."""
+        left = sum(map(len, self._scripts.values()))
+        self._scripts.clear()
+        return left
 
     def always(self, trouble: Trouble) -> None:
         """Have every request go wrong."""

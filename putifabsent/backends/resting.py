@@ -1,0 +1,150 @@
+"""A lock that is left alone for a while once it was lost, so that nobody waits for it name after name."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import deque
+from typing import TYPE_CHECKING, ClassVar, TypeVar
+
+from putifabsent.backends.registries import Lock, Maybe, Refused, TryAgain
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from putifabsent.backends.registries import AcquireOutcome, ExtendOutcome, ReleaseOutcome
+
+__all__ = ["REST", "RestingLock"]
+
+_log = logging.getLogger(__name__)
+T = TypeVar("T")
+
+REST = 30.0
+"""Seconds: six times what an answer of Redis is waited for."""
+
+
+class RestingLock(Lock):
+    """A lock that is asked only as long as it answers: one for each mount, or for all of them.
+
+    Refused, not reached, not answered: from then on it rests, and whoever calls is told ``TryAgain`` at once.
+    When the rest is over, one caller tries it. So a lock that is gone costs one caller its time-out, now and
+    then, instead of every creation. The failure is warned of once, and once more only after it has answered.
+
+    Parameters
+    ----------
+    lock
+        Which.
+    rest
+        Seconds.
+    clock
+        Says the time, and never goes back.
+    """
+
+    kind: ClassVar[str] = "resting"
+
+    def __init__(
+        self, lock: Lock, *, rest: float = REST, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._lock = lock
+        self._rest = rest
+        self._clock = clock
+        self._lost: Exception | None = None
+        self._until = 0.0
+        # Whoever pops it warns. No lock of Python's: a forked child might find it locked for ever.
+        self._warnings = deque([True], maxlen=1)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {self._lock!r}>"
+
+    def acquire(self, key: str, owner: str, lease: float) -> AcquireOutcome:
+        """Ask, unless it rests."""
+        return self._told(lambda: self._lock.acquire(key, owner, lease))
+
+    async def acquire_async(self, key: str, owner: str, lease: float) -> AcquireOutcome:
+        """Ask, unless it rests, asynchronously."""
+        return await self._told_async(lambda: self._lock.acquire_async(key, owner, lease))
+
+    def extend(self, key: str, owner: str, lease: float) -> ExtendOutcome:
+        """Ask, unless it rests."""
+        return self._told(lambda: self._lock.extend(key, owner, lease))
+
+    async def extend_async(self, key: str, owner: str, lease: float) -> ExtendOutcome:
+        """Ask, unless it rests, asynchronously."""
+        return await self._told_async(lambda: self._lock.extend_async(key, owner, lease))
+
+    def release(self, key: str, owner: str) -> ReleaseOutcome:
+        """Ask, unless it rests: then the lease ends by itself."""
+        return self._told(lambda: self._lock.release(key, owner))
+
+    async def release_async(self, key: str, owner: str) -> ReleaseOutcome:
+        """Ask, unless it rests, asynchronously."""
+        return await self._told_async(lambda: self._lock.release_async(key, owner))
+
+    def identity(self) -> str:
+        """Return where it is."""
+        return self._lock.identity()
+
+    def check(self) -> None:
+        """Ask whether it is there, and may be used, whether it rests or not."""
+        self._lock.check()
+
+    async def check_async(self) -> None:
+        """:meth:`check`, asynchronously."""
+        await self._lock.check_async()
+
+    def _told(self, ask: Callable[[], T]) -> T | TryAgain | Maybe:
+        if resting := self._resting():
+            return resting
+        outcome: T | Maybe
+        try:
+            outcome = ask()
+        except ValueError:
+            raise  # what was asked makes no sense
+        except Exception as error:  # noqa: BLE001 - whatever befalls a lock, no creation fails by it
+            outcome = Maybe(error)
+        self._heard(outcome)
+        return outcome
+
+    async def _told_async(self, ask: Callable[[], Awaitable[T]]) -> T | TryAgain | Maybe:
+        if resting := self._resting():
+            return resting
+        outcome: T | Maybe
+        try:
+            outcome = await ask()
+        except ValueError:
+            raise
+        except Exception as error:  # noqa: BLE001
+            outcome = Maybe(error)
+        self._heard(outcome)
+        return outcome
+
+    def _resting(self) -> TryAgain | None:
+        """Say so, if it rests; whoever finds the rest over tries it for all others."""
+        if self._lost is None:
+            return None
+        now = self._clock()
+        if now < self._until:
+            return TryAgain(self._lost)
+        self._until = now + self._rest
+        return None
+
+    def _heard(self, outcome: object) -> None:
+        if not isinstance(outcome, (TryAgain, Refused, Maybe)):
+            if self._lost is not None:
+                self._lost = None
+                self._warnings.append(True)
+                _log.info("the lock at %s answers again", self.identity())
+            return
+        self._until = self._clock() + self._rest
+        self._lost = outcome.error if isinstance(outcome, Refused) else outcome.cause
+        try:
+            self._warnings.pop()
+        except IndexError:
+            return
+        _log.warning(
+            "the lock at %s is lost (%s): creations go on without it, and it is asked again in %g s. No name "
+            "is at risk, for it decides nothing; writers who meet may need more requests",
+            self.identity(),
+            self._lost,
+            self._rest,
+        )

@@ -1,0 +1,195 @@
+"""Reading where an arbiter beside the store decides: it says whether a guarded name is there, and where.
+
+Each costs a look-up. A name that nothing guards is read as it is; only where it is not there the arbiter is
+asked, for it may have been created explicitly, and not be published yet.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from typing import TYPE_CHECKING, Any
+
+from fsspec.asyn import AsyncFileSystem
+from fsspec.spec import AbstractFileSystem
+
+from putifabsent.backends.base import STATE_FOLDER, Absent
+from putifabsent.errors import OutcomeUnknown
+from putifabsent.fsspec_plugin.creations import Creations
+from putifabsent.fsspec_plugin.steps import Call, Decide
+from putifabsent.shim.names import ordinary
+
+if TYPE_CHECKING:
+    from putifabsent.fsspec_plugin.steps import Steps
+    from putifabsent.shim.names import Name
+    from putifabsent.shim.reading import Located
+
+__all__ = ["ReadsDecided", "renamed"]
+
+
+def renamed(detail: dict[str, Any], name: str) -> dict[str, Any]:
+    """Return the details of an object under its plain name."""
+    return {**detail, **{key: name for key in ("name", "Key") if key in detail}}
+
+
+class ReadsDecided(Creations):
+    """Resolves guarded names by the mount's arbiter, if it is not the store itself."""
+
+    def _read(self, method: str, path: str, *args: Any, **kwargs: Any) -> Any:
+        if self._arbiter is None:
+            return super()._read(method, path, *args, **kwargs)
+        return self._walk_steps(self._reading(method, path, args, kwargs))
+
+    async def _read_async(self, method: str, path: str, *args: Any, **kwargs: Any) -> Any:
+        if self._arbiter is None:
+            return await super()._read_async(method, path, *args, **kwargs)
+        return await self._walk_steps_async(self._reading(method, path, args, kwargs))
+
+    def _reading(self, method: str, path: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Steps[Any]:
+        located = yield from self._seek(path, helps=False)
+        key = self._own(path) if located is None else located.path
+        try:
+            found = yield Call(method, (key, *args), kwargs)
+        except FileNotFoundError:
+            # It was deleted meanwhile; or it is there, and nobody has published it.
+            located = yield from self._seek_again(path, located)
+            if located is None:
+                raise
+            found = yield Call(method, (located.path, *args), kwargs)
+        if method != "info" or located is None:
+            return found
+        return renamed(found, self._strip_protocol(self._own(path)))
+
+    async def _key_of(self, path: str) -> str:
+        """Return where to read a name."""
+        located = await self._walk_steps_async(self._seek(path, helps=True))
+        return path if located is None else located.path
+
+    def _existing(self, path: str) -> Steps[bool]:
+        try:
+            located = yield from self._seek(path, helps=True)
+            if located is None:
+                yield from self._reading("info", path, (), {})
+        except FileNotFoundError:
+            return False
+        return True
+
+    def exists(self, path: str, **kwargs: Any) -> bool:
+        """Whether a name is there; a guarded one that is not published yet is published by the way.
+
+        Raises
+        ------
+        OSError
+            It can't be known: an error is no absence.
+        """
+        if self._arbiter is None:
+            return super().exists(path, **kwargs)
+        found: bool = self._walk_steps(self._existing(path))
+        return found
+
+    async def _exists(self, path: str, **kwargs: Any) -> bool:
+        if self._arbiter is None:
+            return await super()._exists(path, **kwargs)
+        found: bool = await self._walk_steps_async(self._existing(path))
+        return found
+
+    def isfile(self, path: str) -> bool:
+        """Whether it is a file."""
+        if self._arbiter is None:
+            return super().isfile(path)
+        return bool(AbstractFileSystem.isfile(self, path))
+
+    async def _isfile(self, path: str) -> bool:
+        if self._arbiter is None:
+            return await super()._isfile(path)
+        try:
+            return bool((await self._info(path))["type"] == "file")
+        except FileNotFoundError:
+            return False
+
+    def _seek(self, path: str, *, helps: bool) -> Steps[Located | None]:
+        """Return where a guarded name's bytes lie; None for a name that nothing guards, and for a folder.
+
+        Raises
+        ------
+        FileNotFoundError
+            It is guarded, and not there.
+        OutcomeUnknown
+            It can't be known.
+        """
+        name = yield from self._guarded(path)
+        if name is None:
+            return None
+        located = yield from self._located(name, helps=helps)
+        if located is None and not (self._has_folders and (yield Call("isdir", (self._own(path),)))):
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), name.path)
+        return located
+
+    def _seek_again(self, path: str, before: Located | None) -> Steps[Located | None]:
+        """Look once more for what was not where it should be; None: that it is not there is certain."""
+        if before is not None:
+            located = yield from self._seek(path, helps=True)
+            return located
+        name = self._full_name(path)
+        if "/" not in name.strip("/") or STATE_FOLDER in name or self._is_a_version(path):
+            return None
+        located = yield from self._located((yield from self._known_as(name)), helps=True)
+        return located
+
+    def _known_as(self, path: str) -> Steps[Name]:
+        """Return what an explicit creation of ``path`` would be of."""
+        name = self._policy.classify(path)
+        found = yield from self._with_evidence(name)
+        return name if found else ordinary(path)
+
+    def _guarded(self, path: str) -> Steps[Name | None]:
+        """Return what a path is, if it is guarded; a version is the wrapped filesystem's."""
+        if self._is_a_version(path):
+            return None
+        name = self._policy.classify(self._full_name(path))
+        if not name.guarded:
+            return None
+        found = yield from self._with_evidence(name)
+        return name if found else None
+
+    def _located(self, name: Name, *, helps: bool) -> Steps[Located | None]:
+        arbiter = self._arbiter
+        assert arbiter is not None  # noqa: S101 - who has none reads as the wrapped filesystem does
+        try:
+            found = yield Decide(arbiter.find(name, self._looker(name), helps=helps))
+        except OutcomeUnknown as error:
+            # A folder has the name, or a file is where its folder would be.
+            if isinstance(error.__cause__, (IsADirectoryError, NotADirectoryError)):
+                return None
+            raise
+        if isinstance(found, Absent):
+            return None
+        located: Located = found
+        self._forget_listed(located.path)
+        return located
+
+    # Many files: fsspec's own ways over the methods above
+
+    def cat(self, path: Any, *args: Any, **kwargs: Any) -> Any:
+        """Read files."""
+        if self._arbiter is None:
+            return super().cat(path, *args, **kwargs)
+        return self._in_bulk("cat", self._own(path), *args, **kwargs)
+
+    async def _cat(self, path: Any, *args: Any, **kwargs: Any) -> Any:
+        if self._arbiter is None:
+            return await super()._cat(path, *args, **kwargs)
+        return await AsyncFileSystem._cat(self, path, *args, **kwargs)
+
+    def cat_ranges(self, paths: list[str], *args: Any, **kwargs: Any) -> list[Any]:
+        """Read ranges of files."""
+        if self._arbiter is None:
+            return super().cat_ranges(paths, *args, **kwargs)
+        found: list[Any] = self._in_bulk("cat_ranges", self._own(paths), *args, **kwargs)
+        return found
+
+    async def _cat_ranges(self, paths: list[str], *args: Any, **kwargs: Any) -> list[Any]:
+        if self._arbiter is None:
+            return await super()._cat_ranges(paths, *args, **kwargs)
+        found: list[Any] = await AsyncFileSystem._cat_ranges(self, paths, *args, **kwargs)
+        return found

@@ -1,0 +1,260 @@
+"""Listing where an arbiter beside the store decides: without what has ended, with what is not published yet.
+
+A folder in which no format has names of its own, and with no ``.putifabsent/``, costs nothing more. Others
+cost one listing of the ballots about the folder's names, or one look at the registry's claims of them.
+"""
+
+from __future__ import annotations
+
+import inspect
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+from fsspec.asyn import AsyncFileSystem
+from fsspec.spec import AbstractFileSystem
+
+from putifabsent.backends.base import STATE_FOLDER
+from putifabsent.fsspec_plugin.decided import ReadsDecided, renamed
+from putifabsent.fsspec_plugin.reads import hide, is_state
+from putifabsent.fsspec_plugin.steps import Call, Decide
+from putifabsent.shim.places import placed
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+
+    from putifabsent.fsspec_plugin.steps import Steps
+    from putifabsent.shim.sightings import Sighting
+
+    Details = dict[str, dict[str, Any]]
+
+__all__ = ["ListsDecided"]
+
+
+class Below(NamedTuple):
+    """What is below a folder.
+
+    Attributes
+    ----------
+    shown
+        The names that are there, with their details.
+    sightings
+        What the arbiter knows of names there.
+    has_state
+        Whether the shim keeps something below the folder.
+    """
+
+    shown: Details
+    sightings: list[Sighting]
+    has_state: bool
+
+
+class ListsDecided(ReadsDecided):
+    """Lists what the mount's arbiter says, if it is not the store itself."""
+
+    # One folder
+
+    def ls(self, path: str, *args: Any, **kwargs: Any) -> list[Any]:
+        """List a folder: in detail or not, as the wrapped filesystem has it where nothing is said."""
+        if self._lists_as_it_is(path, kwargs):
+            return super().ls(path, *args, **kwargs)
+        return self._walk_steps(self._listing(path, self._ls_options(args, kwargs)))
+
+    async def _ls(self, path: str, *args: Any, **kwargs: Any) -> list[Any]:
+        if self._lists_as_it_is(path, kwargs):
+            return await super()._ls(path, *args, **kwargs)
+        return await self._walk_steps_async(self._listing(path, self._ls_options(args, kwargs)))
+
+    def _lists_as_it_is(self, path: str, options: dict[str, Any]) -> bool:
+        return self._arbiter is None or STATE_FOLDER in str(path) or bool(options.get("versions"))
+
+    def _ls_options(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+        said = inspect.signature(self.fs.ls).bind_partial("", *args, **kwargs)
+        said.apply_defaults()
+        options = {**said.arguments, **said.arguments.get("kwargs", {})}
+        return {key: value for key, value in options.items() if key not in ("path", "kwargs")}
+
+    def _listing(self, path: str, options: dict[str, Any]) -> Steps[list[Any]]:
+        own, root = self._own(path), self._full_name(path)
+        located = None
+        if (yield from self._guarded(path)) is not None:
+            located = yield from self._seek(path, helps=False)
+        if located is not None:
+            details = [renamed((yield Call("info", (located.path,))), root)]
+            return details if options["detail"] else [root]
+        missing: FileNotFoundError | None = None
+        listed: list[dict[str, Any]] = []
+        try:
+            listed = yield Call("ls", (own,), {**options, "detail": True})
+        except FileNotFoundError as error:
+            missing = error
+        details_of = {self._full_name(each["name"]): each for each in listed}
+        has_state = f"{root}/{STATE_FOLDER}" in details_of
+        shown, _ = yield from self._merged(root, hide(details_of, root), None, {root: has_state})
+        if missing is not None and not shown:
+            raise missing
+        return list(shown.values()) if options["detail"] else [each["name"] for each in shown.values()]
+
+    # All below a folder
+
+    def find(
+        self,
+        path: str,
+        maxdepth: int | None = None,
+        withdirs: bool = False,
+        detail: bool = False,
+        **kwargs: Any,
+    ) -> Any:
+        """List all files below a folder."""
+        if self._lists_as_it_is(path, kwargs):
+            return super().find(path, maxdepth=maxdepth, withdirs=withdirs, detail=detail, **kwargs)
+        if maxdepth is not None or kwargs:
+            found = AbstractFileSystem.find(self, path, maxdepth, withdirs, detail=True, **kwargs)
+        else:
+            found = self._walk_steps(self._finding(path, withdirs=withdirs))
+        return found if detail else list(found)
+
+    async def _find(
+        self,
+        path: str,
+        maxdepth: int | None = None,
+        withdirs: bool = False,
+        detail: bool = False,
+        **kwargs: Any,
+    ) -> Any:
+        if self._lists_as_it_is(path, kwargs):
+            return await super()._find(path, maxdepth=maxdepth, withdirs=withdirs, detail=detail, **kwargs)
+        if maxdepth is not None or kwargs:
+            found = await AsyncFileSystem._find(self, path, maxdepth, withdirs, detail=True, **kwargs)
+        else:
+            found = await self._walk_steps_async(self._finding(path, withdirs=withdirs))
+        return found if detail else list(found)
+
+    def _finding(self, path: str, *, withdirs: bool) -> Steps[Details]:
+        listing = yield from self._below(path, withdirs=withdirs)
+        return dict(sorted(listing.shown.items()))
+
+    def _below(self, path: str, *, withdirs: bool) -> Steps[Below]:
+        own, root = self._own(path), self._full_name(path)
+        located = None
+        if (yield from self._guarded(path)) is not None:
+            try:
+                located = yield from self._seek(path, helps=False)
+            except FileNotFoundError:
+                return Below({}, [], has_state=False)
+        if located is not None:
+            detail = renamed((yield Call("info", (located.path,))), root)
+            return Below({root: detail}, [], has_state=False)
+        listed = yield Call("find", (own,), {"withdirs": withdirs, "detail": True})
+        found: Details = {self._full_name(name): detail for name, detail in listed.items()}
+        keys = {name: detail for name, detail in found.items() if is_state(name)}
+        self._forget_keys(keys)
+        shown = hide(found, root)
+        has_state = {name.rpartition(f"/{STATE_FOLDER}/")[0] for name in keys}
+        names = [*shown, *(of.name for of in map(placed, keys) if of is not None and of.name is not None)]
+        folders = {name.rpartition("/")[0] for name in names if name.startswith(f"{root.rstrip('/')}/")}
+        folders |= has_state | {root}
+        merged, sightings = yield from self._merged(
+            root, shown, keys, {each: each in has_state for each in sorted(folders)}
+        )
+        return Below(merged, sightings, has_state=bool(keys))
+
+    # What both have in common
+
+    def _merged(
+        self, root: str, shown: Details, below: Details | None, folders: dict[str, bool]
+    ) -> Steps[tuple[Details, list[Sighting]]]:
+        """Return what is shown, without what has ended, and with what lives; and what the arbiter knows.
+
+        Parameters
+        ----------
+        root
+            What was listed.
+        shown
+            The plain names.
+        below
+            The arbiter's keys below the root, if they were listed, too.
+        folders
+            Those in which the names lie, and whether each has a state folder in it.
+        """
+        arbiter = self._arbiter
+        assert arbiter is not None  # noqa: S101 - who has none lists as the wrapped filesystem does
+        keys: Details = dict(below or {})
+        asked: list[str] = []
+        for folder, has_state in folders.items():
+            states = list(self._policy.states(folder))
+            if has_state:
+                states.append(f"{folder}/{STATE_FOLDER}")
+            if states:
+                asked.append(folder)
+            for state in states:
+                shelf = arbiter.shelf(state, folder)
+                if shelf is None or (below is not None and shelf.startswith(f"{root.rstrip('/')}/")):
+                    continue
+                try:
+                    found = yield Call("find", (shelf,), {"detail": True})
+                except FileNotFoundError:
+                    continue
+                more = {self._full_name(name): detail for name, detail in found.items()}
+                self._forget_keys(more)
+                keys |= more
+        if not asked:
+            return shown, []
+        shown = dict(shown)
+        sightings = yield Decide(arbiter.sightings(self._policy, asked, keys, shown))
+        for sighting in sightings:
+            if sighting.name == root or sighting.name.startswith(f"{root.rstrip('/')}/"):
+                yield from self._apply(sighting, shown, keys)
+        return shown, sightings
+
+    def _apply(self, sighting: Sighting, shown: Details, keys: Details) -> Steps[None]:
+        name, key = sighting.name, sighting.key
+        if key is None and (sighting.open or name in shown):
+            located = yield from self._located((yield from self._known_as(name)), helps=False)
+            if located is None:
+                shown.pop(name, None)
+                return
+            key = located.path
+        if key is None or key == name:
+            return
+        # What is shown may be an earlier incarnation's still.
+        detail = keys.get(key)
+        if name in shown and (detail is None or detail["size"] == shown[name]["size"]):
+            return
+        if detail is None:
+            try:
+                detail = yield Call("info", (key,))
+            except FileNotFoundError:
+                return  # deleted meanwhile
+        shown[name] = renamed(cast("dict[str, Any]", detail), name)
+
+    def _forget_keys(self, keys: Details) -> None:
+        # What the wrapped filesystem keeps of a listing would hide what others add.
+        if self.fs.dircache:
+            for folder in {name.rpartition("/")[0] for name in keys}:
+                self.fs.invalidate_cache(folder)
+
+    # fsspec's own ways over these
+
+    def glob(self, path: str, *args: Any, **kwargs: Any) -> Any:
+        """List what matches a pattern."""
+        if self._lists_as_it_is(path, {}):
+            return super().glob(path, *args, **kwargs)
+        return self._in_bulk("glob", self._own(path), *args, **kwargs)
+
+    async def _glob(self, path: str, *args: Any, **kwargs: Any) -> Any:
+        if self._lists_as_it_is(path, {}):
+            return await super()._glob(path, *args, **kwargs)
+        return await AsyncFileSystem._glob(self, self._own(path), *args, **kwargs)
+
+    def walk(self, path: str, *args: Any, **kwargs: Any) -> Iterator[tuple[str, Any, Any]]:
+        """Go through all folders below a folder."""
+        if self._arbiter is None:
+            return super().walk(path, *args, **kwargs)
+        return cast("Iterator[tuple[str, Any, Any]]", AbstractFileSystem.walk(self, path, *args, **kwargs))
+
+    async def _walk(self, path: str, *args: Any, **kwargs: Any) -> AsyncIterator[tuple[str, Any, Any]]:
+        if self._arbiter is None:
+            walked = super()._walk(path, *args, **kwargs)
+        else:
+            walked = AsyncFileSystem._walk(self, path, *args, **kwargs)
+        async for each in walked:
+            yield each

@@ -1,0 +1,127 @@
+"""Removing: a removed name is free again, and where an arbiter beside the store decides, it must hear of it.
+
+What the shim keeps of removed names stays, for it says which incarnation of each comes next.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Any
+
+from putifabsent.backends.base import STATE_FOLDER
+from putifabsent.fsspec_plugin.listings import ListsDecided
+from putifabsent.fsspec_plugin.steps import Call, Decide
+
+if TYPE_CHECKING:
+    from putifabsent.fsspec_plugin.steps import Steps
+
+__all__ = ["Removes"]
+
+
+class Removes(ListsDecided):
+    """Removes by the mount's arbiter what that knows, and all else as the wrapped filesystem."""
+
+    def rm(self, path: Any, recursive: bool = False, maxdepth: int | None = None, **kwargs: Any) -> Any:
+        """Remove files and folders. A removed name is free again."""
+        if self._arbiter is None or self._is_of_state(path):
+            return self.fs.rm(self._own(path), recursive=recursive, maxdepth=maxdepth, **kwargs)
+        one_by_one = recursive and maxdepth is not None
+        found = self.expand_path(path, recursive=one_by_one, maxdepth=maxdepth if one_by_one else None)
+        return self._walk_steps(self._removing(found, below=recursive and not one_by_one))
+
+    async def _rm(
+        self, path: Any, recursive: bool = False, maxdepth: int | None = None, **kwargs: Any
+    ) -> Any:
+        if self._arbiter is None or self._is_of_state(path):
+            return await self._call("rm", self._own(path), recursive=recursive, maxdepth=maxdepth, **kwargs)
+        one_by_one = recursive and maxdepth is not None
+        found = await self._expand_path(
+            self._own(path), recursive=one_by_one, maxdepth=maxdepth if one_by_one else None
+        )
+        return await self._walk_steps_async(self._removing(found, below=recursive and not one_by_one))
+
+    def rm_file(self, path: str, **kwargs: Any) -> Any:
+        """Remove a file."""
+        if self._arbiter is None or self._is_of_state(path):
+            return self.fs.rm_file(self._own(path), **kwargs)
+        return self._walk_steps(self._removing_file(path, kwargs))
+
+    async def _rm_file(self, path: str, **kwargs: Any) -> Any:
+        if self._arbiter is None or self._is_of_state(path):
+            return await self._call("rm_file", self._own(path), **kwargs)
+        return await self._walk_steps_async(self._removing_file(path, kwargs))
+
+    @staticmethod
+    def _is_of_state(path: Any) -> bool:
+        return STATE_FOLDER in str(path)
+
+    def _removing_file(self, path: str, kwargs: dict[str, Any]) -> Steps[None]:
+        if not (yield from self._freed(path)):
+            yield Call("rm_file", (self._own(path),), kwargs)
+
+    def _freed(self, path: str) -> Steps[bool]:
+        """Free a name by the arbiter, if that knows it.
+
+        Raises
+        ------
+        FileNotFoundError
+            It is not there, and the store is one that says so.
+        """
+        arbiter = self._arbiter
+        assert arbiter is not None  # noqa: S101 - who has none removes as the wrapped filesystem does
+        full = self._full_name(path)
+        if self._is_a_version(path) or "/" not in full.strip("/"):
+            return False
+        name = yield from self._known_as(full)
+        if not name.guarded and not (yield Decide(arbiter.knows(name))):
+            return False
+        if self._has_folders and (yield from self._located(name, helps=False)) is None:
+            if (yield Call("isdir", (full,))):
+                return False
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), full)
+        yield Decide(arbiter.delete(name, self._looker(name)), name)
+        return True
+
+    def _removing(self, paths: list[str], *, below: bool) -> Steps[None]:
+        """Remove files, and with ``below`` all below them, if they are folders."""
+        plain: list[str] = []
+        for path in paths:
+            if below and (yield Call("isdir", (self._own(path),))):
+                yield from self._removing_folder(path)
+            elif not (yield from self._freed(path)):
+                plain.append(self._own(path))
+        if plain:
+            yield Call("rm", (plain,))
+
+    def _removing_folder(self, path: str) -> Steps[None]:
+        arbiter = self._arbiter
+        assert arbiter is not None  # noqa: S101 - who has none removes as the wrapped filesystem does
+        listing = yield from self._below(path, withdirs=False)
+        known = {sighting.name for sighting in listing.sightings} & set(listing.shown)
+        for each in sorted(known):
+            name = yield from self._known_as(each)
+            yield Decide(arbiter.delete(name, self._looker(name)), name)
+        if not listing.has_state:
+            # Where a folder is nothing but its files, it may have gone with them.
+            with contextlib.suppress(*[FileNotFoundError][: len(known)]):
+                yield Call("rm", (self._own(path),), {"recursive": True})
+            return
+        plain = [each for each in listing.shown if each not in known]
+        if plain:
+            yield Call("rm", (plain,))
+        if self._has_folders:
+            yield from self._removing_empty(self._full_name(path))
+
+    def _removing_empty(self, folder: str) -> Steps[None]:
+        """Remove the folders below ``folder``, and itself, that hold no file of the shim's either."""
+        left = yield Call("find", (folder,), {"withdirs": True, "detail": True})
+        kept: set[str] = set()
+        for name, detail in left.items():
+            if detail["type"] != "directory":
+                kept.update(str(above) for above in PurePosixPath(name).parents)
+        folders = {name.rstrip("/") for name, detail in left.items() if detail["type"] == "directory"}
+        for each in sorted({*folders, folder} - kept, key=len, reverse=True):
+            yield Call("rmdir", (each,))

@@ -1,0 +1,118 @@
+"""All mounts of a table must let the same arbiter decide: two that don't would both be right, and both win.
+
+So each mount leaves a record in the table, and goes on only where no other one is. Equal mounts write equal
+records, under one key. A record is never removed by those who find another: somebody may rely on it already.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from itertools import count
+from typing import TYPE_CHECKING, NamedTuple
+
+from putifabsent.backends.base import Absent, Refused, Written
+from putifabsent.backends.body import InMemory
+from putifabsent.errors import ConfigError
+from putifabsent.shim.reading import read
+from putifabsent.shim.requests import Get, List, Pause, Put
+
+if TYPE_CHECKING:
+    from putifabsent.backends.base import Creation, Got, Listed, PutOutcome
+    from putifabsent.shim.requests import Protocol
+
+__all__ = ["Terms", "agree"]
+
+_FORMAT = 1
+
+
+class Terms(NamedTuple):
+    """What the mounts of a table must have in common.
+
+    Attributes
+    ----------
+    arbiter
+        The kind of arbiter.
+    registry
+        Which registry it asks, without credentials; None for none.
+    place
+        By which address the registry knows the table; None where no registry does.
+    """
+
+    arbiter: str
+    registry: str | None = None
+    place: str | None = None
+
+    def __str__(self) -> str:
+        asked = "" if self.registry is None else f" by {self.registry}, which knows the table as {self.place}"
+        return f"{self.arbiter}{asked}"
+
+    @property
+    def record(self) -> bytes:
+        """The bytes of the record, equal for equal terms."""
+        return json.dumps({"format": _FORMAT, **self._asdict()}, sort_keys=True).encode()
+
+
+def agree(state: str, terms: Terms, creation: Creation) -> Protocol[None]:
+    """Return where all mounts of a table have these terms.
+
+    One listing, where the record is there; two and a put, where it is not.
+
+    Parameters
+    ----------
+    state
+        The table's state folder.
+    terms
+        This mount's.
+    creation
+        What the mount adds to puts goes with the record, too.
+
+    Raises
+    ------
+    ConfigError
+        There is another record; it names both.
+    OSError
+        The store refuses, or does not answer in time. No name was touched.
+    """
+    folder = f"{state}/arbiters"
+    mine = f"{folder}/{hashlib.sha256(terms.record).hexdigest()[:32]}"
+    for is_written in (False, True):
+        listed: Listed = yield from read(List(folder), _itself)
+        names = {entry.name for entry in listed.entries}
+        for other in sorted(names - {mine}):
+            raise ConfigError((yield from _differing(terms, mine, other)))
+        if mine in names:
+            return
+        if is_written:
+            raise OSError(f"what was written is not listed: {mine}")
+        yield from _write(mine, terms, creation)
+
+
+def _write(path: str, terms: Terms, creation: Creation) -> Protocol[None]:
+    for attempt in count(1):
+        # However often it is written, it says the same.
+        outcome: PutOutcome = yield Put(path, InMemory(terms.record), creation)
+        if isinstance(outcome, Written):
+            return
+        if isinstance(outcome, Refused):
+            raise outcome.error
+        if not (yield Pause(attempt)):
+            raise outcome.cause
+
+
+def _differing(terms: Terms, mine: str, other: str) -> Protocol[str]:
+    got: Got | Absent = yield from read(Get(other), _itself)
+    try:
+        said = {} if isinstance(got, Absent) else json.loads(got.data)
+        theirs = str(Terms(said["arbiter"], said["registry"], said["place"]))
+    except (KeyError, TypeError, ValueError):
+        theirs = "something that this version can't read"
+    return (
+        f"this mount lets {terms} decide, and another mount of the table {theirs}: all must let the same one "
+        f"decide. The other's record is {other}; this one's would be {mine.rpartition('/')[2]}. Mount the "
+        f"table as the others do"
+    )
+
+
+def _itself(error: Exception) -> Exception:
+    return error

@@ -1,0 +1,236 @@
+"""The arbiters that are not the store itself: each is the same few protocols, under the same names."""
+
+from __future__ import annotations
+
+import errno
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from putifabsent.backends.base import Absent
+from putifabsent.shim import ballot, claims, locked, sightings
+from putifabsent.shim.places import shelf_for
+from putifabsent.shim.reading import read
+from putifabsent.shim.requests import List, ReadClaim
+from putifabsent.shim.salted import identity_of
+from putifabsent.shim.scenes import LONGEST_KEY, folder_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from putifabsent.backends.base import Created, Creation, Holder, Listed
+    from putifabsent.backends.body import Body
+    from putifabsent.backends.registries import Claims, Lock
+    from putifabsent.shim.names import Name
+    from putifabsent.shim.policy import Policy
+    from putifabsent.shim.reading import Located
+    from putifabsent.shim.requests import Protocol
+    from putifabsent.shim.sightings import Sighting
+
+__all__ = ["Arbiter", "Balloting", "Claiming", "Locking"]
+
+
+class Arbiter(ABC):
+    """Decides who creates a name, where the store can't.
+
+    Attributes
+    ----------
+    needs
+        What a probe must find of the store: operations, by their names.
+    """
+
+    needs: ClassVar[tuple[str, ...]]
+
+    @abstractmethod
+    def create(self, name: Name, body: Body, creation: Creation) -> Protocol[Created]:
+        """Bring ``name`` into being; as :func:`putifabsent.shim.create.create`."""
+
+    @abstractmethod
+    def find(self, name: Name, creation: Creation, *, helps: bool = True) -> Protocol[Located | Absent]:
+        """Say who holds ``name``, and where its bytes lie.
+
+        Parameters
+        ----------
+        name
+            What the policy says of it.
+        creation
+            Of whoever looks: what it has to finish on the way goes under its token.
+        helps
+            Whether to look at the bytes, and to publish them where nothing shows them, if that takes more.
+        """
+
+    @abstractmethod
+    def resolve(self, name: Name, creation: Creation) -> Protocol[Holder | None]:
+        """Answer an unknown outcome later; as :func:`putifabsent.shim.create.resolve`."""
+
+    @abstractmethod
+    def delete(self, name: Name, creation: Creation) -> Protocol[None]:
+        """Free ``name``."""
+
+    @abstractmethod
+    def knows(self, name: Name) -> Protocol[bool]:
+        """Say whether the name was ever put to this arbiter. One request."""
+
+    @abstractmethod
+    def sightings(
+        self, policy: Policy, folders: Iterable[str], keys: Iterable[str], shown: Iterable[str]
+    ) -> Protocol[list[Sighting]]:
+        """Say what is known of the names directly in some folders.
+
+        Parameters
+        ----------
+        policy
+            The mount's.
+        folders
+            Their full names.
+        keys
+            The full names of all that lies on each one's :meth:`shelf`.
+        shown
+            The plain names that are in them.
+        """
+
+    @abstractmethod
+    def shelf(self, state: str, folder: str) -> str | None:
+        """Return what must be listed to tell which names in ``folder`` live; None: nothing of the store.
+
+        Parameters
+        ----------
+        state
+            Where the shim may keep something of names in it.
+        folder
+            Its full name.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class Balloting(Arbiter):
+    """The bucket alone decides: :mod:`putifabsent.shim.ballot`.
+
+    Attributes
+    ----------
+    largest_publish
+        More bytes than this the store can't copy.
+    """
+
+    needs: ClassVar[tuple[str, ...]] = ("list", "publish")
+    largest_publish: int
+
+    def create(self, name: Name, body: Body, creation: Creation) -> Protocol[Created]:
+        """As the contract says."""
+        _refuse_larger(name, body, self.largest_publish)
+        return ballot.create(name, body, creation)
+
+    def find(self, name: Name, creation: Creation, *, helps: bool = True) -> Protocol[Located | Absent]:
+        """As the contract says. One listing is enough, whether it helps or not."""
+        del helps
+        return ballot.find(name, creation)
+
+    def resolve(self, name: Name, creation: Creation) -> Protocol[Holder | None]:
+        """As the contract says."""
+        return ballot.resolve(name, creation)
+
+    def delete(self, name: Name, creation: Creation) -> Protocol[None]:
+        """As the contract says."""
+        return ballot.delete(name, creation)
+
+    def knows(self, name: Name) -> Protocol[bool]:
+        """As the contract says."""
+        listed: Listed = yield from read(List(folder_of(name)), lambda error: error)
+        return bool(listed.entries)
+
+    def sightings(
+        self, policy: Policy, folders: Iterable[str], keys: Iterable[str], shown: Iterable[str]
+    ) -> Protocol[list[Sighting]]:
+        """As the contract says."""
+        del folders
+        yield from ()
+        return sightings.in_ballots(keys, shown, policy.classify)
+
+    def shelf(self, state: str, folder: str) -> str | None:
+        """As the contract says."""
+        return shelf_for(state, folder, "ballot", LONGEST_KEY)
+
+
+@dataclass(frozen=True, slots=True)
+class Locking(Balloting):
+    """The bucket decides, and a lock says who goes first: :mod:`putifabsent.shim.locked`.
+
+    Attributes
+    ----------
+    lock
+        Which.
+    place
+        The store's canonical address, up to where its names begin.
+    """
+
+    lock: Lock
+    place: str
+
+    def create(self, name: Name, body: Body, creation: Creation) -> Protocol[Created]:
+        """As the contract says."""
+        _refuse_larger(name, body, self.largest_publish)
+        return locked.create(name, body, creation, lock=self.lock, place=self.place)
+
+
+@dataclass(frozen=True, slots=True)
+class Claiming(Arbiter):
+    """A registry decides: :mod:`putifabsent.shim.claims`.
+
+    Attributes
+    ----------
+    claims
+        The registry.
+    place
+        The store's canonical address, up to where its names begin.
+    largest_publish
+        More bytes than this the store can't copy.
+    """
+
+    needs: ClassVar[tuple[str, ...]] = ("publish",)
+    claims: Claims
+    place: str
+    largest_publish: int
+
+    def create(self, name: Name, body: Body, creation: Creation) -> Protocol[Created]:
+        """As the contract says."""
+        _refuse_larger(name, body, self.largest_publish)
+        return claims.create(name, body, creation, claims=self.claims, place=self.place)
+
+    def find(self, name: Name, creation: Creation, *, helps: bool = True) -> Protocol[Located | Absent]:
+        """As the contract says."""
+        return claims.find(name, creation, claims=self.claims, place=self.place, helps=helps)
+
+    def resolve(self, name: Name, creation: Creation) -> Protocol[Holder | None]:
+        """As the contract says."""
+        return claims.resolve(name, creation, claims=self.claims, place=self.place)
+
+    def delete(self, name: Name, creation: Creation) -> Protocol[None]:
+        """As the contract says."""
+        return claims.delete(name, creation, claims=self.claims, place=self.place)
+
+    def knows(self, name: Name) -> Protocol[bool]:
+        """As the contract says."""
+        request = ReadClaim(self.claims, identity_of(name, self.place))
+        found = yield from read(request, lambda error: error)
+        return not isinstance(found, Absent)
+
+    def sightings(
+        self, policy: Policy, folders: Iterable[str], keys: Iterable[str], shown: Iterable[str]
+    ) -> Protocol[list[Sighting]]:
+        """As the contract says."""
+        del keys, shown
+        found: list[Sighting] = []
+        for folder in folders:
+            found += yield from sightings.in_claims(self.claims, self.place, folder, policy.classify)
+        return found
+
+    def shelf(self, state: str, folder: str) -> str | None:
+        """As the contract says."""
+        del state, folder
+        return None
+
+
+def _refuse_larger(name: Name, body: Body, largest_publish: int) -> None:
+    if body.size > largest_publish:
+        reason = f"the store copies no more than {largest_publish} bytes, and these are {body.size}"
+        raise OSError(errno.EFBIG, reason, name.path)

@@ -1,0 +1,113 @@
+"""What arbiters know of the names in a folder, for listings: read off in passing, without deciding anything.
+
+A listing of the store shows plain names. Some of them have ended, and nobody has cleaned up yet; others live,
+and nobody has published them yet.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, NamedTuple
+
+from putifabsent.backends.base import Entry
+from putifabsent.shim.places import placed
+from putifabsent.shim.reading import read
+from putifabsent.shim.requests import ListClaims
+from putifabsent.shim.salted import parsed
+from putifabsent.shim.scenes import Prepare, Scene, folder_of, rank_of, written
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from putifabsent.backends.registries import ClaimPage, Claims
+    from putifabsent.shim.names import Name
+    from putifabsent.shim.requests import Protocol
+
+    Classify = Callable[[str], Name]
+
+__all__ = ["Sighting", "in_ballots", "in_claims"]
+
+_AT_SOME_TIME = datetime.fromtimestamp(0, timezone.utc)
+
+
+class Sighting(NamedTuple):
+    """What is known of a name.
+
+    Attributes
+    ----------
+    name
+        The full name.
+    key
+        Where its bytes lie, if it lives. None: it has ended, or it was never decided, unless :attr:`open`.
+    open
+        Whether it may be decided, and only its ballots can tell.
+    """
+
+    name: str
+    key: str | None
+    open: bool = False
+
+
+def in_ballots(keys: Iterable[str], shown: Iterable[str], classify: Classify) -> list[Sighting]:
+    """Read ballots.
+
+    Parameters
+    ----------
+    keys
+        Full names of the keys that lie there; what is no ballot's is left aside.
+    shown
+        Plain names in the folders that the ballots are about: a name that is too long for a key, and so is
+        hashed, can only be told if it is among them.
+    classify
+        Says what a name is: the policy's.
+    """
+    folders: defaultdict[str, list[str]] = defaultdict(list)
+    names: dict[str, str | None] = {}
+    for key in keys:
+        found = placed(key)
+        if found is not None and found.arbiter == "ballot":
+            folders[found.folder].append(key)
+            names[found.folder] = found.name
+    if None in names.values():
+        names |= {folder_of(name): name.canonical for name in map(classify, shown)}
+    sightings: list[Sighting] = []
+    for folder, inside in folders.items():
+        name = names[folder]
+        if name is not None:
+            sightings += _in_scene(classify(name), folder, inside)
+    return sightings
+
+
+def _in_scene(name: Name, folder: str, keys: list[str]) -> Iterator[Sighting]:
+    scene = Scene.of(Entry(key, _AT_SOME_TIME) for key in keys)
+    incarnation = scene.incarnation
+    value = scene.decided(incarnation)
+    is_open = value is None and scene.highest(incarnation) is not None
+    for rank, each in enumerate(name.all_names):
+        if value is not None and rank_of(value) == rank:
+            yield Sighting(each, f"{folder}/{written(Prepare(incarnation, 0, value))}")
+        else:
+            yield Sighting(each, None, is_open)
+
+
+def in_claims(claims: Claims, place: str, folder: str, classify: Classify) -> Protocol[list[Sighting]]:
+    """Read the claims of all names directly in ``folder``, page by page.
+
+    Raises
+    ------
+    OSError
+        The registry refuses, or does not answer.
+    """
+    sightings: list[Sighting] = []
+    start: tuple[str, ...] | None = None
+    while True:
+        page: ClaimPage = yield from read(ListClaims(claims, f"{place}{folder}", start), lambda error: error)
+        for identity, claim in page.entries:
+            salted = parsed(claim.key)
+            lives = None if salted is None or not claim.live else salted.rank
+            for rank, each in enumerate(classify(identity.removeprefix(place)).all_names):
+                sightings.append(Sighting(each, claim.key if rank == lives else None))
+        start = page.more
+        if start is None:
+            return sightings
