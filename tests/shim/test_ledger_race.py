@@ -6,19 +6,19 @@ import contextlib
 import json
 import time
 import uuid
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
-from putifabsent.backends.base import Absent, Created, Creation, Got
+from putifabsent.backends.base import Absent, Creation, Got
 from putifabsent.backends.body import InMemory
 from putifabsent.backends.local import LocalStore
 from putifabsent.backends.memory import MemoryStore
 from putifabsent.errors import Fenced
-from putifabsent.shim import ballot
+from putifabsent.shim.deciding import Balloting
 from putifabsent.shim.drive import run, run_async
 from putifabsent.shim.formats import hudi
 from putifabsent.shim.ledger import completion, pruning, turns
@@ -33,30 +33,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from putifabsent.backends.base import Store
-    from putifabsent.backends.body import Body
-    from putifabsent.shim.names import Name
     from putifabsent.shim.requests import Protocol
 
 SESSIONS = 6
 COMMITS = 3
 DEADLINE = 120.0
-
-
-@dataclass(frozen=True)
-class Ballots:
-    """The bucket alone decides: readers take a record from the ballots about it."""
-
-    shows: bool = False
-
-    def create(self, name: Name, body: Body, creation: Creation) -> Protocol[Created]:
-        return ballot.create(name, body, creation)
-
-    def find(self, name: Name, creation: Creation) -> Protocol[str | None]:
-        found = yield from ballot.find(name, creation)
-        return None if isinstance(found, Absent) else found.path
-
-    def delete(self, name: Name, creation: Creation) -> Protocol[None]:
-        return ballot.delete(name, creation)
 
 
 class Table:
@@ -84,8 +65,8 @@ class Table:
         found: list[dict[str, Any]] = []
         while True:
             name = ledger.record(number)
-            path = self.run(self.arbiter.find(name, self.creation()))
-            got = None if path is None else self.store.get(path)
+            located = self.run(self.arbiter.find(name, self.creation()))
+            got = None if isinstance(located, Absent) else self.store.get(located.path)
             if not isinstance(got, Got):
                 return found
             found.append(json.loads(got.data))
@@ -101,7 +82,7 @@ def table(request: pytest.FixtureRequest, tmp_path: Path) -> Table:
         root = str(tmp_path / "t")
     else:
         store, root = MemoryStore(MemoryFileSystem()), f"/{uuid.uuid4()}/t"
-    arbiter = Native(store.largest_put) if decided == "native" else Ballots()
+    arbiter = Native(store.largest_put) if decided == "native" else Balloting(2**20)
     return Table(store, root, arbiter, every=8)
 
 

@@ -13,41 +13,23 @@ import errno
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from putifabsent.backends.base import Absent, Deleted, Refused, Written
+from putifabsent.backends.base import Absent, Deleted, Holder, Refused, Written
 from putifabsent.backends.body import InMemory
 from putifabsent.shim.create import create as native_create
 from putifabsent.shim.ledger.facts import State
 from putifabsent.shim.ledger.records import Checkpoint, fold
 from putifabsent.shim.ledger.written import FORMAT, decode
 from putifabsent.shim.names import Role
-from putifabsent.shim.reading import read
+from putifabsent.shim.reading import Located, read
 from putifabsent.shim.requests import Delete, Get, List, Pause, Put
 
 if TYPE_CHECKING:
-    from typing import Protocol as Contract
-
     from putifabsent.backends.base import Created, Creation, DeleteOutcome, Got, Listed, PutOutcome
     from putifabsent.backends.body import Body
+    from putifabsent.shim.deciding import Arbiter
     from putifabsent.shim.ledger.records import Record
     from putifabsent.shim.names import Name
     from putifabsent.shim.requests import Protocol
-
-    class Arbiter(Contract):
-        """Who decides which creation is record N, and where its bytes lie."""
-
-        @property
-        def shows(self) -> bool:
-            """Whether a listing of plain names shows every record that is decided."""
-
-        def create(self, name: Name, body: Body, creation: Creation) -> Protocol[Created]:
-            """Bring a record into being, at most once."""
-
-        def find(self, name: Name, creation: Creation) -> Protocol[str | None]:
-            """Return where the bytes of a decided record lie; None: it is not decided."""
-
-        def delete(self, name: Name, creation: Creation) -> Protocol[None]:
-            """Remove a record that lies behind a checkpoint."""
-
 
 __all__ = ["Ledger", "Native", "Watched", "removed"]
 
@@ -56,7 +38,7 @@ _DIGITS = 10
 
 @dataclass(frozen=True, slots=True)
 class Native:
-    """The store itself decides.
+    """The store itself decides about records; the rest of an arbiter's contract, no ledger asks for.
 
     Attributes
     ----------
@@ -65,16 +47,16 @@ class Native:
     """
 
     largest_put: int
-    shows: bool = True
 
     def create(self, name: Name, body: Body, creation: Creation) -> Protocol[Created]:
         """One request, and one look more where the number is taken."""
         return native_create(name, body, creation, largest_put=self.largest_put)
 
-    def find(self, name: Name, _: Creation) -> Protocol[str | None]:
-        """They lie under the plain name: no request."""
+    def find(self, name: Name, _: Creation, *, helps: bool = True) -> Protocol[Located | Absent]:
+        """Its bytes lie under the plain name, if they do: no request."""
+        del helps
         yield from ()
-        return name.path
+        return Located(Holder(None), name.path)
 
     def delete(self, name: Name, _: Creation) -> Protocol[None]:
         """One request."""
@@ -129,7 +111,7 @@ class Ledger:
 
     name: Name
     session: str
-    arbiter: Arbiter
+    arbiter: Native | Arbiter
     state: State = field(default_factory=State)
     opened: set[str] = field(default_factory=set)
     listed: int = 0
@@ -186,10 +168,10 @@ class Ledger:
     def get(self, number: int, creation: Creation) -> Protocol[Record | None]:
         """Read one record; None: it is not there (any more)."""
         name = self.record(number)
-        path = yield from self.arbiter.find(name, creation)
-        if path is None:
+        found = yield from self.arbiter.find(name, creation, helps=False)
+        if isinstance(found, Absent):
             return None
-        got: Got | Absent = yield from read(Get(path), lambda error: error)
+        got: Got | Absent = yield from read(Get(found.path), lambda error: error)
         return None if isinstance(got, Absent) else decode(got.data, name.path)
 
     def look(self, creation: Creation) -> Protocol[bool]:
@@ -209,7 +191,8 @@ class Ledger:
             if not isinstance(checkpoint, Checkpoint):
                 return False
             self.state = checkpoint.state
-        while self.state.number + 1 in numbers or not self.arbiter.shows:
+        # Of what others decide, a listing may not show what is decided last.
+        while self.state.number + 1 in numbers or not isinstance(self.arbiter, Native):
             record = yield from self.get(self.state.number + 1, creation)
             if record is None:
                 break
