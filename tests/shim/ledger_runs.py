@@ -12,7 +12,7 @@ from putifabsent.shim.ledger.book import Ledger, Native
 from putifabsent.shim.ledger.facts import State
 from putifabsent.shim.requests import Both, Now, Pause
 from putifabsent.testing.imagined import Thing
-from tests.shim.ledgers import NAME, ROOT, SMALL, STATE, TIMELINE, Table, things_of
+from tests.shim.ledger_tables import NAME, ROOT, SMALL, STATE, TIMELINE, Table, no_clock, things_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -201,10 +201,6 @@ def said(request: Any) -> str:
     short = path.removeprefix(f"{STATE}/").removeprefix(f"{ROOT}/").removeprefix("b/t/")
     number = short.removeprefix("ledger/")
     return f"{verb} {int(number) if number.isdecimal() else short}"
-
-
-def no_clock() -> float:
-    raise AssertionError("the run has the clock")
 
 
 def _by_name(path: str, token: str) -> Protocol[Any]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from putifabsent.shim.ledger.records import Open
 from putifabsent.testing.explore import Faults
-from tests.shim.ledgers import AT_ONCE, NEVER, Process, Scenario, completed
+from tests.shim.ledger_tables import AT_ONCE, NEVER, completed
+from tests.shim.ledgers import Process, Scenario
 
 ONE = (Open("1", "A", "o1"),)
 TWO = (*ONE, Open("2", "B", "o2"))
@@ -27,6 +28,7 @@ READER = Process("read", session="L", warm=0)
 ARCHIVER = Process("archive", "1", "Z")
 PRUNER = Process("prune")
 BREAKER = Process("breaks")
+LATE_ONCE = Faults(late=1, crashes=1, pauses=1)
 LATE = (Process("commit", "1", "A", warm=1), Process("commit", "2", "B", warm=2), PRUNER)
 
 SHORT = (
@@ -53,12 +55,8 @@ SHORT = (
     Scenario("an owner's own rollback", (A, OWN_ROLLBACK), Faults(lost=1, late=1, crashes=1, pauses=1), ONE),
     Scenario("a commit and its restore", (A, RESTORE), Faults(lost=1, late=1, crashes=1, pauses=1), ONE),
     Scenario("a restore, a rollback of the same", (RESTORE, ROLLBACK), Faults(crashes=1), DONE),
-    Scenario(
-        "a restore, and the instant once more", (RESTORE, TAKER), Faults(lost=1, crashes=1, pauses=1), DONE
-    ),
-    Scenario(
-        "a rollback, and the instant once more", (ROLLBACK, TAKER), Faults(lost=1, crashes=1, pauses=1), ONE
-    ),
+    Scenario("a restore, and the instant once more", (RESTORE, TAKER), LATE_ONCE, DONE),
+    Scenario("a rollback, and the instant once more", (ROLLBACK, TAKER), LATE_ONCE, ONE),
     Scenario("a commit, its restore, and the next", (A, RESTORE, B), Faults(crashes=1), TWO),
     Scenario(
         "a commit, its restore, and the next, on disk",

@@ -5,132 +5,37 @@ from __future__ import annotations
 import contextlib
 from dataclasses import dataclass, field
 from functools import partial
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from putifabsent import shim
 from putifabsent.backends.base import Created, Creation, Written
 from putifabsent.backends.body import InMemory
-from putifabsent.shim.formats import hudi, hudi_ledger
-from putifabsent.shim.ledger import (
-    appending,
-    book,
-    calls,
-    completion,
-    facts,
-    pruning,
-    records,
-    timeline,
-    turns,
-    written,
-)
+from putifabsent.shim.ledger import facts
 from putifabsent.shim.ledger.book import removed
-from putifabsent.shim.requests import Create, List, Now, Pause, Put
+from putifabsent.shim.requests import List, Pause, Put
 from putifabsent.testing.explore import Actor, Explored, Faults, explore
-from putifabsent.testing.imagined import ImaginedStore, Thing
+from putifabsent.testing.imagined import Thing
 from tests.mutation import Change
-from tests.shim.ledger_judges import WAS, Judge
+from tests.shim.ledger_judges import Judge
+from tests.shim.ledger_tables import (
+    NAME,
+    NEVER,
+    REAL,
+    SMALL,
+    STATE,
+    TIMELINE,
+    Table,
+    family,
+    history,
+    no_clock,
+    slice_of,
+    things_of,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
     from putifabsent.shim.requests import Protocol
-
-ROOT = "b/t/.hoodie"
-TIMELINE = f"{ROOT}/timeline"
-STATE = f"{ROOT}/.putifabsent"
-_found = hudi.classify(f"{TIMELINE}/1.commit.requested", TIMELINE, "1.commit.requested")
-assert _found is not None
-NAME = _found
-
-AT_ONCE = -1.0
-"""The lease of a turn that whoever has looked twice may break: the worst of all clocks."""
-NEVER = 1e9
-SMALL = 2**20
-
-
-class Table(ImaginedStore):
-    """A store that remembers who created each record first: removed records have been read by somebody."""
-
-    def apply(self, state: Any, request: Any) -> tuple[Any, Any]:
-        if isinstance(request, Now):
-            return state, 0.0
-        after, outcome = super().apply(state, request)
-        if isinstance(request, Create) and after != state and request.name.startswith(f"{STATE}/ledger/"):
-            things = dict(after)
-            number = int(request.name.rpartition("/")[2])
-            things.setdefault(f"{WAS}{number:010}", things[request.name])
-            after = frozenset(things.items())
-        return after, outcome
-
-    def unanswered(self, request: Any) -> Any:
-        return None if isinstance(request, Now) else super().unanswered(request)
-
-
-def _clock() -> float:
-    raise AssertionError("the schedule has the clock")
-
-
-def family(modules: dict[str, Any]) -> Any:
-    """Return what actors use of the modules, the real ones or a mutant's."""
-    every = SimpleNamespace()
-    for module in modules.values():
-        vars(every).update({name: vars(module)[name] for name in module.__all__})
-    every.create_by_rule, every.delete_by_rule = modules["calls"].create, modules["calls"].delete
-    return every
-
-
-REAL = family(
-    {
-        "facts": facts,
-        "records": records,
-        "written": written,
-        "book": book,
-        "appending": appending,
-        "turns": turns,
-        "completion": completion,
-        "pruning": pruning,
-        "calls": calls,
-        "timeline": timeline,
-        "hudi_ledger": hudi_ledger,
-    }
-)
-
-
-def history(before: Sequence[Any], *, every: int, p: Any = REAL) -> Iterator[tuple[Any, Any]]:
-    """Yield the states that records come to, each with its last record, and with checkpoints where due."""
-    state = p.State(every=every)
-    for record in before:
-        if state.is_due:
-            checkpoint = p.Checkpoint("before", "before", state.condensed())
-            state = p.fold(state, checkpoint)
-            yield checkpoint, state
-        assert p.valid(state, record) is None, p.valid(state, record)
-        state = p.fold(state, record)
-        yield record, state
-
-
-def things_of(before: Sequence[Any], *, every: int) -> Iterator[tuple[str, Thing]]:
-    """Return the objects of a ledger with these records, and the bodies and names of what is completed."""
-    for record, state in history(before, every=every):
-        thing = Thing(record.token, REAL.encode(record))
-        yield f"{STATE}/ledger/{state.number:010}", thing
-        yield f"{WAS}{state.number:010}", thing
-        if record.KIND == "COMPLETE":
-            body = Thing(record.token, record.token.encode())
-            yield f"{ROOT}/{record.body}", body
-            yield f"{ROOT}/{record.name}", body
-
-
-def slice_of(instant: str) -> str:
-    """Return the only slice of an instant."""
-    return f"b/t/f-0_1-0-1_{instant}.parquet"
-
-
-def completed(instant: str, token: str) -> Any:
-    """Return a COMPLETE as ``complete`` writes it."""
-    name = f"timeline/{instant}_{instant}9.commit"
-    return partial(records.Complete, instant, token=token, name=name, body=f".putifabsent/bodies/{token}.0")
 
 
 @dataclass
@@ -204,7 +109,9 @@ class Played:
             yield from _putting(slice_of(instant), self.creation())
         turn = None
         if process.lease is not None:
-            held = yield from self.p.take(ledger, "main", process.lease, self.creation("-turn"), clock=_clock)
+            held = yield from self.p.take(
+                ledger, "main", process.lease, self.creation("-turn"), clock=no_clock
+            )
             if held is None:
                 return "no turn"
             turn = held.number
@@ -217,7 +124,7 @@ class Played:
     def breaks(self) -> Protocol[str]:
         """Take the turn, breaking others' where that is allowed, and give it back."""
         ledger = self.start()
-        held = yield from self.p.take(ledger, "main", NEVER, self.creation("-turn"), clock=_clock)
+        held = yield from self.p.take(ledger, "main", NEVER, self.creation("-turn"), clock=no_clock)
         if held is not None:
             with contextlib.suppress(OSError):
                 yield from self.p.release(ledger, held.number, self.creation("-release"))
@@ -361,6 +268,20 @@ def play(scenario: Scenario, p: Any = REAL, *, most: int | None = None) -> Explo
     return explore(scenario.actors(p), scenario.world(), judge, scenario.faults, most=most)
 
 
+_LEDGER = (
+    "facts",
+    "records",
+    "written",
+    "book",
+    "appending",
+    "turns",
+    "completion",
+    "pruning",
+    "calls",
+    "timeline",
+)
+
+
 @dataclass(frozen=True)
 class Mutant(Change):
     """One change of the ledger.
@@ -377,17 +298,3 @@ class Mutant(Change):
         """Return the modules with this change."""
         made = self.modules(shim, [f"ledger/{each}" for each in _LEDGER] + ["formats/hudi_ledger"])
         return family({name.rpartition("/")[2]: module for name, module in made.items()})
-
-
-_LEDGER = (
-    "facts",
-    "records",
-    "written",
-    "book",
-    "appending",
-    "turns",
-    "completion",
-    "pruning",
-    "calls",
-    "timeline",
-)

@@ -13,7 +13,7 @@ from putifabsent.shim.formats.hudi_ledger import rule_for
 from putifabsent.shim.ledger import completion
 from putifabsent.shim.ledger.records import Open
 from tests.shim.ledger_runs import APPLIED, Run, asker, completed_name, creation, inflight, kinds, requested
-from tests.shim.ledgers import ROOT, TIMELINE, completed, slice_of
+from tests.shim.ledger_tables import ROOT, TIMELINE, completed, slice_of
 
 ONE = Open("1", "A", "o1", "commit")
 FIRST = completed("1", "first")(session="A")

@@ -13,8 +13,8 @@ from putifabsent.errors import Fenced, OutcomeUnknown
 from putifabsent.shim.ledger import pruning, turns
 from putifabsent.shim.ledger.appending import append
 from putifabsent.shim.ledger.records import Free, Open, Take
-from tests.shim.ledger_runs import APPLIED, Run, creation, kinds, no_clock
-from tests.shim.ledgers import STATE, completed
+from tests.shim.ledger_runs import APPLIED, Run, creation, kinds
+from tests.shim.ledger_tables import STATE, completed, no_clock
 
 ONE = Open("1", "A", "o1")
 TWO = Open("2", "B", "o2")

@@ -13,7 +13,7 @@ from putifabsent.shim.ledger import completion, timeline
 from putifabsent.shim.ledger.appending import append
 from putifabsent.shim.ledger.records import Open
 from tests.shim.ledger_runs import APPLIED, LOST, Run, completed_name, creation, kinds
-from tests.shim.ledgers import ROOT, STATE, TIMELINE, completed
+from tests.shim.ledger_tables import ROOT, STATE, TIMELINE, completed
 
 ONE = Open("1", "A", "o1")
 TWO = Open("2", "B", "o2")

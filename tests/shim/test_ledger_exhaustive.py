@@ -11,7 +11,8 @@ from putifabsent.testing.explore import Faults, wander
 from tests.shim.ledger_judges import Judge
 from tests.shim.ledger_mutants import MUTANTS
 from tests.shim.ledger_scenarios import A_TURN, B_TURN, LONG, PRUNER, READER, RESTORE, SHORT, TAKER, THREE
-from tests.shim.ledgers import NAME, Mutant, Process, Scenario, play
+from tests.shim.ledger_tables import NAME
+from tests.shim.ledgers import Mutant, Process, Scenario, play
 
 BY_NAME = {scenario.name: scenario for scenario in SHORT}
 

@@ -10,8 +10,9 @@ from putifabsent.backends.base import Created, Refused
 from putifabsent.errors import Fenced, OutcomeUnknown
 from putifabsent.shim.ledger import turns
 from putifabsent.shim.ledger.records import Open
-from tests.shim.ledger_runs import APPLIED, Run, creation, kinds, no_clock
-from tests.shim.ledgers import Mutant, completed
+from tests.shim.ledger_runs import APPLIED, Run, creation, kinds
+from tests.shim.ledger_tables import completed, no_clock
+from tests.shim.ledgers import Mutant
 
 ONE = Open("1", "A", "o1")
 TWO = Open("2", "B", "o2")
