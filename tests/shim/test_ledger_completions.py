@@ -109,6 +109,16 @@ def test_no_answer_to_the_record_is_unknown_by_the_plain_name_and_resolved_by_it
     assert run.play(completion.resolve(run.session("X"), completed_name("7"), creation("c"))) is None
 
 
+def test_a_completion_whose_record_is_forgotten_is_resolved_by_its_copy() -> None:
+    run = Run(ONE)
+    run.put(completed_name("0"), "c")
+    ledger = run.session("A")
+    holder = run.play(completion.resolve(ledger, completed_name("0"), creation("c")))
+    assert holder.token == "c"
+    with pytest.raises(NameTaken):
+        run.play(completion.resolve(ledger, completed_name("0"), creation("other")))
+
+
 def test_a_completion_that_can_not_be_published_in_time_is_won_all_the_same() -> None:
     run = Run(ONE)
     run.fails("publish timeline/1_19.commit", Maybe(LOST))

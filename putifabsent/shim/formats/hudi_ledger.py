@@ -84,11 +84,12 @@ def rule_for(asker: Asker, *, deletes: bool, version: int = 9) -> Rule | None:
 
 
 def _create_requested(state: State, step: Step, asker: Asker) -> Todo:
-    held, made = state.open.get(step.instant), state.completed(step.instant)
+    held = state.open.get(step.instant)
     if held is not None and held.token == asker.token:
         return ByName(cached=True)
-    if held is not None or made is not None:
-        raise NameTaken(asker.path, Holder(held.token if held is not None else made.token))  # type: ignore[union-attr]
+    other = held or state.completed(step.instant)
+    if other is not None:
+        raise NameTaken(asker.path, Holder(other.token))
     return Append(Open(step.instant, asker.session, asker.token, step.action, asker.frees))
 
 

@@ -161,11 +161,16 @@ def resolve(ledger: Ledger, path: str, creation: Creation) -> Protocol[Holder | 
     """
     state = yield from ledger.current(creation)
     made = state.named(ledger.relative(path))
-    if made is None or made.undone:
+    if made is not None and made.undone:
         return None
-    if made.token != creation.token:
-        raise NameTaken(path, Holder(made.token))
-    return Holder(made.token, creation.writer)
+    holder = None if made is None else Holder(made.token)
+    if made is None:
+        # Its record is forgotten, or it is older than the ledger: its copy says whose it is.
+        seen: HeadOutcome = yield from read(Head(path), lambda error: error)
+        holder = seen.holder if isinstance(seen, Found) else None
+    if holder is not None and holder.token != creation.token:
+        raise NameTaken(path, holder)
+    return holder
 
 
 def _decide(
