@@ -124,7 +124,7 @@ def test_every_option_of_the_filesystem_is_documented() -> None:
     documented = re.findall(r"^\| `(\w+)` \| (.*) \| .* \|$", options_table(), re.MULTILINE)
     assert {name for name, _ in documented} == {field.name for field in fields(Mount)}
     defaults = {name: default.strip("`") for name, default in documented}
-    assert defaults["arbiter"] == f'"{Mount.arbiter}"'
+    assert defaults["arbiter"] == f'"{Mount().arbiter}"'
     assert defaults["formats"] == f'"{Mount.formats}"'
     assert float(defaults["deadline"]) == Mount.deadline
 

@@ -49,8 +49,8 @@ class Mount:
     arbiter
         Who decides: ``"auto"`` (the store itself, where it is known or found to be able to), ``"native"``
         (the store itself, on the user's word), ``"ballot"`` (the bucket alone), or the address of a
-        registry, ``"dynamodb://TABLE?region=..."``, ``"redis://HOST/0"``. By default what ``PUTIFABSENT_ARBITER`` says, else
-        ``"auto"``. All mounts of a table must say the same.
+        registry, ``"dynamodb://TABLE?region=..."`` or ``"redis://HOST/0"``. By default what
+        ``PUTIFABSENT_ARBITER`` says, else ``"auto"``. All mounts of a table must say the same.
     formats
         ``"auto"``: every format's names; those that other programs use as well need evidence beside
         them. A list of formats: only theirs, with no evidence asked for.

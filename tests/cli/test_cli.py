@@ -475,7 +475,7 @@ OURS = Race("putifabsent", "s3", 80, 80, 0, 5.0)
 def _races(monkeypatch: pytest.MonkeyPatch, *races: Race) -> list[tuple[Any, ...]]:
     calls: list[tuple[Any, ...]] = []
 
-    def run(writers: int, commits: int, stores: Any, progress: Any) -> list[Race]:
+    def run(writers: int, commits: int, stores: Any, progress: Any, arbiter: str | None) -> list[Race]:
         calls.append((writers, commits, stores))
         progress(0, 80, "stock on s3")
         progress(80, 80, "stock on s3")
@@ -495,6 +495,18 @@ def test_demo_prints_what_was_lost_on_both_paths(monkeypatch: pytest.MonkeyPatch
     assert "acknowledged 80 commits and lost 19 of them in this run" in result.stdout
     assert "Through putifabsent it acknowledged 80, and lost none." in result.stdout
     assert "stock on s3: 3 x FileExistsError: N" in result.stderr
+
+
+def test_demo_hands_on_who_decides(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[object] = []
+
+    def run(*_: object, arbiter: str | None) -> list[Race]:
+        asked.append(arbiter)
+        return [STOCK, OURS]
+
+    monkeypatch.setattr("putifabsent.cli.demo.run", run)
+    assert _run("demo", "--arbiter", "ballot").exit_code == _run("demo").exit_code == 0
+    assert asked == ["ballot", None]
 
 
 def test_demo_as_json_is_a_list_of_races(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -520,7 +532,7 @@ def test_demo_does_not_claim_a_loss_that_it_has_not_seen(monkeypatch: pytest.Mon
 
 
 def test_demo_without_pypaimon_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    def run(*_: object) -> list[Race]:
+    def run(*_: object, **__: object) -> list[Race]:
         raise ConfigError("pypaimon is not installed: pip install 'putifabsent[demo]'")
 
     monkeypatch.setattr("putifabsent.cli.demo.run", run)
