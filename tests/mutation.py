@@ -41,7 +41,7 @@ class Change:
         Parameters
         ----------
         package, family
-            Where they are, and which.
+            Where they are, and which; ``room/module`` in a package below.
 
         Raises
         ------
@@ -61,6 +61,6 @@ class Change:
             if text.count(self.old) != 1:
                 raise LookupError(f"{self.name!r}: {source}.py has {self.old!r} {text.count(self.old)} times")
             text = text.replace(self.old, self.new)
-        module = ModuleType(f"{package.__name__}.{source}")
+        module = ModuleType(f"{package.__name__}.{source}".replace("/", "."))
         exec(compile(text, f"<{self.name}>", "exec"), module.__dict__)  # noqa: S102 - it is our own text
         return module

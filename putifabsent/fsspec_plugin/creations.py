@@ -250,6 +250,7 @@ class Creations(ReadsThrough):
         return type(self.fs), made_with(self.fs), self._mount.deadline
 
     def _create(self, name: Name, body: Body, extra: Mapping[str, Any]) -> None:
+        self._refuse_folder(name)
         self._rely(name)
         self._agree(name)
         ahead = body.ahead if isinstance(body, FileBody) else None
@@ -260,6 +261,13 @@ class Creations(ReadsThrough):
         if self._arbiter is None:
             return create(name, body, creation, largest_put=self.store.largest_put)
         return self._arbiter.create(name, body, creation)
+
+    def _refuse_folder(self, name: Name) -> None:
+        """Refuse a folder's name before anything is left beside it for its sake."""
+        if self._has_folders and self._arbiter is not None:
+            seen = self.store.head(name.path)
+            if isinstance(seen, Refused):
+                raise seen.error
 
     def _stage_ahead(self, name: Name, file: IO[bytes], extra: Mapping[str, Any]) -> Ahead | None:
         """Begin to send a large file that is still being written, where the store can."""
@@ -276,6 +284,7 @@ class Creations(ReadsThrough):
             await asyncio.to_thread(rely, name)
 
     async def _create_async(self, name: Name, body: Body, extra: Mapping[str, Any]) -> None:
+        self._refuse_folder(name)
         if not self._relied:
             await self._rely_async(name, self._rely)
         await self._agree_async(name)

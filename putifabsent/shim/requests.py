@@ -6,7 +6,7 @@ one text of it runs synchronously, asynchronously, and under the schedule explor
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
 from putifabsent.backends.base import ConditionalCopy, Refused
@@ -50,6 +50,7 @@ __all__ = [
     "Head",
     "List",
     "ListClaims",
+    "Now",
     "Pause",
     "Protocol",
     "Publish",
@@ -341,6 +342,20 @@ class Both(NamedTuple):
     second: Head
 
 
+class Now(NamedTuple):
+    """Look at the caller's own clock, which only goes on. The outcome: seconds."""
+
+    clock: Callable[[], float]
+
+    def perform(self, _: Store) -> float:
+        """Look at it."""
+        return self.clock()
+
+    async def perform_async(self, _: Store) -> float:
+        """Look at it."""
+        return self.clock()
+
+
 class Pause(NamedTuple):
     """Back off before the attempt after ``attempt`` (from 1). The outcome: True, or False at the deadline.
 
@@ -370,6 +385,7 @@ Request: TypeAlias = (
     | Acquire
     | Release
     | Both
+    | Now
     | Pause
 )
 

@@ -6,7 +6,7 @@ from dataclasses import fields, is_dataclass
 from datetime import date, timedelta
 from enum import Enum
 from itertools import count
-from types import FunctionType, GeneratorType
+from types import FunctionType, GeneratorType, MethodType
 from typing import TYPE_CHECKING, Any
 
 from putifabsent.backends.body import InMemory
@@ -76,5 +76,6 @@ _PARTS: tuple[tuple[Any, Callable[[Any], Hashable]], ...] = (
     (BaseException, lambda error: (_each(error.args), _items(error.__dict__))),
     (InMemory, lambda body: body.data),
     (FunctionType, _function),
+    (MethodType, lambda method: (method.__func__.__code__, fingerprint(method.__self__))),
     (count, repr),
 )

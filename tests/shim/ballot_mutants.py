@@ -133,10 +133,8 @@ MUTANTS = (
         "acknowledged before it is published",
         "ballot",
         """            yield from voter.publish(incarnation, value)
-            return Created()
-""",
-        """            return Created()
-""",
+            yield from _stand""",
+        """            yield from _stand""",
         TWO,
     ),
     Mutant(

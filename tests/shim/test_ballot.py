@@ -378,7 +378,9 @@ def test_a_name_that_is_created_meanwhile_is_looked_for_again() -> None:
 
 
 def test_an_unknown_outcome_is_resolved_by_its_token() -> None:
-    assert play(resolve(NAME, MINE), DECIDED) == Holder(ME, None, NOON)
+    more = (Head(prepare()), held_by(f"{ME}.0~1"))
+    assert play(resolve(NAME, MINE), DECIDED, more) == Holder(ME, "a-writer", NOON, 8, "v1")
+    assert play(resolve(NAME, MINE), DECIDED, (Head(prepare()), Absent())) == Holder(ME, None, NOON)
     assert play(resolve(NAME, MINE), (LISTED, shows()), UNSEEN) is None
     with pytest.raises(NameTaken):
         play(resolve(NAME, MINE), (LISTED, shows(*THEIRS)))

@@ -68,8 +68,7 @@ class Table:
 
     def create(self, name: str, token: str) -> Any:
         body = InMemory(token.encode())
-        largest = self.store.largest_publish
-        return self._run("create", name, token, body=body, largest_publish=largest)
+        return self._run("create", name, token, body=body)
 
     def delete(self, name: str) -> None:
         self._run("delete", name, str(uuid.uuid4()))

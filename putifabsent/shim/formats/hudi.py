@@ -33,10 +33,11 @@ A name alone doesn't show that: such a table wants a pattern of the user's.
 from __future__ import annotations
 
 import re
+from typing import Any, Literal, NamedTuple
 
 from putifabsent.shim.names import Name, Role, Rule, Series
 
-__all__ = ["ACTIONS", "RULES", "classify"]
+__all__ = ["ACTIONS", "RULES", "Step", "classify", "step_of"]
 
 FORMAT = "hudi"
 ACTIONS = (
@@ -62,8 +63,40 @@ _INSTANT = re.compile(
 _MANIFEST = re.compile(r"manifest_(?P<n>[1-9][0-9]{0,9})")
 _FIRST_MANIFEST = 1
 _HISTORY = re.compile(r"[0-9]+_[0-9]+_[0-9]+\.parquet")
-_BASE_FILE = re.compile(r"[^_]+_[0-9]+-[0-9]+-[0-9]+_[0-9]+\.(?:parquet|orc|hfile|lance)")
-_LOG_FILE = re.compile(r"\..+_[0-9]+\.log\.[0-9]+(?:_[0-9]+-[0-9]+-[0-9]+(?:\.cdc)?)?")
+_BASE_FILE = re.compile(r"[^_]+_[0-9]+-[0-9]+-[0-9]+_(?P<t>[0-9]+)\.(?:parquet|orc|hfile|lance)")
+_LOG_FILE = re.compile(r"\..+_(?P<t>[0-9]+)\.log\.[0-9]+(?:_[0-9]+-[0-9]+-[0-9]+(?:\.cdc)?)?")
+
+
+class Step(NamedTuple):
+    """What a name is to its instant.
+
+    Attributes
+    ----------
+    instant
+        ``T``.
+    action
+        Empty where the name doesn't say it.
+    state
+        ``requested``, ``inflight``, ``completed``; of slices ``base`` or ``log``.
+    """
+
+    instant: str
+    action: str
+    state: Literal["requested", "inflight", "completed", "base", "log"]
+
+
+def step_of(path: str) -> Step | None:
+    """Return which step of which instant a name is, of a data table's alone; None: of none."""
+    folder, _, last = path.rpartition("/")
+    at = path.rfind(_META)
+    if at < 0:
+        match = (_LOG_FILE if last.startswith(".") else _BASE_FILE).fullmatch(last)
+        return match and Step(match["t"], "", "log" if last.startswith(".") else "base")
+    match = _INSTANT.fullmatch(last)
+    if match is None or folder[at + len(_META) :] not in ("timeline", "") or "/.hoodie/metadata/" in path:
+        return None
+    state: Any = match["state"] or ("completed" if match["completed"] else "inflight")
+    return Step(match["t"], match["pending"] or match["completed"] or "", state)
 
 
 def classify(path: str, folder: str, last: str) -> Name | None:

@@ -1,0 +1,177 @@
+"""What Hudi's calls mean to its table's ledger: one rule a call, a pure function of the state.
+
+An instant that nobody has opened through the shim is older than it, and goes by its names alone. So do
+savepoints (they share ``T`` with the commit that they save), the metadata table beneath a table, and log
+files below table version 8 (they carry the instant of their base file).
+"""
+
+from __future__ import annotations
+
+import errno
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from putifabsent.errors import Fenced, Holder, NameTaken
+from putifabsent.shim.formats.hudi import Step, step_of
+from putifabsent.shim.ledger.calls import Append, ByName, Commit, Remove, Rule, Todo
+from putifabsent.shim.ledger.records import Free, Open, Take, Undo
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from collections.abc import Set as AbstractSet
+
+    from putifabsent.shim.ledger.facts import State
+
+__all__ = ["Asker", "rule_for"]
+
+_FIRST_WITH_LOGS_OF_THEIR_OWN = 8
+_SAVEPOINT = "savepoint"
+
+
+@dataclass(frozen=True, slots=True)
+class Asker:
+    """Who calls.
+
+    Attributes
+    ----------
+    session
+        Its own.
+    token
+        Of the creation, or made for the deletion: the records that it appends are called after it.
+    opened
+        The instants that this session has opened or taken: they are never older than the shim.
+    path
+        The name that is created or deleted, and ``relative`` the same from the ledger's root.
+    frees
+        The instant that the plan in a requested rollback names, or None.
+    """
+
+    session: str
+    token: str
+    opened: AbstractSet[str]
+    path: str
+    relative: str
+    frees: str | None = None
+
+    def fenced(self, reason: str) -> Fenced:
+        """Return the error for a step that comes too late."""
+        return Fenced(errno.EPERM, reason, self.path)
+
+
+def rule_for(asker: Asker, *, deletes: bool, version: int = 9) -> Rule | None:
+    """Return the rule of a call; None: the ledger has nothing to do with it.
+
+    Parameters
+    ----------
+    asker
+        Who calls, about which name.
+    deletes
+        Whether it removes the name; else it creates it, or writes over it.
+    version
+        The table's, from ``hoodie.properties``.
+    """
+    step = step_of(asker.path)
+    if step is None or step.action == _SAVEPOINT:
+        return None
+    if step.state == "log" and version < _FIRST_WITH_LOGS_OF_THEIR_OWN:
+        return None
+    chosen = (_DELETES if deletes else _CREATES)[step.state]
+
+    def rule(state: State) -> Todo:
+        return chosen(state, step, asker)
+
+    return rule
+
+
+def _create_requested(state: State, step: Step, asker: Asker) -> Todo:
+    held = state.open.get(step.instant)
+    if held is not None and held.token == asker.token:
+        return ByName(cached=True)
+    other = held or state.completed(step.instant)
+    if other is not None:
+        raise NameTaken(asker.path, Holder(other.token))
+    return Append(Open(step.instant, asker.session, asker.token, step.action, asker.frees))
+
+
+def _create_inflight(state: State, step: Step, asker: Asker) -> Todo:
+    held = state.open.get(step.instant)
+    if held is not None and held.session == asker.session:
+        return ByName(cached=True)
+    if held is not None:
+        return Append(Take(step.instant, asker.session, f"{asker.token}-take"))
+    if state.completed(step.instant) is not None:
+        raise asker.fenced(f"{step.instant} is completed")
+    if step.instant in state.freed:
+        return Append(Open(step.instant, asker.session, asker.token, step.action))
+    return ByName()
+
+
+def _create_completed(state: State, step: Step, asker: Asker) -> Todo:
+    held = state.open.get(step.instant)
+    if held is not None and held.session != asker.session:
+        return Append(Take(step.instant, asker.session, f"{asker.token}-take"))
+    if held is not None or asker.token in state.completions or state.completed(step.instant) is not None:
+        return Commit()
+    if step.instant in state.freed or step.instant in asker.opened:
+        raise asker.fenced(f"{step.instant} was rolled back")
+    return ByName()
+
+
+def _delete_pending(state: State, step: Step, asker: Asker) -> Todo:
+    if step.instant in state.open:
+        return Append(Free(step.instant, asker.session, f"{asker.token}-free"))
+    return ByName(cached=_is_forgotten(state, step.instant))
+
+
+def _delete_completed(state: State, step: Step, asker: Asker) -> Todo:
+    made = state.named(asker.relative)
+    if made is None:
+        return Remove(None) if _is_forgotten(state, step.instant) else ByName()
+    if not made.undone and (made == state.unpublished or _is_rolled_back(state, step.instant)):
+        return Append(Undo(step.instant, asker.session, f"{asker.token}-undo"))
+    return Remove(made)
+
+
+def _create_slice(state: State, step: Step, asker: Asker) -> Todo:
+    held = state.open.get(step.instant)
+    if held is not None and held.session == asker.session:
+        return ByName(cached=True)
+    if held is not None:
+        raise asker.fenced(f"{step.instant} belongs to session {held.session}")
+    if state.knows(step.instant):
+        raise asker.fenced(f"{step.instant} is completed, or was rolled back")
+    return ByName(cached=_is_forgotten(state, step.instant))
+
+
+def _delete_slice(state: State, step: Step, asker: Asker) -> Todo:
+    if not _is_rolled_back(state, step.instant):
+        return ByName(cached=state.knows(step.instant) or _is_forgotten(state, step.instant))
+    if step.instant in state.open or state.completed(step.instant) is not None:
+        raise asker.fenced(f"{step.instant} is no failed instant: a rollback that takes it for one is wrong")
+    return ByName()
+
+
+def _is_rolled_back(state: State, instant: str) -> bool:
+    """Whether a rollback of it is open, whosever: a rollback that crashed is gone on with by others."""
+    return any(each.frees == instant for each in state.open.values())
+
+
+def _is_forgotten(state: State, instant: str) -> bool:
+    """Whether nothing that is appended later can tell more of it."""
+    return instant <= state.horizon and not state.knows(instant)
+
+
+_CREATES: dict[str, Callable[[State, Step, Asker], Todo]] = {
+    "requested": _create_requested,
+    "inflight": _create_inflight,
+    "completed": _create_completed,
+    "base": _create_slice,
+    "log": _create_slice,
+}
+_DELETES: dict[str, Callable[[State, Step, Asker], Todo]] = {
+    "requested": _delete_pending,
+    "inflight": _delete_pending,
+    "completed": _delete_completed,
+    "base": _delete_slice,
+    "log": _delete_slice,
+}

@@ -1,0 +1,202 @@
+"""A call on a table's name, after its format's rule: what is appended first, and what is done then.
+
+A rule is a pure function from a state to what is to be done. It is asked again after everything that is read
+or appended, until it wants no record more.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+from putifabsent.errors import Fenced, NameTaken, PutIfAbsentError
+from putifabsent.shim.ledger.appending import append
+from putifabsent.shim.ledger.completion import complete, remove
+from putifabsent.shim.ledger.facts import Completion, State
+from putifabsent.shim.ledger.records import Free, Open, Record, Take
+
+if TYPE_CHECKING:
+    from putifabsent.backends.base import Created, Creation
+    from putifabsent.backends.body import Body
+    from putifabsent.shim.ledger.book import Ledger
+    from putifabsent.shim.requests import Protocol
+
+__all__ = ["Append", "ByName", "Commit", "Remove", "Rule", "Todo", "create", "decide", "delete"]
+
+
+@dataclass(frozen=True, slots=True)
+class Append:
+    """Append this, and ask again."""
+
+    record: Record
+
+
+@dataclass(frozen=True, slots=True)
+class ByName:
+    """Go on by the name alone.
+
+    Attributes
+    ----------
+    cached
+        Whether a state that was read earlier may say so.
+    """
+
+    cached: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """The call is the commit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Remove:
+    """Remove a completion that is over: its body, then its name.
+
+    Attributes
+    ----------
+    made
+        The completion; None: its record is forgotten, and the plain name tells where the body is.
+    """
+
+    made: Completion | None
+
+
+Todo: TypeAlias = Append | ByName | Commit | Remove
+Rule: TypeAlias = Callable[[State], Todo]
+"""What is to be done in a state. It may raise why nothing can be: Fenced, NameTaken."""
+
+
+def decide(ledger: Ledger, rule: Rule, creation: Creation) -> Protocol[Todo]:
+    """Append what a rule wants, until it wants no record more; return what is to be done then.
+
+    No request, where the rule wants none and trusts what was read earlier. Else it is asked of what was
+    listed after the call began.
+
+    Raises
+    ------
+    Fenced, NameTaken
+        What the rule says.
+    OutcomeUnknown, OSError
+        As for :func:`~putifabsent.shim.ledger.appending.append`.
+    """
+    while True:
+        todo = _asked(rule, ledger.state)
+        if isinstance(todo, Commit) or (isinstance(todo, ByName) and todo.cached):
+            return todo
+        record = todo.record if isinstance(todo, Append) else None
+        token = creation.token if record is None else record.token
+        if record is not None and token in ledger.state.tokens:
+            reason = f"what it appended as {ledger.state.tokens[token]} was taken back by another since"
+            raise Fenced(errno.EPERM, reason, ledger.root)
+        appended = yield from append(ledger, _draft(rule, token), creation._replace(token=token))
+        if appended is None:
+            todo = rule(ledger.state)
+            if not isinstance(todo, Append):
+                return todo
+        elif isinstance(record, (Open, Take)):
+            ledger.opened.add(record.instant)
+
+
+def create(  # noqa: PLR0913 - what a creation takes, and a commit
+    ledger: Ledger,
+    rule: Rule,
+    path: str,
+    instant: str,
+    body: Body,
+    creation: Creation,
+    by_name: Callable[[], Protocol[Created]],
+    *,
+    turn: int | None,
+    largest_publish: int,
+) -> Protocol[Created]:
+    """Create a name of an instant.
+
+    Parameters
+    ----------
+    ledger
+        What the session knows.
+    rule
+        Of the format, for this call.
+    path, instant, body, creation, turn, largest_publish
+        As for :func:`~putifabsent.shim.ledger.completion.complete`.
+    by_name
+        Creates it by its name alone, or puts it, where that is all that is wanted.
+
+    Raises
+    ------
+    NameTaken
+        Another creation holds the name, or the instant.
+    Fenced, OutcomeUnknown, OSError
+        As for :func:`~putifabsent.shim.ledger.completion.complete`.
+    """
+    todo = yield from decide(ledger, rule, creation)
+    if isinstance(todo, Commit):
+        return (
+            yield from complete(
+                ledger, path, instant, body, creation, turn=turn, largest_publish=largest_publish
+            )
+        )
+    try:
+        return (yield from by_name())
+    except NameTaken as error:
+        taken = error
+    held = ledger.state.open.get(instant)
+    if held is not None and held.token == creation.token:
+        # It was opened by this very call, for a name that is older than the ledger.
+        token = f"{creation.token}-free"
+        free = _freeing(instant, creation.token, Free(instant, ledger.session, token))
+        yield from append(ledger, free, creation._replace(token=token))
+    raise taken
+
+
+def delete(
+    ledger: Ledger, rule: Rule, path: str, creation: Creation, by_name: Callable[[], Protocol[None]]
+) -> Protocol[None]:
+    """Remove a name of an instant, or one of its slices.
+
+    Parameters
+    ----------
+    ledger, rule, path, creation
+        As for :func:`create`.
+    by_name
+        Removes it, where that is all that is wanted.
+
+    Raises
+    ------
+    Fenced
+        It is not this session's to remove.
+    OutcomeUnknown, OSError
+        It may still be there.
+    """
+    todo = yield from decide(ledger, rule, creation)
+    if isinstance(todo, Remove):
+        yield from remove(ledger, path, todo.made)
+    else:
+        yield from by_name()
+
+
+def _asked(rule: Rule, state: State) -> Todo | None:
+    """Ask a rule of a state that may be old: a refusal is nothing yet."""
+    try:
+        return rule(state)
+    except PutIfAbsentError:
+        return None
+
+
+def _draft(rule: Rule, token: str) -> Callable[[State], Record | None]:
+    def draft(state: State) -> Record | None:
+        todo = rule(state)
+        return todo.record if isinstance(todo, Append) and todo.record.token == token else None
+
+    return draft
+
+
+def _freeing(instant: str, token: str, free: Free) -> Callable[[State], Record | None]:
+    def draft(state: State) -> Record | None:
+        held = state.open.get(instant)
+        return free if held is not None and held.token == token else None
+
+    return draft

@@ -1,0 +1,314 @@
+"""The commit, and what takes it back.
+
+The body goes first, under a key of its own; then the COMPLETE, which decides; then the store copies the body
+to the plain name. Whoever completes after that sees to it that the copy is there, so at most the last
+completion is ever unpublished. What is undone loses its body before its name: a copy that fails where its
+source is gone can't bring it back.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+from typing import TYPE_CHECKING
+
+from putifabsent.backends.base import Absent, Created, Exists, Found, Refused, Written
+from putifabsent.errors import Fenced, Holder, NameTaken, OutcomeUnknown
+from putifabsent.shim.ledger.appending import append, unknown_from
+from putifabsent.shim.ledger.book import removed
+from putifabsent.shim.ledger.records import Complete, Undo
+from putifabsent.shim.reading import read
+from putifabsent.shim.requests import Both, Head, Pause, Publish, Put
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from putifabsent.backends.base import Creation, HeadOutcome, PublishOutcome, PutOutcome
+    from putifabsent.backends.body import Body
+    from putifabsent.shim.ledger.book import Ledger
+    from putifabsent.shim.ledger.facts import Completion, State
+    from putifabsent.shim.ledger.records import Record
+    from putifabsent.shim.requests import Protocol
+
+__all__ = ["complete", "remove", "resolve", "settle", "undo"]
+
+
+def complete(
+    ledger: Ledger,
+    path: str,
+    instant: str,
+    body: Body,
+    creation: Creation,
+    *,
+    turn: int | None,
+    largest_publish: int,
+) -> Protocol[Created]:
+    """Commit an instant: bring its completed name into being, at most once for all of its names.
+
+    Five requests in four round trips, where this session has published the completion before: the body and a
+    look at the plain name, the record, the listing, the copy.
+
+    Parameters
+    ----------
+    ledger
+        What the session knows.
+    path
+        The completed name.
+    instant
+        What it completes.
+    body
+        The bytes; they must stay readable until the protocol ends.
+    creation
+        Its token decides "was it me?", now and in :func:`resolve`.
+    turn
+        The number of the turn in which this is done; None: without one.
+    largest_publish
+        More bytes than this the store can't copy.
+
+    Raises
+    ------
+    Fenced
+        The instant was taken over or freed, or the turn was broken.
+    NameTaken
+        Another creation has completed the instant.
+    OutcomeUnknown
+        It may be completed, or may still be; or it is, and can't be published.
+    OSError
+        The store refused, and nothing was completed.
+    """
+    if body.size > largest_publish:
+        reason = f"the store copies no more than {largest_publish} bytes, and these are {body.size}"
+        raise OSError(errno.EFBIG, reason, path)
+    if creation.token not in ledger.state.completions:
+        yield from _decide(ledger, path, instant, body, creation, turn)
+    made = ledger.state.completions.get(creation.token)
+    if made is None or made.undone:
+        return Created()  # it was completed, and undone since
+    try:
+        return (yield from _publish(ledger, made, creation))
+    except GeneratorExit:
+        raise
+    except BaseException as error:
+        if isinstance(error, OutcomeUnknown):
+            raise
+        reason = f"it is completed, and then there was {type(error).__name__}: {error}"
+        unknown_from(error, OutcomeUnknown(path, creation.token, reason))
+
+
+def settle(ledger: Ledger, creation: Creation) -> Protocol[None]:
+    """Publish what is completed and not published: a dead writer has left it."""
+    state = yield from ledger.current(creation)
+    yield from _settling(ledger, creation)(state)
+
+
+def undo(ledger: Ledger, instant: str, creation: Creation) -> Protocol[Completion | None]:
+    """Take a commit back, before anything of it is removed; None: it was none any more.
+
+    Raises
+    ------
+    OutcomeUnknown
+        It may have been taken back.
+    """
+    yield from append(ledger, _undoing(ledger, instant, creation.token), creation)
+    gone = [each for each in ledger.state.completions.values() if each.instant == instant and each.undone]
+    return max(gone, key=lambda each: each.number, default=None)
+
+
+def remove(ledger: Ledger, path: str, made: Completion | None) -> Protocol[None]:
+    """Remove a completed name that was undone, or is archived: its body, then the plain name.
+
+    Parameters
+    ----------
+    ledger
+        What the session knows.
+    path
+        The completed name.
+    made
+        Its completion; None: it is forgotten, and the plain name itself tells whose body it is a copy of.
+
+    Raises
+    ------
+    OSError
+        The store refuses, or does not answer in time: something of it may still be there.
+    """
+    if made is not None:
+        yield from removed(ledger.path(made.body))
+    seen: HeadOutcome = yield from read(Head(path), lambda error: error)
+    if not isinstance(seen, Found):
+        return
+    token = seen.holder.token
+    if made is None and token is not None:
+        yield from removed(ledger.body(token, 0))
+    there = ledger.state.completions.get(token or "")
+    if there is not None and not there.undone and there != made:
+        return  # the same name, completed again since
+    yield from removed(path, seen.holder.version)
+
+
+def resolve(ledger: Ledger, path: str, creation: Creation) -> Protocol[Holder | None]:
+    """Answer an unknown outcome of :func:`complete` later.
+
+    Returns
+    -------
+    Holder or None
+        The creation itself: it is completed. None: it is not *now*; it may have been undone, or its record
+        may still land. A creation is never completed twice: a key that was sent is not sent again.
+
+    Raises
+    ------
+    NameTaken
+        Another creation holds the name.
+    """
+    state = yield from ledger.current(creation)
+    made = state.named(ledger.relative(path))
+    if made is not None and made.undone:
+        return None
+    holder = None if made is None else Holder(made.token)
+    if made is None:
+        # Its record is forgotten, or it is older than the ledger: its copy says whose it is.
+        seen: HeadOutcome = yield from read(Head(path), lambda error: error)
+        holder = seen.holder if isinstance(seen, Found) else None
+    if holder is not None and holder.token != creation.token:
+        raise NameTaken(path, holder)
+    return holder
+
+
+def _decide(
+    ledger: Ledger, path: str, instant: str, body: Body, creation: Creation, turn: int | None
+) -> Protocol[None]:
+    """Store the body, and append the COMPLETE."""
+    key = yield from _put(ledger, path, body, creation)
+    try:
+        draft = _completing(ledger, path, instant, key, creation.token, turn)
+        yield from append(ledger, draft, creation, first=_settling(ledger, creation))
+        return
+    except GeneratorExit:
+        raise
+    except BaseException as error:
+        unknown = error if isinstance(error, OutcomeUnknown) else error.__cause__
+        if isinstance(unknown, OutcomeUnknown):
+            unknown_from(error, OutcomeUnknown(path, creation.token, unknown.reason))
+        if not isinstance(error, Exception):
+            raise
+        failed = error
+    # What stays is litter: no record names it, and none will.
+    with contextlib.suppress(OSError):
+        yield from removed(key)
+    raise failed
+
+
+def _put(ledger: Ledger, path: str, body: Body, creation: Creation) -> Protocol[str]:
+    """Store the bytes, and see meanwhile that nobody who goes round the shim has the plain name."""
+    tries = 0
+    while True:
+        key = ledger.body(creation.token, tries)
+        answers: tuple[PutOutcome, HeadOutcome] = yield Both(Put(key, body, creation), Head(path))
+        put, seen = answers
+        if isinstance(put, Written):
+            break
+        if isinstance(put, Refused):
+            raise put.error
+        tries += 1
+        if not (yield Pause(tries)):
+            reason = "the store did not take the bytes in time"
+            raise TimeoutError(errno.ETIMEDOUT, reason, path) from put.cause
+    try:
+        yield from _see(ledger, path, seen, creation)
+        return key
+    except Exception as error:  # noqa: BLE001 - it is raised when the body is gone
+        failed = error
+    with contextlib.suppress(OSError):
+        yield from removed(key)
+    raise failed
+
+
+def _see(ledger: Ledger, path: str, seen: HeadOutcome, creation: Creation) -> Protocol[None]:
+    """Refuse a plain name that is there, and of which no record knows."""
+    if not isinstance(seen, (Found, Absent)):
+        seen = yield from read(Head(path), lambda error: error)
+    if not isinstance(seen, Found):
+        return
+    if seen.holder.token not in ledger.state.completions:
+        state = yield from ledger.current(creation)
+        if seen.holder.token not in state.completions:
+            raise NameTaken(path, seen.holder)
+
+
+def _completing(
+    ledger: Ledger, path: str, instant: str, key: str, token: str, turn: int | None
+) -> Callable[[State], Record | None]:
+    def draft(state: State) -> Record | None:
+        if token in state.completions:
+            return None
+        other = state.completed(instant)
+        if other is not None and other.session != ledger.session:
+            raise Fenced(errno.EPERM, f"{instant} was completed by session {other.session}", path)
+        if other is not None:
+            raise NameTaken(path, Holder(other.token))
+        name, body = ledger.relative(path), ledger.relative(key)
+        return Complete(instant, ledger.session, token, name, body, turn)
+
+    return draft
+
+
+def _undoing(ledger: Ledger, instant: str, token: str) -> Callable[[State], Record | None]:
+    def draft(state: State) -> Record | None:
+        return None if state.completed(instant) is None else Undo(instant, ledger.session, token)
+
+    return draft
+
+
+def _settling(ledger: Ledger, creation: Creation) -> Callable[[State], Protocol[None]]:
+    def first(state: State) -> Protocol[None]:
+        made = state.unpublished
+        if made is None or made.token == ledger.published:
+            return
+        seen: HeadOutcome = yield from read(Head(ledger.path(made.name)), lambda error: error)
+        if isinstance(seen, Found) and seen.holder.token == made.token:
+            ledger.published = made.token
+            return
+        yield from _publish(ledger, made, creation, must=True)
+
+    return first
+
+
+def _publish(
+    ledger: Ledger, made: Completion, creation: Creation, *, must: bool = False
+) -> Protocol[Created]:
+    """Copy a body to its plain name. It may be gone: it was undone, or archived, since.
+
+    With ``must``, no answer until the deadline is a failure; else it is completed all the same, and who comes
+    next publishes it.
+    """
+    path = ledger.path(made.name)
+    pauses = 0
+    while True:
+        outcome: PublishOutcome = yield Publish(ledger.path(made.body), path, creation)
+        if isinstance(outcome, (Written, Absent)):
+            ledger.published = made.token
+            return Created(outcome.version if isinstance(outcome, Written) else None)
+        why = outcome.error if isinstance(outcome, Refused) else None
+        if isinstance(outcome, Exists):
+            seen: HeadOutcome = yield from read(Head(path), lambda error: error)
+            if isinstance(seen, Found) and seen.holder.token == made.token:
+                return Created(seen.holder.version)
+            if isinstance(seen, Found):
+                why = yield from _make_way(ledger, path, seen)
+        if why is not None:
+            if must:
+                raise why
+            raise OutcomeUnknown(path, made.token, f"it is completed, and can't be published: {why}") from why
+        pauses += 1
+        if not (yield Pause(pauses)):
+            if must:
+                raise TimeoutError(errno.ETIMEDOUT, "the completion before it could not be published", path)
+            return Created()
+
+
+def _make_way(ledger: Ledger, path: str, seen: Found) -> Protocol[OSError | None]:
+    """Remove what was undone from a plain name, on a store that can't overwrite; return why that can't be."""
+    was = ledger.state.completions.get(seen.holder.token or "")
+    if was is None or not was.undone:
+        return OSError(errno.EBUSY, "something that went round the shim is in its place", path)
+    yield from removed(path, seen.holder.version)
+    return None

@@ -1,0 +1,177 @@
+"""What a table's records come to: its open instants, its turn, its completions since the horizon.
+
+A state is a value. Nothing in it is anybody's opinion: whoever has read the same records has the same state.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["EVERY", "KEPT", "Completion", "Held", "Opened", "State"]
+
+EVERY = 64
+"""A checkpoint has every such number. All readers must agree on it: another one is another form."""
+
+KEPT = 256
+"""So many completions a checkpoint remembers, and it must agree, too; what is older is below the horizon."""
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """An instant that somebody is writing.
+
+    Attributes
+    ----------
+    session
+        Its owner.
+    token
+        Of the creation that opened it.
+    action
+        What it is, in its format's words; empty where its name does not say.
+    frees
+        The instant that this one rolls back, or None.
+    lost
+        The sessions that it was taken from.
+    """
+
+    session: str
+    token: str
+    action: str = ""
+    frees: str | None = None
+    lost: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """A commit.
+
+    Attributes
+    ----------
+    instant, session, token
+        What was completed, by whom, in which creation.
+    name
+        Its completed name, from the ledger's root.
+    body
+        The key under which its bytes lie, from the ledger's root.
+    number
+        Of its record.
+    undone
+        Whether it was rolled back since.
+    """
+
+    instant: str
+    session: str
+    token: str
+    name: str
+    body: str
+    number: int
+    undone: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """The turn that somebody has.
+
+    Attributes
+    ----------
+    number
+        Of its record: no two turns are called the same.
+    session, thread
+        Whose it is.
+    lease
+        Seconds without a beat after which others may break it.
+    """
+
+    number: int
+    session: str
+    thread: str
+    lease: float
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What the first ``number`` records come to.
+
+    Attributes
+    ----------
+    number
+        Of the last of them.
+    open
+        The instants that are being written.
+    freed
+        Those that were given up, and are neither open nor completed since.
+    completions
+        By token, in the order of their records.
+    turn
+        The one that is held.
+    horizon
+        Of instants up to this one, what the state does not show is forgotten.
+    tokens
+        The numbers of the latest records, by token: a writer asks of these whether its own counts.
+    latest
+        The token of the last completion: only that one can still be unpublished.
+    every, kept
+        When checkpoints are due, and what they remember.
+    """
+
+    number: int = 0
+    open: Mapping[str, Opened] = field(default_factory=dict)
+    freed: frozenset[str] = frozenset()
+    completions: Mapping[str, Completion] = field(default_factory=dict)
+    turn: Held | None = None
+    horizon: str = ""
+    tokens: Mapping[str, int] = field(default_factory=dict)
+    latest: str | None = None
+    every: int = EVERY
+    kept: int = KEPT
+
+    @property
+    def is_due(self) -> bool:
+        """Whether the next record must be a checkpoint."""
+        return (self.number + 1) % self.every == 0
+
+    @property
+    def unpublished(self) -> Completion | None:
+        """The one completion that may not be under its plain name yet.
+
+        Nobody appends another before it has seen to the ones before.
+        """
+        last = None if self.latest is None else self.completions[self.latest]
+        return None if last is None or last.undone else last
+
+    def completed(self, instant: str) -> Completion | None:
+        """Return the completion of an instant that stands; None: there is none."""
+        standing = (each for each in self.completions.values() if not each.undone)
+        return next((each for each in standing if each.instant == instant), None)
+
+    def named(self, name: str) -> Completion | None:
+        """Return the latest completion of a name from the root, undone or not."""
+        found = [each for each in self.completions.values() if each.name == name]
+        return max(found, key=lambda each: each.number, default=None)
+
+    def knows(self, instant: str) -> bool:
+        """Whether the instant was ever opened, as far as the state remembers."""
+        return (
+            instant in self.open
+            or instant in self.freed
+            or any(each.instant == instant for each in self.completions.values())
+        )
+
+    def condensed(self) -> State:
+        """Return what a checkpoint after this state remembers of it."""
+        ordered = sorted(self.completions.values(), key=lambda each: each.number)
+        freed = sorted(self.freed)
+        forgotten = [*(each.instant for each in ordered[: -self.kept]), *freed[: -self.kept]]
+        first = self.number + 1 - self.every
+        return replace(
+            self,
+            number=self.number + 1,
+            freed=frozenset(freed[-self.kept :]),
+            completions={each.token: each for each in ordered[-self.kept :]},
+            horizon=max([self.horizon, *forgotten]),
+            tokens={token: number for token, number in self.tokens.items() if number > first},
+        )

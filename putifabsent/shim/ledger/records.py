@@ -1,0 +1,317 @@
+"""The records of a ledger: each says when it is valid, and what it means, side by side.
+
+==============  ====================================================================================
+record          what it says
+==============  ====================================================================================
+``OPEN``        the instant belongs to this session; what it rolls back belongs to nobody any more
+``TAKE``        the instant belongs to this session now
+``COMPLETE``    the commit
+``FREE``        the instant belongs to nobody: a rollback begins
+``UNDO``        the commit is none any more
+``TURN``        this thread of this session has the table's turn
+``RELEASE``     it has given the turn back
+``BREAK``       somebody has watched the turn longer than its lease, without a beat
+``CHECKPOINT``  all that the records before come to, at fixed numbers
+==============  ====================================================================================
+
+Every one of them has a session (one process's life of a writer) and the token of the creation that wrote it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, ClassVar, TypeAlias
+
+from putifabsent.shim.ledger.facts import Completion, Held, Opened, State
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = [
+    "KINDS",
+    "Break",
+    "Checkpoint",
+    "Complete",
+    "Free",
+    "Open",
+    "Record",
+    "Release",
+    "Take",
+    "Turn",
+    "Undo",
+    "fold",
+    "valid",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Open:
+    """Before anything of an instant is put: it belongs to this session.
+
+    Attributes
+    ----------
+    action
+        What the instant is, in its format's words.
+    frees
+        The instant that this one rolls back: if it is open, it is freed.
+    """
+
+    KIND: ClassVar[str] = "OPEN"
+    instant: str
+    session: str
+    token: str
+    action: str = ""
+    frees: str | None = None
+
+    def why_not(self, state: State) -> str | None:
+        """Valid where the instant is neither open, completed nor being rolled back, and above the horizon."""
+        if self.instant in state.open:
+            return f"{self.instant} is open, and belongs to session {state.open[self.instant].session}"
+        if state.completed(self.instant) is not None:
+            return f"{self.instant} is completed"
+        if any(each.frees == self.instant for each in state.open.values()):
+            return f"{self.instant} is being rolled back"
+        if self.instant <= state.horizon and self.instant not in state.freed:
+            return f"{self.instant} is older than all that the ledger remembers ({state.horizon})"
+        return None
+
+    def after(self, state: State) -> State:
+        """It is open; what it rolls back is freed."""
+        left = {instant: each for instant, each in state.open.items() if instant != self.frees}
+        freed = state.freed | (state.open.keys() - left.keys())
+        mine = Opened(self.session, self.token, self.action, self.frees)
+        return replace(state, open={**left, self.instant: mine}, freed=freed - {self.instant})
+
+
+@dataclass(frozen=True, slots=True)
+class Take:
+    """An open instant changes hands: its work is gone on with by another process."""
+
+    KIND: ClassVar[str] = "TAKE"
+    instant: str
+    session: str
+    token: str
+
+    def why_not(self, state: State) -> str | None:
+        """Valid where the instant is open, not its own, and was not taken from this session before."""
+        held = state.open.get(self.instant)
+        if held is None:
+            return f"{self.instant} is not open"
+        if held.session == self.session:
+            return f"{self.instant} belongs to this session"
+        if self.session in held.lost:
+            return f"{self.instant} was taken from this session, by {held.session} at last"
+        return None
+
+    def after(self, state: State) -> State:
+        """It belongs to this session, and can't go back to the one before."""
+        held = state.open[self.instant]
+        taken = replace(held, session=self.session, lost=(*held.lost, held.session))
+        return replace(state, open={**state.open, self.instant: taken})
+
+
+@dataclass(frozen=True, slots=True)
+class Complete:
+    """The commit. Its body is stored before, under a key that nobody else writes.
+
+    Attributes
+    ----------
+    name, body
+        The completed name and the key of its bytes, both from the ledger's root.
+    turn
+        The number of the turn in which it is made, or None.
+    """
+
+    KIND: ClassVar[str] = "COMPLETE"
+    instant: str
+    session: str
+    token: str
+    name: str
+    body: str
+    turn: int | None = None
+
+    def why_not(self, state: State) -> str | None:
+        """Valid where the instant is open and its own, and the turn it names is held now, or none is."""
+        held = state.open.get(self.instant)
+        if held is None:
+            return f"{self.instant} is not open: it was completed, or rolled back"
+        if held.session != self.session:
+            return f"{self.instant} was taken over by session {held.session}"
+        if (state.turn and state.turn.number) != self.turn:
+            return f"it names turn {self.turn}, and {_whose(state)}"
+        if state.turn is not None and state.turn.session != self.session:
+            return f"it names the turn of another session, {state.turn.session}"
+        return None
+
+    def after(self, state: State) -> State:
+        """It is completed; the turn goes on."""
+        made = Completion(self.instant, self.session, self.token, self.name, self.body, state.number + 1)
+        left = {instant: each for instant, each in state.open.items() if instant != self.instant}
+        return replace(
+            state, open=left, completions={**state.completions, self.token: made}, latest=self.token
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Free:
+    """Before any rollback removes anything of an open instant, its owner's own rollback too."""
+
+    KIND: ClassVar[str] = "FREE"
+    instant: str
+    session: str
+    token: str
+
+    def why_not(self, state: State) -> str | None:
+        """Valid where the instant is open."""
+        return None if self.instant in state.open else f"{self.instant} is not open"
+
+    def after(self, state: State) -> State:
+        """It belongs to nobody, so that nobody can complete it."""
+        left = {instant: each for instant, each in state.open.items() if instant != self.instant}
+        return replace(state, open=left, freed=state.freed | {self.instant})
+
+
+@dataclass(frozen=True, slots=True)
+class Undo:
+    """Before a restore or a rollback removes a completed name."""
+
+    KIND: ClassVar[str] = "UNDO"
+    instant: str
+    session: str
+    token: str
+
+    def why_not(self, state: State) -> str | None:
+        """Valid where the instant is completed."""
+        return None if state.completed(self.instant) is not None else f"{self.instant} is not completed"
+
+    def after(self, state: State) -> State:
+        """It was completed once."""
+        ended = {
+            token: replace(each, undone=each.undone or each.instant == self.instant)
+            for token, each in state.completions.items()
+        }
+        return replace(state, completions=ended, freed=state.freed | {self.instant})
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """Taking the lock.
+
+    Attributes
+    ----------
+    number
+        Its own: turns are called after their records.
+    thread
+        Which of its session's threads has it.
+    lease
+        Seconds without a beat after which others may break it.
+    """
+
+    KIND: ClassVar[str] = "TURN"
+    number: int
+    session: str
+    token: str
+    thread: str
+    lease: float
+
+    def why_not(self, state: State) -> str | None:
+        """Valid where none is held."""
+        if state.turn is not None:
+            return _whose(state)
+        return None if self.number == state.number + 1 else "a turn is called after its own record"
+
+    def after(self, state: State) -> State:
+        """It is held, until it is released or broken."""
+        return replace(state, turn=Held(self.number, self.session, self.thread, self.lease))
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """Giving the lock back."""
+
+    KIND: ClassVar[str] = "RELEASE"
+    number: int
+    session: str
+    token: str
+
+    def why_not(self, state: State) -> str | None:
+        """Valid where this turn is held, by this session."""
+        if state.turn is None or state.turn.number != self.number:
+            return f"turn {self.number} is not held any more: {_whose(state)}"
+        return None if state.turn.session == self.session else _whose(state)
+
+    def after(self, state: State) -> State:
+        """It is over."""
+        return replace(state, turn=None)
+
+
+@dataclass(frozen=True, slots=True)
+class Break:
+    """Ending the turn of somebody who has shown no life for longer than its lease."""
+
+    KIND: ClassVar[str] = "BREAK"
+    number: int
+    session: str
+    token: str
+
+    def why_not(self, state: State) -> str | None:
+        """Valid where this turn is held; that its holder is dead, the breaker has watched."""
+        if state.turn is None or state.turn.number != self.number:
+            return f"turn {self.number} is not held any more: {_whose(state)}"
+        return None
+
+    def after(self, state: State) -> State:
+        """It is over; its holder may not know it yet."""
+        return replace(state, turn=None)
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """What the records before it come to, so that they can be removed.
+
+    Attributes
+    ----------
+    state
+        Including the checkpoint itself.
+    """
+
+    KIND: ClassVar[str] = "CHECKPOINT"
+    session: str
+    token: str
+    state: State
+
+    def why_not(self, state: State) -> str | None:
+        """Valid where it says just that."""
+        return None if self.state == state.condensed() else "it says something else than the records before"
+
+    def after(self, _: State) -> State:
+        """It remembers what matters."""
+        return self.state
+
+
+Record: TypeAlias = Open | Take | Complete | Free | Undo | Turn | Release | Break | Checkpoint
+
+KINDS: Mapping[str, type[Record]] = {
+    each.KIND: each for each in (Open, Take, Complete, Free, Undo, Turn, Release, Break, Checkpoint)
+}
+
+
+def valid(state: State, record: Record) -> str | None:
+    """Return why a record may not follow on this state; None: it may."""
+    if isinstance(record, Checkpoint) != state.is_due:
+        return f"number {state.number + 1} is {'' if state.is_due else 'not '}a checkpoint's"
+    return record.why_not(state)
+
+
+def fold(state: State, record: Record) -> State:
+    """Return the state after one record more, which was valid when it was appended."""
+    after = record.after(state)
+    if isinstance(record, Checkpoint):
+        return after
+    number = state.number + 1
+    return replace(after, number=number, tokens={**after.tokens, record.token: number})
+
+
+def _whose(state: State) -> str:
+    turn = state.turn
+    return "no turn is held" if turn is None else f"session {turn.session} has turn {turn.number}"

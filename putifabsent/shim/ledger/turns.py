@@ -1,0 +1,155 @@
+"""Turns: a table's lock, which only records begin and end.
+
+Whoever has the turn may be paused, and be broken. That does no harm: a COMPLETE names the turn that it is
+made in, and is valid only while that is held. So no clock matters for safety. A beat is advisory; it only
+keeps others from breaking the turn of somebody who lives.
+
+Who wants to break a turn has watched it, by its own clock alone: first seen, then looked at again later than
+the lease, and no beat was new.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING
+
+from putifabsent.backends.base import Absent, Refused, Written
+from putifabsent.backends.body import InMemory
+from putifabsent.errors import OutcomeUnknown
+from putifabsent.shim.ledger.appending import append
+from putifabsent.shim.ledger.book import Watched
+from putifabsent.shim.ledger.facts import Held
+from putifabsent.shim.ledger.records import Break, Release, Turn
+from putifabsent.shim.reading import read
+from putifabsent.shim.requests import Get, Now, Pause, Put
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from putifabsent.backends.base import Creation, Got, PutOutcome
+    from putifabsent.shim.ledger.book import Ledger
+    from putifabsent.shim.ledger.facts import State
+    from putifabsent.shim.ledger.records import Record
+    from putifabsent.shim.requests import Protocol
+
+__all__ = ["beat", "release", "take"]
+
+_LONGEST_WAIT = 6
+"""Pauses grow up to this attempt's, and stay there: who waits should see soon that it is its turn."""
+
+
+def take(
+    ledger: Ledger,
+    thread: str,
+    lease: float,
+    creation: Creation,
+    *,
+    clock: Callable[[], float],
+    waits: bool = True,
+) -> Protocol[Held | None]:
+    """Take the turn.
+
+    Two requests where it is free. A turn that nobody gives signs of life for is broken, and then taken.
+
+    Parameters
+    ----------
+    ledger
+        What the session knows. It remembers since when it has watched a turn, from one call to the next.
+    thread
+        Which of the session's threads asks.
+    lease
+        Seconds without a beat after which others may break this turn.
+    creation
+        Its token makes the turn its own: the same call again returns the same turn.
+    clock
+        Seconds that only go on, by the caller's own clock.
+    waits
+        Whether to wait, up to the deadline, while somebody else has it.
+
+    Returns
+    -------
+    Held or None
+        The turn; None: somebody else has it.
+
+    Raises
+    ------
+    OutcomeUnknown
+        It may have been taken. Ask again with the same token, or let it be broken.
+    """
+    attempt = 0
+    while True:
+        number = yield from append(ledger, _turn(ledger, thread, lease, creation.token), creation)
+        if number is not None:
+            ledger.watched = None
+            return Held(number, ledger.session, thread, lease)
+        if (yield from _break(ledger, creation, clock)):
+            continue
+        attempt += 1
+        if not waits or not (yield Pause(min(attempt, _LONGEST_WAIT))):
+            return None
+
+
+def release(ledger: Ledger, number: int, creation: Creation) -> Protocol[bool]:
+    """Give a turn back; return whether it was held until then, and not broken. Two requests."""
+    ended = yield from append(ledger, _release(ledger, number, creation.token), creation)
+    return ended is not None
+
+
+def beat(ledger: Ledger, number: int, creation: Creation, *, clock: Callable[[], float]) -> Protocol[bool]:
+    """Show that the holder of a turn lives; return whether the store took it. One request.
+
+    What it says is the holder's clock, which nobody compares with a clock of theirs.
+    """
+    now = yield Now(clock)
+    outcome: PutOutcome = yield Put(ledger.beat(number), InMemory(repr(now).encode()), creation)
+    if isinstance(outcome, Refused):
+        raise outcome.error
+    return isinstance(outcome, Written)
+
+
+def _turn(ledger: Ledger, thread: str, lease: float, token: str) -> Callable[[State], Record | None]:
+    def draft(state: State) -> Record | None:
+        if state.turn is not None:
+            return None
+        return Turn(state.number + 1, ledger.session, token, thread, lease)
+
+    return draft
+
+
+def _release(ledger: Ledger, number: int, token: str) -> Callable[[State], Record | None]:
+    def draft(state: State) -> Record | None:
+        held = state.turn is not None and state.turn.number == number
+        return Release(number, ledger.session, token) if held else None
+
+    return draft
+
+
+def _break(ledger: Ledger, creation: Creation, clock: Callable[[], float]) -> Protocol[bool]:
+    """End the turn that others have, if it was watched longer than its lease; return whether it is over."""
+    turn = ledger.state.turn
+    if turn is None:
+        return True
+    looked = yield Now(clock)
+    got: Got | Absent = yield from read(Get(ledger.beat(turn.number)), lambda error: error)
+    shown = None if isinstance(got, Absent) else got.data
+    watched = ledger.watched
+    if watched is None or (watched.number, watched.beat) != (turn.number, shown):
+        # The clock is asked after the first look and before the last: what lies between is no more than that.
+        ledger.watched = Watched(turn.number, shown, (yield Now(clock)))
+        return False
+    if looked - watched.since <= turn.lease:
+        return False
+    token = f"{creation.token}-{turn.number}"
+    draft = _breaking(ledger, turn.number, token)
+    # Whether it was this breaker who ended the turn, the next look tells.
+    with contextlib.suppress(OutcomeUnknown):
+        yield from append(ledger, draft, creation._replace(token=token))
+    return True
+
+
+def _breaking(ledger: Ledger, number: int, token: str) -> Callable[[State], Record | None]:
+    def draft(state: State) -> Record | None:
+        held = state.turn is not None and state.turn.number == number
+        return Break(number, ledger.session, token) if held else None
+
+    return draft

@@ -1,0 +1,262 @@
+"""What a ledger promises, judged by its records alone: read once more here, in the plainest way."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from putifabsent.backends.base import Creation
+from putifabsent.errors import Fenced, NameTaken, OutcomeUnknown
+from putifabsent.shim.ledger.book import Ledger, Native
+from putifabsent.shim.ledger.timeline import shown
+from putifabsent.shim.requests import Pause
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+
+    from putifabsent.shim.ledger.facts import State
+    from putifabsent.shim.names import Name
+    from putifabsent.testing.explore import Told
+
+WAS = "/was/"
+"""Under this the world keeps who created each record first."""
+
+
+@dataclass
+class Story:
+    """What happened, record by record.
+
+    Attributes
+    ----------
+    owners
+        Of each open instant.
+    made
+        COMPLETE records, by token, in their order.
+    undone
+        Tokens of those that were taken back.
+    turn
+        The TURN record of the turn that is held.
+    lost
+        The sessions from which an instant was taken, with it.
+    wrong
+        What must not be.
+    """
+
+    owners: dict[str, str] = field(default_factory=dict)
+    made: dict[str, dict[str, Any]] = field(default_factory=dict)
+    undone: set[str] = field(default_factory=set)
+    turn: dict[str, Any] | None = None
+    lost: set[tuple[str, str]] = field(default_factory=set)
+    wrong: str | None = None
+
+    def tell(self, number: int, said: dict[str, Any]) -> None:
+        """Go on by one record."""
+        kind = said["kind"]
+        if kind in _TELLS:
+            _TELLS[kind](self, number, said)
+
+    def standing(self) -> list[dict[str, Any]]:
+        """Return the completions that were not taken back."""
+        return [made for token, made in self.made.items() if token not in self.undone]
+
+    def _open(self, _: int, said: dict[str, Any]) -> None:
+        instant, standing = said["instant"], [each["instant"] for each in self.standing()]
+        if instant in self.owners or instant in standing:
+            self.wrong = f"{instant} was opened twice: {said}"
+        self.owners.pop(said["frees"], None)
+        self.owners[instant] = said["session"]
+        self.lost = {each for each in self.lost if each[0] != instant}
+
+    def _take(self, _: int, said: dict[str, Any]) -> None:
+        instant, session = said["instant"], said["session"]
+        if instant not in self.owners or (instant, session) in self.lost:
+            self.wrong = f"it was not this session's to take: {said}"
+        self.lost.add((instant, self.owners.get(instant, "")))
+        self.owners[instant] = session
+
+    def _free(self, _: int, said: dict[str, Any]) -> None:
+        self.owners.pop(said["instant"], None)
+
+    def _complete(self, number: int, said: dict[str, Any]) -> None:
+        if self.owners.pop(said["instant"], None) != said["session"]:
+            self.wrong = f"{said['session']} completed what is not its own: {said}"
+        held = self.turn and self.turn["number"]
+        if said["turn"] != held:
+            self.wrong = f"turn {held} is held, and the completion names {said['turn']}: {said}"
+        if self.turn is not None and self.turn["session"] != said["session"]:
+            self.wrong = f"it was completed in another's turn: {said}"
+        self.made[said["token"]] = said
+
+    def _undo(self, _: int, said: dict[str, Any]) -> None:
+        self.undone |= {token for token, made in self.made.items() if made["instant"] == said["instant"]}
+
+    def _turn(self, number: int, said: dict[str, Any]) -> None:
+        if self.turn is not None:
+            self.wrong = f"two have the turn: {self.turn} and {said}"
+        self.turn = {**said, "number": number}
+
+    def _end(self, _: int, said: dict[str, Any]) -> None:
+        if self.turn is None or self.turn["number"] != said["number"]:
+            self.wrong = f"a turn ended that was not held: {said}"
+        self.turn = None
+
+
+_TELLS: dict[str, Callable[[Story, int, dict[str, Any]], None]] = {
+    "OPEN": Story._open,
+    "TAKE": Story._take,
+    "FREE": Story._free,
+    "COMPLETE": Story._complete,
+    "UNDO": Story._undo,
+    "TURN": Story._turn,
+    "RELEASE": Story._end,
+    "BREAK": Story._end,
+}
+
+
+class Judge:
+    """Judges a table.
+
+    Parameters
+    ----------
+    name
+        Any name of it.
+    first
+        The state from which a reader begins.
+    archived
+        Instants whose completed name may be gone, though nobody has undone it.
+    """
+
+    def __init__(self, name: Name, first: State, archived: Collection[str] = ()) -> None:
+        self._name, self._first, self._archived = name, first, archived
+        self._known: dict[Any, tuple[Story, str | None]] = {}
+
+    def judge(self, world: Any, state: Any, told: tuple[Told, ...]) -> str | None:
+        """Return which promise is broken, or None."""
+        if state not in self._known:
+            self._known[state] = self._look(world, state)
+        story, wrong = self._known[state]
+        return (
+            wrong or _contradiction(story, told) or _gap(self._name, story, told) or _left(state, story, told)
+        )
+
+    def _look(self, world: Any, state: Any) -> tuple[Story, str | None]:
+        things = dict(state)
+        written = sorted((name, thing) for name, thing in things.items() if name.startswith(WAS))
+        story = Story()
+        for number, (name, thing) in enumerate(written, 1):
+            if int(name.removeprefix(WAS)) != number:
+                return story, f"record {number} is missing"
+            story.tell(number, json.loads(thing.data))
+        if story.wrong is not None:
+            return story, story.wrong
+        return story, self._disagreement(world, state, story) or self._loss(things, story)
+
+    def _disagreement(self, world: Any, state: Any, story: Story) -> str | None:
+        """Whether a reader who knows nothing yet comes to something else."""
+        ledger = Ledger(self._name, "judge", Native(99), state=self._first)
+        try:
+            found = _run(ledger.current(Creation("judge", "judge", "")), world, state)
+        except Exception as error:  # noqa: BLE001 - a reader that can't read is a finding
+            return f"a reader without any trouble fails: {error!r}"
+        said = (
+            {instant: each.session for instant, each in found.open.items()},
+            {token: each.undone for token, each in found.completions.items()},
+            found.turn and found.turn.number,
+        )
+        was = (
+            story.owners,
+            {token: token in story.undone for token in story.made},
+            story.turn and story.turn["number"],
+        )
+        if said != was:
+            return f"a reader comes to {said}, and the records say {was}"
+        folder = f"{ledger.root}/timeline"
+        names = [name for name in dict(state) if name.rpartition("/")[0] == folder]
+        gone = {ledger.path(each["name"]) for each in self._over(story)}
+        listed = [path for path in shown(ledger, folder, names) if path not in gone]
+        meant = sorted({ledger.path(each["name"]) for each in story.standing()} - gone)
+        return None if listed == meant else f"the timeline shows {listed}, and {meant} are completed"
+
+    def _loss(self, things: dict[str, Any], story: Story) -> str | None:
+        """Whether something of a completion is missing, or other bytes are there."""
+        root = self._name.state.rpartition("/")[0]
+        for made in story.standing():
+            if made in self._over(story):
+                continue
+            token = made["token"]
+            plain, body = things.get(f"{root}/{made['name']}"), things.get(f"{root}/{made['body']}")
+            read = plain or body
+            if read is None or read.data != token.encode():
+                return f"{token} is completed, and its bytes are {read}"
+            writes = not made["instant"].startswith("9")  # a rollback has no slice
+            if writes and not any(name.endswith(f"_{made['instant']}.parquet") for name in things):
+                return f"{token} is completed, and its slice is gone"
+        return None
+
+    def _over(self, story: Story) -> list[dict[str, Any]]:
+        return [each for each in story.standing() if each["instant"] in self._archived]
+
+
+def _contradiction(story: Story, told: tuple[Told, ...]) -> str | None:
+    """Whether somebody was told what the records deny."""
+    for each in told:
+        if each.ended is None or each.actor.role not in ("commit", "go_on"):
+            continue
+        how, value = each.ended
+        made = each.actor.token in story.made
+        if how == "returned" and value == "done" and not made:
+            return f"{each.actor.name} was told that it has completed, and no record says so"
+        if how == "raised" and made and not _is_unknown(value):
+            return f"{each.actor.name} was told {value!r}, and it has completed"
+        if how == "raised" and not isinstance(value, (OSError, NameTaken, Fenced)):
+            return f"{each.actor.name} ended with {value!r}"
+    return None
+
+
+def _gap(name: Name, story: Story, told: tuple[Told, ...]) -> str | None:
+    """Whether a reader saw a completion and not one before it. Where nothing is undone, it can't."""
+    if story.undone:
+        return None
+    root = name.state.rpartition("/")[0]
+    order = [f"{root}/{made['name']}" for made in story.made.values()]
+    for each in told:
+        if each.actor.role == "read" and each.ended is not None and each.ended[0] == "returned":
+            seen = set(each.ended[1])
+            if seen != set(order[: len(seen)]):
+                return f"{each.actor.name} saw {sorted(seen)} of {order}"
+    return None
+
+
+def _left(state: Any, story: Story, told: tuple[Told, ...]) -> str | None:
+    """Whether a restore, or archiving, that has ended well has left something under the plain name."""
+    plain = {name: thing.token for name, thing in state if "/timeline/" in name}
+    for each in told:
+        if each.actor.role == "restore" and each.ended == ("returned", "restored"):
+            left = set(plain.values()) & story.undone
+            if left:
+                return f"{left} was undone, and is published"
+        if each.actor.role == "archive" and each.ended == ("returned", "archived"):
+            left = {name for name, token in plain.items() if token == "first"}
+            if left:
+                return f"{left} was archived, and is published"
+    return None
+
+
+def _is_unknown(error: Exception) -> bool:
+    return isinstance(error, OutcomeUnknown)
+
+
+def _run(protocol: Any, world: Any, state: Any) -> Any:
+    """Run a protocol alone, to its end."""
+    try:
+        request = next(protocol)
+        for _ in range(1000):
+            if isinstance(request, Pause):
+                outcome: Any = request.attempt < 5
+            else:
+                state, outcome = world.apply(state, request)
+            request = protocol.send(outcome)
+    except StopIteration as end:
+        return end.value
+    raise AssertionError("it does not end")

@@ -1,0 +1,194 @@
+"""What the ledger must not leave out: each mutant leaves one thing out, and a schedule finds it."""
+
+from __future__ import annotations
+
+from tests.shim.ledgers import Mutant
+
+COMMITS = "two commits"
+TURNS = "two in turns, one is broken"
+TAKEN = "an owner and a taker"
+GONE_ON = "an owner who begins anew, and a taker"
+TAKEN_AND_ROLLED_BACK = "an owner, a taker and a rollback"
+ROLLED_BACK = "an owner and a rollback"
+OWN_ROLLBACK = "an owner's own rollback"
+RESTORED = "a commit and its restore"
+RESTORED_AND_NEXT = "a commit, its restore, and the next"
+PRUNED = "two commits and a pruner"
+TOO_LATE = "two who come too late, and a pruner"
+
+MUTANTS = (
+    Mutant(
+        "a completion is valid when nobody else holds the turn",
+        "ledger/records",
+        "        if (state.turn and state.turn.number) != self.turn:",
+        "        if state.turn is not None and state.turn.number != self.turn:",
+        TURNS,
+    ),
+    Mutant(
+        "a completion ends the turn",
+        "ledger/records",
+        "latest=self.token",
+        "latest=self.token, turn=None",
+        TURNS,
+    ),
+    Mutant(
+        "a completion is valid for whoever wants it",
+        "ledger/records",
+        "        if held.session != self.session:",
+        "        if False:",
+        TAKEN,
+    ),
+    Mutant(
+        "an owner's own rollback does not free",
+        "formats/hudi_ledger",
+        "step.action, asker.frees))",
+        "step.action, asker.frees if asker.frees not in asker.opened | {\n"
+        "        t for t, each in state.open.items() if each.session == asker.session} else None))",
+        OWN_ROLLBACK,
+    ),
+    Mutant(
+        "a rollback does not free",
+        "ledger/records",
+        "if instant != self.frees}",
+        "}",
+        ROLLED_BACK,
+    ),
+    Mutant(
+        "nothing is undone before it is removed",
+        "formats/hudi_ledger",
+        "    if not made.undone and (made",
+        "    if False and (made",
+        RESTORED,
+    ),
+    Mutant(
+        "bodies are kept by instant",
+        "ledger/completion",
+        "        key = ledger.body(creation.token, tries)",
+        '        key = ledger.body(path.rpartition("/")[2].partition("_")[0], tries)',
+        TAKEN,
+    ),
+    Mutant(
+        "the number below is looked at, not what is above",
+        "ledger/appending",
+        """    numbers = yield from ledger.numbers()
+    if ledger.newest(numbers) < number:
+""",
+        """    if (yield from ledger.get(number - 1, creation)) is not None:
+""",
+        TOO_LATE,
+    ),
+    Mutant(
+        "nothing is looked at after a win",
+        "ledger/appending",
+        """    numbers = yield from ledger.numbers()
+    if ledger.newest(numbers) < number:
+""",
+        """    if True:
+""",
+        TOO_LATE,
+    ),
+    Mutant(
+        "what a checkpoint does not name counts",
+        "ledger/appending",
+        """record.instant > state.horizon):
+        return False
+""",
+        """record.instant > state.horizon):
+        return True
+""",
+        TOO_LATE,
+    ),
+    Mutant(
+        "the newest checkpoint is pruned",
+        "ledger/pruning",
+        "if number < newest)",
+        "if number <= newest)",
+        PRUNED,
+    ),
+    Mutant(
+        "a number that is taken is not read",
+        "ledger/appending",
+        """    except NameTaken:
+        ledger.listed = max(ledger.listed, number)
+        return False
+""",
+        """    except NameTaken:
+        ledger.state = __import__("dataclasses").replace(ledger.state, number=number)
+        return False
+""",
+        ROLLED_BACK,
+    ),
+    Mutant(
+        "a checkpoint forgets what is open",
+        "ledger/facts",
+        "            number=self.number + 1,\n",
+        "            number=self.number + 1,\n            open={},\n",
+        "two commits, and a checkpoint",
+    ),
+    Mutant(
+        "completions before one's own stay unpublished",
+        "ledger/completion",
+        ", first=_settling(ledger, creation))",
+        ")",
+        COMMITS,
+    ),
+    Mutant(
+        "published before it is decided",
+        "ledger/completion",
+        """        draft = _completing(""",
+        """        yield Publish(key, path, creation)
+        draft = _completing(""",
+        ROLLED_BACK,
+    ),
+    Mutant(
+        "the body comes after the record",
+        "ledger/completion",
+        "    key = yield from _put(ledger, path, body, creation)\n",
+        "    key = ledger.body(creation.token, 0)\n",
+        COMMITS,
+    ),
+    Mutant(
+        "the plain name goes before the body",
+        "ledger/completion",
+        """    if made is not None:
+        yield from removed(ledger.path(made.body))
+    seen: HeadOutcome = yield from read(Head(path), lambda error: error)
+    if not isinstance(seen, Found):
+        return
+""",
+        """    seen: HeadOutcome = yield from read(Head(path), lambda error: error)
+    if not isinstance(seen, Found):
+        yield from removed(ledger.path(made.body))
+        return
+""",
+        RESTORED,
+    ),
+    Mutant(
+        "a body that was not answered is sent again",
+        "ledger/completion",
+        "        key = ledger.body(creation.token, tries)",
+        "        key = ledger.body(creation.token, 0)",
+        RESTORED,
+    ),
+    Mutant(
+        "an instant goes back to whom it was taken from",
+        "ledger/records",
+        "        if self.session in held.lost:",
+        "        if False:",
+        GONE_ON,
+    ),
+    Mutant(
+        "an instant is opened while it is rolled back",
+        "ledger/records",
+        "        if any(each.frees == self.instant for each in state.open.values()):",
+        "        if False:",
+        TAKEN_AND_ROLLED_BACK,
+    ),
+    Mutant(
+        "a rollback removes what is completed",
+        "formats/hudi_ledger",
+        "    if step.instant in state.open or state.completed(step.instant) is not None:\n",
+        "    if False:\n",
+        ROLLED_BACK,
+    ),
+)

@@ -1,0 +1,258 @@
+"""The commit, what publishes it and what takes it back: each answer, and exactly the requests."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from putifabsent.backends.base import Created, Maybe, Refused, TryAgain
+from putifabsent.backends.body import InMemory
+from putifabsent.errors import Fenced, NameTaken, OutcomeUnknown
+from putifabsent.shim.ledger import completion, timeline
+from putifabsent.shim.ledger.appending import append
+from putifabsent.shim.ledger.records import Open
+from tests.shim.ledger_runs import APPLIED, LOST, Run, completed_name, creation, kinds
+from tests.shim.ledger_tables import ROOT, STATE, TIMELINE, completed
+
+ONE = Open("1", "A", "o1")
+TWO = Open("2", "B", "o2")
+FIRST = completed("1", "first")(session="A")
+NO_RIGHTS = Refused(PermissionError("403"))
+
+
+def opens(instant: str, session: str, token: str) -> Any:
+    return lambda state: Open(instant, session, token) if instant not in state.open else None
+
+
+def test_a_completion_is_five_requests_and_one_more_where_another_s_is_before_it() -> None:
+    run = Run(ONE, TWO, Open("3", "B", "o3"))
+    ledger = run.session("B")
+    path = "timeline/2_29.commit"
+    alone = ["put bodies/c.0", f"head {path}", "create 4", "list ledger", f"publish {path}"]
+    assert run.completes(ledger, "2", "c") == Created("c")
+    assert run.asked == alone
+    run.completes(ledger, "3", "d")
+    assert len(run.asked) == 5
+    run.play(append(run.session("A"), opens("4", "A", "o4"), creation("o4")))
+    other = run.session("A")
+    run.completes(other, "1", "e")
+    assert run.asked[2] == "head timeline/3_39.commit"
+    assert len(run.asked) == 6
+
+
+def test_what_a_dead_writer_has_completed_is_published_before_the_next() -> None:
+    run = Run(ONE, TWO, FIRST)
+    run.state = frozenset(each for each in run.state if "/timeline/" not in each[0])
+    run.completes(run.session("B"), "2", "c")
+    assert run.asked[2:5] == ["head timeline/1_19.commit", "publish timeline/1_19.commit", "create 4"]
+    assert run.things()[".hoodie/timeline/1_19.commit"].data == b"first"
+
+
+def test_the_body_of_an_unanswered_put_is_put_under_another_key() -> None:
+    run = Run(ONE)
+    run.fails("put bodies/c.0", Maybe(LOST))
+    run.completes(run.session("A"), "1", "c")
+    assert [each for each in run.asked if each.startswith("put")] == ["put bodies/c.0", "put bodies/c.1"]
+
+
+def test_a_plain_name_that_went_round_the_shim_is_taken() -> None:
+    run = Run(ONE)
+    run.put(completed_name("1"), "other")
+    with pytest.raises(NameTaken) as caught:
+        run.completes(run.session("A"), "1", "c")
+    assert caught.value.holder is not None
+    assert caught.value.holder.token == "other"
+    assert kinds(run) == ["OPEN"]
+    assert ".hoodie/.putifabsent/bodies/c.0" not in run.things()
+
+
+def test_an_instant_is_completed_once() -> None:
+    run = Run(ONE, FIRST)
+    with pytest.raises(NameTaken) as caught:
+        run.play(_completes_again(run.session("A")))
+    assert caught.value.holder is not None
+    assert caught.value.holder.token == "first"
+    with pytest.raises(Fenced, match="completed by session A"):
+        run.play(_completes_again(run.session("B")))
+
+
+def _completes_again(ledger: Any) -> Any:
+    path, body = f"{TIMELINE}/1_20.commit", InMemory(b"again")
+    return completion.complete(ledger, path, "1", body, creation("again"), turn=None, largest_publish=99)
+
+
+def test_what_the_store_can_not_copy_is_refused_at_once() -> None:
+    run = Run(ONE)
+    body = InMemory(bytes(100))
+    protocol = completion.complete(
+        run.session("A"), completed_name("1"), "1", body, creation("c"), turn=None, largest_publish=99
+    )
+    with pytest.raises(OSError, match="copies no more than 99 bytes"):
+        run.play(protocol)
+    assert run.asked == []
+
+
+def test_no_answer_to_the_record_is_unknown_by_the_plain_name_and_resolved_by_it() -> None:
+    run = Run(ONE)
+    ledger = run.session("A")
+    run.fails("create 2", APPLIED)
+    run.patience = 0
+    with pytest.raises(OutcomeUnknown) as caught:
+        run.completes(ledger, "1", "c")
+    assert (caught.value.name, caught.value.token) == (completed_name("1"), "c")
+    assert ".hoodie/.putifabsent/bodies/c.0" in run.things()
+    holder = run.play(completion.resolve(run.session("X"), completed_name("1"), creation("c")))
+    assert holder.token == "c"
+    with pytest.raises(NameTaken):
+        run.play(completion.resolve(run.session("X"), completed_name("1"), creation("other")))
+    assert run.play(completion.resolve(run.session("X"), completed_name("7"), creation("c"))) is None
+
+
+def test_a_completion_whose_record_is_forgotten_is_resolved_by_its_copy() -> None:
+    run = Run(ONE)
+    run.put(completed_name("0"), "c")
+    ledger = run.session("A")
+    holder = run.play(completion.resolve(ledger, completed_name("0"), creation("c")))
+    assert holder.token == "c"
+    with pytest.raises(NameTaken):
+        run.play(completion.resolve(ledger, completed_name("0"), creation("other")))
+
+
+def test_a_completion_that_can_not_be_published_in_time_is_won_all_the_same() -> None:
+    run = Run(ONE)
+    run.fails("publish timeline/1_19.commit", Maybe(LOST))
+    run.patience = 0
+    assert run.completes(run.session("A"), "1", "c") == Created()
+    reader = run.session("L")
+    assert timeline.shown(reader, TIMELINE, []) == [completed_name("1")]
+    found = timeline.find(reader, completed_name("1"))
+    assert found is not None
+    assert run.things()[f".hoodie/{found.body}"].data == b"c"
+    run.play(completion.settle(reader, creation("s")))
+    assert run.things()[".hoodie/timeline/1_19.commit"].data == b"c"
+
+
+def test_a_completion_that_the_store_refuses_to_publish_is_unknown() -> None:
+    run = Run(ONE)
+    run.fails("publish timeline/1_19.commit", NO_RIGHTS)
+    with pytest.raises(OutcomeUnknown, match="can't be published"):
+        run.completes(run.session("A"), "1", "c")
+
+
+def test_what_goes_wrong_after_the_record_is_unknown_whatever_it_is() -> None:
+    run = Run(ONE, republishes=False)
+    path = completed_name("1")
+    run.fails("publish timeline/1_19.commit", None, first=lambda: run.put(path, "somebody"))
+    ledger = run.session("A")
+    run.fails("head timeline/1_19.commit", None)
+    run.fails("head timeline/1_19.commit", NO_RIGHTS)
+    with pytest.raises(OutcomeUnknown, match="it is completed, and then there was PermissionError"):
+        run.completes(ledger, "1", "c")
+
+
+@pytest.mark.parametrize("step", ["create 2", "list ledger", "publish timeline/1_19.commit"])
+def test_an_interruption_once_the_record_was_sent_carries_the_plain_name_and_the_token(step: str) -> None:
+    run = Run(ONE)
+    ledger = run.session("A")
+    run.fails(step, None, first=_interrupted)
+    with pytest.raises(KeyboardInterrupt) as caught:
+        run.completes(ledger, "1", "c")
+    unknown = caught.value.__cause__
+    assert isinstance(unknown, OutcomeUnknown)
+    assert (unknown.name, unknown.token) == (completed_name("1"), "c")
+    assert ".hoodie/.putifabsent/bodies/c.0" in run.things()
+
+
+def test_an_interruption_before_the_record_was_sent_is_just_one() -> None:
+    run = Run(ONE)
+    ledger = run.session("A")
+    run.fails("put bodies/c.0", None, first=_interrupted)
+    with pytest.raises(KeyboardInterrupt) as caught:
+        run.completes(ledger, "1", "c")
+    assert caught.value.__cause__ is None
+
+
+def _interrupted() -> None:
+    raise KeyboardInterrupt
+
+
+def test_a_refused_body_completes_nothing() -> None:
+    run = Run(ONE)
+    run.fails("put bodies/c.0", NO_RIGHTS)
+    with pytest.raises(PermissionError, match="403"):
+        run.completes(run.session("A"), "1", "c")
+    assert kinds(run) == ["OPEN"]
+
+
+@pytest.mark.parametrize("seen", [NO_RIGHTS, TryAgain(LOST)], ids=["refused", "lost"])
+def test_a_plain_name_that_can_not_be_looked_at_completes_nothing(seen: Any) -> None:
+    run = Run(ONE)
+    run.fails("head timeline/1_19.commit", seen)
+    run.fails("head timeline/1_19.commit", NO_RIGHTS)
+    with pytest.raises(PermissionError, match="403"):
+        run.completes(run.session("A"), "1", "c")
+    assert kinds(run) == ["OPEN"]
+    assert ".hoodie/.putifabsent/bodies/c.0" not in run.things()
+
+
+def test_a_disk_that_has_an_undone_life_under_the_name_makes_way() -> None:
+    run = Run(ONE, FIRST, republishes=False)
+    ledger = run.session("A")
+    undone = run.play(completion.undo(ledger, "1", creation("u")))
+    assert undone is not None
+    run.play(append(ledger, lambda _: Open("1", "A", "o"), creation("o")))
+    assert run.completes(ledger, "1", "c") == Created("c")
+    path = "timeline/1_19.commit"
+    assert run.asked[-5:] == [f"publish {path}", f"head {path}", f"delete {path}", "pause", f"publish {path}"]
+
+
+def test_on_a_disk_what_is_not_the_ledger_s_does_not_make_way() -> None:
+    run = Run(ONE, republishes=False)
+    path = completed_name("1")
+    run.fails("publish timeline/1_19.commit", None, first=lambda: run.put(path, "somebody"))
+    with pytest.raises(OutcomeUnknown, match="went round the shim"):
+        run.completes(run.session("A"), "1", "c")
+
+
+def test_what_is_undone_is_not_shown_and_not_published_again() -> None:
+    run = Run(ONE, FIRST)
+    ledger = run.session("A")
+    made = run.play(completion.undo(ledger, "1", creation("u")))
+    assert run.asked == ["create 3", "list ledger"]
+    names = [completed_name("1")]
+    assert timeline.shown(run.session("L"), TIMELINE, names) == []
+    with pytest.raises(FileNotFoundError):
+        timeline.find(run.session("L"), completed_name("1"))
+    run.play(completion.remove(ledger, completed_name("1"), made))
+    assert run.asked == ["delete bodies/first.0", "head timeline/1_19.commit", "delete timeline/1_19.commit"]
+    run.play(completion.settle(run.session("X"), creation("s")))
+    assert ".hoodie/timeline/1_19.commit" not in run.things()
+    assert run.play(completion.undo(ledger, "1", creation("v"))) == made
+    assert kinds(run) == ["OPEN", "COMPLETE", "UNDO"]
+
+
+def test_removing_an_earlier_life_spares_a_later_one_under_the_same_name() -> None:
+    run = Run(ONE, FIRST)
+    ledger = run.session("A")
+    earlier = run.play(completion.undo(ledger, "1", creation("u")))
+    run.play(append(ledger, lambda _: Open("1", "A", "o"), creation("o")))
+    run.completes(ledger, "1", "c")
+    run.play(completion.remove(ledger, completed_name("1"), earlier))
+    assert run.things()[".hoodie/timeline/1_19.commit"].data == b"c"
+
+
+def test_the_ledger_can_be_read_again_after_a_busy_moment() -> None:
+    run = Run(ONE)
+    run.fails("list ledger", TryAgain(LOST))
+    run.fails("get 1", TryAgain(LOST))
+    assert run.session("A").state.number == 1
+
+
+def test_names_in_records_go_with_a_table_that_is_moved() -> None:
+    run = Run(ONE)
+    ledger = run.session("A")
+    assert (ledger.root, ledger.folder) == (ROOT, f"{STATE}/ledger")
+    run.completes(ledger, "1", "c")
+    [made] = run.session("X").state.completions.values()
+    assert (made.name, made.body) == ("timeline/1_19.commit", ".putifabsent/bodies/c.0")

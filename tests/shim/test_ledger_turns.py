@@ -1,0 +1,153 @@
+"""A table's turn: what it costs, when it ends, and what its holder can't do any more."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from putifabsent.backends.base import Created, Refused
+from putifabsent.errors import Fenced, OutcomeUnknown
+from putifabsent.shim.ledger import turns
+from putifabsent.shim.ledger.records import Open
+from tests.shim.ledger_runs import APPLIED, Run, creation, kinds
+from tests.shim.ledger_tables import completed, no_clock
+from tests.shim.ledgers import Mutant
+
+ONE = Open("1", "A", "o1")
+TWO = Open("2", "B", "o2")
+FIRST = completed("1", "first")(session="A")
+NO_RIGHTS = Refused(PermissionError("403"))
+
+
+def test_a_turn_is_two_requests_to_take_and_two_to_give_back() -> None:
+    run = Run(ONE)
+    ledger = run.session("A")
+    held = run.takes(ledger, "t")
+    assert held is not None
+    assert (held.number, run.asked) == (2, ["create 2", "list ledger"])
+    assert run.releases(ledger, 2)
+    assert run.asked == ["create 3", "list ledger"]
+
+
+def test_a_turn_that_another_has_is_not_had_by_trying() -> None:
+    run = Run(ONE)
+    run.takes(run.session("A"), "t")
+    assert run.takes(run.session("B"), "u") is None
+    assert run.asked == ["list ledger", "get beats/0000000002"]
+
+
+def test_who_waits_gets_the_turn_when_it_is_given_back() -> None:
+    run = Run(ONE)
+    holder, waiter = run.session("A"), run.session("B")
+    run.takes(holder, "t")
+    protocol = turns.take(waiter, "main", 10.0, creation("u"), clock=no_clock)
+    request = next(protocol)
+    while type(request).__name__ != "Pause":
+        request = protocol.send(run._outcome(request))
+    run.releases(holder, 2)
+    with pytest.raises(StopIteration) as ended:
+        _go_on(run, protocol, request)
+    assert ended.value.value.number == 4
+
+
+def _go_on(run: Run, protocol: Any, request: Any) -> None:
+    while True:
+        request = protocol.send(run._outcome(request))
+
+
+def test_who_waits_gives_up_at_the_deadline() -> None:
+    run = Run(ONE)
+    run.takes(run.session("A"), "t", lease=1e9)
+    assert run.takes(run.session("B"), "u", waits=True) is None
+    assert run.asked.count("pause") == 3
+
+
+def test_a_turn_without_a_beat_is_broken_after_its_lease_on_the_watcher_s_clock() -> None:
+    run = Run(ONE)
+    run.takes(run.session("A"), "t", lease=10.0)
+    watcher = run.session("B")
+    for run.time, gets_it in ((100.0, False), (110.0, False), (110.5, True)):
+        assert (run.takes(watcher, "u") is not None) is gets_it
+    assert kinds(run) == ["OPEN", "TURN", "BREAK", "TURN"]
+
+
+def test_a_beat_begins_the_watch_anew() -> None:
+    run = Run(ONE)
+    holder, watcher = run.session("A"), run.session("B")
+    run.takes(holder, "t", lease=10.0)
+    for run.time in (0.0, 8.0, 16.0, 24.0, 32.0):
+        assert run.takes(watcher, "u") is None
+        run.play(turns.beat(holder, 2, creation("b"), clock=no_clock))
+
+
+def watch_with_an_old_clock(takes: Any) -> Any:
+    """The holder's clock shows a time long past; the watcher has looked for no time at all."""
+    run = Run(ONE, takes=takes)
+    holder, watcher = run.session("A"), run.session("B")
+    run.takes(holder, "t", lease=10.0)
+    run.play(turns.beat(holder, 2, creation("b"), clock=no_clock))
+    run.time = 5000.0
+    return run.takes(watcher, "u") or run.takes(watcher, "u")
+
+
+def test_the_holder_s_clock_says_nothing() -> None:
+    assert watch_with_an_old_clock(turns.take) is None
+
+
+def test_a_watcher_who_goes_by_the_holder_s_clock_is_found_out() -> None:
+    mutant = Mutant(
+        "broken by the holder's clock",
+        "ledger/turns",
+        "(yield Now(clock)))",
+        "float(shown or 0) + 0 * (yield Now(clock)))",
+        "the test above",
+    )
+    assert watch_with_an_old_clock(mutant.protocols().take) is not None
+
+
+def test_a_broken_holder_can_not_complete() -> None:
+    run = Run(ONE, TWO)
+    paused, breaker = run.session("A"), run.session("B")
+    assert run.takes(paused, "t", lease=-1.0) is not None
+    run.takes(breaker, "u")
+    mine = run.takes(breaker, "u")
+    assert mine is not None
+    assert run.completes(breaker, "2", "theirs", turn=mine.number) == Created("theirs")
+    assert run.releases(breaker, mine.number)
+    with pytest.raises(Fenced, match="names turn 3, and no turn is held"):
+        run.completes(paused, "1", "mine", turn=3)
+    assert not run.releases(paused, 3, "too-late")
+
+
+def test_nobody_completes_beside_a_turn() -> None:
+    run = Run(ONE, TWO)
+    held = run.takes(run.session("A"), "t")
+    assert held is not None
+    with pytest.raises(Fenced, match="session A has turn 3"):
+        run.completes(run.session("B"), "2", "t2")
+    with pytest.raises(Fenced, match="the turn of another session"):
+        run.completes(run.session("B"), "2", "t3", turn=held.number)
+
+
+def test_a_turn_goes_on_after_a_completion() -> None:
+    run = Run(ONE, Open("2", "A", "o2"))
+    ledger = run.session("A")
+    held = run.takes(ledger, "t")
+    assert held is not None
+    run.completes(ledger, "1", "c1", turn=held.number)
+    run.completes(ledger, "2", "c2", turn=held.number)
+    assert run.releases(ledger, held.number)
+
+
+def test_a_turn_whose_taking_had_no_answer_is_asked_for_again_by_its_token() -> None:
+    run = Run(ONE)
+    ledger = run.session("A")
+    run.fails("create 2", APPLIED)
+    run.patience = 0
+    with pytest.raises(OutcomeUnknown):
+        run.takes(ledger, "t")
+    run.patience = 3
+    held = run.takes(ledger, "t")
+    assert held is not None
+    assert held.number == 2
