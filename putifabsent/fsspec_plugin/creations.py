@@ -5,45 +5,31 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
-import os
 import tempfile
 from dataclasses import replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, TypeVar
-from weakref import WeakKeyDictionary
 
 from putifabsent.backends.base import Creation, Found, Refused, StagesAhead
 from putifabsent.backends.body import FileBody
 from putifabsent.backends.probe import NEEDED
 from putifabsent.errors import NameTaken
-from putifabsent.fsspec_plugin.bulk import join
-from putifabsent.fsspec_plugin.deciders import arbiter_of, registry_of, terms_of
-from putifabsent.fsspec_plugin.options import Mount, made_with, this_writer
-from putifabsent.fsspec_plugin.paths import check_path, spelled_out
-from putifabsent.fsspec_plugin.reads import ReadsThrough
+from putifabsent.fsspec_plugin.deciders import terms_of
+from putifabsent.fsspec_plugin.mounted import new_token
+from putifabsent.fsspec_plugin.names import Names
 from putifabsent.fsspec_plugin.reliance import copies_safely, rely_on, verdicts_of
-from putifabsent.fsspec_plugin.steps import Call, Decide, walk, walk_async
-from putifabsent.fsspec_plugin.stores import store_of
 from putifabsent.shim.agreement import agree, look_for_others
-from putifabsent.shim.arbiters import BY_THE_STORE
 from putifabsent.shim.create import copy, create, rename, resolve
-from putifabsent.shim.drive import run, run_async
-from putifabsent.shim.names import ordinary
-from putifabsent.shim.policy import Policy
 from putifabsent.shim.reading import Located
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from putifabsent.backends.ahead import Ahead
-    from putifabsent.backends.base import Created, Store
+    from putifabsent.backends.base import Created
     from putifabsent.backends.body import Body
     from putifabsent.backends.probe import Verdict
-    from putifabsent.backends.registries import Claims, Lock
     from putifabsent.errors import Holder
-    from putifabsent.fsspec_plugin.reliance import Remade
-    from putifabsent.fsspec_plugin.steps import Steps
-    from putifabsent.shim.deciding import Arbiter
     from putifabsent.shim.names import Name
     from putifabsent.shim.requests import Protocol
 
@@ -52,65 +38,8 @@ __all__ = ["Creations"]
 T = TypeVar("T")
 
 
-class Creations(ReadsThrough):
-    """Knows which names are guarded, and creates them.
-
-    Attributes
-    ----------
-    writer
-        The application's UUID, kept with every object that it creates.
-    """
-
-    writer: str
-    _mount: Mount
-    _policy: Policy
-    _store: Store | None
-    _registry: Claims | Lock | None
-    _decider: Arbiter | None
-    _relied: bool
-    _agreed: set[str]
-    _by_the_store: bool
-    _copies: bool | None
-    _evident: set[tuple[str, ...]]
-    _locks: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock]
-    _kind: str
-
-    def _set_up(self, mount: Mount, kind: str) -> None:
-        self._mount = mount
-        self._kind = kind
-        self._policy = Policy(mount.formats, mount.guard)
-        self.writer = mount.writer or this_writer()
-        self._store = None
-        self._by_the_store = mount.arbiter in BY_THE_STORE
-        self._registry = registry_of(mount.arbiter)
-        self._decider = None
-        self._relied = False
-        self._agreed = set()
-        self._copies = None
-        self._evident = set()
-        self._locks = WeakKeyDictionary()
-
-    @property
-    def store(self) -> Store:
-        """The store behind the wrapped filesystem."""
-        if self._store is None:
-            self._store = store_of(self.fs, made_with(self.fs), self._mount.deadline)
-        return self._store
-
-    @property
-    def _arbiter(self) -> Arbiter | None:
-        """What decides beside the store; None: the store itself does."""
-        if self._decider is None and not self._by_the_store:
-            self._decider = arbiter_of(self._mount.arbiter, self._registry, self.store)
-        return self._decider
-
-    @property
-    def _has_folders(self) -> bool:
-        return self._kind in ("local", "memory")
-
-    def explain(self, path: str) -> Name:
-        """Say what a name is to its table format, and how it is guarded. Asks no store."""
-        return self._policy.classify(self._full_name(path))
+class Creations(Names):
+    """Creates guarded names."""
 
     def resolve(self, path: str, creation_token: str) -> Holder | None:
         """Answer an unknown outcome later.
@@ -148,55 +77,6 @@ class Creations(ReadsThrough):
         if self._arbiter is None:
             return resolve(name, token)
         return self._arbiter.resolve(name, Creation(token, self.writer, name.state))
-
-    def _promote(self, path: Any, *, explicit: bool) -> Name | None:
-        """Return what ``path`` is, if writing it is a create, or None if it is the wrapped filesystem's."""
-        name = self._classify(path, explicit=explicit)
-        if name is None or self._is_evident(name) or self._walk_steps(self._with_evidence(name)):
-            return name
-        return ordinary(name.path) if explicit else None
-
-    async def _promote_async(self, path: Any, *, explicit: bool) -> Name | None:
-        name = self._classify(path, explicit=explicit)
-        if name is None or self._is_evident(name) or await self._walk_steps_async(self._with_evidence(name)):
-            return name
-        return ordinary(name.path) if explicit else None
-
-    def _with_evidence(self, name: Name) -> Steps[bool]:
-        """Say whether what a name wants beside it is there, so that it is its format's."""
-        if self._is_evident(name):
-            return True
-        for sibling in name.evidence:
-            # A listing from before the table was made would leave its names unguarded.
-            self.fs.invalidate_cache(sibling)
-            # Not `exists`, to which any error is an absence: the name would be left unguarded.
-            with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-                yield Call("info", (sibling,))
-                self._evident.add(name.evidence)
-                return True
-        return False
-
-    def _is_a_version(self, path: Any) -> bool:
-        """Whether a path names one version of an object."""
-        raise NotImplementedError
-
-    def _classify(self, path: Any, *, explicit: bool) -> Name | None:
-        stripped = self._strip_protocol(path)
-        name = self._policy.classify(spelled_out(stripped, self._kind))
-        if not (explicit or name.guarded):
-            return None
-        self._check_path(path, stripped)
-        return name
-
-    @staticmethod
-    def _check_path(path: Any, stripped: str) -> None:
-        check_path(path if isinstance(path, str) else stripped, stripped)
-
-    def _full_name(self, path: Any) -> str:
-        return spelled_out(self._strip_protocol(path), self._kind)
-
-    def _is_evident(self, name: Name) -> bool:
-        return not name.evidence or name.evidence in self._evident
 
     def verdicts(self, path: str) -> dict[str, Verdict]:
         """Return what a probe finds of the store's operations, or has found lately.
@@ -245,9 +125,6 @@ class Creations(ReadsThrough):
         if self._copies is None:
             folder = name.state.rpartition("/")[0]
             self._copies = copies_safely(self._mount.arbiter, self.store, folder, self._remade())
-
-    def _remade(self) -> Remade:
-        return type(self.fs), made_with(self.fs), self._mount.deadline
 
     def _create(self, name: Name, body: Body, extra: Mapping[str, Any]) -> None:
         self._refuse_folder(name)
@@ -356,55 +233,10 @@ class Creations(ReadsThrough):
             self._forget(name)  # a listing may still say that it is not there
             raise NameTaken(name.path, seen.holder)
 
-    def _looker(self, name: Name) -> Creation:
-        """Return a creation for one who only looks: what it finishes on the way goes under its token."""
-        return Creation(_new_token(), self.writer, name.state)
-
     def _creation(self, name: Name, extra: Mapping[str, Any]) -> Creation:
         if self._kind == "local" and getattr(self.fs, "auto_mkdir", False):
             self.fs.makedirs(self.fs._parent(name.path), exist_ok=True)
-        return Creation(_new_token(), self.writer, name.state, extra)
-
-    def _forget(self, name: Name | None) -> None:
-        if name is not None:
-            self._forget_listed(name.path)
-
-    def _forget_listed(self, path: str) -> None:
-        if self.fs.dircache:
-            self.fs.invalidate_cache(path)
-
-    def _walk_steps(self, steps: Steps[T]) -> T:
-        def perform(step: Call | Decide) -> Any:
-            if isinstance(step, Decide):
-                return self._run(step.protocol, step.name)
-            return getattr(self.fs, step.method)(*step.args, **step.kwargs)
-
-        return walk(steps, perform)
-
-    async def _walk_steps_async(self, steps: Steps[T]) -> T:
-        async def perform(step: Call | Decide) -> Any:
-            if isinstance(step, Decide):
-                return await self._run_async(step.protocol, step.name)
-            return await self._call(step.method, *step.args, **step.kwargs)
-
-        return await walk_async(steps, perform)
-
-    def _run(self, protocol: Protocol[Any], name: Name | None = None) -> Any:
-        try:
-            return run(protocol, self.store, self._mount.deadline)
-        finally:
-            self._forget(name)
-
-    async def _run_async(self, protocol: Protocol[Any], name: Name | None = None) -> Any:
-        bulk = join()
-        try:
-            return await run_async(protocol, self.store, self._mount.deadline)
-        except BaseException as error:
-            if bulk is not None:
-                bulk.note(error)
-            raise
-        finally:
-            self._forget(name)
+        return Creation(new_token(), self.writer, name.state, extra)
 
 
 def _missing(source: str) -> FileNotFoundError:
@@ -414,10 +246,3 @@ def _missing(source: str) -> FileNotFoundError:
 def _without_onerror(extra: Mapping[str, Any]) -> dict[str, Any]:
     # Not a parameter of the put: the `mv` of fsspec 2025 hands it down by mistake.
     return {key: value for key, value in extra.items() if key != "onerror"}
-
-
-def _new_token() -> str:
-    # A UUID of version 4, as uuid.uuid4() makes it in three times the time. From the kernel each time: what a
-    # process draws in advance, its fork or a restored snapshot of its machine would draw once more.
-    drawn = os.urandom(16).hex()
-    return f"{drawn[:8]}-{drawn[8:12]}-4{drawn[13:16]}-a{drawn[17:20]}-{drawn[20:]}"

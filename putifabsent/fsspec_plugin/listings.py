@@ -215,10 +215,13 @@ class ListsDecided(ReadsDecided):
             key = located.path
         if key is None or key == name:
             return
-        # What is shown may be an earlier incarnation's still.
         detail = keys.get(key)
-        if name in shown and (detail is None or detail["size"] == shown[name]["size"]):
-            return
+        if name in shown:
+            # It may be an earlier incarnation's still; or, of a name that nothing guards, written over.
+            if detail is None or detail["size"] == shown[name]["size"]:
+                return
+            if (yield from self._guarded(name)) is None:
+                return
         if detail is None:
             try:
                 detail = yield Call("info", (key,))

@@ -186,6 +186,24 @@ def test_a_name_from_before_the_arbiter_is_kept(ground: Ground) -> None:
     assert ground.read(ground.log()) == BODY
 
 
+@OTHERWISE
+def test_a_name_that_nothing_guards_may_be_written_over(ground: Ground) -> None:
+    fs, name = ground.fs, ground.name("lock")
+    fs.pipe_file(name, BODY, mode="create")
+    fs.pipe_file(name, LATER)
+    assert fs.cat_file(name) == LATER
+    assert [each["size"] for each in fs.ls(ground.folder, detail=True) if each["name"] == name] == [
+        len(LATER)
+    ]
+    assert fs.find(ground.folder, detail=True)[name]["size"] == len(LATER)
+    with pytest.raises(NameTaken):
+        fs.pipe_file(name, BODY, mode="create")
+    fs.rm_file(name)
+    assert not fs.exists(name)
+    fs.pipe_file(name, BODY, mode="create")
+    assert fs.cat_file(name) == BODY
+
+
 # --- the asynchronous colour
 
 

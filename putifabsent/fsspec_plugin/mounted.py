@@ -1,0 +1,146 @@
+"""What a mount is made of: its options, its store, its arbiter; and how protocols run on them."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any, TypeVar
+from weakref import WeakKeyDictionary
+
+from putifabsent.backends.base import Creation
+from putifabsent.fsspec_plugin.bulk import join
+from putifabsent.fsspec_plugin.deciders import arbiter_of, registry_of
+from putifabsent.fsspec_plugin.options import Mount, made_with, this_writer
+from putifabsent.fsspec_plugin.reads import ReadsThrough
+from putifabsent.fsspec_plugin.steps import Call, Decide, walk, walk_async
+from putifabsent.fsspec_plugin.stores import store_of
+from putifabsent.shim.arbiters import BY_THE_STORE
+from putifabsent.shim.drive import run, run_async
+from putifabsent.shim.policy import Policy
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from putifabsent.backends.base import Store
+    from putifabsent.backends.registries import Claims, Lock
+    from putifabsent.fsspec_plugin.reliance import Remade
+    from putifabsent.fsspec_plugin.steps import Steps
+    from putifabsent.shim.deciding import Arbiter
+    from putifabsent.shim.names import Name
+    from putifabsent.shim.requests import Protocol
+
+__all__ = ["Mounted", "new_token"]
+
+T = TypeVar("T")
+
+
+class Mounted(ReadsThrough):
+    """Has a mount's options, and runs protocols on its store.
+
+    Attributes
+    ----------
+    writer
+        The application's UUID, kept with every object that it creates.
+    """
+
+    writer: str
+    _mount: Mount
+    _policy: Policy
+    _store: Store | None
+    _registry: Claims | Lock | None
+    _decider: Arbiter | None
+    _relied: bool
+    _agreed: set[str]
+    _by_the_store: bool
+    _copies: bool | None
+    _evident: set[tuple[str, ...]]
+    _locks: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock]
+    _kind: str
+
+    def _set_up(self, mount: Mount, kind: str) -> None:
+        self._mount = mount
+        self._kind = kind
+        self._policy = Policy(mount.formats, mount.guard)
+        self.writer = mount.writer or this_writer()
+        self._store = None
+        self._by_the_store = mount.arbiter in BY_THE_STORE
+        self._registry = registry_of(mount.arbiter)
+        self._decider = None
+        self._relied = False
+        self._agreed = set()
+        self._copies = None
+        self._evident = set()
+        self._locks = WeakKeyDictionary()
+
+    @property
+    def store(self) -> Store:
+        """The store behind the wrapped filesystem."""
+        if self._store is None:
+            self._store = store_of(self.fs, made_with(self.fs), self._mount.deadline)
+        return self._store
+
+    @property
+    def _arbiter(self) -> Arbiter | None:
+        """What decides beside the store; None: the store itself does."""
+        if self._decider is None and not self._by_the_store:
+            self._decider = arbiter_of(self._mount.arbiter, self._registry, self.store)
+        return self._decider
+
+    @property
+    def _has_folders(self) -> bool:
+        return self._kind in ("local", "memory")
+
+    def _remade(self) -> Remade:
+        return type(self.fs), made_with(self.fs), self._mount.deadline
+
+    def _looker(self, name: Name) -> Creation:
+        """Return a creation for one who only looks: what it finishes on the way goes under its token."""
+        return Creation(new_token(), self.writer, name.state)
+
+    def _forget_listed(self, path: str) -> None:
+        if self.fs.dircache:
+            self.fs.invalidate_cache(path)
+
+    def _forget(self, name: Name | None) -> None:
+        if name is not None:
+            self._forget_listed(name.path)
+
+    def _walk_steps(self, steps: Steps[T]) -> T:
+        def perform(step: Call | Decide) -> Any:
+            if isinstance(step, Decide):
+                return self._run(step.protocol, step.name)
+            return getattr(self.fs, step.method)(*step.args, **step.kwargs)
+
+        return walk(steps, perform)
+
+    async def _walk_steps_async(self, steps: Steps[T]) -> T:
+        async def perform(step: Call | Decide) -> Any:
+            if isinstance(step, Decide):
+                return await self._run_async(step.protocol, step.name)
+            return await self._call(step.method, *step.args, **step.kwargs)
+
+        return await walk_async(steps, perform)
+
+    def _run(self, protocol: Protocol[Any], name: Name | None = None) -> Any:
+        try:
+            return run(protocol, self.store, self._mount.deadline)
+        finally:
+            self._forget(name)
+
+    async def _run_async(self, protocol: Protocol[Any], name: Name | None = None) -> Any:
+        bulk = join()
+        try:
+            return await run_async(protocol, self.store, self._mount.deadline)
+        except BaseException as error:
+            if bulk is not None:
+                bulk.note(error)
+            raise
+        finally:
+            self._forget(name)
+
+
+def new_token() -> str:
+    """Return a token for a creation."""
+    # A UUID of version 4, as uuid.uuid4() makes it in three times the time. From the kernel each time: what a
+    # process draws in advance, its fork or a restored snapshot of its machine would draw once more.
+    drawn = os.urandom(16).hex()
+    return f"{drawn[:8]}-{drawn[8:12]}-4{drawn[13:16]}-a{drawn[17:20]}-{drawn[20:]}"

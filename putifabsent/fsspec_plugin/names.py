@@ -1,0 +1,74 @@
+"""Which paths are guarded names: what the policy says, and where it wants it, evidence beside them."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING, Any
+
+from putifabsent.fsspec_plugin.mounted import Mounted
+from putifabsent.fsspec_plugin.paths import check_path, spelled_out
+from putifabsent.fsspec_plugin.steps import Call
+from putifabsent.shim.names import ordinary
+
+if TYPE_CHECKING:
+    from putifabsent.fsspec_plugin.steps import Steps
+    from putifabsent.shim.names import Name
+
+__all__ = ["Names"]
+
+
+class Names(Mounted):
+    """Knows what a path is."""
+
+    def explain(self, path: str) -> Name:
+        """Say what a name is to its table format, and how it is guarded. Asks no store."""
+        return self._policy.classify(self._full_name(path))
+
+    def _full_name(self, path: Any) -> str:
+        return spelled_out(self._strip_protocol(path), self._kind)
+
+    def _promote(self, path: Any, *, explicit: bool) -> Name | None:
+        """Return what ``path`` is, if writing it is a create, or None if it is the wrapped filesystem's."""
+        name = self._classify(path, explicit=explicit)
+        if name is None or self._is_evident(name) or self._walk_steps(self._with_evidence(name)):
+            return name
+        return ordinary(name.path) if explicit else None
+
+    async def _promote_async(self, path: Any, *, explicit: bool) -> Name | None:
+        name = self._classify(path, explicit=explicit)
+        if name is None or self._is_evident(name) or await self._walk_steps_async(self._with_evidence(name)):
+            return name
+        return ordinary(name.path) if explicit else None
+
+    def _with_evidence(self, name: Name) -> Steps[bool]:
+        """Say whether what a name wants beside it is there, so that it is its format's."""
+        if self._is_evident(name):
+            return True
+        for sibling in name.evidence:
+            # A listing from before the table was made would leave its names unguarded.
+            self.fs.invalidate_cache(sibling)
+            # Not `exists`, to which any error is an absence: the name would be left unguarded.
+            with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+                yield Call("info", (sibling,))
+                self._evident.add(name.evidence)
+                return True
+        return False
+
+    def _is_evident(self, name: Name) -> bool:
+        return not name.evidence or name.evidence in self._evident
+
+    def _classify(self, path: Any, *, explicit: bool) -> Name | None:
+        stripped = self._strip_protocol(path)
+        name = self._policy.classify(spelled_out(stripped, self._kind))
+        if not (explicit or name.guarded):
+            return None
+        self._check_path(path, stripped)
+        return name
+
+    @staticmethod
+    def _check_path(path: Any, stripped: str) -> None:
+        check_path(path if isinstance(path, str) else stripped, stripped)
+
+    def _is_a_version(self, path: Any) -> bool:
+        """Whether a path names one version of an object."""
+        raise NotImplementedError
