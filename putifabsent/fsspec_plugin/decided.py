@@ -11,7 +11,6 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from fsspec.asyn import AsyncFileSystem
-from fsspec.spec import AbstractFileSystem
 
 from putifabsent.backends.base import STATE_FOLDER, Absent
 from putifabsent.errors import OutcomeUnknown
@@ -97,7 +96,10 @@ class ReadsDecided(Creations):
         """Whether it is a file."""
         if self._arbiter is None:
             return super().isfile(path)
-        return bool(AbstractFileSystem.isfile(self, path))
+        try:
+            return bool(self.info(path)["type"] == "file")
+        except FileNotFoundError:
+            return False
 
     async def _isfile(self, path: str) -> bool:
         if self._arbiter is None:
@@ -121,7 +123,7 @@ class ReadsDecided(Creations):
         if name is None:
             return None
         located = yield from self._located(name, helps=helps)
-        if located is None and not (self._has_folders and (yield Call("isdir", (self._own(path),)))):
+        if located is None and not (yield Call("isdir", (self._own(path),))):
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), name.path)
         return located
 

@@ -106,10 +106,12 @@ class ListsDecided(ReadsDecided):
         """List all files below a folder."""
         if self._lists_as_it_is(path, kwargs):
             return super().find(path, maxdepth=maxdepth, withdirs=withdirs, detail=detail, **kwargs)
+        prefix = kwargs.pop("prefix", "")
         if maxdepth is not None or kwargs:
             found = AbstractFileSystem.find(self, path, maxdepth, withdirs, detail=True, **kwargs)
         else:
             found = self._walk_steps(self._finding(path, withdirs=withdirs))
+        found = self._beginning_with(prefix, path, found)
         return found if detail else list(found)
 
     async def _find(
@@ -122,11 +124,20 @@ class ListsDecided(ReadsDecided):
     ) -> Any:
         if self._lists_as_it_is(path, kwargs):
             return await super()._find(path, maxdepth=maxdepth, withdirs=withdirs, detail=detail, **kwargs)
+        prefix = kwargs.pop("prefix", "")
         if maxdepth is not None or kwargs:
             found = await AsyncFileSystem._find(self, path, maxdepth, withdirs, detail=True, **kwargs)
         else:
             found = await self._walk_steps_async(self._finding(path, withdirs=withdirs))
+        found = self._beginning_with(prefix, path, found)
         return found if detail else list(found)
+
+    def _beginning_with(self, prefix: str, path: str, found: Details) -> Details:
+        """Keep what ``path`` and ``prefix`` begin: fsspec's patterns ask object stores for that."""
+        if not prefix:
+            return found
+        start = f"{self._full_name(path).rstrip('/')}/{prefix}"
+        return {name: detail for name, detail in found.items() if name.startswith(start)}
 
     def _finding(self, path: str, *, withdirs: bool) -> Steps[Details]:
         listing = yield from self._below(path, withdirs=withdirs)

@@ -8,11 +8,12 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+from glob import has_magic
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
-from putifabsent.backends.base import STATE_FOLDER
 from putifabsent.fsspec_plugin.listings import ListsDecided
+from putifabsent.fsspec_plugin.reads import is_state
 from putifabsent.fsspec_plugin.steps import Call, Decide
 
 if TYPE_CHECKING:
@@ -54,9 +55,18 @@ class Removes(ListsDecided):
             return await self._call("rm_file", self._own(path), **kwargs)
         return await self._walk_steps_async(self._removing_file(path, kwargs))
 
-    @staticmethod
-    def _is_of_state(path: Any) -> bool:
-        return STATE_FOLDER in str(path)
+    def _is_of_state(self, path: Any) -> bool:
+        """Whether it is the shim's own that is to be removed; of several paths, whether all of them are."""
+        paths = path if isinstance(path, (list, tuple, set)) else [path]
+        return bool(paths) and all(is_state(self._full_name(each)) for each in paths)
+
+    def _removing_plainly(self, paths: list[str]) -> Steps[None]:
+        # What several are removed by takes a pattern for one, and these are names.
+        for path in paths:
+            if has_magic(path):
+                yield Call("rm_file", (path,))
+        if literal := [path for path in paths if not has_magic(path)]:
+            yield Call("rm", (literal,))
 
     def _removing_file(self, path: str, kwargs: dict[str, Any]) -> Steps[None]:
         if not (yield from self._freed(path)):
@@ -93,8 +103,7 @@ class Removes(ListsDecided):
                 yield from self._removing_folder(path)
             elif not (yield from self._freed(path)):
                 plain.append(self._own(path))
-        if plain:
-            yield Call("rm", (plain,))
+        yield from self._removing_plainly(plain)
 
     def _removing_folder(self, path: str) -> Steps[None]:
         arbiter = self._arbiter
@@ -104,14 +113,7 @@ class Removes(ListsDecided):
         for each in sorted(known):
             name = yield from self._known_as(each)
             yield Decide(arbiter.delete(name, self._looker(name)), name)
-        if not listing.has_state:
-            # Where a folder is nothing but its files, it may have gone with them.
-            with contextlib.suppress(*[FileNotFoundError][: len(known)]):
-                yield Call("rm", (self._own(path),), {"recursive": True})
-            return
-        plain = [each for each in listing.shown if each not in known]
-        if plain:
-            yield Call("rm", (plain,))
+        yield from self._removing_plainly([each for each in listing.shown if each not in known])
         if self._has_folders:
             yield from self._removing_empty(self._full_name(path))
 
@@ -124,4 +126,6 @@ class Removes(ListsDecided):
                 kept.update(str(above) for above in PurePosixPath(name).parents)
         folders = {name.rstrip("/") for name, detail in left.items() if detail["type"] == "directory"}
         for each in sorted({*folders, folder} - kept, key=len, reverse=True):
-            yield Call("rmdir", (each,))
+            # Where folders are nothing but their files, it may have gone with them.
+            with contextlib.suppress(FileNotFoundError):
+                yield Call("rmdir", (each,))

@@ -14,6 +14,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import io
 import os
 import shutil
@@ -171,6 +172,9 @@ class WritesByName(Removes):
         name = await self._promote_async(path2, explicit=False)
         if name is not None:
             return await self._from_async(self._source(path1, name), name, kwargs, keep=False)
+        if self._arbiter is not None:
+            await self._cp_file(path1, path2)
+            return await self._rm_file(path1)
         if self.fs.async_impl:
             return await self.fs._mv_file(self._own(path1), self._own(path2), **kwargs)
         return await asyncio.to_thread(self.mv, path1, path2, **kwargs)
@@ -295,6 +299,11 @@ class WritesByName(Removes):
 
     def _move_folder(self, path1: str, path2: str) -> None:
         """Move all below a folder of a store that has none: most folders are no objects to be copied."""
+        here, there = self._full_name(path1), self._full_name(path2)
+        if there == here:
+            return
+        if there.startswith(f"{here}/"):
+            raise OSError(errno.EINVAL, "a folder can't be moved into itself", there)
         names = self.expand_path(path1, recursive=True)
         into = path2.endswith("/") or self.isdir(path2)
         alone = len(names) == 1 if has_magic(path1) else into and not path1.endswith("/")

@@ -13,7 +13,7 @@ import json
 from itertools import count
 from typing import TYPE_CHECKING, NamedTuple
 
-from putifabsent.backends.base import Absent, Listed, Refused, Written
+from putifabsent.backends.base import Absent, Listed, Refused, TryAgain, Written
 from putifabsent.backends.body import InMemory
 from putifabsent.errors import ConfigError
 from putifabsent.shim.reading import read
@@ -93,14 +93,21 @@ def agree(state: str, terms: Terms, creation: Creation) -> Protocol[None]:
 def look_for_others(state: str) -> Protocol[None]:
     """Return where no mount lets another arbiter decide than the store itself. One listing.
 
-    A store that does not answer it, or refuses to, is not asked again: whoever can't list can't be warned.
+    A store that refuses it is not asked again: whoever can't list can't be warned.
 
     Raises
     ------
     ConfigError
         There is a record; it names the arbiter.
+    OSError
+        The store does not answer in time. No name was touched.
     """
-    listed = yield List(_folder(state))
+    for attempt in count(1):
+        listed = yield List(_folder(state))
+        if not isinstance(listed, TryAgain):
+            break
+        if not (yield Pause(attempt)):
+            raise listed.cause
     for other in sorted(entry.name for entry in listed.entries) if isinstance(listed, Listed) else ():
         raise ConfigError((yield from _differing(Terms("the store itself"), None, other)))
 

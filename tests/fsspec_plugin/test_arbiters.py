@@ -204,6 +204,57 @@ def test_a_name_that_nothing_guards_may_be_written_over(ground: Ground) -> None:
     assert fs.cat_file(name) == BODY
 
 
+# --- what must not be lost
+
+
+@OTHERWISE
+def test_a_folder_is_not_moved_into_itself(ground: Ground) -> None:
+    fs, folder = ground.fs, ground.name("m")
+    fs.makedirs(folder, exist_ok=True)
+    fs.pipe_file(f"{folder}/part", BODY)
+    fs.mv(folder, folder, recursive=True) if ground.kind == "local" else None
+    if ground.kind == "local":
+        with pytest.raises(OSError, match="into itself"):
+            fs.mv(folder, f"{folder}/sub", recursive=True)
+    assert fs.find(folder) == [f"{folder}/part"]
+
+
+@OTHERWISE
+def test_a_removal_takes_names_for_names(ground: Ground) -> None:
+    fs = ground.fs
+    odd, others = ground.name("x[*]z"), [ground.name("xabcz"), ground.name("x1z")]
+    fs.pipe_file(ground.log(), BODY)
+    for name in (ground.name("x*z"), *others):
+        fs.pipe_file(name, BODY)
+    fs.rm(odd)
+    assert [fs.exists(name) for name in others] == [True, True]
+    assert not fs.exists(ground.name("x*z"))
+    fs.pipe_file(ground.name("x[1]z"), BODY)
+    fs.rm(ground.folder, recursive=True)
+    assert ground.files() == []
+
+
+@OTHERWISE
+def test_a_removal_of_many_leaves_no_name_taken(ground: Ground) -> None:
+    fs, beside = ground.fs, ground.name("x.putifabsent-old/_delta_log/00000000000000000000.json")
+    fs.makedirs(beside.rpartition("/")[0], exist_ok=True)
+    for name in (ground.log(), beside):
+        fs.pipe_file(name, BODY)
+    fs.rm([ground.log(), beside])
+    for name in (ground.log(), beside):
+        assert not fs.exists(name)
+        fs.pipe_file(name, LATER)
+
+
+@OTHERWISE
+def test_a_pattern_with_a_stem_finds_names(ground: Ground) -> None:
+    fs = ground.fs
+    fs.pipe_file(ground.log(), BODY)
+    assert fs.glob(f"{ground.folder}/_delta_log/0000*") == [ground.log()]
+    assert fs.glob(f"{ground.folder}/_delta*/*.json") == [ground.log()]
+    assert fs.glob(f"{ground.folder}/_delta_log/1*") == []
+
+
 # --- the asynchronous colour
 
 

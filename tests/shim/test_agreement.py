@@ -95,9 +95,16 @@ def test_who_lets_the_store_decide_leaves_no_record_and_looks_for_others() -> No
     assert "would be" not in str(caught.value)
 
 
-@pytest.mark.parametrize("answer", [Refused(PermissionError("403")), TryAgain(BUSY)])
-def test_who_can_not_list_can_not_be_warned(answer: Any) -> None:
-    assert play(look_for_others(STATE), (LISTED, answer)) is None
+def test_who_can_not_list_can_not_be_warned() -> None:
+    assert play(look_for_others(STATE), (LISTED, Refused(PermissionError("403")))) is None
+
+
+def test_a_store_that_is_busy_is_asked_for_others_again() -> None:
+    again = (LISTED, TryAgain(BUSY)), later()
+    with pytest.raises(ConfigError):
+        play(look_for_others(STATE), *again, (LISTED, shows(BALLOT)), (Get(path(BALLOT)), Got(BALLOT.record)))
+    with pytest.raises(OSError, match="503"):
+        play(look_for_others(STATE), (LISTED, TryAgain(BUSY)), too_late())
 
 
 @pytest.mark.parametrize("record", [Got(b"{}"), Got(b"\xff"), Got(b"[]"), Absent()])
