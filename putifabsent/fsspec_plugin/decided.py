@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from fsspec.asyn import AsyncFileSystem
 
-from putifabsent.backends.base import STATE_FOLDER, Absent
+from putifabsent.backends.base import Absent
 from putifabsent.errors import OutcomeUnknown
 from putifabsent.fsspec_plugin.creations import Creations
+from putifabsent.fsspec_plugin.reads import is_state
 from putifabsent.fsspec_plugin.steps import Call, Decide
 from putifabsent.shim.names import ordinary
 
@@ -92,22 +93,23 @@ class ReadsDecided(Creations):
         found: bool = await self._walk_steps_async(self._existing(path))
         return found
 
+    def _being_a_file(self, path: str) -> Steps[bool]:
+        try:
+            found = yield from self._reading("info", path, (), {})
+        except FileNotFoundError:
+            return False
+        return bool(found["type"] == "file")
+
     def isfile(self, path: str) -> bool:
         """Whether it is a file."""
         if self._arbiter is None:
             return super().isfile(path)
-        try:
-            return bool(self.info(path)["type"] == "file")
-        except FileNotFoundError:
-            return False
+        return self._walk_steps(self._being_a_file(path))
 
     async def _isfile(self, path: str) -> bool:
         if self._arbiter is None:
             return await super()._isfile(path)
-        try:
-            return bool((await self._info(path))["type"] == "file")
-        except FileNotFoundError:
-            return False
+        return await self._walk_steps_async(self._being_a_file(path))
 
     def _seek(self, path: str, *, helps: bool) -> Steps[Located | None]:
         """Return where a guarded name's bytes lie; None for a name that nothing guards, and for a folder.
@@ -133,7 +135,7 @@ class ReadsDecided(Creations):
             located = yield from self._seek(path, helps=True)
             return located
         name = self._full_name(path)
-        if "/" not in name.strip("/") or STATE_FOLDER in name or self._is_a_version(path):
+        if "/" not in name.strip("/") or is_state(name) or self._is_a_version(path):
             return None
         located = yield from self._located((yield from self._known_as(name)), helps=True)
         return located

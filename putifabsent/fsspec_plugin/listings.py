@@ -7,7 +7,7 @@ cost one listing of the ballots about the folder's names, or one look at the reg
 from __future__ import annotations
 
 import inspect
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from fsspec.asyn import AsyncFileSystem
 from fsspec.spec import AbstractFileSystem
@@ -29,24 +29,6 @@ if TYPE_CHECKING:
 __all__ = ["ListsDecided"]
 
 
-class Below(NamedTuple):
-    """What is below a folder.
-
-    Attributes
-    ----------
-    shown
-        The names that are there, with their details.
-    sightings
-        What the arbiter knows of names there.
-    has_state
-        Whether the shim keeps something below the folder.
-    """
-
-    shown: Details
-    sightings: list[Sighting]
-    has_state: bool
-
-
 class ListsDecided(ReadsDecided):
     """Lists what the mount's arbiter says, if it is not the store itself."""
 
@@ -64,7 +46,7 @@ class ListsDecided(ReadsDecided):
         return await self._walk_steps_async(self._listing(path, self._ls_options(args, kwargs)))
 
     def _lists_as_it_is(self, path: str, options: dict[str, Any]) -> bool:
-        return self._arbiter is None or STATE_FOLDER in str(path) or bool(options.get("versions"))
+        return self._arbiter is None or is_state(self._full_name(path)) or bool(options.get("versions"))
 
     def _ls_options(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
         said = inspect.signature(self.fs.ls).bind_partial("", *args, **kwargs)
@@ -74,9 +56,7 @@ class ListsDecided(ReadsDecided):
 
     def _listing(self, path: str, options: dict[str, Any]) -> Steps[list[Any]]:
         own, root = self._own(path), self._full_name(path)
-        located = None
-        if (yield from self._guarded(path)) is not None:
-            located = yield from self._seek(path, helps=False)
+        located = yield from self._seek(path, helps=False)
         if located is not None:
             details = [renamed((yield Call("info", (located.path,))), root)]
             return details if options["detail"] else [root]
@@ -140,20 +120,18 @@ class ListsDecided(ReadsDecided):
         return {name: detail for name, detail in found.items() if name.startswith(start)}
 
     def _finding(self, path: str, *, withdirs: bool) -> Steps[Details]:
-        listing = yield from self._below(path, withdirs=withdirs)
-        return dict(sorted(listing.shown.items()))
+        shown, _ = yield from self._below(path, withdirs=withdirs)
+        return dict(sorted(shown.items()))
 
-    def _below(self, path: str, *, withdirs: bool) -> Steps[Below]:
+    def _below(self, path: str, *, withdirs: bool) -> Steps[tuple[Details, list[Sighting]]]:
+        """Return what is below a folder, with its details, and what the arbiter knows of names there."""
         own, root = self._own(path), self._full_name(path)
-        located = None
-        if (yield from self._guarded(path)) is not None:
-            try:
-                located = yield from self._seek(path, helps=False)
-            except FileNotFoundError:
-                return Below({}, [], has_state=False)
+        try:
+            located = yield from self._seek(path, helps=False)
+        except FileNotFoundError:
+            return {}, []
         if located is not None:
-            detail = renamed((yield Call("info", (located.path,))), root)
-            return Below({root: detail}, [], has_state=False)
+            return {root: renamed((yield Call("info", (located.path,))), root)}, []
         listed = yield Call("find", (own,), {"withdirs": withdirs, "detail": True})
         found: Details = {self._full_name(name): detail for name, detail in listed.items()}
         keys = {name: detail for name, detail in found.items() if is_state(name)}
@@ -163,10 +141,9 @@ class ListsDecided(ReadsDecided):
         names = [*shown, *(of.name for of in map(placed, keys) if of is not None and of.name is not None)]
         folders = {name.rpartition("/")[0] for name in names if name.startswith(f"{root.rstrip('/')}/")}
         folders |= has_state | {root}
-        merged, sightings = yield from self._merged(
-            root, shown, keys, {each: each in has_state for each in sorted(folders)}
+        return (
+            yield from self._merged(root, shown, keys, {each: each in has_state for each in sorted(folders)})
         )
-        return Below(merged, sightings, has_state=bool(keys))
 
     # What both have in common
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakKeyDictionary
@@ -11,19 +12,17 @@ from putifabsent.fsspec_plugin.bulk import join
 from putifabsent.fsspec_plugin.deciders import arbiter_of, registry_of
 from putifabsent.fsspec_plugin.options import Mount, made_with, this_writer
 from putifabsent.fsspec_plugin.reads import ReadsThrough
-from putifabsent.fsspec_plugin.steps import Call, Decide, walk, walk_async
+from putifabsent.fsspec_plugin.steps import Ask, Decide
 from putifabsent.fsspec_plugin.stores import store_of
 from putifabsent.shim.arbiters import BY_THE_STORE
-from putifabsent.shim.drive import run, run_async
+from putifabsent.shim.drive import run, run_async, walk, walk_async
 from putifabsent.shim.policy import Policy
 
 if TYPE_CHECKING:
-    import asyncio
-
     from putifabsent.backends.base import Store
     from putifabsent.backends.registries import Claims, Lock
     from putifabsent.fsspec_plugin.reliance import Remade
-    from putifabsent.fsspec_plugin.steps import Steps
+    from putifabsent.fsspec_plugin.steps import Step, Steps
     from putifabsent.shim.deciding import Arbiter
     from putifabsent.shim.names import Name
     from putifabsent.shim.requests import Protocol
@@ -105,17 +104,21 @@ class Mounted(ReadsThrough):
             self._forget_listed(name.path)
 
     def _walk_steps(self, steps: Steps[T]) -> T:
-        def perform(step: Call | Decide) -> Any:
+        def perform(step: Step) -> Any:
             if isinstance(step, Decide):
                 return self._run(step.protocol, step.name)
+            if isinstance(step, Ask):
+                return step.question()
             return getattr(self.fs, step.method)(*step.args, **step.kwargs)
 
         return walk(steps, perform)
 
     async def _walk_steps_async(self, steps: Steps[T]) -> T:
-        async def perform(step: Call | Decide) -> Any:
+        async def perform(step: Step) -> Any:
             if isinstance(step, Decide):
                 return await self._run_async(step.protocol, step.name)
+            if isinstance(step, Ask):
+                return await asyncio.to_thread(step.question)
             return await self._call(step.method, *step.args, **step.kwargs)
 
         return await walk_async(steps, perform)

@@ -108,12 +108,12 @@ class Removes(ListsDecided):
     def _removing_folder(self, path: str) -> Steps[None]:
         arbiter = self._arbiter
         assert arbiter is not None  # noqa: S101 - who has none removes as the wrapped filesystem does
-        listing = yield from self._below(path, withdirs=False)
-        known = {sighting.name for sighting in listing.sightings} & set(listing.shown)
+        shown, sightings = yield from self._below(path, withdirs=False)
+        known = {sighting.name for sighting in sightings} & set(shown)
         for each in sorted(known):
             name = yield from self._known_as(each)
             yield Decide(arbiter.delete(name, self._looker(name)), name)
-        yield from self._removing_plainly([each for each in listing.shown if each not in known])
+        yield from self._removing_plainly([each for each in shown if each not in known])
         if self._has_folders:
             yield from self._removing_empty(self._full_name(path))
 

@@ -29,7 +29,7 @@ from fsspec.utils import other_paths
 from putifabsent.backends.base import Found
 from putifabsent.backends.body import FileBody, InMemory
 from putifabsent.fsspec_plugin.bulk import together
-from putifabsent.fsspec_plugin.removals import Removes
+from putifabsent.fsspec_plugin.transfers import Transfers
 
 if TYPE_CHECKING:
     from fsspec.callbacks import Callback
@@ -41,7 +41,7 @@ __all__ = ["WritesByName"]
 _EMPTY = InMemory(b"")
 
 
-class WritesByName(Removes):
+class WritesByName(Transfers):
     """Promotes writes to creates, by name."""
 
     # Names

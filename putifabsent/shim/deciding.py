@@ -135,7 +135,7 @@ class Balloting(Arbiter):
 
     def knows(self, name: Name) -> Protocol[bool]:
         """As the contract says."""
-        listed: Listed = yield from read(List(folder_of(name)), lambda error: error)
+        listed: Listed = yield from read(List(folder_of(name)))
         return bool(listed.entries)
 
     def sightings(
@@ -211,7 +211,7 @@ class Claiming(Arbiter):
     def knows(self, name: Name) -> Protocol[bool]:
         """As the contract says."""
         request = ReadClaim(self.claims, identity_of(name, self.place))
-        found = yield from read(request, lambda error: error)
+        found = yield from read(request)
         return not isinstance(found, Absent)
 
     def sightings(

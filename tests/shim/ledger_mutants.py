@@ -49,8 +49,8 @@ MUTANTS = (
     Mutant(
         "a rollback does not free",
         "ledger/records",
-        "if instant != self.frees}",
-        "}",
+        "left = _without(state, self.frees)",
+        "left = dict(state.open)",
         ROLLED_BACK,
     ),
     Mutant(
@@ -152,11 +152,11 @@ MUTANTS = (
         "ledger/completion",
         """    if made is not None:
         yield from removed(ledger.path(made.body))
-    seen: HeadOutcome = yield from read(Head(path), lambda error: error)
+    seen: HeadOutcome = yield from read(Head(path))
     if not isinstance(seen, Found):
         return
 """,
-        """    seen: HeadOutcome = yield from read(Head(path), lambda error: error)
+        """    seen: HeadOutcome = yield from read(Head(path))
     if not isinstance(seen, Found):
         yield from removed(ledger.path(made.body))
         return

@@ -153,7 +153,7 @@ class Ledger:
 
     def numbers(self) -> Protocol[set[int]]:
         """List the records."""
-        listed: Listed = yield from read(List(self.folder), lambda error: error)
+        listed: Listed = yield from read(List(self.folder))
         lasts = (entry.name.rpartition("/")[2] for entry in listed.entries)
         numbers = {int(last) for last in lasts if last.isdecimal()}
         self.listed = max(self.listed, *numbers, 0)
@@ -171,7 +171,7 @@ class Ledger:
         found = yield from self.arbiter.find(name, creation, helps=False)
         if isinstance(found, Absent):
             return None
-        got: Got | Absent = yield from read(Get(found.path), lambda error: error)
+        got: Got | Absent = yield from read(Get(found.path))
         return None if isinstance(got, Absent) else decode(got.data, name.path)
 
     def look(self, creation: Creation) -> Protocol[bool]:

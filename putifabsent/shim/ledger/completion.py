@@ -133,7 +133,7 @@ def remove(ledger: Ledger, path: str, made: Completion | None) -> Protocol[None]
     """
     if made is not None:
         yield from removed(ledger.path(made.body))
-    seen: HeadOutcome = yield from read(Head(path), lambda error: error)
+    seen: HeadOutcome = yield from read(Head(path))
     if not isinstance(seen, Found):
         return
     token = seen.holder.token
@@ -166,7 +166,7 @@ def resolve(ledger: Ledger, path: str, creation: Creation) -> Protocol[Holder | 
     holder = None if made is None else Holder(made.token)
     if made is None:
         # Its record is forgotten, or it is older than the ledger: its copy says whose it is.
-        seen: HeadOutcome = yield from read(Head(path), lambda error: error)
+        seen: HeadOutcome = yield from read(Head(path))
         holder = seen.holder if isinstance(seen, Found) else None
     if holder is not None and holder.token != creation.token:
         raise NameTaken(path, holder)
@@ -225,7 +225,7 @@ def _put(ledger: Ledger, path: str, body: Body, creation: Creation) -> Protocol[
 def _see(ledger: Ledger, path: str, seen: HeadOutcome, creation: Creation) -> Protocol[None]:
     """Refuse a plain name that is there, and of which no record knows."""
     if not isinstance(seen, (Found, Absent)):
-        seen = yield from read(Head(path), lambda error: error)
+        seen = yield from read(Head(path))
     if not isinstance(seen, Found):
         return
     if seen.holder.token not in ledger.state.completions:
@@ -263,7 +263,7 @@ def _settling(ledger: Ledger, creation: Creation) -> Callable[[State], Protocol[
         made = state.unpublished
         if made is None or made.token == ledger.published:
             return
-        seen: HeadOutcome = yield from read(Head(ledger.path(made.name)), lambda error: error)
+        seen: HeadOutcome = yield from read(Head(ledger.path(made.name)))
         if isinstance(seen, Found) and seen.holder.token == made.token:
             ledger.published = made.token
             return
@@ -289,7 +289,7 @@ def _publish(
             return Created(outcome.version if isinstance(outcome, Written) else None)
         why = outcome.error if isinstance(outcome, Refused) else None
         if isinstance(outcome, Exists):
-            seen: HeadOutcome = yield from read(Head(path), lambda error: error)
+            seen: HeadOutcome = yield from read(Head(path))
             if isinstance(seen, Found) and seen.holder.token == made.token:
                 return Created(seen.holder.version)
             if isinstance(seen, Found):
