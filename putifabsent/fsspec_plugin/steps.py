@@ -23,10 +23,14 @@ class Call(NamedTuple):
 
 
 class Decide(NamedTuple):
-    """A protocol of the shim; after one that changes ``name``, what was listed of it is forgotten."""
+    """A protocol of the shim; after one that changes ``name``, what was listed of it is forgotten.
+
+    It has the mount's deadline, unless it has its own.
+    """
 
     protocol: Protocol[Any]
     name: Name | None = None
+    deadline: float | None = None
 
 
 class Ask(NamedTuple):
