@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from urllib.parse import urlsplit
 
 import fsspec
 
+from bench.apart import Apart
 from bench.wire import Wire
 from putifabsent.backends.registry_urls import open_claims
 from tests.servers import Valkey
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from multiprocessing.connection import Connection
 
-    from typing_extensions import Self
-
 __all__ = ["ARBITERS", "BUCKET", "KEYS", "REGION", "Far", "far"]
 
 ARBITERS = ("native", "dynamodb", "ballot", "redis")
@@ -31,6 +29,8 @@ BUCKET = "bucket"
 REGION = "us-east-1"
 KEYS = {"AWS_ACCESS_KEY_ID": "bench", "AWS_SECRET_ACCESS_KEY": "bench-secret", "AWS_CONFIG_FILE": os.devnull}
 CLAIMS = "claims"
+# Seconds. On a loaded machine an answer that is late would be asked for again, and counted twice.
+PATIENCE = 60
 _WRITERS = 64
 
 
@@ -99,7 +99,7 @@ def far(dynamodb: str, *, delay: float = 0.0) -> Iterator[Far]:
         }
         with Wire(servers, delay=delay) as wire:  # type: ignore[arg-type]
             registry = f"http://{wire.at['dynamodb']}"
-            asked = f"dynamodb://{CLAIMS}?region={REGION}&endpoint_url={registry}"
+            asked = f"dynamodb://{CLAIMS}?region={REGION}&endpoint_url={registry}&timeout={PATIENCE}"
             open_claims(asked).init()
             yield Far(
                 wire,
@@ -117,33 +117,25 @@ def far(dynamodb: str, *, delay: float = 0.0) -> Iterator[Far]:
                     "native": "native",
                     "dynamodb": asked,
                     "ballot": "ballot",
-                    "redis": f"redis://{wire.at['redis']}",
+                    "redis": f"redis://{wire.at['redis']}?timeout={PATIENCE}",
                 },
             )
 
 
-class StoreServer:
-    """The fault stub, where nothing goes wrong, in a process of its own."""
+class StoreServer(Apart):
+    """The fault stub, where nothing goes wrong."""
 
-    def __enter__(self) -> Self:
-        """Start it."""
-        context = multiprocessing.get_context("spawn")
-        self._pipe, there = context.Pipe()
-        self._process = context.Process(target=_serve, args=(there,), daemon=True)
-        self._process.start()
-        there.close()
-        self.endpoint: str = self._pipe.recv()
-        return self
+    def __init__(self) -> None:
+        super().__init__(_serve)
 
-    def __exit__(self, *_: object) -> None:
-        """End it."""
-        self._pipe.close()
-        self._process.join()
+    @property
+    def endpoint(self) -> str:
+        """Its address."""
+        return str(self.said)
 
     def call(self, change: Callable[[FaultStub], object]) -> None:
         """Have something done to the stub, round the wire; it pickles."""
-        self._pipe.send(change)
-        self._pipe.recv()
+        self.ask(change)
 
 
 def _serve(pipe: Connection) -> None:

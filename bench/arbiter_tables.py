@@ -65,7 +65,7 @@ def _contended(runs: Mapping[int, Mapping[str, list[Any]]], delay: float) -> lis
     for writers, of in runs.items():
         rate = {name: median(run["acknowledged"] / run["seconds"] for run in of[name]) for name in of}
         price = {name: _price(of[name]) for name in of}
-        rates.add_row(str(writers), *(_beside(rate, name, ".1f") for name in CONTESTANTS))
+        rates.add_row(str(writers), *(_beside(rate, name, ".2g") for name in CONTESTANTS))
         prices.add_row(str(writers), *(_beside(price, name, ".0f") for name in CONTESTANTS))
         answers.add_row(str(writers), *(_answers(of[name]) for name in CONTESTANTS))
     return [rates, prices, answers]
@@ -80,7 +80,7 @@ def _beside(values: Mapping[str, float], name: str, digits: str) -> str:
     said = format(values[name], digits)
     if name == DELTA or not values[DELTA]:
         return said
-    return f"{said} ({values[name] / values[DELTA]:.2f}x)"
+    return f"{said} ({values[name] / values[DELTA]:.2g}x)"
 
 
 def _answers(runs: list[Any]) -> str:

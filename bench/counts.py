@@ -98,22 +98,25 @@ def delta_calls(far: Far) -> dict[str, Sent]:
 
 
 def round_trips(far: Far, arbiter: str) -> dict[str, int]:
-    """Return how many requests of a call go out one after another."""
+    """Return how many requests of a creation, and of a ledger's record, go out one after another."""
     table = f"{BUCKET}/{uuid.uuid4()}"
     fs = far.mount(arbiter, guard=GUARDED)
     decides = _decider(far, arbiter, fs.store)
 
-    def waited(path: str) -> int:
+    def waited(path: str, token: str | None = None) -> int:
         name = fs.explain(path)
-        return _waited(decides.create(name, InMemory(BODY), _creation(name.state)), fs.store)
+        return _waited(decides.create(name, InMemory(BODY), _creation(name.state, token)), fs.store)
 
     log = f"{table}/_delta_log"
     waited(_entry(log, 0))
     one_more = _ledger(decides, fs.explain(f"{table}/.hoodie/timeline/1.commit.requested"))
     _waited(one_more(1), fs.store)
+    name = f"{table}/manifest-1"
     return {
-        CREATION: waited(f"{table}/manifest-1"),
+        CREATION: waited(name),
         NUMBERED: waited(_entry(log, 1)),
+        TAKEN: waited(name, LOWEST),
+        TAKEN_ABOVE: waited(name, HIGHEST),
         RECORD: _waited(one_more(2), fs.store),
     }
 
@@ -188,7 +191,7 @@ def _waited(protocol: Protocol[Any], store: Store) -> int:
 
     def noted() -> Protocol[None]:
         nonlocal waits
-        with contextlib.suppress(StopIteration):
+        with contextlib.suppress(StopIteration, NameTaken):
             request = next(protocol)
             while True:
                 waits += not isinstance(request, (Now, Pause))

@@ -9,16 +9,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import multiprocessing
 from collections import Counter
 from typing import TYPE_CHECKING, Literal, TypeAlias
 from urllib.parse import parse_qs
 
+from bench.apart import Apart
+
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
     from multiprocessing.connection import Connection
-
-    from typing_extensions import Self
 
     Passing: TypeAlias = Callable[[asyncio.StreamReader, "_Onward"], Awaitable[None]]
 
@@ -33,7 +32,7 @@ _PIECE = 2**16
 _GREETINGS = ("AUTH", "CLIENT", "HELLO", "SELECT")
 
 
-class Wire:
+class Wire(Apart):
     """The relays: ``with Wire({"store": ("127.0.0.1:9000", "http")}) as wire: ... wire.at["store"]``.
 
     Parameters
@@ -42,36 +41,20 @@ class Wire:
         By name: the host and port of each, and what it is spoken to in.
     delay
         Seconds that each request waits before it is passed on, as on a way to a server that is not near.
-
-    Attributes
-    ----------
-    at
-        By name: the host and port where clients find the server now.
     """
 
     def __init__(self, servers: Mapping[str, tuple[str, Speech]], *, delay: float = 0.0) -> None:
-        self._started = (dict(servers), delay)
-        self.at: dict[str, str] = {}
+        super().__init__(_run, dict(servers), delay)
 
-    def __enter__(self) -> Self:
-        """Start the relays."""
-        context = multiprocessing.get_context("spawn")
-        self._pipe, there = context.Pipe()
-        self._process = context.Process(target=_run, args=(*self._started, there), daemon=True)
-        self._process.start()
-        there.close()
-        self.at = self._pipe.recv()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """End them."""
-        self._pipe.close()
-        self._process.join()
+    @property
+    def at(self) -> dict[str, str]:
+        """By name: the host and port where clients find the server now."""
+        at: dict[str, str] = self.said
+        return at
 
     def counted(self) -> Counter[str]:
         """Return, and forget, how many requests of each kind have come."""
-        self._pipe.send(None)
-        counted: Counter[str] = self._pipe.recv()
+        counted: Counter[str] = self.ask(None)
         return counted
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
 Counts = dict[str, dict[str, dict[str, int]]]
 BALLOT = {"PUT": 2, "LIST": 2, "HEAD": 1, "COPY": 1}
 LOCK = {"EVAL": 2}
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "arbiters.md"
+TABLE = re.compile(r"## What they send.*?\n\|---.*?\n(?P<rows>.*?)\n\n", re.DOTALL)
 LOST = {"PUT": 1, "LIST": 1, "DELETE": 1, "HEAD": 1}
 LOST_ABOVE = {"PUT": 2, "LIST": 3, "DELETE": 1, "HEAD": 2}
 
@@ -108,12 +112,25 @@ def test_the_first_creation_of_a_process_looks_for_other_arbiters_once(sent: Cou
     assert {kind: first[1][kind] for kind in ("LIST", "PUT")} == {"LIST": 2, "PUT": 1}
 
 
+def test_the_documentation_s_table_is_what_was_counted(
+    sent: Counts, trips: dict[str, dict[str, int]]
+) -> None:
+    rows = [re.split(r" *\| *", line)[1:-1] for line in TABLE.search(PAGE.read_text())["rows"].splitlines()]  # type: ignore[index]
+    assert {call for call, *_ in rows} == set(sent["native"])
+    for call, *cells in rows:
+        for arbiter, cell in zip(ARBITERS, cells, strict=True):
+            requests, _, in_trips = cell.partition(" in ")
+            assert sum(sent[arbiter][call].values()) == int(requests), (arbiter, call)
+            if call in trips[arbiter]:
+                assert trips[arbiter][call] == int(in_trips or requests), (arbiter, call)
+
+
 def test_requests_that_need_not_wait_for_each_other_go_out_at_once(trips: dict[str, dict[str, int]]) -> None:
     assert [trips[arbiter] for arbiter in ARBITERS] == [
-        {CREATION: 1, NUMBERED: 2, RECORD: 2},
-        {CREATION: 3, NUMBERED: 4, RECORD: 4},
-        {CREATION: 6, NUMBERED: 7, RECORD: 7},
-        {CREATION: 8, NUMBERED: 9, RECORD: 9},
+        {CREATION: 1, NUMBERED: 2, TAKEN: 2, TAKEN_ABOVE: 2, RECORD: 2},
+        {CREATION: 3, NUMBERED: 4, TAKEN: 4, TAKEN_ABOVE: 4, RECORD: 4},
+        {CREATION: 6, NUMBERED: 7, TAKEN: 4, TAKEN_ABOVE: 8, RECORD: 7},
+        {CREATION: 8, NUMBERED: 9, TAKEN: 6, TAKEN_ABOVE: 10, RECORD: 9},
     ]
 
 
