@@ -66,7 +66,7 @@ bench: $(DEV) ## measure guarded creates against s3fs and bare obstore, side by 
 	$(BIN)/python bench/create.py
 
 .PHONY: bench-arbiters
-bench-arbiters: $(DEV) ## count what each arbiter sends, and set 64 writers at one log: 10 minutes; SHORT=1 takes one
+bench-arbiters: $(DEV) ## count what each arbiter sends, and set 64 writers at one log: 15 minutes; SHORT=1 takes one
 	tools/servers/install.sh dynamodb-local
 	$(BIN)/python bench/arbiters.py $(if $(SHORT),--quick)
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def there() -> Iterator[Far]:
     with (
         server("moto") as running,
