@@ -13,6 +13,7 @@ import fsspec
 
 from bench.apart import Apart
 from bench.wire import Wire
+from putifabsent.backends.probe import BESIDE, NEEDED
 from putifabsent.backends.registry_urls import open_claims
 from tests.servers import Valkey
 from tests.stub import FaultStub
@@ -70,7 +71,7 @@ class Far:
             **options,
         )
         # No probe: it would be counted, and what the stub can do is known.
-        fs._relied = True  # noqa: SLF001
+        fs._relied = {*NEEDED, *BESIDE}  # noqa: SLF001
         return fs
 
     def sent(self, act: Callable[[], object]) -> Counter[str]:

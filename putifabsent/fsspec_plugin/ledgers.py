@@ -14,6 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from putifabsent.backends.base import Absent, Holder
+from putifabsent.backends.probe import BESIDE
 from putifabsent.fsspec_plugin.deciders import place_of
 from putifabsent.fsspec_plugin.names import Names
 from putifabsent.fsspec_plugin.steps import Decide
@@ -208,7 +209,7 @@ class Ledgers(Names):
         return hudi_ledger.step_in(name) is not None
 
     def _needed_by_ledger(self, name: Name) -> tuple[str, ...]:
-        return ("list", "publish") if self._is_judged(name) else ()
+        return BESIDE if self._is_judged(name) else ()
 
     def _relying(self, name: Name) -> Steps[None]:
         """Find out, before a record is written, whether the store and the other mounts can be relied on."""
