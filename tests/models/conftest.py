@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
 
 import fsspec
 import pytest
 
-from tests.models.storage import Place, guarded, own_memory, stock
+from tests.models.storage import Place, own_memory, stock, whole
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -20,10 +21,20 @@ def grounds(request: pytest.FixtureRequest, tmp_path: Path) -> Grounds:
     """Return what makes an empty place, guarded or not."""
 
     def ground(*, shim: bool) -> Place:
-        if request.param == "memory":
-            return Place((guarded if shim else stock)(own_memory()))
-        root = tmp_path / ("guarded" if shim else "stock")
-        root.mkdir()
-        return Place(fsspec.filesystem("piafile" if shim else "file", auto_mkdir=True), str(root))
+        memory, root = own_memory(), tmp_path / ("guarded" if shim else "stock")
+        root.mkdir(exist_ok=True)
+
+        def mount(writer: str) -> Any:
+            if request.param == "memory":
+                return whole(memory, writer)
+            return fsspec.filesystem("piafile", auto_mkdir=True, session=writer)
+
+        at = "" if request.param == "memory" else str(root)
+        if shim:
+            place = Place(mount("nobody"), at, mount=lru_cache(mount))
+        else:
+            place = Place(stock(memory) if not at else fsspec.filesystem("file", auto_mkdir=True), at)
+        place.fs.pipe_file(f"{at}/t/.hoodie/hoodie.properties", b"hoodie.table.version=6\n")
+        return place
 
     return ground

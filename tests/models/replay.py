@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from tests.models.requests import LOST
 from tests.models.storage import State
 
 if TYPE_CHECKING:
@@ -49,14 +50,18 @@ class Replay:
         self._processes = {actor.name: actor.make() for actor in actors}
         self._requests = {name: next(process) for name, process in self._processes.items()}
         for step in schedule:
-            self.step(step.actor)
+            self.step(step.actor, step.fate)
 
-    def step(self, name: str) -> None:
-        """Let one process take a step."""
+    def step(self, name: str, fate: str = "") -> None:
+        """Let one process take a step; its connection breaks where it broke in the schedule."""
         if name in self.ended:
             return
         request = self._requests[name]
-        outcome = request.at(self._place)
+        outcome = LOST
+        if not (request.loses and fate == "lost before it applied"):
+            outcome = request.at(self._place.of(name))
+        if request.loses and fate == "applied, answer lost":
+            outcome = LOST
         self.played.append(Played(name, request, outcome))
         try:
             self._requests[name] = self._processes[name].send(outcome)
@@ -75,7 +80,7 @@ class Replay:
 
 def send_again(schedule: Sequence[Step], place: Place) -> list[Played]:
     """Make the requests of a schedule, each as it was, whatever became of those before."""
-    return [Played(step.actor, step.request, step.request.at(place)) for step in schedule]
+    return [Played(step.actor, step.request, step.request.at(place.of(step.actor))) for step in schedule]
 
 
 def fill(place: Place, state: State) -> None:

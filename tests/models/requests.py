@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from putifabsent.errors import NameTaken
+from putifabsent.errors import Fenced, NameTaken
 
 if TYPE_CHECKING:
     from tests.models.storage import Place
@@ -27,6 +27,16 @@ class Taken:
 
     def __str__(self) -> str:
         return f"NameTaken: {self.name}"
+
+
+@dataclass(frozen=True)
+class Stopped:
+    """The instant is not this writer's: what the guarded filesystem raised."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return f"Fenced: {self.name}"
 
 
 @dataclass(frozen=True)
@@ -68,11 +78,13 @@ class Put(Request):
     data: bytes
     commits: Any = None
 
-    def at(self, place: Place) -> Done | Taken:
+    def at(self, place: Place) -> Done | Taken | Stopped:
         try:
             place.fs.pipe_file(place.root + self.name, self.data)
         except NameTaken:
             return Taken(self.name)
+        except Fenced:
+            return Stopped(self.name)
         if self.commits is not None:
             place.log.append(self.commits)
         return DONE

@@ -6,7 +6,7 @@ what was committed, which no process sees. The filesystem is the one under test,
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fsspec.implementations.memory import MemoryFile, MemoryFileSystem
@@ -15,7 +15,7 @@ from putifabsent.fsspec_plugin import GuardedFileSystem
 from tests.models.requests import LOST
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
+    from collections.abc import Callable, Hashable
 
     from fsspec import AbstractFileSystem
 
@@ -33,12 +33,20 @@ class State(NamedTuple):
 
 @dataclass
 class Place:
-    """Where requests are made: a filesystem, the services beside it, and who listens to commits."""
+    """Where requests are made: a filesystem, the services beside it, and who listens to commits.
+
+    Each writer may have a filesystem of its own, over the same files.
+    """
 
     fs: AbstractFileSystem
     root: str = ""
     facts: dict[str, Any] = field(default_factory=dict)
     log: list[Any] = field(default_factory=list)
+    mount: Callable[[str], AbstractFileSystem] | None = None
+
+    def of(self, writer: str) -> Place:
+        """Return the place as one writer has it."""
+        return self if self.mount is None else replace(self, fs=self.mount(writer))
 
     def read(self, folder: str) -> tuple[tuple[str, bytes], ...]:
         """Return the files of a folder, in the order of their names."""
@@ -60,20 +68,26 @@ def stock(memory: MemoryFileSystem) -> AbstractFileSystem:
 
 
 def guarded(memory: MemoryFileSystem) -> AbstractFileSystem:
-    """Guard the names that the formats never overwrite."""
-    return GuardedFileSystem(fs=memory)
+    """Guard the names that the formats never overwrite, each by itself: no ledger has a word in it."""
+    return GuardedFileSystem(fs=memory, formats=["paimon"], guard=INSTANTS)
 
 
 def create_only(memory: MemoryFileSystem) -> AbstractFileSystem:
     """Guard every name, as storage does that knows nothing but PutIfAbsent."""
-    return GuardedFileSystem(fs=memory, guard="**")
+    return GuardedFileSystem(fs=memory, formats="none", guard="**")
 
 
 def with_slices(memory: MemoryFileSystem) -> AbstractFileSystem:
     """Guard what the formats never overwrite, and the data as well."""
-    return GuardedFileSystem(fs=memory, guard="/t/data/*")
+    return GuardedFileSystem(fs=memory, formats=["paimon"], guard=[*INSTANTS, "/t/data/*"])
 
 
+def whole(memory: MemoryFileSystem, writer: str) -> AbstractFileSystem:
+    """Guard as every mount does, for one of several writers: Hudi's instants have owners."""
+    return GuardedFileSystem(fs=memory, session=writer)
+
+
+INSTANTS = ["**/.hoodie/*.requested", "**/.hoodie/*.commit"]
 MOUNTS = {"stock": stock, "guarded": guarded, "create-only": create_only, "guarded with slices": with_slices}
 
 

@@ -22,7 +22,7 @@ from tests.models.hudi import (
 )
 from tests.models.hudi_matrix import CONFIGURATIONS, CONTROLS, OK, Configuration, Scenario, found
 from tests.models.replay import Replay, send_again, state_of
-from tests.models.requests import DONE, Put, Taken
+from tests.models.requests import DONE, Put, Stopped, Taken
 from tests.models.storage import FileSystemWorld, State
 
 if TYPE_CHECKING:
@@ -166,7 +166,7 @@ def test_the_very_request_that_overwrote_the_completed_instant_is_refused(ground
     place = grounds(shim=True)
     played = send_again(explored.schedule, place)
     harm = played[-1]
-    assert (harm.actor, harm.outcome) == ("w2", Taken(COLLIDING.instant(".commit"))), harm
+    assert (harm.actor, harm.outcome) == ("w2", Stopped(COLLIDING.instant(".commit"))), harm
     assert commits(place) == ["w1"]
     assert BytesKept(("completed instant",)).judge(None, state_of(place), ()) is None
 
@@ -224,17 +224,16 @@ def test_the_completed_instant_has_one_writer_even_where_nobody_asks_whose_the_i
     assert with_a_lost_answer(writes, "stock", BytesKept(("completed instant",))).violation is not None
 
 
-def test_what_remains_until_instants_have_owners_is_who_goes_on_with_another_s(grounds: Grounds) -> None:
-    """The second figure's requests, sent by one that does not stop at NameTaken: only the slice is lost."""
+def test_who_does_not_stop_at_name_taken_overwrites_no_slice_of_a_commit(grounds: Grounds) -> None:
+    """The second figure's requests, letter by letter: instants have owners."""
     figure = "2: a slice is overwritten, by a writer that fails"
     place = grounds(shim=True)
     played = send_again(without_the_shim(figure).schedule, place)
     assert Taken(COLLIDING.instant(".commit.requested")) in [each.outcome for each in played]
-    assert BytesKept(("completed instant",)).judge(None, state_of(place), ()) is None
-    assert BytesKept(("slice",)).judge(None, state_of(place), ()) is not None
+    assert BytesKept().judge(None, state_of(place), ()) is None
 
 
-def test_what_remains_until_instants_have_owners_is_that_another_overwrites_a_slice() -> None:
+def test_by_names_alone_another_overwrites_a_slice(grounds: Grounds) -> None:
     """A slice's name guards nothing: that T belongs to one writer is a rule about more than one name."""
     explored = with_a_lost_answer(shaky("k1", 1, requested=True), "guarded", BytesKept(("slice",)))
     assert explored.violation is not None, explored
@@ -244,9 +243,12 @@ def test_what_remains_until_instants_have_owners_is_that_another_overwrites_a_sl
     ]
     assert {step.actor for step in puts} == {"w1", "w2"}
     assert all(step.outcome == DONE for step in puts), explored.violation
+    where_instants_have_owners(explored, grounds)
 
 
-def test_what_remains_even_where_slices_are_create_only_is_the_second_write_token() -> None:
+def test_by_names_alone_a_second_write_token_is_a_gap_even_where_slices_are_create_only(
+    grounds: Grounds,
+) -> None:
     """The gap that the publication notes: both slices are there, and a reader of the instant finds either."""
     writes = shaky("k1", 1, requested=True)
     explored = with_a_lost_answer(writes, "guarded with slices", ConsistentRead())
@@ -260,6 +262,26 @@ def test_what_remains_even_where_slices_are_create_only_is_the_second_write_toke
     assert puts.keys() == {COLLIDING.slice(1, 1), COLLIDING.slice(1, 2)}
     assert len(set(puts.values())) == 2, "one slice each"
     assert with_a_lost_answer(writes, "guarded with slices", BytesKept()).violation is None, "no byte changed"
+    where_instants_have_owners(explored, grounds)
+
+
+def where_instants_have_owners(explored: Explored, grounds: Grounds) -> None:
+    """Play a schedule in which two go on with a third one's instant: one commits, of its own slice."""
+    place = grounds(shim=True)
+    Put(COLLIDING.instant(".commit.requested"), b"").at(place)
+    actors = [each.actor(OPTIMISTIC) for each in shaky("k1", 1, requested=True)]
+    played = Replay(explored.schedule, actors, place)
+    played.finish()
+    assert any(isinstance(each.outcome, Stopped) for each in played.played), played
+    assert len(commits(place)) == 1, played
+    assert OneCommitted().judge(None, state_of(place), ()) is None, played
+
+
+class OneCommitted:
+    """What is committed keeps its bytes, and is what is read."""
+
+    def judge(self, world: Any, state: State, told: tuple[Told, ...]) -> str | None:
+        return BytesKept().judge(world, state, told) or ConsistentRead().judge(world, state, told)
 
 
 # --- what no shim repairs -------------------------------------------------------------------------------
