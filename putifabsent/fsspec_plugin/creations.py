@@ -123,7 +123,7 @@ class Creations(Names):
             self._walk_steps(self._agreeing(name))
         ahead = body.ahead if isinstance(body, FileBody) else None
         creation = ahead.creation if ahead is not None else self._creation(name, extra)
-        self._run(self._creating(name, body, creation), name)
+        self._run(self._creating(name, body, creation), name, creates=True)
 
     def _creating(self, name: Name, body: Body, creation: Creation) -> Protocol[Created]:
         if self._arbiter is None:
@@ -157,7 +157,8 @@ class Creations(Names):
             await self._rely_async(name, self._rely)
         if not self._has_agreed(name):
             await self._walk_steps_async(self._agreeing(name))
-        await self._run_async(self._creating(name, body, self._creation(name, extra)), name)
+        protocol = self._creating(name, body, self._creation(name, extra))
+        await self._run_async(protocol, name, creates=True)
 
     def _look_early(self, name: Name) -> None:
         """Say early that a name is taken, where that is known; at close it is decided."""

@@ -23,10 +23,14 @@ class Call(NamedTuple):
 
 
 class Decide(NamedTuple):
-    """A protocol of the shim; after one that changes ``name``, what was listed of it is forgotten."""
+    """A protocol of the shim; after one that changes ``name``, what was listed of it is forgotten.
+
+    With ``creates`` it is a creation of the name.
+    """
 
     protocol: Protocol[Any]
     name: Name | None = None
+    creates: bool = False
 
 
 class Ask(NamedTuple):

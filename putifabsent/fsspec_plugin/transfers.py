@@ -51,7 +51,8 @@ class Transfers(Removes):
         yield from self._agreeing(name)
         protocol = copy if keep else rename
         creation, most = self._creation(name, extra), self.store.largest_put
-        yield Decide(protocol(source, name, creation, largest_put=most, copies=bool(self._copies)), name)
+        creating = protocol(source, name, creation, largest_put=most, copies=bool(self._copies))
+        yield Decide(creating, name, creates=True)
         if not keep:
             self.fs.invalidate_cache(source)
 
@@ -66,7 +67,8 @@ class Transfers(Removes):
                 raise FileNotFoundError(errno.ENOENT, "the source is not there", source) from error
             yield from self._agreeing(name)
             with here.open("rb") as file:
-                yield Decide(self._creating(name, FileBody(file), self._creation(name, extra)), name)
+                creating = self._creating(name, FileBody(file), self._creation(name, extra))
+                yield Decide(creating, name, creates=True)
 
 
 def _without_onerror(extra: Mapping[str, Any]) -> dict[str, Any]:
