@@ -78,7 +78,7 @@ def observe(
                 level = logging.INFO
             _log.log(
                 level,
-                "creation of %r: %s, arbiter %s, %d requests, %d pauses, %d rounds, %d helps, %.6f s%s",
+                "creation of %r: %s, arbiter %s, requests %d, pauses %d, rounds %d, helps %d, seconds %.6f%s",
                 creates.path,
                 outcome,
                 kind,

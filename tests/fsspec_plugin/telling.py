@@ -1,0 +1,55 @@
+"""Stores and registries that tell what they are asked: what counters are compared with."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from putifabsent.shim.deciding import Claiming, Locking
+
+if TYPE_CHECKING:
+    from tests.fsspec_plugin.grounds import Ground
+
+__all__ = ["Telling", "told_by"]
+
+_OF_STORES = ("create", "head", "get", "list", "put", "publish", "delete")
+_OF_REGISTRIES = {"read": "read_claim", "write": "write_claim", "acquire": "acquire", "release": "release"}
+
+
+class Telling:
+    """What it stands for, but it tells of each call; ``instead`` answers some of them."""
+
+    def __init__(self, real: Any, told: list[str], kinds: dict[str, str], **instead: Any) -> None:
+        self._real = real
+        self._told = told
+        self._kinds = kinds
+        self._instead = instead
+
+    def __getattr__(self, attribute: str) -> Any:
+        method = attribute.removesuffix("_async")
+        found = self._instead.get(attribute) or getattr(self._real, attribute)
+        if method not in self._kinds:
+            return found
+
+        def told(*args: Any) -> Any:
+            self._told.append(self._kinds[method])
+            return found(*args)
+
+        return told
+
+
+def told_by(
+    ground: Ground, *, instead: dict[str, Any] | None = None, **options: Any
+) -> tuple[Any, list[str]]:
+    """Return a mount that has created a name before, and what store and registry are asked from now on."""
+    fs = ground.mount(skip_instance_cache=True, **options)
+    fs.pipe_file(ground.log(0), b"agreed")
+    # A look past every protocol, so that nothing counts it.
+    fs._refuse_folder = lambda _: None
+    told: list[str] = []
+    fs._store = Telling(fs.store, told, {each: each for each in _OF_STORES}, **(instead or {}))
+    if isinstance(fs._arbiter, Claiming):
+        fs._decider = replace(fs._arbiter, claims=Telling(fs._arbiter.claims, told, _OF_REGISTRIES))
+    elif isinstance(fs._arbiter, Locking):
+        fs._decider = replace(fs._arbiter, lock=Telling(fs._arbiter.lock, told, _OF_REGISTRIES))
+    return fs, told
