@@ -7,13 +7,11 @@ from __future__ import annotations
 
 import sys
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from putifabsent.version import __version__
 
 if TYPE_CHECKING:
-    from types import ModuleType
-
     from putifabsent.shim.counts import Counts
 
 __all__ = ["Instruments", "instruments", "is_loaded"]
@@ -39,9 +37,9 @@ def instruments() -> Instruments:
 
 
 class Instruments:
-    """What is counted, and measured."""
+    """What is counted, and measured, by the meter that OpenTelemetry's API, or a provider, gives."""
 
-    def __init__(self, api: ModuleType) -> None:
+    def __init__(self, api: Any) -> None:
         meter = api.get_meter("putifabsent", __version__)
         self._requests = meter.create_counter(
             "putifabsent.requests", "{request}", "Requests to stores and registries."

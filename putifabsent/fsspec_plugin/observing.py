@@ -66,9 +66,7 @@ def observe(
     with contextlib.suppress(Exception):
         kind = "native" if arbiter is None else arbiter.kind
         counts = Counts.of(requests)
-        outcome = _outcome_of(error) if creates is not None else None
-        if metrics.is_loaded():
-            metrics.instruments().add(kind, counts, outcome, seconds)
+        outcome = None if creates is None else _outcome_of(error)
         if creates is not None:
             level, advice = logging.DEBUG, ""
             if unknown is not None:
@@ -87,6 +85,8 @@ def observe(
                 seconds,
                 advice,
             )
+        if metrics.is_loaded():
+            metrics.instruments().add(kind, counts, outcome, seconds)
 
 
 def _outcome_of(error: BaseException | None) -> str:

@@ -38,7 +38,8 @@ class Counts(NamedTuple):
         How many of each kind: ``create``, ``head``, ``put``, ``write_claim``. Two that go out together are
         two; a large body is staged by one, however many parts it has.
     pauses
-        How often it has backed off, before it sent something again or looked again.
+        How often it was to back off, before it sent something again or looked again; at the deadline it
+        does not any more.
     rounds
         How often it has stood for a decision: the ballots begun, the incarnations claimed. The same request
         sent again is no further round; and where the store decides, there is no other than the first.

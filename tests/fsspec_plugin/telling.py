@@ -48,8 +48,9 @@ def told_by(
     fs._refuse_folder = lambda _: None
     told: list[str] = []
     fs._store = Telling(fs.store, told, {each: each for each in _OF_STORES}, **(instead or {}))
-    if isinstance(fs._arbiter, Claiming):
-        fs._decider = replace(fs._arbiter, claims=Telling(fs._arbiter.claims, told, _OF_REGISTRIES))
-    elif isinstance(fs._arbiter, Locking):
-        fs._decider = replace(fs._arbiter, lock=Telling(fs._arbiter.lock, told, _OF_REGISTRIES))
+    arbiter = fs._arbiter
+    if isinstance(arbiter, (Claiming, Locking)):
+        asked = "claims" if isinstance(arbiter, Claiming) else "lock"
+        telling: Any = Telling(getattr(arbiter, asked), told, _OF_REGISTRIES)
+        fs._decider = replace(arbiter, **{asked: telling})
     return fs, told

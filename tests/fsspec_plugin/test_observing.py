@@ -12,9 +12,9 @@ import pytest
 
 from putifabsent import NameTaken, OutcomeUnknown
 from putifabsent.backends.base import Maybe, Refused
-from putifabsent.fsspec_plugin import observing
 from putifabsent.fsspec_plugin.observing import MANY_ROUNDS
 from putifabsent.shim import drive, scenes
+from putifabsent.shim.counts import Counts
 from tests.fsspec_plugin.telling import told_by
 
 if TYPE_CHECKING:
@@ -265,7 +265,7 @@ def test_where_nobody_listens_nothing_is_counted(
     memory: Ground, create: Create, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     counted: list[Any] = []
-    monkeypatch.setattr(observing.Counts, "of", counted.append)
+    monkeypatch.setattr(Counts, "of", counted.append)
     monkeypatch.delitem(sys.modules, "opentelemetry.metrics", raising=False)
     caplog.set_level(logging.WARNING, "putifabsent")
     create(memory.fs, memory.log(0))
