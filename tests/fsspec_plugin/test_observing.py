@@ -105,11 +105,12 @@ def test_a_creation_that_fails_for_certain_is_a_line_too(
     assert [said["outcome"] for _, said in lines(caplog)] == ["error"]
 
 
+@EACH
 @pytest.mark.parametrize("move", ["cp_file", "mv"])
-def test_a_copy_and_a_move_are_creations(memory: Ground, move: str, caplog: pytest.LogCaptureFixture) -> None:
-    memory.write(memory.name("source"), BODY)
-    getattr(memory.fs, move)(memory.name("source"), memory.log(0))
-    assert [(said["name"], said["outcome"]) for _, said in lines(caplog)] == [(memory.log(0), "won")]
+def test_a_copy_and_a_move_are_creations(ground: Ground, move: str, caplog: pytest.LogCaptureFixture) -> None:
+    ground.write(ground.name("source"), BODY)
+    getattr(ground.fs, move)(ground.name("source"), ground.log(0))
+    assert [(said["name"], said["outcome"]) for _, said in lines(caplog)] == [(ground.log(0), "won")]
 
 
 @EACH
