@@ -1,16 +1,42 @@
-"""Stores and registries that tell what they are asked: what counters are compared with."""
+"""What is observed: creations in both colours, under stores and registries that tell what they are asked."""
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
+
+import pytest
 
 from putifabsent.shim.deciding import Claiming, Locking
 
 if TYPE_CHECKING:
     from tests.fsspec_plugin.grounds import Ground
 
-__all__ = ["Telling", "told_by"]
+__all__ = ["BODY", "COLOURS", "EACH", "Telling", "kind_of", "told_by"]
+
+BODY = b"what is written is nobody's business"
+
+EACH = pytest.mark.parametrize(
+    "ground", ["memory-native", "memory-ballot", "memory-claims", "memory-redis"], indirect=True
+)
+
+
+def at_once(fs: Any, name: str) -> None:
+    fs.pipe_file(name, BODY)
+
+
+def awaited(fs: Any, name: str) -> None:
+    asyncio.run(fs._pipe_file(name, BODY))
+
+
+COLOURS = pytest.mark.parametrize("create", [at_once, awaited])
+
+
+def kind_of(ground: Ground) -> str:
+    """Return what the arbiter is called: what its address begins with."""
+    return ground.arbiter.partition("://")[0]
+
 
 _OF_STORES = ("create", "head", "get", "list", "put", "publish", "delete")
 _OF_REGISTRIES = {"read": "read_claim", "write": "write_claim", "acquire": "acquire", "release": "release"}

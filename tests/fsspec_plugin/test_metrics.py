@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import re
 import subprocess
@@ -18,7 +17,7 @@ from putifabsent.backends.base import Maybe
 from putifabsent.fsspec_plugin.metrics import Instruments
 from putifabsent.shim import drive, scenes
 from putifabsent.shim.counts import Counts
-from tests.fsspec_plugin.telling import told_by
+from tests.fsspec_plugin.telling import BODY, COLOURS, EACH, kind_of, told_by
 from tests.stub import Fault, Op
 
 if TYPE_CHECKING:
@@ -33,21 +32,7 @@ if TYPE_CHECKING:
 # pypaimon's environment has no OpenTelemetry.
 pytestmark = pytest.mark.clouds
 
-BODY = b"mine"
 PAGE = Path(__file__).parents[2] / "docs" / "operations" / "observing.md"
-ARBITERS = {"native": "native", "ballot": "ballot", "claims": "dynamodb", "redis": "redis"}
-EACH = pytest.mark.parametrize("ground", [f"memory-{arbiter}" for arbiter in ARBITERS], indirect=True)
-
-
-def at_once(fs: Any, name: str) -> None:
-    fs.pipe_file(name, BODY)
-
-
-def awaited(fs: Any, name: str) -> None:
-    asyncio.run(fs._pipe_file(name, BODY))
-
-
-COLOURS = pytest.mark.parametrize("create", [at_once, awaited])
 
 
 class Measured:
@@ -95,16 +80,9 @@ def measured(provided: Measured, monkeypatch: pytest.MonkeyPatch) -> Measured:
     return provided
 
 
-@pytest.fixture
-def arbiter(request: pytest.FixtureRequest) -> str:
-    return ARBITERS[request.node.callspec.params["ground"].partition("-")[2]]
-
-
 @EACH
 @COLOURS
-def test_requests_are_those_that_were_sent(
-    measured: Measured, ground: Ground, arbiter: str, create: Create
-) -> None:
+def test_requests_are_those_that_were_sent(measured: Measured, ground: Ground, create: Create) -> None:
     fs, told = told_by(ground)
     measured.metrics()
     create(fs, ground.log(1))
@@ -112,7 +90,7 @@ def test_requests_are_those_that_were_sent(
         create(fs, ground.log(1))
     found = measured.points()["requests"]
     assert {attributes["kind"]: point.value for attributes, point in found} == Counter(told)
-    assert {attributes["arbiter"] for attributes, _ in found} == {arbiter}
+    assert {attributes["arbiter"] for attributes, _ in found} == {kind_of(ground)}
 
 
 @EACH
@@ -144,7 +122,7 @@ def test_on_the_wire_there_is_a_request_for_each(
 @EACH
 @COLOURS
 def test_creations_are_counted_by_what_came_of_them(
-    measured: Measured, ground: Ground, arbiter: str, create: Create
+    measured: Measured, ground: Ground, create: Create
 ) -> None:
     fs, _ = told_by(ground)
     measured.metrics()
@@ -153,7 +131,7 @@ def test_creations_are_counted_by_what_came_of_them(
     with pytest.raises(NameTaken):
         create(fs, ground.log(1))
     points = measured.points()
-    assert [attributes["arbiter"] for attributes, _ in points["creations"]] == [arbiter] * 2
+    assert [attributes["arbiter"] for attributes, _ in points["creations"]] == [kind_of(ground)] * 2
     assert {attributes["outcome"]: point.value for attributes, point in points["creations"]} == {
         "won": 2,
         "taken": 1,
@@ -213,7 +191,7 @@ def hidden(ground: Ground) -> None:
     indirect=["ground"],
 )
 def test_a_reader_that_finishes_another_s_creation_helps(
-    measured: Measured, ground: Ground, arbiter: str, leave: Callable[[Ground], None], rounds: dict[str, int]
+    measured: Measured, ground: Ground, leave: Callable[[Ground], None], rounds: dict[str, int]
 ) -> None:
     fs, _ = told_by(ground)
     measured.metrics()
@@ -222,7 +200,9 @@ def test_a_reader_that_finishes_another_s_creation_helps(
     leave(ground)
     fs.exists(ground.log(0))
     points = measured.points()
-    assert [(attributes, point.value) for attributes, point in points["helps"]] == [({"arbiter": arbiter}, 1)]
+    assert [(attributes, point.value) for attributes, point in points["helps"]] == [
+        ({"arbiter": kind_of(ground)}, 1)
+    ]
     assert {attributes["arbiter"]: point.value for attributes, point in points.get("rounds", ())} == rounds
 
 

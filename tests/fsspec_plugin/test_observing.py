@@ -15,7 +15,7 @@ from putifabsent.backends.base import Maybe, Refused
 from putifabsent.fsspec_plugin.observing import MANY_ROUNDS
 from putifabsent.shim import drive, scenes
 from putifabsent.shim.counts import Counts
-from tests.fsspec_plugin.telling import told_by
+from tests.fsspec_plugin.telling import BODY, COLOURS, EACH, kind_of, told_by
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,26 +24,12 @@ if TYPE_CHECKING:
 
     Create = Callable[[Any, str], Any]
 
-BODY = b"what is written is nobody's business"
 SECRET = "hunter2"
 RIVAL = "rival.0"
 LINE = re.compile(
     r"creation of '(?P<name>[^']+)': (?P<outcome>\w+), arbiter (?P<arbiter>\w+), requests (?P<requests>\d+), "
     r"pauses (?P<pauses>\d+), rounds (?P<rounds>\d+), helps (?P<helps>\d+), seconds (?P<seconds>[\d.]+)"
 )
-ARBITERS = {"native": "native", "ballot": "ballot", "claims": "dynamodb", "redis": "redis"}
-EACH = pytest.mark.parametrize("ground", [f"memory-{arbiter}" for arbiter in ARBITERS], indirect=True)
-
-
-def at_once(fs: Any, name: str) -> None:
-    fs.pipe_file(name, BODY)
-
-
-def awaited(fs: Any, name: str) -> None:
-    asyncio.run(fs._pipe_file(name, BODY))
-
-
-COLOURS = pytest.mark.parametrize("create", [at_once, awaited])
 
 
 @pytest.fixture(autouse=True)
@@ -67,7 +53,7 @@ def lines(caplog: pytest.LogCaptureFixture) -> list[tuple[int, dict[str, str]]]:
 @EACH
 @COLOURS
 def test_a_line_says_what_a_creation_has_cost(
-    ground: Ground, create: Create, request: pytest.FixtureRequest, caplog: pytest.LogCaptureFixture
+    ground: Ground, create: Create, caplog: pytest.LogCaptureFixture
 ) -> None:
     fs, told = told_by(ground)
     caplog.clear()
@@ -78,7 +64,7 @@ def test_a_line_says_what_a_creation_has_cost(
     assert said == {
         "name": ground.log(1),
         "outcome": "won",
-        "arbiter": ARBITERS[request.node.callspec.params["ground"].partition("-")[2]],
+        "arbiter": kind_of(ground),
         "requests": str(len(told)),
         "pauses": "0",
         "rounds": "1",
