@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import replace
 from functools import partial
 from typing import IO, TYPE_CHECKING, Any
@@ -12,8 +11,8 @@ from putifabsent.backends.body import FileBody
 from putifabsent.backends.probe import NEEDED
 from putifabsent.errors import NameTaken
 from putifabsent.fsspec_plugin.deciders import terms_of
+from putifabsent.fsspec_plugin.ledgers import Ledgers
 from putifabsent.fsspec_plugin.mounted import new_token
-from putifabsent.fsspec_plugin.names import Names
 from putifabsent.fsspec_plugin.reliance import copies_safely, rely_on, verdicts_of
 from putifabsent.fsspec_plugin.steps import Ask, Decide
 from putifabsent.shim.agreement import agree, look_for_others
@@ -21,7 +20,7 @@ from putifabsent.shim.create import create, resolve
 from putifabsent.shim.reading import Located
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from putifabsent.backends.ahead import Ahead
     from putifabsent.backends.base import Created
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
 __all__ = ["Creations"]
 
 
-class Creations(Names):
+class Creations(Ledgers):
     """Creates guarded names."""
 
     def resolve(self, path: str, creation_token: str) -> Holder | None:
@@ -61,19 +60,22 @@ class Creations(Names):
         OutcomeUnknown
             The store can't be read.
         """
-        name = self._promote(path, explicit=True) or self.explain(path)
-        holder: Holder | None = self._run(self._resolving(name, creation_token))
+        holder: Holder | None = self._walk_steps(self._resolving(path, creation_token))
         return holder
 
     async def _resolve(self, path: str, creation_token: str) -> Holder | None:
-        name = await self._promote_async(path, explicit=True) or self.explain(path)
-        holder: Holder | None = await self._run_async(self._resolving(name, creation_token))
+        holder: Holder | None = await self._walk_steps_async(self._resolving(path, creation_token))
         return holder
 
-    def _resolving(self, name: Name, token: str) -> Protocol[Holder | None]:
-        if self._arbiter is None:
-            return resolve(name, token)
-        return self._arbiter.resolve(name, Creation(token, self.writer, name.state))
+    def _resolving(self, path: str, token: str) -> Steps[Holder | None]:
+        name = yield from self._known_as(self._full_name(path))
+        creation, arbiter = Creation(token, self.writer, name.state), self._arbiter
+
+        def by_name() -> Protocol[Holder | None]:
+            return resolve(name, token) if arbiter is None else arbiter.resolve(name, creation)
+
+        holder: Holder | None = yield Decide(self._resolving_in_ledger(name, creation, by_name))
+        return holder
 
     def verdicts(self, path: str) -> dict[str, Verdict]:
         """Return what a probe finds of the store's operations, or has found lately.
@@ -85,13 +87,23 @@ class Creations(Names):
         """
         return verdicts_of(self.store, self._strip_protocol(path), self._remade())
 
+    def _needs(self, name: Name) -> set[str]:
+        """Return the operations that a creation rests on, and nobody has looked at yet."""
+        needs = NEEDED if self._arbiter is None else self._arbiter.needs
+        return {*needs, *self._needed_by_ledger(name)} - self._relied
+
     def _rely(self, name: Name) -> None:
         """Find out, once, whether the store can be relied on."""
-        if not self._relied:
-            needs = NEEDED if self._arbiter is None else self._arbiter.needs
+        if needs := self._needs(name):
             folder = name.state.rpartition("/")[0]
-            rely_on(self._mount.arbiter, needs, self.store, folder, self._remade())
-            self._relied = True
+            rely_on(self._mount.arbiter, sorted(needs), self.store, folder, self._remade())
+            self._relied |= needs
+
+    def _relying(self, name: Name) -> Steps[None]:
+        """Find out, before a name is decided about, whether store and mounts can be relied on."""
+        if self._needs(name):
+            yield Ask(partial(self._rely, name))
+        yield from self._agreeing(name)
 
     def _has_agreed(self, name: Name) -> bool:
         # What the store decides by itself, of a name that nothing guards, is nobody else's.
@@ -109,23 +121,27 @@ class Creations(Names):
             yield Decide(agree(name.state, terms, self._looker(name)))
         self._agreed.add(name.state)
 
-    def _rely_on_copies(self, name: Name) -> None:
+    def _relying_on_copies(self, name: Name) -> Steps[bool]:
         """Find out, once and only when something is copied, whether its copies can be relied on, too."""
-        self._rely(name)
         if self._copies is None:
             folder = name.state.rpartition("/")[0]
-            self._copies = copies_safely(self._mount.arbiter, self.store, folder, self._remade())
+            self._copies = yield Ask(
+                partial(copies_safely, self._mount.arbiter, self.store, folder, self._remade())
+            )
+        return bool(self._copies)
 
     def _create(self, name: Name, body: Body, extra: Mapping[str, Any]) -> None:
         self._refuse_folder(name)
-        self._rely(name)
-        if not self._has_agreed(name):
-            self._walk_steps(self._agreeing(name))
+        if not self._is_reliable(name):
+            self._walk_steps(self._relying(name))
         ahead = body.ahead if isinstance(body, FileBody) else None
         creation = ahead.creation if ahead is not None else self._creation(name, extra)
         self._run(self._creating(name, body, creation), name, creates=True)
 
-    def _creating(self, name: Name, body: Body, creation: Creation) -> Protocol[Created]:
+    def _is_reliable(self, name: Name) -> bool:
+        return self._has_agreed(name) and not self._needs(name)
+
+    def _by_name(self, name: Name, body: Body, creation: Creation) -> Protocol[Created]:
         if self._arbiter is None:
             return create(name, body, creation, largest_put=self.store.largest_put)
         return self._arbiter.create(name, body, creation)
@@ -139,24 +155,16 @@ class Creations(Names):
 
     def _stage_ahead(self, name: Name, file: IO[bytes], extra: Mapping[str, Any]) -> Ahead | None:
         """Begin to send a large file that is still being written, where the store can."""
-        # Another arbiter's bytes lie elsewhere.
-        if self._arbiter is not None or not isinstance(self.store, StagesAhead):
+        # The bytes of another arbiter, and of a ledger, lie elsewhere.
+        if self._arbiter is not None or self._is_judged(name) or not isinstance(self.store, StagesAhead):
             return None
         self._rely(name)
         return self.store.ahead(name.path, file, self._creation(name, extra))
 
-    async def _rely_async(self, name: Name, rely: Callable[[Name], None]) -> None:
-        # One at a time: a probe needs threads of the executor that the others would fill, waiting for it.
-        lock = self._locks.setdefault(asyncio.get_running_loop(), asyncio.Lock())
-        async with lock:
-            await asyncio.to_thread(rely, name)
-
     async def _create_async(self, name: Name, body: Body, extra: Mapping[str, Any]) -> None:
         self._refuse_folder(name)
-        if not self._relied:
-            await self._rely_async(name, self._rely)
-        if not self._has_agreed(name):
-            await self._walk_steps_async(self._agreeing(name))
+        if not self._is_reliable(name):
+            await self._walk_steps_async(self._relying(name))
         protocol = self._creating(name, body, self._creation(name, extra))
         await self._run_async(protocol, name, creates=True)
 

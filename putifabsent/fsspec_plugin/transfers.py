@@ -26,46 +26,37 @@ class Transfers(Removes):
     """Creates guarded names from other objects."""
 
     def _from(self, source: str, name: Name, extra: Mapping[str, Any], *, keep: bool) -> None:
-        if self._arbiter is not None:
-            self._rely(name)
-        else:
-            self._rely_on_copies(name)
         self._walk_steps(self._transferring(source, name, _without_onerror(extra), keep=keep))
 
     async def _from_async(self, source: str, name: Name, extra: Mapping[str, Any], *, keep: bool) -> None:
-        if self._arbiter is None:
-            if self._copies is None:
-                await self._rely_async(name, self._rely_on_copies)
-        elif not self._relied:
-            await self._rely_async(name, self._rely)
         await self._walk_steps_async(self._transferring(source, name, _without_onerror(extra), keep=keep))
 
     def _transferring(self, source: str, name: Name, extra: Mapping[str, Any], *, keep: bool) -> Steps[None]:
-        if self._arbiter is not None:
+        self._refuse_folder(name)
+        yield from self._relying(name)
+        if self._arbiter is not None or self._is_judged(name):
             yield from self._through_here(source, name, extra)
             if not keep:
                 # A source that stays behind is litter, not harm: the name is decided.
                 with contextlib.suppress(Exception):
                     yield from self._removing_file(source, {})
             return
-        yield from self._agreeing(name)
         protocol = copy if keep else rename
+        copies = yield from self._relying_on_copies(name)
         creation, most = self._creation(name, extra), self.store.largest_put
-        creating = protocol(source, name, creation, largest_put=most, copies=bool(self._copies))
+        creating = protocol(source, name, creation, largest_put=most, copies=copies)
         yield Decide(creating, name, creates=True)
         if not keep:
             self.fs.invalidate_cache(source)
 
     def _through_here(self, source: str, name: Name, extra: Mapping[str, Any]) -> Steps[None]:
-        """Create a name whose bytes lie elsewhere until an arbiter has decided."""
-        self._refuse_folder(name)
+        """Create a name whose bytes lie elsewhere until an arbiter, or a ledger, has decided."""
         with tempfile.TemporaryDirectory() as folder:
             here = Path(folder, "copy")
             try:
                 yield from self._reading("get_file", source, (str(here),), {})
             except FileNotFoundError as error:
                 raise FileNotFoundError(errno.ENOENT, "the source is not there", source) from error
-            yield from self._agreeing(name)
             with here.open("rb") as file:
                 creating = self._creating(name, FileBody(file), self._creation(name, extra))
                 yield Decide(creating, name, creates=True)

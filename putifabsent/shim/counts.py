@@ -42,7 +42,7 @@ class Counts(NamedTuple):
         does not any more.
     rounds
         How often it has stood for a decision: the ballots begun, the incarnations claimed. The same request
-        sent again is no further round; and where the store decides, there is no other than the first.
+        sent again is no further round; and where the store decides, each name has one.
     helps
         How many creations of others it has carried on: an accept for another's value, or a publication of
         another's bytes.
@@ -58,7 +58,7 @@ class Counts(NamedTuple):
         """Count what a protocol has asked for."""
         kinds: dict[str, int] = {}
         pauses = 0
-        rounds: set[tuple[int, ...]] = set()
+        rounds: set[tuple[object, ...]] = set()
         helped: set[str] = set()
         for request in requests:
             if isinstance(request, Pause):
@@ -79,14 +79,17 @@ def _kind(request: str) -> str:
     return _WORDS.sub("_", request).lower()
 
 
-def _round(request: Request) -> tuple[int, ...] | None:
+def _round(request: Request) -> tuple[object, ...] | None:
     """Return which decision a request begins to stand for, if it does."""
-    if isinstance(request, (Create, Copy, Complete)):
-        return ()
+    if isinstance(request, (Create, Copy)):
+        return (request.name,)
+    if isinstance(request, Complete):
+        return (request.staged.name,)
     if isinstance(request, WriteClaim):
-        return (request.claim.incarnation,) if request.claim.live else None
-    key = scenes.parsed(request.name) if isinstance(request, Put) else None
-    return (key.incarnation, key.round) if isinstance(key, scenes.Prepare) else None
+        return (request.identity, request.claim.incarnation) if request.claim.live else None
+    if isinstance(request, Put) and isinstance(key := scenes.parsed(request.name), scenes.Prepare):
+        return request.name.rpartition("/")[0], key.incarnation, key.round
+    return None
 
 
 def _helped(request: Request) -> str | None:

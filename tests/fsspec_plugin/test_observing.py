@@ -15,6 +15,7 @@ from putifabsent.backends.base import Maybe, Refused
 from putifabsent.fsspec_plugin.observing import MANY_ROUNDS
 from putifabsent.shim import drive, scenes
 from putifabsent.shim.counts import Counts
+from tests.fsspec_plugin.hudi_tables import Writer, table_in
 from tests.fsspec_plugin.telling import BODY, COLOURS, EACH, kind_of, told_by
 
 if TYPE_CHECKING:
@@ -97,6 +98,14 @@ def test_a_copy_and_a_move_are_creations(ground: Ground, move: str, caplog: pyte
     ground.write(ground.name("source"), BODY)
     getattr(ground.fs, move)(ground.name("source"), ground.log(0))
     assert [(said["name"], said["outcome"]) for _, said in lines(caplog)] == [(ground.log(0), "won")]
+
+
+@EACH
+def test_what_a_ledger_decides_is_a_line_too(ground: Ground, caplog: pytest.LogCaptureFixture) -> None:
+    writer = Writer(ground.fs, table_in(ground))
+    completed = writer.commits("20260101000000000")
+    said = {parts["name"]: parts["outcome"] for _, parts in lines(caplog)}
+    assert said == dict.fromkeys([writer.requested("20260101000000000"), completed], "won")
 
 
 @EACH

@@ -70,8 +70,7 @@ MUTANTS = (
     Mutant(
         "the number below is looked at, not what is above",
         "ledger/appending",
-        """    numbers = yield from ledger.numbers()
-    if ledger.newest(numbers) < number:
+        """    if ledger.newest(numbers) < number:
 """,
         """    if (yield from ledger.get(number - 1, creation)) is not None:
 """,
@@ -80,8 +79,7 @@ MUTANTS = (
     Mutant(
         "nothing is looked at after a win",
         "ledger/appending",
-        """    numbers = yield from ledger.numbers()
-    if ledger.newest(numbers) < number:
+        """    if ledger.newest(numbers) < number:
 """,
         """    if True:
 """,
@@ -154,12 +152,12 @@ MUTANTS = (
         yield from removed(ledger.path(made.body))
     seen: HeadOutcome = yield from read(Head(path))
     if not isinstance(seen, Found):
-        return
+        return made is not None
 """,
         """    seen: HeadOutcome = yield from read(Head(path))
     if not isinstance(seen, Found):
         yield from removed(ledger.path(made.body))
-        return
+        return True
 """,
         RESTORED,
     ),

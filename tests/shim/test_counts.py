@@ -97,9 +97,12 @@ def test_what_is_sent_again_is_no_further_round(again: tuple[Request, Request]) 
         (vote(MY_BYTES), vote(Prepare(1, 1, f"{ME}.0"))),
         (vote(MY_BYTES), vote(Prepare(2, 0, f"{ME}.0"))),
         (claim(), claim(incarnation=2)),
+        (Create(NAME, NOTHING, MINE), Create("a-ledger-s-record", NOTHING, MINE)),
     ],
 )
-def test_a_higher_ballot_and_another_incarnation_are_further_rounds(rounds: tuple[Request, Request]) -> None:
+def test_a_higher_ballot_another_incarnation_and_another_name_are_further_rounds(
+    rounds: tuple[Request, Request],
+) -> None:
     assert Counts.of(rounds).rounds == 2
 
 

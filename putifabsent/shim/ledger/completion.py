@@ -114,7 +114,7 @@ def undo(ledger: Ledger, instant: str, creation: Creation) -> Protocol[Completio
     return max(gone, key=lambda each: each.number, default=None)
 
 
-def remove(ledger: Ledger, path: str, made: Completion | None) -> Protocol[None]:
+def remove(ledger: Ledger, path: str, made: Completion | None) -> Protocol[bool]:
     """Remove a completed name that was undone, or is archived: its body, then the plain name.
 
     Parameters
@@ -126,6 +126,11 @@ def remove(ledger: Ledger, path: str, made: Completion | None) -> Protocol[None]
     made
         Its completion; None: it is forgotten, and the plain name itself tells whose body it is a copy of.
 
+    Returns
+    -------
+    bool
+        Whether that was all; False: what is left goes by its name, like one that is older than the ledger.
+
     Raises
     ------
     OSError
@@ -135,14 +140,16 @@ def remove(ledger: Ledger, path: str, made: Completion | None) -> Protocol[None]
         yield from removed(ledger.path(made.body))
     seen: HeadOutcome = yield from read(Head(path))
     if not isinstance(seen, Found):
-        return
+        return made is not None
     token = seen.holder.token
     if made is None and token is not None:
         yield from removed(ledger.body(token, 0))
     there = ledger.state.completions.get(token or "")
     if there is not None and not there.undone and there != made:
-        return  # the same name, completed again since
-    yield from removed(path, seen.holder.version)
+        return True  # the same name, completed again since
+    if made is not None:
+        yield from removed(path, seen.holder.version)
+    return made is not None
 
 
 def resolve(ledger: Ledger, path: str, creation: Creation) -> Protocol[Holder | None]:
