@@ -18,7 +18,7 @@ from putifabsent.fsspec_plugin.turns import turns_held, with_turns
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-__all__ = ["Bulk", "join", "together", "waited_for"]
+__all__ = ["Bulk", "join", "together", "unknown_of", "waited_for"]
 
 T = TypeVar("T")
 
@@ -43,8 +43,8 @@ class Bulk:
 
     def note(self, error: BaseException) -> None:
         """Keep what a creation ended with, if that is unknown."""
-        unknown = error if isinstance(error, OutcomeUnknown) else error.__cause__
-        if isinstance(unknown, OutcomeUnknown):
+        unknown = unknown_of(error)
+        if unknown is not None:
             self._unknown.append(unknown)
 
     async def end(self, error: BaseException) -> None:
@@ -55,6 +55,12 @@ class Bulk:
         if self._tasks:
             await asyncio.wait(self._tasks)
         _hang_on(error, self._unknown)
+
+
+def unknown_of(error: BaseException) -> OutcomeUnknown | None:
+    """Return what says that the outcome is unknown, if it is; a cancellation has that for its cause."""
+    found = error if isinstance(error, OutcomeUnknown) else error.__cause__
+    return found if isinstance(found, OutcomeUnknown) else None
 
 
 _bulk: ContextVar[Bulk | None] = ContextVar("_bulk", default=None)

@@ -136,7 +136,7 @@ class Creations(Ledgers):
             self._walk_steps(self._relying(name))
         ahead = body.ahead if isinstance(body, FileBody) else None
         creation = ahead.creation if ahead is not None else self._creation(name, extra)
-        self._run(self._creating(name, body, creation), name)
+        self._run(self._creating(name, body, creation), name, creates=True)
 
     def _is_reliable(self, name: Name) -> bool:
         return self._has_agreed(name) and not self._needs(name)
@@ -165,7 +165,8 @@ class Creations(Ledgers):
         self._refuse_folder(name)
         if not self._is_reliable(name):
             await self._walk_steps_async(self._relying(name))
-        await self._run_async(self._creating(name, body, self._creation(name, extra)), name)
+        protocol = self._creating(name, body, self._creation(name, extra))
+        await self._run_async(protocol, name, creates=True)
 
     def _look_early(self, name: Name) -> None:
         """Say early that a name is taken, where that is known; at close it is decided."""

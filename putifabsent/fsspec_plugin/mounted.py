@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import os
+from time import perf_counter
 from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakKeyDictionary
 
 from putifabsent.backends.base import Creation
 from putifabsent.fsspec_plugin.bulk import join
 from putifabsent.fsspec_plugin.deciders import arbiter_of, registry_of
+from putifabsent.fsspec_plugin.observing import is_observed, observe
 from putifabsent.fsspec_plugin.options import Mount, made_with, this_session, this_writer
 from putifabsent.fsspec_plugin.reads import ReadsThrough
 from putifabsent.fsspec_plugin.steps import Ask, Decide
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
     from putifabsent.fsspec_plugin.steps import Step, Steps
     from putifabsent.shim.deciding import Arbiter
     from putifabsent.shim.names import Name
-    from putifabsent.shim.requests import Protocol
+    from putifabsent.shim.requests import Protocol, Request
 
 __all__ = ["Mounted", "new_token"]
 
@@ -134,24 +136,48 @@ class Mounted(ReadsThrough):
     def _set_up_ledgers(self, session: str) -> None:
         raise NotImplementedError
 
-    def _run(self, protocol: Protocol[Any], name: Name | None = None, deadline: float | None = None) -> Any:
-        try:
-            return run(protocol, self.store, deadline or self._mount.deadline)
-        finally:
-            self._forget(name)
-
-    async def _run_async(
-        self, protocol: Protocol[Any], name: Name | None = None, deadline: float | None = None
+    def _run(
+        self,
+        protocol: Protocol[Any],
+        name: Name | None = None,
+        deadline: float | None = None,
+        creates: bool = False,
     ) -> Any:
-        bulk = join()
+        requests: list[Request] = []
+        began = perf_counter()
         try:
-            return await run_async(protocol, self.store, deadline or self._mount.deadline)
+            value = run(protocol, self.store, deadline or self._mount.deadline, requests.append)
         except BaseException as error:
-            if bulk is not None:
-                bulk.note(error)
+            observe(self._arbiter, requests, began, name if creates else None, error)
             raise
         finally:
             self._forget(name)
+        if is_observed():
+            observe(self._arbiter, requests, began, name if creates else None)
+        return value
+
+    async def _run_async(
+        self,
+        protocol: Protocol[Any],
+        name: Name | None = None,
+        deadline: float | None = None,
+        creates: bool = False,
+    ) -> Any:
+        bulk = join()
+        requests: list[Request] = []
+        began = perf_counter()
+        try:
+            value = await run_async(protocol, self.store, deadline or self._mount.deadline, requests.append)
+        except BaseException as error:
+            if bulk is not None:
+                bulk.note(error)
+            observe(self._arbiter, requests, began, name if creates else None, error)
+            raise
+        finally:
+            self._forget(name)
+        if is_observed():
+            observe(self._arbiter, requests, began, name if creates else None)
+        return value
 
 
 def new_token() -> str:

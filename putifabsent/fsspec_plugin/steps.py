@@ -25,12 +25,13 @@ class Call(NamedTuple):
 class Decide(NamedTuple):
     """A protocol of the shim; after one that changes ``name``, what was listed of it is forgotten.
 
-    It has the mount's deadline, unless it has its own.
+    It has the mount's deadline, unless it has its own. With ``creates`` it is a creation of the name.
     """
 
     protocol: Protocol[Any]
     name: Name | None = None
     deadline: float | None = None
+    creates: bool = False
 
 
 class Ask(NamedTuple):

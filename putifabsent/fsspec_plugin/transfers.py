@@ -44,7 +44,8 @@ class Transfers(Removes):
         protocol = copy if keep else rename
         copies = yield from self._relying_on_copies(name)
         creation, most = self._creation(name, extra), self.store.largest_put
-        yield Decide(protocol(source, name, creation, largest_put=most, copies=copies), name)
+        creating = protocol(source, name, creation, largest_put=most, copies=copies)
+        yield Decide(creating, name, creates=True)
         if not keep:
             self.fs.invalidate_cache(source)
 
@@ -57,7 +58,8 @@ class Transfers(Removes):
             except FileNotFoundError as error:
                 raise FileNotFoundError(errno.ENOENT, "the source is not there", source) from error
             with here.open("rb") as file:
-                yield Decide(self._creating(name, FileBody(file), self._creation(name, extra)), name)
+                creating = self._creating(name, FileBody(file), self._creation(name, extra))
+                yield Decide(creating, name, creates=True)
 
 
 def _without_onerror(extra: Mapping[str, Any]) -> dict[str, Any]:

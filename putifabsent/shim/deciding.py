@@ -41,6 +41,11 @@ class Arbiter(ABC):
 
     needs: ClassVar[tuple[str, ...]]
 
+    @property
+    @abstractmethod
+    def kind(self) -> str:
+        """What it is called where it is counted: ``ballot``, ``redis``, ``dynamodb``."""
+
     @abstractmethod
     def create(self, name: Name, body: Body, creation: Creation) -> Protocol[Created]:
         """Bring ``name`` into being; as :func:`putifabsent.shim.create.create`."""
@@ -115,6 +120,11 @@ class Balloting(Arbiter):
     needs: ClassVar[tuple[str, ...]] = ("list", "publish")
     largest_publish: int
 
+    @property
+    def kind(self) -> str:
+        """As the contract says."""
+        return "ballot"
+
     def create(self, name: Name, body: Body, creation: Creation) -> Protocol[Created]:
         """As the contract says."""
         _refuse_larger(name, body, self.largest_publish)
@@ -166,6 +176,11 @@ class Locking(Balloting):
     lock: Lock
     place: str
 
+    @property
+    def kind(self) -> str:
+        """As the contract says, whichever server it is."""
+        return "redis"
+
     def create(self, name: Name, body: Body, creation: Creation) -> Protocol[Created]:
         """As the contract says."""
         _refuse_larger(name, body, self.largest_publish)
@@ -190,6 +205,11 @@ class Claiming(Arbiter):
     claims: Claims
     place: str
     largest_publish: int
+
+    @property
+    def kind(self) -> str:
+        """As the contract says."""
+        return self.claims.kind
 
     def create(self, name: Name, body: Body, creation: Creation) -> Protocol[Created]:
         """As the contract says."""

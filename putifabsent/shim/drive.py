@@ -28,7 +28,9 @@ FIRST_PAUSE = 0.05
 LONGEST_PAUSE = 5.0
 
 
-def run(protocol: Protocol[T], store: Store, deadline: float) -> T:
+def run(
+    protocol: Protocol[T], store: Store, deadline: float, note: Callable[[Request], object] | None = None
+) -> T:
     """Run ``protocol`` to its end.
 
     Parameters
@@ -40,6 +42,8 @@ def run(protocol: Protocol[T], store: Store, deadline: float) -> T:
     deadline
         Seconds after which no further attempt is begun: from now, and, since what decides is sent only then,
         from the end of the first staging. A request under way is cut off by the store's own time-out.
+    note
+        Is told of each request, before it is performed.
 
     Raises
     ------
@@ -51,6 +55,8 @@ def run(protocol: Protocol[T], store: Store, deadline: float) -> T:
 
     def perform(request: Request) -> object:
         nonlocal first_staging, began
+        if note is not None:
+            note(request)
         if isinstance(request, Pause):
             seconds = _pause(request, began, deadline)
             if seconds is not None:
@@ -66,7 +72,9 @@ def run(protocol: Protocol[T], store: Store, deadline: float) -> T:
     return walk(protocol, perform)
 
 
-async def run_async(protocol: Protocol[T], store: Store, deadline: float) -> T:
+async def run_async(
+    protocol: Protocol[T], store: Store, deadline: float, note: Callable[[Request], object] | None = None
+) -> T:
     """Run ``protocol`` to its end, asynchronously; as :func:`run`.
 
     A cancellation goes through the protocol, too, and stays a cancellation.
@@ -75,6 +83,8 @@ async def run_async(protocol: Protocol[T], store: Store, deadline: float) -> T:
 
     async def perform(request: Request) -> object:
         nonlocal first_staging, began
+        if note is not None:
+            note(request)
         if isinstance(request, Pause):
             seconds = _pause(request, began, deadline)
             if seconds is not None:

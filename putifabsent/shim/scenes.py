@@ -36,6 +36,7 @@ __all__ = [
     "folder_of",
     "mark",
     "marked",
+    "parsed",
     "rank_of",
     "voter_of",
     "written",
@@ -99,8 +100,9 @@ def written(key: Key) -> str:
     return "~".join([_LETTERS[type(key)], *parts])
 
 
-def _parsed(last: str) -> Key | None:
-    letter, *parts = last.split("~")
+def parsed(name: str) -> Key | None:
+    """Return the parts of a key, from its full name; None for what is none."""
+    letter, *parts = name.rpartition("/")[2].split("~")
     kind = _KINDS.get(letter)
     if kind is None or len(parts) != len(kind._fields):
         return None
@@ -161,7 +163,7 @@ class Scene:
         """Read a listing; what is no key is somebody else's."""
         scene = cls()
         for entry in entries:
-            key = _parsed(entry.name.rpartition("/")[2])
+            key = parsed(entry.name)
             if isinstance(key, Prepare):
                 scene.prepares.append(key)
                 scene.made[key] = entry.created

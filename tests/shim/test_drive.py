@@ -90,12 +90,12 @@ class Answers:
         return answer_async if method.endswith("_async") else answer
 
 
-def run_sync(protocol: Protocol[Any], store: Any, deadline: float = DEADLINE) -> Any:
-    return drive.run(protocol, store, deadline)
+def run_sync(protocol: Protocol[Any], store: Any, deadline: float = DEADLINE, *rest: Any) -> Any:
+    return drive.run(protocol, store, deadline, *rest)
 
 
-def run_async(protocol: Protocol[Any], store: Any, deadline: float = DEADLINE) -> Any:
-    return asyncio.run(drive.run_async(protocol, store, deadline))
+def run_async(protocol: Protocol[Any], store: Any, deadline: float = DEADLINE, *rest: Any) -> Any:
+    return asyncio.run(drive.run_async(protocol, store, deadline, *rest))
 
 
 @pytest.fixture(params=[run_sync, run_async], ids=["sync", "async"])
@@ -180,6 +180,16 @@ def test_a_store_that_cannot_copy_refuses_to(run: Any) -> None:
     store = Answers()
     assert isinstance(run(protocol(), store).error, TypeError)
     assert store.asked == []
+
+
+def test_whoever_takes_notes_is_told_of_each_request_before_it_is_performed(run: Any, clock: Clock) -> None:
+    noted: list[Any] = []
+    seen: list[int] = []
+    store = Answers(TryAgain(BUSY), Created("v1"), takes=lambda: seen.append(len(noted)))
+    run(creating(), store, DEADLINE, noted.append)
+    again = Create(PATH, BODY, MINE)
+    assert noted == [again, Pause(1), again]
+    assert seen == [1, 3]
 
 
 # --- the deadline
