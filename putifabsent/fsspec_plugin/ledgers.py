@@ -122,9 +122,10 @@ class Ledgers(Names):
             self._books.pop(name.state, None)  # its folder is gone: somebody has removed the table
             raise
         finally:
-            if ledger.state.number >= self._books.get(name.state, ledger).state.number:
+            known = self._books.get(name.state)
+            if known is not None and known.state.number <= ledger.state.number:
                 self._books[name.state] = ledger
-            self._prune(ledger)
+                self._prune(ledger)
 
     def _forget_ledgers(self, folder: str) -> None:
         """Forget the tables in a folder that is removed."""
@@ -138,16 +139,18 @@ class Ledgers(Names):
         state = ledger.name.state
         if ledger.behind < EVERY or state in self._pruning:
             return
+        mine = replace(ledger)
 
         def work() -> None:
             try:
-                self._run(prune(replace(ledger), self._looker(ledger.name)))
+                self._run(prune(mine, self._looker(ledger.name)))
             except Exception as error:  # noqa: BLE001 - it is tried again after the next checkpoint
                 _log.debug("what %s does not need any more could not be removed: %s", ledger.folder, error)
             finally:
                 self._pruning.discard(state)
 
         self._pruning.add(state)
+        ledger.behind = 0
         threading.Thread(target=work, name="putifabsent-prune", daemon=True).start()
 
     # Creating
