@@ -13,7 +13,7 @@ from putifabsent.shim.requests import Head, Pause
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from putifabsent.shim.requests import Get, List, ListClaims, Protocol, ReadClaim
+    from putifabsent.shim.requests import Get, List, ListClaims, Protocol, ReadClaim, SweepClaims
 
 __all__ = ["Located", "look", "read"]
 
@@ -32,7 +32,8 @@ class Located(Found):
 
 
 def read(
-    request: Head | Get | List | ReadClaim | ListClaims, failure: Callable[[Exception], Exception]
+    request: Head | Get | List | ReadClaim | ListClaims | SweepClaims,
+    failure: Callable[[Exception], Exception],
 ) -> Protocol[Any]:
     """Return the outcome of a reading ``request`` that is neither a refusal nor a lost answer.
 

@@ -195,7 +195,7 @@ MUTANTS = (
     Mutant(
         "what was there before is overwritten",
         "ballot",
-        "        yield from _look_at_plain(voter, scene, prepare)\n",
+        "    yield from _look_at_plain(voter, scene, prepare)\n",
         "",
         OLD,
     ),
