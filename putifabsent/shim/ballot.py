@@ -276,9 +276,10 @@ def _void(voter: Voter) -> Protocol[Scene]:
     # Listed after the looks: it may have been created, and deleted, by then.
     scene = yield from voter.scene()
     if scene.is_abandoned:
-        with contextlib.suppress(Ended):
+        try:
             yield from voter.called(scene, void_of(voter.creation.token))
-        scene = yield from voter.scene()
+        except Ended as ended:
+            scene = ended.scene
     return scene
 
 

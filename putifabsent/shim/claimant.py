@@ -284,11 +284,11 @@ class Claimant:
         if claim is None or path is None:
             return
         seen = yield from self.look(path)
-        if isinstance(seen, Found) and not has_ended(seen, claim):
+        if isinstance(seen, Absent) or has_ended(seen, claim):
+            yield from self.show(claim, path)
+        elif self.name.guarded and seen.holder.token != _mark(claim):
             # What nothing guards may have been written over since.
-            if not self.name.guarded or seen.holder.token == _mark(claim):
-                return
-        yield from self.show(claim, path)
+            yield from self.show(claim, path)
 
     def is_older(self, claim: Claim | None) -> Protocol[bool]:
         """Whether something is under one of the names that no claim has made."""

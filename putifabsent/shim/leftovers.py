@@ -181,7 +181,7 @@ def in_claims(name: Name, creation: Creation, *, claims: Claims, place: str) -> 
 
 
 def mend_ballots(name: Name, creation: Creation, *, free_lost: bool) -> Protocol[None]:
-    """Finish and clean up what is left of ballots about an identity; with ``free_lost`` free it if it is lost."""
+    """Finish and clean up what is left of an identity's ballots; with ``free_lost`` free it if it is lost."""
     voter = Voter(name, creation)
     left = yield from in_ballots(name, creation)
     whats = {each.what: each for each in left}

@@ -202,13 +202,17 @@ SHORT = (
     Scenario("a creator, and a deletion, and one late request", "cd c", Faults(late=1, pauses=1)),
     Scenario("a creation that is deleted and cleaned up, and a creator", "cdx c", Faults(pauses=1)),
     Scenario("a creation, a deletion and a reader", "c d r", Faults(lost=1, crashes=1, pauses=1)),
-    Scenario("clean-up at any time", "c d x", Faults(lost=1, crashes=1, pauses=1)),
+    Scenario("clean-up at any time", "c x", Faults(lost=1, crashes=1, pauses=1)),
+    Scenario("clean-up beside a deletion", "cd x", Faults(crashes=1, pauses=1)),
     Scenario("two names of one identity", "c C", Faults(lost=1, crashes=1, pauses=1)),
     Scenario("a name older than the shim, and its twin", "C X", Faults(lost=1, crashes=1), "old"),
     Scenario("a name older than the shim", "c d x", Faults(crashes=1, pauses=1), "old"),
     Scenario("a name that came with a copy of the table", "c d x", Faults(crashes=1, pauses=1), "old.0~1"),
 )
 LONG = (
+    Scenario("clean-up and deletion at any time", "c d x", Faults(lost=1, crashes=1, pauses=1)),
+    Scenario("clean-up twice, at any time", "c x x", Faults(lost=1, crashes=1, pauses=1)),
+    Scenario("two creators and clean-up", "c c x", Faults(crashes=1, pauses=1)),
     Scenario("two names of one identity, and clean-up", "c C x", Faults(pauses=1)),
     Scenario("a creator, and a creation that is deleted and cleaned up", "c cdx", Faults(pauses=1)),
     Scenario("two creators and a deleter", "c c d", Faults(lost=1, crashes=1, pauses=1)),
