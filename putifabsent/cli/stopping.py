@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Annotated
 
 import typer
@@ -15,5 +16,9 @@ Yes = Annotated[bool, typer.Option("--yes", "-y", help="Don't ask: the writers a
 
 def ask(question: str, *, yes: bool) -> None:
     """Go on only where the user says that the writers are stopped."""
-    if not yes and not typer.confirm(f"{question} All its writers must be stopped. Are they?", err=True):
+    if yes:
+        return
+    # Not by typer's own prompt, a part of which goes to stdout.
+    typer.echo(f"{question} All its writers must be stopped. Are they? [y/N] ", nl=False, err=True)
+    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
         raise typer.Exit(Exit.NO)

@@ -172,7 +172,7 @@ def clean(name: Name, creation: Creation) -> Protocol[int]:
     """Finish what dead writers and deleters have left; return how many keys were removed.
 
     The newest end stays, for it says which incarnation lives; and so does all of that one, which is published
-    where it is not. One for which bytes were put, and nothing else, is ended: whoever put them takes the next.
+    where it is not. One for which bytes were put, and nothing else, is ended: who put them takes the next.
     """
     voter = Voter(name, creation)
     scene = yield from voter.scene()

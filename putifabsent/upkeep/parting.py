@@ -187,13 +187,12 @@ def _refuse_earlier(table: Table, to: GuardedFileSystem) -> None:
     arbiter = to.decider
     if arbiter is None or not _differ(table, to):
         return
-    known = len(to.perform(arbiter.remembered(table.root))) + len(
-        table.folders(arbiter.keys) if arbiter.keys != getattr(table.fs.decider, "keys", None) else ()
-    )
-    if known:
-        raise ConfigError(
-            f"the new arbiter knows names in {table.root} from before: `putifabsent drop` it by that arbiter"
-        )
+    if to.perform(arbiter.remembered(table.root)):
+        do = "name another one, which has never heard of it (`putifabsent init`)"
+        raise ConfigError(f"the new registry knows names in {table.root} from before: {do}")
+    if arbiter.keys != getattr(table.fs.decider, "keys", None) and table.folders(arbiter.keys):
+        do = "`putifabsent drop` that first, mounted with it"
+        raise ConfigError(f"the new arbiter has kept something in {table.root} from before: {do}")
 
 
 def _differ(table: Table, to: GuardedFileSystem) -> bool:

@@ -11,6 +11,7 @@ CLEANED = "a creation that is deleted and cleaned up, and a creator"
 LATE = "a creator, and a deletion, and one late request"
 OLD = "a name older than the shim"
 CLEAN = "clean-up at any time"
+COPY = "a copy of the table, cleaned up"
 COPIED = "a name that came with a copy of the table"
 
 MUTANTS = (
@@ -233,6 +234,6 @@ MUTANTS = (
             return (yield from voter.scene())
 """,
         "",
-        COPIED,
+        COPY,
     ),
 )

@@ -206,7 +206,9 @@ SHORT = (
     Scenario("clean-up by name", "cdc x", Faults(crashes=1, pauses=1), "unversioned"),
     Scenario("older than the shim", "c d r", Faults(lost=1, crashes=1, pauses=1), older=OLDER),
     Scenario("copied with its marks", "c d x", Faults(crashes=1, pauses=1), older="older.0~1"),
-    Scenario("older than the shim, by name", "c d x", Faults(crashes=1, pauses=1), "unversioned", older=OLDER),
+    Scenario(
+        "older than the shim, by name", "c d x", Faults(crashes=1, pauses=1), "unversioned", older=OLDER
+    ),
 )
 
 _FAMILY = ("salted", "claimant", "claims")

@@ -39,4 +39,6 @@ def table(request: pytest.FixtureRequest) -> Ground:
 @pytest.fixture(params=["ballot", "claims"])
 def disk(request: pytest.FixtureRequest, local: Ground) -> Ground:
     """Return a table on disk alone, where an arbiter's kind may matter."""
-    return replace(local, arbiter="ballot" if request.param == "ballot" else request.getfixturevalue("registry"))
+    return replace(
+        local, arbiter="ballot" if request.param == "ballot" else request.getfixturevalue("registry")
+    )

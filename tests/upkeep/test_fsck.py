@@ -1,4 +1,4 @@
-"""What dead writers leave is found, and mended so that all readers agree; what writers are at is left alone."""
+"""What dead writers leave is found, and mended so that all readers agree; what is young is left alone."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from tests.upkeep.writers import Writers, all_readers_agree, mounted
 if TYPE_CHECKING:
     from putifabsent.upkeep import Checked
     from tests.fsspec_plugin.grounds import Ground
+    from tests.upkeep.writers import Deed
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -101,26 +102,33 @@ def test_what_is_young_is_left_to_its_writers(table: Ground) -> None:
     assert check(table).found
 
 
+def created_beside_repair(ground: Ground, deed: Deed, at: int) -> int:
+    """Repair the table just before one step of a creator; return how many steps that takes."""
+    taken = 0
+
+    def step(number: int) -> None:
+        nonlocal taken
+        taken = number
+        if number == at:
+            check(ground, repair=True)
+
+    mounted(ground).perform(stepped(deed.protocol(), step))
+    return taken
+
+
 def test_a_creator_goes_on_beside_repair(table: Ground) -> None:
-    """Whenever it comes between two of a creator's steps, that is told the truth."""
+    """Whenever that comes between two of its steps, its creation is there."""
     fs = begun(table)
-    step, ended = 0, False
-    while not ended:
-        step += 1
-        deed = Writers(table).deed("create", f"name-{step}")
-
-        def repair(number: int, at: int = step) -> None:
-            if number == at:
-                check(table, repair=True)
-
-        taken: list[int] = []
-        fs.perform(stepped(deed.protocol(), lambda number: (repair(number), taken.append(number))))  # type: ignore[func-returns-value]  # noqa: B023
+    at, taken = 1, 1
+    while at <= taken:
+        deed = Writers(table).deed("create", f"name-{at}")
+        taken = created_beside_repair(table, deed, at)
         assert table.read(deed.path) == fs.cat_file(deed.path) == deed.token.encode()
-        ended = step > max(taken)
-    assert step > 6
+        at += 1
+    assert at > 6
     check(table, repair=True)
     assert check(table).found == []
-    assert len(all_readers_agree(table)) == step + 1
+    assert len(all_readers_agree(table)) == at
 
 
 def test_a_name_whose_bytes_are_gone_is_freed_only_where_that_is_wanted(table: Ground) -> None:
@@ -245,5 +253,3 @@ def token_of(fs: Any, path: str) -> str:
         fs.pipe_file(path, b"")
     assert caught.value.holder is not None
     return str(caught.value.holder.token).partition(".")[0]
-
-

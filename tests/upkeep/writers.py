@@ -1,4 +1,4 @@
-"""Writers of a table that die at a chosen step: killed where they are processes, stopped for ever elsewhere."""
+"""Writers of a table that die at a chosen step: killed on disk, stopped for ever elsewhere."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import putifabsent.backends.dynamodb
 import putifabsent.backends.local
 import putifabsent.backends.redis
 import putifabsent.fsspec_plugin  # noqa: F401
-from putifabsent.backends.base import Absent, Creation
+from putifabsent.backends.base import Creation
 from putifabsent.backends.body import InMemory
 from putifabsent.errors import NameTaken
 from putifabsent.testing.deaths import Course, doomed, stepped
@@ -55,7 +55,8 @@ class Deed:
         name = fs.policy.classify(self.path)
         creation = Creation(self.token, fs.writer, name.state)
         if self.verb == "delete":
-            return fs.decider.delete(name, creation)
+            deletion: Protocol[Any] = fs.decider.delete(name, creation)
+            return deletion
         return _created(fs.decider.create(name, InMemory(self.token.encode()), creation))
 
     def store(self) -> Store:
@@ -134,12 +135,10 @@ class Writers:
 
 
 def all_readers_agree(ground: Ground) -> dict[str, bytes]:
-    """Return what lives in a table, as a reader finds it who goes round the shim, after comparing with others."""
+    """Return what a reader who goes round the shim finds, after comparing it with what others find."""
     fs = mounted(fresh(ground))
     plain = {
-        name: ground.read(name)
-        for name in ground.around.find(ground.folder)
-        if "/.putifabsent/" not in name
+        name: ground.read(name) for name in ground.around.find(ground.folder) if "/.putifabsent/" not in name
     }
     assert {name: fs.cat_file(name) for name in fs.find(ground.folder)} == plain
     assert all(fs.exists(name) for name in plain)
@@ -149,11 +148,3 @@ def all_readers_agree(ground: Ground) -> dict[str, bytes]:
 def fresh(ground: Ground) -> Ground:
     fsspec.filesystem(ground.protocol).clear_instance_cache()
     return ground
-
-
-def lives(ground: Ground, path: str) -> bool:
-    """Say whether a name lives, by its arbiter."""
-    fs = mounted(ground)
-    name = fs.policy.classify(path)
-    found = fs.perform(fs.decider.find(name, Creation(str(uuid.uuid4()), fs.writer, name.state)))
-    return not isinstance(found, Absent)
