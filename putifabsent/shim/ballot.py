@@ -269,9 +269,8 @@ def _void(voter: Voter) -> Protocol[Scene]:
     copy of this incarnation, if another table was its first.
     """
     for name in voter.what.all_names:
-        if isinstance(
-            (yield from look(name, voter.name, voter.creation.token, "nobody voted for it")), Found
-        ):
+        seen = yield from look(name, voter.name, voter.creation.token, "nobody has voted for it")
+        if isinstance(seen, Found):
             return (yield from voter.scene())
     # Listed after the looks: it may have been created, and deleted, by then.
     scene = yield from voter.scene()

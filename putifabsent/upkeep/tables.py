@@ -132,7 +132,7 @@ class Table:
             for name in self.meant(canonical):
                 folder = arbiter.folder(name)
                 if folder in known:
-                    names[folder] = name
+                    names.setdefault(folder, name)
         strange = sorted(folders.keys() - names.keys())
         return Identities([names[folder] for folder in sorted(names)], strange, claims)
 

@@ -185,7 +185,7 @@ MUTANTS = (
         "ballot",
         "    if scene.has_ended(seen.holder.token) or (older and not scene.knows(seen.holder.token)):",
         "    if True:",
-        OLD,
+        COPY,
     ),
     Mutant(
         "what came with a copy of the table is taken for the ballot's own",

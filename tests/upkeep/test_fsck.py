@@ -42,7 +42,7 @@ def begun(ground: Ground) -> Any:
 
 def test_what_killed_creators_leave_is_mended(table: Ground) -> None:
     begun(table)
-    names = Writers(table).each_death("create", before=str)
+    names = Writers(table, killed=True).each_death("create", before=str)
     found = check(table)
     assert {What.ABANDONED, What.UNPUBLISHED} <= whats(found)
     assert found.after == found.found, "looking mends nothing"
@@ -58,7 +58,7 @@ def test_what_killed_creators_leave_is_mended(table: Ground) -> None:
 
 def test_what_killed_deleters_leave_is_mended(table: Ground) -> None:
     fs = begun(table)
-    names = Writers(table).each_death("delete", before=lambda last: fs.pipe_file(table.name(last), b"old"))
+    names = Writers(table, killed=True).each_death("delete", before=lambda last: fs.pipe_file(table.name(last), b"old"))
     assert {What.ENDED, What.COPY} <= whats(check(table))
     assert check(table, repair=True).after == []
     assert check(table).found == []

@@ -88,10 +88,19 @@ def _stop_before(last: int, taken: list[int], number: int) -> None:
 
 
 class Writers:
-    """Writers that die, each just before one of its steps."""
+    """Writers that die, each just before one of its steps.
 
-    def __init__(self, ground: Ground) -> None:
+    Parameters
+    ----------
+    ground
+        Their table.
+    killed
+        Whether they are processes that are killed: a second each, and only on disk.
+    """
+
+    def __init__(self, ground: Ground, *, killed: bool = False) -> None:
         self.ground = ground
+        self.killed = killed and ground.kind == "local"
 
     def each_death(self, verb: str, before: Callable[[str], object]) -> list[tuple[str, str]]:
         """Have a writer die at each step, each with a name of its own; return the names and tokens."""
@@ -113,7 +122,7 @@ class Writers:
 
     @contextlib.contextmanager
     def _doomed(self) -> Iterator[Callable[[Deed, int], int]]:
-        if self.ground.kind != "local":
+        if not self.killed:
             yield self._stopped
             return
         with doomed(partial(store_of, self.ground)) as writers:
