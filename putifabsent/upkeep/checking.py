@@ -121,14 +121,14 @@ def check(
 def _left(table: Table, name: Name) -> list[Leftover]:
     arbiter = table.fs.decider
     assert arbiter is not None  # noqa: S101 - nothing is kept of names where the store decides
-    return table.fs.perform(arbiter.leftovers(name, table.creation(name)))
+    return table.fs.perform(arbiter.leftovers(name, table.creation(name.state)))
 
 
 def _mend(table: Table, name: Name, left: list[Leftover], *, free_lost: bool) -> None:
     arbiter = table.fs.decider
     assert arbiter is not None  # noqa: S101 - as above
     if free_lost or any(each.what is not What.LOST for each in left):
-        table.fs.perform(arbiter.mend(name, table.creation(name), free_lost=free_lost))
+        table.fs.perform(arbiter.mend(name, table.creation(name.state), free_lost=free_lost))
 
 
 def _temporary(table: Table, before: datetime) -> list[Leftover]:

@@ -14,7 +14,6 @@ from putifabsent.backends.base import Absent
 from putifabsent.errors import ConfigError
 from putifabsent.shim.agreement import leave_record, record_of
 from putifabsent.shim.leftovers import What
-from putifabsent.shim.names import ordinary
 from putifabsent.upkeep.checking import check
 from putifabsent.upkeep.tables import Table
 
@@ -60,10 +59,7 @@ def leave(fs: GuardedFileSystem, path: str, *, progress: Progress | None = None)
     OSError
         Something can't be published; nothing was removed. Or store or registry refuse.
     """
-    table = _settled(Table(fs, path), progress)
-    if fs.decider is None:
-        return 0
-    return _remove(table, fs.decider.keys) + _remove(table, _RECORDS)
+    return _left(Table(fs, path), progress)
 
 
 def migrate(
@@ -99,19 +95,17 @@ def migrate(
     OSError
         As for :func:`leave`.
     """
-    if to.decider is None:
-        return leave(fs, path, progress=progress)
     table = Table(fs, path, to)
     to.rely(table.root)
+    if to.decider is None:
+        return _left(table, progress)
     _refuse_earlier(table, to)
     _settled(table, progress)
     for state in table.states:
         terms = table.terms(state, to)
         if terms is not None and terms != table.terms(state):
-            fs.perform(leave_record(state, terms, table.creation(ordinary(f"{state}/{_RECORDS}"))))
-    if fs.decider is None:
-        return 0
-    if fs.decider.keys == to.decider.keys and not _differ(table, to):
+            fs.perform(leave_record(state, terms, table.creation(state)))
+    if fs.decider is None or not _differ(table, to):
         return 0
     removed = _remove(table, fs.decider.keys)
     new = {record_of(state, terms) for state in table.states if (terms := table.terms(state, to)) is not None}
@@ -150,12 +144,16 @@ def drop(fs: GuardedFileSystem, path: str) -> int:
     return _remove(table, fs.decider.keys) + _remove(table, _RECORDS)
 
 
-def _settled(table: Table, progress: Progress | None) -> Table:
+def _left(table: Table, progress: Progress | None) -> int:
+    _settled(table, progress)
+    return 0 if table.fs.decider is None else _remove(table, table.fs.decider.keys) + _remove(table, _RECORDS)
+
+
+def _settled(table: Table, progress: Progress | None) -> None:
     """Publish all that is decided, and see that it is."""
     after = check(table, repair=True, grace=0, progress=progress).after
     _refuse(table, after, tuple(What))
     table.walk()
-    return table
 
 
 def _refuse(table: Table, left: list[Leftover], whats: Collection[What]) -> None:
@@ -176,7 +174,7 @@ def _living(table: Table, identity: Name) -> list[str]:
     living = []
     for path in identity.all_names:
         name = next(each for each in table.meant(path) if arbiter.folder(each) == arbiter.folder(identity))
-        found = table.fs.perform(arbiter.find(name, table.creation(name), helps=False))
+        found = table.fs.perform(arbiter.find(name, table.creation(name.state), helps=False))
         if not isinstance(found, Absent) and found.path in table.kept:
             living.append(path)
     return living

@@ -82,7 +82,7 @@ class Table:
         self.shown: set[str] = set()
         self.kept: dict[str, dict[str, Any]] = {}
         self.walk()
-        self.states = sorted({name.partition(_BELOW)[0] + _BELOW[:-1] for name in self.kept})
+        self.states = sorted({name.rpartition(_BELOW)[0] + _BELOW[:-1] for name in self.kept})
         for state in self.states:
             terms = (self.terms(state, each) for each in (fs, *agreed))
             fs.perform(look_for_others(state, *(each for each in terms if each is not None)))
@@ -108,9 +108,9 @@ class Table:
         decider = (fs or self.fs).decider
         return None if decider is None else terms_of(decider, state)
 
-    def creation(self, name: Name) -> Creation:
-        """Return a creation for one that creates nothing."""
-        return Creation(new_token(), self.fs.writer, name.state)
+    def creation(self, state: str) -> Creation:
+        """Return a creation for one that creates no name; what it puts goes with this state."""
+        return Creation(new_token(), self.fs.writer, state)
 
     def identities(self) -> Identities:
         """Find out what the mount's arbiter keeps something of."""
@@ -145,7 +145,7 @@ class Table:
         """Return what is kept by these arbiters, by its state."""
         found: defaultdict[str, list[str]] = defaultdict(list)
         for path in sorted(self.kept):
-            state, _, inside = path.partition(_BELOW)
+            state, _, inside = path.rpartition(_BELOW)
             if inside.partition("/")[0] in arbiters:
                 found[state + _BELOW[:-1]].append(path)
         return found
@@ -157,7 +157,7 @@ class Table:
         return {
             path: detail["mtime"]
             for path, detail in sorted(self.kept.items())
-            if _TEMPORARY.fullmatch(path.partition(_BELOW)[2])
+            if _TEMPORARY.fullmatch(path.rpartition(_BELOW)[2])
         }
 
     def remove(self, paths: Iterable[str]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,16 +15,6 @@ if TYPE_CHECKING:
 __all__ = ["local", "lock", "memory", "registry", "s3"]
 
 TABLES = ["local-ballot", "local-claims", "local-redis", "memory-ballot", "s3-ballot"]
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what needs a registry."""
-    for item in items:
-        if item.path.parent == Path(__file__).parent and set(getattr(item, "fixturenames", ())) & {
-            "table",
-            "registry",
-        }:
-            item.add_marker("clouds")
 
 
 @pytest.fixture(params=TABLES)

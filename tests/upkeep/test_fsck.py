@@ -58,7 +58,9 @@ def test_what_killed_creators_leave_is_mended(table: Ground) -> None:
 
 def test_what_killed_deleters_leave_is_mended(table: Ground) -> None:
     fs = begun(table)
-    names = Writers(table, killed=True).each_death("delete", before=lambda last: fs.pipe_file(table.name(last), b"old"))
+    names = Writers(table, killed=True).each_death(
+        "delete", before=lambda last: fs.pipe_file(table.name(last), b"old")
+    )
     assert {What.ENDED, What.COPY} <= whats(check(table))
     assert check(table, repair=True).after == []
     assert check(table).found == []
