@@ -18,7 +18,6 @@ from putifabsent.shim.places import placed
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from putifabsent.backends.registries import Claim
     from putifabsent.fsspec_plugin import GuardedFileSystem
     from putifabsent.shim.agreement import Terms
     from putifabsent.shim.names import Name
@@ -39,13 +38,10 @@ class Identities(NamedTuple):
         One name of each identity.
     strange
         Folders of keys whose name can't be told.
-    claims
-        What a registry says, by canonical names.
     """
 
     names: list[Name]
     strange: list[str]
-    claims: dict[str, Claim]
 
 
 class Table:
@@ -116,7 +112,7 @@ class Table:
         """Find out what the mount's arbiter keeps something of."""
         arbiter = self.fs.decider
         if arbiter is None:
-            return Identities([], [], {})
+            return Identities([], [])
         claims = self.fs.perform(arbiter.remembered(self.root))
         folders: dict[str, str | None] = {}
         for key in self.kept:
@@ -128,13 +124,17 @@ class Table:
         names: dict[str, Name] = {}
         for canonical in sorted({*filter(None, folders.values()), *claims, *(self.shown if hashed else ())}):
             claim = claims.get(canonical)
-            known = folders if claim is None else {*folders, claim.key.rpartition("/")[0]}
+            claimed = None if claim is None else claim.key.rpartition("/")[0]
+            has_ended = claim is not None and not claim.live
             for name in self.meant(canonical):
                 folder = arbiter.folder(name)
-                if folder in known:
+                # Most claims are of names that have expired: of these there is nothing else.
+                is_gone = has_ended and self.shown.isdisjoint(name.all_names)
+                if folder in folders or (folder == claimed and not is_gone):
                     names.setdefault(folder, name)
+                    break
         strange = sorted(folders.keys() - names.keys())
-        return Identities([names[folder] for folder in sorted(names)], strange, claims)
+        return Identities([names[folder] for folder in sorted(names)], strange)
 
     def meant(self, path: str) -> Iterator[Name]:
         """Return what a name may be: without the evidence beside it, it is nothing but itself."""

@@ -255,3 +255,14 @@ def token_of(fs: Any, path: str) -> str:
         fs.pipe_file(path, b"")
     assert caught.value.holder is not None
     return str(caught.value.holder.token).partition(".")[0]
+
+
+def test_names_that_have_ended_cost_a_registry_nothing_more(local: Ground, registry: str) -> None:
+    ground = replace(local, arbiter=registry)
+    fs = begun(ground)
+    for number in range(3):
+        fs.pipe_file(ground.name(f"name-{number}"), b"old")
+        fs.rm_file(ground.name(f"name-{number}"))
+    assert check(ground).names == 1
+    ground.write(ground.name("name-1"), b"another tool's, and new")
+    assert check(ground).names == 2
