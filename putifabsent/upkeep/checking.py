@@ -22,6 +22,9 @@ __all__ = ["GRACE", "Checked", "fsck"]
 GRACE = 3600.0
 """Seconds: what is younger may be a writer's who is busy with it."""
 
+# Also of a store whose clock is ahead.
+_ANY_TIME = datetime.max.replace(tzinfo=timezone.utc)
+
 
 class Checked(NamedTuple):
     """What was found.
@@ -68,7 +71,8 @@ def fsck(
     free_lost
         Whether to free names whose bytes are gone, too.
     grace
-        Seconds. An identity of which something is younger, by this machine's clock, is left to its writers.
+        Seconds. An identity of which something is younger, by this machine's clock, is left to its writers;
+        with 0 none is.
     progress
         Called with how many are done, of how many, and which is next.
 
@@ -93,7 +97,7 @@ def check(
 ) -> Checked:
     """Do so; as :func:`fsck`."""
     identities = table.identities()
-    before = datetime.now(timezone.utc) - timedelta(seconds=grace)
+    before = _ANY_TIME if grace == 0 else datetime.now(timezone.utc) - timedelta(seconds=grace)
     found = [Leftover(folder, What.STRANGE, folder) for folder in identities.strange]
     after = list(found)
     busy = 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -66,6 +67,15 @@ def test_a_table_that_was_left_is_its_plain_names(table: Ground) -> None:
     assert found.items() >= THERE.items()
     assert len(found) > len(THERE) + 1
     assert len(found) < len(THERE) + 1 + len(names)
+
+
+def test_a_store_whose_clock_is_ahead_is_settled_like_any_other(disk: Ground) -> None:
+    fs = begun(disk)
+    for name in kept(disk):
+        os.utime(name, (2**32, 2**32))
+    disk.around.rm_file(disk.name("name-1"))
+    leave(fs, disk.folder)
+    assert there(by(disk, "native")) == THERE
 
 
 def test_the_store_decides_of_a_table_that_was_left(disk: Ground) -> None:
