@@ -65,6 +65,11 @@ docs: $(DEV) ## build the documentation into site/
 bench: $(DEV) ## measure guarded creates against s3fs and bare obstore, side by side
 	$(BIN)/python bench/create.py
 
+.PHONY: bench-arbiters
+bench-arbiters: $(DEV) ## count what each arbiter sends, and set 64 writers at one log: 15 minutes; SHORT=1 takes one
+	tools/servers/install.sh dynamodb-local
+	$(BIN)/python bench/arbiters.py $(if $(SHORT),--quick)
+
 .PHONY: truth
 truth: $(DEV) ## ask every client who won when an answer is lost, and write the table of the documentation
 	$(BIN)/python bench/truth.py --markdown docs/explanation/lost-answers.md

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-import multiprocessing
 import urllib.request
 from typing import TYPE_CHECKING, cast
 
+from bench.apart import Apart
+
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
-
-    from typing_extensions import Self
 
 __all__ = ["StubServer"]
 
@@ -131,23 +130,16 @@ def _serve(pipe: Connection) -> None:
     asyncio.run(main())
 
 
-class StubServer:
+class StubServer(Apart):
     """Runs the stub: ``with StubServer() as stub: ... stub.endpoint, stub.counts()``."""
 
-    def __enter__(self) -> Self:
-        """Start it."""
-        context = multiprocessing.get_context("spawn")
-        self._pipe, there = context.Pipe()
-        self._process = context.Process(target=_serve, args=(there,), daemon=True)
-        self._process.start()
-        there.close()
-        self.endpoint = f"http://127.0.0.1:{self._pipe.recv()}"
-        return self
+    def __init__(self) -> None:
+        super().__init__(_serve)
 
-    def __exit__(self, *_: object) -> None:
-        """End it."""
-        self._pipe.close()
-        self._process.join()
+    @property
+    def endpoint(self) -> str:
+        """Its address."""
+        return f"http://127.0.0.1:{self.said}"
 
     @property
     def storage_options(self) -> dict[str, object]:

@@ -28,7 +28,7 @@ NEEDED = ("put", "complete")
 """What a mount can't do without. A rename needs no copy: it has other ways."""
 
 BESIDE = ("list", "publish")
-"""What a mount can't do without whose arbiter is not the store; the others never ask for it."""
+"""What another arbiter than the store can't do without, nor a ledger; other mounts never ask for it."""
 
 SAFE_FOR = 7 * 24 * 3600.0
 """Seconds for which verdicts count that let a mount go on."""

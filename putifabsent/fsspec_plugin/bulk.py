@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from putifabsent.backends.waiting import done_or_undone
 from putifabsent.errors import OutcomeUnknown
+from putifabsent.fsspec_plugin.turns import turns_held, with_turns
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -91,8 +92,10 @@ def waited_for(
 ) -> Any:
     """Run an asynchronous method on a loop of another thread; an interrupt here cancels it there."""
     ends: list[BaseException] = []
+    held = turns_held()
 
     async def watched() -> Any:
+        with_turns(held)
         try:
             return await method(*args, **kwargs)
         except BaseException as error:

@@ -2,43 +2,39 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-import errno
-import tempfile
 from dataclasses import replace
-from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, TypeVar
+from functools import partial
+from typing import IO, TYPE_CHECKING, Any
 
 from putifabsent.backends.base import Creation, Found, Refused, StagesAhead
 from putifabsent.backends.body import FileBody
 from putifabsent.backends.probe import NEEDED
 from putifabsent.errors import NameTaken
 from putifabsent.fsspec_plugin.deciders import terms_of
+from putifabsent.fsspec_plugin.ledgers import Ledgers
 from putifabsent.fsspec_plugin.mounted import new_token
-from putifabsent.fsspec_plugin.names import Names
 from putifabsent.fsspec_plugin.reliance import copies_safely, rely_on, verdicts_of
+from putifabsent.fsspec_plugin.steps import Ask, Decide
 from putifabsent.shim.agreement import agree, look_for_others
-from putifabsent.shim.create import copy, create, rename, resolve
+from putifabsent.shim.create import create, resolve
 from putifabsent.shim.reading import Located
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from putifabsent.backends.ahead import Ahead
     from putifabsent.backends.base import Created
     from putifabsent.backends.body import Body
     from putifabsent.backends.probe import Verdict
     from putifabsent.errors import Holder
+    from putifabsent.fsspec_plugin.steps import Steps
     from putifabsent.shim.names import Name
     from putifabsent.shim.requests import Protocol
 
 __all__ = ["Creations"]
 
-T = TypeVar("T")
 
-
-class Creations(Names):
+class Creations(Ledgers):
     """Creates guarded names."""
 
     def resolve(self, path: str, creation_token: str) -> Holder | None:
@@ -64,19 +60,22 @@ class Creations(Names):
         OutcomeUnknown
             The store can't be read.
         """
-        name = self._promote(path, explicit=True) or self.explain(path)
-        holder: Holder | None = self._run(self._resolving(name, creation_token))
+        holder: Holder | None = self._walk_steps(self._resolving(path, creation_token))
         return holder
 
     async def _resolve(self, path: str, creation_token: str) -> Holder | None:
-        name = await self._promote_async(path, explicit=True) or self.explain(path)
-        holder: Holder | None = await self._run_async(self._resolving(name, creation_token))
+        holder: Holder | None = await self._walk_steps_async(self._resolving(path, creation_token))
         return holder
 
-    def _resolving(self, name: Name, token: str) -> Protocol[Holder | None]:
-        if self._arbiter is None:
-            return resolve(name, token)
-        return self._arbiter.resolve(name, Creation(token, self.writer, name.state))
+    def _resolving(self, path: str, token: str) -> Steps[Holder | None]:
+        name = yield from self._known_as(self._full_name(path))
+        creation, arbiter = Creation(token, self.writer, name.state), self._arbiter
+
+        def by_name() -> Protocol[Holder | None]:
+            return resolve(name, token) if arbiter is None else arbiter.resolve(name, creation)
+
+        holder: Holder | None = yield Decide(self._resolving_in_ledger(name, creation, by_name))
+        return holder
 
     def verdicts(self, path: str) -> dict[str, Verdict]:
         """Return what a probe finds of the store's operations, or has found lately.
@@ -88,53 +87,61 @@ class Creations(Names):
         """
         return verdicts_of(self.store, self._strip_protocol(path), self._remade())
 
+    def _needs(self, name: Name) -> set[str]:
+        """Return the operations that a creation rests on, and nobody has looked at yet."""
+        needs = NEEDED if self._arbiter is None else self._arbiter.needs
+        return {*needs, *self._needed_by_ledger(name)} - self._relied
+
     def _rely(self, name: Name) -> None:
         """Find out, once, whether the store can be relied on."""
-        if not self._relied:
-            needs = NEEDED if self._arbiter is None else self._arbiter.needs
+        if needs := self._needs(name):
             folder = name.state.rpartition("/")[0]
-            rely_on(self._mount.arbiter, needs, self.store, folder, self._remade())
-            self._relied = True
+            rely_on(self._mount.arbiter, sorted(needs), self.store, folder, self._remade())
+            self._relied |= needs
 
-    def _agree(self, name: Name) -> None:
+    def _relying(self, name: Name) -> Steps[None]:
+        """Find out, before a name is decided about, whether store and mounts can be relied on."""
+        if self._needs(name):
+            yield Ask(partial(self._rely, name))
+        yield from self._agreeing(name)
+
+    def _has_agreed(self, name: Name) -> bool:
+        # What the store decides by itself, of a name that nothing guards, is nobody else's.
+        return name.state in self._agreed or (self._by_the_store and not name.guarded)
+
+    def _agreeing(self, name: Name) -> Steps[None]:
         """Find out, once a table, whether its mounts let the same arbiter decide."""
-        if name.state in self._agreed or (self._by_the_store and not name.guarded):
+        if self._has_agreed(name):
             return
         arbiter = self._arbiter
-        self._run(
-            look_for_others(name.state)
-            if arbiter is None
-            else agree(name.state, terms_of(arbiter, name.state), self._looker(name))
-        )
+        if arbiter is None:
+            yield Decide(look_for_others(name.state))
+        else:
+            terms = yield Ask(partial(terms_of, arbiter, name.state))
+            yield Decide(agree(name.state, terms, self._looker(name)))
         self._agreed.add(name.state)
 
-    async def _agree_async(self, name: Name) -> None:
-        if name.state in self._agreed or (self._by_the_store and not name.guarded):
-            return
-        arbiter = self._arbiter
-        await self._run_async(
-            look_for_others(name.state)
-            if arbiter is None
-            else agree(name.state, await asyncio.to_thread(terms_of, arbiter, name.state), self._looker(name))
-        )
-        self._agreed.add(name.state)
-
-    def _rely_on_copies(self, name: Name) -> None:
+    def _relying_on_copies(self, name: Name) -> Steps[bool]:
         """Find out, once and only when something is copied, whether its copies can be relied on, too."""
-        self._rely(name)
         if self._copies is None:
             folder = name.state.rpartition("/")[0]
-            self._copies = copies_safely(self._mount.arbiter, self.store, folder, self._remade())
+            self._copies = yield Ask(
+                partial(copies_safely, self._mount.arbiter, self.store, folder, self._remade())
+            )
+        return bool(self._copies)
 
     def _create(self, name: Name, body: Body, extra: Mapping[str, Any]) -> None:
         self._refuse_folder(name)
-        self._rely(name)
-        self._agree(name)
+        if not self._is_reliable(name):
+            self._walk_steps(self._relying(name))
         ahead = body.ahead if isinstance(body, FileBody) else None
         creation = ahead.creation if ahead is not None else self._creation(name, extra)
         self._run(self._creating(name, body, creation), name)
 
-    def _creating(self, name: Name, body: Body, creation: Creation) -> Protocol[Created]:
+    def _is_reliable(self, name: Name) -> bool:
+        return self._has_agreed(name) and not self._needs(name)
+
+    def _by_name(self, name: Name, body: Body, creation: Creation) -> Protocol[Created]:
         if self._arbiter is None:
             return create(name, body, creation, largest_put=self.store.largest_put)
         return self._arbiter.create(name, body, creation)
@@ -148,84 +155,27 @@ class Creations(Names):
 
     def _stage_ahead(self, name: Name, file: IO[bytes], extra: Mapping[str, Any]) -> Ahead | None:
         """Begin to send a large file that is still being written, where the store can."""
-        # Another arbiter's bytes lie elsewhere.
-        if self._arbiter is not None or not isinstance(self.store, StagesAhead):
+        # The bytes of another arbiter, and of a ledger, lie elsewhere.
+        if self._arbiter is not None or self._is_judged(name) or not isinstance(self.store, StagesAhead):
             return None
         self._rely(name)
         return self.store.ahead(name.path, file, self._creation(name, extra))
 
-    async def _rely_async(self, name: Name, rely: Callable[[Name], None]) -> None:
-        # One at a time: a probe needs threads of the executor that the others would fill, waiting for it.
-        lock = self._locks.setdefault(asyncio.get_running_loop(), asyncio.Lock())
-        async with lock:
-            await asyncio.to_thread(rely, name)
-
     async def _create_async(self, name: Name, body: Body, extra: Mapping[str, Any]) -> None:
         self._refuse_folder(name)
-        if not self._relied:
-            await self._rely_async(name, self._rely)
-        await self._agree_async(name)
+        if not self._is_reliable(name):
+            await self._walk_steps_async(self._relying(name))
         await self._run_async(self._creating(name, body, self._creation(name, extra)), name)
-
-    def _from(self, source: str, name: Name, extra: Mapping[str, Any], *, keep: bool) -> None:
-        if self._arbiter is not None:
-            with tempfile.TemporaryDirectory() as folder:
-                here = Path(folder, "copy")
-                try:
-                    self.get_file(source, str(here))
-                except FileNotFoundError as error:
-                    raise _missing(source) from error
-                with here.open("rb") as file:
-                    self._create(name, FileBody(file), _without_onerror(extra))
-            if not keep:
-                self._remove_source(source)
-            return
-        self._rely_on_copies(name)
-        self._agree(name)
-        self._run(self._transfer(source, name, extra, keep=keep), name)
-        if not keep:
-            self.fs.invalidate_cache(source)
-
-    async def _from_async(self, source: str, name: Name, extra: Mapping[str, Any], *, keep: bool) -> None:
-        if self._arbiter is not None:
-            with tempfile.TemporaryDirectory() as folder:
-                here = Path(folder, "copy")
-                try:
-                    await self._get_file(source, str(here))
-                except FileNotFoundError as error:
-                    raise _missing(source) from error
-                with here.open("rb") as file:  # noqa: ASYNC230 - opening is quick; reading is in threads
-                    await self._create_async(name, FileBody(file), _without_onerror(extra))
-            if not keep:
-                await self._remove_source_async(source)
-            return
-        if self._copies is None:
-            await self._rely_async(name, self._rely_on_copies)
-        await self._agree_async(name)
-        await self._run_async(self._transfer(source, name, extra, keep=keep), name)
-        if not keep:
-            self.fs.invalidate_cache(source)
-
-    def _transfer(self, source: str, name: Name, extra: Mapping[str, Any], *, keep: bool) -> Protocol[None]:
-        protocol = copy if keep else rename
-        creation, most = self._creation(name, _without_onerror(extra)), self.store.largest_put
-        return protocol(source, name, creation, largest_put=most, copies=bool(self._copies))
-
-    def _remove_source(self, source: str) -> None:
-        """Remove what was moved. A source that stays behind is litter, not harm: the name is decided."""
-        with contextlib.suppress(Exception):
-            self.rm_file(source)
-
-    async def _remove_source_async(self, source: str) -> None:
-        with contextlib.suppress(Exception):
-            await self._rm_file(source)
 
     def _look_early(self, name: Name) -> None:
         """Say early that a name is taken, where that is known; at close it is decided."""
-        seen = self.store.head(name.path)
-        if isinstance(seen, Refused) and isinstance(seen.error, (IsADirectoryError, NotADirectoryError)):
-            raise seen.error
-        if self._arbiter is not None:
+        seen: object
+        if self._arbiter is None:
+            seen = self.store.head(name.path)
+            if isinstance(seen, Refused) and isinstance(seen.error, (IsADirectoryError, NotADirectoryError)):
+                raise seen.error
+        else:
+            self._refuse_folder(name)
             seen = self._run(self._arbiter.find(name, self._looker(name), helps=False))
             if isinstance(seen, Located) and isinstance(more := self.store.head(seen.path), Found):
                 seen = Found(replace(more.holder, token=seen.holder.token))
@@ -237,12 +187,3 @@ class Creations(Names):
         if self._kind == "local" and getattr(self.fs, "auto_mkdir", False):
             self.fs.makedirs(self.fs._parent(name.path), exist_ok=True)
         return Creation(new_token(), self.writer, name.state, extra)
-
-
-def _missing(source: str) -> FileNotFoundError:
-    return FileNotFoundError(errno.ENOENT, "the source is not there", source)
-
-
-def _without_onerror(extra: Mapping[str, Any]) -> dict[str, Any]:
-    # Not a parameter of the put: the `mv` of fsspec 2025 hands it down by mistake.
-    return {key: value for key, value in extra.items() if key != "onerror"}

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 from fsspec.asyn import AsyncFileSystem
 
-from putifabsent.backends.base import STATE_FOLDER, Absent
+from putifabsent.backends.base import Absent
 from putifabsent.errors import OutcomeUnknown
 from putifabsent.fsspec_plugin.creations import Creations
+from putifabsent.fsspec_plugin.reads import is_state
 from putifabsent.fsspec_plugin.steps import Call, Decide
-from putifabsent.shim.names import ordinary
+from putifabsent.shim.formats.hudi_ledger import may_show_instants
 
 if TYPE_CHECKING:
     from putifabsent.fsspec_plugin.steps import Steps
@@ -35,14 +36,18 @@ class ReadsDecided(Creations):
     """Resolves guarded names by the mount's arbiter, if it is not the store itself."""
 
     def _read(self, method: str, path: str, *args: Any, **kwargs: Any) -> Any:
-        if self._arbiter is None:
+        if self._reads_plainly(path):
             return super()._read(method, path, *args, **kwargs)
         return self._walk_steps(self._reading(method, path, args, kwargs))
 
     async def _read_async(self, method: str, path: str, *args: Any, **kwargs: Any) -> Any:
-        if self._arbiter is None:
+        if self._reads_plainly(path):
             return await super()._read_async(method, path, *args, **kwargs)
         return await self._walk_steps_async(self._reading(method, path, args, kwargs))
+
+    def _reads_plainly(self, path: Any) -> bool:
+        """Whether what the store shows under a path, or under several, is all that there is to know."""
+        return self._arbiter is None and not may_show_instants(str(path))
 
     def _reading(self, method: str, path: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Steps[Any]:
         located = yield from self._seek(path, helps=False)
@@ -81,33 +86,34 @@ class ReadsDecided(Creations):
         OSError
             It can't be known: an error is no absence.
         """
-        if self._arbiter is None:
+        if self._reads_plainly(path):
             return super().exists(path, **kwargs)
         found: bool = self._walk_steps(self._existing(path))
         return found
 
     async def _exists(self, path: str, **kwargs: Any) -> bool:
-        if self._arbiter is None:
+        if self._reads_plainly(path):
             return await super()._exists(path, **kwargs)
         found: bool = await self._walk_steps_async(self._existing(path))
         return found
 
+    def _being_a_file(self, path: str) -> Steps[bool]:
+        try:
+            found = yield from self._reading("info", path, (), {})
+        except FileNotFoundError:
+            return False
+        return bool(found["type"] == "file")
+
     def isfile(self, path: str) -> bool:
         """Whether it is a file."""
-        if self._arbiter is None:
+        if self._reads_plainly(path):
             return super().isfile(path)
-        try:
-            return bool(self.info(path)["type"] == "file")
-        except FileNotFoundError:
-            return False
+        return self._walk_steps(self._being_a_file(path))
 
     async def _isfile(self, path: str) -> bool:
-        if self._arbiter is None:
+        if self._reads_plainly(path):
             return await super()._isfile(path)
-        try:
-            return bool((await self._info(path))["type"] == "file")
-        except FileNotFoundError:
-            return False
+        return await self._walk_steps_async(self._being_a_file(path))
 
     def _seek(self, path: str, *, helps: bool) -> Steps[Located | None]:
         """Return where a guarded name's bytes lie; None for a name that nothing guards, and for a folder.
@@ -119,10 +125,14 @@ class ReadsDecided(Creations):
         OutcomeUnknown
             It can't be known.
         """
+        if self._arbiter is None:
+            return None
         name = yield from self._guarded(path)
         if name is None:
             return None
         located = yield from self._located(name, helps=helps)
+        if located is None:
+            located = yield from self._unpublished(name)
         if located is None and not (yield Call("isdir", (self._own(path),))):
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), name.path)
         return located
@@ -132,17 +142,14 @@ class ReadsDecided(Creations):
         if before is not None:
             located = yield from self._seek(path, helps=True)
             return located
-        name = self._full_name(path)
-        if "/" not in name.strip("/") or STATE_FOLDER in name or self._is_a_version(path):
+        full = self._full_name(path)
+        if "/" not in full.strip("/") or is_state(full) or self._is_a_version(path):
             return None
-        located = yield from self._located((yield from self._known_as(name)), helps=True)
+        name = yield from self._known_as(full)
+        located = yield from self._unpublished(name)
+        if located is None and self._arbiter is not None:
+            located = yield from self._located(name, helps=True)
         return located
-
-    def _known_as(self, path: str) -> Steps[Name]:
-        """Return what an explicit creation of ``path`` would be of."""
-        name = self._policy.classify(path)
-        found = yield from self._with_evidence(name)
-        return name if found else ordinary(path)
 
     def _guarded(self, path: str) -> Steps[Name | None]:
         """Return what a path is, if it is guarded; a version is the wrapped filesystem's."""
@@ -174,24 +181,24 @@ class ReadsDecided(Creations):
 
     def cat(self, path: Any, *args: Any, **kwargs: Any) -> Any:
         """Read files."""
-        if self._arbiter is None:
+        if self._reads_plainly(path):
             return super().cat(path, *args, **kwargs)
         return self._in_bulk("cat", self._own(path), *args, **kwargs)
 
     async def _cat(self, path: Any, *args: Any, **kwargs: Any) -> Any:
-        if self._arbiter is None:
+        if self._reads_plainly(path):
             return await super()._cat(path, *args, **kwargs)
         return await AsyncFileSystem._cat(self, path, *args, **kwargs)
 
     def cat_ranges(self, paths: list[str], *args: Any, **kwargs: Any) -> list[Any]:
         """Read ranges of files."""
-        if self._arbiter is None:
+        if self._reads_plainly(paths):
             return super().cat_ranges(paths, *args, **kwargs)
         found: list[Any] = self._in_bulk("cat_ranges", self._own(paths), *args, **kwargs)
         return found
 
     async def _cat_ranges(self, paths: list[str], *args: Any, **kwargs: Any) -> list[Any]:
-        if self._arbiter is None:
+        if self._reads_plainly(paths):
             return await super()._cat_ranges(paths, *args, **kwargs)
         found: list[Any] = await AsyncFileSystem._cat_ranges(self, paths, *args, **kwargs)
         return found

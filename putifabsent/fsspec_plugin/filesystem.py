@@ -17,14 +17,14 @@ from fsspec.utils import stringify_path
 
 from putifabsent.errors import ConfigError
 from putifabsent.fsspec_plugin.files import CompressedFile, GuardedFile, GuardedText, ReadOnlyBytes
-from putifabsent.fsspec_plugin.options import Mount, check_options, made_with, split
+from putifabsent.fsspec_plugin.options import Mount, check_options, made_with, split, this_session
 from putifabsent.fsspec_plugin.stores import kind_of
 from putifabsent.fsspec_plugin.transactions import JointTransaction
 from putifabsent.fsspec_plugin.writes import WritesByName
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from putifabsent.backends.ahead import Ahead
     from putifabsent.backends.body import Body
@@ -42,6 +42,20 @@ _instances: weakref.WeakValueDictionary[int, GuardedFileSystem] = weakref.WeakVa
 
 
 _from_the_parent: list[object] = []
+
+
+def _made_again(
+    make: Callable[..., GuardedFileSystem],
+    cls: type[GuardedFileSystem],
+    args: tuple[Any, ...],
+    options: dict[str, Any],
+    writer: str,
+    session: str,
+) -> GuardedFileSystem:
+    """Make a filesystem that was pickled: in another process, it works for the one that pickled it."""
+    if session != this_session():
+        options = {**options, "writer": writer, "session": session}
+    return make(cls, args, options)
 
 
 def _after_fork() -> None:
@@ -186,9 +200,9 @@ class GuardedFileSystem(WritesByName, ChainedFileSystem):
         return self._loop
 
     def __reduce__(self) -> Any:
-        """Take along what fsspec's configuration has added here, as the wrapped filesystem itself does."""
+        """Take along for whom it works, and what fsspec's configuration has added here."""
         make, (cls, args, options) = super().__reduce__()
-        return make, (cls, args, self._with_configuration(options))
+        return _made_again, (make, cls, args, self._with_configuration(options), self.writer, self.session)
 
     def _with_configuration(self, options: dict[str, Any]) -> dict[str, Any]:
         if "fs" in options:
@@ -295,7 +309,7 @@ class GuardedFileSystem(WritesByName, ChainedFileSystem):
             if name is not None:
                 msg = f"{name.path} is guarded: write it whole, by _pipe_file or _put_file"
                 raise io.UnsupportedOperation(msg)
-        elif self._arbiter is not None:
+        elif not self._reads_plainly(path):
             path = await self._key_of(path)
         return await self.fs.open_async(self._own(path), mode, **kwargs)
 

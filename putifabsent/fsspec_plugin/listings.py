@@ -6,8 +6,9 @@ cost one listing of the ballots about the folder's names, or one look at the reg
 
 from __future__ import annotations
 
+import contextlib
 import inspect
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from fsspec.asyn import AsyncFileSystem
 from fsspec.spec import AbstractFileSystem
@@ -16,35 +17,19 @@ from putifabsent.backends.base import STATE_FOLDER
 from putifabsent.fsspec_plugin.decided import ReadsDecided, renamed
 from putifabsent.fsspec_plugin.reads import hide, is_state
 from putifabsent.fsspec_plugin.steps import Call, Decide
+from putifabsent.shim.formats.hudi_ledger import may_show_instants
 from putifabsent.shim.places import placed
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
     from putifabsent.fsspec_plugin.steps import Steps
+    from putifabsent.shim.ledger.timeline import View
     from putifabsent.shim.sightings import Sighting
 
     Details = dict[str, dict[str, Any]]
 
 __all__ = ["ListsDecided"]
-
-
-class Below(NamedTuple):
-    """What is below a folder.
-
-    Attributes
-    ----------
-    shown
-        The names that are there, with their details.
-    sightings
-        What the arbiter knows of names there.
-    has_state
-        Whether the shim keeps something below the folder.
-    """
-
-    shown: Details
-    sightings: list[Sighting]
-    has_state: bool
 
 
 class ListsDecided(ReadsDecided):
@@ -64,7 +49,7 @@ class ListsDecided(ReadsDecided):
         return await self._walk_steps_async(self._listing(path, self._ls_options(args, kwargs)))
 
     def _lists_as_it_is(self, path: str, options: dict[str, Any]) -> bool:
-        return self._arbiter is None or STATE_FOLDER in str(path) or bool(options.get("versions"))
+        return self._reads_plainly(path) or is_state(self._full_name(path)) or bool(options.get("versions"))
 
     def _ls_options(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
         said = inspect.signature(self.fs.ls).bind_partial("", *args, **kwargs)
@@ -74,12 +59,13 @@ class ListsDecided(ReadsDecided):
 
     def _listing(self, path: str, options: dict[str, Any]) -> Steps[list[Any]]:
         own, root = self._own(path), self._full_name(path)
-        located = None
-        if (yield from self._guarded(path)) is not None:
-            located = yield from self._seek(path, helps=False)
+        located = yield from self._seek(path, helps=False)
         if located is not None:
             details = [renamed((yield Call("info", (located.path,))), root)]
             return details if options["detail"] else [root]
+        view = yield from self._timeline(root)
+        if view is not None:
+            self._forget_listed(own)
         missing: FileNotFoundError | None = None
         listed: list[dict[str, Any]] = []
         try:
@@ -88,10 +74,22 @@ class ListsDecided(ReadsDecided):
             missing = error
         details_of = {self._full_name(each["name"]): each for each in listed}
         has_state = f"{root}/{STATE_FOLDER}" in details_of
-        shown, _ = yield from self._merged(root, hide(details_of, root), None, {root: has_state})
+        shown = dict(hide(details_of, root))
+        if self._arbiter is not None:
+            shown, _ = yield from self._merged(root, shown, None, {root: has_state})
+        if view is not None:
+            yield from self._viewed(view, shown)
         if missing is not None and not shown:
             raise missing
         return list(shown.values()) if options["detail"] else [each["name"] for each in shown.values()]
+
+    def _viewed(self, view: View, shown: Details) -> Steps[None]:
+        """Show what a ledger says of a timeline, as it was read before the timeline was listed."""
+        for name in view.undone:
+            shown.pop(name, None)
+        for name in view.late.keys() - shown.keys():
+            with contextlib.suppress(FileNotFoundError):  # undone meanwhile, and removed
+                shown[name] = renamed((yield Call("info", (view.late[name],))), name)
 
     # All below a folder
 
@@ -105,7 +103,11 @@ class ListsDecided(ReadsDecided):
     ) -> Any:
         """List all files below a folder."""
         if self._lists_as_it_is(path, kwargs):
-            return super().find(path, maxdepth=maxdepth, withdirs=withdirs, detail=detail, **kwargs)
+            found = super().find(path, maxdepth=maxdepth, withdirs=withdirs, detail=detail, **kwargs)
+            if not any(map(may_show_instants, found)):
+                return found
+            found = self._walk_steps(self._with_timelines(_by_name(found)))
+            return dict(sorted(found.items())) if detail else sorted(found)
         prefix = kwargs.pop("prefix", "")
         if maxdepth is not None or kwargs:
             found = AbstractFileSystem.find(self, path, maxdepth, withdirs, detail=True, **kwargs)
@@ -123,7 +125,11 @@ class ListsDecided(ReadsDecided):
         **kwargs: Any,
     ) -> Any:
         if self._lists_as_it_is(path, kwargs):
-            return await super()._find(path, maxdepth=maxdepth, withdirs=withdirs, detail=detail, **kwargs)
+            found = await super()._find(path, maxdepth=maxdepth, withdirs=withdirs, detail=detail, **kwargs)
+            if not any(map(may_show_instants, found)):
+                return found
+            found = await self._walk_steps_async(self._with_timelines(_by_name(found)))
+            return dict(sorted(found.items())) if detail else sorted(found)
         prefix = kwargs.pop("prefix", "")
         if maxdepth is not None or kwargs:
             found = await AsyncFileSystem._find(self, path, maxdepth, withdirs, detail=True, **kwargs)
@@ -140,20 +146,31 @@ class ListsDecided(ReadsDecided):
         return {name: detail for name, detail in found.items() if name.startswith(start)}
 
     def _finding(self, path: str, *, withdirs: bool) -> Steps[Details]:
-        listing = yield from self._below(path, withdirs=withdirs)
-        return dict(sorted(listing.shown.items()))
+        shown, _ = yield from self._below(path, withdirs=withdirs)
+        shown = yield from self._with_timelines(shown)
+        return dict(sorted(shown.items()))
 
-    def _below(self, path: str, *, withdirs: bool) -> Steps[Below]:
+    def _with_timelines(self, found: Details) -> Steps[Details]:
+        """Show what ledgers say of the timelines that were found."""
+        for folder in sorted({name.rpartition("/")[0] for name in found if may_show_instants(name)}):
+            view = yield from self._timeline(folder)
+            if view is None or not (view.late or view.undone):
+                continue
+            # Once more, for these were listed before the ledger was read.
+            listed = yield from self._listing(folder, {"detail": True})
+            found = {name: each for name, each in found.items() if name.rpartition("/")[0] != folder}
+            found |= {self._full_name(each["name"]): each for each in listed if each["type"] == "file"}
+        return found
+
+    def _below(self, path: str, *, withdirs: bool) -> Steps[tuple[Details, list[Sighting]]]:
+        """Return what is below a folder, with its details, and what the arbiter knows of names there."""
         own, root = self._own(path), self._full_name(path)
-        located = None
-        if (yield from self._guarded(path)) is not None:
-            try:
-                located = yield from self._seek(path, helps=False)
-            except FileNotFoundError:
-                return Below({}, [], has_state=False)
+        try:
+            located = yield from self._seek(path, helps=False)
+        except FileNotFoundError:
+            return {}, []
         if located is not None:
-            detail = renamed((yield Call("info", (located.path,))), root)
-            return Below({root: detail}, [], has_state=False)
+            return {root: renamed((yield Call("info", (located.path,))), root)}, []
         listed = yield Call("find", (own,), {"withdirs": withdirs, "detail": True})
         found: Details = {self._full_name(name): detail for name, detail in listed.items()}
         keys = {name: detail for name, detail in found.items() if is_state(name)}
@@ -163,10 +180,9 @@ class ListsDecided(ReadsDecided):
         names = [*shown, *(of.name for of in map(placed, keys) if of is not None and of.name is not None)]
         folders = {name.rpartition("/")[0] for name in names if name.startswith(f"{root.rstrip('/')}/")}
         folders |= has_state | {root}
-        merged, sightings = yield from self._merged(
-            root, shown, keys, {each: each in has_state for each in sorted(folders)}
+        return (
+            yield from self._merged(root, shown, keys, {each: each in has_state for each in sorted(folders)})
         )
-        return Below(merged, sightings, has_state=bool(keys))
 
     # What both have in common
 
@@ -251,24 +267,45 @@ class ListsDecided(ReadsDecided):
     def glob(self, path: str, *args: Any, **kwargs: Any) -> Any:
         """List what matches a pattern."""
         if self._lists_as_it_is(path, {}):
-            return super().glob(path, *args, **kwargs)
+            found = super().glob(path, *args, **kwargs)
+            if not any(map(may_show_instants, found)):
+                return found
         return self._in_bulk("glob", self._own(path), *args, **kwargs)
 
     async def _glob(self, path: str, *args: Any, **kwargs: Any) -> Any:
         if self._lists_as_it_is(path, {}):
-            return await super()._glob(path, *args, **kwargs)
+            found = await super()._glob(path, *args, **kwargs)
+            if not any(map(may_show_instants, found)):
+                return found
         return await AsyncFileSystem._glob(self, self._own(path), *args, **kwargs)
 
     def walk(self, path: str, *args: Any, **kwargs: Any) -> Iterator[tuple[str, Any, Any]]:
         """Go through all folders below a folder."""
-        if self._arbiter is None:
-            return super().walk(path, *args, **kwargs)
-        return cast("Iterator[tuple[str, Any, Any]]", AbstractFileSystem.walk(self, path, *args, **kwargs))
+        if self._arbiter is not None:
+            yield from AbstractFileSystem.walk(self, path, *args, **kwargs)
+            return
+        for root, folders, files in super().walk(path, *args, **kwargs):
+            if self._is_timeline(root):
+                files = _files(self.ls(root, detail=True), files)  # noqa: PLW2901 - what is shown of it
+            yield root, folders, files
 
     async def _walk(self, path: str, *args: Any, **kwargs: Any) -> AsyncIterator[tuple[str, Any, Any]]:
-        if self._arbiter is None:
-            walked = super()._walk(path, *args, **kwargs)
-        else:
-            walked = AsyncFileSystem._walk(self, path, *args, **kwargs)
-        async for each in walked:
-            yield each
+        if self._arbiter is not None:
+            async for each in AsyncFileSystem._walk(self, path, *args, **kwargs):
+                yield each
+            return
+        async for root, folders, files in super()._walk(path, *args, **kwargs):
+            if self._is_timeline(root):
+                files = _files(await self._ls(root, detail=True), files)  # noqa: PLW2901 - as above
+            yield root, folders, files
+
+
+def _by_name(found: Any) -> Details:
+    """Return what was found, by name; of names alone, nothing more is known."""
+    return dict(found) if isinstance(found, dict) else {name: {} for name in found}
+
+
+def _files(listed: list[dict[str, Any]], like: Any) -> Any:
+    """Return the files that were listed in a folder, as a walk has them: names, or details by name."""
+    files = {each["name"].rpartition("/")[2]: each for each in listed if each["type"] != "directory"}
+    return files if isinstance(like, dict) else list(files)

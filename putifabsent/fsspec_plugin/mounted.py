@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakKeyDictionary
@@ -9,21 +10,21 @@ from weakref import WeakKeyDictionary
 from putifabsent.backends.base import Creation
 from putifabsent.fsspec_plugin.bulk import join
 from putifabsent.fsspec_plugin.deciders import arbiter_of, registry_of
-from putifabsent.fsspec_plugin.options import Mount, made_with, this_writer
+from putifabsent.fsspec_plugin.options import Mount, made_with, this_session, this_writer
 from putifabsent.fsspec_plugin.reads import ReadsThrough
-from putifabsent.fsspec_plugin.steps import Call, Decide, walk, walk_async
+from putifabsent.fsspec_plugin.steps import Ask, Decide
 from putifabsent.fsspec_plugin.stores import store_of
 from putifabsent.shim.arbiters import BY_THE_STORE
-from putifabsent.shim.drive import run, run_async
+from putifabsent.shim.drive import run, run_async, walk, walk_async
 from putifabsent.shim.policy import Policy
 
 if TYPE_CHECKING:
-    import asyncio
+    from collections.abc import Callable
 
     from putifabsent.backends.base import Store
     from putifabsent.backends.registries import Claims, Lock
     from putifabsent.fsspec_plugin.reliance import Remade
-    from putifabsent.fsspec_plugin.steps import Steps
+    from putifabsent.fsspec_plugin.steps import Step, Steps
     from putifabsent.shim.deciding import Arbiter
     from putifabsent.shim.names import Name
     from putifabsent.shim.requests import Protocol
@@ -48,7 +49,7 @@ class Mounted(ReadsThrough):
     _store: Store | None
     _registry: Claims | Lock | None
     _decider: Arbiter | None
-    _relied: bool
+    _relied: set[str]
     _agreed: set[str]
     _by_the_store: bool
     _copies: bool | None
@@ -65,11 +66,12 @@ class Mounted(ReadsThrough):
         self._by_the_store = mount.arbiter in BY_THE_STORE
         self._registry = registry_of(mount.arbiter)
         self._decider = None
-        self._relied = False
+        self._relied = set()
         self._agreed = set()
         self._copies = None
         self._evident = set()
         self._locks = WeakKeyDictionary()
+        self._set_up_ledgers(mount.session or this_session())
 
     @property
     def store(self) -> Store:
@@ -105,31 +107,45 @@ class Mounted(ReadsThrough):
             self._forget_listed(name.path)
 
     def _walk_steps(self, steps: Steps[T]) -> T:
-        def perform(step: Call | Decide) -> Any:
+        def perform(step: Step) -> Any:
             if isinstance(step, Decide):
-                return self._run(step.protocol, step.name)
+                return self._run(*step)
+            if isinstance(step, Ask):
+                return step.question()
             return getattr(self.fs, step.method)(*step.args, **step.kwargs)
 
         return walk(steps, perform)
 
     async def _walk_steps_async(self, steps: Steps[T]) -> T:
-        async def perform(step: Call | Decide) -> Any:
+        async def perform(step: Step) -> Any:
             if isinstance(step, Decide):
-                return await self._run_async(step.protocol, step.name)
+                return await self._run_async(*step)
+            if isinstance(step, Ask):
+                return await self._asked(step.question)
             return await self._call(step.method, *step.args, **step.kwargs)
 
         return await walk_async(steps, perform)
 
-    def _run(self, protocol: Protocol[Any], name: Name | None = None) -> Any:
+    async def _asked(self, question: Callable[[], Any]) -> Any:
+        # One at a time: a probe needs threads of the executor that the others would fill, waiting for it.
+        async with self._locks.setdefault(asyncio.get_running_loop(), asyncio.Lock()):
+            return await asyncio.to_thread(question)
+
+    def _set_up_ledgers(self, session: str) -> None:
+        raise NotImplementedError
+
+    def _run(self, protocol: Protocol[Any], name: Name | None = None, deadline: float | None = None) -> Any:
         try:
-            return run(protocol, self.store, self._mount.deadline)
+            return run(protocol, self.store, deadline or self._mount.deadline)
         finally:
             self._forget(name)
 
-    async def _run_async(self, protocol: Protocol[Any], name: Name | None = None) -> Any:
+    async def _run_async(
+        self, protocol: Protocol[Any], name: Name | None = None, deadline: float | None = None
+    ) -> Any:
         bulk = join()
         try:
-            return await run_async(protocol, self.store, self._mount.deadline)
+            return await run_async(protocol, self.store, deadline or self._mount.deadline)
         except BaseException as error:
             if bulk is not None:
                 bulk.note(error)

@@ -8,13 +8,16 @@ from typing import TYPE_CHECKING, Any
 from putifabsent.fsspec_plugin.mounted import Mounted
 from putifabsent.fsspec_plugin.paths import check_path, spelled_out
 from putifabsent.fsspec_plugin.steps import Call
-from putifabsent.shim.names import ordinary
+from putifabsent.shim.names import Role, ordinary
 
 if TYPE_CHECKING:
     from putifabsent.fsspec_plugin.steps import Steps
     from putifabsent.shim.names import Name
 
-__all__ = ["Names"]
+__all__ = ["JUDGED", "Names"]
+
+JUDGED = (Role.INSTANT, Role.SLICE)
+"""What a table's ledger may have a word in, though its name is not guarded."""
 
 
 class Names(Mounted):
@@ -30,15 +33,33 @@ class Names(Mounted):
     def _promote(self, path: Any, *, explicit: bool) -> Name | None:
         """Return what ``path`` is, if writing it is a create, or None if it is the wrapped filesystem's."""
         name = self._classify(path, explicit=explicit)
-        if name is None or self._is_evident(name) or self._walk_steps(self._with_evidence(name)):
+        if not name.guarded:
+            if name.role in JUDGED:
+                self._walk_steps(self._permitting(name))
+            return name if explicit else None
+        if self._is_evident(name) or self._walk_steps(self._with_evidence(name)):
             return name
         return ordinary(name.path) if explicit else None
 
     async def _promote_async(self, path: Any, *, explicit: bool) -> Name | None:
         name = self._classify(path, explicit=explicit)
-        if name is None or self._is_evident(name) or await self._walk_steps_async(self._with_evidence(name)):
+        if not name.guarded:
+            if name.role in JUDGED:
+                await self._walk_steps_async(self._permitting(name))
+            return name if explicit else None
+        if self._is_evident(name) or await self._walk_steps_async(self._with_evidence(name)):
             return name
         return ordinary(name.path) if explicit else None
+
+    def _permitting(self, name: Name) -> Steps[None]:
+        """Ask whether a name that nothing guards may be written."""
+        raise NotImplementedError
+
+    def _known_as(self, path: str) -> Steps[Name]:
+        """Return what an explicit creation of ``path`` would be of."""
+        name = self._policy.classify(path)
+        found = yield from self._with_evidence(name)
+        return name if found else ordinary(path)
 
     def _with_evidence(self, name: Name) -> Steps[bool]:
         """Say whether what a name wants beside it is there, so that it is its format's."""
@@ -57,12 +78,11 @@ class Names(Mounted):
     def _is_evident(self, name: Name) -> bool:
         return not name.evidence or name.evidence in self._evident
 
-    def _classify(self, path: Any, *, explicit: bool) -> Name | None:
+    def _classify(self, path: Any, *, explicit: bool) -> Name:
         stripped = self._strip_protocol(path)
         name = self._policy.classify(spelled_out(stripped, self._kind))
-        if not (explicit or name.guarded):
-            return None
-        self._check_path(path, stripped)
+        if explicit or name.guarded:
+            self._check_path(path, stripped)
         return name
 
     @staticmethod

@@ -21,7 +21,7 @@ from putifabsent.shim.arbiters import validate
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-__all__ = ["Mount", "check_options", "this_writer"]
+__all__ = ["Mount", "check_options", "this_session", "this_writer"]
 
 _FSSPEC = {
     "skip_instance_cache", "use_listings_cache", "listings_expiry_time", "max_paths",
@@ -33,6 +33,12 @@ _BY_PROTOCOL = {"s3": {"profile"}}
 def this_writer() -> str:
     """Return the writer's UUID: ``PUTIFABSENT_WRITER``, or one made once a process."""
     return os.environ.get("PUTIFABSENT_WRITER") or _made_once()
+
+
+@lru_cache(maxsize=1)
+def this_session() -> str:
+    """Return this process's own session: its forks work for it, and a restart is another one."""
+    return str(uuid.uuid4())
 
 
 @lru_cache(maxsize=1)
@@ -58,6 +64,9 @@ class Mount:
         Globs of more names to guard (``*`` stays within a folder, ``**`` does not).
     writer
         The application's UUID; by default :func:`this_writer`.
+    session
+        The UUID of the process for which this one works, as an executor does for its driver: a filesystem
+        that is pickled takes it along. By default :func:`this_session`.
     deadline
         Seconds after which an unanswered creation is ``OutcomeUnknown``.
     """
@@ -66,6 +75,7 @@ class Mount:
     formats: str | Sequence[str] = "auto"
     guard: str | Sequence[str] = ()
     writer: str | None = None
+    session: str | None = None
     deadline: float = 30.0
 
     def __post_init__(self) -> None:
@@ -73,13 +83,14 @@ class Mount:
         validate(self.arbiter, SCHEMES)
         # Options come from catalogs and configuration files, too: their types are not to be trusted.
         deadline: Any = self.deadline
-        writer: Any = self.writer
         if not isinstance(deadline, (int, float)) or not 0 < deadline < math.inf:
             msg = f"deadline must be a positive number of seconds, not {deadline!r}"
             raise ConfigError(msg)
-        if writer is not None and not (isinstance(writer, str) and writer.isascii() and writer.isprintable()):
-            msg = f"writer must be printable ASCII, such as a UUID, not {writer!r}: it becomes a header"
-            raise ConfigError(msg)
+        for option in ("writer", "session"):
+            said: Any = getattr(self, option)
+            if said is not None and not (isinstance(said, str) and said.isascii() and said.isprintable()):
+                msg = f"{option} must be printable ASCII, such as a UUID, not {said!r}: it becomes a header"
+                raise ConfigError(msg)
 
 
 def check_options(given: Iterable[str], wrapped: type[AbstractFileSystem], protocol: str) -> None:

@@ -27,7 +27,7 @@ class Removes(ListsDecided):
 
     def rm(self, path: Any, recursive: bool = False, maxdepth: int | None = None, **kwargs: Any) -> Any:
         """Remove files and folders. A removed name is free again."""
-        if self._arbiter is None or self._is_of_state(path):
+        if self._is_removed_plainly(path, recursive=recursive):
             return self.fs.rm(self._own(path), recursive=recursive, maxdepth=maxdepth, **kwargs)
         one_by_one = recursive and maxdepth is not None
         found = self.expand_path(path, recursive=one_by_one, maxdepth=maxdepth if one_by_one else None)
@@ -36,7 +36,7 @@ class Removes(ListsDecided):
     async def _rm(
         self, path: Any, recursive: bool = False, maxdepth: int | None = None, **kwargs: Any
     ) -> Any:
-        if self._arbiter is None or self._is_of_state(path):
+        if self._is_removed_plainly(path, recursive=recursive):
             return await self._call("rm", self._own(path), recursive=recursive, maxdepth=maxdepth, **kwargs)
         one_by_one = recursive and maxdepth is not None
         found = await self._expand_path(
@@ -46,19 +46,29 @@ class Removes(ListsDecided):
 
     def rm_file(self, path: str, **kwargs: Any) -> Any:
         """Remove a file."""
-        if self._arbiter is None or self._is_of_state(path):
+        if self._is_removed_plainly(path):
             return self.fs.rm_file(self._own(path), **kwargs)
         return self._walk_steps(self._removing_file(path, kwargs))
 
     async def _rm_file(self, path: str, **kwargs: Any) -> Any:
-        if self._arbiter is None or self._is_of_state(path):
+        if self._is_removed_plainly(path):
             return await self._call("rm_file", self._own(path), **kwargs)
         return await self._walk_steps_async(self._removing_file(path, kwargs))
 
-    def _is_of_state(self, path: Any) -> bool:
-        """Whether it is the shim's own that is to be removed; of several paths, whether all of them are."""
-        paths = path if isinstance(path, (list, tuple, set)) else [path]
-        return bool(paths) and all(is_state(self._full_name(each)) for each in paths)
+    def _is_removed_plainly(self, path: Any, *, recursive: bool = False) -> bool:
+        """Whether nobody need hear of it that a path, or several, are removed.
+
+        The shim's own is nobody's; and where the store decides, only ledgers have a word, in single names.
+        A folder that is removed with all that is in it takes its tables' ledgers along.
+        """
+        paths = [self._full_name(each) for each in (path if isinstance(path, (list, tuple, set)) else [path])]
+        if self._arbiter is not None:
+            return bool(paths) and all(is_state(each) for each in paths)
+        if not recursive:
+            return not any(has_magic(each) or self._is_judged(self._policy.classify(each)) for each in paths)
+        for each in paths:
+            self._forget_ledgers(each)
+        return True
 
     def _removing_plainly(self, paths: list[str]) -> Steps[None]:
         # What several are removed by takes a pattern for one, and these are names.
@@ -73,19 +83,24 @@ class Removes(ListsDecided):
             yield Call("rm_file", (self._own(path),), kwargs)
 
     def _freed(self, path: str) -> Steps[bool]:
-        """Free a name by the arbiter, if that knows it.
+        """Free a name by its table's ledger, or by the arbiter, if that knows it.
 
         Raises
         ------
         FileNotFoundError
             It is not there, and the store is one that says so.
+        Fenced
+            A ledger says that it is not this session's to remove.
         """
         arbiter = self._arbiter
-        assert arbiter is not None  # noqa: S101 - who has none removes as the wrapped filesystem does
         full = self._full_name(path)
         if self._is_a_version(path) or "/" not in full.strip("/"):
             return False
         name = yield from self._known_as(full)
+        if (yield from self._ending(name)):
+            return True
+        if arbiter is None:
+            return False
         if not name.guarded and not (yield Decide(arbiter.knows(name))):
             return False
         if self._has_folders and (yield from self._located(name, helps=False)) is None:
@@ -108,12 +123,12 @@ class Removes(ListsDecided):
     def _removing_folder(self, path: str) -> Steps[None]:
         arbiter = self._arbiter
         assert arbiter is not None  # noqa: S101 - who has none removes as the wrapped filesystem does
-        listing = yield from self._below(path, withdirs=False)
-        known = {sighting.name for sighting in listing.sightings} & set(listing.shown)
+        shown, sightings = yield from self._below(path, withdirs=False)
+        known = {sighting.name for sighting in sightings} & set(shown)
         for each in sorted(known):
             name = yield from self._known_as(each)
             yield Decide(arbiter.delete(name, self._looker(name)), name)
-        yield from self._removing_plainly([each for each in listing.shown if each not in known])
+        yield from self._removing_plainly([each for each in shown if each not in known])
         if self._has_folders:
             yield from self._removing_empty(self._full_name(path))
 

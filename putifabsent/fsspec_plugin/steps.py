@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
 if TYPE_CHECKING:
     from putifabsent.shim.names import Name
     from putifabsent.shim.requests import Protocol
 
-__all__ = ["Call", "Decide", "Steps", "walk", "walk_async"]
+__all__ = ["Ask", "Call", "Decide", "Step", "Steps"]
 
 T = TypeVar("T")
 
@@ -23,42 +23,22 @@ class Call(NamedTuple):
 
 
 class Decide(NamedTuple):
-    """A protocol of the shim; after one that changes ``name``, what was listed of it is forgotten."""
+    """A protocol of the shim; after one that changes ``name``, what was listed of it is forgotten.
+
+    It has the mount's deadline, unless it has its own.
+    """
 
     protocol: Protocol[Any]
     name: Name | None = None
+    deadline: float | None = None
 
 
-Steps: TypeAlias = Generator[Call | Decide, Any, T]
+class Ask(NamedTuple):
+    """A question that has one colour: where nobody may wait, a thread does."""
+
+    question: Callable[[], Any]
 
 
-def walk(steps: Steps[T], perform: Callable[[Call | Decide], Any]) -> T:
-    """Perform steps, one after the other; an error goes to the steps, which may know what to do."""
-    try:
-        step = next(steps)
-        while True:
-            try:
-                outcome = perform(step)
-            except BaseException as error:  # noqa: BLE001 - the steps decide what it means
-                step = steps.throw(error)
-            else:
-                step = steps.send(outcome)
-    except StopIteration as end:
-        value: T = end.value
-        return value
-
-
-async def walk_async(steps: Steps[T], perform: Callable[[Call | Decide], Awaitable[Any]]) -> T:
-    """:func:`walk`, asynchronously."""
-    try:
-        step = next(steps)
-        while True:
-            try:
-                outcome = await perform(step)
-            except BaseException as error:  # noqa: BLE001 - the steps decide what it means
-                step = steps.throw(error)
-            else:
-                step = steps.send(outcome)
-    except StopIteration as end:
-        value: T = end.value
-        return value
+Step: TypeAlias = Call | Decide | Ask
+Steps: TypeAlias = Generator[Step, Any, T]
+"""A generator of them; what they come to is sent back, and errors are thrown."""

@@ -29,7 +29,8 @@ from fsspec.utils import other_paths
 from putifabsent.backends.base import Found
 from putifabsent.backends.body import FileBody, InMemory
 from putifabsent.fsspec_plugin.bulk import together
-from putifabsent.fsspec_plugin.removals import Removes
+from putifabsent.fsspec_plugin.names import JUDGED
+from putifabsent.fsspec_plugin.transfers import Transfers
 
 if TYPE_CHECKING:
     from fsspec.callbacks import Callback
@@ -41,12 +42,12 @@ __all__ = ["WritesByName"]
 _EMPTY = InMemory(b"")
 
 
-class WritesByName(Removes):
+class WritesByName(Transfers):
     """Promotes writes to creates, by name."""
 
     # Names
 
-    def _classify(self, path: Any, *, explicit: bool) -> Name | None:
+    def _classify(self, path: Any, *, explicit: bool) -> Name:
         plain = self._without_version(path)
         if plain is not path and (explicit or self._policy.classify(self._full_name(plain)).guarded):
             msg = f"{path!s} names one version of {plain}: a version can't be written. Say the name alone"
@@ -294,8 +295,11 @@ class WritesByName(Removes):
         """Return the guarded name that a file moved to ``path2`` would get, or None for another."""
         if (name := self._promote(path2, explicit=False)) is not None:
             return name
-        name = self._promote(f"{path2.rstrip('/')}/{path1.rstrip('/').rpartition('/')[2]}", explicit=False)
-        return name if name is not None and self.fs.isdir(path2) else None
+        inside = f"{path2.rstrip('/')}/{path1.rstrip('/').rpartition('/')[2]}"
+        name = self._classify(inside, explicit=False)
+        if not (name.guarded or name.role in JUDGED) or not self.fs.isdir(path2):
+            return None
+        return self._promote(inside, explicit=False)
 
     def _move_folder(self, path1: str, path2: str) -> None:
         """Move all below a folder of a store that has none: most folders are no objects to be copied."""

@@ -78,7 +78,7 @@ def agree(state: str, terms: Terms, creation: Creation) -> Protocol[None]:
     """
     mine = record_of(state, terms)
     for is_written in (False, True):
-        listed: Listed = yield from read(List(_folder(state)), _itself)
+        listed: Listed = yield from read(List(_folder(state)))
         names = {entry.name for entry in listed.entries}
         for other in sorted(names - {mine}):
             raise ConfigError((yield from _differing(terms, mine, other)))
@@ -144,7 +144,7 @@ def _folder(state: str) -> str:
 
 
 def _differing(terms: Terms, mine: str | None, other: str) -> Protocol[str]:
-    got: Got | Absent = yield from read(Get(other), _itself)
+    got: Got | Absent = yield from read(Get(other))
     try:
         said = {} if isinstance(got, Absent) else json.loads(got.data)
         theirs = str(Terms(said["arbiter"], said["registry"], said["place"]))
@@ -155,7 +155,3 @@ def _differing(terms: Terms, mine: str | None, other: str) -> Protocol[str]:
         f"this mount lets {terms} decide, and another mount of the table {theirs}: all must let the same one "
         f"decide. The other's record is {other}{would_be}. Mount the table as the others do"
     )
-
-
-def _itself(error: Exception) -> Exception:
-    return error

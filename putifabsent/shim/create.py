@@ -100,7 +100,7 @@ def copy(
     NameTaken, OutcomeUnknown, OSError
         As for :func:`create`.
     """
-    seen: Found | Absent = yield from read(Head(source), _itself)
+    seen: Found | Absent = yield from read(Head(source))
     if isinstance(seen, Absent):
         raise FileNotFoundError(errno.ENOENT, "the source is not there", source)
     size, version = seen.holder.size, seen.holder.version
@@ -109,7 +109,7 @@ def copy(
     elif copies:
         send = Copy(source, name.path, creation)
     else:
-        got: Got | Absent = yield from read(Get(source), _itself)
+        got: Got | Absent = yield from read(Get(source))
         if isinstance(got, Absent):
             raise FileNotFoundError(errno.ENOENT, "the source was removed while it was being read", source)
         if len(got.data) != size:
@@ -234,7 +234,7 @@ def _create(name: Name, send: _Source, creation: Creation) -> Protocol[Created]:
 def _look_at_aliases(name: Name) -> Protocol[None]:
     # A name of the same identity that is there may have been acknowledged, and mine would hide it.
     for alias in name.aliases:
-        seen: Found | Absent = yield from read(Head(alias), _itself)
+        seen: Found | Absent = yield from read(Head(alias))
         if isinstance(seen, Found):
             raise NameTaken(name.path, seen.holder)
 
@@ -301,7 +301,3 @@ def _whose(outcome: CompleteOutcome, sendings: _Sendings) -> Protocol[Created | 
     if sendings.uncertain:
         return Created(holder.version)
     raise NameTaken(sendings.path, holder)
-
-
-def _itself(error: Exception) -> Exception:
-    return error

@@ -165,7 +165,7 @@ class Balloting(Arbiter):
 
     def knows(self, name: Name) -> Protocol[bool]:
         """As the contract says."""
-        listed: Listed = yield from read(List(folder_of(name)), lambda error: error)
+        listed: Listed = yield from read(List(folder_of(name)))
         return bool(listed.entries)
 
     def sightings(
@@ -260,7 +260,7 @@ class Claiming(Arbiter):
     def knows(self, name: Name) -> Protocol[bool]:
         """As the contract says."""
         request = ReadClaim(self.claims, salted.identity_of(name, self.place))
-        found = yield from read(request, lambda error: error)
+        found = yield from read(request)
         return not isinstance(found, Absent)
 
     def sightings(
@@ -293,7 +293,7 @@ class Claiming(Arbiter):
         start: tuple[str, ...] | None = None
         while True:
             request = SweepClaims(self.claims, f"{self.place}{place}", start)
-            page: ClaimPage = yield from read(request, lambda error: error)
+            page: ClaimPage = yield from read(request)
             for identity, claim in page.entries:
                 found[identity.removeprefix(self.place)] = claim
             start = page.more

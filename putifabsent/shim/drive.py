@@ -14,12 +14,15 @@ from putifabsent.backends.base import Staged
 from putifabsent.shim.requests import Both, Pause
 
 if TYPE_CHECKING:
-    from putifabsent.backends.base import Store
-    from putifabsent.shim.requests import Protocol
+    from collections.abc import Awaitable, Callable, Generator
 
-__all__ = ["run", "run_async"]
+    from putifabsent.backends.base import Store
+    from putifabsent.shim.requests import Protocol, Request
+
+__all__ = ["run", "run_async", "walk", "walk_async"]
 
 T = TypeVar("T")
+Step = TypeVar("Step")
 
 FIRST_PAUSE = 0.05
 LONGEST_PAUSE = 5.0
@@ -45,28 +48,22 @@ def run(protocol: Protocol[T], store: Store, deadline: float) -> T:
         had been sent.
     """
     first_staging, began = True, time.monotonic()
-    try:
-        request = next(protocol)
-        while True:
-            try:
-                if isinstance(request, Pause):
-                    seconds = _pause(request, began, deadline)
-                    if seconds is not None:
-                        time.sleep(seconds)
-                    outcome: object = seconds is not None
-                elif isinstance(request, Both):
-                    outcome = _both(request, store)
-                else:
-                    outcome = request.perform(store)
-                    if first_staging and isinstance(outcome, Staged):
-                        first_staging, began = False, time.monotonic()
-            except BaseException as error:  # noqa: BLE001 - the protocol decides what it means
-                request = protocol.throw(error)
-            else:
-                request = protocol.send(outcome)
-    except StopIteration as end:
-        value: T = end.value
-        return value
+
+    def perform(request: Request) -> object:
+        nonlocal first_staging, began
+        if isinstance(request, Pause):
+            seconds = _pause(request, began, deadline)
+            if seconds is not None:
+                time.sleep(seconds)
+            return seconds is not None
+        if isinstance(request, Both):
+            return _both(request, store)
+        outcome = request.perform(store)
+        if first_staging and isinstance(outcome, Staged):
+            first_staging, began = False, time.monotonic()
+        return outcome
+
+    return walk(protocol, perform)
 
 
 async def run_async(protocol: Protocol[T], store: Store, deadline: float) -> T:
@@ -75,25 +72,54 @@ async def run_async(protocol: Protocol[T], store: Store, deadline: float) -> T:
     A cancellation goes through the protocol, too, and stays a cancellation.
     """
     first_staging, began = True, time.monotonic()
+
+    async def perform(request: Request) -> object:
+        nonlocal first_staging, began
+        if isinstance(request, Pause):
+            seconds = _pause(request, began, deadline)
+            if seconds is not None:
+                await asyncio.sleep(seconds)
+            return seconds is not None
+        if isinstance(request, Both):
+            return await _both_async(request, store)
+        outcome = await request.perform_async(store)
+        if first_staging and isinstance(outcome, Staged):
+            first_staging, began = False, time.monotonic()
+        return outcome
+
+    return await walk_async(protocol, perform)
+
+
+def walk(steps: Generator[Step, Any, T], perform: Callable[[Step], object]) -> T:
+    """Perform what a generator yields, one after the other, until it ends.
+
+    Errors, interruptions too, go to the generator, which knows what had been done.
+    """
     try:
-        request = next(protocol)
+        step = next(steps)
         while True:
             try:
-                if isinstance(request, Pause):
-                    seconds = _pause(request, began, deadline)
-                    if seconds is not None:
-                        await asyncio.sleep(seconds)
-                    outcome: object = seconds is not None
-                elif isinstance(request, Both):
-                    outcome = await _both_async(request, store)
-                else:
-                    outcome = await request.perform_async(store)
-                    if first_staging and isinstance(outcome, Staged):
-                        first_staging, began = False, time.monotonic()
-            except BaseException as error:  # noqa: BLE001 - the protocol decides what it means
-                request = protocol.throw(error)
+                outcome = perform(step)
+            except BaseException as error:  # noqa: BLE001 - the generator decides what it means
+                step = steps.throw(error)
             else:
-                request = protocol.send(outcome)
+                step = steps.send(outcome)
+    except StopIteration as end:
+        value: T = end.value
+        return value
+
+
+async def walk_async(steps: Generator[Step, Any, T], perform: Callable[[Step], Awaitable[object]]) -> T:
+    """:func:`walk`, asynchronously."""
+    try:
+        step = next(steps)
+        while True:
+            try:
+                outcome = await perform(step)
+            except BaseException as error:  # noqa: BLE001 - the generator decides what it means
+                step = steps.throw(error)
+            else:
+                step = steps.send(outcome)
     except StopIteration as end:
         value: T = end.value
         return value

@@ -142,7 +142,7 @@ def in_claims(name: Name, creation: Creation, *, claims: Claims, place: str) -> 
     claimant = Claimant(name, creation, claims, identity_of(name, place))
     folder = salted_folder_of(name)
     while True:
-        listed: Listed = yield from read(List(folder), lambda error: error)
+        listed: Listed = yield from read(List(folder))
         salted = {entry.name: part for entry in listed.entries if (part := parsed(entry.name)) is not None}
         claim = yield from claimant.read()
         looks = yield from _looks(name, creation)

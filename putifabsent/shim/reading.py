@@ -31,9 +31,13 @@ class Located(Found):
     path: str
 
 
+def _itself(error: Exception) -> Exception:
+    return error
+
+
 def read(
     request: Head | Get | List | ReadClaim | ListClaims | SweepClaims,
-    failure: Callable[[Exception], Exception],
+    failure: Callable[[Exception], Exception] = _itself,
 ) -> Protocol[Any]:
     """Return the outcome of a reading ``request`` that is neither a refusal nor a lost answer.
 
@@ -42,7 +46,8 @@ def read(
     request
         What to read.
     failure
-        Makes the exception to raise, from the store's own, when it refuses or the deadline comes.
+        Makes the exception to raise, from the store's own, when it refuses or the deadline comes; by default
+        that is the store's own.
     """
     for attempt in count(1):
         answer = yield request

@@ -102,7 +102,7 @@ def in_claims(claims: Claims, place: str, folder: str, classify: Classify) -> Pr
     sightings: list[Sighting] = []
     start: tuple[str, ...] | None = None
     while True:
-        page: ClaimPage = yield from read(ListClaims(claims, f"{place}{folder}", start), lambda error: error)
+        page: ClaimPage = yield from read(ListClaims(claims, f"{place}{folder}", start))
         for identity, claim in page.entries:
             salted = parsed(claim.key)
             lives = None if salted is None or not claim.live else salted.rank

@@ -49,8 +49,8 @@ MUTANTS = (
     Mutant(
         "a rollback does not free",
         "ledger/records",
-        "if instant != self.frees}",
-        "}",
+        "left = _without(state, self.frees)",
+        "left = dict(state.open)",
         ROLLED_BACK,
     ),
     Mutant(
@@ -70,8 +70,7 @@ MUTANTS = (
     Mutant(
         "the number below is looked at, not what is above",
         "ledger/appending",
-        """    numbers = yield from ledger.numbers()
-    if ledger.newest(numbers) < number:
+        """    if ledger.newest(numbers) < number:
 """,
         """    if (yield from ledger.get(number - 1, creation)) is not None:
 """,
@@ -80,8 +79,7 @@ MUTANTS = (
     Mutant(
         "nothing is looked at after a win",
         "ledger/appending",
-        """    numbers = yield from ledger.numbers()
-    if ledger.newest(numbers) < number:
+        """    if ledger.newest(numbers) < number:
 """,
         """    if True:
 """,
@@ -152,14 +150,14 @@ MUTANTS = (
         "ledger/completion",
         """    if made is not None:
         yield from removed(ledger.path(made.body))
-    seen: HeadOutcome = yield from read(Head(path), lambda error: error)
+    seen: HeadOutcome = yield from read(Head(path))
     if not isinstance(seen, Found):
-        return
+        return made is not None
 """,
-        """    seen: HeadOutcome = yield from read(Head(path), lambda error: error)
+        """    seen: HeadOutcome = yield from read(Head(path))
     if not isinstance(seen, Found):
         yield from removed(ledger.path(made.body))
-        return
+        return True
 """,
         RESTORED,
     ),

@@ -17,6 +17,7 @@ from tests.shim.ledger_tables import NAME, ROOT, SMALL, STATE, TIMELINE, Table, 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from putifabsent.shim.ledger.calls import Rule
     from putifabsent.shim.ledger.facts import Held
     from putifabsent.shim.requests import Protocol
 
@@ -145,7 +146,7 @@ class Run:
         """Delete a name, as Hudi calls it."""
         rule = rule_for(asker(ledger, path, token), deletes=True)
         assert rule is not None
-        self.play(calls.delete(ledger, rule, path, creation(token), lambda: _deletes(path)))
+        self.play(_deletes(ledger, rule, path, creation(token)))
 
     def takes(self, ledger: Ledger, token: str, *, lease: float = 10.0, waits: bool = False) -> Held | None:
         """Take the turn."""
@@ -210,10 +211,11 @@ def _by_name(path: str, token: str) -> Protocol[Any]:
     return create(ordinary(path), InMemory(token.encode()), creation(token), largest_put=SMALL)
 
 
-def _deletes(path: str) -> Protocol[None]:
+def _deletes(ledger: Ledger, rule: Rule, path: str, own: Creation) -> Protocol[None]:
     from putifabsent.shim.ledger.book import removed
 
-    return removed(path)
+    if not (yield from calls.delete(ledger, rule, path, own)):
+        yield from removed(path)
 
 
 def kinds(run: Run) -> Sequence[str]:

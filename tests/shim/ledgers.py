@@ -33,7 +33,7 @@ from tests.shim.ledger_tables import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from putifabsent.shim.requests import Protocol
 
@@ -87,7 +87,8 @@ class Played:
 
     def deletes(self, ledger: Any, path: str, suffix: str) -> Protocol[None]:
         rule = self.rule(ledger, path, suffix, deletes=True)
-        yield from self.p.delete_by_rule(ledger, rule, path, self.creation(suffix), _removing(path))
+        if not (yield from self.p.delete_by_rule(ledger, rule, path, self.creation(suffix))):
+            yield from removed(path)
 
     def completes(self, ledger: Any, instant: str, suffix: str, turn: int | None = None) -> Protocol[None]:
         path = f"{TIMELINE}/{instant}_{instant}9.commit"
@@ -207,10 +208,6 @@ def _putting(path: str, creation: Creation) -> Protocol[Any]:
         pauses += 1
         if not (yield Pause(pauses)):
             raise TimeoutError(path)
-
-
-def _removing(path: str) -> Callable[[], Protocol[None]]:
-    return lambda: removed(path)
 
 
 @dataclass(frozen=True)

@@ -249,6 +249,7 @@ def test_a_completed_name_that_is_forgotten_goes_with_the_body_it_is_a_copy_of()
     ledger.state = type(ledger.state)(number=64, horizon="5")
     ledger.listed = 64
     run.state = frozenset(each for each in run.state if "/ledger/" not in each[0])
+    run.put(ledger.record(64).path)
     run.deletes(ledger, completed_name("1"))
     assert ".hoodie/timeline/1_19.commit" not in run.things()
     assert ".hoodie/.putifabsent/bodies/first.0" not in run.things()

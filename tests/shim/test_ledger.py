@@ -12,6 +12,7 @@ from putifabsent.backends.base import Created, Refused
 from putifabsent.errors import Fenced, OutcomeUnknown
 from putifabsent.shim.ledger import pruning, turns
 from putifabsent.shim.ledger.appending import append
+from putifabsent.shim.ledger.book import removed
 from putifabsent.shim.ledger.records import Free, Open, Take
 from tests.shim.ledger_runs import APPLIED, Run, creation, kinds
 from tests.shim.ledger_tables import STATE, completed, no_clock
@@ -48,6 +49,23 @@ def test_a_session_that_knows_nothing_reads_from_the_newest_checkpoint() -> None
     run.play(append(cold, opens("4", "D", "t"), creation("t")))
     assert run.asked == ["list ledger", "get 3", "get 4", "create 5", "list ledger"]
     assert set(cold.state.open) == {"1", "2", "3", "4"}
+
+
+def test_a_session_whose_table_was_removed_begins_the_next_one_s_ledger() -> None:
+    run = Run(ONE, TWO)
+    ledger = run.session("B")
+    for number in (1, 2):
+        run.play(removed(ledger.record(number).path))
+    assert run.play(append(ledger, opens("3", "B", "t"), creation("t"))) == 1
+    assert run.session("X").state.open.keys() == {"3"}
+    assert kinds(run) == ["OPEN"]
+
+
+def test_a_reader_whose_table_was_removed_forgets_it() -> None:
+    run = Run(ONE)
+    ledger = run.session("B")
+    run.play(removed(ledger.record(1).path))
+    assert run.play(ledger.current(creation("r"))).open == {}
 
 
 def test_who_loses_a_number_reads_on_and_tries_the_next() -> None:

@@ -8,11 +8,12 @@ files below table version 8 (they carry the instant of their base file).
 from __future__ import annotations
 
 import errno
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from putifabsent.errors import Fenced, Holder, NameTaken
-from putifabsent.shim.formats.hudi import Step, step_of
+from putifabsent.shim.formats.hudi import FORMAT, Step, step_of
 from putifabsent.shim.ledger.calls import Append, ByName, Commit, Remove, Rule, Todo
 from putifabsent.shim.ledger.records import Free, Open, Take, Undo
 
@@ -21,11 +22,29 @@ if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
 
     from putifabsent.shim.ledger.facts import State
+    from putifabsent.shim.names import Name
 
-__all__ = ["Asker", "rule_for"]
+__all__ = [
+    "NEWEST",
+    "Asker",
+    "above",
+    "is_plan",
+    "may_show_instants",
+    "properties_of",
+    "rule_for",
+    "step_in",
+    "timeline_in",
+    "version_in",
+]
+
+NEWEST = 9
+"""The version of the newest tables."""
 
 _FIRST_WITH_LOGS_OF_THEIR_OWN = 8
 _SAVEPOINT = "savepoint"
+_FOLDER = "/.hoodie"
+_PROPERTIES = "hoodie.properties"
+_VERSION = re.compile(r"^\s*hoodie\.table\.version\s*[=:]\s*(?P<version>[0-9]+)\s*$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +77,7 @@ class Asker:
         return Fenced(errno.EPERM, reason, self.path)
 
 
-def rule_for(asker: Asker, *, deletes: bool, version: int = 9) -> Rule | None:
+def rule_for(asker: Asker, *, deletes: bool, version: int = NEWEST) -> Rule | None:
     """Return the rule of a call; None: the ledger has nothing to do with it.
 
     Parameters
@@ -175,3 +194,46 @@ _DELETES: dict[str, Callable[[State, Step, Asker], Todo]] = {
     "base": _delete_slice,
     "log": _delete_slice,
 }
+
+
+# --- what a door must know ------------------------------------------------------------------------------
+
+
+def step_in(name: Name) -> Step | None:
+    """Return which step of which instant a name is, if it is one that a ledger may have a word in."""
+    return step_of(name.path) if name.format == FORMAT else None
+
+
+def is_plan(step: Step) -> bool:
+    """Whether the bytes of a step say which instant is rolled back."""
+    return step.state == "requested" and step.action == "rollback"
+
+
+def timeline_in(classify: Callable[[str], Name], folder: str) -> Name | None:
+    """Return a name of the table whose completed instants lie in ``folder``; None: it is no timeline's."""
+    if not folder.endswith(("/.hoodie", "/.hoodie/timeline")) or "/.hoodie/metadata/" in folder:
+        return None
+    name = classify(f"{folder}/{_PROPERTIES}")
+    return name if name.format == FORMAT else None
+
+
+def may_show_instants(path: str) -> bool:
+    """Whether completed instants may be among what is listed or read by ``path``; quick, for every call."""
+    return _FOLDER in path
+
+
+def above(folder: str) -> list[str]:
+    """Return the folders that may be the root of the table in which ``folder`` is, the nearest first."""
+    parts = folder.split("/")
+    return [root for end in range(len(parts), 0, -1) if (root := "/".join(parts[:end]))]
+
+
+def properties_of(root: str) -> tuple[str, ...]:
+    """Return where a table's properties lie: Hudi removes the first while it writes them anew."""
+    return (f"{root}/.hoodie/{_PROPERTIES}", f"{root}/.hoodie/{_PROPERTIES}.backup")
+
+
+def version_in(properties: bytes) -> int:
+    """Return a table's version; that of the newest tables where the properties don't say it."""
+    found = _VERSION.search(properties.decode(errors="replace"))
+    return int(found["version"]) if found else NEWEST

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, NoReturn, TypeAlias
 
 from putifabsent.backends.body import InMemory
 from putifabsent.errors import Fenced, NameTaken, OutcomeUnknown, PutIfAbsentError
+from putifabsent.shim.ledger.book import removed
 from putifabsent.shim.ledger.records import Checkpoint, Complete, fold, valid
 from putifabsent.shim.ledger.written import encode
 from putifabsent.shim.requests import Pause
@@ -154,6 +155,11 @@ def unknown_from(error: BaseException, unknown: OutcomeUnknown) -> NoReturn:
 def _counts(ledger: Ledger, record: Record, number: int, creation: Creation) -> Protocol[bool]:
     """Say whether a number that was won is one that others read, and bring the state up to it."""
     numbers = yield from ledger.numbers()
+    if ledger.state.number != number - 1:
+        # What it was to follow on was removed with its table.
+        yield from removed(ledger.record(number).path)
+        ledger.listed = 0
+        return False
     if ledger.newest(numbers) < number:
         ledger.state = fold(ledger.state, record)
         return True

@@ -152,12 +152,20 @@ class Ledger:
         return type(self.name)(path, Role.LOG_ENTRY, format_, table, path, guarded=True)
 
     def numbers(self) -> Protocol[set[int]]:
-        """List the records."""
-        listed: Listed = yield from read(List(self.folder), lambda error: error)
+        """List the records.
+
+        Where the last one that was read is gone, and no checkpoint has come after it, somebody has removed
+        the table: what was known of its ledger is forgotten.
+        """
+        listed: Listed = yield from read(List(self.folder))
         lasts = (entry.name.rpartition("/")[2] for entry in listed.entries)
         numbers = {int(last) for last in lasts if last.isdecimal()}
+        newest, last = self.newest(numbers), self.state.number
+        if newest < last and last not in numbers and isinstance(self.arbiter, Native):
+            self.state = State(every=self.state.every, kept=self.state.kept)
+            self.published = self.watched = None
+            self.listed = 0
         self.listed = max(self.listed, *numbers, 0)
-        newest = self.newest(numbers)
         self.behind = sum(number < newest for number in numbers)
         return numbers
 
@@ -171,7 +179,7 @@ class Ledger:
         found = yield from self.arbiter.find(name, creation, helps=False)
         if isinstance(found, Absent):
             return None
-        got: Got | Absent = yield from read(Get(found.path), lambda error: error)
+        got: Got | Absent = yield from read(Get(found.path))
         return None if isinstance(got, Absent) else decode(got.data, name.path)
 
     def look(self, creation: Creation) -> Protocol[bool]:

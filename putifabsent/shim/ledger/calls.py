@@ -152,17 +152,18 @@ def create(  # noqa: PLR0913 - what a creation takes, and a commit
     raise taken
 
 
-def delete(
-    ledger: Ledger, rule: Rule, path: str, creation: Creation, by_name: Callable[[], Protocol[None]]
-) -> Protocol[None]:
-    """Remove a name of an instant, or one of its slices.
+def delete(ledger: Ledger, rule: Rule, path: str, creation: Creation) -> Protocol[bool]:
+    """Remove a name of an instant, or allow that one of its slices is removed.
 
     Parameters
     ----------
     ledger, rule, path, creation
         As for :func:`create`.
-    by_name
-        Removes it, where that is all that is wanted.
+
+    Returns
+    -------
+    bool
+        Whether it is removed; False: it goes by its name alone, which is left to the caller.
 
     Raises
     ------
@@ -172,10 +173,9 @@ def delete(
         It may still be there.
     """
     todo = yield from decide(ledger, rule, creation)
-    if isinstance(todo, Remove):
-        yield from remove(ledger, path, todo.made)
-    else:
-        yield from by_name()
+    if not isinstance(todo, Remove):
+        return False
+    return (yield from remove(ledger, path, todo.made))
 
 
 def _asked(rule: Rule, state: State) -> Todo | None:

@@ -114,7 +114,7 @@ def undo(ledger: Ledger, instant: str, creation: Creation) -> Protocol[Completio
     return max(gone, key=lambda each: each.number, default=None)
 
 
-def remove(ledger: Ledger, path: str, made: Completion | None) -> Protocol[None]:
+def remove(ledger: Ledger, path: str, made: Completion | None) -> Protocol[bool]:
     """Remove a completed name that was undone, or is archived: its body, then the plain name.
 
     Parameters
@@ -126,6 +126,11 @@ def remove(ledger: Ledger, path: str, made: Completion | None) -> Protocol[None]
     made
         Its completion; None: it is forgotten, and the plain name itself tells whose body it is a copy of.
 
+    Returns
+    -------
+    bool
+        Whether that was all; False: what is left goes by its name, like one that is older than the ledger.
+
     Raises
     ------
     OSError
@@ -133,16 +138,18 @@ def remove(ledger: Ledger, path: str, made: Completion | None) -> Protocol[None]
     """
     if made is not None:
         yield from removed(ledger.path(made.body))
-    seen: HeadOutcome = yield from read(Head(path), lambda error: error)
+    seen: HeadOutcome = yield from read(Head(path))
     if not isinstance(seen, Found):
-        return
+        return made is not None
     token = seen.holder.token
     if made is None and token is not None:
         yield from removed(ledger.body(token, 0))
     there = ledger.state.completions.get(token or "")
     if there is not None and not there.undone and there != made:
-        return  # the same name, completed again since
-    yield from removed(path, seen.holder.version)
+        return True  # the same name, completed again since
+    if made is not None:
+        yield from removed(path, seen.holder.version)
+    return made is not None
 
 
 def resolve(ledger: Ledger, path: str, creation: Creation) -> Protocol[Holder | None]:
@@ -166,7 +173,7 @@ def resolve(ledger: Ledger, path: str, creation: Creation) -> Protocol[Holder | 
     holder = None if made is None else Holder(made.token)
     if made is None:
         # Its record is forgotten, or it is older than the ledger: its copy says whose it is.
-        seen: HeadOutcome = yield from read(Head(path), lambda error: error)
+        seen: HeadOutcome = yield from read(Head(path))
         holder = seen.holder if isinstance(seen, Found) else None
     if holder is not None and holder.token != creation.token:
         raise NameTaken(path, holder)
@@ -225,7 +232,7 @@ def _put(ledger: Ledger, path: str, body: Body, creation: Creation) -> Protocol[
 def _see(ledger: Ledger, path: str, seen: HeadOutcome, creation: Creation) -> Protocol[None]:
     """Refuse a plain name that is there, and of which no record knows."""
     if not isinstance(seen, (Found, Absent)):
-        seen = yield from read(Head(path), lambda error: error)
+        seen = yield from read(Head(path))
     if not isinstance(seen, Found):
         return
     if seen.holder.token not in ledger.state.completions:
@@ -263,7 +270,7 @@ def _settling(ledger: Ledger, creation: Creation) -> Callable[[State], Protocol[
         made = state.unpublished
         if made is None or made.token == ledger.published:
             return
-        seen: HeadOutcome = yield from read(Head(ledger.path(made.name)), lambda error: error)
+        seen: HeadOutcome = yield from read(Head(ledger.path(made.name)))
         if isinstance(seen, Found) and seen.holder.token == made.token:
             ledger.published = made.token
             return
@@ -289,7 +296,7 @@ def _publish(
             return Created(outcome.version if isinstance(outcome, Written) else None)
         why = outcome.error if isinstance(outcome, Refused) else None
         if isinstance(outcome, Exists):
-            seen: HeadOutcome = yield from read(Head(path), lambda error: error)
+            seen: HeadOutcome = yield from read(Head(path))
             if isinstance(seen, Found) and seen.holder.token == made.token:
                 return Created(seen.holder.version)
             if isinstance(seen, Found):

@@ -36,7 +36,7 @@ def prune(ledger: Ledger, creation: Creation) -> Protocol[int]:
     for number in behind:
         yield from ledger.arbiter.delete(ledger.record(number), creation)
     state = yield from ledger.current(creation)
-    beats: Listed = yield from read(List(ledger.beat(0).rpartition("/")[0]), lambda error: error)
+    beats: Listed = yield from read(List(ledger.beat(0).rpartition("/")[0]))
     held = None if state.turn is None else ledger.beat(state.turn.number)
     for entry in beats.entries:
         if entry.name != held and entry.name <= ledger.beat(state.number):

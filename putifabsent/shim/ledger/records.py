@@ -77,7 +77,7 @@ class Open:
 
     def after(self, state: State) -> State:
         """It is open; what it rolls back is freed."""
-        left = {instant: each for instant, each in state.open.items() if instant != self.frees}
+        left = _without(state, self.frees)
         freed = state.freed | (state.open.keys() - left.keys())
         mine = Opened(self.session, self.token, self.action, self.frees)
         return replace(state, open={**left, self.instant: mine}, freed=freed - {self.instant})
@@ -146,10 +146,8 @@ class Complete:
     def after(self, state: State) -> State:
         """It is completed; the turn goes on."""
         made = Completion(self.instant, self.session, self.token, self.name, self.body, state.number + 1)
-        left = {instant: each for instant, each in state.open.items() if instant != self.instant}
-        return replace(
-            state, open=left, completions={**state.completions, self.token: made}, latest=self.token
-        )
+        completions = {**state.completions, self.token: made}
+        return replace(state, open=_without(state, self.instant), completions=completions, latest=self.token)
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,8 +165,7 @@ class Free:
 
     def after(self, state: State) -> State:
         """It belongs to nobody, so that nobody can complete it."""
-        left = {instant: each for instant, each in state.open.items() if instant != self.instant}
-        return replace(state, open=left, freed=state.freed | {self.instant})
+        return replace(state, open=_without(state, self.instant), freed=state.freed | {self.instant})
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,9 +233,9 @@ class Release:
 
     def why_not(self, state: State) -> str | None:
         """Valid where this turn is held, by this session."""
-        if state.turn is None or state.turn.number != self.number:
-            return f"turn {self.number} is not held any more: {_whose(state)}"
-        return None if state.turn.session == self.session else _whose(state)
+        if (over := _over(state, self.number)) is not None:
+            return over
+        return None if state.turn and state.turn.session == self.session else _whose(state)
 
     def after(self, state: State) -> State:
         """It is over."""
@@ -256,9 +253,7 @@ class Break:
 
     def why_not(self, state: State) -> str | None:
         """Valid where this turn is held; that its holder is dead, the breaker has watched."""
-        if state.turn is None or state.turn.number != self.number:
-            return f"turn {self.number} is not held any more: {_whose(state)}"
-        return None
+        return _over(state, self.number)
 
     def after(self, state: State) -> State:
         """It is over; its holder may not know it yet."""
@@ -310,6 +305,18 @@ def fold(state: State, record: Record) -> State:
         return after
     number = state.number + 1
     return replace(after, number=number, tokens={**after.tokens, record.token: number})
+
+
+def _without(state: State, instant: str | None) -> dict[str, Opened]:
+    """Return what is open beside an instant."""
+    return {other: each for other, each in state.open.items() if other != instant}
+
+
+def _over(state: State, number: int) -> str | None:
+    """Say why a turn is not held any more; None: it is."""
+    if state.turn is None or state.turn.number != number:
+        return f"turn {number} is not held any more: {_whose(state)}"
+    return None
 
 
 def _whose(state: State) -> str:

@@ -8,50 +8,54 @@ one of a state can be unpublished: so who does it in this order sees no completi
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from putifabsent.shim.ledger.book import Ledger
     from putifabsent.shim.ledger.facts import Completion
 
-__all__ = ["find", "shown"]
+__all__ = ["View", "shown", "view"]
 
 
-def shown(ledger: Ledger, folder: str, paths: Iterable[str]) -> list[str]:
-    """Return the names in a folder.
+class View(NamedTuple):
+    """What a ledger says of the names in a folder.
+
+    Attributes
+    ----------
+    late
+        Names that are decided, and may not be published yet, with the keys of their bytes.
+    undone
+        Names that may still be there, and don't count.
+    """
+
+    late: Mapping[str, str]
+    undone: frozenset[str]
+
+
+def view(ledger: Ledger, folder: str) -> View:
+    """Return what is known of a folder.
 
     Parameters
     ----------
     ledger
-        What was read before the folder was listed.
+        What was read before the folder is listed.
     folder
         Full, without a slash at its end.
-    paths
-        The plain names that are directly in it, in full.
     """
-    made = ledger.state.unpublished
-    late = [] if made is None else [ledger.path(made.name)]
-    late = [path for path in late if path.rpartition("/")[0] == folder]
-    there = [path for path in paths if not _is_undone(ledger, path)]
-    return sorted({*there, *late})
+    latest: dict[str, Completion] = {}
+    for each in sorted(ledger.state.completions.values(), key=lambda each: each.number):
+        latest[ledger.path(each.name)] = each
+    inside = {path: made for path, made in latest.items() if path.rpartition("/")[0] == folder}
+    late = ledger.state.unpublished
+    return View(
+        {path: ledger.path(made.body) for path, made in inside.items() if made == late},
+        frozenset(path for path, made in inside.items() if made.undone),
+    )
 
 
-def find(ledger: Ledger, path: str) -> Completion | None:
-    """Return the completion whose body is what a name says, published or not; None: the plain name says it.
-
-    Raises
-    ------
-    FileNotFoundError
-        It was undone.
-    """
-    if _is_undone(ledger, path):
-        raise FileNotFoundError(path)
-    made = ledger.state.unpublished
-    return made if made is not None and ledger.path(made.name) == path else None
-
-
-def _is_undone(ledger: Ledger, path: str) -> bool:
-    made = ledger.state.named(ledger.relative(path))
-    return made is not None and made.undone
+def shown(ledger: Ledger, folder: str, paths: Iterable[str]) -> list[str]:
+    """Return the names in a folder, of which the plain ones are ``paths``; parameters as for :func:`view`."""
+    known = view(ledger, folder)
+    return sorted({*paths, *known.late} - known.undone)

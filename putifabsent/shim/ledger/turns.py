@@ -130,7 +130,7 @@ def _break(ledger: Ledger, creation: Creation, clock: Callable[[], float]) -> Pr
     if turn is None:
         return True
     looked = yield Now(clock)
-    got: Got | Absent = yield from read(Get(ledger.beat(turn.number)), lambda error: error)
+    got: Got | Absent = yield from read(Get(ledger.beat(turn.number)))
     shown = None if isinstance(got, Absent) else got.data
     watched = ledger.watched
     if watched is None or (watched.number, watched.beat) != (turn.number, shown):

@@ -1,0 +1,330 @@
+"""Tables that have a ledger: what their formats' calls must ask it, before names alone decide.
+
+Hudi's tables have one. A call on an instant or a slice of theirs is judged by the ledger first; all other
+names, and what is older than the shim, go by themselves. What a mount has read of a ledger is kept for the
+next call; it is a cache, and a session may have many at once.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+from putifabsent.backends.base import Absent, Holder
+from putifabsent.backends.probe import BESIDE
+from putifabsent.fsspec_plugin.deciders import place_of
+from putifabsent.fsspec_plugin.names import Names
+from putifabsent.fsspec_plugin.steps import Decide
+from putifabsent.fsspec_plugin.turns import Turn, turns_held
+from putifabsent.shim.formats import hudi_ledger
+from putifabsent.shim.formats.hudi_plans import rolled_back
+from putifabsent.shim.ledger import calls, completion, timeline
+from putifabsent.shim.ledger.book import Ledger, Native
+from putifabsent.shim.ledger.facts import EVERY
+from putifabsent.shim.ledger.pruning import prune
+from putifabsent.shim.names import Name, Role
+from putifabsent.shim.reading import Located, read
+from putifabsent.shim.requests import Get
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from putifabsent.backends.base import Created, Creation, Got
+    from putifabsent.backends.body import Body
+    from putifabsent.fsspec_plugin.steps import Steps
+    from putifabsent.shim.formats.hudi import Step
+    from putifabsent.shim.requests import Protocol
+
+__all__ = ["Ledgers"]
+
+T = TypeVar("T")
+
+_log = logging.getLogger(__name__)
+
+
+class Table(NamedTuple):
+    """A table that has a ledger.
+
+    Attributes
+    ----------
+    name
+        A name of it, which shows its root.
+    version
+        Of its layout.
+    """
+
+    name: Name
+    version: int
+
+
+class Ledgers(Names):
+    """Asks the ledgers of tables.
+
+    Attributes
+    ----------
+    session
+        One process's life of a writer: what is opened in it, no other completes unawares.
+    """
+
+    session: str
+    _books: dict[str, Ledger]
+    _tables: dict[str, Table]
+    _pruning: set[str]
+
+    def _set_up_ledgers(self, session: str) -> None:
+        self.session = session
+        self._books = {}
+        self._tables = {}
+        self._pruning = set()
+
+    def turn(self, table: str, *, lease: float = 60.0, timeout: float | None = None) -> Turn:
+        """Return a table's turn: its lock, to be entered by ``with`` or ``async with``.
+
+        While somebody has it, nobody else completes an instant of the table; a holder that was paused so
+        long that others have broken its turn completes nothing any more.
+
+        Parameters
+        ----------
+        table
+            Its folder.
+        lease
+            Seconds without a sign of life after which others may break the turn. A thread gives one three
+            times as often.
+        timeout
+            Seconds to wait for it; by default the mount's ``deadline``.
+
+        Raises
+        ------
+        TimeoutError
+            When entered: somebody else had it all the time.
+        Fenced
+            When left: it was broken, for the holder had given no sign of life.
+        OutcomeUnknown
+            When entered: it may have been taken. Then it is broken after the lease.
+        """
+        return Turn(self, self._full_name(table), lease, timeout or self._mount.deadline)
+
+    # What is known of them
+
+    def _in_ledger(self, name: Name, use: Callable[[Ledger], Protocol[T]]) -> Protocol[T]:
+        """Use what this mount knows of a table's ledger; what is learned on the way is kept."""
+        known = self._books.get(name.state)
+        if known is None:
+            decides = self._arbiter or Native(self.store.largest_put)
+            known = self._books.setdefault(name.state, Ledger(name, self.session, decides))
+        ledger = replace(known)  # its own, for one protocol; what the session has opened is shared
+        try:
+            return (yield from use(ledger))
+        except FileNotFoundError:
+            self._books.pop(name.state, None)  # its folder is gone: somebody has removed the table
+            raise
+        finally:
+            if ledger.state.number >= self._books.get(name.state, ledger).state.number:
+                self._books[name.state] = ledger
+            self._prune(ledger)
+
+    def _forget_ledgers(self, folder: str) -> None:
+        """Forget the tables in a folder that is removed."""
+        for state in [each for each in self._books if each.startswith(f"{folder}/")]:
+            del self._books[state]
+        for inside in [each for each in self._tables if f"{each}/".startswith(f"{folder}/")]:
+            del self._tables[inside]
+
+    def _prune(self, ledger: Ledger) -> None:
+        """Remove what a checkpoint has made needless. Nobody waits for it, and who comes next may do it."""
+        state = ledger.name.state
+        if ledger.behind < EVERY or state in self._pruning:
+            return
+
+        def work() -> None:
+            try:
+                self._run(prune(replace(ledger), self._looker(ledger.name)))
+            except Exception as error:  # noqa: BLE001 - it is tried again after the next checkpoint
+                _log.debug("what %s does not need any more could not be removed: %s", ledger.folder, error)
+            finally:
+                self._pruning.discard(state)
+
+        self._pruning.add(state)
+        threading.Thread(target=work, name="putifabsent-prune", daemon=True).start()
+
+    # Creating
+
+    def _by_name(self, name: Name, body: Body, creation: Creation) -> Protocol[Created]:
+        """Create a name that no ledger decides about."""
+        raise NotImplementedError
+
+    def _creating(self, name: Name, body: Body, creation: Creation) -> Protocol[Created]:
+        step = hudi_ledger.step_in(name)
+        if step is None or not name.guarded:
+            return self._by_name(name, body, creation)
+        return self._in_ledger(name, partial(self._creating_instant, name, step, body, creation))
+
+    def _creating_instant(
+        self, name: Name, step: Step, body: Body, creation: Creation, ledger: Ledger
+    ) -> Protocol[Created]:
+        frees = rolled_back(body.whole(), name.path) if hudi_ledger.is_plan(step) else None
+        rule = hudi_ledger.rule_for(self._asker(ledger, name, creation.token, frees), deletes=False)
+        by_name = partial(self._by_name, name, body, creation)
+        if rule is None:
+            return by_name()
+        return calls.create(
+            ledger,
+            rule,
+            name.path,
+            step.instant,
+            body,
+            creation,
+            by_name,
+            turn=turns_held().get(self._place(name)),
+            largest_publish=self.store.largest_publish,
+        )
+
+    def _permitting(self, name: Name) -> Steps[None]:
+        """Ask a ledger whether a name that nothing guards may be written: an inflight instant, a slice.
+
+        Raises
+        ------
+        Fenced
+            It may not.
+        """
+        table = yield from self._table_of(name)
+        if table is None:
+            return
+        creation = self._looker(table.name)
+
+        def deciding(ledger: Ledger) -> Protocol[None]:
+            asker = self._asker(ledger, name, creation.token)
+            rule = hudi_ledger.rule_for(asker, deletes=False, version=table.version)
+            if rule is not None:
+                yield from calls.decide(ledger, rule, creation)
+
+        yield from self._relying(table.name)
+        yield Decide(self._in_ledger(table.name, deciding))
+
+    def _is_judged(self, name: Name) -> bool:
+        """Whether a table's ledger has a word in what becomes of a name."""
+        return hudi_ledger.step_in(name) is not None
+
+    def _needed_by_ledger(self, name: Name) -> tuple[str, ...]:
+        return BESIDE if self._is_judged(name) else ()
+
+    def _relying(self, name: Name) -> Steps[None]:
+        """Find out, before a record is written, whether the store and the other mounts can be relied on."""
+        raise NotImplementedError
+
+    def _resolving_in_ledger(
+        self, name: Name, creation: Creation, by_name: Callable[[], Protocol[Holder | None]]
+    ) -> Protocol[Holder | None]:
+        step = hudi_ledger.step_in(name)
+        if step is None or step.state != "completed":
+            return by_name()
+
+        def resolving(ledger: Ledger) -> Protocol[Holder | None]:
+            state = yield from ledger.current(creation)
+            if state.named(ledger.relative(name.path)) is None:
+                return (yield from by_name())
+            return (yield from completion.resolve(ledger, name.path, creation))
+
+        return self._in_ledger(name, resolving)
+
+    # Removing
+
+    def _ending(self, name: Name) -> Steps[bool]:
+        """Remove what a ledger decides about; False: what is left goes by its name.
+
+        Raises
+        ------
+        Fenced
+            It is not this session's to remove.
+        """
+        table = yield from self._table_of(name)
+        if table is None:
+            return False
+        creation = self._looker(table.name)
+
+        def deleting(ledger: Ledger) -> Protocol[bool]:
+            asker = self._asker(ledger, name, creation.token)
+            rule = hudi_ledger.rule_for(asker, deletes=True, version=table.version)
+            if rule is None:
+                return False
+            return (yield from calls.delete(ledger, rule, name.path, creation))
+
+        yield from self._relying(table.name)
+        removed: bool = yield Decide(self._in_ledger(table.name, deleting), name)
+        return removed
+
+    # Reading
+
+    def _unpublished(self, name: Name) -> Steps[Located | None]:
+        """Return where the bytes of a completed name lie that nobody has published; None: it is not there."""
+        step = hudi_ledger.step_in(name)
+        if step is None or step.state != "completed":
+            return None
+        view = yield from self._timeline(name.path.rpartition("/")[0])
+        key = None if view is None else view.late.get(name.path)
+        return None if key is None else Located(Holder(None), key)
+
+    def _is_timeline(self, folder: str) -> bool:
+        return hudi_ledger.timeline_in(self._policy.classify, folder) is not None
+
+    def _timeline(self, folder: str) -> Steps[timeline.View | None]:
+        """Return what a ledger says of the names in a folder, read before they are listed; None: nothing."""
+        name = hudi_ledger.timeline_in(self._policy.classify, folder)
+        if name is None:
+            return None
+
+        def looking(ledger: Ledger) -> Protocol[timeline.View]:
+            yield from ledger.current(self._looker(name))
+            return timeline.view(ledger, folder)
+
+        view: timeline.View = yield Decide(self._in_ledger(name, looking))
+        return view
+
+    # Turns
+
+    def _place(self, name: Name) -> str:
+        """Return what all mounts of a table for this session call it."""
+        return f"{self.session} {place_of(self.store)}{name.state}"
+
+    def _whose_turn(self, name: Name) -> str:
+        turn = self._books[name.state].state.turn
+        return "it changed hands" if turn is None else f"turn {turn.number}, session {turn.session}"
+
+    # Which table a name is of
+
+    def _table_of(self, name: Name) -> Steps[Table | None]:
+        """Return the table whose ledger a name concerns; None: it concerns none."""
+        step = hudi_ledger.step_in(name)
+        if step is None:
+            return None
+        if name.table is not None:
+            return Table(name, hudi_ledger.NEWEST)
+        folder = name.path.rpartition("/")[0]
+        if folder not in self._tables:
+            for root in hudi_ledger.above(folder):
+                table = self._tables.get(root) or (yield from self._table_at(root))
+                if table is not None:
+                    self._tables[folder] = self._tables[root] = table
+                    break
+        return self._tables.get(folder)
+
+    def _table_at(self, root: str) -> Steps[Table | None]:
+        for path in hudi_ledger.properties_of(root):
+            got: Got | Absent = yield Decide(read(Get(path)))
+            if not isinstance(got, Absent):
+                return Table(self._policy.classify(path), hudi_ledger.version_in(got.data))
+        return None
+
+    def _table_for_turns(self, folder: str) -> Steps[Name]:
+        root = folder.removesuffix("/.hoodie")
+        table = yield from self._table_at(root)
+        if table is not None:
+            return table.name
+        return Name(root, Role.OTHER, None, root, root, guarded=True)
+
+    def _asker(self, ledger: Ledger, name: Name, token: str, frees: str | None = None) -> hudi_ledger.Asker:
+        relative = ledger.relative(name.path)
+        return hudi_ledger.Asker(ledger.session, token, ledger.opened, name.path, relative, frees)

@@ -1,0 +1,65 @@
+"""Creating a guarded name from another object: by the store's own copies or, for an arbiter, through here."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from putifabsent.backends.body import FileBody
+from putifabsent.fsspec_plugin.removals import Removes
+from putifabsent.fsspec_plugin.steps import Decide
+from putifabsent.shim.create import copy, rename
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from putifabsent.fsspec_plugin.steps import Steps
+    from putifabsent.shim.names import Name
+
+__all__ = ["Transfers"]
+
+
+class Transfers(Removes):
+    """Creates guarded names from other objects."""
+
+    def _from(self, source: str, name: Name, extra: Mapping[str, Any], *, keep: bool) -> None:
+        self._walk_steps(self._transferring(source, name, _without_onerror(extra), keep=keep))
+
+    async def _from_async(self, source: str, name: Name, extra: Mapping[str, Any], *, keep: bool) -> None:
+        await self._walk_steps_async(self._transferring(source, name, _without_onerror(extra), keep=keep))
+
+    def _transferring(self, source: str, name: Name, extra: Mapping[str, Any], *, keep: bool) -> Steps[None]:
+        self._refuse_folder(name)
+        yield from self._relying(name)
+        if self._arbiter is not None or self._is_judged(name):
+            yield from self._through_here(source, name, extra)
+            if not keep:
+                # A source that stays behind is litter, not harm: the name is decided.
+                with contextlib.suppress(Exception):
+                    yield from self._removing_file(source, {})
+            return
+        protocol = copy if keep else rename
+        copies = yield from self._relying_on_copies(name)
+        creation, most = self._creation(name, extra), self.store.largest_put
+        yield Decide(protocol(source, name, creation, largest_put=most, copies=copies), name)
+        if not keep:
+            self.fs.invalidate_cache(source)
+
+    def _through_here(self, source: str, name: Name, extra: Mapping[str, Any]) -> Steps[None]:
+        """Create a name whose bytes lie elsewhere until an arbiter, or a ledger, has decided."""
+        with tempfile.TemporaryDirectory() as folder:
+            here = Path(folder, "copy")
+            try:
+                yield from self._reading("get_file", source, (str(here),), {})
+            except FileNotFoundError as error:
+                raise FileNotFoundError(errno.ENOENT, "the source is not there", source) from error
+            with here.open("rb") as file:
+                yield Decide(self._creating(name, FileBody(file), self._creation(name, extra)), name)
+
+
+def _without_onerror(extra: Mapping[str, Any]) -> dict[str, Any]:
+    # Not a parameter of the put: the `mv` of fsspec 2025 hands it down by mistake.
+    return {key: value for key, value in extra.items() if key != "onerror"}

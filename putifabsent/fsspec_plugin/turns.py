@@ -1,0 +1,157 @@
+"""A table's turn, for Python: a context manager, sync and async, that gives signs of life by a thread."""
+
+from __future__ import annotations
+
+import errno
+import logging
+import threading
+import time
+from contextvars import ContextVar
+from functools import partial
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from putifabsent.errors import Fenced
+from putifabsent.fsspec_plugin.steps import Decide
+from putifabsent.shim.drive import run
+from putifabsent.shim.ledger import turns
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from types import TracebackType
+
+    from typing_extensions import Self
+
+    from putifabsent.fsspec_plugin.ledgers import Ledgers
+    from putifabsent.fsspec_plugin.steps import Steps
+    from putifabsent.shim.ledger.book import Ledger
+    from putifabsent.shim.ledger.facts import Held
+    from putifabsent.shim.names import Name
+    from putifabsent.shim.requests import Protocol
+
+__all__ = ["Turn", "turns_held", "with_turns"]
+
+_BEATS_A_LEASE = 3
+
+_log = logging.getLogger(__name__)
+_held: ContextVar[Mapping[str, int]] = ContextVar("_held", default=MappingProxyType({}))
+
+
+def turns_held() -> Mapping[str, int]:
+    """Return the turns that this thread or task has: their numbers, by the tables' places."""
+    return _held.get()
+
+
+def with_turns(held: Mapping[str, int]) -> None:
+    """Go on with the turns of another thread, for which this one works."""
+    _held.set(held)
+
+
+class Turn:
+    """A table's lock, from :meth:`~putifabsent.fsspec_plugin.ledgers.Ledgers.turn`.
+
+    Only records in the table's ledger begin and end it, so no clock matters for safety. While it is held, a
+    thread gives signs of life; should the process be paused for longer than the lease, others may break it,
+    and what is completed in it after that is refused.
+
+    Attributes
+    ----------
+    table
+        Its folder.
+    number
+        Which turn it is; None before it is entered and after it is left.
+    """
+
+    def __init__(self, fs: Ledgers, table: str, lease: float, timeout: float) -> None:
+        if not lease > 0:
+            msg = f"lease must be a positive number of seconds, not {lease!r}"
+            raise ValueError(msg)
+        self.table = table
+        self.number: int | None = None
+        self._fs = fs
+        self._lease = lease
+        self._timeout = timeout
+        self._name: Name | None = None
+        self._over = threading.Event()
+
+    def __repr__(self) -> str:
+        return f"<Turn {self.number or 'not held'} of {self.table}>"
+
+    def __enter__(self) -> Self:
+        self._begin(self._fs._walk_steps(self._taking()))
+        return self
+
+    async def __aenter__(self) -> Self:
+        self._begin(await self._fs._walk_steps_async(self._taking()))
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._fs._walk_steps(self._leaving(error))
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._fs._walk_steps_async(self._leaving(error))
+
+    def _taking(self) -> Steps[int]:
+        fs = self._fs
+        self._name = name = yield from fs._table_for_turns(self.table)
+        if fs._place(name) in turns_held():
+            msg = f"this thread has the turn of {self.table} already"
+            raise RuntimeError(msg)
+        yield from fs._relying(name)
+        asks = threading.current_thread().name
+        creation = fs._looker(name)
+
+        def take(ledger: Ledger) -> Protocol[Held | None]:
+            return turns.take(ledger, asks, self._lease, creation, clock=time.monotonic)
+
+        held = yield Decide(fs._in_ledger(name, take), deadline=self._timeout)
+        if held is None:
+            reason = f"somebody else has had the turn for {self._timeout:g} s: {fs._whose_turn(name)}"
+            raise TimeoutError(errno.ETIMEDOUT, reason, self.table)
+        number: int = held.number
+        return number
+
+    def _begin(self, number: int) -> None:
+        assert self._name is not None  # noqa: S101 - it is known since the turn was taken
+        self.number = number
+        with_turns({**turns_held(), self._fs._place(self._name): number})
+        self._over.clear()
+        threading.Thread(target=self._beat, args=(number,), name="putifabsent-turn", daemon=True).start()
+
+    def _beat(self, number: int) -> None:
+        name = self._name
+        assert name is not None  # noqa: S101 - as above
+        creation = self._fs._looker(name)
+        while not self._over.wait(self._lease / _BEATS_A_LEASE):
+            beat = partial(turns.beat, number=number, creation=creation, clock=time.monotonic)
+            try:
+                run(self._fs._in_ledger(name, beat), self._fs.store, self._lease)
+            except OSError as error:
+                _log.debug("turn %s of %s gave no sign of life: %s", number, self.table, error)
+
+    def _leaving(self, error: BaseException | None) -> Steps[None]:
+        name, number = self._name, self.number
+        if name is None or number is None:
+            return
+        self.number = None
+        self._over.set()
+        place = self._fs._place(name)
+        with_turns({each: held for each, held in turns_held().items() if each != place})
+        creation = self._fs._looker(name)
+        release = partial(turns.release, number=number, creation=creation)
+        try:
+            was_held = yield Decide(self._fs._in_ledger(name, release))
+        except OSError as failed:
+            # What was done in it is done; others get it when they have waited for its lease.
+            _log.warning("turn %s of %s could not be given back: %s", number, self.table, failed)
+            return
+        if was_held:
+            return
+        reason = f"turn {number} was broken: this process gave no sign of life for {self._lease:g} s"
+        if error is None:
+            raise Fenced(errno.EPERM, reason, self.table)
+        _log.warning("%s: %s", self.table, reason)

@@ -1,0 +1,24 @@
+"""The servers of the bench, on loopback, with no delay; moto stands for DynamoDB."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from bench.arbiter_servers import Far, far
+from tests.servers import server
+from tests.stub.dynamodb_proxy import DynamoDBProxy
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@pytest.fixture(scope="module")
+def there() -> Iterator[Far]:
+    with (
+        server("moto") as running,
+        DynamoDBProxy(running.endpoint, one_at_a_time=True) as proxy,
+        far(proxy.url) as servers,
+    ):
+        yield servers

@@ -1,0 +1,200 @@
+"""A table's turn: who has it completes alone, and who was paused past its lease completes nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from typing import TYPE_CHECKING
+
+import fsspec
+import pytest
+
+from putifabsent import Fenced
+from putifabsent.fsspec_plugin import turns
+from tests.fsspec_plugin.children import in_children
+from tests.fsspec_plugin.hudi_tables import Writer, records_of, table_in
+from tests.fsspec_plugin.test_async import closed
+
+if TYPE_CHECKING:
+    from tests.fsspec_plugin.grounds import Ground
+
+SHORT = 0.05
+LONG = 600.0
+
+
+@pytest.fixture
+def root(ground: Ground) -> str:
+    return table_in(ground)
+
+
+@pytest.fixture
+def a(ground: Ground, root: str) -> Writer:
+    return Writer(ground.mount(session="a"), root)
+
+
+@pytest.fixture
+def b(ground: Ground, root: str) -> Writer:
+    return Writer(ground.mount(session="b"), root)
+
+
+@pytest.fixture
+def paused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let no holder give a sign of life, as one whose process is stopped."""
+    monkeypatch.setattr(turns, "_BEATS_A_LEASE", SHORT / LONG)
+
+
+def test_a_turn_is_one_s_until_it_is_given_back(ground: Ground, a: Writer, b: Writer) -> None:
+    with a.fs.turn(a.root, lease=LONG) as turn:
+        assert turn.number == 1
+        with pytest.raises(TimeoutError, match="session a"), b.fs.turn(b.root, timeout=SHORT):
+            pass
+    with b.fs.turn(b.root, lease=LONG):
+        pass
+    assert records_of(ground, a.root) == ["TURN", "RELEASE", "TURN", "RELEASE"]
+
+
+def test_while_somebody_has_the_turn_nobody_else_completes(a: Writer, b: Writer) -> None:
+    a.begins("100")
+    b.begins("200")
+    with a.fs.turn(a.root, lease=LONG):
+        with pytest.raises(Fenced, match="session a has turn"):
+            b.completes("200")
+        a.completes("100")
+    b.completes("200")
+
+
+def test_who_was_paused_past_the_lease_completes_nothing(a: Writer, b: Writer, paused: None) -> None:
+    del paused
+    a.begins("100")
+    turn = a.fs.turn(a.root, lease=SHORT)
+    turn.__enter__()
+    with b.fs.turn(b.root, lease=LONG):
+        with pytest.raises(Fenced, match="session b has turn"):
+            a.completes("100")
+        b.commits("200")
+    with pytest.raises(Fenced, match="no turn is held"):
+        a.completes("100")
+    with pytest.raises(Fenced, match="was broken"):
+        turn.__exit__(None, None, None)
+    a.completes("100")
+
+
+def test_who_gives_signs_of_life_is_not_broken(memory: Ground) -> None:
+    root = table_in(memory)
+    a, b = (memory.mount(session=session) for session in "ab")
+    seen: list[bytes] = []
+    beats = f"{root}/.hoodie/.putifabsent/beats"
+    with a.turn(root, lease=1.0) as turn:
+        while len(set(seen)) < 3:  # the pytest time-out ends it
+            if memory.around.exists(beats):
+                seen += [memory.read(name) for name in memory.around.find(beats)]
+            time.sleep(SHORT)
+        with pytest.raises(TimeoutError), b.turn(root, timeout=SHORT):
+            pass
+        assert turn.number is not None
+
+
+def test_a_turn_is_a_thread_s_own(memory: Ground) -> None:
+    writer = Writer(memory.fs, table_in(memory))
+    for instant in ("100", "200"):
+        writer.begins(instant)
+    failed: list[BaseException] = []
+
+    def beside() -> None:
+        try:
+            writer.completes("200")
+        except Fenced as error:
+            failed.append(error)
+
+    with writer.fs.turn(writer.root, lease=LONG):
+        thread = threading.Thread(target=beside)
+        thread.start()
+        thread.join()
+        writer.completes("100")
+    assert len(failed) == 1
+
+
+def test_what_a_call_of_many_files_completes_is_in_the_turn(s3: Ground) -> None:
+    writer = Writer(s3.fs, table_in(s3))
+    for instant in ("100", "200"):
+        writer.begins(instant)
+    names = [writer.completed(instant) for instant in ("100", "200")]
+    with writer.fs.turn(writer.root, lease=LONG):
+        writer.fs.pipe(dict.fromkeys(names, b"{}"))
+    assert set(writer.fs.cat(names)) == set(names)
+
+
+def test_a_turn_does_not_wait_for_itself(memory: Ground) -> None:
+    root = table_in(memory)
+    with (
+        memory.fs.turn(root),
+        pytest.raises(RuntimeError, match="already"),
+        memory.fs.turn(f"{root}/.hoodie"),
+    ):
+        pass
+
+
+def test_other_tables_have_turns_when_they_are_used(memory: Ground) -> None:
+    table = memory.name("paimon")
+    with memory.mount(session="a").turn(table):
+        assert memory.is_there(f"{table}/.putifabsent/ledger/0000000001")
+        with pytest.raises(TimeoutError), memory.mount(session="b").turn(table, timeout=SHORT):
+            pass
+
+
+def test_a_lease_is_some_time(memory: Ground) -> None:
+    with pytest.raises(ValueError, match="lease"):
+        memory.fs.turn(memory.name("t"), lease=0)
+
+
+def test_asynchronously_a_turn_is_a_task_s_own(memory: Ground) -> None:
+    root = table_in(memory)
+
+    async def life() -> None:
+        fs = fsspec.filesystem("piamemory", asynchronous=True, session="a")
+        writer = Writer(fs, root)
+        for instant in ("100", "200"):
+            await fs._pipe_file(writer.requested(instant), b"")
+
+        async def beside() -> None:
+            await fs._pipe_file(writer.completed("200"), b"")
+
+        async with fs.turn(root, lease=LONG) as turn:
+            assert turn.number is not None
+            held = turns.turns_held()
+            await fs._pipe_file(writer.completed("100"), b"")
+        assert not turns.turns_held()
+        assert held
+        await beside()
+        await closed(fs)
+
+    asyncio.run(life())
+
+
+def counts_up(protocol: str, root: str, who: int, times: int) -> list[str]:
+    """Commit what the newest commit says, and one more; return what was acknowledged."""
+    fs = fsspec.filesystem(protocol, deadline=120)
+    writer = Writer(fs, root)
+    made = []
+    for number in range(times):
+        instant = f"{10 * number + who + 1000}"
+        writer.begins(instant)
+        with fs.turn(root, lease=LONG, timeout=120):
+            values = [int(fs.cat_file(name)) for name in fs.glob(f"{root}/.hoodie/timeline/*.commit")]
+            writer.completes(instant, str(max(values, default=0) + 1).encode())
+        made.append(writer.completed(instant))
+    return made
+
+
+def test_commits_under_different_names_do_not_lose_each_other(local: Ground) -> None:
+    root = table_in(local)
+    writers, times = 4, 5
+    acknowledged = in_children(
+        "spawn", counts_up, [(local.protocol, root, who, times) for who in range(writers)]
+    )
+    names = [name for each in acknowledged for name in each]
+    assert len(names) == writers * times
+    assert sorted(int(local.read(name)) for name in names) == list(range(1, writers * times + 1))
+    with pytest.raises(Fenced, match="was completed by session"):
+        local.fs.pipe_file(names[0], b"")
