@@ -12,6 +12,7 @@ from putifabsent.errors import ConfigError
 from putifabsent.fsspec_plugin.deciders import terms_of
 from putifabsent.fsspec_plugin.mounted import new_token
 from putifabsent.shim.agreement import look_for_others
+from putifabsent.shim.ledger.book import record_at
 from putifabsent.shim.names import ordinary
 from putifabsent.shim.places import placed
 
@@ -138,6 +139,9 @@ class Table:
 
     def meant(self, path: str) -> Iterator[Name]:
         """Return what a name may be: without the evidence beside it, it is nothing but itself."""
+        record = record_at(path)
+        if record is not None:
+            yield record
         name = self.fs.policy.classify(path)
         yield from dict.fromkeys((name, ordinary(path)))
 

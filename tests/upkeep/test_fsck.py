@@ -241,12 +241,33 @@ def test_names_of_formats_are_looked_after_like_others(disk: Ground) -> None:
     assert len(all_readers_agree(disk)) == 3
 
 
+def test_a_ledger_is_looked_after_with_its_table(disk: Ground) -> None:
+    fs = mounted(disk)
+    instant = hudi_table(disk)
+    for step in ("commit.requested", "commit.inflight"):
+        fs.pipe_file(f"{instant}.{step}", b"")
+    fs.pipe_file(f"{instant}_20260101000000001.commit", b"{}")
+    record = f"{disk.folder}/.hoodie/.putifabsent/ledger/0000000001"
+    disk.around.rm_file(record)
+    assert [(each.name, each.what) for each in check(disk).found] == [(record, What.UNPUBLISHED)]
+    assert check(disk, repair=True).after == []
+    assert disk.is_there(record)
+
+
 def test_a_name_too_long_for_a_key_is_found_by_itself(disk: Ground) -> None:
     fs = begun(disk)
     long = disk.name(f"name-{'x' * 230}")
     fs.pipe_file(long, b"1")
     assert check(disk).found == []
     assert check(disk).names == 2
+
+
+def hudi_table(ground: Ground) -> str:
+    """Make a Hudi table of the new layout; return where an instant of it begins."""
+    folder = f"{ground.folder}/.hoodie"
+    ground.around.makedirs(f"{folder}/timeline")
+    ground.write(f"{folder}/hoodie.properties", b"hoodie.table.version=8\nhoodie.timeline.layout.version=2\n")
+    return f"{folder}/timeline/20260101000000000"
 
 
 def token_of(fs: Any, path: str) -> str:

@@ -13,6 +13,7 @@ from putifabsent.errors import ConfigError, NameTaken
 from putifabsent.testing.deaths import stepped
 from putifabsent.upkeep import drop, fsck, leave, migrate
 from tests.backends.dynamodb_servers import new_table
+from tests.upkeep.test_fsck import hudi_table
 from tests.upkeep.writers import Stopped, Writers, all_readers_agree, fresh, mounted
 
 if TYPE_CHECKING:
@@ -41,6 +42,10 @@ def there(ground: Ground) -> dict[str, bytes]:
 
 def kept(ground: Ground) -> list[str]:
     return [name for name in ground.around.find(ground.folder) if "/.putifabsent/" in name]
+
+
+def check(fs: Any, path: str) -> list[Any]:
+    return fsck(fs, path, grace=0).found
 
 
 def by(ground: Ground, arbiter: str) -> Ground:
@@ -226,6 +231,22 @@ def test_a_table_that_is_not_cleaned_up_is_not_dropped(table: Ground) -> None:
     with pytest.raises(OSError, match="are left"):
         drop(fs, table.folder)
     fs.cat_file(table.name("name-1"))
+
+
+@pytest.mark.parametrize("new", ["native", "registry"])
+def test_a_ledger_goes_on_by_another_arbiter(local: Ground, new: str, request: pytest.FixtureRequest) -> None:
+    ballot = by(local, "ballot")
+    after = by(local, new if new == "native" else request.getfixturevalue(new))
+    fs, instant = mounted(ballot), hudi_table(ballot)
+    fs.pipe_file(f"{instant}.commit.requested", b"")
+    migrate(fs, mounted(after), local.folder)
+    assert not any("/ballot/" in name for name in kept(local))
+    to = mounted(fresh(after))
+    with pytest.raises(OSError, match="20260101000000000"):
+        to.pipe_file(f"{instant}.deltacommit.requested", b"")
+    to.pipe_file(f"{instant}.commit.inflight", b"")
+    to.pipe_file(f"{instant}_20260101000000001.commit", b"{}")
+    assert check(to, local.folder) == []
 
 
 def test_where_the_store_decides_there_is_nothing_to_leave(local: Ground) -> None:
