@@ -8,8 +8,12 @@ import typer
 
 from putifabsent import __version__
 from putifabsent.cli.demo import demo
+from putifabsent.cli.drop import drop
 from putifabsent.cli.explain import explain
+from putifabsent.cli.fsck import fsck
 from putifabsent.cli.init import init
+from putifabsent.cli.leave import leave
+from putifabsent.cli.migrate import migrate
 from putifabsent.cli.probe import probe
 from putifabsent.cli.put import put
 from putifabsent.cli.resolve import resolve
@@ -44,6 +48,10 @@ app.command(
 )(resolve)
 
 app.command(epilog="Example: putifabsent init 'dynamodb://claims?region=eu-west-1'")(init)
+app.command(epilog="Example: putifabsent fsck s3://bucket/table -o arbiter=ballot --repair")(fsck)
+app.command(epilog="Example: putifabsent migrate s3://bucket/table -o arbiter=ballot --to native")(migrate)
+app.command(epilog="Example: putifabsent leave s3://bucket/table -o arbiter=ballot")(leave)
+app.command(epilog="Example: putifabsent drop s3://bucket/table -o arbiter=ballot")(drop)
 
 
 def _print_version(wanted: bool) -> None:

@@ -26,7 +26,9 @@ if TYPE_CHECKING:
     from putifabsent.backends.verdicts import Verdict
     from putifabsent.errors import Holder
     from putifabsent.lab.demo import Race
+    from putifabsent.shim.leftovers import Leftover
     from putifabsent.shim.names import Name
+    from putifabsent.upkeep import Checked
 
 __all__ = ["Explained", "Screen"]
 
@@ -148,6 +150,26 @@ class Screen:
         self._out.print(f"{did} {url}", soft_wrap=True)
         return self._out.print(f"  identity  {identity}", soft_wrap=True)
 
+    def checked(self, url: str, checked: Checked, *, repaired: bool) -> None:
+        """Print what is left of writers that died, and what became of it."""
+        if self._as_json:
+            found = [{**_leftover(each), "left": each in checked.after} for each in checked.found]
+            return self.json({"names": checked.names, "busy": checked.busy, "found": found})
+        if checked.found:
+            table = _table("name", "what", "objects", "repaired" if repaired else "--repair would")
+            for each in checked.found:
+                done = Text("no", "red") if each in checked.after else Text("yes", "green")
+                row = (Text(each.name), each.what.value, str(each.objects))
+                table.add_row(*row, done if repaired else each.what.repair)
+            self._out.print(table)
+        return self._out.print(_state_of(url, checked), soft_wrap=True)
+
+    def parted(self, url: str, outcome: Literal["left", "dropped", "moved"], removed: int) -> None:
+        """Print that a table has another arbiter, or none."""
+        if self._as_json:
+            return self.json({"outcome": outcome, "name": url, "removed": removed})
+        return self._out.print(f"{outcome} {url}: {removed} objects of its arbiter's removed", soft_wrap=True)
+
     # While it goes on
 
     @contextmanager
@@ -224,6 +246,25 @@ def _conclusion(url: str, verdicts: Mapping[str, Verdict]) -> str:
     if unsafe:
         return f"A mount of {url} goes on: it makes no conditional copies, and renames in another way."
     return "No fault was found. That is no proof: a probe can prove a store unsafe, never safe."
+
+
+def _leftover(each: Leftover) -> dict[str, object]:
+    return {
+        "name": each.name,
+        "what": each.what.value,
+        "path": each.path,
+        "objects": each.objects,
+        "newest": each.newest.isoformat() if each.newest else None,
+        "repair": each.what.repair,
+    }
+
+
+def _state_of(url: str, checked: Checked) -> str:
+    found, left = len(checked.found), len(checked.after)
+    busy = f" Of {checked.busy} more something is young: a writer may be at it." if checked.busy else ""
+    if not found:
+        return f"{url}: {checked.names} names, nothing is left of dead writers.{busy}"
+    return f"{url}: {checked.names} names, {found} findings, {left} left.{busy}"
 
 
 def _explanation(one: Explained) -> dict[str, object]:

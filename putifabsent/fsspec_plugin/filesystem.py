@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import os
 import weakref
-from typing import IO, TYPE_CHECKING, Any, ClassVar
+from typing import IO, TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import fsspec
 from fsspec.asyn import get_loop
@@ -28,7 +28,12 @@ if TYPE_CHECKING:
 
     from putifabsent.backends.ahead import Ahead
     from putifabsent.backends.body import Body
+    from putifabsent.shim.deciding import Arbiter
     from putifabsent.shim.names import Name
+    from putifabsent.shim.policy import Policy
+    from putifabsent.shim.requests import Protocol
+
+T = TypeVar("T")
 
 __all__ = ["GuardedFileSystem"]
 
@@ -154,6 +159,38 @@ class GuardedFileSystem(WritesByName, ChainedFileSystem):
     def _wrap(self) -> AbstractFileSystem:
         # An asynchronous client belongs to one loop, so it is not shared behind the caller's back.
         return self._wrapped_class(**self._target, skip_instance_cache=self.asynchronous)
+
+    # For rooms that work on what lies behind it
+
+    @property
+    def policy(self) -> Policy:
+        """What says what a name is."""
+        return self._policy
+
+    @property
+    def decider(self) -> Arbiter | None:
+        """What decides beside the store; None: the store itself does."""
+        return self._arbiter
+
+    def rely(self, folder: str) -> None:
+        """Find out whether the store does what this mount's arbiter rests on, as a creation does.
+
+        Parameters
+        ----------
+        folder
+            One in which a probe may write, below ``.putifabsent/``.
+
+        Raises
+        ------
+        UnsafeStore
+            It does not.
+        """
+        self._rely(self.explain(f"{folder}/name"))
+
+    def perform(self, protocol: Protocol[T]) -> T:
+        """Run a protocol of the shim on this mount's store, until its deadline."""
+        done: T = self._run(protocol)
+        return done
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop | None:

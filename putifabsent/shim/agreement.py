@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from putifabsent.backends.base import Creation, Got, PutOutcome
     from putifabsent.shim.requests import Protocol
 
-__all__ = ["Terms", "agree", "look_for_others"]
+__all__ = ["Terms", "agree", "leave_record", "look_for_others", "record_of"]
 
 _FORMAT = 1
 
@@ -76,10 +76,9 @@ def agree(state: str, terms: Terms, creation: Creation) -> Protocol[None]:
     OSError
         The store refuses, or does not answer in time. No name was touched.
     """
-    folder = _folder(state)
-    mine = f"{folder}/{hashlib.sha256(terms.record).hexdigest()[:32]}"
+    mine = record_of(state, terms)
     for is_written in (False, True):
-        listed: Listed = yield from read(List(folder))
+        listed: Listed = yield from read(List(_folder(state)))
         names = {entry.name for entry in listed.entries}
         for other in sorted(names - {mine}):
             raise ConfigError((yield from _differing(terms, mine, other)))
@@ -87,13 +86,20 @@ def agree(state: str, terms: Terms, creation: Creation) -> Protocol[None]:
             return
         if is_written:
             raise OSError(f"what was written is not listed: {mine}")
-        yield from _write(mine, terms, creation)
+        yield from leave_record(state, terms, creation)
 
 
-def look_for_others(state: str) -> Protocol[None]:
-    """Return where no mount lets another arbiter decide than the store itself. One listing.
+def look_for_others(state: str, *agreed: Terms) -> Protocol[None]:
+    """Return where no mount lets another arbiter decide than these, or the store itself. One listing.
 
     A store that refuses it is not asked again: whoever can't list can't be warned.
+
+    Parameters
+    ----------
+    state
+        The table's state folder.
+    agreed
+        The terms that its records may have, this mount's first; none where the store itself decides.
 
     Raises
     ------
@@ -108,24 +114,33 @@ def look_for_others(state: str) -> Protocol[None]:
             break
         if not (yield Pause(attempt)):
             raise listed.cause
+    mine = [record_of(state, terms) for terms in agreed]
     for other in sorted(entry.name for entry in listed.entries) if isinstance(listed, Listed) else ():
-        raise ConfigError((yield from _differing(Terms("the store itself"), None, other)))
+        if other not in mine:
+            terms = agreed[0] if agreed else Terms("the store itself")
+            raise ConfigError((yield from _differing(terms, mine[0] if mine else None, other)))
 
 
-def _folder(state: str) -> str:
-    return f"{state}/arbiters"
+def record_of(state: str, terms: Terms) -> str:
+    """Return the full name of the record of these terms."""
+    return f"{_folder(state)}/{hashlib.sha256(terms.record).hexdigest()[:32]}"
 
 
-def _write(path: str, terms: Terms, creation: Creation) -> Protocol[None]:
+def leave_record(state: str, terms: Terms, creation: Creation) -> Protocol[None]:
+    """Write the record of these terms, whatever others are there."""
     for attempt in count(1):
         # However often it is written, it says the same.
-        outcome: PutOutcome = yield Put(path, InMemory(terms.record), creation)
+        outcome: PutOutcome = yield Put(record_of(state, terms), InMemory(terms.record), creation)
         if isinstance(outcome, Written):
             return
         if isinstance(outcome, Refused):
             raise outcome.error
         if not (yield Pause(attempt)):
             raise outcome.cause
+
+
+def _folder(state: str) -> str:
+    return f"{state}/arbiters"
 
 
 def _differing(terms: Terms, mine: str | None, other: str) -> Protocol[str]:

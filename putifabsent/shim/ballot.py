@@ -24,7 +24,7 @@ from putifabsent.backends.base import Absent, Created, Found, Holder
 from putifabsent.errors import NameTaken, OutcomeUnknown, PutIfAbsentError
 from putifabsent.shim.reading import Located, look, read
 from putifabsent.shim.requests import Head
-from putifabsent.shim.scenes import End, Prepare, creation_of, marked, rank_of
+from putifabsent.shim.scenes import End, Prepare, creation_of, is_void, marked, rank_of, void_of
 from putifabsent.shim.standing import stand_in_series
 from putifabsent.shim.voter import Ended, Voter
 
@@ -92,7 +92,7 @@ def glance(name: Name, creation: Creation) -> Protocol[None]:
     voter = Voter(name, creation)
     scene = yield from voter.scene()
     value = scene.decided(scene.incarnation)
-    if value is not None and not voter.is_mine(value):
+    if value is not None and not voter.is_mine(value) and not is_void(value):
         raise NameTaken(voter.name, (yield from _holder(voter, scene.incarnation, value)))
 
 
@@ -172,11 +172,13 @@ def clean(name: Name, creation: Creation) -> Protocol[int]:
     """Finish what dead writers and deleters have left; return how many keys were removed.
 
     The newest end stays, for it says which incarnation lives; and so does all of that one, which is published
-    where it is not.
+    where it is not. One for which bytes were put, and nothing else, is ended: who put them takes the next.
     """
     voter = Voter(name, creation)
     scene = yield from voter.scene()
     yield from voter.bury(scene)
+    if scene.is_abandoned:
+        scene = yield from _void(voter)
     for each in name.all_names:
         yield from _remove_plain(voter, each, older=False)
     yield from _show(voter)
@@ -215,10 +217,10 @@ def _value_of(voter: Voter, scene: Scene, prepare: Prepare) -> Protocol[str]:
     if scene.incarnation > prepare.incarnation:
         raise Ended(scene)
     value = scene.decided(prepare.incarnation)
-    if value is None:
-        yield from _look_at_plain(voter, scene, prepare)
-        value = yield from voter.decide(prepare, scene, prepare.voter)
-    return value
+    if value is not None:
+        return (yield from voter.valid(prepare.incarnation, value))
+    yield from _look_at_plain(voter, scene, prepare)
+    return (yield from voter.decide(prepare, scene, prepare.voter))
 
 
 def _look_at_plain(voter: Voter, scene: Scene, prepare: Prepare) -> Protocol[None]:
@@ -258,6 +260,26 @@ def _withdraw(voter: Voter, prepare: Prepare) -> Protocol[None]:
     """Remove my bytes, which can't become the name any more. What stays is litter."""
     with contextlib.suppress(OutcomeUnknown):
         yield from voter.remove(voter.path(prepare))
+
+
+def _void(voter: Voter) -> Protocol[Scene]:
+    """End an incarnation in which nobody has voted, by a vote; a name that is older than the shim keeps it.
+
+    That name's creator may have been here before, and been told so; and what carries it may be marked like a
+    copy of this incarnation, if another table was its first.
+    """
+    for name in voter.what.all_names:
+        seen = yield from look(name, voter.name, voter.creation.token, "nobody has voted for it")
+        if isinstance(seen, Found):
+            return (yield from voter.scene())
+    # Listed after the looks: it may have been created, and deleted, by then.
+    scene = yield from voter.scene()
+    if scene.is_abandoned:
+        try:
+            yield from voter.called(scene, void_of(voter.creation.token))
+        except Ended as ended:
+            scene = ended.scene
+    return scene
 
 
 def _end(voter: Voter, incarnation: int, value: str) -> Protocol[Scene]:

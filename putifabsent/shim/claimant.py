@@ -284,8 +284,19 @@ class Claimant:
         if claim is None or path is None:
             return
         seen = yield from self.look(path)
-        if isinstance(seen, Absent) or seen.holder.token != _mark(claim):
+        if isinstance(seen, Absent) or has_ended(seen, claim):
             yield from self.show(claim, path)
+        elif self.name.guarded and seen.holder.token != _mark(claim):
+            # What nothing guards may have been written over since.
+            yield from self.show(claim, path)
+
+    def is_older(self, claim: Claim | None) -> Protocol[bool]:
+        """Whether something is under one of the names that no claim has made."""
+        for path in self.name.all_names:
+            seen = yield from self.look(path)
+            if isinstance(seen, Found) and not has_ended(seen, claim):
+                return True
+        return False
 
     def listed(self) -> Protocol[dict[str, Salted]]:
         """List the salted objects of the identity."""

@@ -194,6 +194,10 @@ def clean(name: Name, creation: Creation, *, claims: Claims, place: str) -> Prot
         # Beside a living claim they are of a table elsewhere, copied with its state.
         if not left or living is not None:
             break
+        # An older name keeps its incarnation: what carries it may be marked like a copy of this one, if
+        # another table was its first.
+        if (yield from claimant.is_older(claim)):
+            break
         # Who put these had the bytes of the dead removed first: they don't get out of sight.
         yield from claimant.burn(claim, left)
     hidden = yield from claimant.hide_all(claim)

@@ -8,11 +8,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from putifabsent.backends.base import Absent
-from putifabsent.shim import ballot, claims, locked, sightings
+from putifabsent.shim import ballot, claims, leftovers, locked, salted, sightings
 from putifabsent.shim.places import shelf_for
 from putifabsent.shim.reading import read
-from putifabsent.shim.requests import List, ReadClaim
-from putifabsent.shim.salted import identity_of
+from putifabsent.shim.requests import List, ReadClaim, SweepClaims
 from putifabsent.shim.scenes import LONGEST_KEY, folder_of
 
 if TYPE_CHECKING:
@@ -20,7 +19,8 @@ if TYPE_CHECKING:
 
     from putifabsent.backends.base import Created, Creation, Holder, Listed
     from putifabsent.backends.body import Body
-    from putifabsent.backends.registries import Claims, Lock
+    from putifabsent.backends.registries import Claim, ClaimPage, Claims, Lock
+    from putifabsent.shim.leftovers import Leftover
     from putifabsent.shim.names import Name
     from putifabsent.shim.policy import Policy
     from putifabsent.shim.reading import Located
@@ -35,10 +35,13 @@ class Arbiter(ABC):
 
     Attributes
     ----------
+    keys
+        What its folder in a table's state is called.
     needs
         What a probe must find of the store: operations, by their names.
     """
 
+    keys: ClassVar[str]
     needs: ClassVar[tuple[str, ...]]
 
     @property
@@ -95,6 +98,32 @@ class Arbiter(ABC):
         """
 
     @abstractmethod
+    def leftovers(self, name: Name, creation: Creation) -> Protocol[list[Leftover]]:
+        """Say what is left of an identity, and broken: see :mod:`putifabsent.shim.leftovers`."""
+
+    @abstractmethod
+    def mend(self, name: Name, creation: Creation, *, free_lost: bool) -> Protocol[None]:
+        """Finish and clean up what is left of an identity.
+
+        Parameters
+        ----------
+        name
+            One of its names.
+        creation
+            Of a token that creates nothing.
+        free_lost
+            Whether to free it, if its bytes are gone.
+        """
+
+    @abstractmethod
+    def folder(self, name: Name) -> str:
+        """Return where the keys of an identity lie."""
+
+    @abstractmethod
+    def remembered(self, place: str) -> Protocol[dict[str, Claim]]:
+        """Return what a registry says of names in ``place`` and below it, by their canonical names."""
+
+    @abstractmethod
     def shelf(self, state: str, folder: str) -> str | None:
         """Return what must be listed to tell which names in ``folder`` live; None: nothing of the store.
 
@@ -117,6 +146,7 @@ class Balloting(Arbiter):
         More bytes than this the store can't copy.
     """
 
+    keys: ClassVar[str] = "ballot"
     needs: ClassVar[tuple[str, ...]] = ("list", "publish")
     largest_publish: int
 
@@ -156,9 +186,27 @@ class Balloting(Arbiter):
         yield from ()
         return sightings.in_ballots(keys, shown, policy.classify)
 
+    def leftovers(self, name: Name, creation: Creation) -> Protocol[list[Leftover]]:
+        """As the contract says."""
+        return leftovers.in_ballots(name, creation)
+
+    def mend(self, name: Name, creation: Creation, *, free_lost: bool) -> Protocol[None]:
+        """As the contract says."""
+        return leftovers.mend_ballots(name, creation, free_lost=free_lost)
+
+    def folder(self, name: Name) -> str:
+        """As the contract says."""
+        return folder_of(name)
+
+    def remembered(self, place: str) -> Protocol[dict[str, Claim]]:
+        """As the contract says: there is no registry."""
+        del place
+        yield from ()
+        return {}
+
     def shelf(self, state: str, folder: str) -> str | None:
         """As the contract says."""
-        return shelf_for(state, folder, "ballot", LONGEST_KEY)
+        return shelf_for(state, folder, self.keys, LONGEST_KEY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,6 +249,7 @@ class Claiming(Arbiter):
         More bytes than this the store can't copy.
     """
 
+    keys: ClassVar[str] = "claims"
     needs: ClassVar[tuple[str, ...]] = ("publish",)
     claims: Claims
     place: str
@@ -230,7 +279,7 @@ class Claiming(Arbiter):
 
     def knows(self, name: Name) -> Protocol[bool]:
         """As the contract says."""
-        request = ReadClaim(self.claims, identity_of(name, self.place))
+        request = ReadClaim(self.claims, salted.identity_of(name, self.place))
         found = yield from read(request)
         return not isinstance(found, Absent)
 
@@ -243,6 +292,33 @@ class Claiming(Arbiter):
         for folder in folders:
             found += yield from sightings.in_claims(self.claims, self.place, folder, policy.classify)
         return found
+
+    def leftovers(self, name: Name, creation: Creation) -> Protocol[list[Leftover]]:
+        """As the contract says."""
+        return leftovers.in_claims(name, creation, claims=self.claims, place=self.place)
+
+    def mend(self, name: Name, creation: Creation, *, free_lost: bool) -> Protocol[None]:
+        """As the contract says."""
+        return leftovers.mend_claims(
+            name, creation, claims=self.claims, place=self.place, free_lost=free_lost
+        )
+
+    def folder(self, name: Name) -> str:
+        """As the contract says."""
+        return salted.folder_of(name)
+
+    def remembered(self, place: str) -> Protocol[dict[str, Claim]]:
+        """As the contract says."""
+        found: dict[str, Claim] = {}
+        start: tuple[str, ...] | None = None
+        while True:
+            request = SweepClaims(self.claims, f"{self.place}{place}", start)
+            page: ClaimPage = yield from read(request)
+            for identity, claim in page.entries:
+                found[identity.removeprefix(self.place)] = claim
+            start = page.more
+            if start is None:
+                return found
 
     def shelf(self, state: str, folder: str) -> str | None:
         """As the contract says."""

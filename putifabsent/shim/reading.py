@@ -13,7 +13,7 @@ from putifabsent.shim.requests import Head, Pause
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from putifabsent.shim.requests import Get, List, ListClaims, Protocol, ReadClaim
+    from putifabsent.shim.requests import Get, List, ListClaims, Protocol, ReadClaim, SweepClaims
 
 __all__ = ["Located", "look", "read"]
 
@@ -36,7 +36,8 @@ def _itself(error: Exception) -> Exception:
 
 
 def read(
-    request: Head | Get | List | ReadClaim | ListClaims, failure: Callable[[Exception], Exception] = _itself
+    request: Head | Get | List | ReadClaim | ListClaims | SweepClaims,
+    failure: Callable[[Exception], Exception] = _itself,
 ) -> Protocol[Any]:
     """Return the outcome of a reading ``request`` that is neither a refusal nor a lost answer.
 

@@ -60,6 +60,7 @@ __all__ = [
     "Request",
     "Stage",
     "StageCopy",
+    "SweepClaims",
     "WriteClaim",
 ]
 
@@ -299,6 +300,22 @@ class ListClaims(NamedTuple):
         return await self.claims.list_async(self.folder, self.start)
 
 
+class SweepClaims(NamedTuple):
+    """Read a page of the claims of all names in a place and below it."""
+
+    claims: Claims
+    place: str
+    start: tuple[str, ...] | None = None
+
+    def perform(self, _: Store) -> PageOutcome:
+        """Ask the registry."""
+        return self.claims.sweep(self.place, self.start)
+
+    async def perform_async(self, _: Store) -> PageOutcome:
+        """Ask the registry, asynchronously."""
+        return await self.claims.sweep_async(self.place, self.start)
+
+
 class Acquire(NamedTuple):
     """Take a lock, if nobody holds it."""
 
@@ -382,6 +399,7 @@ Request: TypeAlias = (
     | ReadClaim
     | WriteClaim
     | ListClaims
+    | SweepClaims
     | Acquire
     | Release
     | Both

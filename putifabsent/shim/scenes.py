@@ -8,7 +8,8 @@
 
 A voter is a creation's token with the number of its try, for a key that was not answered is never put again,
 and with the rank of its name, where the identity has several: ``<token>.<try>[.<rank>]``. A value is the
-voter who put its bytes.
+voter who put its bytes; or *void*, which is nobody's, and for which clean-up votes: where that is decided,
+the incarnation ends before it has begun.
 """
 
 from __future__ import annotations
@@ -34,10 +35,12 @@ __all__ = [
     "Scene",
     "creation_of",
     "folder_of",
+    "is_void",
     "mark",
     "marked",
     "parsed",
     "rank_of",
+    "void_of",
     "voter_of",
     "written",
 ]
@@ -45,6 +48,8 @@ __all__ = [
 # A slash, a letter, two numbers, two voters: UUIDs with the number of a try and a rank.
 LONGEST_KEY = 130
 """Bytes of the longest key, with its slash."""
+
+_NO_RANK = -1
 
 Ballot: TypeAlias = tuple[int, str]
 
@@ -118,13 +123,23 @@ def voter_of(token: str, tries: int, rank: int) -> str:
     return f"{token}.{tries}.{rank}" if rank else f"{token}.{tries}"
 
 
+def void_of(token: str) -> str:
+    """Return the value by which a process has an incarnation end before it begins."""
+    return voter_of(token, 0, _NO_RANK)
+
+
+def is_void(value: str) -> bool:
+    """Whether a value is nobody's."""
+    return rank_of(value) == _NO_RANK
+
+
 def creation_of(value: str) -> str:
     """Return the token of the creation whose value this is."""
     return value.partition(".")[0]
 
 
 def rank_of(value: str) -> int:
-    """Return which of its identity's names a value is for."""
+    """Return which of its identity's names a value is for; below zero: for none."""
     return int((*value.split("."), "0")[2])
 
 
@@ -205,6 +220,12 @@ class Scene:
         """Return the accept of the incarnation's highest ballot that has one."""
         accepts = [each for each in self.accepts if each.incarnation == incarnation]
         return max(accepts, key=lambda each: each.ballot, default=None)
+
+    @property
+    def is_abandoned(self) -> bool:
+        """Whether bytes were put for the living incarnation, and nothing was ever accepted."""
+        incarnation = self.incarnation
+        return bool(self.ballots(incarnation)) and self.highest(incarnation) is None
 
     def decided(self, incarnation: int) -> str | None:
         """Return the value that is decided, as far as one listing tells: no ballot is above its accept.

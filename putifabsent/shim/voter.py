@@ -17,6 +17,7 @@ from putifabsent.shim.scenes import (
     Scene,
     creation_of,
     folder_of,
+    is_void,
     mark,
     marked,
     rank_of,
@@ -206,19 +207,51 @@ class Voter:
             return None
         value = scene.decided(incarnation)
         if value is None:
-            prepare = yield from self.put_new(incarnation, scene.next_round(incarnation), _NOTHING)
-            seen = yield from self.scene()
-            value = yield from self.decide(prepare, seen, None)
+            value = yield from self.called(scene, None)
+        return (yield from self.valid(incarnation, value))
+
+    def called(self, scene: Scene, own: str | None) -> Protocol[str]:
+        """Call a ballot above all of the living incarnation, and decide it as :meth:`decide`."""
+        incarnation = scene.incarnation
+        prepare = yield from self.put_new(incarnation, scene.next_round(incarnation), _NOTHING)
+        seen = yield from self.scene()
+        value = yield from self.decide(prepare, seen, own)
+        return value
+
+    def valid(self, incarnation: int, value: str) -> Protocol[str]:
+        """Return a decided value; where it is void, end the incarnation.
+
+        Raises
+        ------
+        Ended
+            It was.
+        """
+        if is_void(value):
+            yield from self.put(End(incarnation, value))
+            raise Ended((yield from self.scene()))
         return value
 
     def decide(self, prepare: Prepare, scene: Scene, own: str | None) -> Protocol[str]:
         """Bring the incarnation's ballots to a decision, beginning with ``prepare``, which is there.
+
+        Parameters
+        ----------
+        prepare
+            Whose ballot.
+        scene
+            What a listing has shown since.
+        own
+            The value to stand for, where none was accepted.
 
         Raises
         ------
         Ended
             The incarnation has ended meanwhile.
         """
+        value = yield from self._decide(prepare, scene, own)
+        return (yield from self.valid(prepare.incarnation, value))
+
+    def _decide(self, prepare: Prepare, scene: Scene, own: str | None) -> Protocol[str]:
         incarnation = prepare.incarnation
         while True:
             if scene.incarnation > incarnation:

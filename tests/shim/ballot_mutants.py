@@ -10,6 +10,8 @@ DELETED = "a creator, and a creation that is deleted"
 CLEANED = "a creation that is deleted and cleaned up, and a creator"
 LATE = "a creator, and a deletion, and one late request"
 OLD = "a name older than the shim"
+CLEAN = "clean-up at any time"
+COPY = "a copy of the table, cleaned up"
 COPIED = "a name that came with a copy of the table"
 
 MUTANTS = (
@@ -183,7 +185,7 @@ MUTANTS = (
         "ballot",
         "    if scene.has_ended(seen.holder.token) or (older and not scene.knows(seen.holder.token)):",
         "    if True:",
-        OLD,
+        COPY,
     ),
     Mutant(
         "what came with a copy of the table is taken for the ballot's own",
@@ -195,8 +197,43 @@ MUTANTS = (
     Mutant(
         "what was there before is overwritten",
         "ballot",
-        "        yield from _look_at_plain(voter, scene, prepare)\n",
+        "    yield from _look_at_plain(voter, scene, prepare)\n",
         "",
         OLD,
+    ),
+    Mutant(
+        "an incarnation in which nobody has voted ends without a vote",
+        "ballot",
+        """            yield from voter.called(scene, void_of(voter.creation.token))
+""",
+        """            yield from voter.put(End(scene.incarnation, void_of(voter.creation.token)))
+""",
+        CLEAN,
+    ),
+    Mutant(
+        "bytes that nobody has voted for are removed, and their incarnation goes on",
+        "ballot",
+        """            yield from voter.called(scene, void_of(voter.creation.token))
+""",
+        """            for each in scene.prepares:
+                yield from voter.remove(voter.path(each))
+""",
+        CLEAN,
+    ),
+    Mutant(
+        "void is somebody's value",
+        "voter",
+        "        if is_void(value):\n",
+        "        if False:\n",
+        CLEAN,
+    ),
+    Mutant(
+        "an incarnation ends under a name that is older",
+        "ballot",
+        """        if isinstance(seen, Found):
+            return (yield from voter.scene())
+""",
+        "",
+        COPY,
     ),
 )

@@ -322,4 +322,13 @@ def clean""",
         "    return removed + hidden\n",
         "clean-up by name",
     ),
+    Mutant(
+        "an incarnation is ended under a name that no claim has made",
+        "claims",
+        """        if (yield from claimant.is_older(claim)):
+            break
+""",
+        "",
+        "copied with its marks",
+    ),
 )

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 NAME = ordinary("bucket/t/name")
 PLACE = "imagined://"
 LARGEST = 99
+OLDER = "older"
 REGISTRY: Any = "the registry"
 """Requests carry it; the world knows which one is meant."""
 
@@ -56,20 +57,20 @@ class Scenario:
     store
         What the store can't do.
     older
-        Whether the name is there, older than the shim.
+        The token of the name that is there, older than the shim; none: it is not there.
     """
 
     name: str
     roles: str
     faults: Faults
     store: Kind = "overwrites"
-    older: bool = False
+    older: str = ""
 
     def __str__(self) -> str:
         return self.name
 
     def world(self, *, forgets: bool = False) -> ImaginedClaims:
-        things = [(NAME.path, Thing("older", b"older"))] if self.older else []
+        things = [(NAME.path, Thing(self.older, b"older"))] if self.older else []
         store = ImaginedStore(conditions=False, things=things, **STORES[self.store])
         return ImaginedClaims(store, forgets=forgets)
 
@@ -93,10 +94,11 @@ class Scenario:
         shown = faults.lost + faults.late <= faults.pauses and (versions or not faults.late)
         common: dict[str, Any] = {
             "plain": NAME.path,
-            "bodies": {"older": b"older", **{each.token: each.token.encode() for each in actors}},
-            "first": "older" if self.older else None,
+            "bodies": {self.older: b"older", **{each.token: each.token.encode() for each in actors}},
+            "first": self.older or None,
             "hidden": self.store != "slow copies",
-            "creation_of": lambda token: token.rpartition(".")[0] or token,
+            # What an older name is marked with is all that is known of it.
+            "creation_of": lambda token: token if token == self.older else token.rpartition(".")[0] or token,
         }
         return Judges(
             _nobody_fails,
@@ -181,7 +183,7 @@ LONG = (
     Scenario("a life, a creator, clean-up, on disk", "cd c x", Faults(late=1, pauses=1), "disk"),
     Scenario("a life, a creator, clean-up, by name", "cd c x", Faults(lost=1, pauses=1), "unversioned"),
     Scenario("deletion and re-creation, another deleter", "cdc d", Faults(lost=1, late=1, crashes=1)),
-    Scenario("older than the shim, two creators", "c c d r", Faults(crashes=1, pauses=1), older=True),
+    Scenario("older than the shim, two creators", "c c d r", Faults(crashes=1, pauses=1), older=OLDER),
 )
 SHORT = (
     Scenario("a creator alone, in all kinds of trouble", "c", Faults(lost=2, late=2, crashes=1)),
@@ -202,8 +204,11 @@ SHORT = (
     Scenario("clean-up at any time", "c x", Faults(lost=1, late=1, crashes=1, pauses=1)),
     Scenario("clean-up and deletion at any time", "c d x", Faults(lost=1, crashes=1, pauses=1)),
     Scenario("clean-up by name", "cdc x", Faults(crashes=1, pauses=1), "unversioned"),
-    Scenario("older than the shim", "c d r", Faults(lost=1, crashes=1, pauses=1), older=True),
-    Scenario("older than the shim, by name", "c d x", Faults(crashes=1, pauses=1), "unversioned", older=True),
+    Scenario("older than the shim", "c d r", Faults(lost=1, crashes=1, pauses=1), older=OLDER),
+    Scenario("copied with its marks", "c d x", Faults(crashes=1, pauses=1), older="older.0~1"),
+    Scenario(
+        "older than the shim, by name", "c d x", Faults(crashes=1, pauses=1), "unversioned", older=OLDER
+    ),
 )
 
 _FAMILY = ("salted", "claimant", "claims")

@@ -22,7 +22,7 @@ from putifabsent.backends.base import (
 )
 from putifabsent.backends.body import InMemory
 from putifabsent.errors import NameTaken, OutcomeUnknown
-from putifabsent.shim.ballot import clean, create, delete, find, resolve
+from putifabsent.shim.ballot import clean, create, delete, find, glance, resolve
 from putifabsent.shim.names import ordinary
 from putifabsent.shim.reading import Located
 from putifabsent.shim.requests import Delete, Head, List, Pause, Publish, Put
@@ -433,6 +433,80 @@ def test_clean_up_leaves_the_newest_end_and_publishes_what_lives() -> None:
         (Delete(old), Deleted()),
     )
     assert removed == 4
+
+
+# --- void
+
+VOID = f"{OTHER}.0.-1"
+VOTED = (prepare("1"), prepare(OTHER, round_=1), accept(OTHER, VOID, round_=1))
+ENDED = (put(end(VOID)), Written())
+
+
+def test_clean_up_ends_an_incarnation_for_which_nobody_has_voted() -> None:
+    mine, nobody = prepare(round_=1), f"{ME}.0.-1"
+    before, over = (LISTED, shows(prepare("1"))), (LISTED, shows(*VOTED[:1], mine, end(nobody)))
+    removed = play(
+        clean(NAME, MINE),
+        before,
+        UNSEEN,
+        before,
+        (put(mine), Written()),
+        (LISTED, shows(prepare("1"), mine)),
+        (put(accept(value=nobody, round_=1)), Written()),
+        (LISTED, shows(prepare("1"), mine, accept(value=nobody, round_=1))),
+        (put(end(nobody)), Written()),
+        over,
+        UNSEEN,
+        over,
+        (Delete(prepare("1")), Deleted()),
+        (Delete(mine), Deleted()),
+    )
+    assert removed == 2
+
+
+def test_clean_up_leaves_bytes_under_a_name_that_is_older() -> None:
+    seen = (LISTED, shows(prepare("1")))
+    older = (LOOK, held_by("0.0~1"))
+    assert play(clean(NAME, MINE), seen, older, seen, older, seen, seen) == 0
+
+
+def test_a_writer_who_votes_before_clean_up_does_keeps_its_bytes() -> None:
+    mine = prepare(round_=1)
+    before, theirs = (LISTED, shows(prepare(OTHER))), (LISTED, shows(*THEIRS, mine))
+    vote = put(accept(value=f"{OTHER}.0", round_=1))
+    after = (LISTED, shows(*THEIRS, mine, accept(value=f"{OTHER}.0", round_=1)))
+    publish = (Publish(prepare(OTHER), NAME.path, MINE), Written())
+    asked = (before, UNSEEN, before, (put(mine), Written()), theirs, (vote, Written()), after)
+    assert play(clean(NAME, MINE), *asked, UNSEEN, after, UNSEEN, publish) == 0
+
+
+def test_a_name_that_is_decided_for_nobody_is_ended_by_who_sees_it_and_is_free() -> None:
+    over = (LISTED, shows(*VOTED, end(VOID)))
+    assert play(find(NAME, MINE), (LISTED, shows(*VOTED)), ENDED, over, later(), UNSEEN) == Absent()
+
+
+def test_a_creator_goes_on_with_the_incarnation_after_nobodys() -> None:
+    second = (prepare(k=2), accept(k=2))
+    over = shows(*VOTED, end(VOID))
+    created = play(
+        creating(),
+        MY_PUT,
+        (LISTED, shows(prepare(), *VOTED)),
+        ENDED,
+        (LISTED, over),
+        WITHDRAW,
+        (put(second[0], b"my bytes", k=2), Written()),
+        (LISTED, shows(*VOTED, end(VOID), second[0])),
+        UNSEEN,
+        (put(second[1], k=2), Written()),
+        (LISTED, shows(*VOTED, end(VOID), *second)),
+        (Publish(second[0], NAME.path, MINE), Written()),
+    )
+    assert created == Created()
+
+
+def test_a_name_that_is_decided_for_nobody_is_not_taken() -> None:
+    assert play(glance(NAME, MINE), (LISTED, shows(*VOTED))) is None
 
 
 # --- keys

@@ -77,6 +77,6 @@ def test_no_schedule_of_a_hundred_thousand_at_random_does() -> None:
 @pytest.mark.parametrize("mutant", MUTANTS, ids=str)
 def test_a_mutant_is_found_out(mutant: Mutant) -> None:
     protocols = mutant.protocols()
-    scenario = next(each for each in SHORT if each.name == mutant.scenario)
+    scenario = next(each for each in (*SHORT, *LONG) if each.name == mutant.scenario)
     found = (play(protocols, scenario, ground).violation for ground in GROUNDS)
     assert any(found), f"{scenario} does not find out that {mutant}"

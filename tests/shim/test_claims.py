@@ -777,6 +777,7 @@ def test_a_free_incarnation_is_ended_before_its_bytes_go() -> None:
     script = (
         lists(key(OTHER)),
         (ASK, Absent()),
+        QUIET,
         (write(burnt), Claimed()),
         (ASK, FoundClaim(burnt)),
         removed(key(OTHER)),
@@ -786,11 +787,20 @@ def test_a_free_incarnation_is_ended_before_its_bytes_go() -> None:
     assert play(clean(), *script) == 1
 
 
+def test_no_incarnation_is_ended_under_a_name_that_no_claim_has_made() -> None:
+    # It may be marked like a copy of that very incarnation, and would be taken for one that has ended.
+    came = (LOOK, shows(mark(THIRD)))
+    assert (
+        play(clean(), lists(key(OTHER)), (ASK, Absent()), came, came, (ASK, Absent()), (ASK, Absent())) == 0
+    )
+
+
 def test_a_writer_who_is_faster_than_clean_up_keeps_its_bytes() -> None:
     burnt = Claim(1, live=False, key=key(OTHER), token=ME, writer="my-writer")
     script = (
         lists(key(OTHER)),
         (ASK, Absent()),
+        QUIET,
         (write(burnt), NotAsExpected(claim(OTHER))),
         LIVES,
         (LOOK, shows(mark(OTHER))),

@@ -10,16 +10,17 @@
 from __future__ import annotations
 
 import errno
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from putifabsent.backends.base import Absent, Deleted, Holder, Refused, Written
+from putifabsent.backends.base import STATE_FOLDER, Absent, Deleted, Holder, Refused, Written
 from putifabsent.backends.body import InMemory
 from putifabsent.shim.create import create as native_create
 from putifabsent.shim.ledger.facts import State
 from putifabsent.shim.ledger.records import Checkpoint, fold
 from putifabsent.shim.ledger.written import FORMAT, decode
-from putifabsent.shim.names import Role
+from putifabsent.shim.names import Name, Role
 from putifabsent.shim.reading import Located, read
 from putifabsent.shim.requests import Delete, Get, List, Pause, Put
 
@@ -28,12 +29,14 @@ if TYPE_CHECKING:
     from putifabsent.backends.body import Body
     from putifabsent.shim.deciding import Arbiter
     from putifabsent.shim.ledger.records import Record
-    from putifabsent.shim.names import Name
     from putifabsent.shim.requests import Protocol
 
-__all__ = ["Ledger", "Native", "Watched", "removed"]
+__all__ = ["Ledger", "Native", "Watched", "record_at", "removed"]
 
 _DIGITS = 10
+_RECORD = re.compile(
+    rf"(?P<table>.*?)(?P<hudi>/\.hoodie)?/{re.escape(STATE_FOLDER)}/ledger/[0-9]{{{_DIGITS}}}", re.DOTALL
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +152,7 @@ class Ledger:
         """Return the name of a record."""
         path = f"{self.folder}/{number:0{_DIGITS}}"
         table, format_ = self.name.table, self.name.format
-        return type(self.name)(path, Role.LOG_ENTRY, format_, table, path, guarded=True)
+        return Name(path, Role.LOG_ENTRY, format_, table, path, guarded=True)
 
     def numbers(self) -> Protocol[set[int]]:
         """List the records.
@@ -254,3 +257,12 @@ def removed(path: str, version: str | None = None) -> Protocol[None]:
             raise outcome.error
         if not (yield Pause(pauses)):
             raise TimeoutError(errno.ETIMEDOUT, "it could not be removed in time", path) from outcome.cause
+
+
+def record_at(path: str) -> Name | None:
+    """Return what a path is, if it is that of a ledger's record; None otherwise."""
+    found = _RECORD.fullmatch(path)
+    if found is None:
+        return None
+    format_ = "hudi" if found["hudi"] else None
+    return Name(path, Role.LOG_ENTRY, format_, found["table"], path, guarded=True)

@@ -1,0 +1,252 @@
+"""What writers that died have left of one identity, and other tools have broken: found, and mended.
+
+Looking changes nothing. Mending is the arbiters' own clean-up (:func:`putifabsent.shim.ballot.clean`,
+:func:`putifabsent.shim.claims.clean`), which is safe while writers are writing, and what that may not do.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import TYPE_CHECKING, NamedTuple
+
+from putifabsent.backends.base import Absent, Found
+from putifabsent.shim import ballot
+from putifabsent.shim.claimant import Claimant, has_ended
+from putifabsent.shim.claims import clean
+from putifabsent.shim.reading import look, read
+from putifabsent.shim.requests import List, Publish
+from putifabsent.shim.salted import folder_of as salted_folder_of
+from putifabsent.shim.salted import identity_of, parsed
+from putifabsent.shim.scenes import Accept, End, Prepare, Scene, is_void, marked
+from putifabsent.shim.voter import Voter
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from putifabsent.backends.base import Creation, Listed
+    from putifabsent.backends.registries import Claim, Claims
+    from putifabsent.shim.names import Name
+    from putifabsent.shim.requests import Protocol
+
+__all__ = ["Leftover", "What", "in_ballots", "in_claims", "mend_ballots", "mend_claims"]
+
+
+class What(str, Enum):
+    """What is left, or broken.
+
+    ===============  ==========================================================================
+    ``unpublished``  it is decided, and the plain name does not show it
+    ``undecided``    a ballot that has begun, and that nobody has finished
+    ``abandoned``    bytes that were put, and never put to the vote, or never claimed
+    ``ended``        bytes and ballots of an incarnation that has ended
+    ``copy``         the plain name shows an incarnation that has ended
+    ``replaced``     another tool has written over a guarded name
+    ``unbacked``     the arbiter's bytes are gone, and their copy under the plain name is there
+    ``lost``         the bytes of a name that lives are gone, and their copy as well
+    ``temporary``    a temporary file of the local disk
+    ``strange``      what is kept of a name that can't be told: by a mount with other formats, or hashed
+    ===============  ==========================================================================
+    """
+
+    UNPUBLISHED = "unpublished"
+    UNDECIDED = "undecided"
+    ABANDONED = "abandoned"
+    ENDED = "ended"
+    COPY = "copy"
+    REPLACED = "replaced"
+    UNBACKED = "unbacked"
+    LOST = "lost"
+    TEMPORARY = "temporary"
+    STRANGE = "strange"
+
+    @property
+    def repair(self) -> str:
+        """What mending does about it."""
+        return _REPAIRS[self]
+
+
+_REPAIRS = {
+    What.UNPUBLISHED: "publish it",
+    What.UNDECIDED: "finish the ballot, and publish it",
+    What.ABANDONED: "end that incarnation, and remove the bytes",
+    What.ENDED: "remove it",
+    What.COPY: "remove it",
+    What.REPLACED: "publish again what was decided",
+    What.UNBACKED: "copy the bytes back",
+    What.LOST: "nothing: put the bytes back, or free the name",
+    What.TEMPORARY: "remove it",
+    What.STRANGE: "nothing",
+}
+
+
+class Leftover(NamedTuple):
+    """Something that is left.
+
+    Attributes
+    ----------
+    name
+        The plain name that it is of; for a file that is of none, its own.
+    what
+        What it is.
+    path
+        Where it lies: an object, or a folder of them.
+    objects
+        How many.
+    newest
+        When the store says the newest thing was made that is known of the name.
+    """
+
+    name: str
+    what: What
+    path: str
+    objects: int = 1
+    newest: datetime | None = None
+
+
+def in_ballots(name: Name, creation: Creation) -> Protocol[list[Leftover]]:
+    """Look what is left of ballots about an identity, and of its plain names."""
+    voter = Voter(name, creation)
+    listed: Listed = yield from read(List(voter.folder), voter.failure)
+    scene = Scene.of(listed.entries)
+    looks = yield from _looks(name, creation)
+    times = [entry.created for entry in listed.entries]
+    living = scene.incarnation
+    votes: list[Prepare | Accept] = [*scene.prepares, *scene.accepts]
+    over = sum(key.incarnation < living for key in votes) + sum(end < living - 1 for end in scene.ends)
+    found = [(voter.name, What.ENDED, voter.folder, over)] if over else []
+    for path, seen in looks.items():
+        if isinstance(seen, Found) and scene.has_ended(seen.holder.token):
+            found.append((path, What.COPY, path, 1))
+    value = scene.decided(living)
+    if scene.is_abandoned and not any(_is_older(scene, seen) for seen in looks.values()):
+        found.append((voter.name, What.ABANDONED, voter.folder, len(scene.ballots(living))))
+    elif scene.highest(living) is not None and (value is None or is_void(value)):
+        found.append((voter.name, What.UNDECIDED, voter.folder, 1))
+    elif value is not None:
+        path, prepare = voter.name_of(value), Prepare(living, 0, value)
+        seen = looks[path]
+        what = _shown(
+            seen,
+            is_it=isinstance(seen, Found) and marked(seen.holder.token) == (living, value),
+            has_ended=isinstance(seen, Found) and scene.has_ended(seen.holder.token),
+            has_bytes=prepare in scene.made,
+            guarded=name.guarded,
+        )
+        if what is not None:
+            found.append((path, what, voter.path(prepare), 1))
+    return _leftovers(found, looks, times)
+
+
+def in_claims(name: Name, creation: Creation, *, claims: Claims, place: str) -> Protocol[list[Leftover]]:
+    """Look what is left of claims of an identity, and of its plain names."""
+    claimant = Claimant(name, creation, claims, identity_of(name, place))
+    folder = salted_folder_of(name)
+    while True:
+        listed: Listed = yield from read(List(folder))
+        salted = {entry.name: part for entry in listed.entries if (part := parsed(entry.name)) is not None}
+        claim = yield from claimant.read()
+        looks = yield from _looks(name, creation)
+        source = yield from _source(claimant, claim)
+        # What a deletion has removed in between is not lost.
+        if source is not None or claim is None or (yield from claimant.read()) == claim:
+            break
+    times = [entry.created for entry in listed.entries]
+    used = 0 if claim is None else claim.incarnation
+    living = None if claim is None or not claim.live else claim.key
+    over = sum(part.incarnation <= used and key != living for key, part in salted.items())
+    found = [(name.path, What.ENDED, folder, over)] if over else []
+    for path, seen in looks.items():
+        if isinstance(seen, Found) and has_ended(seen, claim):
+            found.append((path, What.COPY, path, 1))
+    free = sum(part.incarnation > used for part in salted.values())
+    is_older = any(isinstance(seen, Found) and not has_ended(seen, claim) for seen in looks.values())
+    if free and living is None and not is_older:
+        found.append((name.path, What.ABANDONED, folder, free))
+    shown = None if claim is None or living is None else claimant.path_of(claim)
+    if claim is not None and shown is not None:
+        seen = looks[shown]
+        part = parsed(claim.key)
+        is_it = isinstance(seen, Found) and part is not None and seen.holder.token == part.mark
+        what = _shown(
+            seen,
+            is_it=is_it,
+            has_ended=isinstance(seen, Found) and has_ended(seen, claim),
+            has_bytes=source is not None,
+            guarded=name.guarded,
+        )
+        # Whoever finds the bytes of a claim gone takes their copy, and after the table was left that is all.
+        if what is not None and what is not What.UNBACKED:
+            found.append((shown, what, claim.key, 1))
+    return _leftovers(found, looks, times)
+
+
+def mend_ballots(name: Name, creation: Creation, *, free_lost: bool) -> Protocol[None]:
+    """Finish and clean up what is left of an identity's ballots; with ``free_lost`` free it if it is lost."""
+    voter = Voter(name, creation)
+    left = yield from in_ballots(name, creation)
+    whats = {each.what: each for each in left}
+    scene = yield from voter.scene()
+    value = scene.decided(scene.incarnation)
+    if value is not None and not is_void(value):
+        if What.LOST in whats and free_lost and Prepare(scene.incarnation, 0, value) not in scene.made:
+            # Says the same of this incarnation, whatever has become of it meanwhile.
+            yield from voter.put(End(scene.incarnation, value))
+        if What.UNBACKED in whats:
+            yield Publish(whats[What.UNBACKED].name, whats[What.UNBACKED].path, creation)
+        if What.REPLACED in whats:
+            yield from voter.publish(scene.incarnation, value)
+    yield from ballot.clean(name, creation)
+
+
+def mend_claims(
+    name: Name, creation: Creation, *, claims: Claims, place: str, free_lost: bool
+) -> Protocol[None]:
+    """Finish and clean up what is left of an identity's claims; with ``free_lost`` free it if it is lost."""
+    claimant = Claimant(name, creation, claims, identity_of(name, place))
+    claim = yield from claimant.read()
+    if free_lost and claim is not None and claim.live:
+        left = yield from in_claims(name, creation, claims=claims, place=place)
+        # Only this claim: of one that came meanwhile the bytes are there.
+        if any(each.what is What.LOST and each.path == claim.key for each in left):
+            yield from claimant.end(claim)
+    yield from clean(name, creation, claims=claims, place=place)
+
+
+def _looks(name: Name, creation: Creation) -> Protocol[dict[str, Found | Absent]]:
+    looks: dict[str, Found | Absent] = {}
+    for path in name.all_names:
+        looks[path] = yield from look(path, name.path, creation.token, "it is looked after")
+    return looks
+
+
+def _source(claimant: Claimant, claim: Claim | None) -> Protocol[Found | None]:
+    if claim is None or not claim.live:
+        return None
+    seen = yield from claimant.look(claim.key)
+    return seen if isinstance(seen, Found) else None
+
+
+def _is_older(scene: Scene, seen: Found | Absent) -> bool:
+    return isinstance(seen, Found) and not scene.has_ended(seen.holder.token)
+
+
+def _shown(
+    seen: Found | Absent, *, is_it: bool, has_ended: bool, has_bytes: bool, guarded: bool
+) -> What | None:
+    """Say what is wrong with the plain name of an incarnation that lives; None: nothing."""
+    if is_it:
+        return None if has_bytes else What.UNBACKED
+    if isinstance(seen, Absent) or has_ended:
+        return What.UNPUBLISHED if has_bytes else What.LOST
+    if not guarded:
+        return None  # whoever wrote over it may
+    return What.REPLACED if has_bytes else What.LOST
+
+
+def _leftovers(
+    found: list[tuple[str, What, str, int]], looks: dict[str, Found | Absent], times: list[datetime]
+) -> list[Leftover]:
+    """Say of each how old all is that is known of the name: a writer may be busy with it."""
+    shown = [seen.holder.created for seen in looks.values() if isinstance(seen, Found)]
+    newest = max([*times, *(each for each in shown if each is not None)], default=None)
+    return [Leftover(*each, newest) for each in found]

@@ -1,0 +1,8 @@
+"""Looking after tables: what dead writers have left, and how a table changes its arbiter, or leaves it."""
+
+from __future__ import annotations
+
+from putifabsent.upkeep.checking import GRACE, Checked, fsck
+from putifabsent.upkeep.parting import drop, leave, migrate
+
+__all__ = ["GRACE", "Checked", "drop", "fsck", "leave", "migrate"]

@@ -1,0 +1,155 @@
+"""Finding what writers that died have left in a table, and mending it while others write."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone
+from typing import TYPE_CHECKING, NamedTuple
+
+from putifabsent.backends.base import Maybe, Refused
+from putifabsent.shim.leftovers import Leftover, What
+from putifabsent.upkeep.tables import Table
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from putifabsent.fsspec_plugin import GuardedFileSystem
+    from putifabsent.shim.names import Name
+
+    Progress = Callable[[int, int, str], None]
+
+__all__ = ["GRACE", "Checked", "fsck"]
+
+GRACE = 3600.0
+"""Seconds: what is younger may be a writer's who is busy with it."""
+
+# Also of a store whose clock is ahead.
+_ANY_TIME = datetime.max.replace(tzinfo=timezone.utc)
+
+
+class Checked(NamedTuple):
+    """What was found.
+
+    Attributes
+    ----------
+    found
+        What is left, and old enough.
+    after
+        What of it is there still; the same, where nothing was repaired.
+    names
+        How many identities were looked at.
+    busy
+        Of how many something is left that is younger: a writer may be at it.
+    """
+
+    found: list[Leftover]
+    after: list[Leftover]
+    names: int
+    busy: int
+
+
+def fsck(
+    fs: GuardedFileSystem,
+    path: str,
+    *,
+    repair: bool = False,
+    free_lost: bool = False,
+    grace: float = GRACE,
+    progress: Progress | None = None,
+) -> Checked:
+    """Find what writers that died have left below a folder, and what other tools have broken.
+
+    It can be run at any time: what it repairs is safe while writers write, whatever the clocks say.
+
+    Parameters
+    ----------
+    fs
+        A mount as the writers' are: the same arbiter, formats and patterns.
+    path
+        The table's root, or a folder with tables in it.
+    repair
+        Whether to repair what is found.
+    free_lost
+        Whether to free names whose bytes are gone, too.
+    grace
+        Seconds. An identity of which something is younger, by this machine's clock, is left to its writers;
+        with 0 none is.
+    progress
+        Called with how many are done, of how many, and which is next.
+
+    Raises
+    ------
+    ConfigError
+        The mount is not as the writers' are, or ``path`` is a part of a table.
+    OSError
+        Store or registry refuse, or don't answer in time.
+    """
+    table = Table(fs, path)
+    return check(table, repair=repair, free_lost=free_lost, grace=grace, progress=progress)
+
+
+def check(
+    table: Table,
+    *,
+    repair: bool,
+    free_lost: bool = False,
+    grace: float = GRACE,
+    progress: Progress | None = None,
+) -> Checked:
+    """Do so; as :func:`fsck`."""
+    identities = table.identities()
+    before = _ANY_TIME if grace == 0 else datetime.now(timezone.utc) - timedelta(seconds=grace)
+    found = [Leftover(folder, What.STRANGE, folder) for folder in identities.strange]
+    after = list(found)
+    busy = 0
+    temporary = _temporary(table, before)
+    total = len(identities.names)
+    for done, name in enumerate(identities.names):
+        if progress is not None:
+            progress(done, total, name.path)
+        left = _left(table, name)
+        if any(each.newest is not None and each.newest > before for each in left):
+            busy += 1
+            continue
+        found += left
+        if repair and left:
+            _mend(table, name, left, free_lost=free_lost)
+            left = _left(table, name)
+        after += left
+    found += temporary
+    after += _removed(table, temporary) if repair else temporary
+    if progress is not None:
+        progress(total, total, "")
+    return Checked(found, after, total, busy)
+
+
+def _left(table: Table, name: Name) -> list[Leftover]:
+    arbiter = table.fs.decider
+    assert arbiter is not None  # noqa: S101 - nothing is kept of names where the store decides
+    return table.fs.perform(arbiter.leftovers(name, table.creation(name.state)))
+
+
+def _mend(table: Table, name: Name, left: list[Leftover], *, free_lost: bool) -> None:
+    arbiter = table.fs.decider
+    assert arbiter is not None  # noqa: S101 - as above
+    if free_lost or any(each.what is not What.LOST for each in left):
+        table.fs.perform(arbiter.mend(name, table.creation(name.state), free_lost=free_lost))
+
+
+def _temporary(table: Table, before: datetime) -> list[Leftover]:
+    found = [
+        Leftover(path, What.TEMPORARY, path, newest=datetime.fromtimestamp(written, timezone.utc))
+        for path, written in table.temporaries().items()
+    ]
+    return [each for each in found if each.newest is not None and each.newest <= before]
+
+
+def _removed(table: Table, files: list[Leftover]) -> list[Leftover]:
+    """Remove temporary files; return those that are there still."""
+    left = []
+    for each in files:
+        outcome = table.fs.store.delete(each.path)
+        if isinstance(outcome, Refused):
+            raise outcome.error
+        if isinstance(outcome, Maybe):
+            left.append(each)
+    return left

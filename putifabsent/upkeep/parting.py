@@ -1,0 +1,204 @@
+"""A table changes its arbiter, leaves it, or is gone: its writers are stopped.
+
+What an arbiter keeps of a name can go as soon as the plain name shows what was decided, and nobody is left
+who could write by it. A name with nothing beside it is older to every arbiter, and taken. End marks, too,
+only keep out what comes late: requests of writers who have died, which a store applies within minutes.
+"""
+
+from __future__ import annotations
+
+import errno
+from typing import TYPE_CHECKING
+
+from putifabsent.backends.base import Absent
+from putifabsent.errors import ConfigError
+from putifabsent.shim.agreement import leave_record, record_of
+from putifabsent.shim.leftovers import What
+from putifabsent.upkeep.checking import check
+from putifabsent.upkeep.tables import Table
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+
+    from putifabsent.fsspec_plugin import GuardedFileSystem
+    from putifabsent.shim.leftovers import Leftover
+    from putifabsent.shim.names import Name
+
+    Progress = Callable[[int, int, str], None]
+
+__all__ = ["drop", "leave", "migrate"]
+
+_RECORDS = "arbiters"
+# What would be shown, or hidden, by what is going to be removed.
+_SHOWING = (What.UNPUBLISHED, What.UNDECIDED, What.COPY, What.REPLACED, What.STRANGE)
+
+
+def leave(fs: GuardedFileSystem, path: str, *, progress: Progress | None = None) -> int:
+    """Publish all that is decided below a folder, and remove what the arbiter keeps there.
+
+    From then on the store itself decides, or whoever the next mount says. A registry's claims stay.
+
+    Parameters
+    ----------
+    fs
+        A mount as the writers' were, who are stopped.
+    path
+        The table's root, or a folder with tables in it.
+    progress
+        As for :func:`~putifabsent.upkeep.checking.fsck`.
+
+    Returns
+    -------
+    int
+        How many objects were removed. It can be called again after a failure.
+
+    Raises
+    ------
+    ConfigError
+        The mount is not as the writers' were, or ``path`` is a part of a table.
+    OSError
+        Something can't be published; nothing was removed. Or store or registry refuse.
+    """
+    return _left(Table(fs, path), progress)
+
+
+def migrate(
+    fs: GuardedFileSystem, to: GuardedFileSystem, path: str, *, progress: Progress | None = None
+) -> int:
+    """Have another arbiter decide of the tables below a folder, whose writers are stopped.
+
+    All that is decided is published; to the new arbiter these are names that were there before. While both
+    records are there, no mount of either begins.
+
+    Parameters
+    ----------
+    fs
+        A mount as the writers' were.
+    to
+        A mount of the same store as they are going to be.
+    path
+        The table's root, or a folder with tables in it.
+    progress
+        As for :func:`~putifabsent.upkeep.checking.fsck`.
+
+    Returns
+    -------
+    int
+        How many objects were removed. It can be called again after a failure.
+
+    Raises
+    ------
+    ConfigError
+        As for :func:`leave`; or the new registry knows names of this table from before.
+    UnsafeStore
+        The store does not do what the new arbiter rests on.
+    OSError
+        As for :func:`leave`.
+    """
+    table = Table(fs, path, to)
+    to.rely(table.root)
+    if to.decider is None:
+        return _left(table, progress)
+    _refuse_earlier(table, to)
+    _settled(table, progress)
+    for state in table.states:
+        terms = table.terms(state, to)
+        if terms is not None and terms != table.terms(state):
+            fs.perform(leave_record(state, terms, table.creation(state)))
+    if fs.decider is None or not _differ(table, to):
+        return 0
+    removed = _remove(table, fs.decider.keys)
+    new = {record_of(state, terms) for state in table.states if (terms := table.terms(state, to)) is not None}
+    return removed + _remove(table, _RECORDS, but=new)
+
+
+def drop(fs: GuardedFileSystem, path: str) -> int:
+    """Remove all that the arbiter keeps of the tables below a folder that are gone, end marks included.
+
+    Parameters
+    ----------
+    fs
+        A mount as the writers' were, who are stopped.
+    path
+        The table's root, or a folder that had tables in it.
+
+    Returns
+    -------
+    int
+        How many objects were removed. It can be called again after a failure.
+
+    Raises
+    ------
+    OSError
+        A name lives whose bytes the arbiter keeps, or something is not cleaned up; nothing was removed.
+    """
+    table = Table(fs, path)
+    if fs.decider is None:
+        return 0
+    _refuse(table, check(table, repair=False, grace=0).after, _SHOWING)
+    living = [path for name in table.identities().names for path in _living(table, name)]
+    if living:
+        raise OSError(
+            errno.EBUSY, f"{_some(living)} live: remove them, or `putifabsent leave` the table", path
+        )
+    return _remove(table, fs.decider.keys) + _remove(table, _RECORDS)
+
+
+def _left(table: Table, progress: Progress | None) -> int:
+    _settled(table, progress)
+    return 0 if table.fs.decider is None else _remove(table, table.fs.decider.keys) + _remove(table, _RECORDS)
+
+
+def _settled(table: Table, progress: Progress | None) -> None:
+    """Publish all that is decided, and see that it is."""
+    after = check(table, repair=True, grace=0, progress=progress).after
+    _refuse(table, after, tuple(What))
+    table.walk()
+
+
+def _refuse(table: Table, left: list[Leftover], whats: Collection[What]) -> None:
+    names = [f"{each.name} ({each.what.value})" for each in left if each.what in whats]
+    if names:
+        raise OSError(errno.EBUSY, f"{_some(names)} are left: see `putifabsent fsck`", table.root)
+
+
+def _some(names: list[str]) -> str:
+    more = f" and {len(names) - 3} more" if len(names) > 3 else ""  # noqa: PLR2004 - a message has room for so many
+    return ", ".join(names[:3]) + more
+
+
+def _living(table: Table, identity: Name) -> list[str]:
+    """Return which of an identity's names has bytes that the arbiter keeps."""
+    arbiter = table.fs.decider
+    assert arbiter is not None  # noqa: S101 - asked only where one decides
+    living = []
+    for path in identity.all_names:
+        name = next(each for each in table.meant(path) if arbiter.folder(each) == arbiter.folder(identity))
+        found = table.fs.perform(arbiter.find(name, table.creation(name.state), helps=False))
+        if not isinstance(found, Absent) and found.path in table.kept:
+            living.append(path)
+    return living
+
+
+def _refuse_earlier(table: Table, to: GuardedFileSystem) -> None:
+    """Refuse a new arbiter that knows names of the table: what it knows was true before."""
+    arbiter = to.decider
+    if arbiter is None or not _differ(table, to):
+        return
+    if to.perform(arbiter.remembered(table.root)):
+        do = "name another one, which has never heard of it (`putifabsent init`)"
+        raise ConfigError(f"the new registry knows names in {table.root} from before: {do}")
+    if arbiter.keys != getattr(table.fs.decider, "keys", None) and table.folders(arbiter.keys):
+        do = "`putifabsent drop` that first, mounted with it"
+        raise ConfigError(f"the new arbiter has kept something in {table.root} from before: {do}")
+
+
+def _differ(table: Table, to: GuardedFileSystem) -> bool:
+    state = table.states[0] if table.states else f"{table.root}/{_RECORDS}"
+    return table.terms(state) != table.terms(state, to)
+
+
+def _remove(table: Table, folder: str, *, but: Collection[str] = ()) -> int:
+    paths = [path for inside in table.folders(folder).values() for path in inside if path not in but]
+    table.remove(paths)
+    return len(paths)

@@ -1,0 +1,180 @@
+"""What lies below a folder: plain names, what the shim keeps, and which identities that is about."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections import defaultdict
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from putifabsent.backends.base import STATE_FOLDER, Creation
+from putifabsent.errors import ConfigError
+from putifabsent.fsspec_plugin.deciders import terms_of
+from putifabsent.fsspec_plugin.mounted import new_token
+from putifabsent.shim.agreement import look_for_others
+from putifabsent.shim.ledger.book import record_at
+from putifabsent.shim.names import ordinary
+from putifabsent.shim.places import placed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from putifabsent.fsspec_plugin import GuardedFileSystem
+    from putifabsent.shim.agreement import Terms
+    from putifabsent.shim.names import Name
+
+__all__ = ["Identities", "Table"]
+
+_BELOW = f"/{STATE_FOLDER}/"
+# As the store on local disk calls them: a creation's token, and a UUID.
+_TEMPORARY = re.compile(r".+\.[0-9a-f]{32}")
+
+
+class Identities(NamedTuple):
+    """What an arbiter keeps something of.
+
+    Attributes
+    ----------
+    names
+        One name of each identity.
+    strange
+        Folders of keys whose name can't be told.
+    """
+
+    names: list[Name]
+    strange: list[str]
+
+
+class Table:
+    """All that lies below a folder: a table, or what has tables in it.
+
+    Parameters
+    ----------
+    fs
+        A mount of it.
+    path
+        Its root, or a folder above it.
+
+    Attributes
+    ----------
+    root
+        The folder's full name.
+    shown
+        The plain names.
+    kept
+        What is the shim's own, with its details.
+    states
+        The folders in which that lies.
+
+    Raises
+    ------
+    ConfigError
+        ``path`` is within a table, whose state lies above; or another arbiter decides than the mount says.
+    """
+
+    def __init__(self, fs: GuardedFileSystem, path: str, *agreed: GuardedFileSystem) -> None:
+        self.fs = fs
+        self.root: str = fs.explain(path).path
+        self._refuse_a_part()
+        self.shown: set[str] = set()
+        self.kept: dict[str, dict[str, Any]] = {}
+        self.walk()
+        self.states = sorted({name.rpartition(_BELOW)[0] + _BELOW[:-1] for name in self.kept})
+        for state in self.states:
+            terms = (self.terms(state, each) for each in (fs, *agreed))
+            fs.perform(look_for_others(state, *(each for each in terms if each is not None)))
+
+    def _refuse_a_part(self) -> None:
+        for state in self.fs.policy.states(self.root):
+            if self.fs.exists(state):
+                table = state.removesuffix(f"/{STATE_FOLDER}")
+                raise ConfigError(f"{self.root} is a part of a table: name the table itself, {table}")
+
+    def walk(self) -> None:
+        """See once more what is there."""
+        self.fs.invalidate_cache()
+        try:
+            found: dict[str, dict[str, Any]] = self.fs.fs.find(self.root, detail=True)
+        except FileNotFoundError:
+            found = {}
+        self.kept = {name: detail for name, detail in found.items() if _BELOW in name}
+        self.shown = found.keys() - self.kept.keys()
+
+    def terms(self, state: str, fs: GuardedFileSystem | None = None) -> Terms | None:
+        """Return what a mount says that all mounts of this state must; None where the store decides."""
+        decider = (fs or self.fs).decider
+        return None if decider is None else terms_of(decider, state)
+
+    def creation(self, state: str) -> Creation:
+        """Return a creation for one that creates no name; what it puts goes with this state."""
+        return Creation(new_token(), self.fs.writer, state)
+
+    def identities(self) -> Identities:
+        """Find out what the mount's arbiter keeps something of."""
+        arbiter = self.fs.decider
+        if arbiter is None:
+            return Identities([], [])
+        claims = self.fs.perform(arbiter.remembered(self.root))
+        folders: dict[str, str | None] = {}
+        for key in self.kept:
+            found = placed(key)
+            if found is not None and found.arbiter == arbiter.keys:
+                folders[found.folder] = found.name
+        # A hashed name tells nothing; but whoever has the name can tell where its keys lie.
+        hashed = {folder for folder, name in folders.items() if name is None}
+        names: dict[str, Name] = {}
+        for canonical in sorted({*filter(None, folders.values()), *claims, *(self.shown if hashed else ())}):
+            claim = claims.get(canonical)
+            claimed = None if claim is None else claim.key.rpartition("/")[0]
+            has_ended = claim is not None and not claim.live
+            for name in self.meant(canonical):
+                folder = arbiter.folder(name)
+                # Most claims are of names that have expired: of these there is nothing else.
+                is_gone = has_ended and self.shown.isdisjoint(name.all_names)
+                if folder in folders or (folder == claimed and not is_gone):
+                    names.setdefault(folder, name)
+                    break
+        strange = sorted(folders.keys() - names.keys())
+        return Identities([names[folder] for folder in sorted(names)], strange)
+
+    def meant(self, path: str) -> Iterator[Name]:
+        """Return what a name may be: without the evidence beside it, it is nothing but itself."""
+        record = record_at(path)
+        if record is not None:
+            yield record
+        name = self.fs.policy.classify(path)
+        yield from dict.fromkeys((name, ordinary(path)))
+
+    def folders(self, *arbiters: str) -> dict[str, list[str]]:
+        """Return what is kept by these arbiters, by its state."""
+        found: defaultdict[str, list[str]] = defaultdict(list)
+        for path in sorted(self.kept):
+            state, _, inside = path.rpartition(_BELOW)
+            if inside.partition("/")[0] in arbiters:
+                found[state + _BELOW[:-1]].append(path)
+        return found
+
+    def temporaries(self) -> dict[str, float]:
+        """Return the temporary files of the local disk, and when each was written last."""
+        if self.fs.store.kind != "local":
+            return {}
+        return {
+            path: detail["mtime"]
+            for path, detail in sorted(self.kept.items())
+            if _TEMPORARY.fullmatch(path.rpartition(_BELOW)[2])
+        }
+
+    def remove(self, paths: Iterable[str]) -> None:
+        """Remove what is the shim's own, and the folders that are empty then."""
+        paths = list(paths)
+        for path in paths:
+            self.fs.fs.rm_file(path)
+        if self.fs.store.kind == "local":
+            self._remove_empty(paths)
+
+    def _remove_empty(self, paths: list[str]) -> None:
+        above = {path[: match.start()] for path in paths for match in re.finditer("/", path)}
+        for folder in sorted((each for each in above if _BELOW in f"{each}/"), key=len, reverse=True):
+            # Another file may be in it.
+            with contextlib.suppress(OSError):
+                self.fs.fs.rmdir(folder)

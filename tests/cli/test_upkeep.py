@@ -1,0 +1,163 @@
+"""``fsck``, ``migrate``, ``leave``, ``drop``: what they print, what they exit with, and that they ask."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import fsspec
+import pytest
+from typer.testing import CliRunner
+
+from putifabsent.cli.app import app
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from typer.testing import Result
+
+BALLOT = ("-o", "arbiter=ballot")
+
+
+@pytest.fixture(autouse=True)
+def _no_arbiter(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PUTIFABSENT_ARBITER", raising=False)
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    """Return a table with one name that is not published, and one that was deleted."""
+    (tmp_path / "_delta_log").mkdir()
+    fs = fsspec.filesystem("piafile", arbiter="ballot", skip_instance_cache=True)
+    for number in range(3):
+        fs.pipe_file(log(tmp_path, number), b"{}")
+    fs.rm_file(log(tmp_path, 0))
+    fsspec.filesystem("file").rm_file(log(tmp_path, 1))
+    return tmp_path
+
+
+def log(table: Path, number: int) -> str:
+    return str(table / "_delta_log" / f"{number:020d}.json")
+
+
+def run(*arguments: str, **options: Any) -> Result:
+    return CliRunner().invoke(app, arguments, **options)
+
+
+def printed(result: Result) -> Any:
+    return json.loads(result.stdout)
+
+
+def state(table: Path) -> list[Path]:
+    return [path for path in table.rglob("*") if ".putifabsent" in path.parts]
+
+
+def test_fsck_says_what_it_finds_and_mends_nothing_unasked(table: Path) -> None:
+    result = run("fsck", str(table), *BALLOT, "--grace", "0")
+    assert result.exit_code == 1
+    assert "unpublished" in result.stdout
+    assert "publish it" in result.stdout
+    assert "3 names, 2 findings, 2 left" in result.stdout
+    assert run("fsck", str(table), *BALLOT, "--grace", "0").stdout == result.stdout
+
+
+def test_fsck_mends_what_it_is_told_to(table: Path) -> None:
+    result = run("fsck", str(table), *BALLOT, "--grace", "0", "--repair")
+    assert result.exit_code == 0, result.output
+    assert "2 findings, 0 left" in result.stdout
+    assert (table / "_delta_log" / f"{1:020d}.json").read_bytes() == b"{}"
+    again = run("fsck", str(table), *BALLOT, "--grace", "0")
+    assert again.exit_code == 0
+    assert "nothing is left of dead writers" in again.stdout
+
+
+def test_fsck_prints_one_json_value(table: Path) -> None:
+    result = run("fsck", str(table), *BALLOT, "--grace", "0", "--json")
+    assert result.exit_code == 1
+    said = printed(result)
+    assert (said["names"], said["busy"]) == (3, 0)
+    one = next(each for each in said["found"] if each["what"] == "unpublished")
+    assert one["name"] == log(table, 1)
+    assert one["path"].startswith(f"{table}/.putifabsent/ballot/_delta_log/")
+    assert (one["objects"], one["repair"], one["left"]) == (1, "publish it", True)
+    assert one["newest"] is not None
+    assert {
+        each["left"]
+        for each in printed(run("fsck", str(table), *BALLOT, "--grace", "0", "--repair", "--json"))["found"]
+    } == {False}
+
+
+def test_fsck_leaves_what_is_young_to_its_writers(table: Path) -> None:
+    result = run("fsck", str(table), *BALLOT, "--repair")
+    assert result.exit_code == 0
+    assert "Of 2 more something is young" in result.stdout
+
+
+def test_fsck_by_another_arbiter_than_the_writers_is_refused(table: Path) -> None:
+    result = run("fsck", str(table), "--json")
+    assert result.exit_code == 2
+    assert "another mount of the table ballot" in printed(result)["message"]
+
+
+def test_what_is_lost_is_freed_only_where_that_is_said(table: Path) -> None:
+    for path in state(table):
+        if f"{1:020d}.json" in str(path) and path.name.startswith("P~"):
+            path.unlink()
+    fsck = ("fsck", str(table), *BALLOT, "--grace", "0", "--repair")
+    result = run(*fsck)
+    assert result.exit_code == 1
+    assert "lost" in result.stdout
+    assert run(*fsck, "--free-lost").exit_code == 0
+    assert run(*fsck).exit_code == 0
+
+
+@pytest.mark.parametrize("verb", [("leave",), ("drop",), ("migrate", "--to", "native")])
+def test_verbs_that_want_the_writers_stopped_ask(table: Path, verb: tuple[str, ...]) -> None:
+    before = state(table)
+    result = run(*verb, str(table), *BALLOT, input="n\n")
+    assert result.exit_code == 1
+    assert "All its writers must be stopped. Are they?" in result.stderr
+    assert state(table) == before
+
+
+@pytest.mark.parametrize(
+    ("verb", "outcome"), [(("leave",), "left"), (("migrate", "--to", "native"), "moved")]
+)
+def test_a_table_can_do_without_its_arbiter(table: Path, verb: tuple[str, ...], outcome: str) -> None:
+    result = run(*verb, str(table), *BALLOT, "--json", "--yes")
+    assert result.exit_code == 0, result.output
+    said = printed(result)
+    assert (said["outcome"], said["name"]) == (outcome, str(table))
+    assert said["removed"] > 0
+    assert state(table) == []
+    assert [path.name for path in sorted(table.rglob("*.json"))] == [f"{n:020d}.json" for n in (1, 2)]
+
+
+def test_yes_on_the_keyboard_is_enough(table: Path) -> None:
+    result = run("leave", str(table), *BALLOT, input="y\n")
+    assert result.exit_code == 0
+    assert result.stdout.startswith(f"left {table}: "), "what is asked is no part of the answer"
+
+
+def test_a_table_with_names_is_not_dropped(table: Path) -> None:
+    run("fsck", str(table), *BALLOT, "--grace", "0", "--repair")
+    before = state(table)
+    result = run("drop", str(table), *BALLOT, "--yes", "--json")
+    assert result.exit_code == 4
+    assert "live: remove them, or `putifabsent leave` the table" in printed(result)["message"]
+    assert state(table) == before
+
+
+def test_a_table_that_is_gone_is_dropped(table: Path) -> None:
+    fs = fsspec.filesystem("piafile", arbiter="ballot", skip_instance_cache=True)
+    fs.rm(str(table), recursive=True)
+    assert state(table)
+    result = run("drop", str(table), *BALLOT, "--yes")
+    assert result.exit_code == 0
+    assert state(table) == []
+
+
+def test_an_unknown_arbiter_is_a_usage_error(table: Path) -> None:
+    result = run("migrate", str(table), *BALLOT, "--to", "balot", "--yes")
+    assert result.exit_code == 2
+    assert "did you mean 'ballot'?" in result.stderr

@@ -1,0 +1,289 @@
+"""What dead writers leave is found, and mended so that all readers agree; what is young is left alone."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from putifabsent.errors import ConfigError, NameTaken
+from putifabsent.shim.leftovers import What
+from putifabsent.testing.deaths import stepped
+from putifabsent.upkeep import fsck
+from tests.upkeep.writers import Writers, all_readers_agree, mounted
+
+if TYPE_CHECKING:
+    from putifabsent.upkeep import Checked
+    from tests.fsspec_plugin.grounds import Ground
+    from tests.upkeep.writers import Deed
+
+pytestmark = pytest.mark.timeout(300)
+
+TABLE_FILE = "name-first"
+
+
+def check(ground: Ground, **options: Any) -> Checked:
+    return fsck(mounted(ground), ground.folder, **{"grace": 0, **options})
+
+
+def whats(checked: Checked) -> set[What]:
+    return {each.what for each in checked.found}
+
+
+def begun(ground: Ground) -> Any:
+    """Return a mount of a table that has a name, and so a record of its arbiter."""
+    fs = mounted(ground)
+    fs.pipe_file(ground.name(TABLE_FILE), b"first")
+    return fs
+
+
+def test_what_killed_creators_leave_is_mended(table: Ground) -> None:
+    begun(table)
+    names = Writers(table, killed=True).each_death("create", before=str)
+    found = check(table)
+    assert {What.ABANDONED, What.UNPUBLISHED} <= whats(found)
+    assert found.after == found.found, "looking mends nothing"
+    assert check(table).found == found.found
+    assert check(table, repair=True).after == []
+    assert check(table).found == []
+    there = all_readers_agree(table)
+    for path, token in names:
+        assert there.get(path, token.encode()) == token.encode()
+    assert {name.rpartition("-")[2] for name in there} >= {"first", "alive"}, "what was acknowledged is there"
+    assert {path in there for path, _ in names} == {True, False}
+
+
+def test_what_killed_deleters_leave_is_mended(table: Ground) -> None:
+    fs = begun(table)
+    names = Writers(table, killed=True).each_death(
+        "delete", before=lambda last: fs.pipe_file(table.name(last), b"old")
+    )
+    assert {What.ENDED, What.COPY} <= whats(check(table))
+    assert check(table, repair=True).after == []
+    assert check(table).found == []
+    there = all_readers_agree(table)
+    assert {path in there for path, _ in names} == {True, False}
+    assert table.name("name-delete-alive") not in there
+
+
+def test_a_name_that_was_mended_can_be_created_if_it_is_free(table: Ground) -> None:
+    fs = begun(table)
+    names = Writers(table).each_death("create", before=str)
+    check(table, repair=True)
+    there = all_readers_agree(table)
+    for path, _ in names:
+        if path in there:
+            with pytest.raises(NameTaken):
+                fs.pipe_file(path, b"new")
+        else:
+            fs.pipe_file(path, b"new")
+            assert table.read(path) == b"new"
+    assert check(table).found == []
+
+
+def test_a_table_that_is_as_it_should_be_has_nothing(table: Ground) -> None:
+    fs = begun(table)
+    fs.pipe_file(table.name("name-1"), b"1")
+    fs.rm_file(table.name("name-1"))
+    fs.pipe_file(table.name("name-1"), b"again")
+    found = check(table)
+    assert whats(found) <= {What.ENDED}, "a ballot's keys stay until they are cleaned up"
+    assert check(table, repair=True).after == []
+    assert all_readers_agree(table)[table.name("name-1")] == b"again"
+
+
+def test_what_is_young_is_left_to_its_writers(table: Ground) -> None:
+    begun(table)
+    Writers(table).each_death("create", before=str)
+    found = check(table, grace=3600, repair=True)
+    assert found.found == []
+    assert found.busy > 0
+    assert check(table).found
+
+
+def created_beside_repair(ground: Ground, deed: Deed, at: int) -> int:
+    """Repair the table just before one step of a creator; return how many steps that takes."""
+    taken = 0
+
+    def step(number: int) -> None:
+        nonlocal taken
+        taken = number
+        if number == at:
+            check(ground, repair=True)
+
+    mounted(ground).perform(stepped(deed.protocol(), step))
+    return taken
+
+
+def test_a_creator_goes_on_beside_repair(table: Ground) -> None:
+    """Whenever that comes between two of its steps, its creation is there."""
+    fs = begun(table)
+    at, taken = 1, 1
+    while at <= taken:
+        deed = Writers(table).deed("create", f"name-{at}")
+        taken = created_beside_repair(table, deed, at)
+        assert table.read(deed.path) == fs.cat_file(deed.path) == deed.token.encode()
+        at += 1
+    assert at > 6
+    check(table, repair=True)
+    assert check(table).found == []
+    assert len(all_readers_agree(table)) == at
+
+
+def test_a_name_whose_bytes_are_gone_is_freed_only_where_that_is_wanted(table: Ground) -> None:
+    fs = begun(table)
+    lost = table.name("name-lost")
+    fs.pipe_file(lost, b"gone")
+    token = token_of(fs, lost)
+    for name in table.around.find(table.folder):
+        if token in name.rpartition("/")[2] and not name.rpartition("/")[2].startswith("A~"):
+            table.around.rm_file(name)
+    table.around.rm_file(lost)
+    found = check(table, repair=True)
+    assert whats(found) == {What.LOST}
+    assert found.after == found.found
+    assert check(table, repair=True, free_lost=True).after == []
+    assert not fs.exists(lost)
+    fs.pipe_file(lost, b"new")
+    assert all_readers_agree(table)[lost] == b"new"
+
+
+def test_a_plain_name_that_was_removed_round_the_shim_is_published_again(table: Ground) -> None:
+    fs = begun(table)
+    path = table.name("name-1")
+    fs.pipe_file(path, b"1")
+    table.around.rm_file(path)
+    assert [(each.name, each.what) for each in check(table).found] == [(path, What.UNPUBLISHED)]
+    assert check(table, repair=True).after == []
+    assert table.read(path) == b"1"
+
+
+def test_bytes_of_a_ballot_that_were_removed_are_copied_back(local: Ground) -> None:
+    ground = replace(local, arbiter="ballot")
+    fs = begun(ground)
+    path = ground.name("name-1")
+    fs.pipe_file(path, b"1")
+    token = token_of(fs, path)
+    for name in ground.around.find(ground.folder):
+        if name.rpartition("/")[2].startswith("P~") and token in name:
+            ground.around.rm_file(name)
+    with pytest.raises(FileNotFoundError):
+        fs.cat_file(path)
+    assert whats(check(ground)) == {What.UNBACKED}
+    assert check(ground, repair=True).after == []
+    assert all_readers_agree(ground)[path] == b"1"
+
+
+def test_a_guarded_name_that_was_written_over_is_published_again(s3: Ground) -> None:
+    ground = replace(s3, arbiter="ballot")
+    fs = begun(ground)
+    path = ground.name("name-1")
+    fs.pipe_file(path, b"1")
+    ground.write(path, b"another tool's")
+    assert whats(check(ground)) == {What.REPLACED}
+    assert check(ground, repair=True).after == []
+    assert all_readers_agree(ground)[path] == b"1"
+
+
+def test_what_nothing_guards_may_be_written_over(table: Ground) -> None:
+    fs = begun(table)
+    path = table.name("mine")
+    with fs.open(path, "xb") as file:
+        file.write(b"1")
+    fs.pipe_file(path, b"2")
+    assert check(table).found == []
+    assert check(table, repair=True).after == []
+    assert table.read(path) == fs.cat_file(path) == b"2"
+
+
+def test_a_temporary_file_goes_when_it_is_old(local: Ground) -> None:
+    fs = mounted(replace(local, arbiter="native"))
+    state = f"{local.folder}/.putifabsent"
+    os.mkdir(state)  # noqa: PTH102 - as the store itself
+    paths = [f"{state}/{uuid.uuid4()}.{uuid.uuid4().hex}" for _ in range(2)]
+    for path in paths:
+        local.write(path, b"half")
+    os.utime(paths[0], (0, 0))
+    assert [each.path for each in fsck(fs, local.folder).found] == [paths[0]]
+    assert fsck(fs, local.folder, repair=True).after == []
+    assert [local.is_there(path) for path in paths] == [False, True]
+
+
+def test_a_mount_by_another_arbiter_is_refused(table: Ground) -> None:
+    begun(table)
+    with pytest.raises(ConfigError, match="the store itself"):
+        check(replace(table, arbiter="native"), repair=True)
+
+
+def test_a_part_of_a_table_is_refused(disk: Ground) -> None:
+    fs = mounted(disk)
+    fs.pipe_file(disk.log(), b"{}")
+    with pytest.raises(ConfigError, match=f"name the table itself, {disk.folder}"):
+        fsck(fs, f"{disk.folder}/_delta_log")
+    assert fsck(fs, disk.folder).names == 1
+
+
+def test_names_of_formats_are_looked_after_like_others(disk: Ground) -> None:
+    """Their state lies in the table's root, and some are several names of one identity."""
+    fs = mounted(disk)
+    folder = f"{disk.folder}/metadata"
+    fs.makedirs(folder)
+    for name in (disk.log(0), f"{folder}/v1.metadata.json", f"{folder}/v2.gz.metadata.json"):
+        fs.pipe_file(name, b"{}")
+        disk.around.rm_file(name)
+    found = check(disk)
+    assert {each.what for each in found.found} == {What.UNPUBLISHED}
+    assert found.names == 3
+    assert check(disk, repair=True).after == []
+    assert len(all_readers_agree(disk)) == 3
+
+
+def test_a_ledger_is_looked_after_with_its_table(disk: Ground) -> None:
+    fs = mounted(disk)
+    instant = hudi_table(disk)
+    for step in ("commit.requested", "commit.inflight"):
+        fs.pipe_file(f"{instant}.{step}", b"")
+    fs.pipe_file(f"{instant}_20260101000000001.commit", b"{}")
+    record = f"{disk.folder}/.hoodie/.putifabsent/ledger/0000000001"
+    disk.around.rm_file(record)
+    assert [(each.name, each.what) for each in check(disk).found] == [(record, What.UNPUBLISHED)]
+    assert check(disk, repair=True).after == []
+    assert disk.is_there(record)
+
+
+def test_a_name_too_long_for_a_key_is_found_by_itself(disk: Ground) -> None:
+    fs = begun(disk)
+    long = disk.name(f"name-{'x' * 230}")
+    fs.pipe_file(long, b"1")
+    assert check(disk).found == []
+    assert check(disk).names == 2
+
+
+def hudi_table(ground: Ground) -> str:
+    """Make a Hudi table of the new layout; return where an instant of it begins."""
+    folder = f"{ground.folder}/.hoodie"
+    ground.around.makedirs(f"{folder}/timeline")
+    ground.write(f"{folder}/hoodie.properties", b"hoodie.table.version=8\nhoodie.timeline.layout.version=2\n")
+    return f"{folder}/timeline/20260101000000000"
+
+
+def token_of(fs: Any, path: str) -> str:
+    """Return the token of the creation that holds a name."""
+    with pytest.raises(NameTaken) as caught:
+        fs.pipe_file(path, b"")
+    assert caught.value.holder is not None
+    return str(caught.value.holder.token).partition(".")[0]
+
+
+def test_names_that_have_ended_cost_a_registry_nothing_more(local: Ground, registry: str) -> None:
+    ground = replace(local, arbiter=registry)
+    fs = begun(ground)
+    for number in range(3):
+        fs.pipe_file(ground.name(f"name-{number}"), b"old")
+        fs.rm_file(ground.name(f"name-{number}"))
+    assert check(ground).names == 1
+    ground.write(ground.name("name-1"), b"another tool's, and new")
+    assert check(ground).names == 2

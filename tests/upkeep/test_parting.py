@@ -1,0 +1,256 @@
+"""A table leaves its arbiter, changes it, or is gone: what was decided stays, nothing is decided twice."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from putifabsent.backends.registry_urls import open_claims
+from putifabsent.errors import ConfigError, NameTaken
+from putifabsent.testing.deaths import stepped
+from putifabsent.upkeep import drop, fsck, leave, migrate
+from tests.backends.dynamodb_servers import new_table
+from tests.upkeep.test_fsck import hudi_table
+from tests.upkeep.writers import Stopped, Writers, all_readers_agree, fresh, mounted
+
+if TYPE_CHECKING:
+    from tests.fsspec_plugin.grounds import Ground
+
+pytestmark = pytest.mark.timeout(300)
+
+
+def begun(ground: Ground) -> Any:
+    """Return a mount of a table with a name, another that was created twice, and one that was deleted."""
+    fs = mounted(ground)
+    for name in ("name-1", "name-2", "name-3"):
+        fs.pipe_file(ground.name(name), b"old")
+    for name in ("name-2", "name-3"):
+        fs.rm_file(ground.name(name))
+    fs.pipe_file(ground.name("name-2"), b"new")
+    return fs
+
+
+THERE = {"name-1": b"old", "name-2": b"new"}
+
+
+def there(ground: Ground) -> dict[str, bytes]:
+    return {name.rpartition("/")[2]: data for name, data in all_readers_agree(ground).items()}
+
+
+def kept(ground: Ground) -> list[str]:
+    return [name for name in ground.around.find(ground.folder) if "/.putifabsent/" in name]
+
+
+def check(fs: Any, path: str) -> list[Any]:
+    return fsck(fs, path, grace=0).found
+
+
+def by(ground: Ground, arbiter: str) -> Ground:
+    return replace(ground, arbiter=arbiter)
+
+
+@pytest.fixture
+def another_registry(registry: str) -> str:
+    """Return the address of a registry that has never heard of the table."""
+    url = registry.replace("://claims?", f"://{new_table()}?")
+    open_claims(url).init()
+    return url
+
+
+def test_a_table_that_was_left_is_its_plain_names(table: Ground) -> None:
+    fs = begun(table)
+    names = Writers(table).each_death("create", before=str)
+    table.around.rm_file(table.name("name-1"))
+    removed = leave(fs, table.folder)
+    assert removed > 0
+    assert kept(table) == []
+    native = by(table, "native")
+    found = there(native)
+    assert found.items() >= THERE.items()
+    assert len(found) > len(THERE) + 1
+    assert len(found) < len(THERE) + 1 + len(names)
+
+
+def test_a_store_whose_clock_is_ahead_is_settled_like_any_other(disk: Ground) -> None:
+    fs = begun(disk)
+    for name in kept(disk):
+        os.utime(name, (2**32, 2**32))
+    disk.around.rm_file(disk.name("name-1"))
+    leave(fs, disk.folder)
+    assert there(by(disk, "native")) == THERE
+
+
+def test_the_store_decides_of_a_table_that_was_left(disk: Ground) -> None:
+    leave(begun(disk), disk.folder)
+    native = mounted(by(disk, "native"))
+    with pytest.raises(NameTaken):
+        native.pipe_file(disk.name("name-1"), b"again")
+    native.pipe_file(disk.name("name-3"), b"free")
+
+
+@pytest.mark.parametrize("verb", [leave, drop])
+def test_it_can_be_done_again(table: Ground, verb: Any) -> None:
+    fs = begun(table)
+    if verb is drop:
+        fs.rm(table.folder, recursive=True)
+    assert verb(fs, table.folder) > 0
+    assert verb(fs, table.folder) == 0
+
+
+def test_what_can_not_be_published_keeps_the_table_as_it_is(table: Ground) -> None:
+    fs = begun(table)
+    for name in table.around.find(table.folder):
+        last = name.rpartition("/")[2]
+        if name == table.name("name-1") or ("/name-1/" in name and not last.startswith("A~")):
+            table.around.rm_file(name)
+    before = kept(table)
+    with pytest.raises(OSError, match=r"name-1 \(lost\) are left"):
+        leave(fs, table.folder)
+    assert {name for name in before if "/name-1/" in name or "/arbiters/" in name} <= set(kept(table))
+
+
+MOVES = [("ballot", "registry"), ("registry", "ballot"), ("lock", "registry"), ("ballot", "native")]
+
+
+@pytest.mark.parametrize(("old", "new"), MOVES)
+def test_a_table_that_moves_keeps_what_was_decided(
+    local: Ground, old: str, new: str, request: pytest.FixtureRequest
+) -> None:
+    def arbiter(word: str) -> str:
+        return word if word in ("ballot", "native") else str(request.getfixturevalue(word))
+
+    before, after = by(local, arbiter(old)), by(local, arbiter(new))
+    fs = begun(before)
+    Writers(before).each_death("create", before=str)
+    migrate(fs, mounted(after), local.folder)
+    found = there(after)
+    assert found.items() >= THERE.items()
+    to = mounted(after)
+    for name in found:
+        with pytest.raises(NameTaken):
+            to.pipe_file(local.name(name), b"again")
+    to.pipe_file(local.name("name-3"), b"free")
+    to.rm_file(local.name("name-1"))
+    to.pipe_file(local.name("name-1"), b"another life")
+    assert there(after) == {**found, "name-1": b"another life", "name-3": b"free"}
+    fsck(to, local.folder, repair=True, grace=0)
+    assert there(after) == {**found, "name-1": b"another life", "name-3": b"free"}
+
+
+@pytest.mark.parametrize("old", ["ballot", "registry"])
+def test_a_mount_by_the_old_arbiter_is_refused_afterwards(
+    local: Ground, old: str, request: pytest.FixtureRequest, another_registry: str
+) -> None:
+    before = by(local, old if old == "ballot" else request.getfixturevalue(old))
+    migrate(begun(before), mounted(by(local, another_registry)), local.folder)
+    with pytest.raises(ConfigError, match="must let the same one decide"):
+        mounted(fresh(before)).pipe_file(local.name("name-9"), b"")
+
+
+def test_a_table_that_moves_leaves_no_incarnation_behind_that_could_hide_a_name(
+    local: Ground, registry: str
+) -> None:
+    """A copy says of which incarnation it is; to another arbiter that says nothing."""
+    ballot, claims = by(local, "ballot"), by(local, registry)
+    migrate(begun(ballot), mounted(claims), local.folder)
+    deed = Writers(claims).deed("create", "name-1")
+
+    def stop(number: int) -> None:
+        if number == 3:  # its bytes are put, and it has seen that the name is taken
+            raise Stopped
+
+    with pytest.raises(Stopped):
+        mounted(claims).perform(stepped(deed.protocol(), stop))
+    assert any("/claims/" in name for name in kept(local))
+    fsck(mounted(claims), local.folder, repair=True, grace=0)
+    assert there(claims) == THERE
+
+
+def test_a_registry_that_knew_the_table_before_is_refused(local: Ground, registry: str) -> None:
+    claims, ballot = by(local, registry), by(local, "ballot")
+    migrate(begun(claims), mounted(ballot), local.folder)
+    with pytest.raises(ConfigError, match=r"knows names in .* from before"):
+        migrate(mounted(ballot), mounted(claims), local.folder)
+    assert there(ballot) == THERE
+
+
+def test_a_migration_that_was_cut_off_stops_both_arbiters_and_can_be_done_again(
+    local: Ground, registry: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ballot, claims = by(local, "ballot"), by(local, registry)
+    fs = begun(ballot)
+
+    class CutOff(Exception):
+        pass
+
+    def fails(*_: object) -> None:
+        raise CutOff
+
+    with monkeypatch.context() as patch:
+        patch.setattr("putifabsent.upkeep.tables.Table.remove", fails)
+        with pytest.raises(CutOff):
+            migrate(fs, mounted(claims), local.folder)
+    for ground in (ballot, claims):
+        with pytest.raises(ConfigError):
+            fsck(mounted(ground), local.folder)
+    migrate(mounted(ballot), mounted(claims), local.folder)
+    assert there(claims) == THERE
+
+
+def test_a_lock_is_no_other_arbiter(local: Ground, lock: str) -> None:
+    ballot, locked = by(local, "ballot"), by(local, lock)
+    fs = begun(ballot)
+    before = kept(local)
+    assert migrate(fs, mounted(locked), local.folder) == 0
+    assert len(kept(local)) <= len(before)
+    assert there(locked) == THERE
+
+
+def test_a_table_that_is_gone_is_dropped_with_its_end_marks(table: Ground) -> None:
+    fs = begun(table)
+    fs.rm(table.folder, recursive=True)
+    assert kept(table), "removing keeps the end marks"
+    drop(fs, table.folder)
+    assert kept(table) == []
+
+
+def test_a_table_in_which_a_name_lives_is_not_dropped(table: Ground) -> None:
+    fs = begun(table)
+    before = kept(table)
+    with pytest.raises(OSError, match="live"):
+        drop(fs, table.folder)
+    assert kept(table) == before
+
+
+def test_a_table_that_is_not_cleaned_up_is_not_dropped(table: Ground) -> None:
+    fs = begun(table)
+    table.around.rm_file(table.name("name-1"))
+    with pytest.raises(OSError, match="are left"):
+        drop(fs, table.folder)
+    fs.cat_file(table.name("name-1"))
+
+
+@pytest.mark.parametrize("new", ["native", "registry"])
+def test_a_ledger_goes_on_by_another_arbiter(local: Ground, new: str, request: pytest.FixtureRequest) -> None:
+    ballot = by(local, "ballot")
+    after = by(local, new if new == "native" else request.getfixturevalue(new))
+    fs, instant = mounted(ballot), hudi_table(ballot)
+    fs.pipe_file(f"{instant}.commit.requested", b"")
+    migrate(fs, mounted(after), local.folder)
+    assert not any("/ballot/" in name for name in kept(local))
+    to = mounted(fresh(after))
+    with pytest.raises(OSError, match="20260101000000000"):
+        to.pipe_file(f"{instant}.deltacommit.requested", b"")
+    to.pipe_file(f"{instant}.commit.inflight", b"")
+    to.pipe_file(f"{instant}_20260101000000001.commit", b"{}")
+    assert check(to, local.folder) == []
+
+
+def test_where_the_store_decides_there_is_nothing_to_leave(local: Ground) -> None:
+    fs = mounted(by(local, "native"))
+    fs.pipe_file(local.name("name-1"), b"1")
+    assert leave(fs, local.folder) == drop(fs, local.folder) == 0
+    assert local.read(local.name("name-1")) == b"1"
