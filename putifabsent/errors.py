@@ -61,7 +61,9 @@ class Holder:
     version: str | None = None
 
     def __str__(self) -> str:
-        who = f"writer {self.writer}" if self.writer else "a writer outside putifabsent"
+        who = "another creation" if self.token else "a writer outside putifabsent"
+        if self.writer:
+            who = f"writer {self.writer}"
         when = f" at {self.created.isoformat()}" if self.created else ""
         token = f" (token {self.token})" if self.token else ""
         return f"{who}{when}{token}"

@@ -7,6 +7,7 @@ next call; it is a cache, and a session may have many at once.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 from dataclasses import replace
@@ -17,7 +18,7 @@ from putifabsent.backends.base import Absent, Holder
 from putifabsent.backends.probe import BESIDE
 from putifabsent.fsspec_plugin.deciders import place_of
 from putifabsent.fsspec_plugin.names import Names
-from putifabsent.fsspec_plugin.steps import Decide
+from putifabsent.fsspec_plugin.steps import Call, Decide
 from putifabsent.fsspec_plugin.turns import Turn, turns_held
 from putifabsent.shim.formats import hudi_ledger
 from putifabsent.shim.formats.hudi_plans import rolled_back
@@ -27,7 +28,7 @@ from putifabsent.shim.ledger.facts import EVERY
 from putifabsent.shim.ledger.pruning import prune
 from putifabsent.shim.names import Name, Role
 from putifabsent.shim.reading import Located, read
-from putifabsent.shim.requests import Get
+from putifabsent.shim.requests import Get, Head
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -71,7 +72,7 @@ class Ledgers(Names):
 
     session: str
     _books: dict[str, Ledger]
-    _tables: dict[str, Table]
+    _tables: dict[str, Table | None]
     _pruning: set[str]
 
     def _set_up_ledgers(self, session: str) -> None:
@@ -89,7 +90,8 @@ class Ledgers(Names):
         Parameters
         ----------
         table
-            Its folder.
+            Its folder. Of a Hudi table that is still to be made, its ``.hoodie``: only what is there shows
+            that a folder is Hudi's.
         lease
             Seconds without a sign of life after which others may break the turn. A thread gives one three
             times as often.
@@ -105,12 +107,17 @@ class Ledgers(Names):
         OutcomeUnknown
             When entered: it may have been taken. Then it is broken after the lease.
         """
-        return Turn(self, self._full_name(table), lease, timeout or self._mount.deadline)
+        return Turn(self, self._full_name(table), lease, self._mount.deadline if timeout is None else timeout)
 
     # What is known of them
 
-    def _in_ledger(self, name: Name, use: Callable[[Ledger], Protocol[T]]) -> Protocol[T]:
-        """Use what this mount knows of a table's ledger; what is learned on the way is kept."""
+    def _in_ledger(
+        self, name: Name, use: Callable[[Ledger], Protocol[T]], *, writes: bool = True
+    ) -> Protocol[T]:
+        """Use what this mount knows of a table's ledger; what is learned on the way is kept.
+
+        Readers, who may have no right to, remove nothing that has become needless.
+        """
         known = self._books.get(name.state)
         if known is None:
             decides = self._arbiter or Native(self.store.largest_put)
@@ -122,10 +129,10 @@ class Ledgers(Names):
             self._books.pop(name.state, None)  # its folder is gone: somebody has removed the table
             raise
         finally:
-            known = self._books.get(name.state)
-            if known is not None and known.state.number <= ledger.state.number:
+            if name.state in self._books and self._books[name.state].age <= ledger.age:
                 self._books[name.state] = ledger
-                self._prune(ledger)
+                if writes and ledger.behind >= EVERY and name.state not in self._pruning:
+                    self._prune(ledger)
 
     def _forget_ledgers(self, folder: str) -> None:
         """Forget the tables in a folder that is removed."""
@@ -137,8 +144,6 @@ class Ledgers(Names):
     def _prune(self, ledger: Ledger) -> None:
         """Remove what a checkpoint has made needless. Nobody waits for it, and who comes next may do it."""
         state = ledger.name.state
-        if ledger.behind < EVERY or state in self._pruning:
-            return
         mine = replace(ledger)
 
         def work() -> None:
@@ -168,6 +173,7 @@ class Ledgers(Names):
     def _creating_instant(
         self, name: Name, step: Step, body: Body, creation: Creation, ledger: Ledger
     ) -> Protocol[Created]:
+        self._forget_none()
         frees = rolled_back(body.whole(), name.path) if hudi_ledger.is_plan(step) else None
         rule = hudi_ledger.rule_for(self._asker(ledger, name, creation.token, frees), deletes=False)
         by_name = partial(self._by_name, name, body, creation)
@@ -251,7 +257,7 @@ class Ledgers(Names):
         def deleting(ledger: Ledger) -> Protocol[bool]:
             asker = self._asker(ledger, name, creation.token)
             rule = hudi_ledger.rule_for(asker, deletes=True, version=table.version)
-            if rule is None:
+            if rule is None or (yield from _is_nothing(name)):
                 return False
             return (yield from calls.delete(ledger, rule, name.path, creation))
 
@@ -283,8 +289,13 @@ class Ledgers(Names):
             yield from ledger.current(self._looker(name))
             return timeline.view(ledger, folder)
 
-        view: timeline.View = yield Decide(self._in_ledger(name, looking))
+        view: timeline.View = yield Decide(self._in_ledger(name, looking, writes=False))
         return view
+
+    def _forget_none(self) -> None:
+        """Forget where no table was: whoever writes an instant may just have made one."""
+        if None in self._tables.values():
+            self._tables = {folder: table for folder, table in self._tables.items() if table is not None}
 
     # Turns
 
@@ -293,7 +304,8 @@ class Ledgers(Names):
         return f"{self.session} {place_of(self.store)}{name.state}"
 
     def _whose_turn(self, name: Name) -> str:
-        turn = self._books[name.state].state.turn
+        book = self._books.get(name.state)
+        turn = None if book is None else book.state.turn
         return "it changed hands" if turn is None else f"turn {turn.number}, session {turn.session}"
 
     # Which table a name is of
@@ -307,27 +319,41 @@ class Ledgers(Names):
             return Table(name, hudi_ledger.NEWEST)
         folder = name.path.rpartition("/")[0]
         if folder not in self._tables:
+            table = None
             for root in hudi_ledger.above(folder):
                 table = self._tables.get(root) or (yield from self._table_at(root))
                 if table is not None:
-                    self._tables[folder] = self._tables[root] = table
+                    self._tables[root] = table
                     break
-        return self._tables.get(folder)
+            self._tables[folder] = table
+        return self._tables[folder]
 
     def _table_at(self, root: str) -> Steps[Table | None]:
         for path in hudi_ledger.properties_of(root):
-            got: Got | Absent = yield Decide(read(Get(path)))
+            got: Got | Absent = Absent()
+            with contextlib.suppress(PermissionError):  # above a table others may have rights
+                got = yield Decide(read(Get(path)))
             if not isinstance(got, Absent):
                 return Table(self._policy.classify(path), hudi_ledger.version_in(got.data))
         return None
 
     def _table_for_turns(self, folder: str) -> Steps[Name]:
-        root = folder.removesuffix("/.hoodie")
-        table = yield from self._table_at(root)
-        if table is not None:
-            return table.name
-        return Name(root, Role.OTHER, None, root, root, guarded=True)
+        said = hudi_ledger.timeline_in(self._policy.classify, folder)
+        if said is not None:
+            return said
+        name = hudi_ledger.timeline_in(self._policy.classify, f"{folder}/.hoodie")
+        if name is not None and (yield Call("isdir", (f"{folder}/.hoodie",))):
+            return name
+        return Name(folder, Role.OTHER, None, folder, folder, guarded=True)
 
     def _asker(self, ledger: Ledger, name: Name, token: str, frees: str | None = None) -> hudi_ledger.Asker:
         relative = ledger.relative(name.path)
         return hudi_ledger.Asker(ledger.session, token, ledger.opened, name.path, relative, frees)
+
+
+def _is_nothing(name: Name) -> Protocol[bool]:
+    """Whether a pending instant that is to be removed is not there: then nobody's work ends."""
+    step = hudi_ledger.step_in(name)
+    if step is None or step.state not in ("requested", "inflight"):
+        return False
+    return isinstance((yield from read(Head(name.path))), Absent)

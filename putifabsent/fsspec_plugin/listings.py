@@ -154,12 +154,13 @@ class ListsDecided(ReadsDecided):
         """Show what ledgers say of the timelines that were found."""
         for folder in sorted({name.rpartition("/")[0] for name in found if may_show_instants(name)}):
             view = yield from self._timeline(folder)
-            if view is None or not (view.late or view.undone):
+            if view is None or not (view.late.keys() - found.keys() or view.undone & found.keys()):
                 continue
             # Once more, for these were listed before the ledger was read.
             listed = yield from self._listing(folder, {"detail": True})
-            found = {name: each for name, each in found.items() if name.rpartition("/")[0] != folder}
-            found |= {self._full_name(each["name"]): each for each in listed if each["type"] == "file"}
+            files = {self._full_name(each["name"]): each for each in listed if each["type"] == "file"}
+            gone = {name for name in view.undone if name not in files}
+            found = {name: each for name, each in found.items() if name not in gone} | files
         return found
 
     def _below(self, path: str, *, withdirs: bool) -> Steps[tuple[Details, list[Sighting]]]:
@@ -176,6 +177,8 @@ class ListsDecided(ReadsDecided):
         keys = {name: detail for name, detail in found.items() if is_state(name)}
         self._forget_keys(keys)
         shown = hide(found, root)
+        if self._arbiter is None:
+            return dict(shown), []
         has_state = {name.rpartition(f"/{STATE_FOLDER}/")[0] for name in keys}
         names = [*shown, *(of.name for of in map(placed, keys) if of is not None and of.name is not None)]
         folders = {name.rpartition("/")[0] for name in names if name.startswith(f"{root.rstrip('/')}/")}
@@ -227,8 +230,11 @@ class ListsDecided(ReadsDecided):
             return shown, []
         shown = dict(shown)
         sightings = yield Decide(arbiter.sightings(self._policy, asked, keys, shown))
+        below_root = f"{root.rstrip('/')}/"
         for sighting in sightings:
-            if sighting.name == root or sighting.name.startswith(f"{root.rstrip('/')}/"):
+            is_below = sighting.name == root or sighting.name.startswith(below_root)
+            # A ledger's records are names that an arbiter decides about, too.
+            if is_below and not is_state(sighting.name):
                 yield from self._apply(sighting, shown, keys)
         return shown, sightings
 

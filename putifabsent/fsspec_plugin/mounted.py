@@ -146,7 +146,9 @@ class Mounted(ReadsThrough):
         requests: list[Request] = []
         began = perf_counter()
         try:
-            value = run(protocol, self.store, deadline or self._mount.deadline, requests.append)
+            value = run(
+                protocol, self.store, self._mount.deadline if deadline is None else deadline, requests.append
+            )
         except BaseException as error:
             observe(self._arbiter, requests, began, name if creates else None, error)
             raise
@@ -167,7 +169,9 @@ class Mounted(ReadsThrough):
         requests: list[Request] = []
         began = perf_counter()
         try:
-            value = await run_async(protocol, self.store, deadline or self._mount.deadline, requests.append)
+            value = await run_async(
+                protocol, self.store, self._mount.deadline if deadline is None else deadline, requests.append
+            )
         except BaseException as error:
             if bulk is not None:
                 bulk.note(error)

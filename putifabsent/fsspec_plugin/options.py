@@ -8,7 +8,6 @@ import math
 import os
 import uuid
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from fsspec.asyn import AsyncFileSystem
@@ -32,18 +31,16 @@ _BY_PROTOCOL = {"s3": {"profile"}}
 
 def this_writer() -> str:
     """Return the writer's UUID: ``PUTIFABSENT_WRITER``, or one made once a process."""
-    return os.environ.get("PUTIFABSENT_WRITER") or _made_once()
+    return os.environ.get("PUTIFABSENT_WRITER") or _MADE_ONCE
 
 
-@lru_cache(maxsize=1)
+# Made at once, for two threads must not make two.
+_MADE_ONCE, _SESSION = str(uuid.uuid4()), str(uuid.uuid4())
+
+
 def this_session() -> str:
     """Return this process's own session: its forks work for it, and a restart is another one."""
-    return str(uuid.uuid4())
-
-
-@lru_cache(maxsize=1)
-def _made_once() -> str:
-    return str(uuid.uuid4())
+    return _SESSION
 
 
 @dataclass(frozen=True)

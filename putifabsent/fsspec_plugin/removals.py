@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 from putifabsent.fsspec_plugin.listings import ListsDecided
 from putifabsent.fsspec_plugin.reads import is_state
 from putifabsent.fsspec_plugin.steps import Call, Decide
+from putifabsent.shim.formats.hudi_ledger import holds_state
+from putifabsent.shim.ledger.book import record_at
 
 if TYPE_CHECKING:
     from putifabsent.fsspec_plugin.steps import Steps
@@ -29,20 +31,20 @@ class Removes(ListsDecided):
         """Remove files and folders. A removed name is free again."""
         if self._is_removed_plainly(path, recursive=recursive):
             return self.fs.rm(self._own(path), recursive=recursive, maxdepth=maxdepth, **kwargs)
-        one_by_one = recursive and maxdepth is not None
+        one_by_one = recursive and (maxdepth is not None or self._arbiter is None)
         found = self.expand_path(path, recursive=one_by_one, maxdepth=maxdepth if one_by_one else None)
-        return self._walk_steps(self._removing(found, below=recursive and not one_by_one))
+        return self._walk_steps(self._removing(found, below=recursive, one_by_one=one_by_one))
 
     async def _rm(
         self, path: Any, recursive: bool = False, maxdepth: int | None = None, **kwargs: Any
     ) -> Any:
         if self._is_removed_plainly(path, recursive=recursive):
             return await self._call("rm", self._own(path), recursive=recursive, maxdepth=maxdepth, **kwargs)
-        one_by_one = recursive and maxdepth is not None
+        one_by_one = recursive and (maxdepth is not None or self._arbiter is None)
         found = await self._expand_path(
             self._own(path), recursive=one_by_one, maxdepth=maxdepth if one_by_one else None
         )
-        return await self._walk_steps_async(self._removing(found, below=recursive and not one_by_one))
+        return await self._walk_steps_async(self._removing(found, below=recursive, one_by_one=one_by_one))
 
     def rm_file(self, path: str, **kwargs: Any) -> Any:
         """Remove a file."""
@@ -59,15 +61,18 @@ class Removes(ListsDecided):
         """Whether nobody need hear of it that a path, or several, are removed.
 
         The shim's own is nobody's; and where the store decides, only ledgers have a word, in single names.
-        A folder that is removed with all that is in it takes its tables' ledgers along.
+        A folder that is removed with all that is in it takes its tables' ledgers along; a timeline does not.
         """
         paths = [self._full_name(each) for each in (path if isinstance(path, (list, tuple, set)) else [path])]
         if self._arbiter is not None:
             return bool(paths) and all(is_state(each) for each in paths)
-        if not recursive:
-            return not any(has_magic(each) or self._is_judged(self._policy.classify(each)) for each in paths)
-        for each in paths:
-            self._forget_ledgers(each)
+        if any(has_magic(each) or self._is_judged(self._policy.classify(each)) for each in paths):
+            return False
+        if recursive and any(self._is_timeline(each) and not holds_state(each) for each in paths):
+            return False
+        if recursive:
+            for each in paths:
+                self._forget_ledgers(each)
         return True
 
     def _removing_plainly(self, paths: list[str]) -> Steps[None]:
@@ -110,15 +115,22 @@ class Removes(ListsDecided):
         yield Decide(arbiter.delete(name, self._looker(name)), name)
         return True
 
-    def _removing(self, paths: list[str], *, below: bool) -> Steps[None]:
-        """Remove files, and with ``below`` all below them, if they are folders."""
+    def _removing(self, paths: list[str], *, below: bool, one_by_one: bool) -> Steps[None]:
+        """Remove files, and with ``below`` folders, too: with all that is in them, or ``one_by_one``."""
         plain: list[str] = []
+        folders: list[str] = []
         for path in paths:
             if below and (yield Call("isdir", (self._own(path),))):
-                yield from self._removing_folder(path)
+                if one_by_one:
+                    folders.append(self._own(path))
+                else:
+                    yield from self._removing_folder(path)
             elif not (yield from self._freed(path)):
                 plain.append(self._own(path))
         yield from self._removing_plainly(plain)
+        for each in sorted(folders, key=len, reverse=True) if self._has_folders else ():
+            with contextlib.suppress(FileNotFoundError):
+                yield Call("rmdir", (each,))
 
     def _removing_folder(self, path: str) -> Steps[None]:
         arbiter = self._arbiter
@@ -129,8 +141,23 @@ class Removes(ListsDecided):
             name = yield from self._known_as(each)
             yield Decide(arbiter.delete(name, self._looker(name)), name)
         yield from self._removing_plainly([each for each in shown if each not in known])
+        yield from self._removing_ledgers(path, {each.name for each in sightings})
         if self._has_folders:
             yield from self._removing_empty(self._full_name(path))
+
+    def _removing_ledgers(self, path: str, known: set[str]) -> Steps[None]:
+        """Remove the ledgers of tables that are gone: what they say must not come back with the next ones."""
+        arbiter = self._arbiter
+        assert arbiter is not None  # noqa: S101 - who has none removes as the wrapped filesystem does
+        root = self._full_name(path)
+        self._forget_ledgers(root)
+        listed = yield Call("find", (self._own(path),))
+        names = {self._full_name(each) for each in listed}
+        records = [name for each in sorted(names | known) if (name := record_at(each)) is not None]
+        for name in records:
+            yield Decide(arbiter.delete(name, self._looker(name)))
+        kept = {f"{name.state}/{part}" for name in records for part in ("bodies", "beats")}
+        yield from self._removing_plainly(sorted(each for each in names if each.rpartition("/")[0] in kept))
 
     def _removing_empty(self, folder: str) -> Steps[None]:
         """Remove the folders below ``folder``, and itself, that hold no file of the shim's either."""

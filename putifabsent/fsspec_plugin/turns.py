@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import logging
+import os
 import threading
 import time
 from contextvars import ContextVar
@@ -73,16 +74,27 @@ class Turn:
         self._timeout = timeout
         self._name: Name | None = None
         self._over = threading.Event()
+        self._pid = os.getpid()
 
     def __repr__(self) -> str:
         return f"<Turn {self.number or 'not held'} of {self.table}>"
 
     def __enter__(self) -> Self:
-        self._begin(self._fs._walk_steps(self._taking()))
+        number = self._fs._walk_steps(self._taking())
+        try:
+            self._begin(number)
+        except RuntimeError as error:  # no more threads
+            self.__exit__(RuntimeError, error, None)
+            raise
         return self
 
     async def __aenter__(self) -> Self:
-        self._begin(await self._fs._walk_steps_async(self._taking()))
+        number = await self._fs._walk_steps_async(self._taking())
+        try:
+            self._begin(number)
+        except RuntimeError as error:
+            await self.__aexit__(RuntimeError, error, None)
+            raise
         return self
 
     def __exit__(
@@ -119,14 +131,18 @@ class Turn:
         assert self._name is not None  # noqa: S101 - it is known since the turn was taken
         self.number = number
         with_turns({**turns_held(), self._fs._place(self._name): number})
-        self._over.clear()
-        threading.Thread(target=self._beat, args=(number,), name="putifabsent-turn", daemon=True).start()
+        # One for each time: the thread of the last time may not have seen the end of its own yet.
+        self._over, self._pid = threading.Event(), os.getpid()
+        beats = threading.Thread(
+            target=self._beat, args=(number, self._over), name="putifabsent-turn", daemon=True
+        )
+        beats.start()
 
-    def _beat(self, number: int) -> None:
+    def _beat(self, number: int, over: threading.Event) -> None:
         name = self._name
         assert name is not None  # noqa: S101 - as above
         creation = self._fs._looker(name)
-        while not self._over.wait(self._lease / _BEATS_A_LEASE):
+        while not over.wait(self._lease / _BEATS_A_LEASE):
             beat = partial(turns.beat, number=number, creation=creation, clock=time.monotonic)
             try:
                 run(self._fs._in_ledger(name, beat), self._fs.store, self._lease)
@@ -141,6 +157,8 @@ class Turn:
         self._over.set()
         place = self._fs._place(name)
         with_turns({each: held for each, held in turns_held().items() if each != place})
+        if self._pid != os.getpid():
+            return  # a fork that leaves the block: the turn is its parent's
         creation = self._fs._looker(name)
         release = partial(turns.release, number=number, creation=creation)
         try:

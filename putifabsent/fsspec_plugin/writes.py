@@ -20,6 +20,7 @@ import os
 import shutil
 from glob import has_magic
 from pathlib import Path
+from stat import S_ISDIR
 from typing import TYPE_CHECKING, Any
 
 from fsspec.callbacks import DEFAULT_CALLBACK
@@ -49,10 +50,11 @@ class WritesByName(Transfers):
 
     def _classify(self, path: Any, *, explicit: bool) -> Name:
         plain = self._without_version(path)
-        if plain is not path and (explicit or self._policy.classify(self._full_name(plain)).guarded):
+        name = super()._classify(plain, explicit=explicit)
+        if plain is not path and (explicit or name.guarded or name.role in JUDGED):
             msg = f"{path!s} names one version of {plain}: a version can't be written. Say the name alone"
             raise ValueError(msg)
-        return super()._classify(path, explicit=explicit)
+        return name
 
     def _full_name(self, path: Any) -> str:
         return super()._full_name(self._without_version(path))
@@ -112,7 +114,8 @@ class WritesByName(Transfers):
     ) -> Any:
         """Upload a local file. ``mode="create"`` creates on every name."""
         name = None
-        if not Path(lpath).is_dir():
+        # What is not there is told before a ledger is asked, which may take an instant over.
+        if not S_ISDIR(Path(lpath).stat().st_mode):
             name = self._promote(rpath, explicit=mode == "create")
         if name is None:
             return self.fs.put_file(lpath, self._own(rpath), callback=callback, **kwargs)
@@ -135,7 +138,7 @@ class WritesByName(Transfers):
         **kwargs: Any,
     ) -> Any:
         name = None
-        if not await asyncio.to_thread(Path(lpath).is_dir):
+        if not S_ISDIR((await asyncio.to_thread(Path(lpath).stat)).st_mode):
             name = await self._promote_async(rpath, explicit=mode == "create")
         if name is None:
             return await self._call("put_file", lpath, self._own(rpath), callback=callback, **kwargs)
@@ -173,7 +176,7 @@ class WritesByName(Transfers):
         name = await self._promote_async(path2, explicit=False)
         if name is not None:
             return await self._from_async(self._source(path1, name), name, kwargs, keep=False)
-        if self._arbiter is not None:
+        if self._arbiter is not None or self._is_judged(self.explain(path1)):
             await self._cp_file(path1, path2)
             return await self._rm_file(path1)
         if self.fs.async_impl:
@@ -277,8 +280,10 @@ class WritesByName(Transfers):
         """
         path1, path2 = self._own(path1), self._own(path2)
         # Where an arbiter knows names by their place, no folder moves as a whole.
-        on_disk = self._kind == "local" and self._arbiter is None
         both_plain = isinstance(path1, str) and isinstance(path2, str)
+        on_disk = self._kind == "local" and self._arbiter is None
+        if both_plain and on_disk:
+            on_disk = not self._is_judged(self.explain(path1))  # its ledger must hear of it
         if both_plain and (on_disk or not has_magic(path1)):
             name = self._moved_to(path1, path2)
             # A link to a folder is no folder: it would replace a file.

@@ -28,6 +28,7 @@ __all__ = [
     "NEWEST",
     "Asker",
     "above",
+    "holds_state",
     "is_plan",
     "may_show_instants",
     "properties_of",
@@ -217,6 +218,11 @@ def timeline_in(classify: Callable[[str], Name], folder: str) -> Name | None:
     return name if name.format == FORMAT else None
 
 
+def holds_state(folder: str) -> bool:
+    """Whether what the shim keeps of a table lies in ``folder``, one of its timeline's."""
+    return folder.endswith(_FOLDER)
+
+
 def may_show_instants(path: str) -> bool:
     """Whether completed instants may be among what is listed or read by ``path``; quick, for every call."""
     return _FOLDER in path
@@ -225,7 +231,7 @@ def may_show_instants(path: str) -> bool:
 def above(folder: str) -> list[str]:
     """Return the folders that may be the root of the table in which ``folder`` is, the nearest first."""
     parts = folder.split("/")
-    return [root for end in range(len(parts), 0, -1) if (root := "/".join(parts[:end]))]
+    return ["/".join(parts[:end]) for end in range(len(parts), 0, -1)]
 
 
 def properties_of(root: str) -> tuple[str, ...]:

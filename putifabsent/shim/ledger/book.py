@@ -110,6 +110,8 @@ class Ledger:
         The token of a completion that is known to be under its plain name.
     watched
         The turn that this session waits for.
+    life
+        How many ledgers before this one were removed, with their tables.
     """
 
     name: Name
@@ -121,6 +123,12 @@ class Ledger:
     behind: int = 0
     published: str | None = None
     watched: Watched | None = None
+    life: int = 0
+
+    @property
+    def age(self) -> tuple[int, int]:
+        """How much is known: of two of a session, the one with the higher age knows more."""
+        return self.life, self.state.number
 
     @property
     def root(self) -> str:
@@ -167,6 +175,7 @@ class Ledger:
         if newest < last and last not in numbers and isinstance(self.arbiter, Native):
             self.state = State(every=self.state.every, kept=self.state.kept)
             self.published = self.watched = None
+            self.life += 1
             self.listed = 0
         self.listed = max(self.listed, *numbers, 0)
         self.behind = sum(number < newest for number in numbers)

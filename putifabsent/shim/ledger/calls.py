@@ -6,13 +6,14 @@ or appended, until it wants no record more.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
-from putifabsent.errors import Fenced, NameTaken, PutIfAbsentError
-from putifabsent.shim.ledger.appending import append
+from putifabsent.errors import Fenced, OutcomeUnknown, PutIfAbsentError
+from putifabsent.shim.ledger.appending import append, unknown_from
 from putifabsent.shim.ledger.completion import complete, remove
 from putifabsent.shim.ledger.facts import Completion, State
 from putifabsent.shim.ledger.records import Free, Open, Record, Take
@@ -132,7 +133,7 @@ def create(  # noqa: PLR0913 - what a creation takes, and a commit
     Fenced, OutcomeUnknown, OSError
         As for :func:`~putifabsent.shim.ledger.completion.complete`.
     """
-    todo = yield from decide(ledger, rule, creation)
+    todo = yield from _about(path, creation, decide(ledger, rule, creation))
     if isinstance(todo, Commit):
         return (
             yield from complete(
@@ -141,15 +142,18 @@ def create(  # noqa: PLR0913 - what a creation takes, and a commit
         )
     try:
         return (yield from by_name())
-    except NameTaken as error:
-        taken = error
+    except OutcomeUnknown:
+        raise
+    except Exception as error:  # noqa: BLE001 - it is raised when the instant is free again
+        failed = error
     held = ledger.state.open.get(instant)
     if held is not None and held.token == creation.token:
-        # It was opened by this very call, for a name that is older than the ledger.
+        # It was opened by this very call: for a name that is older than the ledger, or was refused.
         token = f"{creation.token}-free"
         free = _freeing(instant, creation.token, Free(instant, ledger.session, token))
-        yield from append(ledger, free, creation._replace(token=token))
-    raise taken
+        with contextlib.suppress(OSError):
+            yield from append(ledger, free, creation._replace(token=token))
+    raise failed
 
 
 def delete(ledger: Ledger, rule: Rule, path: str, creation: Creation) -> Protocol[bool]:
@@ -172,10 +176,23 @@ def delete(ledger: Ledger, rule: Rule, path: str, creation: Creation) -> Protoco
     OutcomeUnknown, OSError
         It may still be there.
     """
-    todo = yield from decide(ledger, rule, creation)
+    todo = yield from _about(path, creation, decide(ledger, rule, creation))
     if not isinstance(todo, Remove):
         return False
     return (yield from remove(ledger, path, todo.made))
+
+
+def _about(path: str, creation: Creation, deciding: Protocol[Todo]) -> Protocol[Todo]:
+    """Decide; what is unknown of a record is unknown of the name that the caller said."""
+    try:
+        return (yield from deciding)
+    except GeneratorExit:
+        raise
+    except BaseException as error:
+        unknown = error if isinstance(error, OutcomeUnknown) else error.__cause__
+        if isinstance(unknown, OutcomeUnknown):
+            unknown_from(error, OutcomeUnknown(path, creation.token, unknown.reason))
+        raise
 
 
 def _asked(rule: Rule, state: State) -> Todo | None:
