@@ -191,8 +191,10 @@ class Ledgers(Names):
             largest_publish=self.store.largest_publish,
         )
 
-    def _permitting(self, name: Name) -> Steps[None]:
+    def _permitting(self, name: Name, *, explicit: bool) -> Steps[None]:
         """Ask a ledger whether a name that nothing guards may be written: an inflight instant, a slice.
+
+        Who would create what is there takes nothing over: it hears so from its creation.
 
         Raises
         ------
@@ -207,7 +209,7 @@ class Ledgers(Names):
         def deciding(ledger: Ledger) -> Protocol[None]:
             asker = self._asker(ledger, name, creation.token)
             rule = hudi_ledger.rule_for(asker, deletes=False, version=table.version)
-            if rule is not None:
+            if rule is not None and not (explicit and not (yield from _is_nothing(name))):
                 yield from calls.decide(ledger, rule, creation)
 
         yield from self._relying(table.name)
@@ -257,8 +259,8 @@ class Ledgers(Names):
         def deleting(ledger: Ledger) -> Protocol[bool]:
             asker = self._asker(ledger, name, creation.token)
             rule = hudi_ledger.rule_for(asker, deletes=True, version=table.version)
-            if rule is None or (yield from _is_nothing(name)):
-                return False
+            if rule is None or (hudi_ledger.is_pending(name) and (yield from _is_nothing(name))):
+                return False  # nobody's work ends
             return (yield from calls.delete(ledger, rule, name.path, creation))
 
         yield from self._relying(table.name)
@@ -352,8 +354,4 @@ class Ledgers(Names):
 
 
 def _is_nothing(name: Name) -> Protocol[bool]:
-    """Whether a pending instant that is to be removed is not there: then nobody's work ends."""
-    step = hudi_ledger.step_in(name)
-    if step is None or step.state not in ("requested", "inflight"):
-        return False
     return isinstance((yield from read(Head(name.path))), Absent)

@@ -35,7 +35,7 @@ class Names(Mounted):
         name = self._classify(path, explicit=explicit)
         if not name.guarded:
             if name.role in JUDGED:
-                self._walk_steps(self._permitting(name))
+                self._walk_steps(self._permitting(name, explicit=explicit))
             return name if explicit else None
         if self._is_evident(name) or self._walk_steps(self._with_evidence(name)):
             return name
@@ -45,13 +45,13 @@ class Names(Mounted):
         name = self._classify(path, explicit=explicit)
         if not name.guarded:
             if name.role in JUDGED:
-                await self._walk_steps_async(self._permitting(name))
+                await self._walk_steps_async(self._permitting(name, explicit=explicit))
             return name if explicit else None
         if self._is_evident(name) or await self._walk_steps_async(self._with_evidence(name)):
             return name
         return ordinary(name.path) if explicit else None
 
-    def _permitting(self, name: Name) -> Steps[None]:
+    def _permitting(self, name: Name, *, explicit: bool) -> Steps[None]:
         """Ask whether a name that nothing guards may be written."""
         raise NotImplementedError
 

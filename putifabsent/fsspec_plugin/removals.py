@@ -31,7 +31,9 @@ class Removes(ListsDecided):
         """Remove files and folders. A removed name is free again."""
         if self._is_removed_plainly(path, recursive=recursive):
             return self.fs.rm(self._own(path), recursive=recursive, maxdepth=maxdepth, **kwargs)
-        one_by_one = recursive and (maxdepth is not None or self._arbiter is None)
+        one_by_one = recursive and (
+            maxdepth is not None or self._arbiter is None or self._loses_instants(path)
+        )
         found = self.expand_path(path, recursive=one_by_one, maxdepth=maxdepth if one_by_one else None)
         return self._walk_steps(self._removing(found, below=recursive, one_by_one=one_by_one))
 
@@ -40,7 +42,9 @@ class Removes(ListsDecided):
     ) -> Any:
         if self._is_removed_plainly(path, recursive=recursive):
             return await self._call("rm", self._own(path), recursive=recursive, maxdepth=maxdepth, **kwargs)
-        one_by_one = recursive and (maxdepth is not None or self._arbiter is None)
+        one_by_one = recursive and (
+            maxdepth is not None or self._arbiter is None or self._loses_instants(path)
+        )
         found = await self._expand_path(
             self._own(path), recursive=one_by_one, maxdepth=maxdepth if one_by_one else None
         )
@@ -63,17 +67,24 @@ class Removes(ListsDecided):
         The shim's own is nobody's; and where the store decides, only ledgers have a word, in single names.
         A folder that is removed with all that is in it takes its tables' ledgers along; a timeline does not.
         """
-        paths = [self._full_name(each) for each in (path if isinstance(path, (list, tuple, set)) else [path])]
+        paths = self._full_names(path)
         if self._arbiter is not None:
             return bool(paths) and all(is_state(each) for each in paths)
         if any(has_magic(each) or self._is_judged(self._policy.classify(each)) for each in paths):
             return False
-        if recursive and any(self._is_timeline(each) and not holds_state(each) for each in paths):
+        if recursive and self._loses_instants(path):
             return False
         if recursive:
             for each in paths:
                 self._forget_ledgers(each)
         return True
+
+    def _full_names(self, path: Any) -> list[str]:
+        return [self._full_name(each) for each in (path if isinstance(path, (list, tuple, set)) else [path])]
+
+    def _loses_instants(self, path: Any) -> bool:
+        """Whether a folder of instants is among what is removed, and the ledger that knows them stays."""
+        return any(self._is_timeline(each) and not holds_state(each) for each in self._full_names(path))
 
     def _removing_plainly(self, paths: list[str]) -> Steps[None]:
         # What several are removed by takes a pattern for one, and these are names.

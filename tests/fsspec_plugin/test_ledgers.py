@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 from typing import TYPE_CHECKING, Any
 
 import fsspec
 import pytest
 
-from putifabsent import Fenced, NameTaken
+from putifabsent import Fenced, NameTaken, OutcomeUnknown
 from tests.fsspec_plugin.children import in_a_child, pipe_file
 from tests.fsspec_plugin.hudi_tables import Writer, plan_of, records_of, table_in
 from tests.fsspec_plugin.test_async import closed
@@ -265,6 +266,119 @@ def test_asynchronously_it_is_the_same(memory: Ground) -> None:
     asyncio.run(life())
 
 
+# --- removing, moving, and what fails ---------------------------------------------------------------------
+
+
+def test_everything_below_a_hudi_folder_is_found(ground: Ground, a: Writer) -> None:
+    name = a.commits("100", BODY)
+    ground.around.rm_file(name)
+    below = f"{a.root}/.hoodie"
+    for found in (
+        a.fs.find(below),
+        a.fs.find(a.root),
+        a.fs.glob(f"{below}/**"),
+        a.fs.expand_path(f"{below}/timeline/*"),
+    ):
+        assert name in found
+        assert not any(".putifabsent" in each for each in found)
+    assert a.fs.du(below) >= len(BODY)
+
+
+@pytest.mark.parametrize("how", ["file", "list", "glob", "timeline"])
+def test_a_recursive_removal_of_names_asks_the_ledger(ground: Ground, a: Writer, b: Writer, how: str) -> None:
+    a.commits("100")
+    a.begins("200")
+    paths = {
+        "file": b.requested("200"),
+        "list": [b.requested("200"), b.inflight("200")],
+        "glob": f"{b.root}/.hoodie/timeline/200*",
+        "timeline": f"{b.root}/.hoodie/timeline",
+    }
+    b.fs.rm(paths[how], recursive=True)
+    assert "FREE" in records_of(ground, a.root)
+    with pytest.raises(Fenced):
+        a.completes("200")
+    assert not b.fs.exists(b.requested("200"))
+
+
+def test_a_table_that_is_removed_leaves_nothing_to_the_next_one(ground: Ground, a: Writer) -> None:
+    name = a.commits("100")
+    a.fs.rm(a.root, recursive=True)
+    assert not a.fs.exists(name)
+    table_in(ground)
+    a.commits("200")
+    assert not a.fs.exists(name)
+    assert [each for each in a.timeline() if each.endswith(".commit")] == ["200_2009.commit"]
+
+
+def test_what_is_moved_away_is_undone(ground: Ground, a: Writer, b: Writer) -> None:
+    name = a.commits("100", BODY)
+    a.fs.mv(name, f"{name}.bak")
+    b.commits("200")
+    assert not a.fs.exists(name)
+    assert ground.read(f"{name}.bak") == BODY
+
+
+def test_a_creation_that_was_refused_can_be_tried_again(local: Ground) -> None:
+    writer = Writer(local.fs, table_in(local))
+    local.around.rmdir(f"{writer.root}/.hoodie/timeline")
+    with pytest.raises(FileNotFoundError):
+        writer.fs.pipe_file(writer.requested("100"), b"")
+    local.around.mkdir(f"{writer.root}/.hoodie/timeline")
+    writer.commits("100")
+
+
+def test_calls_that_fail_take_nothing_over(a: Writer, b: Writer) -> None:
+    a.begins("100")
+    with pytest.raises(NameTaken):
+        b.fs.pipe_file(b.inflight("100"), b"", mode="create")
+    with pytest.raises(FileNotFoundError):
+        b.fs.put_file("/nowhere/at-all", b.inflight("100"))
+    with contextlib.suppress(FileNotFoundError):  # an object store says nothing
+        b.fs.rm_file(f"{b.root}/.hoodie/timeline/100.commit.inflight")
+    a.completes("100")
+
+
+def test_a_folder_that_is_gone_is_forgotten(local: Ground) -> None:
+    root = table_in(local)
+    writer = Writer(local.fs, root)
+    writer.begins("100")
+    local.around.rm(root, recursive=True)
+    table_in(local)
+    with pytest.raises(FileNotFoundError):
+        writer.fs.pipe_file(writer.requested("200"), b"")
+    writer.commits("300")
+
+
+def test_readers_remove_no_records(memory: Ground) -> None:
+    root = table_in(memory)
+    a = Writer(memory.mount(session="a"), root)
+    a.fs._pruning.add(f"{root}/.hoodie/.putifabsent")  # it never gets to it
+    for number in range(100, 170):
+        a.commits(str(number))
+    before = len(records_of(memory, root))
+    assert before > 2 * 64
+    b = Writer(memory.mount(session="b"), root)
+    assert len(b.timeline()) == 3 * 70
+    assert "putifabsent-prune" not in [thread.name for thread in threading.enumerate()]
+    assert len(records_of(memory, root)) == before
+
+
+def test_slices_where_no_table_is_cost_one_look(stub: FaultStub) -> None:
+    fs = on_stub(stub)
+    name = Writer(fs, "bucket/not/a/table").slice_of("100")
+    fs.pipe_file(name, b"")
+    seen = len(stub.requests)
+    fs.pipe_file(name, b"")
+    assert [each.op for each in stub.requests[seen:]] == [Op.PUT]
+
+
+def test_a_version_of_a_slice_is_not_written(stub: FaultStub) -> None:
+    fs = on_stub(stub)
+    with pytest.raises(ValueError, match="names one version"):
+        fs.pipe_file(f"{Writer(fs, 'bucket/t').slice_of('100')}?versionId=x", b"")
+
+
 # --- on the wire ------------------------------------------------------------------------------------------
 
 
@@ -300,3 +414,14 @@ def test_a_lost_answer_to_the_record_of_a_commit_is_settled_by_its_token(stub: F
     stub.script(Op.PUT, None, Fault.DROP_AFTER_APPLY)
     name = writer.completes("100", BODY)
     assert fs.cat_file(name) == BODY
+
+
+def test_an_unknown_outcome_speaks_of_the_name_that_was_said(stub: FaultStub) -> None:
+    fs = fsspec.filesystem("pias3", arbiter="native", deadline=0.3, **stub.storage_options("s3"))
+    fs.pipe_file("bucket/t/.hoodie/hoodie.properties", b"hoodie.table.version=9")
+    writer = Writer(fs, "bucket/t")
+    writer.commits("100")
+    stub.script(Op.PUT, Fault.DROP_AFTER_APPLY, forever=True)
+    with pytest.raises(OutcomeUnknown) as unknown:
+        fs.pipe_file(writer.requested("200"), b"")
+    assert unknown.value.filename == writer.requested("200")

@@ -12,7 +12,7 @@ import pytest
 
 from putifabsent import Fenced
 from putifabsent.fsspec_plugin import turns
-from tests.fsspec_plugin.children import in_children
+from tests.fsspec_plugin.children import in_a_child, in_children
 from tests.fsspec_plugin.hudi_tables import Writer, records_of, table_in
 from tests.fsspec_plugin.test_async import closed
 
@@ -141,6 +141,46 @@ def test_other_tables_have_turns_when_they_are_used(memory: Ground) -> None:
         assert memory.is_there(f"{table}/.putifabsent/ledger/0000000001")
         with pytest.raises(TimeoutError), memory.mount(session="b").turn(table, timeout=SHORT):
             pass
+
+
+def test_a_table_that_is_still_to_be_made_has_its_turn_by_its_hudi_folder(memory: Ground) -> None:
+    root = memory.name("t")
+    a, b = (memory.mount(session=session) for session in "ab")
+    with a.turn(f"{root}/.hoodie"):
+        table_in(memory)
+        with pytest.raises(TimeoutError), b.turn(root, timeout=0):
+            pass
+
+
+def test_a_turn_whose_signs_of_life_can_not_begin_is_given_back(
+    memory: Ground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = table_in(memory)
+
+    def refuses(self: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", refuses)
+        with pytest.raises(RuntimeError, match="new thread"):
+            memory.fs.turn(root).__enter__()
+    with memory.fs.turn(root, timeout=0):
+        pass
+
+
+def test_a_fork_that_leaves_the_block_gives_nothing_back(local: Ground) -> None:
+    fs, root = local.mount(session="a"), table_in(local)
+    turn = fs.turn(root, lease=LONG)
+    with turn:
+        assert in_a_child("fork", leaves, turn) == "left"
+        with pytest.raises(TimeoutError), local.mount(session="b").turn(root, timeout=0):
+            pass
+
+
+def leaves(turn: turns.Turn) -> str:
+    """Leave the block of a turn that the parent has taken."""
+    turn.__exit__(None, None, None)
+    return "left"
 
 
 def test_a_lease_is_some_time(memory: Ground) -> None:

@@ -29,6 +29,7 @@ __all__ = [
     "Asker",
     "above",
     "holds_state",
+    "is_pending",
     "is_plan",
     "may_show_instants",
     "properties_of",
@@ -208,6 +209,12 @@ def step_in(name: Name) -> Step | None:
 def is_plan(step: Step) -> bool:
     """Whether the bytes of a step say which instant is rolled back."""
     return step.state == "requested" and step.action == "rollback"
+
+
+def is_pending(name: Name) -> bool:
+    """Whether a name is that of an instant that is not completed."""
+    step = step_in(name)
+    return step is not None and step.state in ("requested", "inflight")
 
 
 def timeline_in(classify: Callable[[str], Name], folder: str) -> Name | None:
