@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.backends.dynamodb_servers import REGION, new_table
-from tests.faults.arbiters import Place, claims_at
+from tests.backends.dynamodb_servers import credentials_of_the_lab, moto_one_at_a_time
+from tests.faults.arbiters import Place
 from tests.servers import SERVERS, BucketServer, Valkey, server
 from tests.stub import FaultStub
 from tests.stub.dynamodb_proxy import DynamoDBProxy
@@ -56,17 +56,13 @@ def valkey() -> Iterator[Valkey]:
 
 @pytest.fixture(scope="session")
 def credentials() -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("AWS_ACCESS_KEY_ID", "lab")
-        patch.setenv("AWS_SECRET_ACCESS_KEY", "lab-secret")
-        patch.setenv("AWS_CONFIG_FILE", "/dev/null")
+    with credentials_of_the_lab():
         yield
 
 
 @pytest.fixture(scope="session")
 def moto(credentials: None) -> Iterator[DynamoDBProxy]:
-    # It decides nothing when two requests meet, so they come in one at a time.
-    with server("moto") as running, DynamoDBProxy(running.endpoint, one_at_a_time=True) as proxy:
+    with moto_one_at_a_time() as proxy:
         yield proxy
 
 
@@ -74,10 +70,3 @@ def moto(credentials: None) -> Iterator[DynamoDBProxy]:
 def dynamodb(credentials: None) -> Iterator[DynamoDBProxy]:
     with server("dynamodb-local") as running, DynamoDBProxy(running.endpoint) as proxy:
         yield proxy
-
-
-def registry_at(proxy: DynamoDBProxy) -> str:
-    """Make a registry, and return its URL."""
-    url = f"dynamodb://{new_table()}?region={REGION}&endpoint_url={proxy.url}"
-    claims_at(url).init()
-    return url

@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Any, get_args
 import fsspec
 import pytest
 
-from putifabsent.backends.registry_urls import open_claims
+from tests.backends.dynamodb_servers import credentials_of_the_lab, moto_one_at_a_time, registry_at
 from tests.fsspec_plugin.grounds import Ground, Kind
 from tests.servers import server
 from tests.stub import FaultStub
-from tests.stub.dynamodb_proxy import DynamoDBProxy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -67,18 +66,9 @@ def s3(localbucket: LocalBucket) -> Ground:
 
 @pytest.fixture(scope="session")
 def registry() -> Iterator[str]:
-    """Give the address of a real registry of claims, whose table is made."""
-    with (
-        pytest.MonkeyPatch.context() as patch,
-        server("moto") as running,
-        DynamoDBProxy(running.endpoint, one_at_a_time=True) as proxy,
-    ):
-        patch.setenv("AWS_ACCESS_KEY_ID", "lab")
-        patch.setenv("AWS_SECRET_ACCESS_KEY", "lab-secret")
-        patch.setenv("AWS_CONFIG_FILE", "/dev/null")
-        url = f"dynamodb://claims?region=us-east-1&endpoint_url={proxy.url}"
-        open_claims(url).init()
-        yield url
+    """Give the address of a registry of claims, whose table is made."""
+    with credentials_of_the_lab(), moto_one_at_a_time() as proxy:
+        yield registry_at(proxy.url)
 
 
 @pytest.fixture(scope="session")
