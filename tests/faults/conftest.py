@@ -7,15 +7,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.backends.dynamodb_servers import credentials_of_the_lab, moto_one_at_a_time
+from tests.backends.dynamodb_servers import moto_one_at_a_time
 from tests.faults.arbiters import Place
 from tests.servers import SERVERS, BucketServer, Valkey, server
-from tests.stub import FaultStub
 from tests.stub.dynamodb_proxy import DynamoDBProxy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    from tests.stub import FaultStub
 
 
 @pytest.fixture(scope="session")
@@ -24,12 +25,6 @@ def bucket_server() -> Iterator[BucketServer]:
     assert isinstance(started, BucketServer)
     with started:
         yield started
-
-
-@pytest.fixture(scope="session")
-def liar() -> Iterator[FaultStub]:
-    with FaultStub(conditions="ignored") as stub:
-        yield stub
 
 
 @pytest.fixture
@@ -52,12 +47,6 @@ def ignoring(liar: FaultStub) -> Place:
 def valkey() -> Iterator[Valkey]:
     with Valkey() as running:
         yield running
-
-
-@pytest.fixture(scope="session")
-def credentials() -> Iterator[None]:
-    with credentials_of_the_lab():
-        yield
 
 
 @pytest.fixture(scope="session")

@@ -10,9 +10,7 @@ from typing import TYPE_CHECKING, Any, get_args
 import fsspec
 import pytest
 
-from tests.backends.dynamodb_servers import credentials_of_the_lab, moto_one_at_a_time, registry_at
 from tests.fsspec_plugin.grounds import Ground, Kind
-from tests.servers import server
 from tests.stub import FaultStub
 
 if TYPE_CHECKING:
@@ -28,8 +26,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             continue
         params = getattr(getattr(item, "callspec", None), "params", {})
         wanted = {params.get("cloud"), str(params.get("ground")).partition("-")[2], params.get("counted")}
+        wanted.add(params.get("arbiter"))
         wanted |= set(getattr(item, "fixturenames", ())) & {"gcs", "registry", "lock"}
-        if wanted & {"gcs", "azure", "claims", "registry", "redis", "lock"}:
+        if wanted & {"gcs", "azure", "claims", "dynamodb", "registry", "redis", "lock"}:
             item.add_marker("clouds")
 
 
@@ -62,20 +61,6 @@ def local(tmp_path: Path) -> Ground:
 @pytest.fixture
 def s3(localbucket: LocalBucket) -> Ground:
     return s3_ground(localbucket)
-
-
-@pytest.fixture(scope="session")
-def registry() -> Iterator[str]:
-    """Give the address of a registry of claims, whose table is made."""
-    with credentials_of_the_lab(), moto_one_at_a_time() as proxy:
-        yield registry_at(proxy.url)
-
-
-@pytest.fixture(scope="session")
-def lock() -> Iterator[str]:
-    """Give the address of a real Valkey."""
-    with server("valkey") as running:
-        yield running.endpoint
 
 
 # Each store, and each arbiter once; any arbiter over any store is for `test_arbiters.py`.
