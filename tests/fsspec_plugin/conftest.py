@@ -63,7 +63,7 @@ def s3(localbucket: LocalBucket) -> Ground:
     return s3_ground(localbucket)
 
 
-# Each store, and each arbiter once; any arbiter over any store is for `test_arbiters.py`.
+# Each store, and each arbiter once; any arbiter over any store is what `OTHERWISE` is for.
 GROUNDS = [f"{kind}-native" for kind in get_args(Kind)] + ["s3-ballot", "local-claims", "memory-redis"]
 
 
