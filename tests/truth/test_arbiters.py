@@ -71,13 +71,17 @@ def table(liar: FaultStub, arbiter: str) -> Iterator[Table]:
     liar.release()
 
 
-def told(create: Callable[[], object]) -> str:
+def told(fs: Any, name: str, data: bytes = MINE) -> str:
     """Return what a writer is told: that it won, or whose the name is."""
     try:
-        create()
+        fs.pipe_file(name, data, mode="create")
     except NameTaken as taken:
         return str(taken.holder.token if taken.holder else None)
     return "won"
+
+
+def _writes(fs: Any, name: str, heard: list[str]) -> None:
+    heard.append(told(fs, name))
 
 
 def lose(liar: FaultStub, step: tuple[Op, int], how: Step, *, forever: bool = False) -> None:
@@ -91,7 +95,7 @@ def test_who_is_alone_wins_whatever_is_lost_once(table: Table, how: str) -> None
     for step in table.steps(lambda: fs.pipe_file(table.name(), MINE, mode="create"), how):
         name = table.name()
         lose(table.liar, step, LOST[how])
-        assert told(lambda name=name: fs.pipe_file(name, MINE, mode="create")) == "won", step
+        assert told(fs, name) == "won", step
         assert table.liar.left() == [], f"{step} was not reached"
         table.liar.release()
         assert table.holder(name)[1] == MINE, step
@@ -101,19 +105,16 @@ def test_who_is_alone_wins_whatever_is_lost_once(table: Table, how: str) -> None
 def test_who_is_late_is_told_whose_it_is_whatever_is_lost_once(table: Table, how: str) -> None:
     first, fs = table.mount(), table.mount(config_kwargs=SECONDS)
 
-    def late(name: str) -> str:
-        return told(lambda: fs.pipe_file(name, MINE, mode="create"))
-
     def taken() -> str:
         name = table.name()
         first.pipe_file(name, OTHERS, mode="create")
         return name
 
     known = taken()
-    for step in table.steps(lambda: late(known), how):
+    for step in table.steps(lambda: told(fs, known), how):
         name = taken()
         lose(table.liar, step, LOST[how])
-        heard = late(name)
+        heard = told(fs, name)
         table.liar.calm()
         table.liar.release()
         assert (heard, OTHERS) == table.holder(name), step
@@ -124,17 +125,14 @@ def test_of_two_who_meet_at_any_step_one_wins_and_the_other_is_told_so(table: Ta
     """The first is held up at a step, whose request was applied or not, while the second comes and goes."""
     first, second = table.mount(), table.mount()
     for op, before in table.steps(lambda: first.pipe_file(table.name(), MINE, mode="create")):
-        name, heard = table.name(), []
+        name = table.name()
+        heard: list[str] = []
         arrived = table.liar.ops.count(op) + before + 1
         lose(table.liar, (op, before), Step(Fault.TIMEOUT_AFTER_APPLY, applies=applies))
-        writing = threading.Thread(
-            target=lambda name=name, heard=heard: heard.append(
-                told(lambda: first.pipe_file(name, MINE, mode="create"))
-            )
-        )
+        writing = threading.Thread(target=_writes, args=(first, name, heard))
         writing.start()
         table.liar.wait_for(op, arrived)
-        heard.append(told(lambda name=name: second.pipe_file(name, OTHERS, mode="create")))
+        heard.append(told(second, name, OTHERS))
         table.liar.release()
         writing.join(60)
         of_second, of_first = heard
@@ -149,7 +147,7 @@ def test_who_hears_nothing_more_knows_nothing_and_is_told_the_truth_later(table:
         for step in table.steps(lambda: fs.pipe_file(table.name(), MINE, mode="create")):
             name = table.name()
             lose(table.liar, step, how, forever=True)
-            token = told_at_last(lambda name=name: fs.pipe_file(name, MINE, mode="create"))
+            token = told_at_last(fs, name)
             table.liar.calm()
             if token == "won":
                 assert table.holder(name)[1] == MINE, step
@@ -157,10 +155,10 @@ def test_who_hears_nothing_more_knows_nothing_and_is_told_the_truth_later(table:
                 assert table.holder(name) == (token, MINE), step
 
 
-def told_at_last(create: Callable[[], object]) -> str | None:
+def told_at_last(fs: Any, name: str) -> str | None:
     """Return what a writer is told: that it won, or by which token to ask later; None: that it failed."""
     try:
-        create()
+        fs.pipe_file(name, MINE, mode="create")
     except NameTaken:
         raise
     except OutcomeUnknown as unknown:
