@@ -93,7 +93,7 @@ lock: $(DEV) ## resolve the newest versions into locks/ (not tied to any index h
 	$(COMPILE) --group uv --output-file locks/uv.txt
 	$(COMPILE) pyproject.toml --extra all --group build --group test --group lint --group docs --group bench \
 		--output-file locks/dev.txt
-	$(COMPILE) pyproject.toml --extra arrow --extra demo --group build --group test-paimon \
+	$(COMPILE) pyproject.toml --extra arrow --extra demo --extra dynamodb --extra redis --group build --group test-paimon \
 		--output-file locks/paimon.txt
 
 .PHONY: clean

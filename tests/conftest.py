@@ -7,6 +7,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from putifabsent.lab.servers import LocalBucket
+from tests.backends.dynamodb_servers import credentials_of_the_lab, moto_one_at_a_time, registry_at
+from tests.servers import server
+from tests.stub import FaultStub
+from tests.vouching import vouch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -16,4 +20,42 @@ if TYPE_CHECKING:
 def localbucket() -> Iterator[LocalBucket]:
     """Run a real S3 server, once a test process."""
     with LocalBucket() as server:
+        vouch(server.endpoint)
         yield server
+
+
+@pytest.fixture(scope="session")
+def liar() -> Iterator[FaultStub]:
+    """Run a store that ignores conditions, once a test process."""
+    with FaultStub(conditions="ignored") as stub:
+        vouch(stub.url("s3"))
+        yield stub
+
+
+@pytest.fixture(scope="session")
+def credentials() -> Iterator[None]:
+    """Let AWS's own chain find credentials."""
+    with credentials_of_the_lab():
+        yield
+
+
+@pytest.fixture(scope="session")
+def registry(credentials: None) -> Iterator[str]:
+    """Give the address of a registry of claims, whose table is made."""
+    with moto_one_at_a_time() as proxy:
+        yield registry_at(proxy.url)
+
+
+@pytest.fixture(scope="session")
+def lock() -> Iterator[str]:
+    """Give the address of a real Valkey."""
+    with server("valkey") as running:
+        yield running.endpoint
+
+
+@pytest.fixture(params=["ballot", "redis", "dynamodb"])
+def arbiter(request: pytest.FixtureRequest) -> str:
+    """Give each arbiter that is not the store, as a mount's option says it."""
+    address = {"redis": "lock", "dynamodb": "registry"}.get(request.param)
+    said: str = request.getfixturevalue(address) if address else request.param
+    return said

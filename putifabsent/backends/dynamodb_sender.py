@@ -193,7 +193,8 @@ def _answer(error: ClientError, name: str) -> TryAgain | Refused | Maybe:
     if status >= 500 or status < 400 or status == _REQUEST_TIMEOUT or code in _SERVER_CODES:
         return Maybe(error)
     if code in _FORBIDDEN or status in (401, 403):
-        return Refused(caused(PermissionError(errno.EACCES, str(error), name), error))
+        said = f"{error}. `putifabsent init` with the table's address looks for every right that is needed"
+        return Refused(caused(PermissionError(errno.EACCES, said, name), error))
     return Refused(caused(OSError(errno.EINVAL, str(error), name), error))
 
 

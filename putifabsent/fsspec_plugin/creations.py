@@ -8,6 +8,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from putifabsent.backends.base import Creation, Found, Refused, StagesAhead
 from putifabsent.backends.body import FileBody
+from putifabsent.backends.local_files import obstacle
 from putifabsent.backends.probe import NEEDED
 from putifabsent.errors import NameTaken
 from putifabsent.fsspec_plugin.deciders import terms_of
@@ -147,11 +148,14 @@ class Creations(Ledgers):
         return self._arbiter.create(name, body, creation)
 
     def _refuse_folder(self, name: Name) -> None:
-        """Refuse a folder's name before anything is left beside it for its sake."""
+        """Refuse a folder's name, and one in no folder, before anything is left beside it for its sake."""
         if self._has_folders and self._arbiter is not None:
+            self._make_folder(name)
             seen = self.store.head(name.path)
             if isinstance(seen, Refused):
                 raise seen.error
+            if self._kind == "local" and (why := obstacle(self.fs._parent(name.path), name.path)) is not None:
+                raise why
 
     def _stage_ahead(self, name: Name, file: IO[bytes], extra: Mapping[str, Any]) -> Ahead | None:
         """Begin to send a large file that is still being written, where the store can."""
@@ -184,7 +188,10 @@ class Creations(Ledgers):
             self._forget(name)  # a listing may still say that it is not there
             raise NameTaken(name.path, seen.holder)
 
-    def _creation(self, name: Name, extra: Mapping[str, Any]) -> Creation:
+    def _make_folder(self, name: Name) -> None:
         if self._kind == "local" and getattr(self.fs, "auto_mkdir", False):
             self.fs.makedirs(self.fs._parent(name.path), exist_ok=True)
+
+    def _creation(self, name: Name, extra: Mapping[str, Any]) -> Creation:
+        self._make_folder(name)
         return Creation(new_token(), self.writer, name.state, extra)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from putifabsent.backends.base import Absent, Listed, Refused, TryAgain, Written
 from putifabsent.backends.body import InMemory
 from putifabsent.errors import ConfigError
-from putifabsent.shim.reading import read
+from putifabsent.shim.reading import read, unanswered
 from putifabsent.shim.requests import Get, List, Pause, Put
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ def look_for_others(state: str, *agreed: Terms) -> Protocol[None]:
         if not isinstance(listed, TryAgain):
             break
         if not (yield Pause(attempt)):
-            raise listed.cause
+            raise unanswered(listed.cause)
     mine = [record_of(state, terms) for terms in agreed]
     for other in sorted(entry.name for entry in listed.entries) if isinstance(listed, Listed) else ():
         if other not in mine:
@@ -136,7 +136,7 @@ def leave_record(state: str, terms: Terms, creation: Creation) -> Protocol[None]
         if isinstance(outcome, Refused):
             raise outcome.error
         if not (yield Pause(attempt)):
-            raise outcome.cause
+            raise unanswered(outcome.cause)
 
 
 def _folder(state: str) -> str:

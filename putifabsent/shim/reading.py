@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from dataclasses import dataclass
 from itertools import count
 from typing import TYPE_CHECKING, Any
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
     from putifabsent.shim.requests import Get, List, ListClaims, Protocol, ReadClaim, SweepClaims
 
-__all__ = ["Located", "look", "read"]
+__all__ = ["Located", "look", "read", "unanswered"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,13 +32,18 @@ class Located(Found):
     path: str
 
 
-def _itself(error: Exception) -> Exception:
+def unanswered(cause: Exception) -> OSError:
+    """Return what to raise where no answer has come in time: client libraries' own are not all OSErrors."""
+    if isinstance(cause, OSError):
+        return cause
+    error = OSError(errno.EIO, f"no answer in time: {cause}")
+    error.__cause__ = cause
     return error
 
 
 def read(
     request: Head | Get | List | ReadClaim | ListClaims | SweepClaims,
-    failure: Callable[[Exception], Exception] = _itself,
+    failure: Callable[[Exception], Exception] = unanswered,
 ) -> Protocol[Any]:
     """Return the outcome of a reading ``request`` that is neither a refusal nor a lost answer.
 
@@ -47,7 +53,7 @@ def read(
         What to read.
     failure
         Makes the exception to raise, from the store's own, when it refuses or the deadline comes; by default
-        that is the store's own.
+        that is the store's own, as an OSError.
     """
     for attempt in count(1):
         answer = yield request

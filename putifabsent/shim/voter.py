@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from putifabsent.backends.base import Absent, Deleted, Exists, Maybe, Refused, Written
 from putifabsent.backends.body import InMemory
 from putifabsent.errors import OutcomeUnknown
-from putifabsent.shim.reading import look, read
+from putifabsent.shim.reading import look, read, unanswered
 from putifabsent.shim.requests import Delete, List, Pause, Publish, Put
 from putifabsent.shim.scenes import (
     Accept,
@@ -115,7 +115,9 @@ class Voter:
     def failure(self, error: Exception) -> Exception:
         """Return what to raise where the store can't be read."""
         # Before it has voted nothing of it can be decided, ever: it has failed for certain.
-        return self.unknown(f"the store can't be read: {error}") if self.committed else error
+        if not self.committed:
+            return unanswered(error)
+        return self.unknown(f"the store can't be read: {error}")
 
     def put_new(self, incarnation: int, round_: int, body: Body) -> Protocol[Prepare]:
         """Put a prepare that nobody has put before; after no answer, another one."""

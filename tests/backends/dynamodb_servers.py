@@ -10,7 +10,11 @@ import uuid
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+import pytest
+
 from putifabsent.backends.dynamodb import DynamoDBClaims
+from putifabsent.backends.registry_urls import open_claims
+from tests.servers import server
 from tests.stub.dynamodb_proxy import DynamoDBProxy
 
 if TYPE_CHECKING:
@@ -27,6 +31,30 @@ def new_table() -> str:
 
 def claims_at(endpoint: str, table: str | None = None, *, timeout: float = 30) -> DynamoDBClaims:
     return DynamoDBClaims(table or new_table(), region=REGION, endpoint_url=endpoint, timeout=timeout)
+
+
+def registry_at(endpoint: str) -> str:
+    """Make a table there, and return its address."""
+    url = f"dynamodb://{new_table()}?region={REGION}&endpoint_url={endpoint}"
+    open_claims(url).init()
+    return url
+
+
+@contextmanager
+def credentials_of_the_lab() -> Iterator[None]:
+    """Let AWS's own chain find credentials, which no server here looks at."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("AWS_ACCESS_KEY_ID", "lab")
+        patch.setenv("AWS_SECRET_ACCESS_KEY", "lab-secret")
+        patch.setenv("AWS_CONFIG_FILE", "/dev/null")
+        yield
+
+
+@contextmanager
+def moto_one_at_a_time() -> Iterator[DynamoDBProxy]:
+    """Run moto, behind what lets one request in at a time."""
+    with server("moto") as running, DynamoDBProxy(running.endpoint, one_at_a_time=True) as proxy:
+        yield proxy
 
 
 @contextmanager

@@ -27,7 +27,14 @@ from putifabsent.backends.registries import (
 from putifabsent.errors import ConfigError
 from putifabsent.testing import ClaimsTests, LostClaimTests
 from putifabsent.testing.registries import first_claim
-from tests.backends.dynamodb_servers import REGION, claims_at, new_table, troubled
+from tests.backends.dynamodb_servers import (
+    REGION,
+    claims_at,
+    credentials_of_the_lab,
+    moto_one_at_a_time,
+    new_table,
+    troubled,
+)
 from tests.servers import chosen, server
 from tests.stub.dynamodb_proxy import DynamoDBProxy, Trouble
 
@@ -45,16 +52,13 @@ NAME = "s3://bucket/table/snapshot/snapshot-1"
 
 @pytest.fixture(scope="module", autouse=True)
 def credentials() -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("AWS_ACCESS_KEY_ID", "lab")
-        patch.setenv("AWS_SECRET_ACCESS_KEY", "lab-secret")
-        patch.setenv("AWS_CONFIG_FILE", "/dev/null")
+    with credentials_of_the_lab():
         yield
 
 
 @pytest.fixture(scope="module")
 def moto() -> Iterator[str]:
-    with server("moto") as running, DynamoDBProxy(running.endpoint, one_at_a_time=True) as proxy:
+    with moto_one_at_a_time() as proxy:
         yield proxy.url
 
 

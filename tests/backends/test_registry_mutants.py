@@ -36,9 +36,9 @@ def moto() -> Iterator[str]:
 
 
 @pytest.fixture(autouse=True)
-def credentials(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "lab")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "lab-secret")
+def credentials() -> Iterator[None]:
+    with dynamodb_servers.credentials_of_the_lab():
+        yield
 
 
 @pytest.mark.parametrize("mutant", LOCKS, ids=str)

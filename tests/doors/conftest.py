@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from tests.fsspec_plugin.conftest import ground, local, lock, memory, registry, s3
+from tests.fsspec_plugin.conftest import ground, local, memory, s3
 
-__all__ = ["ground", "local", "lock", "memory", "registry", "s3"]
+__all__ = ["ground", "local", "memory", "s3"]

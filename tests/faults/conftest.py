@@ -7,15 +7,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.backends.dynamodb_servers import REGION, new_table
-from tests.faults.arbiters import Place, claims_at
+from tests.backends.dynamodb_servers import moto_one_at_a_time
+from tests.faults.arbiters import Place
 from tests.servers import SERVERS, BucketServer, Valkey, server
-from tests.stub import FaultStub
 from tests.stub.dynamodb_proxy import DynamoDBProxy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    from tests.stub import FaultStub
 
 
 @pytest.fixture(scope="session")
@@ -24,12 +25,6 @@ def bucket_server() -> Iterator[BucketServer]:
     assert isinstance(started, BucketServer)
     with started:
         yield started
-
-
-@pytest.fixture(scope="session")
-def liar() -> Iterator[FaultStub]:
-    with FaultStub(conditions="ignored") as stub:
-        yield stub
 
 
 @pytest.fixture
@@ -55,18 +50,8 @@ def valkey() -> Iterator[Valkey]:
 
 
 @pytest.fixture(scope="session")
-def credentials() -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("AWS_ACCESS_KEY_ID", "lab")
-        patch.setenv("AWS_SECRET_ACCESS_KEY", "lab-secret")
-        patch.setenv("AWS_CONFIG_FILE", "/dev/null")
-        yield
-
-
-@pytest.fixture(scope="session")
 def moto(credentials: None) -> Iterator[DynamoDBProxy]:
-    # It decides nothing when two requests meet, so they come in one at a time.
-    with server("moto") as running, DynamoDBProxy(running.endpoint, one_at_a_time=True) as proxy:
+    with moto_one_at_a_time() as proxy:
         yield proxy
 
 
@@ -74,10 +59,3 @@ def moto(credentials: None) -> Iterator[DynamoDBProxy]:
 def dynamodb(credentials: None) -> Iterator[DynamoDBProxy]:
     with server("dynamodb-local") as running, DynamoDBProxy(running.endpoint) as proxy:
         yield proxy
-
-
-def registry_at(proxy: DynamoDBProxy) -> str:
-    """Make a registry, and return its URL."""
-    url = f"dynamodb://{new_table()}?region={REGION}&endpoint_url={proxy.url}"
-    claims_at(url).init()
-    return url

@@ -14,8 +14,8 @@ import pytest
 
 import putifabsent
 from putifabsent.testing.races import race
+from tests.backends.dynamodb_servers import registry_at
 from tests.faults.arbiters import Arbiter, Table, contender
-from tests.faults.conftest import registry_at
 
 if TYPE_CHECKING:
     from putifabsent.testing.races import Contender
@@ -57,7 +57,7 @@ def arbiter(request: pytest.FixtureRequest) -> Arbiter:
         valkey: Valkey = request.getfixturevalue("valkey")
         return Arbiter("redis", valkey.endpoint)
     moto: DynamoDBProxy = request.getfixturevalue("moto")
-    return Arbiter("dynamodb", registry_at(moto))
+    return Arbiter("dynamodb", registry_at(moto.url))
 
 
 @pytest.mark.parametrize("where", ["disk", "ignoring"])

@@ -13,8 +13,8 @@ import pytest
 
 from putifabsent.errors import NameTaken
 from putifabsent.testing.deaths import Course, doomed
+from tests.backends.dynamodb_servers import registry_at
 from tests.faults.arbiters import DEADLINE, Arbiter, Table
-from tests.faults.conftest import registry_at
 from tests.faults.halted import heard_by
 
 if TYPE_CHECKING:
@@ -61,12 +61,12 @@ def by_redis(valkey: Valkey) -> Arbiter:
 
 @pytest.fixture
 def by_moto(moto: DynamoDBProxy) -> Arbiter:
-    return Arbiter("dynamodb", registry_at(moto))
+    return Arbiter("dynamodb", registry_at(moto.url))
 
 
 @pytest.fixture
 def by_dynamodb(dynamodb: DynamoDBProxy) -> Arbiter:
-    return Arbiter("dynamodb", registry_at(dynamodb))
+    return Arbiter("dynamodb", registry_at(dynamodb.url))
 
 
 def course(make: Callable[..., Protocol[None]], *arguments: object) -> Course:

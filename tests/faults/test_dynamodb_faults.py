@@ -12,8 +12,8 @@ import pytest
 
 from putifabsent.backends.base import Created
 from putifabsent.testing.races import race
+from tests.backends.dynamodb_servers import registry_at
 from tests.faults.arbiters import Arbiter, Table, contender
-from tests.faults.conftest import registry_at
 from tests.faults.sizes import size
 from tests.stub.dynamodb_proxy import Trouble
 
@@ -51,7 +51,7 @@ def proxy(request: pytest.FixtureRequest) -> DynamoDBProxy:
 def test_a_creation_in_trouble_is_acknowledged_and_there(
     proxy: DynamoDBProxy, disk: Place, trouble: Trouble
 ) -> None:
-    table = Table(Arbiter("dynamodb", registry_at(proxy)), disk)
+    table = Table(Arbiter("dynamodb", registry_at(proxy.url)), disk)
     for number in range(3):
         name, token = f"name-{number}", str(uuid.uuid4())
         proxy.requests.clear()
@@ -76,7 +76,7 @@ def test_a_race_in_trouble_has_one_winner_a_name(
     processes, threads, count = size(where, is_long=LONG and registry == "dynamodb")
     proxy: DynamoDBProxy = request.getfixturevalue(registry)
     place: Place = request.getfixturevalue(where)
-    table = Table(Arbiter("dynamodb", registry_at(proxy)), place)
+    table = Table(Arbiter("dynamodb", registry_at(proxy.url)), place)
     names = [place.name(f"{number:03}") for number in range(count)]
     chance = random.Random(5)
     # Every other request is in trouble, and never so many on end that a deadline passes.

@@ -10,11 +10,8 @@ from typing import TYPE_CHECKING, Any, get_args
 import fsspec
 import pytest
 
-from putifabsent.backends.registry_urls import open_claims
 from tests.fsspec_plugin.grounds import Ground, Kind
-from tests.servers import server
 from tests.stub import FaultStub
-from tests.stub.dynamodb_proxy import DynamoDBProxy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,8 +26,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             continue
         params = getattr(getattr(item, "callspec", None), "params", {})
         wanted = {params.get("cloud"), str(params.get("ground")).partition("-")[2], params.get("counted")}
+        wanted.add(params.get("arbiter"))
         wanted |= set(getattr(item, "fixturenames", ())) & {"gcs", "registry", "lock"}
-        if wanted & {"gcs", "azure", "claims", "registry", "redis", "lock"}:
+        if wanted & {"gcs", "azure", "claims", "dynamodb", "registry", "redis", "lock"}:
             item.add_marker("clouds")
 
 
@@ -65,30 +63,7 @@ def s3(localbucket: LocalBucket) -> Ground:
     return s3_ground(localbucket)
 
 
-@pytest.fixture(scope="session")
-def registry() -> Iterator[str]:
-    """Give the address of a real registry of claims, whose table is made."""
-    with (
-        pytest.MonkeyPatch.context() as patch,
-        server("moto") as running,
-        DynamoDBProxy(running.endpoint, one_at_a_time=True) as proxy,
-    ):
-        patch.setenv("AWS_ACCESS_KEY_ID", "lab")
-        patch.setenv("AWS_SECRET_ACCESS_KEY", "lab-secret")
-        patch.setenv("AWS_CONFIG_FILE", "/dev/null")
-        url = f"dynamodb://claims?region=us-east-1&endpoint_url={proxy.url}"
-        open_claims(url).init()
-        yield url
-
-
-@pytest.fixture(scope="session")
-def lock() -> Iterator[str]:
-    """Give the address of a real Valkey."""
-    with server("valkey") as running:
-        yield running.endpoint
-
-
-# Each store, and each arbiter once; any arbiter over any store is for `test_arbiters.py`.
+# Each store, and each arbiter once; any arbiter over any store is what `OTHERWISE` is for.
 GROUNDS = [f"{kind}-native" for kind in get_args(Kind)] + ["s3-ballot", "local-claims", "memory-redis"]
 
 

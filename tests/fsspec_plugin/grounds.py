@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import fsspec
+import pytest
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["Ground", "Kind"]
+__all__ = ["OTHERWISE", "Ground", "Kind"]
 
 Kind = Literal["memory", "local", "s3"]
+
+OTHERWISE = pytest.mark.parametrize(
+    "ground",
+    [f"{kind}-{arbiter}" for arbiter in ("ballot", "claims", "redis") for kind in get_args(Kind)],
+    indirect=True,
+)
+"""Over each store, by each arbiter that is not the store."""
 
 _PLAIN: Mapping[Kind, str] = {"memory": "memory", "local": "file", "s3": "s3"}
 

@@ -1,4 +1,4 @@
-"""fsspec's own suites, inherited: a guarded filesystem is a filesystem."""
+"""fsspec's own suites, inherited: a guarded filesystem is a filesystem, whoever decides."""
 
 from __future__ import annotations
 
@@ -21,6 +21,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from putifabsent.lab.servers import LocalBucket
+    from tests.stub import FaultStub
+
+
+class Suites(AbstractCopyTests, AbstractGetTests, AbstractOpenTests, AbstractPipeTests, AbstractPutTests):
+    """All of them."""
 
 
 class Memory(AbstractFixtures):
@@ -62,17 +67,8 @@ class Local(AbstractFixtures):
         return os.path.join
 
 
-class S3(AbstractFixtures):
-    """Guarded S3, on a real server."""
-
-    @pytest.fixture(scope="class")
-    @classmethod
-    def fs(cls, localbucket: LocalBucket) -> Any:
-        return fsspec.filesystem("pias3", **localbucket.storage_options)
-
-    @pytest.fixture
-    def fs_path(self, localbucket: LocalBucket) -> str:
-        return f"{localbucket.bucket}/{uuid.uuid4().hex}"
+class Bucket(AbstractFixtures):
+    """A store without folders."""
 
     @pytest.fixture
     def fs_join(self) -> Any:
@@ -84,61 +80,47 @@ class S3(AbstractFixtures):
         return False
 
 
-class TestCopyInMemory(AbstractCopyTests, Memory):
-    """``copy``."""
+class S3(Bucket):
+    """Guarded S3, on a real server."""
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def fs(cls, localbucket: LocalBucket) -> Any:
+        return fsspec.filesystem("pias3", **localbucket.storage_options)
+
+    @pytest.fixture
+    def fs_path(self, localbucket: LocalBucket) -> str:
+        return f"{localbucket.bucket}/{uuid.uuid4().hex}"
 
 
-class TestGetInMemory(AbstractGetTests, Memory):
-    """``get``."""
+class TestInMemory(Suites, Memory):
+    """The store decides."""
 
 
-class TestPutInMemory(AbstractPutTests, Memory):
-    """``put``."""
+class TestOnDisk(Suites, Local):
+    """The store decides."""
 
 
-class TestOpenInMemory(AbstractOpenTests, Memory):
-    """``open``."""
+class TestOnS3(Suites, S3):
+    """The store decides."""
 
 
-class TestPipeInMemory(AbstractPipeTests, Memory):
-    """``pipe``."""
+class TestOnDiskByAnother(Suites, Local):
+    """Each other arbiter."""
+
+    @pytest.fixture
+    def fs(self, arbiter: str) -> Any:
+        return fsspec.filesystem("piafile", auto_mkdir=True, arbiter=arbiter)
 
 
-class TestCopyOnDisk(AbstractCopyTests, Local):
-    """``copy``."""
+@pytest.mark.servers
+class TestOnS3ThatIgnoresConditions(Suites, Bucket):
+    """Each other arbiter."""
 
+    @pytest.fixture
+    def fs(self, arbiter: str, liar: FaultStub) -> Any:
+        return fsspec.filesystem("pias3", arbiter=arbiter, **liar.storage_options("s3"))
 
-class TestGetOnDisk(AbstractGetTests, Local):
-    """``get``."""
-
-
-class TestPutOnDisk(AbstractPutTests, Local):
-    """``put``."""
-
-
-class TestOpenOnDisk(AbstractOpenTests, Local):
-    """``open``."""
-
-
-class TestPipeOnDisk(AbstractPipeTests, Local):
-    """``pipe``."""
-
-
-class TestCopyOnS3(AbstractCopyTests, S3):
-    """``copy``."""
-
-
-class TestGetOnS3(AbstractGetTests, S3):
-    """``get``."""
-
-
-class TestPutOnS3(AbstractPutTests, S3):
-    """``put``."""
-
-
-class TestOpenOnS3(AbstractOpenTests, S3):
-    """``open``."""
-
-
-class TestPipeOnS3(AbstractPipeTests, S3):
-    """``pipe``."""
+    @pytest.fixture
+    def fs_path(self) -> str:
+        return f"bucket/{uuid.uuid4().hex}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from putifabsent import shim
@@ -11,10 +12,11 @@ from putifabsent.backends.body import InMemory
 from putifabsent.shim import ballot
 from putifabsent.shim.names import ordinary
 from putifabsent.shim.scenes import creation_of, marked
-from putifabsent.testing.explore import Actor, Faults, explore
+from putifabsent.testing.explore import Faults, explore
 from putifabsent.testing.imagined import ImaginedStore, Thing
 from putifabsent.testing.linear import LinearName
 from tests.mutation import Change
+from tests.shim.roles import actors_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
 
     from putifabsent.shim.names import Name
     from putifabsent.shim.requests import Protocol
-    from putifabsent.testing.explore import Explored
+    from putifabsent.testing.explore import Actor, Explored
 
 NAME = ordinary("bucket/t/name")
 OTHER_NAME = "bucket/t/name.gz"
@@ -65,18 +67,13 @@ class Scenario:
 
     def actors(self, protocols: Any) -> list[Actor]:
         """Return the processes, which use these protocols."""
-        found: list[Actor] = []
-        for word in self.roles.split():
-            before = None
-            for letter in word:
-                name = f"{letter}{len(found)}"
-                role, make = _played(protocols, letter.lower(), name, self.names[letter.isupper()])
-                found.append(Actor(name, role, make, name, before))
-                before = name
-        return found
+        return actors_of(self.roles, partial(_played, protocols, self.names))
 
 
-def _played(protocols: Any, letter: str, token: str, name: Name) -> tuple[str, Callable[[], Protocol[Any]]]:
+def _played(
+    protocols: Any, names: tuple[Name, ...], letter: str, token: str
+) -> tuple[str, Callable[[], Protocol[Any]]]:
+    name = names[letter.isupper()]
     creation = Creation(token, "writer", name.state)
     body = InMemory(token.encode())
     return {
@@ -84,7 +81,7 @@ def _played(protocols: Any, letter: str, token: str, name: Name) -> tuple[str, C
         "d": ("delete", lambda: protocols.delete(name, creation)),
         "r": ("read", lambda: protocols.find(name, creation)),
         "x": ("other", lambda: protocols.clean(name, creation)),
-    }[letter]
+    }[letter.lower()]
 
 
 def _reading(names: tuple[Name, ...]) -> Protocol[Any]:

@@ -12,17 +12,18 @@ from putifabsent.backends.body import InMemory
 from putifabsent.errors import PutIfAbsentError
 from putifabsent.shim import claims as real
 from putifabsent.shim.names import ordinary
-from putifabsent.testing.explore import Actor, Explored, Faults, explore
+from putifabsent.testing.explore import Faults, explore
 from putifabsent.testing.imagined import ImaginedStore, Thing
 from putifabsent.testing.imagined_claims import ImaginedClaims
 from putifabsent.testing.linear import LinearName
 from tests.mutation import Change
+from tests.shim.roles import actors_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from putifabsent.shim.requests import Protocol
-    from putifabsent.testing.explore import Told
+    from putifabsent.testing.explore import Actor, Explored, Told
 
 NAME = ordinary("bucket/t/name")
 PLACE = "imagined://"
@@ -76,15 +77,7 @@ class Scenario:
 
     def actors(self, protocols: Any = real) -> list[Actor]:
         """Return the processes, which use these protocols."""
-        found: list[Actor] = []
-        for word in self.roles.split():
-            before = None
-            for letter in word:
-                name = f"{letter}{len(found)}"
-                role, make = _played(protocols, letter, name)
-                found.append(Actor(name, role, make, name, before))
-                before = name
-        return found
+        return actors_of(self.roles, partial(_played, protocols))
 
     def judge(self, actors: list[Actor], protocols: Any = real) -> Judges:
         """Judge by what a reader says at last: the real one, who only looks, and theirs, who helps."""

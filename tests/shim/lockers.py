@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from putifabsent import shim
 from putifabsent.backends.base import Creation
 from putifabsent.backends.body import InMemory
 from putifabsent.shim import ballot, locked
-from putifabsent.testing.explore import Actor, Faults, explore
+from putifabsent.testing.explore import Faults, explore
 from putifabsent.testing.imagined_locks import Forget, ImaginedLocks, Kind, Owner
 from tests.mutation import Change
 from tests.shim.ballots import NAME, judge
+from tests.shim.roles import actors_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import ModuleType
 
     from putifabsent.shim.requests import Protocol
-    from putifabsent.testing.explore import Explored, Told
+    from putifabsent.testing.explore import Actor, Explored, Told
     from tests.shim.ballots import Ground
 
 LOCK: Any = "the lock"
@@ -54,15 +56,7 @@ class Scenario:
 
     def actors(self, protocols: Any = locked) -> list[Actor]:
         """Return the processes, which use these protocols."""
-        found: list[Actor] = []
-        for word in self.roles.split():
-            before = None
-            for letter in word:
-                name = f"{letter}{len(found)}"
-                role, make = _played(protocols, letter, name)
-                found.append(Actor(name, role, make, name, before))
-                before = name
-        return found
+        return actors_of(self.roles, partial(_played, protocols))
 
 
 def _played(protocols: Any, letter: str, token: str) -> tuple[str, Callable[[], Protocol[Any]]]:

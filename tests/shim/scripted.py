@@ -54,7 +54,7 @@ REAL = Shim(
 
 
 class SameBytes(Body):
-    """Equal to any body of the same bytes: what a copy sends is not an object that a test can hold."""
+    """Equal to any body of the same bytes: what a protocol sends is not an object that a test can hold."""
 
     def __init__(self, data: bytes) -> None:
         self.data = data

@@ -8,29 +8,16 @@ from typing import Any
 import pytest
 
 from putifabsent.backends.base import Absent, Entry, Got, Listed, Maybe, Refused, TryAgain, Written
-from putifabsent.backends.body import InMemory
 from putifabsent.errors import ConfigError
 from putifabsent.shim.agreement import Terms, agree, look_for_others
 from putifabsent.shim.requests import Get, List, Put
-from tests.shim.scripted import BUSY, LOST, MINE, NOON, later, play, too_late
+from tests.shim.scripted import BUSY, LOST, MINE, NOON, SameBytes, later, play, too_late
 
 STATE = "bucket/t/.putifabsent"
 FOLDER = f"{STATE}/arbiters"
 LISTED = List(FOLDER)
 BALLOT = Terms("ballot")
 CLAIMS = Terms("dynamodb", "dynamodb eu-west-1 claims 17", "s3://bucket/t")
-
-
-class Same(InMemory):
-    """Equal to any body of the same bytes."""
-
-    __slots__ = ()
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, InMemory) and other.data == self.data
-
-    def __hash__(self) -> int:
-        return hash(self.data)
 
 
 def path(terms: Terms) -> str:
@@ -52,7 +39,7 @@ def agreeing(*script: Any, terms: Terms = BALLOT) -> Any:
 
 
 def written(terms: Terms = BALLOT) -> Put:
-    return Put(path(terms), Same(terms.record), MINE)
+    return Put(path(terms), SameBytes(terms.record), MINE)
 
 
 def test_who_finds_its_record_goes_on_after_one_listing() -> None:

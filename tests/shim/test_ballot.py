@@ -27,7 +27,7 @@ from putifabsent.shim.names import ordinary
 from putifabsent.shim.reading import Located
 from putifabsent.shim.requests import Delete, Head, List, Pause, Publish, Put
 from putifabsent.shim.scenes import Scene, folder_of
-from tests.shim.scripted import BUSY, LOST, ME, MINE, NOON, OTHER, held_by, later, play, too_late
+from tests.shim.scripted import BUSY, LOST, ME, MINE, NOON, OTHER, SameBytes, held_by, later, play, too_late
 
 if TYPE_CHECKING:
     from putifabsent.shim.requests import Request
@@ -39,18 +39,6 @@ EMPTY = InMemory(b"")
 NO_RIGHTS = PermissionError("403")
 LISTED = List(FOLDER)
 LOOK = Head(NAME.path)
-
-
-class Same(InMemory):
-    """Equal to any body of the same bytes."""
-
-    __slots__ = ()
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, InMemory) and other.data == self.data
-
-    def __hash__(self) -> int:
-        return hash(self.data)
 
 
 def prepare(token: str = ME, tries: int = 0, *, k: int = 1, round_: int = 0) -> str:
@@ -66,7 +54,7 @@ def end(value: str, *, k: int = 1) -> str:
 
 
 def put(path: str, data: bytes = b"", *, tries: int = 0, k: int = 1) -> Put:
-    return Put(path, Same(data), MINE._replace(token=f"{ME}.{tries}~{k}"))
+    return Put(path, SameBytes(data), MINE._replace(token=f"{ME}.{tries}~{k}"))
 
 
 def shows(*paths: str) -> Listed:
@@ -310,7 +298,7 @@ TWIN = ordinary("bucket/t/name.gz")._replace(aliases=(NAME.path,), rank=1)
 def test_a_name_is_decided_together_with_the_others_of_its_identity() -> None:
     theirs = (prepare(OTHER), accept(OTHER, f"{OTHER}.0"))
     mine = f"{prepare()}.1"
-    bytes_put = Put(mine, Same(b"my bytes"), MINE._replace(token=f"{ME}.0.1~1"))
+    bytes_put = Put(mine, SameBytes(b"my bytes"), MINE._replace(token=f"{ME}.0.1~1"))
     with pytest.raises(NameTaken) as caught:
         play(
             create(TWIN, BODY, MINE),

@@ -14,7 +14,7 @@ from putifabsent.errors import NameTaken, OutcomeUnknown
 from putifabsent.shim.ballot import create, resolve
 from putifabsent.shim.names import ordinary
 from putifabsent.shim.requests import Delete, Head, List, Publish, Put
-from tests.shim.scripted import ME, MINE, NOON, held_by, numbered, play
+from tests.shim.scripted import ME, MINE, NOON, SameBytes, held_by, numbered, play
 
 NUMBER = "bucket/t/snapshot-5"
 NAME = numbered(ordinary(NUMBER), 5, re.compile(r"snapshot-(?P<n>\d+)"), "bucket/t/snapshot-4")
@@ -28,18 +28,6 @@ ACCEPT = f"{FOLDER}/A~{1:010d}~{0:010d}~{VALUE}~{VALUE}"
 END = f"{FOLDER}/X~{1:010d}~{VALUE}"
 BEFORE = Head("bucket/t/snapshot-4")
 LISTED = List(FOLDER)
-
-
-class Nothing(InMemory):
-    """Equal to any empty body."""
-
-    __slots__ = ()
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, InMemory) and not other.data
-
-    def __hash__(self) -> int:
-        return 0
 
 
 def shows(*paths: str) -> Listed:
@@ -56,7 +44,7 @@ WON = (
     (Put(PREPARE, BODY, MARKED), Written()),
     (LISTED, shows(PREPARE)),
     (Head(NUMBER), Absent()),
-    (Put(ACCEPT, Nothing(b""), MARKED), Written()),
+    (Put(ACCEPT, SameBytes(b""), MARKED), Written()),
     (LISTED, shows(PREPARE, ACCEPT)),
     (Publish(PREPARE, NUMBER, MINE), Written()),
 )
@@ -87,7 +75,7 @@ def test_a_number_that_had_expired_is_freed_again_and_taken() -> None:
     ended = shows(PREPARE, ACCEPT, END)
     script = (
         (Head(PREPARE), held_by(f"{VALUE}~1")),
-        (Put(END, Nothing(b""), MARKED), Written()),
+        (Put(END, SameBytes(b""), MARKED), Written()),
         (LISTED, ended),
         (Delete(PREPARE), Deleted()),
         (Head(NUMBER), held_by(f"{VALUE}~1")),

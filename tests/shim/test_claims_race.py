@@ -20,9 +20,7 @@ from putifabsent.shim.names import ordinary
 from putifabsent.shim.reading import Located
 from putifabsent.shim.salted import folder_of
 from putifabsent.testing.registries import together
-from tests.backends.dynamodb_servers import claims_at
-from tests.servers import server
-from tests.stub.dynamodb_proxy import DynamoDBProxy
+from tests.backends.dynamodb_servers import claims_at, credentials_of_the_lab, moto_one_at_a_time
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,14 +36,7 @@ DEADLINE = 120.0
 
 @pytest.fixture(scope="module")
 def registry() -> Iterator[Claims]:
-    with (
-        pytest.MonkeyPatch.context() as patch,
-        server("moto") as running,
-        DynamoDBProxy(running.endpoint, one_at_a_time=True) as proxy,
-    ):
-        patch.setenv("AWS_ACCESS_KEY_ID", "lab")
-        patch.setenv("AWS_SECRET_ACCESS_KEY", "lab-secret")
-        patch.setenv("AWS_CONFIG_FILE", "/dev/null")
+    with credentials_of_the_lab(), moto_one_at_a_time() as proxy:
         claims = claims_at(proxy.url)
         claims.init()
         yield claims

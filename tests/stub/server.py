@@ -178,6 +178,14 @@ class FaultStub:
         """Have the next requests of an operation take these steps; ``forever`` repeats the last one."""
         self.call(lambda _: self._script.add(op, steps, forever=forever))
 
+    def calm(self) -> None:
+        """Have nothing scripted go wrong any more."""
+
+        def forget(_: State) -> None:
+            self._script = Script()
+
+        self.call(forget)
+
     def left(self) -> list[tuple[Op, Step]]:
         """The steps that no request has taken."""
         return self.call(lambda _: self._script.left())

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.fsspec_plugin.conftest import local, lock, memory, registry, s3
+from tests.fsspec_plugin.conftest import local, memory, s3
 
 if TYPE_CHECKING:
     from tests.fsspec_plugin.grounds import Ground
 
-__all__ = ["local", "lock", "memory", "registry", "s3"]
+__all__ = ["local", "memory", "s3"]
 
 TABLES = ["local-ballot", "local-claims", "local-redis", "memory-ballot", "s3-ballot"]
 

@@ -1,0 +1,197 @@
+"""An arbiter that can not decide is refused before anything is written, and the error says what to do."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import fsspec
+import pytest
+
+from putifabsent import ConfigError, NameTaken, OutcomeUnknown, UnsafeStore
+from putifabsent.backends.probe import BESIDE, NEEDED
+from tests.backends.dynamodb_servers import registry_at
+from tests.fsspec_plugin.test_async import closed
+from tests.servers import Valkey
+from tests.stub import Fault, FaultStub, Op
+from tests.stub.dynamodb_proxy import DynamoDBProxy, Trouble
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.fsspec_plugin.grounds import Ground
+
+BODY = b"mine"
+LATER = b"the second life"
+
+
+def test_a_store_that_ignores_conditions_is_used_with_a_ballot_and_refused_without() -> None:
+    with FaultStub(conditions="ignored") as stub:
+        options = {**stub.storage_options("s3"), "skip_instance_cache": True}
+        with pytest.raises(UnsafeStore, match='arbiter="ballot"'):
+            fsspec.filesystem("pias3", **options).pipe_file("bucket/t/_delta_log/" + "0" * 20 + ".json", BODY)
+        fs = fsspec.filesystem("pias3", arbiter="ballot", **options)
+        fs.pipe_file("bucket/t/_delta_log/" + "0" * 20 + ".json", BODY)
+        with pytest.raises(NameTaken):
+            fs.pipe_file("bucket/t/_delta_log/" + "0" * 20 + ".json", LATER)
+
+
+def test_mounts_of_one_table_that_would_ask_different_arbiters_are_told_of_both(
+    s3: Ground, registry: str
+) -> None:
+    s3.mount(arbiter="ballot").pipe_file(s3.log(), BODY)
+    other = s3.mount(arbiter=registry)
+    with pytest.raises(ConfigError, match=r"this mount lets dynamodb by .* decide, .* the table ballot"):
+        other.pipe_file(s3.log(1), BODY)
+    with pytest.raises(ConfigError, match=r"this mount lets the store itself decide, .* the table ballot"):
+        s3.mount(arbiter="native").pipe_file(s3.log(1), BODY)
+    with pytest.raises(ConfigError):
+        asyncio.run(asynchronously(s3, s3.log(1)))
+    assert not s3.is_there(s3.log(1))
+
+
+async def asynchronously(ground: Ground, name: str) -> None:
+    fs = ground.mount(asynchronous=True, skip_instance_cache=True)
+    await fs.fs.set_session()
+    try:
+        await fs._pipe_file(name, BODY)
+    finally:
+        await closed(fs)
+
+
+def test_two_registries_of_one_table_are_both_named(local: Ground, registry: str) -> None:
+    address = registry.partition("endpoint_url=")[2]
+    one, other = (registry_at(address) for _ in range(2))
+    local.mount(arbiter=one).pipe_file(local.log(), BODY)
+    with pytest.raises(ConfigError) as caught:
+        local.mount(arbiter=other).pipe_file(local.log(1), BODY)
+    tables = [each.partition("://")[2].partition("?")[0] for each in (one, other)]
+    assert [table in str(caught.value) for table in tables] == [True, True]
+    assert not local.is_there(local.log(1))
+
+
+def test_a_table_that_is_not_there_is_named_with_what_makes_it(s3: Ground, registry: str) -> None:
+    fs = s3.mount(arbiter=registry.replace("claims", "missing", 1))
+    with pytest.raises(ConfigError, match=r"no table missing.*: run `putifabsent init 'dynamodb://missing"):
+        fs.pipe_file(s3.log(), BODY)
+    assert s3.files() == []
+
+
+@pytest.mark.parametrize("is_used", [False, True])
+def test_a_right_that_a_registry_does_not_give_is_told(local: Ground, registry: str, is_used: bool) -> None:
+    with DynamoDBProxy(registry.partition("endpoint_url=")[2]) as proxy:
+        fs = local.mount(arbiter=registry.partition("endpoint_url=")[0] + f"endpoint_url={proxy.url}")
+        if is_used:
+            fs.pipe_file(local.log(), BODY)
+        before = local.files()
+        proxy.always(Trouble.DENIED)
+        with pytest.raises(
+            PermissionError, match=r"AccessDenied.*(DescribeTable|PutItem).*`putifabsent init`"
+        ):
+            fs.pipe_file(local.log(1), BODY)
+        assert local.files() == before
+
+
+@pytest.mark.parametrize("refused", [Op.PUT, Op.LIST, Op.HEAD])
+def test_a_right_that_the_bucket_does_not_give_is_told(stub: FaultStub, on_stub: Any, refused: Op) -> None:
+    fs = by_ballot(on_stub)
+    fs.pipe_file("bucket/t/first", BODY, mode="create")
+    stub.script(refused, Fault.FORBIDDEN_403, forever=True)
+    with pytest.raises(PermissionError, match=r"bucket/t/.*name"):
+        fs.pipe_file("bucket/t/name", BODY, mode="create")
+    assert ("bucket", "t/name") not in stub.objects
+
+
+def test_a_name_that_is_decided_and_may_not_be_shown_is_unknown(stub: FaultStub, on_stub: Any) -> None:
+    fs = by_ballot(on_stub)
+    stub.script(Op.COPY, Fault.FORBIDDEN_403, forever=True)
+    with pytest.raises(OutcomeUnknown, match=r"can't be published: .*Access Denied.*fs\.resolve") as caught:
+        fs.pipe_file("bucket/t/name", BODY, mode="create")
+    stub.script(Op.COPY, None, forever=True)
+    assert fs.resolve("bucket/t/name", caught.value.token).token == caught.value.token
+    assert fs.cat_file("bucket/t/name") == BODY
+
+
+def by_ballot(on_stub: Any) -> Any:
+    fs = on_stub(arbiter="ballot", skip_instance_cache=True)
+    # Nothing here is probed: what the stub does is known.
+    fs._relied = {*NEEDED, *BESIDE}
+    return fs
+
+
+@pytest.mark.parametrize("trouble", ["nobody there", "wrong password"])
+def test_a_lock_that_can_not_be_had_is_told_once_and_names_are_created(
+    local: Ground, request: pytest.FixtureRequest, caplog: pytest.LogCaptureFixture, trouble: str
+) -> None:
+    nobody = "redis://127.0.0.1:9"
+    lock = nobody if trouble == "nobody there" else request.getfixturevalue("closed_lock")
+    fs = local.mount(arbiter=lock, skip_instance_cache=True)
+    for number in range(3):
+        fs.pipe_file(local.log(number), BODY)
+        with pytest.raises(NameTaken):
+            fs.pipe_file(local.log(number), LATER)
+    (warning,) = [each for each in caplog.records if each.levelno >= logging.WARNING]
+    said = "Connection refused" if lock == nobody else "username-password"
+    assert said in warning.getMessage()
+    assert "creations go on without it" in warning.getMessage()
+    assert "wrong-word" not in caplog.text
+
+
+@pytest.fixture
+def closed_lock() -> Iterator[str]:
+    """Give the address of a Valkey, with a password that is not its own."""
+    with Valkey("--requirepass", "the word") as running:
+        yield running.endpoint.replace("://", "://:wrong-word@")
+
+
+def test_a_name_longer_than_a_registry_s_key_is_like_any_other(local: Ground, arbiter: str) -> None:
+    name = local.name("/".join(["k" * 200] * 12))  # DynamoDB's keys have 2048 bytes at most
+    fs = local.mount(arbiter=arbiter, auto_mkdir=True)
+    for body in (BODY, LATER):
+        fs.pipe_file(name, body, mode="create")
+        with pytest.raises(NameTaken):
+            fs.pipe_file(name, b"another's", mode="create")
+        assert fs.cat_file(name) == local.read(name) == body
+        assert fs.find(local.folder) == [name]
+        fs.rm_file(name)
+        assert not fs.exists(name)
+
+
+def test_a_missing_folder_is_told_or_made_where_that_is_wanted(local: Ground, arbiter: str) -> None:
+    name, source = local.name("none/name"), local.name("source")
+    local.write(source, BODY)
+    fs = local.mount(arbiter=arbiter, guard="**/name")
+    for write in (partial(fs.pipe_file, name, BODY), partial(fs.mv, source, name)):
+        with pytest.raises(FileNotFoundError, match=r"its folder is not there: .*none/name"):
+            write()
+    assert local.files() == ["source"]
+    local.mount(arbiter=arbiter, guard="**/name", auto_mkdir=True).mv(source, name)
+    assert local.read(name) == BODY
+
+
+def test_a_registry_that_can_not_be_reached_is_an_error_and_no_loss(s3: Ground) -> None:
+    nowhere = "dynamodb://claims?region=us-east-1&timeout=1&endpoint_url=http://127.0.0.1:9"
+    fs = s3.mount(arbiter=nowhere, deadline=3)
+    with pytest.raises(OSError, match=r"127\.0\.0\.1:9") as caught:
+        fs.pipe_file(s3.log(), BODY)
+    assert not isinstance(caught.value, FileExistsError)
+    assert s3.files() == []
+
+
+def test_more_bytes_than_the_store_can_copy_are_refused_before_they_are_sent(
+    memory: Ground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fs = memory.mount(arbiter="ballot", skip_instance_cache=True)
+    monkeypatch.setattr(type(fs.store), "largest_publish", 3)
+    with pytest.raises(OSError, match="copies no more than 3 bytes, and these are 4"):
+        fs.pipe_file(memory.log(), BODY)
+    assert memory.files() == []
+
+
+def test_the_environment_may_name_the_arbiter(memory: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PUTIFABSENT_ARBITER", "ballot")
+    fs = fsspec.filesystem("piamemory", skip_instance_cache=True)
+    fs.pipe_file(memory.log(), BODY)
+    assert any("/ballot/" in name for name in memory.around.find(memory.folder))

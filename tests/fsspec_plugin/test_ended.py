@@ -1,0 +1,151 @@
+"""Where another arbiter than the store decides, what has ended is gone, and nothing else is."""
+
+from __future__ import annotations
+
+import shutil
+from typing import TYPE_CHECKING
+
+import pytest
+
+from putifabsent import NameTaken
+from tests.fsspec_plugin.grounds import OTHERWISE
+
+if TYPE_CHECKING:
+    from tests.fsspec_plugin.grounds import Ground
+
+BODY = b"mine"
+LATER = b"the second life"
+
+
+def copy_of(ground: Ground, name: str, target: str) -> None:
+    """Copy as a slow publisher would: with what the object says of itself."""
+    if ground.kind == "local":
+        shutil.copy2(name, target)
+    elif ground.kind == "memory":
+        ground.around.store[target] = ground.around.store[name]
+    else:
+        ground.around.cp_file(name, target)
+
+
+@pytest.fixture
+def ended(ground: Ground) -> Ground:
+    """Give a table in which a name was deleted, and a slow publisher has shown it once more since."""
+    ground.fs.pipe_file(ground.log(), BODY)
+    copy_of(ground, ground.log(), ground.name("aside"))
+    ground.fs.rm_file(ground.log())
+    copy_of(ground, ground.name("aside"), ground.log())
+    ground.around.rm_file(ground.name("aside"))
+    return ground
+
+
+@OTHERWISE
+def test_what_has_ended_is_not_there_whatever_the_plain_name_shows(ended: Ground) -> None:
+    fs, name = ended.fs, ended.log()
+    assert ended.is_there(name)
+    assert not fs.exists(name)
+    assert fs.ls(ended.name("_delta_log"), detail=False) == []
+    assert fs.find(ended.folder) == []
+    assert fs.glob(f"{ended.folder}/**/*.json") == []
+    for read in (fs.cat_file, fs.info, fs.size, lambda path: fs.open(path).read()):
+        with pytest.raises(FileNotFoundError):
+            read(name)
+
+
+@OTHERWISE
+def test_what_has_ended_makes_way_for_the_next(ended: Ground) -> None:
+    ended.fs.pipe_file(ended.log(), LATER)
+    assert ended.read(ended.log()) == ended.fs.cat_file(ended.log()) == LATER
+    assert [each["size"] for each in ended.fs.ls(ended.name("_delta_log"), detail=True)] == [len(LATER)]
+
+
+@OTHERWISE
+def test_a_removed_table_may_be_made_again(ground: Ground) -> None:
+    for body in (BODY, LATER):
+        ground.fs.makedirs(ground.name("_delta_log"), exist_ok=True)
+        ground.fs.pipe_file(ground.log(), body)
+        ground.fs.pipe_file(ground.name("lock"), body, mode="create")
+        ground.fs.pipe_file(ground.name("part/data"), body) if ground.kind == "s3" else None
+        with pytest.raises(NameTaken):
+            ground.fs.pipe_file(ground.log(), b"another's")
+        assert ground.read(ground.log()) == body
+        ground.fs.rm(ground.folder, recursive=True)
+        assert ground.fs.find(ground.folder) == []
+        assert ground.files() == []
+
+
+@OTHERWISE
+def test_a_name_from_before_the_arbiter_is_kept(ground: Ground) -> None:
+    ground.write(ground.log(), b"older")
+    with pytest.raises(NameTaken):
+        ground.fs.pipe_file(ground.log(), BODY)
+    assert ground.fs.cat_file(ground.log()) == b"older"
+    assert ground.fs.ls(ground.name("_delta_log"), detail=False) == [ground.log()]
+    ground.fs.rm_file(ground.log())
+    ground.fs.pipe_file(ground.log(), BODY)
+    assert ground.read(ground.log()) == BODY
+
+
+@OTHERWISE
+def test_a_name_that_nothing_guards_may_be_written_over(ground: Ground) -> None:
+    fs, name = ground.fs, ground.name("lock")
+    fs.pipe_file(name, BODY, mode="create")
+    fs.pipe_file(name, LATER)
+    assert fs.cat_file(name) == LATER
+    assert [each["size"] for each in fs.ls(ground.folder, detail=True) if each["name"] == name] == [
+        len(LATER)
+    ]
+    assert fs.find(ground.folder, detail=True)[name]["size"] == len(LATER)
+    with pytest.raises(NameTaken):
+        fs.pipe_file(name, BODY, mode="create")
+    fs.rm_file(name)
+    assert not fs.exists(name)
+    fs.pipe_file(name, BODY, mode="create")
+    assert fs.cat_file(name) == BODY
+
+
+@OTHERWISE
+def test_a_folder_is_not_moved_into_itself(ground: Ground) -> None:
+    fs, folder = ground.fs, ground.name("m")
+    fs.makedirs(folder, exist_ok=True)
+    fs.pipe_file(f"{folder}/part", BODY)
+    fs.mv(folder, folder, recursive=True) if ground.kind == "local" else None
+    if ground.kind == "local":
+        with pytest.raises(OSError, match="into itself"):
+            fs.mv(folder, f"{folder}/sub", recursive=True)
+    assert fs.find(folder) == [f"{folder}/part"]
+
+
+@OTHERWISE
+def test_a_removal_takes_names_for_names(ground: Ground) -> None:
+    fs = ground.fs
+    odd, others = ground.name("x[*]z"), [ground.name("xabcz"), ground.name("x1z")]
+    fs.pipe_file(ground.log(), BODY)
+    for name in (ground.name("x*z"), *others):
+        fs.pipe_file(name, BODY)
+    fs.rm(odd)
+    assert [fs.exists(name) for name in others] == [True, True]
+    assert not fs.exists(ground.name("x*z"))
+    fs.pipe_file(ground.name("x[1]z"), BODY)
+    fs.rm(ground.folder, recursive=True)
+    assert ground.files() == []
+
+
+@OTHERWISE
+def test_a_removal_of_many_leaves_no_name_taken(ground: Ground) -> None:
+    fs, beside = ground.fs, ground.name("x.putifabsent-old/_delta_log/00000000000000000000.json")
+    fs.makedirs(beside.rpartition("/")[0], exist_ok=True)
+    for name in (ground.log(), beside):
+        fs.pipe_file(name, BODY)
+    fs.rm([ground.log(), beside])
+    for name in (ground.log(), beside):
+        assert not fs.exists(name)
+        fs.pipe_file(name, LATER)
+
+
+@OTHERWISE
+def test_a_pattern_with_a_stem_finds_names(ground: Ground) -> None:
+    fs = ground.fs
+    fs.pipe_file(ground.log(), BODY)
+    assert fs.glob(f"{ground.folder}/_delta_log/0000*") == [ground.log()]
+    assert fs.glob(f"{ground.folder}/_delta*/*.json") == [ground.log()]
+    assert fs.glob(f"{ground.folder}/_delta_log/1*") == []
