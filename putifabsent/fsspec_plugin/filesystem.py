@@ -77,7 +77,7 @@ class GuardedFileSystem(WritesByName, ChainedFileSystem):
         If ``fs`` is not given: what to make it from.
     fo
         Given by fsspec in a chained address; not used, since paths stay the wrapped filesystem's.
-    arbiter, formats, guard, writer, deadline
+    arbiter, formats, guard, writer, session, salt, deadline
         The mount's own options: see :class:`~putifabsent.fsspec_plugin.options.Mount`.
     asynchronous, loop, batch_size, use_listings_cache, listings_expiry_time, max_paths
         As for every fsspec filesystem.
@@ -282,7 +282,7 @@ class GuardedFileSystem(WritesByName, ChainedFileSystem):
                 return AbstractFileSystem.open(self, path, mode, compression=compression, **common)
             if "r" in mode:
                 return self._read("open", path, mode, compression=compression, **common)
-            return self.fs.open(self._own(path), mode, compression=compression, **common)
+            return self.fs.open(self._written_as(path), mode, compression=compression, **common)
         text = {key: common.pop(key) for key in ("encoding", "errors", "newline") if key in common}
         file: Any = self._open_guarded(name, mode.replace("t", "").replace("b", "") + "b", **common)
         if compression is not None:
@@ -297,7 +297,7 @@ class GuardedFileSystem(WritesByName, ChainedFileSystem):
             file = (
                 self._read("_open", path, mode, **kwargs)
                 if "r" in mode
-                else self.fs._open(self._own(path), mode, **kwargs)
+                else self.fs._open(self._written_as(path), mode, **kwargs)
             )
             return ReadOnlyBytes(file.path, file.getvalue()) if self._would_give_itself(path, mode) else file
         return self._open_guarded(name, mode, **kwargs)
@@ -309,6 +309,7 @@ class GuardedFileSystem(WritesByName, ChainedFileSystem):
             if name is not None:
                 msg = f"{name.path} is guarded: write it whole, by _pipe_file or _put_file"
                 raise io.UnsupportedOperation(msg)
+            path = self._written_as(path)
         elif not self._reads_plainly(path):
             path = await self._key_of(path)
         return await self.fs.open_async(self._own(path), mode, **kwargs)

@@ -287,7 +287,7 @@ class ListsDecided(ReadsDecided):
 
     def walk(self, path: str, *args: Any, **kwargs: Any) -> Iterator[tuple[str, Any, Any]]:
         """Go through all folders below a folder."""
-        if self._arbiter is not None:
+        if not self._reads_plainly(path):
             yield from AbstractFileSystem.walk(self, path, *args, **kwargs)
             return
         for root, folders, files in super().walk(path, *args, **kwargs):
@@ -296,7 +296,7 @@ class ListsDecided(ReadsDecided):
             yield root, folders, files
 
     async def _walk(self, path: str, *args: Any, **kwargs: Any) -> AsyncIterator[tuple[str, Any, Any]]:
-        if self._arbiter is not None:
+        if not self._reads_plainly(path):
             async for each in AsyncFileSystem._walk(self, path, *args, **kwargs):
                 yield each
             return

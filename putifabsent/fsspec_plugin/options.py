@@ -26,6 +26,7 @@ _FSSPEC = {
     "skip_instance_cache", "use_listings_cache", "listings_expiry_time", "max_paths",
     "asynchronous", "loop", "batch_size",
 }  # fmt: skip
+_SALTS = ("off", "slices")
 _BY_PROTOCOL = {"s3": {"profile"}}
 
 
@@ -64,6 +65,9 @@ class Mount:
     session
         The UUID of the process for which this one works, as an executor does for its driver: a filesystem
         that is pickled takes it along. By default :func:`this_session`.
+    salt
+        ``"slices"``: base files of Hudi are written with the session in their write token, so that no two
+        sessions write one file. All mounts that read the table must say the same.
     deadline
         Seconds after which an unanswered creation is ``OutcomeUnknown``.
     """
@@ -73,11 +77,15 @@ class Mount:
     guard: str | Sequence[str] = ()
     writer: str | None = None
     session: str | None = None
+    salt: str | None = None
     deadline: float = 30.0
 
     def __post_init__(self) -> None:
         """Refuse what can't be meant."""
         validate(self.arbiter, SCHEMES)
+        if self.salt not in (None, *_SALTS):
+            msg = f"salt must be one of {', '.join(map(repr, _SALTS))}, not {self.salt!r}"
+            raise ConfigError(msg)
         # Options come from catalogs and configuration files, too: their types are not to be trusted.
         deadline: Any = self.deadline
         if not isinstance(deadline, (int, float)) or not 0 < deadline < math.inf:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from putifabsent.backends.body import FileBody
-from putifabsent.fsspec_plugin.removals import Removes
+from putifabsent.fsspec_plugin.salting import Salts
 from putifabsent.fsspec_plugin.steps import Decide
 from putifabsent.shim.create import copy, rename
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["Transfers"]
 
 
-class Transfers(Removes):
+class Transfers(Salts):
     """Creates guarded names from other objects."""
 
     def _from(self, source: str, name: Name, extra: Mapping[str, Any], *, keep: bool) -> None:
@@ -34,6 +34,7 @@ class Transfers(Removes):
     def _transferring(self, source: str, name: Name, extra: Mapping[str, Any], *, keep: bool) -> Steps[None]:
         self._refuse_folder(name)
         yield from self._relying(name)
+        source = yield from self._source_of(source)
         if self._arbiter is not None or self._is_judged(name):
             yield from self._through_here(source, name, extra)
             if not keep:

@@ -89,7 +89,7 @@ class WritesByName(Transfers):
     def pipe_file(self, path: str, value: Any, mode: str = "overwrite", **kwargs: Any) -> Any:
         """Write bytes. ``mode="create"`` creates on every name."""
         if (name := self._promote(path, explicit=mode == "create")) is None:
-            return self.fs.pipe_file(self._own(path), value, **kwargs)
+            return self.fs.pipe_file(self._written_as(path), value, **kwargs)
         if self._intrans:
             with self.open(path, "xb", **kwargs) as file:
                 file.write(value)
@@ -99,7 +99,7 @@ class WritesByName(Transfers):
     async def _pipe_file(self, path: str, value: Any, mode: str = "overwrite", **kwargs: Any) -> Any:
         name = await self._promote_async(path, explicit=mode == "create")
         if name is None:
-            return await self._call("pipe_file", self._own(path), value, **kwargs)
+            return await self._call("pipe_file", self._written_as(path), value, **kwargs)
         if self._intrans:
             return await asyncio.to_thread(self.pipe_file, path, value, mode, **kwargs)
         return await self._create_async(name, InMemory(value), kwargs)
@@ -118,7 +118,7 @@ class WritesByName(Transfers):
         if not S_ISDIR(Path(lpath).stat().st_mode):
             name = self._promote(rpath, explicit=mode == "create")
         if name is None:
-            return self.fs.put_file(lpath, self._own(rpath), callback=callback, **kwargs)
+            return self.fs.put_file(lpath, self._written_as(rpath), callback=callback, **kwargs)
         with Path(lpath).open("rb") as file:
             body = FileBody(file)
             callback.set_size(body.size)
@@ -141,7 +141,7 @@ class WritesByName(Transfers):
         if not S_ISDIR((await asyncio.to_thread(Path(lpath).stat)).st_mode):
             name = await self._promote_async(rpath, explicit=mode == "create")
         if name is None:
-            return await self._call("put_file", lpath, self._own(rpath), callback=callback, **kwargs)
+            return await self._call("put_file", lpath, self._written_as(rpath), callback=callback, **kwargs)
         if self._intrans:
             return await asyncio.to_thread(self.put_file, lpath, rpath, callback, mode, **kwargs)
         with Path(lpath).open("rb") as file:  # noqa: ASYNC230 - opening is quick; reading is in threads
@@ -160,7 +160,7 @@ class WritesByName(Transfers):
                 # An object store's folder may be an object, too: its own copy would put that over the name.
                 if not self._has_folders or not self.fs.isdir(self._own(path1)):
                     raise
-        return self._read("cp_file", path1, self._own(path2), **kwargs)
+        return self._read("cp_file", path1, self._written_as(path2), **kwargs)
 
     async def _cp_file(self, path1: str, path2: str, **kwargs: Any) -> Any:
         name = await self._promote_async(path2, explicit=False)
@@ -170,13 +170,13 @@ class WritesByName(Transfers):
             except (FileNotFoundError, IsADirectoryError):
                 if not self._has_folders or not await self._call("isdir", self._own(path1)):
                     raise
-        return await self._read_async("cp_file", path1, self._own(path2), **kwargs)
+        return await self._read_async("cp_file", path1, self._written_as(path2), **kwargs)
 
     async def _mv_file(self, path1: str, path2: str, **kwargs: Any) -> Any:
         name = await self._promote_async(path2, explicit=False)
         if name is not None:
             return await self._from_async(self._source(path1, name), name, kwargs, keep=False)
-        if self._arbiter is not None or self._is_judged(self.explain(path1)):
+        if self._arbiter is not None or self._salts or self._is_judged(self.explain(path1)):
             await self._cp_file(path1, path2)
             return await self._rm_file(path1)
         if self.fs.async_impl:
@@ -195,7 +195,7 @@ class WritesByName(Transfers):
         """
         name = self._promote(path, explicit=False)
         if name is None:
-            return self.fs.touch(self._own(path), truncate=truncate, **kwargs)
+            return self.fs.touch(self._written_as(path), truncate=truncate, **kwargs)
         if not truncate and self._marked(name):
             return None
         if self._intrans:
@@ -205,7 +205,7 @@ class WritesByName(Transfers):
     async def _touch(self, path: str, truncate: bool = True, **kwargs: Any) -> Any:
         name = await self._promote_async(path, explicit=False)
         if name is None:
-            return await self._call("touch", self._own(path), truncate=truncate, **kwargs)
+            return await self._call("touch", self._written_as(path), truncate=truncate, **kwargs)
         if not truncate and await asyncio.to_thread(self._marked, name):
             return None
         return await self._pipe_file(path, b"", **kwargs)
@@ -279,9 +279,9 @@ class WritesByName(Transfers):
         A folder on local disk is renamed as a whole, which never replaces anything.
         """
         path1, path2 = self._own(path1), self._own(path2)
-        # Where an arbiter knows names by their place, no folder moves as a whole.
+        # Where an arbiter knows names by their place, or a session by its salt, no folder moves as a whole.
         both_plain = isinstance(path1, str) and isinstance(path2, str)
-        on_disk = self._kind == "local" and self._arbiter is None
+        on_disk = self._kind == "local" and self._arbiter is None and not self._salts
         if both_plain and on_disk:
             on_disk = not self._is_judged(self.explain(path1))  # its ledger must hear of it
         if both_plain and (on_disk or not has_magic(path1)):

@@ -63,7 +63,9 @@ _INSTANT = re.compile(
 _MANIFEST = re.compile(r"manifest_(?P<n>[1-9][0-9]{0,9})")
 _FIRST_MANIFEST = 1
 _HISTORY = re.compile(r"[0-9]+_[0-9]+_[0-9]+\.parquet")
-_BASE_FILE = re.compile(r"[^_]+_[0-9]+-[0-9]+-[0-9]+_(?P<t>[0-9]+)\.(?:parquet|orc|hfile|lance)")
+_BASE_FILE = re.compile(
+    r"[^_]+_[0-9]+-[0-9]+-[0-9]+(?:-(?P<salt>[0-9a-f]{32}))?_(?P<t>[0-9]+)\.(?:parquet|orc|hfile|lance)"
+)
 _LOG_FILE = re.compile(r"\..+_(?P<t>[0-9]+)\.log\.[0-9]+(?:_[0-9]+-[0-9]+-[0-9]+(?:\.cdc)?)?")
 
 
@@ -78,11 +80,14 @@ class Step(NamedTuple):
         Empty where the name doesn't say it.
     state
         ``requested``, ``inflight``, ``completed``; of slices ``base`` or ``log``.
+    salt
+        Of a base file, what the mount's option has put into its write token; None: nothing.
     """
 
     instant: str
     action: str
     state: Literal["requested", "inflight", "completed", "base", "log"]
+    salt: str | None = None
 
 
 def step_of(path: str) -> Step | None:
@@ -90,8 +95,11 @@ def step_of(path: str) -> Step | None:
     folder, _, last = path.rpartition("/")
     at = path.rfind(_META)
     if at < 0:
-        match = (_LOG_FILE if last.startswith(".") else _BASE_FILE).fullmatch(last)
-        return match and Step(match["t"], "", "log" if last.startswith(".") else "base")
+        if last.startswith("."):
+            match = _LOG_FILE.fullmatch(last)
+            return match and Step(match["t"], "", "log")
+        match = _BASE_FILE.fullmatch(last)
+        return match and Step(match["t"], "", "base", match["salt"])
     match = _INSTANT.fullmatch(last)
     if match is None or folder[at + len(_META) :] not in ("timeline", "") or "/.hoodie/metadata/" in path:
         return None
