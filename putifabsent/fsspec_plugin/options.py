@@ -15,18 +15,19 @@ from fsspec.spec import AbstractFileSystem
 
 from putifabsent.backends.registry_urls import ARBITER, SCHEMES
 from putifabsent.errors import ConfigError
-from putifabsent.shim.arbiters import validate
+from putifabsent.shim.arbiters import BY_THE_STORE, validate
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-__all__ = ["Mount", "check_options", "this_session", "this_writer"]
+__all__ = ["SALTED", "Mount", "check_options", "this_session", "this_writer"]
 
 _FSSPEC = {
     "skip_instance_cache", "use_listings_cache", "listings_expiry_time", "max_paths",
     "asynchronous", "loop", "batch_size",
 }  # fmt: skip
-_SALTS = ("off", "slices")
+SALTED = ("slices", "keep-both")
+"""What ``salt`` may be, but ``"off"``."""
 _BY_PROTOCOL = {"s3": {"profile"}}
 
 
@@ -67,7 +68,8 @@ class Mount:
         that is pickled takes it along. By default :func:`this_session`.
     salt
         ``"slices"``: base files of Hudi are written with the session in their write token, so that no two
-        sessions write one file. All mounts that read the table must say the same.
+        sessions write one file. ``"keep-both"``: Hudi's instants, too, without an arbiter; all that several
+        sessions create under one name are kept. All mounts of the table must say the same.
     deadline
         Seconds after which an unanswered creation is ``OutcomeUnknown``.
     """
@@ -83,8 +85,11 @@ class Mount:
     def __post_init__(self) -> None:
         """Refuse what can't be meant."""
         validate(self.arbiter, SCHEMES)
-        if self.salt not in (None, *_SALTS):
-            msg = f"salt must be one of {', '.join(map(repr, _SALTS))}, not {self.salt!r}"
+        if self.salt not in (None, "off", *SALTED):
+            msg = f"salt must be one of 'off', {', '.join(map(repr, SALTED))}, not {self.salt!r}"
+            raise ConfigError(msg)
+        if self.salt == "keep-both" and self.arbiter not in BY_THE_STORE:
+            msg = f"salt='keep-both' is for where no arbiter can be had: without it, {self.arbiter!r} decides"
             raise ConfigError(msg)
         # Options come from catalogs and configuration files, too: their types are not to be trusted.
         deadline: Any = self.deadline

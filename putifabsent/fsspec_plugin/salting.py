@@ -10,8 +10,9 @@ import errno
 from typing import TYPE_CHECKING, Any
 
 from putifabsent.backends.base import Holder
-from putifabsent.errors import Fenced, OutcomeUnknown
+from putifabsent.errors import Fenced
 from putifabsent.fsspec_plugin.decided import renamed
+from putifabsent.fsspec_plugin.options import SALTED
 from putifabsent.fsspec_plugin.removals import Removes
 from putifabsent.fsspec_plugin.steps import Call, Decide
 from putifabsent.shim.formats import hudi_salt
@@ -36,7 +37,7 @@ class Salts(Removes):
 
     @property
     def _salts(self) -> bool:
-        return self._mount.salt == "slices"
+        return self._mount.salt in SALTED
 
     def _recorded(self, path: Any) -> Name | None:
         """Return what a path is, if it is a recorded name; None for all others, and in other mounts."""
@@ -78,8 +79,8 @@ class Salts(Removes):
             return None
         counting = hudi_salt.counting(name.path, there, owner)
         if counting is None:
-            reason = f"the ledger does not say which of {len(there)} sessions has written what counts"
-            raise OutcomeUnknown(name.path, "", reason)
+            reason = f"{len(there)} sessions have written it, and no ledger says whose file counts"
+            raise OSError(errno.EIO, reason, name.path)
         return Located(Holder(None), counting)
 
     def _source_of(self, source: str) -> Steps[str]:
@@ -114,14 +115,19 @@ class Salts(Removes):
     def _there(self, name: Name) -> Steps[list[str]]:
         """List the files under a recorded name."""
         folder = name.path.rpartition("/")[0]
+        found = yield from self._beside(folder, hudi_salt.beginning_of(name.path))
+        return hudi_salt.variants(name.path, found)
+
+    def _beside(self, folder: str, beginning: str) -> Steps[list[str]]:
+        """List what is in a folder, where a store can: only what begins so."""
         try:
             if self._has_folders:
                 found = yield Call("ls", (folder,), {"detail": False})
             else:
-                found = yield Call("find", (folder,), {"prefix": hudi_salt.beginning_of(name.path)})
+                found = yield Call("find", (folder,), {"prefix": beginning})
         except FileNotFoundError:
             return []
-        return hudi_salt.variants(name.path, map(self._full_name, found))
+        return [self._full_name(each) for each in found]
 
     # Listing
 

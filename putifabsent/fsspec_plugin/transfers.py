@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from putifabsent.backends.body import FileBody
-from putifabsent.fsspec_plugin.salting import Salts
+from putifabsent.fsspec_plugin.keeping import Keeps
 from putifabsent.fsspec_plugin.steps import Decide
 from putifabsent.shim.create import copy, rename
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["Transfers"]
 
 
-class Transfers(Salts):
+class Transfers(Keeps):
     """Creates guarded names from other objects."""
 
     def _from(self, source: str, name: Name, extra: Mapping[str, Any], *, keep: bool) -> None:

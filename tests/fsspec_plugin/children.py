@@ -102,3 +102,21 @@ def look_and_fork(options: dict[str, Any], protocol: str, name: str, extra: dict
 
 def nothing() -> None:
     """Begin, and end."""
+
+
+def commit_at_once(options: dict[str, Any], root: str, sessions: list[str]) -> list[str]:
+    """Commit one and the same instant in threads, each in a session of its own; return what failed."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    from tests.fsspec_plugin.hudi_tables import Writer
+
+    def commit(session: str) -> str:
+        try:
+            fs = fsspec.filesystem("pias3", session=session, salt="keep-both", **options)
+            Writer(fs, root).commits("100", session.encode())
+        except Exception as error:  # noqa: BLE001 - the parent judges it
+            return f"{session}: {error!r}"
+        return ""
+
+    with ThreadPoolExecutor(len(sessions)) as threads:
+        return [failure for failure in threads.map(commit, sessions) if failure]

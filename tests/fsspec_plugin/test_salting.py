@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 import fsspec
 import pytest
 
-from putifabsent import ConfigError, Fenced, NameTaken, OutcomeUnknown
+from putifabsent import ConfigError, Fenced, NameTaken
 from putifabsent.shim.formats.hudi_salt import salted
 from tests.fsspec_plugin.children import in_a_child, pipe_file
 from tests.fsspec_plugin.hudi_tables import Writer, table_in
 from tests.fsspec_plugin.test_async import closed
+from tests.stub import FaultStub, Op
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -234,7 +235,7 @@ def test_where_no_ledger_says_whose_file_counts_nobody_is_given_one(memory: Grou
     for session in "ab":
         memory.write(salted(name, session), session.encode())
     fs = mounted(memory, root, "reader").fs
-    with pytest.raises(OutcomeUnknown, match="which of 2 sessions"):
+    with pytest.raises(OSError, match="2 sessions have written it"):
         fs.cat_file(name)
     assert fs.ls(f"{root}/dt=1", detail=False) == [name]
 
@@ -332,6 +333,36 @@ def test_a_paused_rollback_spares_what_a_later_owner_has_written(memory: Ground)
     slow.fs._owner = paused
     slow.fs.rm_file(a.slice_of("100"))
     assert b.fs.cat_file(b.slice_of("100")) == LIVING
+
+
+# --- on the wire --------------------------------------------------------------------------------------------
+
+
+def test_it_costs_what_the_documentation_says(stub: FaultStub) -> None:
+    options = {"arbiter": "native", "salt": "slices", **stub.storage_options("s3")}
+    a, reader = (
+        Writer(fsspec.filesystem("pias3", session=session, **options), "bucket/t")
+        for session in ("a", "reader")
+    )
+    a.fs.pipe_file("bucket/t/.hoodie/hoodie.properties", b"hoodie.table.version=9")
+    a.commits("100")
+    name = a.slice_of("100")
+    assert reader.fs.cat_file(name) == b"100"
+
+    def sent(act: Callable[[], Any]) -> list[Op]:
+        seen = len(stub.requests)
+        act()
+        return [each.op for each in stub.requests[seen:]]
+
+    by_hand = fsspec.filesystem("s3", **stub.storage_options("s3"))
+    assert sent(lambda: reader.fs.cat_file(name)) == [
+        Op.HEAD,
+        *sent(lambda: by_hand.cat_file(salted(name, "a"))),
+    ]
+    assert sent(lambda: reader.fs.ls("bucket/t/dt=1")) == [Op.LIST]
+    a.begins("200")
+    assert sent(lambda: a.fs.pipe_file(a.slice_of("200", "2-0-2"), b"")) == [Op.PUT]
+    assert sent(lambda: reader.fs.rm_file(name)) == [Op.LIST, Op.LIST, Op.GET, Op.LIST, Op.DELETE]
 
 
 # --- asynchronously; said wrongly ---------------------------------------------------------------------------

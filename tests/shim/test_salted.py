@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from putifabsent.shim import scenes
 from putifabsent.shim.names import Name, ordinary
 from putifabsent.shim.policy import Policy
 from putifabsent.shim.salted import Salted, folder_of, identity_of, marked, parsed
+from tests.shim.folders import all_roots, components, patient, uuids
 
 TOKEN = "11111111-1111-4111-8111-111111111111"
 LONGEST = Salted(1, 10**6, TOKEN, 10**6)
@@ -35,6 +39,27 @@ def test_two_names_have_two_places() -> None:
         f"b/{'x' * 202}",
     ]
     assert len({folder_of(ordinary(name)) for name in names}) == len(names)
+
+
+@patient
+@given(
+    st.lists(
+        st.tuples(all_roots, components, uuids, st.integers(1, 9), st.integers(0, 9)),
+        min_size=2,
+        max_size=6,
+        unique=True,
+    )
+)
+def test_no_two_creations_of_any_names_ever_write_one_key(
+    creations: list[tuple[str, str, str, int, int]],
+) -> None:
+    keys = set()
+    for root, last, token, incarnation, attempt in creations:
+        name = ordinary(f"{root}/{last}")
+        prepare = scenes.Prepare(incarnation, 0, scenes.voter_of(token, attempt, name.rank))
+        keys.add(f"{folder_of(name)}/{Salted(name.rank, incarnation, token, attempt)}")
+        keys.add(f"{scenes.folder_of(name)}/{scenes.written(prepare)}")
+    assert len(keys) == 2 * len({(f"{root}/{last}", *rest) for root, last, *rest in creations})
 
 
 @pytest.mark.parametrize("length", [1, 199, 200, 201, 1000])
