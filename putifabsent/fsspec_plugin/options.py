@@ -69,7 +69,8 @@ class Mount:
     salt
         ``"slices"``: base files of Hudi are written with the session in their write token, so that no two
         sessions write one file. ``"keep-both"``: Hudi's instants, too, without an arbiter; all that several
-        sessions create under one name are kept. All mounts of the table must say the same.
+        sessions create under one name are kept. All mounts of the table must say the same,
+        and its readers must come through one of them.
     deadline
         Seconds after which an unanswered creation is ``OutcomeUnknown``.
     """

@@ -54,12 +54,15 @@ class Salts(Removes):
         return self._own(path) if name is None else hudi_salt.salted(name.path, self.session)
 
     def _promote(self, path: Any, *, explicit: bool) -> Name | None:
-        name = super()._promote(path, explicit=explicit)
-        return name and self._policy.classify(self._written_as(name.path))
+        return self._promoted(super()._promote(path, explicit=explicit))
 
     async def _promote_async(self, path: Any, *, explicit: bool) -> Name | None:
-        name = await super()._promote_async(path, explicit=explicit)
-        return name and self._policy.classify(self._written_as(name.path))
+        return self._promoted(await super()._promote_async(path, explicit=explicit))
+
+    def _promoted(self, name: Name | None) -> Name | None:
+        if name is None or self._recorded(name.path) is None:
+            return name
+        return self._policy.classify(self._written_as(name.path))
 
     # Reading
 
@@ -83,13 +86,6 @@ class Salts(Removes):
             raise OSError(errno.EIO, reason, name.path)
         return Located(Holder(None), counting)
 
-    def _source_of(self, source: str) -> Steps[str]:
-        """Return which object a copy is made from."""
-        if self._recorded(source) is None:
-            return source
-        located = yield from self._seek(source, helps=False)
-        return source if located is None else located.path
-
     def _owner(self, name: Name, *, cached: bool = True) -> Steps[Owner]:
         """Return whose an instant is, by its table's ledger; without one it is nobody's."""
         table, step = (yield from self._table_of(name)), step_of(name.path)
@@ -101,7 +97,7 @@ class Salts(Removes):
                 yield from ledger.current(self._looker(table.name))
             return hudi_salt.owner_of(ledger.state, step.instant)
 
-        owner: Owner = yield Decide(self._in_ledger(table.name, looking))
+        owner: Owner = yield Decide(self._in_ledger(table.name, looking, writes=False))
         return owner
 
     def _has(self, path: str) -> Steps[bool]:

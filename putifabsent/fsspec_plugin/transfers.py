@@ -34,8 +34,7 @@ class Transfers(Keeps):
     def _transferring(self, source: str, name: Name, extra: Mapping[str, Any], *, keep: bool) -> Steps[None]:
         self._refuse_folder(name)
         yield from self._relying(name)
-        source = yield from self._source_of(source)
-        if self._arbiter is not None or self._is_judged(name):
+        if self._arbiter is not None or self._is_judged(name) or self._recorded(source) is not None:
             yield from self._through_here(source, name, extra)
             if not keep:
                 # A source that stays behind is litter, not harm: the name is decided.

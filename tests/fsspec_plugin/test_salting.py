@@ -250,6 +250,30 @@ def test_a_name_that_nobody_has_written_is_not_there(ground: Ground, reader: Wri
         reader.fs.info(name)
 
 
+def test_a_guarded_name_is_created_from_the_file_that_counts(
+    ground: Ground, a: Writer, b: Writer, reader: Writer
+) -> None:
+    name = taken_over(a, b)
+    reader.fs.cp_file(name, ground.log(0))
+    assert ground.read(ground.log(0)) == LIVING
+    b.fs.mv(name, ground.log(1))
+    assert ground.read(ground.log(1)) == LIVING
+    assert not b.fs.exists(name)
+
+
+@pytest.mark.parametrize("kind", ["memory", "local"])
+def test_a_folder_that_is_moved_is_read_by_the_same_names(request: pytest.FixtureRequest, kind: str) -> None:
+    ground: Ground = request.getfixturevalue(kind)
+    root = table_in(ground)
+    a, b = (mounted(ground, root, session) for session in "ab")
+    name = taken_over(a, b)
+    b.completes("100")
+    there = ground.name("elsewhere")
+    b.fs.mv(f"{a.root}/dt=1", there, recursive=True)
+    assert b.fs.ls(there, detail=False) == [f"{there}/{name.rpartition('/')[2]}"]
+    assert b.fs.cat_file(f"{there}/{name.rpartition('/')[2]}") == LIVING
+
+
 # --- removing -----------------------------------------------------------------------------------------------
 
 
