@@ -20,16 +20,10 @@ from putifabsent.backends.dynamodb_items import (
     start_of,
     stop_of,
 )
-from putifabsent.backends.dynamodb_sender import (
-    Sender,
-    is_missing_table,
-    is_unmet,
-    outcome_of,
-    reading_of,
-)
-from putifabsent.backends.dynamodb_table import checked, missing, ready
+from putifabsent.backends.dynamodb_requests import TIMEOUT, Table, silent
+from putifabsent.backends.dynamodb_sender import is_unmet
+from putifabsent.backends.dynamodb_table import checked, ready
 from putifabsent.backends.identities import bad_identity
-from putifabsent.backends.per_process import PerProcess
 from putifabsent.backends.refusals import caused
 from putifabsent.backends.registries import (
     Absent,
@@ -48,15 +42,11 @@ if TYPE_CHECKING:
         Claim,
         ClaimEntry,
         ClaimOutcome,
-        Maybe,
         PageOutcome,
         ReadOutcome,
-        TryAgain,
     )
 
 __all__ = ["DynamoDBClaims"]
-
-_TIMEOUT = 10.0
 
 
 class DynamoDBClaims(Claims):
@@ -88,35 +78,29 @@ class DynamoDBClaims(Claims):
         region: str | None = None,
         endpoint_url: str | None = None,
         profile: str | None = None,
-        timeout: float = _TIMEOUT,
+        timeout: float = TIMEOUT,
     ) -> None:
-        self._table = table
-        said = {"region": region, "endpoint_url": endpoint_url, "profile": profile}
-        query = "&".join(f"{key}={value}" for key, value in said.items() if value)
-        self._url = f"dynamodb://{table}{'?' if query else ''}{query}"
-        self._senders = PerProcess(lambda: Sender(region, endpoint_url, profile, timeout))
+        self._table = Table(table, region, endpoint_url, profile, timeout)
         self._known: str | None = None
-        # Here and now, for a wrong option should be met by who gives it.
-        self._senders()
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self._url}>"
+        return f"<{type(self).__name__} {self._table.url}>"
 
     def read(self, identity: str) -> ReadOutcome:
         """``GetItem`` with ``ConsistentRead``."""
-        return self._senders().run(self._read, identity)
+        return self._table.run(self._read, identity)
 
     async def read_async(self, identity: str) -> ReadOutcome:
         """``GetItem`` with ``ConsistentRead``."""
-        return await self._senders().on_loop(self._read, identity)
+        return await self._table.on_loop(self._read, identity)
 
     async def _read(self, identity: str) -> ReadOutcome:
         if refused := bad_identity(identity):
             return refused
         try:
-            answer = await self._send("get_item", Key=key_of(identity), ConsistentRead=True)
+            answer = await self._table.send("get_item", Key=key_of(identity), ConsistentRead=True)
         except Exception as error:  # noqa: BLE001 - what it means is decided in one place
-            return self._no_answer(error, identity)
+            return self._table.no_answer(error, identity)
         item = answer.get("Item")
         try:
             return FoundClaim(claim_of(item)) if item else Absent()
@@ -125,30 +109,30 @@ class DynamoDBClaims(Claims):
 
     def write(self, identity: str, claim: Claim, expected: Claim | None) -> ClaimOutcome:
         """``PutItem`` with a condition; the answer to one that is not met has the item that is there."""
-        return self._senders().run(self._write, identity, claim, expected)
+        return self._table.run(self._write, identity, claim, expected)
 
     async def write_async(self, identity: str, claim: Claim, expected: Claim | None) -> ClaimOutcome:
         """``PutItem`` with a condition; the answer to one that is not met has the item that is there."""
-        return await self._senders().on_loop(self._write, identity, claim, expected)
+        return await self._table.on_loop(self._write, identity, claim, expected)
 
     async def _write(self, identity: str, claim: Claim, expected: Claim | None) -> ClaimOutcome:
         if refused := bad_identity(identity):
             return refused
         try:
-            await self._send("put_item", Item=item_of(identity, claim), **only_if(expected))
+            await self._table.send("put_item", Item=item_of(identity, claim), **only_if(expected))
         except Exception as error:  # noqa: BLE001 - what it means is decided in one place
             if is_unmet(error):
                 return _unmet(error, identity, expected)
-            return self._no_write(error, identity)
+            return self._table.no_write(error, identity)
         return Claimed()
 
     def list(self, folder: str, start: tuple[str, ...] | None = None) -> PageOutcome:
         """``Query`` with ``ConsistentRead``: a page is a MiB."""
-        return self._senders().run(self._list, folder, start)
+        return self._table.run(self._list, folder, start)
 
     async def list_async(self, folder: str, start: tuple[str, ...] | None = None) -> PageOutcome:
         """``Query`` with ``ConsistentRead``: a page is a MiB."""
-        return await self._senders().on_loop(self._list, folder, start)
+        return await self._table.on_loop(self._list, folder, start)
 
     async def _list(self, folder: str, start: tuple[str, ...] | None) -> PageOutcome:
         if refused := bad_identity(folder, "folder"):
@@ -164,23 +148,24 @@ class DynamoDBClaims(Claims):
 
     def sweep(self, place: str, start: tuple[str, ...] | None = None) -> PageOutcome:
         """``Scan`` with ``ConsistentRead``: it reads the whole table, a MiB a page."""
-        return self._senders().run(self._sweep, place, start)
+        return self._table.run(self._sweep, place, start)
 
     async def sweep_async(self, place: str, start: tuple[str, ...] | None = None) -> PageOutcome:
         """``Scan`` with ``ConsistentRead``: it reads the whole table, a MiB a page."""
-        return await self._senders().on_loop(self._sweep, place, start)
+        return await self._table.on_loop(self._sweep, place, start)
 
     async def _sweep(self, place: str, start: tuple[str, ...] | None) -> PageOutcome:
         if refused := bad_identity(place, "folder"):
             return refused
         at, below = "#folder = :place OR #whole_folder = :place", ":below"
         inside = f"begins_with(#folder, {below}) OR begins_with(#whole_folder, {below})"
-        names = ("#folder", "#whole_folder")
+        names = ("#folder", "#whole_folder", "#token")
         return await self._page(
             "scan",
             place,
             start,
-            FilterExpression=f"{at} OR {inside}",
+            # A counter is no claim.
+            FilterExpression=f"({at} OR {inside}) AND attribute_exists(#token)",
             ExpressionAttributeNames={name: ATTRIBUTES[name] for name in names},
             ExpressionAttributeValues={":place": {"S": place}, below: {"S": f"{place}/"}},
         )
@@ -199,48 +184,31 @@ class DynamoDBClaims(Claims):
 
     def check(self) -> None:
         """Ask for the table, its keys, its time to live and its copies; then for the rights to use it."""
-        sender = self._senders()
-        self._known = sender.run(checked, sender, self._table, self._url)
+        self._known = self._table.run(self._table.ask, checked)
 
     async def check_async(self) -> None:
         """Ask for the table, its keys, its time to live and its copies; then for the rights to use it."""
-        sender = self._senders()
-        self._known = await sender.on_loop(checked, sender, self._table, self._url)
+        self._known = await self._table.on_loop(self._table.ask, checked)
 
     def init(self) -> bool:
         """``CreateTable``, and wait until it is active."""
-        sender = self._senders()
-        made = sender.run(ready, sender, self._table, self._url)
+        made: bool = self._table.run(self._table.ask, ready)
         self.check()
         return made
-
-    async def _send(self, method: str, **parameters: Any) -> dict[str, Any]:
-        return await self._senders().call(method, TableName=self._table, **parameters)
 
     async def _page(
         self, method: str, place: str, start: tuple[str, ...] | None, **parameters: Any
     ) -> PageOutcome:
         try:
-            answer = await self._send(method, ConsistentRead=True, **parameters, **start_of(start))
+            answer = await self._table.send(method, ConsistentRead=True, **parameters, **start_of(start))
         except Exception as error:  # noqa: BLE001 - what it means is decided in one place
-            return self._no_answer(error, place)
+            return self._table.no_answer(error, place)
         entries: list[ClaimEntry] = []
         try:
             entries += map(entry_of, answer["Items"])
         except ValueError as error:
             return _unreadable(error, place)
         return ClaimPage(tuple(entries), stop_of(answer))
-
-    def _no_write(self, error: Exception, name: str) -> TryAgain | Refused | Maybe:
-        return self._no_table(error, name) or outcome_of(error, name)
-
-    def _no_answer(self, error: Exception, name: str) -> TryAgain | Refused:
-        return self._no_table(error, name) or reading_of(error, name)
-
-    def _no_table(self, error: Exception, name: str) -> Refused | None:
-        if not is_missing_table(error):
-            return None
-        return Refused(caused(FileNotFoundError(errno.ENOENT, missing(self._table, self._url), name), error))
 
 
 def _unmet(error: Any, identity: str, expected: Claim | None) -> NotAsExpected | Refused:
@@ -251,8 +219,7 @@ def _unmet(error: Any, identity: str, expected: Claim | None) -> NotAsExpected |
         except ValueError as unreadable:
             return _unreadable(unreadable, identity)
     if expected is None:
-        old = OSError(errno.ENOTSUP, "the server does not say which item it holds: it is too old", identity)
-        return Refused(caused(old, error))
+        return silent(error, identity)
     return NotAsExpected(None)
 
 

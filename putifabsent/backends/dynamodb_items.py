@@ -1,4 +1,4 @@
-"""A claim as an item of a DynamoDB table: its keys, its attributes, its condition.
+"""A claim as an item of a DynamoDB table, and a counter: keys, attributes, conditions.
 
 ==============  ====  ===============================================================================
 attribute       type  what
@@ -16,6 +16,9 @@ attribute       type  what
 
 So the claims of a folder are one Query, wherever the folder is. A key that is longer than DynamoDB allows
 (2048 bytes, 1024 bytes), empty, or begins with ``#`` is ``#`` and its SHA-256: a hash never meets a name.
+
+A counter's item has the partition key ``#counter``, which is no folder and no hash, its name as the sort key,
+and its last number as ``last`` (N).
 """
 
 from __future__ import annotations
@@ -24,20 +27,25 @@ import hashlib
 from typing import TYPE_CHECKING, Any
 
 from putifabsent.backends.identities import split
-from putifabsent.backends.registries import Claim, ClaimEntry
+from putifabsent.backends.registries import LARGEST, Claim, ClaimEntry
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 __all__ = [
     "ATTRIBUTES",
+    "COUNTERS",
     "KEYS",
     "NEVER",
     "claim_of",
+    "counted_on",
+    "counter_key",
     "entry_of",
     "folder_key",
     "item_of",
     "key_of",
+    "last_of",
+    "lifted",
     "only_if",
     "start_of",
     "stop_of",
@@ -46,11 +54,16 @@ __all__ = [
 KEYS = {"folder": "HASH", "name": "RANGE"}
 """The table's keys, both strings."""
 
-ATTRIBUTES = {f"#{name}": name for name in ("folder", "name", "whole_folder", "incarnation", "live", "token")}
+ATTRIBUTES = {
+    f"#{name}": name for name in ("folder", "name", "whole_folder", "incarnation", "live", "token", "last")
+}
 """Names as expressions say them: several are DynamoDB's reserved words."""
 
 NEVER = "attribute_exists(#folder) AND attribute_not_exists(#folder)"
 """A condition that is never met: it asks for the right to write, and writes nothing."""
+
+COUNTERS = {"S": "#counter"}
+"""The partition key of all counters."""
 
 _FORMAT = 1
 _LONGEST_FOLDER = 2048
@@ -140,6 +153,34 @@ def only_if(expected: Claim | None) -> dict[str, Any]:
     }
 
 
+def counter_key(name: str) -> dict[str, dict[str, str]]:
+    """Return the key of a counter's item."""
+    return {"folder": COUNTERS, "name": {"S": _key(name, _LONGEST_NAME)}}
+
+
+def counted_on(floor: int, count: int) -> dict[str, Any]:
+    """Return the update "``count`` more", for a counter that is at ``floor`` or above it."""
+    return _counting(
+        "#last = #last + :count",
+        "#last BETWEEN :floor AND :highest",
+        {":count": count, ":floor": floor, ":highest": LARGEST - count},
+    )
+
+
+def lifted(floor: int, count: int) -> dict[str, Any]:
+    """Return the update "``count`` more than ``floor``", for a counter that is below it, or not there."""
+    return _counting(
+        "#last = :last",
+        "attribute_not_exists(#last) OR #last < :floor",
+        {":last": floor + count, ":floor": floor},
+    )
+
+
+def last_of(item: Mapping[str, Mapping[str, Any]]) -> int:
+    """Return the last number of a counter, as its item says it."""
+    return int(item["last"]["N"])
+
+
 def start_of(start: tuple[str, ...] | None) -> dict[str, Any]:
     """Return the parameter that has a Query or Scan go on where a page ended."""
     if start is None:
@@ -152,6 +193,17 @@ def stop_of(answer: Mapping[str, Any]) -> tuple[str, ...] | None:
     """Return where a page of a Query or Scan ended; None if it was the last."""
     last = answer.get("LastEvaluatedKey")
     return (last["folder"]["S"], last["name"]["S"]) if last else None
+
+
+def _counting(update: str, condition: str, numbers: Mapping[str, int]) -> dict[str, Any]:
+    return {
+        "UpdateExpression": f"SET {update}",
+        "ConditionExpression": condition,
+        "ExpressionAttributeNames": {"#last": ATTRIBUTES["#last"]},
+        "ExpressionAttributeValues": {name: {"N": str(number)} for name, number in numbers.items()},
+        "ReturnValues": "UPDATED_NEW",
+        "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
+    }
 
 
 def _key(text: str, longest: int) -> str:

@@ -1,4 +1,4 @@
-"""A DynamoDB table for claims: how it is made, and what it must be."""
+"""A DynamoDB table for claims and counters: how it is made, and what it must be."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from datetime import timezone
 from typing import TYPE_CHECKING, Any
 
 from putifabsent.backends.base import Refused
-from putifabsent.backends.dynamodb_items import ATTRIBUTES, KEYS, NEVER
+from putifabsent.backends.dynamodb_items import ATTRIBUTES, COUNTERS, KEYS, NEVER
 from putifabsent.backends.dynamodb_sender import is_missing_table, is_there, is_unmet, outcome_of
 from putifabsent.errors import ConfigError
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from putifabsent.backends.dynamodb_sender import Sender
 
-__all__ = ["checked", "missing", "ready"]
+__all__ = ["checked", "checked_for_counters", "missing", "ready"]
 
 _POLLS = 240
 _BETWEEN_POLLS = 0.5
@@ -57,17 +57,40 @@ async def ready(sender: Sender, table: str, url: str) -> bool:
 
 async def checked(sender: Sender, table: str, url: str) -> str:
     """Return what tells the table from any other, if it can be relied on, and be read and written."""
-    described = await _described(sender, table, url)
-    _refuse_other_keys(described, url)
-    _refuse_copies(described, url)
-    await _refuse_expiry(sender, table, url)
+    described = await _sound(sender, table, url)
     await _refuse_no_rights(sender, table, url)
     return _identity(described)
+
+
+async def checked_for_counters(sender: Sender, table: str, url: str) -> None:
+    """Pass if the table can be relied on, and counters in it may be advanced."""
+    await _sound(sender, table, url)
+    try:
+        await sender.call(
+            "update_item",
+            TableName=table,
+            Key={**_NOBODY, "folder": COUNTERS},
+            UpdateExpression="SET #last = :last",
+            ConditionExpression=NEVER,
+            ExpressionAttributeNames={name: ATTRIBUTES[name] for name in ("#folder", "#last")},
+            ExpressionAttributeValues={":last": {"N": "0"}},
+        )
+    except Exception as error:  # noqa: BLE001 - what it means is decided in one place
+        if not is_unmet(error):
+            _fail(error, table, url)
 
 
 def missing(table: str, url: str) -> str:
     """Return the sentence for a table that is not there."""
     return f"there is no table {table}: run `putifabsent init '{url}'`"
+
+
+async def _sound(sender: Sender, table: str, url: str) -> Mapping[str, Any]:
+    described = await _described(sender, table, url)
+    _refuse_other_keys(described, url)
+    _refuse_copies(described, url)
+    await _refuse_expiry(sender, table, url)
+    return described
 
 
 async def _described(sender: Sender, table: str, url: str) -> Mapping[str, Any]:

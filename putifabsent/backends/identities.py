@@ -20,7 +20,9 @@ def split(identity: str) -> tuple[str, str]:
     return folder, name
 
 
-def bad_identity(identity: str, what: Literal["identity", "folder", "key"] = "identity") -> Refused | None:
+def bad_identity(
+    identity: str, what: Literal["identity", "folder", "key", "name"] = "identity"
+) -> Refused | None:
     """Return why ``identity`` can't be kept in any registry, or None."""
     if "\0" in identity:
         return Refused(OSError(errno.EINVAL, f"the {what} has a NUL in it", identity))

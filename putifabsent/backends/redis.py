@@ -7,43 +7,19 @@ replication ("asynchronous by default").
 
 from __future__ import annotations
 
-import errno
 import math
 import uuid
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from redis.exceptions import (
-    AuthenticationError,
-    AuthenticationWrongNumberOfArgsError,
-    AuthorizationError,
-    BusyLoadingError,
-    ClusterDownError,
-    NoPermissionError,
-    OutOfMemoryError,
-    ReadOnlyError,
-    RedisError,
-    ResponseError,
-    TryAgainError,
-)
+from redis.exceptions import RedisError
 
 from putifabsent.backends.identities import bad_identity
 from putifabsent.backends.per_process import PerProcess
 from putifabsent.backends.redis_servers import NotSentError, servers_of
-from putifabsent.backends.refusals import caused
-from putifabsent.backends.registries import (
-    Acquired,
-    Free,
-    Held,
-    Lock,
-    Maybe,
-    Refused,
-    Released,
-    TryAgain,
-)
+from putifabsent.backends.redis_words import meaning, require_answer
+from putifabsent.backends.registries import Acquired, Free, Held, Lock, Released
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from putifabsent.backends.redis_settings import RedisSettings
     from putifabsent.backends.registries import AcquireOutcome, ExtendOutcome, ReleaseOutcome
 
@@ -69,15 +45,6 @@ _RELEASE = f"{_IF_MINE}redis.call('DEL', KEYS[1])\nreturn {{0}}\n"
 
 _DONE, _HELD, _FREE = range(3)
 
-_FORBIDDEN = (
-    AuthenticationError,
-    AuthenticationWrongNumberOfArgsError,
-    AuthorizationError,
-    NoPermissionError,
-)
-_PASSES = (BusyLoadingError, ClusterDownError, OutOfMemoryError, ReadOnlyError, TryAgainError)
-# Older versions of redis-py know some of these only of a cluster.
-_PASSING_CODES = ("BUSY ", "CLUSTERDOWN ", "MASTERDOWN ", "NOREPLICAS ", "TRYAGAIN ", "UNKILLABLE ")
 _CHECK_LEASE = 10.0
 
 
@@ -122,12 +89,7 @@ class RedisLock(Lock):
         """Take a lock that nobody else asks for, and end it."""
         key, owner = f"check:{uuid.uuid4()}", str(uuid.uuid4())
         for outcome in (self.acquire(key, owner, _CHECK_LEASE), self.release(key, owner)):
-            if isinstance(outcome, Refused):
-                raise outcome.error
-            if isinstance(outcome, (TryAgain, Maybe)):
-                raise ConnectionError(
-                    errno.EIO, f"Redis did not answer, or not now: {outcome.cause}", self._shown
-                ) from outcome.cause
+            require_answer(outcome, self._shown)
 
     def _told(self, script: str, key: str, owner: str, *milliseconds: int) -> Any:
         if refused := bad_identity(key, "key"):
@@ -136,7 +98,7 @@ class RedisLock(Lock):
         try:
             answer = self._servers().send(name, "EVAL", script, 1, name, owner, *milliseconds)
         except (RedisError, NotSentError, OSError) as error:
-            return _meaning(error, self._shown)
+            return meaning(error, self._shown)
         said = answer[0]
         if said == _HELD:
             return Held(answer[1].decode(errors="replace"), answer[2] / 1000 if answer[2] >= 0 else math.inf)
@@ -147,27 +109,3 @@ def _milliseconds(lease: float) -> int:
     if not 0.001 <= lease < math.inf:
         raise ValueError(f"a lease is some time, in seconds, not {lease!r}")
     return int(lease * 1000)
-
-
-def _meaning(error: Exception, where: str) -> TryAgain | Refused | Maybe:
-    """Say what one failed command means."""
-    # What looks for a cluster's nodes keeps to itself why it found none.
-    denied = next((link for link in _links(error) if isinstance(link, _FORBIDDEN)), None)
-    if denied is not None:
-        return Refused(caused(PermissionError(errno.EACCES, f"Redis refuses: {denied}", where), denied))
-    if isinstance(error, NotSentError):
-        return TryAgain(error)
-    # A sentinel's connection words a primary that has become a replica in its own way.
-    if isinstance(error, _PASSES) or isinstance(error.__context__, ReadOnlyError):
-        return TryAgain(error)
-    if isinstance(error, ResponseError):
-        if str(error).startswith(_PASSING_CODES):
-            return TryAgain(error)
-        return Refused(caused(OSError(errno.EINVAL, f"Redis refuses: {error}", where), error))
-    return Maybe(error)
-
-
-def _links(error: BaseException | None) -> Iterator[BaseException]:
-    while error is not None:
-        yield error
-        error = error.__cause__ or error.__context__

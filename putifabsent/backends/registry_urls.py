@@ -1,7 +1,7 @@
 """Registries by URL: which one, where, and how; what is wrong in one is said without its credentials.
 
 ==========================================  ==========================================================
-``dynamodb://TABLE?region=...``             a table for claims
+``dynamodb://TABLE?region=...``             a table for claims and counters
 ``redis://[USER:PASSWORD@]HOST[:PORT][/DB]``   a Redis or Valkey server
 ``rediss://...``                            the same, encrypted
 ``unix://[USER:PASSWORD@]/PATH[?db=DB]``    the same, by its socket
@@ -26,9 +26,18 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from putifabsent.backends.redis_settings import Topology
-    from putifabsent.backends.registries import Claims, Lock
+    from putifabsent.backends.registries import Claims, Counter, Lock
 
-__all__ = ["ARBITER", "SCHEMES", "ask_environment", "is_claims", "open_claims", "open_lock", "redis_settings"]
+__all__ = [
+    "ARBITER",
+    "SCHEMES",
+    "ask_environment",
+    "is_claims",
+    "open_claims",
+    "open_counter",
+    "open_lock",
+    "redis_settings",
+]
 
 ARBITER = "PUTIFABSENT_ARBITER"
 """The environment variable with the URL of the arbiter."""
@@ -109,30 +118,12 @@ def open_claims(url: str) -> Claims:
     parts = _parts(url)
     if parts.scheme != "dynamodb":
         raise ConfigError(f"{parts.scheme}:// is a lock, which decides nothing: claims are at dynamodb://")
-    if parts.username is not None or parts.password is not None:
-        raise ConfigError(
-            "dynamodb:// takes no credentials: they come from AWS's own chain (its variables, its files, "
-            "the machine's role); ?profile=... chooses among them"
-        )
-    if parts.path.strip("/") or not _TABLE.fullmatch(parts.hosts):
-        # It may be credentials, so it is not repeated.
-        raise ConfigError("dynamodb:// wants the name of a table: 3 to 255 of A-Z a-z 0-9 _ - .")
-    _refuse_unknown(parts, _DYNAMODB_OPTIONS)
-    endpoint = parts.options.get("endpoint_url")
-    if endpoint is not None:
-        _refuse_odd_endpoint(endpoint)
+    said = _table(parts)
     try:
         from putifabsent.backends.dynamodb import DynamoDBClaims
     except ModuleNotFoundError as error:
         raise _not_installed("dynamodb", error) from error
-    timeout = _timeout(parts)
-    return DynamoDBClaims(
-        parts.hosts,
-        region=parts.options.get("region"),
-        endpoint_url=endpoint,
-        profile=parts.options.get("profile"),
-        **({} if timeout is None else {"timeout": timeout}),
-    )
+    return DynamoDBClaims(parts.hosts, **said)
 
 
 def open_lock(url: str) -> Lock:
@@ -149,6 +140,30 @@ def open_lock(url: str) -> Lock:
     except ModuleNotFoundError as error:
         raise _not_installed("redis", error) from error
     return RedisLock(settings)
+
+
+def open_counter(url: str) -> Counter:
+    """Return the counters at ``url``; nothing is asked of them yet.
+
+    Raises
+    ------
+    ConfigError
+        What is wrong with the URL, without its credentials.
+    """
+    parts = _parts(url)
+    if parts.scheme in _REDIS:
+        settings = redis_settings(url)
+        try:
+            from putifabsent.backends.redis_counter import RedisCounter
+        except ModuleNotFoundError as error:
+            raise _not_installed("redis", error) from error
+        return RedisCounter(settings)
+    said = _table(parts)
+    try:
+        from putifabsent.backends.dynamodb_counter import DynamoDBCounter
+    except ModuleNotFoundError as error:
+        raise _not_installed("dynamodb", error) from error
+    return DynamoDBCounter(parts.hosts, **said)
 
 
 def redis_settings(url: str) -> RedisSettings:
@@ -212,6 +227,25 @@ def _parts(url: str) -> _Parts:
     username, _, password = login.partition(":")
     options = dict(parse_qsl(query, keep_blank_values=True))
     return _Parts(scheme, hosts, slash + path, unquote(username) or None, unquote(password) or None, options)
+
+
+def _table(parts: _Parts) -> dict[str, Any]:
+    """Return what a URL of DynamoDB says of its table, apart from the name."""
+    if parts.username is not None or parts.password is not None:
+        raise ConfigError(
+            "dynamodb:// takes no credentials: they come from AWS's own chain (its variables, its files, "
+            "the machine's role); ?profile=... chooses among them"
+        )
+    if parts.path.strip("/") or not _TABLE.fullmatch(parts.hosts):
+        # It may be credentials, so it is not repeated.
+        raise ConfigError("dynamodb:// wants the name of a table: 3 to 255 of A-Z a-z 0-9 _ - .")
+    _refuse_unknown(parts, _DYNAMODB_OPTIONS)
+    said: dict[str, Any] = dict(parts.options)
+    if "endpoint_url" in said:
+        _refuse_odd_endpoint(said["endpoint_url"])
+    if "timeout" in said:
+        said["timeout"] = _timeout(parts)
+    return said
 
 
 def _refuse_unknown(parts: _Parts, known: Iterable[str]) -> None:

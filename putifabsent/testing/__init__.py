@@ -34,7 +34,8 @@ More promises are classes of their own, which go with it: :class:`SharedStoreTes
 processes share, :class:`PublishTests` for what arbiters build on that are not the store itself,
 :class:`ConditionalCopyTests` for one that copies conditionally, :class:`LostAnswerTests` for one behind a
 network. Registries have theirs: :class:`ClaimsTests` with
-:class:`LostClaimTests`, :class:`LockTests` with :class:`LostLockTests`.
+:class:`LostClaimTests`, :class:`LockTests` with :class:`LostLockTests`, :class:`CounterTests` with
+:class:`LostCounterTests`.
 
 :func:`race` needs no pytest: race whatever creates names.
 """
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
     from putifabsent.testing.asking import Around, Ask
     from putifabsent.testing.claims import ClaimsTests, LostClaimTests
     from putifabsent.testing.copies import ConditionalCopyTests
+    from putifabsent.testing.counters import CounterTests, LostCounterTests
     from putifabsent.testing.locks import LockTests, LostLockTests
     from putifabsent.testing.lost import LostAnswerTests
     from putifabsent.testing.publishing import PublishTests
@@ -61,9 +63,11 @@ __all__ = [
     "Ask",
     "ClaimsTests",
     "ConditionalCopyTests",
+    "CounterTests",
     "LockTests",
     "LostAnswerTests",
     "LostClaimTests",
+    "LostCounterTests",
     "LostLockTests",
     "PublishTests",
     "Race",
@@ -82,9 +86,11 @@ _SUITES = {
     "Ask": "asking",
     "ClaimsTests": "claims",
     "ConditionalCopyTests": "copies",
+    "CounterTests": "counters",
     "LockTests": "locks",
     "LostAnswerTests": "lost",
     "LostClaimTests": "claims",
+    "LostCounterTests": "counters",
     "LostLockTests": "locks",
     "PublishTests": "publishing",
     "SharedStoreTests": "shared",

@@ -16,7 +16,7 @@ from putifabsent.testing.stores import COLOURS
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from putifabsent.backends.registries import Claims, Lock
+    from putifabsent.backends.registries import Claims, Counter, Lock
 
 __all__ = ["Asked", "InBothColours", "all_pages", "first_claim", "together"]
 
@@ -31,7 +31,7 @@ class Asked:
     ``sync`` calls the methods themselves.
     """
 
-    def __init__(self, registry: Claims | Lock, colour: Literal["sync", "async"]) -> None:
+    def __init__(self, registry: Claims | Counter | Lock, colour: Literal["sync", "async"]) -> None:
         self._registry = registry
         self._colour = colour
 
@@ -41,7 +41,7 @@ class Asked:
             return asked
         return partial(self._on_a_loop, getattr(self._registry, f"{method}_async"))
 
-    def of(self, registry: Claims | Lock) -> Asked:
+    def of(self, registry: Claims | Counter | Lock) -> Asked:
         """Return the same, of another registry."""
         return Asked(registry, self._colour)
 

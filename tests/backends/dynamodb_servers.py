@@ -14,7 +14,7 @@ import pytest
 
 from putifabsent.backends.dynamodb import DynamoDBClaims
 from putifabsent.backends.registry_urls import open_claims
-from tests.servers import server
+from tests.servers import chosen, server
 from tests.stub.dynamodb_proxy import DynamoDBProxy
 
 if TYPE_CHECKING:
@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from tests.stub.dynamodb_proxy import Trouble
 
 REGION = "eu-west-1"
+SERVERS = [
+    "moto",
+    *(pytest.param(name, marks=pytest.mark.servers) for name in chosen() if name == "dynamodb-local"),
+]
 
 
 def new_table() -> str:

@@ -11,8 +11,7 @@ from tests.mutation import Change
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_DYNAMODB = ("aws_session", "dynamodb_items", "dynamodb_sender", "dynamodb_table", "dynamodb")
-_REDIS = ("redis",)
+_DYNAMODB = ("aws_session", "dynamodb_items", "dynamodb_sender", "dynamodb_table", "dynamodb_requests")
 
 
 @dataclass(frozen=True)
@@ -30,10 +29,11 @@ class Mutant(Change):
     caught_by: str
     arguments: Mapping[str, Any] = field(default_factory=dict)
 
-    def registry(self) -> Any:
+    def registry(self, right: type) -> Any:
         """Return the class of the registry with this change."""
-        family, registry = (_REDIS, "RedisLock") if self.source in _REDIS else (_DYNAMODB, "DynamoDBClaims")
-        return self.modules(backends, family)[family[-1]].__dict__[registry]
+        source = right.__module__.rpartition(".")[2]
+        family = (*(_DYNAMODB if source.startswith("dynamodb") else ()), source)
+        return self.modules(backends, family)[source].__dict__[right.__name__]
 
 
 LOCKS = (
@@ -163,8 +163,8 @@ CLAIMS = (
     Mutant(
         "a listing from a copy that lags behind",
         "dynamodb",
-        "self._send(method, ConsistentRead=True, ",
-        "self._send(method, ",
+        "self._table.send(method, ConsistentRead=True, ",
+        "self._table.send(method, ",
         "test_every_read_is_strongly_consistent",
     ),
     Mutant(
@@ -209,5 +209,90 @@ CLAIMS = (
         '"total_max_attempts": 1',
         '"total_max_attempts": 2',
         "test_each_call_is_one_request_whatever_becomes_of_it[DROPPED_BEFORE]",
+    ),
+)
+
+REDIS_COUNTERS = (
+    Mutant(
+        "the floor is ignored",
+        "redis_counter",
+        "math.max(last, tonumber(ARGV[1]))",
+        "last",
+        "test_a_counter_is_lifted_above_the_floor",
+    ),
+    Mutant(
+        "the floor is where it is",
+        "redis_counter",
+        "math.max(last, tonumber(ARGV[1]))",
+        "tonumber(ARGV[1])",
+        "test_a_floor_below_it_is_no_step_back",
+    ),
+    Mutant(
+        "one number for however many",
+        "redis_counter",
+        " + tonumber(ARGV[2])",
+        " + 1",
+        "test_numbers_are_taken_several_at_a_time",
+    ),
+    Mutant(
+        "beyond what doubles can tell apart",
+        "redis_counter",
+        "if last > {LARGEST} then",
+        "if false then",
+        "test_a_counter_at_its_end_is_refused",
+    ),
+    Mutant(
+        "read, then written",
+        "redis_counter",
+        'return Advanced(self._servers().send(key, "EVAL", _ADVANCE, 1, key, floor, count))',
+        """last = max(int(self._servers().send(key, "GET", key) or 0), floor) + count
+            self._servers().send(key, "SET", key, last)
+            return Advanced(last)""",
+        "test_each_call_is_one_command",
+    ),
+)
+
+DYNAMODB_COUNTERS = (
+    Mutant(
+        "lifted whatever is there",
+        "dynamodb_items",
+        '"attribute_not_exists(#last) OR #last < :floor"',
+        '"attribute_not_exists(#last) OR #last < :floor OR #last >= :floor"',
+        "test_another_registry_on_it_goes_on_where_it_is",
+    ),
+    Mutant(
+        "added to, whatever the floor",
+        "dynamodb_items",
+        '"#last BETWEEN :floor AND :highest"',
+        '"#last <= :highest OR :floor > :highest"',
+        "test_numbers_of_a_table_that_was_made_anew_are_above_the_floor",
+    ),
+    Mutant(
+        "the floor is ignored",
+        "dynamodb_counter",
+        "self._seen.get(name, -1) >= floor",
+        "self._seen.get(name, -1) >= 0",
+        "test_a_counter_is_lifted_above_the_floor",
+    ),
+    Mutant(
+        "what others did is never learnt",
+        "dynamodb_counter",
+        "last = self._seen[name] = -1 if item is None else last_of(item)",
+        "last = -1 if item is None else last_of(item)",
+        "test_another_registry_on_it_goes_on_where_it_is",
+    ),
+    Mutant(
+        "beyond what others can calculate with",
+        "dynamodb_items",
+        '":highest": LARGEST - count}',
+        '":highest": 10**20}',
+        "test_a_counter_at_its_end_is_refused",
+    ),
+    Mutant(
+        "a counter among the claims",
+        "dynamodb_items",
+        'COUNTERS = {"S": "#counter"}',
+        'COUNTERS = {"S": "counter"}',
+        "test_no_counter_is_a_claim",
     ),
 )

@@ -29,13 +29,14 @@ from putifabsent.testing import ClaimsTests, LostClaimTests
 from putifabsent.testing.registries import first_claim
 from tests.backends.dynamodb_servers import (
     REGION,
+    SERVERS,
     claims_at,
     credentials_of_the_lab,
     moto_one_at_a_time,
     new_table,
     troubled,
 )
-from tests.servers import chosen, server
+from tests.servers import server
 from tests.stub.dynamodb_proxy import DynamoDBProxy, Trouble
 
 if TYPE_CHECKING:
@@ -43,10 +44,6 @@ if TYPE_CHECKING:
 
     from putifabsent.backends.registries import Claims
 
-SERVERS = [
-    "moto",
-    *(pytest.param(name, marks=pytest.mark.servers) for name in chosen() if name == "dynamodb-local"),
-]
 NAME = "s3://bucket/table/snapshot/snapshot-1"
 
 

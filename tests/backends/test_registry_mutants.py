@@ -10,17 +10,21 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from putifabsent.backends.dynamodb import DynamoDBClaims
+from putifabsent.backends.dynamodb_counter import DynamoDBCounter
 from putifabsent.backends.redis import RedisLock
+from putifabsent.backends.redis_counter import RedisCounter
 from putifabsent.backends.registry_urls import redis_settings
-from putifabsent.testing import LockTests
+from putifabsent.testing import CounterTests, LockTests
 from putifabsent.testing.registries import Asked
-from tests.backends import dynamodb_servers, test_dynamodb
-from tests.backends.registry_mutants import CLAIMS, LOCKS, Mutant
+from tests.backends import dynamodb_servers, test_dynamodb, test_dynamodb_counter, test_redis_counter
+from tests.backends.registry_mutants import CLAIMS, DYNAMODB_COUNTERS, LOCKS, REDIS_COUNTERS, Mutant
 from tests.servers import Valkey, server
 from tests.stub.dynamodb_proxy import DynamoDBProxy
+from tests.stub.redis_proxy import RedisProxy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
+    from types import ModuleType
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +47,7 @@ def credentials() -> Iterator[None]:
 
 @pytest.mark.parametrize("mutant", LOCKS, ids=str)
 def test_a_test_finds_out_each_wrong_lock(mutant: Mutant, valkey: Valkey) -> None:
-    for kind, is_wrong in ((RedisLock, False), (mutant.registry(), True)):
+    for kind, is_wrong in ((RedisLock, False), (mutant.registry(RedisLock), True)):
         lock = kind(redis_settings(valkey.endpoint))
         test = getattr(LockTests(), mutant.caught_by)
         given = {"lock": lock, "ask": Asked(lock, "sync"), "key": f"test://{uuid.uuid4()}/name"}
@@ -55,7 +59,7 @@ def test_a_test_finds_out_each_wrong_registry_of_claims(
     mutant: Mutant, moto: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     test = _test_of_claims(mutant.caught_by)
-    for kind, is_wrong in ((DynamoDBClaims, False), (mutant.registry(), True)):
+    for kind, is_wrong in ((DynamoDBClaims, False), (mutant.registry(DynamoDBClaims), True)):
         with DynamoDBProxy(moto) as proxy:
             # Made by the right one: what is wrong is to be seen where it is used.
             made = dynamodb_servers.claims_at(proxy.url)
@@ -70,13 +74,48 @@ def test_a_test_finds_out_each_wrong_registry_of_claims(
                 assert _fails(test, given) == is_wrong
 
 
+@pytest.mark.parametrize("mutant", REDIS_COUNTERS, ids=str)
+def test_a_test_finds_out_each_wrong_counter_in_redis(mutant: Mutant, valkey: Valkey) -> None:
+    test = _test_of_counters(mutant, test_redis_counter)
+    for kind, is_wrong in ((RedisCounter, False), (mutant.registry(RedisCounter), True)):
+        with RedisProxy(valkey.address) as proxy:
+            make = partial(kind, redis_settings(f"redis://{proxy.address}"))
+            assert _fails(test, {**_counting(make), "proxy": proxy}) == is_wrong
+
+
+@pytest.mark.parametrize("mutant", DYNAMODB_COUNTERS, ids=str)
+def test_a_test_finds_out_each_wrong_counter_in_dynamodb(mutant: Mutant, moto: str) -> None:
+    test = _test_of_counters(mutant, test_dynamodb_counter)
+    for kind, is_wrong in ((DynamoDBCounter, False), (mutant.registry(DynamoDBCounter), True)):
+        with DynamoDBProxy(moto) as proxy:
+            claims = dynamodb_servers.claims_at(proxy.url)
+            claims.init()
+            table = test_dynamodb.table_of(claims)
+            make = partial(kind, table, region=dynamodb_servers.REGION, endpoint_url=proxy.url)
+            given = {**_counting(make), "proxy": proxy, "claims": claims, "table": table}
+            assert _fails(test, given) == is_wrong
+
+
 def test_a_mutant_whose_text_is_gone_is_no_mutant() -> None:
     with pytest.raises(LookupError, match="0 times"):
-        Mutant("of nothing", "redis", "no such text", "", "").registry()
+        Mutant("of nothing", "redis", "no such text", "", "").registry(RedisLock)
 
 
 def test_the_names_of_mutants_differ() -> None:
-    assert len({mutant.name for mutant in (*LOCKS, *CLAIMS)}) == len((*LOCKS, *CLAIMS))
+    for mutants in (LOCKS, CLAIMS, REDIS_COUNTERS, DYNAMODB_COUNTERS):
+        assert len({mutant.name for mutant in mutants}) == len(mutants)
+
+
+def _counting(make: Callable[[], Any]) -> dict[str, Any]:
+    counter, name = make(), f"test://{uuid.uuid4()}/table"
+    return {"make_counter": make, "counter": counter, "ask": Asked(counter, "sync"), "name": name}
+
+
+def _test_of_counters(mutant: Mutant, module: ModuleType) -> Callable[..., None]:
+    test: Callable[..., None] = getattr(module, mutant.caught_by, None) or getattr(
+        CounterTests(), mutant.caught_by
+    )
+    return test
 
 
 def _test_of_claims(name: str) -> Callable[..., None]:

@@ -14,6 +14,7 @@ from putifabsent.backends.registry_urls import (
     ask_environment,
     is_claims,
     open_claims,
+    open_counter,
     open_lock,
     redis_settings,
 )
@@ -147,6 +148,22 @@ def test_what_is_wrong_in_a_table_s_url_is_said(url: str, says: str) -> None:
     _refuses(open_claims, url, says)
 
 
+WRONG_COUNTERS = {key: WRONG[key] for key in ("unknown scheme", "two hosts", "bad time")} | {
+    key: WRONG_TABLES[key] for key in ("short", "unknown option", "key", "endpoint's key")
+}
+
+
+@pytest.mark.parametrize(("url", "says"), WRONG_COUNTERS.values(), ids=WRONG_COUNTERS)
+def test_what_is_wrong_in_a_counter_s_url_is_said(url: str, says: str) -> None:
+    _refuses(open_counter, url, says)
+
+
+def test_a_counter_is_found_by_its_url() -> None:
+    table = "dynamodb://my-table?region=eu-west-1&endpoint_url=http://127.0.0.1:8000"
+    assert repr(open_counter(f"{table}&timeout=3")) == f"<DynamoDBCounter {table}>"
+    assert repr(open_counter(f"valkey://:{SECRET}@host")) == "<RedisCounter valkey://host:6379/0>"
+
+
 def test_a_table_is_found_by_its_url() -> None:
     url = "dynamodb://my-table?region=eu-west-1&endpoint_url=http://127.0.0.1:8000"
     assert repr(open_claims(f"{url}&timeout=3")) == f"<DynamoDBClaims {url}>"
@@ -173,13 +190,14 @@ def test_the_url_may_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) 
     ("url", "missing", "extra"),
     [("redis://a", "redis", "redis"), ("dynamodb://table?region=x", "aiobotocore", "dynamodb")],
 )
-def test_a_missing_client_is_named_with_its_extra(url: str, missing: str, extra: str) -> None:
+@pytest.mark.parametrize("opens", ["open_claims if is_claims({url!r}) else open_lock", "open_counter"])
+def test_a_missing_client_is_named_with_its_extra(url: str, missing: str, extra: str, opens: str) -> None:
     code = f"""
 import sys
 sys.modules[{missing!r}] = None
-from putifabsent.backends.registry_urls import is_claims, open_claims, open_lock
+from putifabsent.backends.registry_urls import is_claims, open_claims, open_counter, open_lock
 try:
-    (open_claims if is_claims({url!r}) else open_lock)({url!r})
+    ({opens.format(url=url)})({url!r})
 except Exception as error:
     print(type(error).__name__, error)
 """

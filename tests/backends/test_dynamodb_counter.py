@@ -1,0 +1,237 @@
+"""Counters in DynamoDB keep what every counter promises, beside the claims of the same table."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import boto3
+import pytest
+
+from putifabsent.backends.dynamodb_counter import DynamoDBCounter
+from putifabsent.backends.registries import (
+    Advanced,
+    Claimed,
+    ClaimEntry,
+    ClaimPage,
+    Maybe,
+    Refused,
+    TryAgain,
+)
+from putifabsent.backends.registry_urls import open_counter
+from putifabsent.errors import ConfigError
+from putifabsent.testing import CounterTests, LostCounterTests
+from putifabsent.testing.registries import first_claim
+from tests.backends.dynamodb_servers import (
+    REGION,
+    SERVERS,
+    claims_at,
+    credentials_of_the_lab,
+    moto_one_at_a_time,
+    new_table,
+)
+from tests.servers import server
+from tests.stub.dynamodb_proxy import DynamoDBProxy, Trouble
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from putifabsent.backends.registries import Claims, Counter
+
+NOW = 1_800_000_000_000
+
+
+@pytest.fixture(scope="module", autouse=True)
+def credentials() -> Iterator[None]:
+    with credentials_of_the_lab():
+        yield
+
+
+@pytest.fixture(scope="module")
+def moto() -> Iterator[str]:
+    with moto_one_at_a_time() as proxy:
+        yield proxy.url
+
+
+def counter_at(endpoint: str, table: str) -> Counter:
+    return open_counter(f"dynamodb://{table}?region={REGION}&endpoint_url={endpoint}&timeout=30")
+
+
+class TestOnATable(CounterTests, LostCounterTests):
+    @pytest.fixture(scope="class", params=SERVERS)
+    def endpoint(self, request: pytest.FixtureRequest, moto: str) -> Iterator[str]:
+        if request.param == "moto":
+            yield moto
+            return
+        with server(request.param) as running:
+            yield running.endpoint
+
+    @pytest.fixture(scope="class")
+    def table(self, endpoint: str) -> str:
+        table = new_table()
+        claims_at(endpoint, table).init()
+        return table
+
+    @pytest.fixture
+    def make_counter(self, endpoint: str, table: str) -> Callable[[], Counter]:
+        return partial(counter_at, endpoint, table)
+
+    @pytest.fixture(params=[Trouble.DROPPED_AFTER, Trouble.ERROR_500_AFTER, Trouble.NONSENSE_AFTER])
+    def unanswered(self, request: pytest.FixtureRequest, endpoint: str, table: str) -> Iterator[Counter]:
+        with DynamoDBProxy(endpoint) as proxy:
+            proxy.always(request.param)
+            yield counter_at(proxy.url, table)
+
+    @pytest.fixture(params=[Trouble.DROPPED_BEFORE, Trouble.ERROR_500_BEFORE, Trouble.ERROR_503_BEFORE])
+    def unheard(self, request: pytest.FixtureRequest, endpoint: str, table: str) -> Iterator[Counter]:
+        with DynamoDBProxy(endpoint) as proxy:
+            proxy.always(request.param)
+            yield counter_at(proxy.url, table)
+
+
+@pytest.fixture
+def proxy(moto: str) -> Iterator[DynamoDBProxy]:
+    with DynamoDBProxy(moto) as running:
+        yield running
+
+
+@pytest.fixture
+def table(proxy: DynamoDBProxy) -> str:
+    table = new_table()
+    claims_at(proxy.url, table).init()
+    proxy.requests.clear()
+    return table
+
+
+@pytest.fixture
+def claims(proxy: DynamoDBProxy, table: str) -> Claims:
+    return claims_at(proxy.url, table)
+
+
+@pytest.fixture
+def counter(proxy: DynamoDBProxy, table: str) -> Counter:
+    return counter_at(proxy.url, table)
+
+
+@pytest.fixture
+def name() -> str:
+    return "s3://bucket/table"
+
+
+def test_whoever_counts_alone_sends_one_request_a_call(
+    proxy: DynamoDBProxy, counter: Counter, name: str
+) -> None:
+    """A clock that has moved on, one that has not, and one that is behind."""
+    for floor in (NOW, NOW, NOW + 1, NOW + 1000, 0):
+        assert isinstance(counter.advance(name, floor), Advanced)
+    asyncio.run(counter.advance_async(name, NOW))
+    assert proxy.sent() == ["UpdateItem"] * 6
+
+
+def test_whoever_is_behind_others_learns_it_by_one_request(
+    proxy: DynamoDBProxy, table: str, counter: Counter, name: str
+) -> None:
+    counter.advance(name, NOW)
+    other = counter_at(proxy.url, table)
+    proxy.requests.clear()
+    assert isinstance(other.advance(name, 7), TryAgain)
+    assert proxy.sent() == ["UpdateItem"]
+    assert other.advance(name, 8) == Advanced(NOW + 2)
+    assert counter.advance(name, NOW + 1) == Advanced(NOW + 3)
+
+
+@pytest.mark.parametrize("trouble", [Trouble.DROPPED_BEFORE, Trouble.ERROR_503_AFTER, Trouble.GATEWAY_AFTER])
+def test_a_lost_answer_is_not_asked_for_again(
+    proxy: DynamoDBProxy, counter: Counter, name: str, trouble: Trouble
+) -> None:
+    counter.advance(name, 0)
+    proxy.requests.clear()
+    proxy.script("UpdateItem", trouble)
+    assert isinstance(counter.advance(name, 0), Maybe)
+    assert proxy.sent() == ["UpdateItem"]
+    assert counter.advance(name, 0) == Advanced(3 if trouble.value.applies else 2)
+
+
+def test_throttling_passes_and_has_moved_nothing(proxy: DynamoDBProxy, counter: Counter, name: str) -> None:
+    proxy.script("UpdateItem", Trouble.THROTTLED, Trouble.CONFLICT)
+    for _ in range(2):
+        assert isinstance(counter.advance(name, 0), TryAgain)
+    assert counter.advance(name, 0) == Advanced(1)
+
+
+def test_a_missing_right_is_refused_as_such(proxy: DynamoDBProxy, counter: Counter, name: str) -> None:
+    proxy.script("UpdateItem", Trouble.DENIED)
+    refused = counter.advance(name, 0)
+    assert isinstance(refused, Refused)
+    assert isinstance(refused.error, PermissionError)
+    proxy.script("UpdateItem", Trouble.DENIED)
+    with pytest.raises(PermissionError, match="AccessDenied"):
+        counter.check()
+
+
+def test_a_missing_table_says_what_to_run(proxy: DynamoDBProxy, name: str) -> None:
+    counter = counter_at(proxy.url, "no-such-table")
+    refused = counter.advance(name, 0)
+    assert isinstance(refused, Refused)
+    assert isinstance(refused.error, FileNotFoundError)
+    with pytest.raises(ConfigError, match="putifabsent init 'dynamodb://no-such-table"):
+        counter.check()
+
+
+def test_a_check_writes_nothing(proxy: DynamoDBProxy, table: str, counter: Counter) -> None:
+    """And needs no right but those to look at the table, and to count."""
+    counter.check()
+    assert proxy.sent() == ["DescribeTable", "DescribeTimeToLive", "UpdateItem"]
+    assert _items(proxy, table) == []
+
+
+def test_an_item_is_what_the_documentation_says(
+    proxy: DynamoDBProxy, table: str, counter: Counter, name: str
+) -> None:
+    counter.advance(name, NOW, 5)
+    assert _items(proxy, table) == [
+        {"folder": {"S": "#counter"}, "name": {"S": name}, "last": {"N": str(NOW + 5)}}
+    ]
+
+
+def test_no_counter_is_a_claim(claims: Claims, counter: Counter) -> None:
+    """Not by its key, and in no listing, whatever a place is called."""
+    for place in ("counter", "#counter"):
+        claim = first_claim(place)
+        counter.advance("name", 0)
+        assert claims.write(f"{place}/name", claim, None) == Claimed()
+        for page in (claims.list(place), claims.sweep(place)):
+            assert page == ClaimPage((ClaimEntry(f"{place}/name", claim),))
+
+
+def test_numbers_of_a_table_that_was_made_anew_are_above_the_floor(
+    proxy: DynamoDBProxy, table: str, counter: Counter, name: str
+) -> None:
+    """Whatever was known of the old one."""
+    counter.advance(name, NOW)
+    key = {"folder": {"S": "#counter"}, "name": {"S": name}}
+    _client(proxy).update_item(
+        TableName=table,
+        Key=key,
+        UpdateExpression="SET #last = :last",
+        ExpressionAttributeNames={"#last": "last"},
+        ExpressionAttributeValues={":last": {"N": "3"}},
+    )
+    assert isinstance(counter.advance(name, NOW), TryAgain)
+    assert counter.advance(name, NOW) == Advanced(NOW + 1)
+    _client(proxy).delete_item(TableName=table, Key=key)
+    assert isinstance(counter.advance(name, NOW), TryAgain)
+    assert counter.advance(name, NOW) == Advanced(NOW + 1)
+
+
+def test_it_never_forgets() -> None:
+    assert not DynamoDBCounter.forgets
+
+
+def _client(proxy: DynamoDBProxy) -> Any:
+    return boto3.client("dynamodb", endpoint_url=proxy.url, region_name=REGION)
+
+
+def _items(proxy: DynamoDBProxy, table: str) -> object:
+    return _client(proxy).scan(TableName=table)["Items"]
