@@ -296,6 +296,7 @@ def test_a_recursive_removal_of_names_asks_the_ledger(ground: Ground, a: Writer,
     }
     b.fs.rm(paths[how], recursive=True)
     assert "FREE" in records_of(ground, a.root)
+    ground.around.makedirs(f"{a.root}/.hoodie/timeline", exist_ok=True)
     with pytest.raises(Fenced):
         a.completes("200")
     assert not b.fs.exists(b.requested("200"))

@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from putifabsent.backends.registry_urls import open_claims
 from putifabsent.errors import ConfigError, NameTaken
 from putifabsent.testing.deaths import stepped
 from putifabsent.upkeep import drop, fsck, leave, migrate
-from tests.backends.dynamodb_servers import new_table
+from tests.backends.dynamodb_servers import registry_at
 from tests.upkeep.test_fsck import hudi_table
 from tests.upkeep.writers import Stopped, Writers, all_readers_agree, fresh, mounted
 
@@ -55,9 +55,7 @@ def by(ground: Ground, arbiter: str) -> Ground:
 @pytest.fixture
 def another_registry(registry: str) -> str:
     """Return the address of a registry that has never heard of the table."""
-    url = registry.replace("://claims?", f"://{new_table()}?")
-    open_claims(url).init()
-    return url
+    return registry_at(parse_qs(urlsplit(registry).query)["endpoint_url"][0])
 
 
 def test_a_table_that_was_left_is_its_plain_names(table: Ground) -> None:
