@@ -1,7 +1,8 @@
 """Reading where an arbiter beside the store decides: it says whether a guarded name is there, and where.
 
 Each costs a look-up. A name that nothing guards is read as it is; only where it is not there the arbiter is
-asked, for it may have been created explicitly, and not be published yet.
+asked, for it may have been created explicitly, and not be published yet. So is the ledger of a table, whoever
+decides: about a completed instant that is not there.
 """
 
 from __future__ import annotations
@@ -74,7 +75,7 @@ class ReadsDecided(Creations):
             located = yield from self._seek(path, helps=True)
             if located is None:
                 yield from self._reading("info", path, (), {})
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return False
         return True
 
@@ -100,7 +101,7 @@ class ReadsDecided(Creations):
     def _being_a_file(self, path: str) -> Steps[bool]:
         try:
             found = yield from self._reading("info", path, (), {})
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return False
         return bool(found["type"] == "file")
 

@@ -1,7 +1,8 @@
 """Listing where an arbiter beside the store decides: without what has ended, with what is not published yet.
 
 A folder in which no format has names of its own, and with no ``.putifabsent/``, costs nothing more. Others
-cost one listing of the ballots about the folder's names, or one look at the registry's claims of them.
+cost one listing of the ballots about the folder's names, or one look at the registry's claims of them. A
+timeline of Hudi's is shown as its ledger has it, whoever decides; that costs a listing of the ledger.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""Removing: a removed name is free again, and where an arbiter beside the store decides, it must hear of it.
+"""Removing: a removed name is free again, and who decides about it must hear of it: an arbiter, a ledger.
 
-What the shim keeps of removed names stays, for it says which incarnation of each comes next.
+What an arbiter keeps of removed names stays, for it says which incarnation of each comes next. A ledger goes
+with its table.
 """
 
 from __future__ import annotations

@@ -138,3 +138,10 @@ def test_the_asynchronous_colour_shows_the_same(unpublished: Ground) -> None:
         [[each.rpartition("/")[2] for each in names]],
         len(BODY), True, {name: BODY}, False, [unpublished.name(DIED)],
     ]  # fmt: skip
+
+
+def test_below_a_file_nothing_is_there(ground: Ground) -> None:
+    ground.fs.pipe_file(ground.log(), BODY)
+    below = f"{ground.log()}/{ground.log().rpartition('/')[2]}"
+    assert not ground.fs.exists(below)
+    assert not ground.fs.isfile(below)
