@@ -98,7 +98,7 @@ def far(dynamodb: str, *, delay: float = 0.0) -> Iterator[Far]:
             "dynamodb": (urlsplit(dynamodb).netloc, "http"),
             "redis": (lock.address, "redis"),
         }
-        with Wire(servers, delay=delay) as wire:  # type: ignore[arg-type]
+        with Wire(servers, delay=delay) as wire:  # type: ignore[arg-type] # "http" and "redis" are what it takes
             registry = f"http://{wire.at['dynamodb']}"
             asked = f"dynamodb://{CLAIMS}?region={REGION}&endpoint_url={registry}&timeout={PATIENCE}"
             open_claims(asked).init()

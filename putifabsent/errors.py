@@ -128,6 +128,12 @@ class OutcomeUnknown(PutIfAbsentError, OSError):
         return type(self), (self.name, self.token, self.reason), {"others": self.others}
 
 
+def unknown_of(error: BaseException) -> OutcomeUnknown | None:
+    """Return what says that an outcome is unknown, if it is; a cancellation has that for its cause."""
+    found = error if isinstance(error, OutcomeUnknown) else error.__cause__
+    return found if isinstance(found, OutcomeUnknown) else None
+
+
 class Fenced(PutIfAbsentError, PermissionError):
     """Another writer has taken over: this one's step comes too late and was refused."""
 

@@ -12,16 +12,17 @@ from __future__ import annotations
 import errno
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from putifabsent.backends.counters import LARGEST, Advanced, Counter, no_such_step
 from putifabsent.backends.dynamodb_items import counted_on, counter_key, last_of, lifted
 from putifabsent.backends.dynamodb_requests import TIMEOUT, Table, silent
 from putifabsent.backends.dynamodb_sender import is_unmet
 from putifabsent.backends.dynamodb_table import checked_for_counters
 from putifabsent.backends.identities import bad_identity
-from putifabsent.backends.refusals import caused, no_such_step
-from putifabsent.backends.registries import LARGEST, Advanced, Counter, Refused, TryAgain
+from putifabsent.backends.refusals import caused
+from putifabsent.backends.registries import Refused, TryAgain
 
 if TYPE_CHECKING:
-    from putifabsent.backends.registries import AdvanceOutcome
+    from putifabsent.backends.counters import AdvanceOutcome
 
 __all__ = ["DynamoDBCounter"]
 

@@ -26,8 +26,9 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING, Any
 
+from putifabsent.backends.counters import LARGEST
 from putifabsent.backends.identities import split
-from putifabsent.backends.registries import LARGEST, Claim, ClaimEntry
+from putifabsent.backends.registries import Claim, ClaimEntry
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -11,16 +11,15 @@ from typing import TYPE_CHECKING, ClassVar
 
 from redis.exceptions import RedisError
 
+from putifabsent.backends.counters import LARGEST, Advanced, Counter, no_such_step
 from putifabsent.backends.identities import bad_identity
 from putifabsent.backends.per_process import PerProcess
 from putifabsent.backends.redis_servers import NotSentError, servers_of
 from putifabsent.backends.redis_words import meaning, require_answer
-from putifabsent.backends.refusals import no_such_step
-from putifabsent.backends.registries import LARGEST, Advanced, Counter
 
 if TYPE_CHECKING:
+    from putifabsent.backends.counters import AdvanceOutcome
     from putifabsent.backends.redis_settings import RedisSettings
-    from putifabsent.backends.registries import AdvanceOutcome
 
 __all__ = ["RedisCounter"]
 

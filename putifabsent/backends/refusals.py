@@ -6,7 +6,6 @@ import errno
 from typing import TYPE_CHECKING, TypeVar
 
 from putifabsent.backends.base import Absent, Created, Exists, Gone, Maybe, Refused, TryAgain, Written
-from putifabsent.backends.registries import LARGEST
 from putifabsent.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -15,7 +14,7 @@ if TYPE_CHECKING:
     from putifabsent.backends.base import PutOutcome
     from putifabsent.backends.body import Body
 
-__all__ = ["bad_key", "caused", "no_such_step", "read_whole", "unconditional", "unsupported"]
+__all__ = ["bad_key", "caused", "read_whole", "unconditional", "unsupported"]
 
 LONGEST_KEY = 1024
 """Bytes of UTF-8: the limit of S3, GCS and Azure alike."""
@@ -64,13 +63,6 @@ def unsupported(kind: str, keys: Iterable[str]) -> ConfigError:
     """Return the error for parameters ``keys`` that a guarded put on a ``kind`` store can't carry."""
     names = ", ".join(sorted(keys))
     return ConfigError(f"a guarded put on {kind} can't carry {names}: leave it out of this call")
-
-
-def no_such_step(floor: int, count: int) -> ValueError | None:
-    """Return why no counter can be moved ``count`` beyond ``floor``, or None."""
-    if floor >= 0 and count >= 1 and floor + count <= LARGEST:
-        return None
-    return ValueError(f"a counter moves by 1 or more, from 0 or more, to 2**53 - 1: not {count} from {floor}")
 
 
 def unconditional(

@@ -1,7 +1,4 @@
-"""What a registry must promise, call by call.
-
-:class:`Claims` decides, :class:`Lock` says who goes first, :class:`Counter` gives numbers that nobody else
-has.
+"""What a registry must promise, call by call: :class:`Claims` decides, :class:`Lock` says who goes first.
 
 Where a store can't decide who creates a name, a registry beside it does. As in
 :mod:`putifabsent.backends.base`, every answer is of a closed type:
@@ -15,7 +12,6 @@ Where a store can't decide who creates a name, a registry beside it does. As in
 :class:`Held`            somebody holds the lock; this request changed nothing
 :class:`Free`            nobody holds the lock; this request changed nothing
 :class:`Released`        this request ended the owner's lock
-:class:`Advanced`        the numbers up to this one are the caller's
 :class:`Absent`, :class:`TryAgain`, :class:`Refused`, :class:`Maybe`   as for a store
 =======================  ==================================================================
 
@@ -33,19 +29,15 @@ from typing import ClassVar, NamedTuple, TypeAlias
 from putifabsent.backends.base import Absent, Maybe, Refused, TryAgain
 
 __all__ = [
-    "LARGEST",
     "Absent",
     "AcquireOutcome",
     "Acquired",
-    "AdvanceOutcome",
-    "Advanced",
     "Claim",
     "ClaimEntry",
     "ClaimOutcome",
     "ClaimPage",
     "Claimed",
     "Claims",
-    "Counter",
     "ExtendOutcome",
     "FoundClaim",
     "Free",
@@ -60,9 +52,6 @@ __all__ = [
     "Released",
     "TryAgain",
 ]
-
-LARGEST = 2**53 - 1
-"""The largest number of a counter: the largest that every registry can calculate with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,26 +169,12 @@ class Released:
     """The owner held the lock, and this request ended that."""
 
 
-@dataclass(frozen=True, slots=True)
-class Advanced:
-    """As many numbers as were asked for are the caller's, and nobody else's.
-
-    Attributes
-    ----------
-    last
-        The last of them; the others are those right before it.
-    """
-
-    last: int
-
-
 ReadOutcome: TypeAlias = FoundClaim | Absent | TryAgain | Refused
 ClaimOutcome: TypeAlias = Claimed | NotAsExpected | TryAgain | Refused | Maybe
 PageOutcome: TypeAlias = ClaimPage | TryAgain | Refused
 AcquireOutcome: TypeAlias = Acquired | Held | TryAgain | Refused | Maybe
 ExtendOutcome: TypeAlias = Acquired | Held | Free | TryAgain | Refused | Maybe
 ReleaseOutcome: TypeAlias = Released | Held | Free | TryAgain | Refused | Maybe
-AdvanceOutcome: TypeAlias = Advanced | TryAgain | Refused | Maybe
 
 
 class Claims(ABC):
@@ -393,76 +368,6 @@ class Lock(ABC):
     async def release_async(self, key: str, owner: str) -> ReleaseOutcome:
         """:meth:`release`, asynchronously."""
         return await asyncio.to_thread(self.release, key, owner)
-
-    async def check_async(self) -> None:
-        """:meth:`check`, asynchronously."""
-        await asyncio.to_thread(self.check)
-
-
-class Counter(ABC):
-    """Gives numbers, each once, each higher than all before it.
-
-    Twins, threads and forks as for :class:`Claims`.
-
-    Attributes
-    ----------
-    kind
-        What it is, for people: ``"dynamodb"``.
-    forgets
-        Whether numbers that were given can be given again: its server may lose what it has acknowledged.
-        A floor that has passed them keeps them from coming again. Who needs certainty refuses such a one.
-    """
-
-    kind: ClassVar[str]
-    forgets: ClassVar[bool]
-
-    @abstractmethod
-    def advance(self, name: str, floor: int, count: int = 1) -> AdvanceOutcome:
-        """Move the counter in one atomic step to ``count`` beyond where it is, or beyond ``floor``.
-
-        Parameters
-        ----------
-        name
-            Which counter: valid Unicode without NUL, not empty, of any length. One that nobody has moved is
-            at 0.
-        floor
-            All numbers given are above it, 0 or more: a clock's milliseconds, say.
-        count
-            How many numbers, 1 or more.
-
-        Returns
-        -------
-        AdvanceOutcome
-            ``Advanced(last)``: the counter is at ``last``, and ``last - count + 1`` up to ``last`` are the
-            caller's. No two calls that are answered so share a number, and one that begins after another was
-            answered has higher ones. ``TryAgain`` and ``Refused`` promise that this request moved nothing and
-            never will. A registry that had to learn first on which side of the floor the counter is says
-            ``TryAgain``, too: the next call with this floor knows. ``Maybe``: numbers may have been skipped,
-            which harms nobody: call again.
-
-        Raises
-        ------
-        ValueError
-            ``floor`` or ``count`` is out of range, or they make more than :data:`LARGEST` together.
-        """
-
-    @abstractmethod
-    def identity(self) -> str:
-        """Return where it is, for people, without credentials. No network."""
-
-    @abstractmethod
-    def check(self) -> None:
-        """Ask whether it is there, can be relied on, and may be used.
-
-        Raises
-        ------
-        ConfigError, OSError
-            As :meth:`Claims.check`.
-        """
-
-    async def advance_async(self, name: str, floor: int, count: int = 1) -> AdvanceOutcome:
-        """:meth:`advance`, asynchronously. Cancelled, its outcome is unknown."""
-        return await asyncio.to_thread(self.advance, name, floor, count)
 
     async def check_async(self) -> None:
         """:meth:`check`, asynchronously."""

@@ -15,6 +15,7 @@ from __future__ import annotations
 import difflib
 import os
 import re
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, unquote, urlsplit
@@ -23,10 +24,11 @@ from putifabsent.backends.redis_settings import RedisSettings
 from putifabsent.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
+    from putifabsent.backends.counters import Counter
     from putifabsent.backends.redis_settings import Topology
-    from putifabsent.backends.registries import Claims, Counter, Lock
+    from putifabsent.backends.registries import Claims, Lock
 
 __all__ = [
     "ARBITER",
@@ -119,10 +121,8 @@ def open_claims(url: str) -> Claims:
     if parts.scheme != "dynamodb":
         raise ConfigError(f"{parts.scheme}:// is a lock, which decides nothing: claims are at dynamodb://")
     said = _table(parts)
-    try:
+    with _needing("dynamodb"):
         from putifabsent.backends.dynamodb import DynamoDBClaims
-    except ModuleNotFoundError as error:
-        raise _not_installed("dynamodb", error) from error
     return DynamoDBClaims(parts.hosts, **said)
 
 
@@ -135,10 +135,8 @@ def open_lock(url: str) -> Lock:
         What is wrong with the URL, without its credentials.
     """
     settings = redis_settings(url)
-    try:
+    with _needing("redis"):
         from putifabsent.backends.redis import RedisLock
-    except ModuleNotFoundError as error:
-        raise _not_installed("redis", error) from error
     return RedisLock(settings)
 
 
@@ -153,16 +151,12 @@ def open_counter(url: str) -> Counter:
     parts = _parts(url)
     if parts.scheme in _REDIS:
         settings = redis_settings(url)
-        try:
+        with _needing("redis"):
             from putifabsent.backends.redis_counter import RedisCounter
-        except ModuleNotFoundError as error:
-            raise _not_installed("redis", error) from error
         return RedisCounter(settings)
     said = _table(parts)
-    try:
+    with _needing("dynamodb"):
         from putifabsent.backends.dynamodb_counter import DynamoDBCounter
-    except ModuleNotFoundError as error:
-        raise _not_installed("dynamodb", error) from error
     return DynamoDBCounter(parts.hosts, **said)
 
 
@@ -329,8 +323,13 @@ def _timeout(parts: _Parts) -> float | None:
     return seconds
 
 
-def _not_installed(extra: str, error: ModuleNotFoundError) -> ConfigError:
-    return ConfigError(f"{error.name} is not installed: pip install 'putifabsent[{extra}]'")
+@contextmanager
+def _needing(extra: str) -> Iterator[None]:
+    """Import what an extra has, or say what to install."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise ConfigError(f"{error.name} is not installed: pip install 'putifabsent[{extra}]'") from error
 
 
 def _number(said: str, what: str) -> int:

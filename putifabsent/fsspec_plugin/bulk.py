@@ -12,13 +12,13 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from putifabsent.backends.waiting import done_or_undone
-from putifabsent.errors import OutcomeUnknown
+from putifabsent.errors import OutcomeUnknown, unknown_of
 from putifabsent.fsspec_plugin.turns import turns_held, with_turns
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-__all__ = ["Bulk", "join", "together", "unknown_of", "waited_for"]
+__all__ = ["Bulk", "join", "together", "waited_for"]
 
 T = TypeVar("T")
 
@@ -55,12 +55,6 @@ class Bulk:
         if self._tasks:
             await asyncio.wait(self._tasks)
         _hang_on(error, self._unknown)
-
-
-def unknown_of(error: BaseException) -> OutcomeUnknown | None:
-    """Return what says that the outcome is unknown, if it is; a cancellation has that for its cause."""
-    found = error if isinstance(error, OutcomeUnknown) else error.__cause__
-    return found if isinstance(found, OutcomeUnknown) else None
 
 
 _bulk: ContextVar[Bulk | None] = ContextVar("_bulk", default=None)

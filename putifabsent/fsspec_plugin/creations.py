@@ -9,7 +9,7 @@ from typing import IO, TYPE_CHECKING, Any
 from putifabsent.backends.base import Creation, Found, Refused, StagesAhead
 from putifabsent.backends.body import FileBody
 from putifabsent.backends.local_files import obstacle
-from putifabsent.backends.probe import NEEDED
+from putifabsent.backends.probe import BESIDE, NEEDED
 from putifabsent.errors import NameTaken
 from putifabsent.fsspec_plugin.deciders import terms_of
 from putifabsent.fsspec_plugin.ledgers import Ledgers
@@ -88,17 +88,19 @@ class Creations(Ledgers):
         """
         return verdicts_of(self.store, self._strip_protocol(path), self._remade())
 
-    def _needs(self, name: Name) -> set[str]:
+    def _needs(self, name: Name) -> list[str]:
         """Return the operations that a creation rests on, and nobody has looked at yet."""
         needs = NEEDED if self._arbiter is None else self._arbiter.needs
-        return {*needs, *self._needed_by_ledger(name)} - self._relied
+        if self._is_judged(name):
+            needs = tuple(dict.fromkeys((*needs, *BESIDE)))
+        return [each for each in needs if each not in self._relied]
 
     def _rely(self, name: Name) -> None:
         """Find out, once, whether the store can be relied on."""
         if needs := self._needs(name):
             folder = name.state.rpartition("/")[0]
-            rely_on(self._mount.arbiter, sorted(needs), self.store, folder, self._remade())
-            self._relied |= needs
+            rely_on(self._mount.arbiter, needs, self.store, folder, self._remade())
+            self._relied.update(needs)
 
     def _relying(self, name: Name) -> Steps[None]:
         """Find out, before a name is decided about, whether store and mounts can be relied on."""

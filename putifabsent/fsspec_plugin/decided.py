@@ -16,6 +16,7 @@ from fsspec.asyn import AsyncFileSystem
 from putifabsent.backends.base import Absent
 from putifabsent.errors import OutcomeUnknown
 from putifabsent.fsspec_plugin.creations import Creations
+from putifabsent.fsspec_plugin.paths import each_of
 from putifabsent.fsspec_plugin.reads import is_state
 from putifabsent.fsspec_plugin.steps import Call, Decide
 from putifabsent.shim.formats.hudi_ledger import may_show_instants
@@ -48,7 +49,7 @@ class ReadsDecided(Creations):
 
     def _reads_plainly(self, path: Any) -> bool:
         """Whether what the store shows under a path, or under several, is all that there is to know."""
-        return self._arbiter is None and not may_show_instants(str(path))
+        return self._arbiter is None and not any(may_show_instants(str(each)) for each in each_of(path))
 
     def _reading(self, method: str, path: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Steps[Any]:
         located = yield from self._seek(path, helps=False)

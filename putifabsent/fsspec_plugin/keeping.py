@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from putifabsent.backends.base import Holder
 from putifabsent.fsspec_plugin.decided import renamed
+from putifabsent.fsspec_plugin.paths import each_of
 from putifabsent.fsspec_plugin.salting import Salts
 from putifabsent.fsspec_plugin.steps import Call
 from putifabsent.shim.formats import hudi_both
@@ -38,17 +39,16 @@ _log = logging.getLogger(__name__)
 class Keeps(Salts):
     """Keeps each session's instants beside those of all others."""
 
+    _keeps: bool
+
     def _set_up(self, mount: Mount, kind: str) -> None:
         super()._set_up(mount, kind)
+        self._keeps = mount.salt == "keep-both"
         if self._keeps:
             _log.warning(
                 "salt='keep-both': Hudi's instants are not unique in this mount. Where several sessions "
                 "create one, all are kept, and only who reads through such a mount sees them"
             )
-
-    @property
-    def _keeps(self) -> bool:
-        return self._mount.salt == "keep-both"
 
     def _instant(self, path: Any) -> Name | None:
         """Return what a path is, if it is the recorded name of an instant; None in other mounts."""
@@ -163,8 +163,7 @@ class Keeps(Salts):
         }
 
     def _is_removed_plainly(self, path: Any, *, recursive: bool = False) -> bool:
-        paths = path if isinstance(path, (list, tuple, set)) else [path]
-        if any(self._instant(each) is not None for each in paths):
+        if any(self._instant(each) is not None for each in each_of(path)):
             return False
         return super()._is_removed_plainly(path, recursive=recursive)
 

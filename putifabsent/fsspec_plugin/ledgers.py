@@ -15,7 +15,6 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from putifabsent.backends.base import Absent, Holder
-from putifabsent.backends.probe import BESIDE
 from putifabsent.fsspec_plugin.deciders import place_of
 from putifabsent.fsspec_plugin.names import Names
 from putifabsent.fsspec_plugin.steps import Call, Decide
@@ -175,7 +174,7 @@ class Ledgers(Names):
     ) -> Protocol[Created]:
         self._forget_none()
         frees = rolled_back(body.whole(), name.path) if hudi_ledger.is_plan(step) else None
-        rule = hudi_ledger.rule_for(self._asker(ledger, name, creation.token, frees), deletes=False)
+        rule = _rule(ledger, name, creation, frees=frees)
         by_name = partial(self._by_name, name, body, creation)
         if rule is None:
             return by_name()
@@ -207,8 +206,7 @@ class Ledgers(Names):
         creation = self._looker(table.name)
 
         def deciding(ledger: Ledger) -> Protocol[None]:
-            asker = self._asker(ledger, name, creation.token)
-            rule = hudi_ledger.rule_for(asker, deletes=False, version=table.version)
+            rule = _rule(ledger, name, creation, version=table.version)
             if rule is not None and not (explicit and not (yield from _is_nothing(name))):
                 yield from calls.decide(ledger, rule, creation)
 
@@ -219,9 +217,6 @@ class Ledgers(Names):
         """Whether a table's ledger has a word in what becomes of a name."""
         return hudi_ledger.step_in(name) is not None
 
-    def _needed_by_ledger(self, name: Name) -> tuple[str, ...]:
-        return BESIDE if self._is_judged(name) else ()
-
     def _relying(self, name: Name) -> Steps[None]:
         """Find out, before a record is written, whether the store and the other mounts can be relied on."""
         raise NotImplementedError
@@ -229,8 +224,7 @@ class Ledgers(Names):
     def _resolving_in_ledger(
         self, name: Name, creation: Creation, by_name: Callable[[], Protocol[Holder | None]]
     ) -> Protocol[Holder | None]:
-        step = hudi_ledger.step_in(name)
-        if step is None or step.state != "completed":
+        if not hudi_ledger.is_completed(name):
             return by_name()
 
         def resolving(ledger: Ledger) -> Protocol[Holder | None]:
@@ -257,8 +251,7 @@ class Ledgers(Names):
         creation = self._looker(table.name)
 
         def deleting(ledger: Ledger) -> Protocol[bool]:
-            asker = self._asker(ledger, name, creation.token)
-            rule = hudi_ledger.rule_for(asker, deletes=True, version=table.version)
+            rule = _rule(ledger, name, creation, deletes=True, version=table.version)
             if rule is None or (hudi_ledger.is_pending(name) and (yield from _is_nothing(name))):
                 return False  # nobody's work ends
             return (yield from calls.delete(ledger, rule, name.path, creation))
@@ -271,8 +264,7 @@ class Ledgers(Names):
 
     def _unpublished(self, name: Name) -> Steps[Located | None]:
         """Return where the bytes of a completed name lie that nobody has published; None: it is not there."""
-        step = hudi_ledger.step_in(name)
-        if step is None or step.state != "completed":
+        if not hudi_ledger.is_completed(name):
             return None
         view = yield from self._timeline(name.path.rpartition("/")[0])
         key = None if view is None else view.late.get(name.path)
@@ -348,9 +340,20 @@ class Ledgers(Names):
             return name
         return Name(folder, Role.OTHER, None, folder, folder, guarded=True)
 
-    def _asker(self, ledger: Ledger, name: Name, token: str, frees: str | None = None) -> hudi_ledger.Asker:
-        relative = ledger.relative(name.path)
-        return hudi_ledger.Asker(ledger.session, token, ledger.opened, name.path, relative, frees)
+
+def _rule(
+    ledger: Ledger,
+    name: Name,
+    creation: Creation,
+    *,
+    deletes: bool = False,
+    version: int = hudi_ledger.NEWEST,
+    frees: str | None = None,
+) -> calls.Rule | None:
+    """Return the rule of this session's call on a name; None: its ledger has nothing to do with it."""
+    relative = ledger.relative(name.path)
+    asker = hudi_ledger.Asker(ledger.session, creation.token, ledger.opened, name.path, relative, frees)
+    return hudi_ledger.rule_for(asker, deletes=deletes, version=version)
 
 
 def _is_nothing(name: Name) -> Protocol[bool]:

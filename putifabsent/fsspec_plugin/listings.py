@@ -105,10 +105,7 @@ class ListsDecided(ReadsDecided):
         """List all files below a folder."""
         if self._lists_as_it_is(path, kwargs):
             found = super().find(path, maxdepth=maxdepth, withdirs=withdirs, detail=detail, **kwargs)
-            if not any(map(may_show_instants, found)):
-                return found
-            found = self._walk_steps(self._with_timelines(_by_name(found)))
-            return dict(sorted(found.items())) if detail else sorted(found)
+            return self._walk_steps(self._found(found, detail=detail))
         prefix = kwargs.pop("prefix", "")
         if maxdepth is not None or kwargs:
             found = AbstractFileSystem.find(self, path, maxdepth, withdirs, detail=True, **kwargs)
@@ -127,10 +124,7 @@ class ListsDecided(ReadsDecided):
     ) -> Any:
         if self._lists_as_it_is(path, kwargs):
             found = await super()._find(path, maxdepth=maxdepth, withdirs=withdirs, detail=detail, **kwargs)
-            if not any(map(may_show_instants, found)):
-                return found
-            found = await self._walk_steps_async(self._with_timelines(_by_name(found)))
-            return dict(sorted(found.items())) if detail else sorted(found)
+            return await self._walk_steps_async(self._found(found, detail=detail))
         prefix = kwargs.pop("prefix", "")
         if maxdepth is not None or kwargs:
             found = await AsyncFileSystem._find(self, path, maxdepth, withdirs, detail=True, **kwargs)
@@ -150,6 +144,13 @@ class ListsDecided(ReadsDecided):
         shown, _ = yield from self._below(path, withdirs=withdirs)
         shown = yield from self._with_timelines(shown)
         return dict(sorted(shown.items()))
+
+    def _found(self, found: Any, *, detail: bool) -> Steps[Any]:
+        """Return what the wrapped filesystem has found, with what ledgers say of timelines among it."""
+        if not any(map(may_show_instants, found)):
+            return found
+        shown = yield from self._with_timelines(_by_name(found))
+        return dict(sorted(shown.items())) if detail else sorted(shown)
 
     def _with_timelines(self, found: Details) -> Steps[Details]:
         """Show what ledgers say of the timelines that were found."""

@@ -11,9 +11,8 @@ import logging
 from time import perf_counter
 from typing import TYPE_CHECKING
 
-from putifabsent.errors import NameTaken
+from putifabsent.errors import NameTaken, unknown_of
 from putifabsent.fsspec_plugin import metrics
-from putifabsent.fsspec_plugin.bulk import unknown_of
 from putifabsent.shim.counts import Counts
 
 if TYPE_CHECKING:

@@ -4,8 +4,17 @@ from __future__ import annotations
 
 import errno
 import posixpath
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["check_path", "spelled_out"]
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+__all__ = ["check_path", "each_of", "spelled_out"]
+
+
+def each_of(path: Any) -> Collection[Any]:
+    """Return the paths that a call is about, which may be one or several."""
+    return path if isinstance(path, (list, tuple, set)) else (path,)
 
 
 def spelled_out(path: str, kind: str) -> str:

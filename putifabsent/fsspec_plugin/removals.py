@@ -14,6 +14,7 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from putifabsent.fsspec_plugin.listings import ListsDecided
+from putifabsent.fsspec_plugin.paths import each_of
 from putifabsent.fsspec_plugin.reads import is_state
 from putifabsent.fsspec_plugin.steps import Call, Decide
 from putifabsent.shim.formats.hudi_ledger import holds_state
@@ -81,7 +82,7 @@ class Removes(ListsDecided):
         return True
 
     def _full_names(self, path: Any) -> list[str]:
-        return [self._full_name(each) for each in (path if isinstance(path, (list, tuple, set)) else [path])]
+        return [self._full_name(each) for each in each_of(path)]
 
     def _loses_instants(self, path: Any) -> bool:
         """Whether a folder of instants is among what is removed, and the ledger that knows them stays."""

@@ -13,6 +13,7 @@ from putifabsent.backends.base import Holder
 from putifabsent.errors import Fenced
 from putifabsent.fsspec_plugin.decided import renamed
 from putifabsent.fsspec_plugin.options import SALTED
+from putifabsent.fsspec_plugin.paths import each_of
 from putifabsent.fsspec_plugin.removals import Removes
 from putifabsent.fsspec_plugin.steps import Call, Decide
 from putifabsent.shim.formats import hudi_salt
@@ -21,6 +22,7 @@ from putifabsent.shim.reading import Located
 
 if TYPE_CHECKING:
     from putifabsent.fsspec_plugin.listings import Details
+    from putifabsent.fsspec_plugin.options import Mount
     from putifabsent.fsspec_plugin.steps import Steps
     from putifabsent.shim.ledger.book import Ledger
     from putifabsent.shim.ledger.facts import Completion, Opened
@@ -35,9 +37,11 @@ __all__ = ["Salts"]
 class Salts(Removes):
     """Knows which file lies under the recorded name of a base file."""
 
-    @property
-    def _salts(self) -> bool:
-        return self._mount.salt in SALTED
+    _salts: bool
+
+    def _set_up(self, mount: Mount, kind: str) -> None:
+        super()._set_up(mount, kind)
+        self._salts = mount.salt in SALTED
 
     def _recorded(self, path: Any) -> Name | None:
         """Return what a path is, if it is a recorded name; None for all others, and in other mounts."""
@@ -163,8 +167,7 @@ class Salts(Removes):
     # Removing
 
     def _is_removed_plainly(self, path: Any, *, recursive: bool = False) -> bool:
-        paths = path if isinstance(path, (list, tuple, set)) else [path]
-        if any(self._recorded(each) is not None for each in paths):
+        if any(self._recorded(each) is not None for each in each_of(path)):
             return False
         return super()._is_removed_plainly(path, recursive=recursive)
 

@@ -80,18 +80,18 @@ class Turn:
         return f"<Turn {self.number or 'not held'} of {self.table}>"
 
     def __enter__(self) -> Self:
-        number = self._fs._walk_steps(self._taking())
+        name, number = self._fs._walk_steps(self._taking())
         try:
-            self._begin(number)
+            self._begin(name, number)
         except RuntimeError as error:  # no more threads
             self.__exit__(RuntimeError, error, None)
             raise
         return self
 
     async def __aenter__(self) -> Self:
-        number = await self._fs._walk_steps_async(self._taking())
+        name, number = await self._fs._walk_steps_async(self._taking())
         try:
-            self._begin(number)
+            self._begin(name, number)
         except RuntimeError as error:
             await self.__aexit__(RuntimeError, error, None)
             raise
@@ -107,9 +107,9 @@ class Turn:
     ) -> None:
         await self._fs._walk_steps_async(self._leaving(error))
 
-    def _taking(self) -> Steps[int]:
+    def _taking(self) -> Steps[tuple[Name, int]]:
         fs = self._fs
-        self._name = name = yield from fs._table_for_turns(self.table)
+        name = yield from fs._table_for_turns(self.table)
         if fs._place(name) in turns_held():
             msg = f"this thread has the turn of {self.table} already"
             raise RuntimeError(msg)
@@ -124,23 +124,19 @@ class Turn:
         if held is None:
             reason = f"somebody else has had the turn for {self._timeout:g} s: {fs._whose_turn(name)}"
             raise TimeoutError(errno.ETIMEDOUT, reason, self.table)
-        number: int = held.number
-        return number
+        return name, held.number
 
-    def _begin(self, number: int) -> None:
-        assert self._name is not None  # noqa: S101 - it is known since the turn was taken
-        self.number = number
-        with_turns({**turns_held(), self._fs._place(self._name): number})
+    def _begin(self, name: Name, number: int) -> None:
+        self._name, self.number = name, number
+        with_turns({**turns_held(), self._fs._place(name): number})
         # One for each time: the thread of the last time may not have seen the end of its own yet.
         self._over, self._pid = threading.Event(), os.getpid()
         beats = threading.Thread(
-            target=self._beat, args=(number, self._over), name="putifabsent-turn", daemon=True
+            target=self._beat, args=(name, number, self._over), name="putifabsent-turn", daemon=True
         )
         beats.start()
 
-    def _beat(self, number: int, over: threading.Event) -> None:
-        name = self._name
-        assert name is not None  # noqa: S101 - as above
+    def _beat(self, name: Name, number: int, over: threading.Event) -> None:
         creation = self._fs._looker(name)
         while not over.wait(self._lease / _BEATS_A_LEASE):
             beat = partial(turns.beat, number=number, creation=creation, clock=time.monotonic)

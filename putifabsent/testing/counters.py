@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import pytest
 
-from putifabsent.backends.registries import LARGEST, Advanced, Maybe, Refused, TryAgain
+from putifabsent.backends.counters import LARGEST, Advanced
+from putifabsent.backends.registries import Maybe, Refused, TryAgain
 from putifabsent.testing.registries import Asked, InBothColours, together
 from putifabsent.testing.stores import forked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from putifabsent.backends.registries import Counter
+    from putifabsent.backends.counters import Counter
 
 __all__ = ["CounterTests", "LostCounterTests"]
 

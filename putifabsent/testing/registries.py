@@ -16,7 +16,8 @@ from putifabsent.testing.stores import COLOURS
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from putifabsent.backends.registries import Claims, Counter, Lock
+    from putifabsent.backends.counters import Counter
+    from putifabsent.backends.registries import Claims, Lock
 
 __all__ = ["Asked", "InBothColours", "all_pages", "first_claim", "together"]
 

@@ -18,13 +18,12 @@ from putifabsent.upkeep.checking import check
 from putifabsent.upkeep.tables import Table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Collection
 
     from putifabsent.fsspec_plugin import GuardedFileSystem
     from putifabsent.shim.leftovers import Leftover
     from putifabsent.shim.names import Name
-
-    Progress = Callable[[int, int, str], None]
+    from putifabsent.upkeep.checking import Progress
 
 __all__ = ["drop", "leave", "migrate"]
 

@@ -1,4 +1,4 @@
-"""The fault stub, one for each module of tests, empty for each test."""
+"""What a module of tests has one of: the fault stub, empty for each test; a DynamoDB, and its credentials."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.backends.dynamodb_servers import credentials_of_the_lab, moto_one_at_a_time
 from tests.stub import FaultStub
 
 if TYPE_CHECKING:
@@ -22,3 +23,15 @@ def running() -> Iterator[FaultStub]:
 def stub(running: FaultStub) -> FaultStub:
     running.reset()
     return running
+
+
+@pytest.fixture(scope="module")
+def credentials() -> Iterator[None]:
+    with credentials_of_the_lab():
+        yield
+
+
+@pytest.fixture(scope="module")
+def moto() -> Iterator[str]:
+    with moto_one_at_a_time() as proxy:
+        yield proxy.url

@@ -8,19 +8,17 @@ from __future__ import annotations
 
 import uuid
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from putifabsent.backends.dynamodb import DynamoDBClaims
 from putifabsent.backends.registry_urls import open_claims
 from tests.servers import chosen, server
-from tests.stub.dynamodb_proxy import DynamoDBProxy
+from tests.stub.dynamodb_proxy import DynamoDBProxy, Trouble
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from tests.stub.dynamodb_proxy import Trouble
 
 REGION = "eu-west-1"
 SERVERS = [
@@ -61,9 +59,36 @@ def moto_one_at_a_time() -> Iterator[DynamoDBProxy]:
         yield proxy
 
 
-@contextmanager
-def troubled(endpoint: str, table: str, trouble: Trouble) -> Iterator[DynamoDBClaims]:
-    """The table, on a way on which every request goes wrong."""
-    with DynamoDBProxy(endpoint) as proxy:
-        proxy.always(trouble)
-        yield claims_at(proxy.url, table)
+class OnDynamoDB:
+    """A conformance suite's registry, on a table of its own, made by ``init``; and on ways that go wrong."""
+
+    def at(self, endpoint: str, table: str) -> Any:
+        """Open it."""
+        raise NotImplementedError
+
+    @pytest.fixture(scope="class", params=SERVERS)
+    def endpoint(self, request: pytest.FixtureRequest, moto: str) -> Iterator[str]:
+        if request.param == "moto":
+            yield moto
+            return
+        with server(request.param) as running:
+            yield running.endpoint
+
+    @pytest.fixture(scope="class")
+    def table(self, endpoint: str) -> str:
+        table = new_table()
+        assert claims_at(endpoint, table).init()
+        return table
+
+    @pytest.fixture(params=[Trouble.DROPPED_AFTER, Trouble.ERROR_500_AFTER, Trouble.NONSENSE_AFTER])
+    def unanswered(self, request: pytest.FixtureRequest, endpoint: str, table: str) -> Iterator[Any]:
+        yield from self._troubled(request.param, endpoint, table)
+
+    @pytest.fixture(params=[Trouble.DROPPED_BEFORE, Trouble.ERROR_500_BEFORE, Trouble.ERROR_503_BEFORE])
+    def unheard(self, request: pytest.FixtureRequest, endpoint: str, table: str) -> Iterator[Any]:
+        yield from self._troubled(request.param, endpoint, table)
+
+    def _troubled(self, trouble: Trouble, endpoint: str, table: str) -> Iterator[Any]:
+        with DynamoDBProxy(endpoint) as proxy:
+            proxy.always(trouble)
+            yield self.at(proxy.url, table)

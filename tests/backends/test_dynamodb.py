@@ -29,14 +29,10 @@ from putifabsent.testing import ClaimsTests, LostClaimTests
 from putifabsent.testing.registries import first_claim
 from tests.backends.dynamodb_servers import (
     REGION,
-    SERVERS,
+    OnDynamoDB,
     claims_at,
-    credentials_of_the_lab,
-    moto_one_at_a_time,
     new_table,
-    troubled,
 )
-from tests.servers import server
 from tests.stub.dynamodb_proxy import DynamoDBProxy, Trouble
 
 if TYPE_CHECKING:
@@ -47,48 +43,18 @@ if TYPE_CHECKING:
 NAME = "s3://bucket/table/snapshot/snapshot-1"
 
 
-@pytest.fixture(scope="module", autouse=True)
-def credentials() -> Iterator[None]:
-    with credentials_of_the_lab():
-        yield
+pytestmark = pytest.mark.usefixtures("credentials")
 
 
-@pytest.fixture(scope="module")
-def moto() -> Iterator[str]:
-    with moto_one_at_a_time() as proxy:
-        yield proxy.url
-
-
-class TestOnATable(ClaimsTests, LostClaimTests):
+class TestOnATable(OnDynamoDB, ClaimsTests, LostClaimTests):
     """On a table of their own, made by ``init``."""
 
-    @pytest.fixture(scope="class", params=SERVERS)
-    def endpoint(self, request: pytest.FixtureRequest, moto: str) -> Iterator[str]:
-        if request.param == "moto":
-            yield moto
-            return
-        with server(request.param) as running:
-            yield running.endpoint
-
-    @pytest.fixture(scope="class")
-    def table(self, endpoint: str) -> str:
-        table = new_table()
-        assert claims_at(endpoint, table).init()
-        return table
+    def at(self, endpoint: str, table: str) -> Claims:
+        return claims_at(endpoint, table)
 
     @pytest.fixture(scope="class")
     def claims(self, endpoint: str, table: str) -> Claims:
         return claims_at(endpoint, table)
-
-    @pytest.fixture(params=[Trouble.DROPPED_AFTER, Trouble.ERROR_500_AFTER, Trouble.NONSENSE_AFTER])
-    def unanswered(self, request: pytest.FixtureRequest, endpoint: str, table: str) -> Iterator[Claims]:
-        with troubled(endpoint, table, request.param) as claims:
-            yield claims
-
-    @pytest.fixture(params=[Trouble.DROPPED_BEFORE, Trouble.ERROR_500_BEFORE, Trouble.ERROR_503_BEFORE])
-    def unheard(self, request: pytest.FixtureRequest, endpoint: str, table: str) -> Iterator[Claims]:
-        with troubled(endpoint, table, request.param) as claims:
-            yield claims
 
     def test_a_long_listing_has_several_pages(self, claims: Claims, place: str) -> None:
         long = "k" * 200_000

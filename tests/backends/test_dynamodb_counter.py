@@ -9,85 +9,43 @@ from typing import TYPE_CHECKING, Any
 import boto3
 import pytest
 
+from putifabsent.backends.counters import Advanced
 from putifabsent.backends.dynamodb_counter import DynamoDBCounter
-from putifabsent.backends.registries import (
-    Advanced,
-    Claimed,
-    ClaimEntry,
-    ClaimPage,
-    Maybe,
-    Refused,
-    TryAgain,
-)
+from putifabsent.backends.registries import Claimed, ClaimEntry, ClaimPage, Maybe, Refused, TryAgain
 from putifabsent.backends.registry_urls import open_counter
 from putifabsent.errors import ConfigError
 from putifabsent.testing import CounterTests, LostCounterTests
 from putifabsent.testing.registries import first_claim
 from tests.backends.dynamodb_servers import (
     REGION,
-    SERVERS,
+    OnDynamoDB,
     claims_at,
-    credentials_of_the_lab,
-    moto_one_at_a_time,
     new_table,
 )
-from tests.servers import server
 from tests.stub.dynamodb_proxy import DynamoDBProxy, Trouble
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from putifabsent.backends.registries import Claims, Counter
+    from putifabsent.backends.counters import Counter
+    from putifabsent.backends.registries import Claims
 
 NOW = 1_800_000_000_000
 
-
-@pytest.fixture(scope="module", autouse=True)
-def credentials() -> Iterator[None]:
-    with credentials_of_the_lab():
-        yield
-
-
-@pytest.fixture(scope="module")
-def moto() -> Iterator[str]:
-    with moto_one_at_a_time() as proxy:
-        yield proxy.url
+pytestmark = pytest.mark.usefixtures("credentials")
 
 
 def counter_at(endpoint: str, table: str) -> Counter:
     return open_counter(f"dynamodb://{table}?region={REGION}&endpoint_url={endpoint}&timeout=30")
 
 
-class TestOnATable(CounterTests, LostCounterTests):
-    @pytest.fixture(scope="class", params=SERVERS)
-    def endpoint(self, request: pytest.FixtureRequest, moto: str) -> Iterator[str]:
-        if request.param == "moto":
-            yield moto
-            return
-        with server(request.param) as running:
-            yield running.endpoint
-
-    @pytest.fixture(scope="class")
-    def table(self, endpoint: str) -> str:
-        table = new_table()
-        claims_at(endpoint, table).init()
-        return table
+class TestOnATable(OnDynamoDB, CounterTests, LostCounterTests):
+    def at(self, endpoint: str, table: str) -> Counter:
+        return counter_at(endpoint, table)
 
     @pytest.fixture
     def make_counter(self, endpoint: str, table: str) -> Callable[[], Counter]:
         return partial(counter_at, endpoint, table)
-
-    @pytest.fixture(params=[Trouble.DROPPED_AFTER, Trouble.ERROR_500_AFTER, Trouble.NONSENSE_AFTER])
-    def unanswered(self, request: pytest.FixtureRequest, endpoint: str, table: str) -> Iterator[Counter]:
-        with DynamoDBProxy(endpoint) as proxy:
-            proxy.always(request.param)
-            yield counter_at(proxy.url, table)
-
-    @pytest.fixture(params=[Trouble.DROPPED_BEFORE, Trouble.ERROR_500_BEFORE, Trouble.ERROR_503_BEFORE])
-    def unheard(self, request: pytest.FixtureRequest, endpoint: str, table: str) -> Iterator[Counter]:
-        with DynamoDBProxy(endpoint) as proxy:
-            proxy.always(request.param)
-            yield counter_at(proxy.url, table)
 
 
 @pytest.fixture

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from putifabsent.backends.counters import Advanced
 from putifabsent.backends.redis_counter import RedisCounter
-from putifabsent.backends.registries import Advanced, Maybe, Refused, TryAgain
+from putifabsent.backends.registries import Maybe, Refused, TryAgain
 from putifabsent.backends.registry_urls import open_counter
 from putifabsent.testing import CounterTests, LostCounterTests
 from tests.servers import Valkey
@@ -19,7 +20,7 @@ from tests.stub.redis_proxy import DROPPED_AFTER, DROPPED_BEFORE, LATE, RedisPro
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from putifabsent.backends.registries import Counter
+    from putifabsent.backends.counters import Counter
 
 NOW = 1_800_000_000_000
 

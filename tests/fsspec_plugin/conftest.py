@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import uuid
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 import fsspec
 import pytest
 
-from tests.fsspec_plugin.grounds import Ground, Kind
+from tests.fsspec_plugin.grounds import Ground, Kind, decided_by
+from tests.fsspec_plugin.hudi_tables import Writer, table_in
 from tests.stub import FaultStub
 
 if TYPE_CHECKING:
@@ -71,8 +71,37 @@ GROUNDS = [f"{kind}-native" for kind in get_args(Kind)] + ["s3-ballot", "local-c
 def ground(request: pytest.FixtureRequest) -> Ground:
     kind, arbiter = request.param.split("-")
     found: Ground = request.getfixturevalue(kind)
-    address = {"claims": "registry", "redis": "lock"}.get(arbiter)
-    return replace(found, arbiter=request.getfixturevalue(address) if address else arbiter)
+    return decided_by(arbiter, found, request)
+
+
+@pytest.fixture
+def root(ground: Ground) -> str:
+    """Make a Hudi table."""
+    return table_in(ground)
+
+
+@pytest.fixture
+def salt() -> str:
+    """Give the option that the writers of the table have."""
+    return "off"
+
+
+@pytest.fixture
+def a(ground: Ground, root: str, salt: str) -> Writer:
+    """Give a writer of the table, in a session of its own."""
+    return Writer(ground.mount(session="a", salt=salt), root)
+
+
+@pytest.fixture
+def b(ground: Ground, root: str, salt: str) -> Writer:
+    """Give another."""
+    return Writer(ground.mount(session="b", salt=salt), root)
+
+
+@pytest.fixture
+def reader(ground: Ground, root: str, salt: str) -> Writer:
+    """Give one that only reads."""
+    return Writer(ground.mount(session="reader", salt=salt), root)
 
 
 @pytest.fixture(scope="session")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import fsspec
@@ -11,7 +11,7 @@ import pytest
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["OTHERWISE", "Ground", "Kind"]
+__all__ = ["OTHERWISE", "Ground", "Kind", "decided_by"]
 
 Kind = Literal["memory", "local", "s3"]
 
@@ -104,3 +104,9 @@ class Ground:
         own = [f"/.putifabsent/{kept}/" for kept in ("arbiters", "ballot", "claims")]
         found = self.around.find(self.folder)
         return sorted(name[start:] for name in found if not any(folder in name for folder in own))
+
+
+def decided_by(arbiter: str, ground: Ground, request: pytest.FixtureRequest) -> Ground:
+    """Return a ground where this arbiter decides: a registry, or a lock, is at the address of its fixture."""
+    fixture = {"claims": "registry", "redis": "lock"}.get(arbiter)
+    return replace(ground, arbiter=request.getfixturevalue(fixture) if fixture else arbiter)

@@ -32,27 +32,8 @@ def ground(request: pytest.FixtureRequest) -> Ground:
 
 
 @pytest.fixture
-def root(ground: Ground) -> str:
-    return table_in(ground)
-
-
-def mounted(ground: Ground, root: str, session: str) -> Writer:
-    return Writer(ground.mount(session=session, salt="keep-both"), root)
-
-
-@pytest.fixture
-def a(ground: Ground, root: str) -> Writer:
-    return mounted(ground, root, "a")
-
-
-@pytest.fixture
-def b(ground: Ground, root: str) -> Writer:
-    return mounted(ground, root, "b")
-
-
-@pytest.fixture
-def reader(ground: Ground, root: str) -> Writer:
-    return mounted(ground, root, "reader")
+def salt() -> str:
+    return "keep-both"
 
 
 @pytest.fixture(scope="module")

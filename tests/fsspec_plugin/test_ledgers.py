@@ -22,21 +22,6 @@ if TYPE_CHECKING:
 BODY = b'{"the": "commit"}'
 
 
-@pytest.fixture
-def root(ground: Ground) -> str:
-    return table_in(ground)
-
-
-@pytest.fixture
-def a(ground: Ground, root: str) -> Writer:
-    return Writer(ground.mount(session="a"), root)
-
-
-@pytest.fixture
-def b(ground: Ground, root: str) -> Writer:
-    return Writer(ground.mount(session="b"), root)
-
-
 def test_a_commit_is_decided_by_the_ledger_and_published_under_its_name(ground: Ground, a: Writer) -> None:
     name = a.commits("100", BODY)
     assert records_of(ground, a.root) == ["OPEN", "COMPLETE"]

@@ -30,23 +30,8 @@ def mounted(ground: Ground, root: str, session: str) -> Writer:
 
 
 @pytest.fixture
-def root(ground: Ground) -> str:
-    return table_in(ground)
-
-
-@pytest.fixture
-def a(ground: Ground, root: str) -> Writer:
-    return mounted(ground, root, "a")
-
-
-@pytest.fixture
-def b(ground: Ground, root: str) -> Writer:
-    return mounted(ground, root, "b")
-
-
-@pytest.fixture
-def reader(ground: Ground, root: str) -> Writer:
-    return mounted(ground, root, "reader")
+def salt() -> str:
+    return "slices"
 
 
 def taken_over(a: Writer, b: Writer) -> str:

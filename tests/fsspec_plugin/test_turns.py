@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import time
+from queue import Queue
 from typing import TYPE_CHECKING
 
 import fsspec
@@ -17,25 +17,12 @@ from tests.fsspec_plugin.hudi_tables import Writer, records_of, table_in
 from tests.fsspec_plugin.test_async import closed
 
 if TYPE_CHECKING:
+    from putifabsent.backends.base import Creation, PutOutcome
+    from putifabsent.backends.body import Body
     from tests.fsspec_plugin.grounds import Ground
 
 SHORT = 0.05
 LONG = 600.0
-
-
-@pytest.fixture
-def root(ground: Ground) -> str:
-    return table_in(ground)
-
-
-@pytest.fixture
-def a(ground: Ground, root: str) -> Writer:
-    return Writer(ground.mount(session="a"), root)
-
-
-@pytest.fixture
-def b(ground: Ground, root: str) -> Writer:
-    return Writer(ground.mount(session="b"), root)
 
 
 @pytest.fixture
@@ -80,16 +67,21 @@ def test_who_was_paused_past_the_lease_completes_nothing(a: Writer, b: Writer, p
     a.completes("100")
 
 
-def test_who_gives_signs_of_life_is_not_broken(memory: Ground) -> None:
+def test_who_gives_signs_of_life_is_not_broken(memory: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
     root = table_in(memory)
     a, b = (memory.mount(session=session) for session in "ab")
-    seen: list[bytes] = []
-    beats = f"{root}/.hoodie/.putifabsent/beats"
+    beats: Queue[bytes] = Queue()
+    put = a.store.put
+
+    def noted(name: str, body: Body, creation: Creation) -> PutOutcome:
+        outcome: PutOutcome = put(name, body, creation)
+        if name.startswith(f"{root}/.hoodie/.putifabsent/beats/"):
+            beats.put(memory.read(name))
+        return outcome
+
+    monkeypatch.setattr(a.store, "put", noted)
     with a.turn(root, lease=1.0) as turn:
-        while len(set(seen)) < 3:  # the pytest time-out ends it
-            if memory.around.exists(beats):
-                seen += [memory.read(name) for name in memory.around.find(beats)]
-            time.sleep(SHORT)
+        assert len({beats.get() for _ in range(3)}) == 3  # the pytest time-out ends it
         with pytest.raises(TimeoutError), b.turn(root, timeout=SHORT):
             pass
         assert turn.number is not None

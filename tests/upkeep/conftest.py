@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.fsspec_plugin.conftest import local, memory, s3
+from tests.fsspec_plugin.grounds import decided_by
 
 if TYPE_CHECKING:
     from tests.fsspec_plugin.grounds import Ground
@@ -21,13 +21,10 @@ TABLES = ["local-ballot", "local-claims", "local-redis", "memory-ballot", "s3-ba
 def table(request: pytest.FixtureRequest) -> Ground:
     kind, arbiter = request.param.split("-")
     found: Ground = request.getfixturevalue(kind)
-    address = {"claims": "registry", "redis": "lock"}.get(arbiter)
-    return replace(found, arbiter=request.getfixturevalue(address) if address else arbiter)
+    return decided_by(arbiter, found, request)
 
 
 @pytest.fixture(params=["ballot", "claims"])
 def disk(request: pytest.FixtureRequest, local: Ground) -> Ground:
     """Return a table on disk alone, where an arbiter's kind may matter."""
-    return replace(
-        local, arbiter="ballot" if request.param == "ballot" else request.getfixturevalue("registry")
-    )
+    return decided_by(request.param, local, request)

@@ -29,6 +29,7 @@ __all__ = [
     "Asker",
     "above",
     "holds_state",
+    "is_completed",
     "is_pending",
     "is_plan",
     "may_show_instants",
@@ -209,6 +210,12 @@ def step_in(name: Name) -> Step | None:
 def is_plan(step: Step) -> bool:
     """Whether the bytes of a step say which instant is rolled back."""
     return step.state == "requested" and step.action == "rollback"
+
+
+def is_completed(name: Name) -> bool:
+    """Whether a name is that of a completed instant."""
+    step = step_in(name)
+    return step is not None and step.state == "completed"
 
 
 def is_pending(name: Name) -> bool:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
-from putifabsent.errors import Fenced, OutcomeUnknown, PutIfAbsentError
+from putifabsent.errors import Fenced, OutcomeUnknown, PutIfAbsentError, unknown_of
 from putifabsent.shim.ledger.appending import append, unknown_from
 from putifabsent.shim.ledger.completion import complete, remove
 from putifabsent.shim.ledger.facts import Completion, State
@@ -189,8 +189,8 @@ def _about(path: str, creation: Creation, deciding: Protocol[Todo]) -> Protocol[
     except GeneratorExit:
         raise
     except BaseException as error:
-        unknown = error if isinstance(error, OutcomeUnknown) else error.__cause__
-        if isinstance(unknown, OutcomeUnknown):
+        unknown = unknown_of(error)
+        if unknown is not None:
             unknown_from(error, OutcomeUnknown(path, creation.token, unknown.reason))
         raise
 

@@ -13,7 +13,7 @@ import errno
 from typing import TYPE_CHECKING
 
 from putifabsent.backends.base import Absent, Created, Exists, Found, Refused, Written
-from putifabsent.errors import Fenced, Holder, NameTaken, OutcomeUnknown
+from putifabsent.errors import Fenced, Holder, NameTaken, OutcomeUnknown, unknown_of
 from putifabsent.shim.ledger.appending import append, unknown_from
 from putifabsent.shim.ledger.book import removed
 from putifabsent.shim.ledger.records import Complete, Undo
@@ -192,8 +192,8 @@ def _decide(
     except GeneratorExit:
         raise
     except BaseException as error:
-        unknown = error if isinstance(error, OutcomeUnknown) else error.__cause__
-        if isinstance(unknown, OutcomeUnknown):
+        unknown = unknown_of(error)
+        if unknown is not None:
             unknown_from(error, OutcomeUnknown(path, creation.token, unknown.reason))
         if not isinstance(error, Exception):
             raise

@@ -1,0 +1,113 @@
+"""What counters must promise: numbers that are given once, and grow.
+
+A registry may have them beside what decides about names (:mod:`putifabsent.backends.registries`). As there,
+one call is one request, which nobody sends twice on his own, and every answer is of a closed type:
+:class:`Advanced` (the numbers up to this one are the caller's), ``TryAgain``, ``Refused`` or ``Maybe``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar, TypeAlias
+
+from putifabsent.backends.base import Maybe, Refused, TryAgain
+
+__all__ = ["LARGEST", "AdvanceOutcome", "Advanced", "Counter", "no_such_step"]
+
+LARGEST = 2**53 - 1
+"""The largest number of a counter: the largest that every registry can calculate with."""
+
+
+@dataclass(frozen=True, slots=True)
+class Advanced:
+    """As many numbers as were asked for are the caller's, and nobody else's.
+
+    Attributes
+    ----------
+    last
+        The last of them; the others are those right before it.
+    """
+
+    last: int
+
+
+AdvanceOutcome: TypeAlias = Advanced | TryAgain | Refused | Maybe
+
+
+class Counter(ABC):
+    """Gives numbers, each once, each higher than all before it.
+
+    Twins, threads and forks as for :class:`~putifabsent.backends.registries.Claims`.
+
+    Attributes
+    ----------
+    kind
+        What it is, for people: ``"dynamodb"``.
+    forgets
+        Whether numbers that were given can be given again: its server may lose what it has acknowledged.
+        A floor that has passed them keeps them from coming again. Who needs certainty refuses such a one.
+    """
+
+    kind: ClassVar[str]
+    forgets: ClassVar[bool]
+
+    @abstractmethod
+    def advance(self, name: str, floor: int, count: int = 1) -> AdvanceOutcome:
+        """Move the counter in one atomic step to ``count`` beyond where it is, or beyond ``floor``.
+
+        Parameters
+        ----------
+        name
+            Which counter: valid Unicode without NUL, not empty, of any length. One that nobody has moved is
+            at 0.
+        floor
+            All numbers given are above it, 0 or more: a clock's milliseconds, say.
+        count
+            How many numbers, 1 or more.
+
+        Returns
+        -------
+        AdvanceOutcome
+            ``Advanced(last)``: the counter is at ``last``, and ``last - count + 1`` up to ``last`` are the
+            caller's. No two calls that are answered so share a number, and one that begins after another was
+            answered has higher ones. ``TryAgain`` and ``Refused`` promise that this request moved nothing and
+            never will. A registry that had to learn first on which side of the floor the counter is says
+            ``TryAgain``, too: the next call with this floor knows. ``Maybe``: numbers may have been skipped,
+            which harms nobody: call again.
+
+        Raises
+        ------
+        ValueError
+            ``floor`` or ``count`` is out of range, or they make more than :data:`LARGEST` together.
+        """
+
+    @abstractmethod
+    def identity(self) -> str:
+        """Return where it is, for people, without credentials. No network."""
+
+    @abstractmethod
+    def check(self) -> None:
+        """Ask whether it is there, can be relied on, and may be used.
+
+        Raises
+        ------
+        ConfigError, OSError
+            As :meth:`putifabsent.backends.registries.Claims.check`.
+        """
+
+    async def advance_async(self, name: str, floor: int, count: int = 1) -> AdvanceOutcome:
+        """:meth:`advance`, asynchronously. Cancelled, its outcome is unknown."""
+        return await asyncio.to_thread(self.advance, name, floor, count)
+
+    async def check_async(self) -> None:
+        """:meth:`check`, asynchronously."""
+        await asyncio.to_thread(self.check)
+
+
+def no_such_step(floor: int, count: int) -> ValueError | None:
+    """Return why no counter can be moved ``count`` beyond ``floor``, or None."""
+    if floor >= 0 and count >= 1 and floor + count <= LARGEST:
+        return None
+    return ValueError(f"a counter moves by 1 or more, from 0 or more, to 2**53 - 1: not {count} from {floor}")
