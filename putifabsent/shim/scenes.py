@@ -208,13 +208,17 @@ class Scene:
         votes: list[Prepare | Accept] = [*self.prepares, *self.accepts]
         return {each.ballot for each in votes if each.incarnation == incarnation}
 
+    def latest(self, incarnation: int) -> Ballot:
+        """Return the highest ballot of the incarnation; one below all others where it has none."""
+        return max(self.ballots(incarnation), default=(0, ""))
+
     def higher(self, incarnation: int, than: Ballot) -> bool:
         """Whether a ballot of the incarnation is above another."""
-        return any(each > than for each in self.ballots(incarnation))
+        return self.latest(incarnation) > than
 
     def next_round(self, incarnation: int) -> int:
         """Return a round above all of the incarnation."""
-        return max((round_ for round_, _ in self.ballots(incarnation)), default=0) + 1
+        return self.latest(incarnation)[0] + 1
 
     def highest(self, incarnation: int) -> Accept | None:
         """Return the accept of the incarnation's highest ballot that has one."""

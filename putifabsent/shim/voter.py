@@ -209,6 +209,9 @@ class Voter:
             return None
         value = scene.decided(incarnation)
         if value is None:
+            scene = yield from self._quiet(scene)
+            value = scene.decided(incarnation)
+        if value is None:
             value = yield from self.called(scene, None)
         return (yield from self.valid(incarnation, value))
 
@@ -271,13 +274,30 @@ class Voter:
                     raise Ended(scene)
                 if not scene.higher(incarnation, prepare.ballot):
                     return value
-            yield from self.pause("other writers' ballots come between")
-            # A ballot of mine would only come between theirs, where one of them has brought the decision.
-            scene = yield from self.scene()
-            if scene.incarnation > incarnation:
-                raise Ended(scene)
+            scene = yield from self._quiet(scene)
             decided = scene.decided(incarnation)
             if decided is not None:
                 return decided
             prepare = yield from self.put_new(incarnation, scene.next_round(incarnation), _NOTHING)
             scene = yield from self.scene()
+
+    def _quiet(self, scene: Scene) -> Protocol[Scene]:
+        """Back off until there is a decision, or no ballot has come from one listing to the next.
+
+        The highest ballot's caller is the one that can bring the decision, if nobody comes between: of many
+        who wait for it, none does until it seems to have stopped.
+
+        Raises
+        ------
+        Ended
+            The incarnation has ended meanwhile.
+        """
+        incarnation = scene.incarnation
+        while True:
+            before = scene.latest(incarnation)
+            yield from self.pause("other writers' ballots come between")
+            scene = yield from self.scene()
+            if scene.incarnation > incarnation:
+                raise Ended(scene)
+            if scene.latest(incarnation) == before or scene.decided(incarnation) is not None:
+                return scene

@@ -142,6 +142,23 @@ def test_whoever_has_backed_off_looks_before_it_disturbs_a_ballot_again() -> Non
     assert caught.value.holder.token == "9"
 
 
+def test_whoever_has_backed_off_calls_no_ballot_while_others_do() -> None:
+    ballots = (prepare(), prepare("9"), prepare("8", round_=1), prepare("9", round_=2))
+    with pytest.raises(AssertionError, match=r"asked for more: Put.*P~0000000001~0000000003~"):
+        play(
+            creating(),
+            MY_PUT,
+            (LISTED, shows(*ballots[:2])),
+            UNSEEN,
+            (Pause(1), True),
+            (LISTED, shows(*ballots[:3])),
+            (Pause(2), True),
+            (LISTED, shows(*ballots)),
+            (Pause(3), True),
+            (LISTED, shows(*ballots)),
+        )
+
+
 def test_whoever_has_backed_off_from_an_incarnation_that_ended_creates_the_next_one() -> None:
     ended = (LISTED, shows(prepare(), end("9.0")))
     making = creating()
@@ -327,16 +344,25 @@ def test_one_listing_finds_a_name() -> None:
 
 
 def test_a_reader_finishes_what_a_dead_writer_left() -> None:
-    ballots = (*THEIRS, prepare("dead", round_=1), prepare(round_=2))
+    left = (*THEIRS, prepare("dead", round_=1))
+    ballots = (*left, prepare(round_=2))
     vote = accept(value=f"{OTHER}.0", round_=2)
     found = play(
         find(NAME, MINE),
-        (LISTED, shows(*THEIRS, prepare("dead", round_=1))),
+        (LISTED, shows(*left)),
+        later(),
+        (LISTED, shows(*left)),
         (put(prepare(round_=2)), Written()),
         (LISTED, shows(*ballots)),
         (put(vote), Written()),
         (LISTED, shows(*ballots, vote)),
     )
+    assert found == Located(Holder(OTHER, None, NOON), prepare(OTHER))
+
+
+def test_a_reader_leaves_writers_the_time_to_decide() -> None:
+    now, soon = (*THEIRS, prepare("9")), (*THEIRS, prepare("9"), accept("9", f"{OTHER}.0"))
+    found = play(find(NAME, MINE), (LISTED, shows(*now)), later(), (LISTED, shows(*soon)))
     assert found == Located(Holder(OTHER, None, NOON), prepare(OTHER))
 
 
