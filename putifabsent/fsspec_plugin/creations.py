@@ -88,29 +88,27 @@ class Creations(Ledgers):
         """
         return verdicts_of(self.store, self._strip_protocol(path), self._remade())
 
-    def _needs(self, name: Name) -> list[str]:
-        """Return the operations that a creation rests on, and nobody has looked at yet."""
+    def _rests_on(self, name: Name) -> tuple[str, ...]:
+        """Return the operations that a creation rests on; some of them may be there twice."""
         needs = NEEDED if self._arbiter is None else self._arbiter.needs
-        if self._is_judged(name):
-            needs = tuple(dict.fromkeys((*needs, *BESIDE)))
-        return [each for each in needs if each not in self._relied]
+        return (*needs, *BESIDE) if self._is_judged(name) else needs
 
     def _rely(self, name: Name) -> None:
         """Find out, once, whether the store can be relied on."""
-        if needs := self._needs(name):
+        if needs := [each for each in dict.fromkeys(self._rests_on(name)) if each not in self._relied]:
             folder = name.state.rpartition("/")[0]
             rely_on(self._mount.arbiter, needs, self.store, folder, self._remade())
             self._relied.update(needs)
 
     def _relying(self, name: Name) -> Steps[None]:
         """Find out, before a name is decided about, whether store and mounts can be relied on."""
-        if self._needs(name):
+        if not self._relied.issuperset(self._rests_on(name)):
             yield Ask(partial(self._rely, name))
         yield from self._agreeing(name)
 
     def _has_agreed(self, name: Name) -> bool:
         # What the store decides by itself, of a name that nothing guards, is nobody else's.
-        return name.state in self._agreed or (self._by_the_store and not name.guarded)
+        return (self._by_the_store and not name.guarded) or name.state in self._agreed
 
     def _agreeing(self, name: Name) -> Steps[None]:
         """Find out, once a table, whether its mounts let the same arbiter decide."""
@@ -142,7 +140,7 @@ class Creations(Ledgers):
         self._run(self._creating(name, body, creation), name, creates=True)
 
     def _is_reliable(self, name: Name) -> bool:
-        return self._has_agreed(name) and not self._needs(name)
+        return self._has_agreed(name) and self._relied.issuperset(self._rests_on(name))
 
     def _by_name(self, name: Name, body: Body, creation: Creation) -> Protocol[Created]:
         if self._arbiter is None:

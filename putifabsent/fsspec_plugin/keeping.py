@@ -63,7 +63,7 @@ class Keeps(Salts):
 
     def _is_kept(self, name: Name) -> bool:
         """Whether a name is where an instant of some session lies."""
-        kept = hudi_both.parsed(self._policy.classify, name.path) if self._keeps else None
+        kept = hudi_both.parsed(self._policy.classify, name.path)
         return kept is not None and kept.salt != ""
 
     # No ledger has a word
@@ -90,7 +90,7 @@ class Keeps(Salts):
         return super()._written_as(path) if name is None else self._own_instant(name).path
 
     def _promote(self, path: Any, *, explicit: bool) -> Name | None:
-        name = self._instant(path)
+        name = self._instant(path) if self._keeps else None
         if name is None:
             return super()._promote(path, explicit=explicit)
         self._classify(path, explicit=explicit)
@@ -106,18 +106,18 @@ class Keeps(Salts):
         return self._own_instant(name) if name is not None else (yield from super()._known_as(path))
 
     def _by_name(self, name: Name, body: Body, creation: Creation) -> Protocol[Created]:
-        if self._is_kept(name):
+        if self._keeps and self._is_kept(name):
             return hudi_both.keep(name, body, creation)
         return super()._by_name(name, body, creation)
 
     def _is_judged(self, name: Name) -> bool:
-        return self._is_kept(name) or super()._is_judged(name)
+        return (self._keeps and self._is_kept(name)) or super()._is_judged(name)
 
     def _is_reliable(self, name: Name) -> bool:
-        return self._is_kept(name) or super()._is_reliable(name)
+        return (self._keeps and self._is_kept(name)) or super()._is_reliable(name)
 
     def _relying(self, name: Name) -> Steps[None]:
-        if not self._is_kept(name):
+        if not (self._keeps and self._is_kept(name)):
             yield from super()._relying(name)
 
     # Reading, listing, removing

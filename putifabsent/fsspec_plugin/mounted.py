@@ -58,10 +58,12 @@ class Mounted(ReadsThrough):
     _evident: set[tuple[str, ...]]
     _locks: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock]
     _kind: str
+    _has_folders: bool
 
     def _set_up(self, mount: Mount, kind: str) -> None:
         self._mount = mount
         self._kind = kind
+        self._has_folders = kind in ("local", "memory")
         self._policy = Policy(mount.formats, mount.guard)
         self.writer = mount.writer or this_writer()
         self._store = None
@@ -89,10 +91,6 @@ class Mounted(ReadsThrough):
             self._decider = arbiter_of(self._mount.arbiter, self._registry, self.store)
         return self._decider
 
-    @property
-    def _has_folders(self) -> bool:
-        return self._kind in ("local", "memory")
-
     def _remade(self) -> Remade:
         return type(self.fs), made_with(self.fs), self._mount.deadline
 
@@ -105,8 +103,8 @@ class Mounted(ReadsThrough):
             self.fs.invalidate_cache(path)
 
     def _forget(self, name: Name | None) -> None:
-        if name is not None:
-            self._forget_listed(name.path)
+        if name is not None and self.fs.dircache:
+            self.fs.invalidate_cache(name.path)
 
     def _walk_steps(self, steps: Steps[T]) -> T:
         def perform(step: Step) -> Any:
