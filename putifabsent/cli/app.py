@@ -17,6 +17,7 @@ from putifabsent.cli.migrate import migrate
 from putifabsent.cli.probe import probe
 from putifabsent.cli.put import put
 from putifabsent.cli.resolve import resolve
+from putifabsent.cli.serve import serve
 
 __all__ = ["app"]
 
@@ -52,6 +53,8 @@ app.command(epilog="Example: putifabsent fsck s3://bucket/table -o arbiter=ballo
 app.command(epilog="Example: putifabsent migrate s3://bucket/table -o arbiter=ballot --to native")(migrate)
 app.command(epilog="Example: putifabsent leave s3://bucket/table -o arbiter=ballot")(leave)
 app.command(epilog="Example: putifabsent drop s3://bucket/table -o arbiter=ballot")(drop)
+
+app.command(epilog="Example: putifabsent serve settings.json")(serve)
 
 
 def _print_version(wanted: bool) -> None:

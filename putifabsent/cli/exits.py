@@ -23,6 +23,7 @@ _EXTRAS = {
     "adlfs": "azure", "azure": "azure",
     "gcsfs": "gcs", "google": "gcs",
     "s3fs": "s3", "aiobotocore": "s3", "botocore": "s3", "obstore": "s3",
+    "aiohttp": "service", "pydantic": "service",
     "localbucket": "demo", "pyarrow": "demo", "pypaimon": "demo",
 }  # fmt: skip
 

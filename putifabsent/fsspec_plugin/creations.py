@@ -131,12 +131,12 @@ class Creations(Ledgers):
             )
         return bool(self._copies)
 
-    def _create(self, name: Name, body: Body, extra: Mapping[str, Any]) -> None:
+    def _create(self, name: Name, body: Body, extra: Mapping[str, Any], token: str | None = None) -> None:
         self._refuse_folder(name)
         if not self._is_reliable(name):
             self._walk_steps(self._relying(name))
         ahead = body.ahead if isinstance(body, FileBody) else None
-        creation = ahead.creation if ahead is not None else self._creation(name, extra)
+        creation = ahead.creation if ahead is not None else self._creation(name, extra, token)
         self._run(self._creating(name, body, creation), name, creates=True)
 
     def _is_reliable(self, name: Name) -> bool:
@@ -192,6 +192,6 @@ class Creations(Ledgers):
         if self._kind == "local" and getattr(self.fs, "auto_mkdir", False):
             self.fs.makedirs(self.fs._parent(name.path), exist_ok=True)
 
-    def _creation(self, name: Name, extra: Mapping[str, Any]) -> Creation:
+    def _creation(self, name: Name, extra: Mapping[str, Any], token: str | None = None) -> Creation:
         self._make_folder(name)
-        return Creation(new_token(), self.writer, name.state, extra)
+        return Creation(token or new_token(), self.writer, name.state, extra)

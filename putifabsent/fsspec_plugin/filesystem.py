@@ -16,11 +16,11 @@ from fsspec.spec import AbstractFileSystem
 from fsspec.utils import stringify_path
 
 from putifabsent.errors import ConfigError
+from putifabsent.fsspec_plugin.asked import Asked
 from putifabsent.fsspec_plugin.files import CompressedFile, GuardedFile, GuardedText, ReadOnlyBytes
 from putifabsent.fsspec_plugin.options import Mount, check_options, made_with, split, this_session
 from putifabsent.fsspec_plugin.stores import kind_of
 from putifabsent.fsspec_plugin.transactions import JointTransaction
-from putifabsent.fsspec_plugin.writes import WritesByName
 
 if TYPE_CHECKING:
     import asyncio
@@ -66,7 +66,7 @@ def _after_fork() -> None:
 os.register_at_fork(after_in_child=_after_fork)
 
 
-class GuardedFileSystem(WritesByName, ChainedFileSystem):
+class GuardedFileSystem(Asked, ChainedFileSystem):
     """Wraps a filesystem so that a guarded name is created at most once.
 
     Parameters

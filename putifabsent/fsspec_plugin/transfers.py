@@ -31,11 +31,13 @@ class Transfers(Keeps):
     async def _from_async(self, source: str, name: Name, extra: Mapping[str, Any], *, keep: bool) -> None:
         await self._walk_steps_async(self._transferring(source, name, _without_onerror(extra), keep=keep))
 
-    def _transferring(self, source: str, name: Name, extra: Mapping[str, Any], *, keep: bool) -> Steps[None]:
+    def _transferring(
+        self, source: str, name: Name, extra: Mapping[str, Any], *, keep: bool, token: str | None = None
+    ) -> Steps[None]:
         self._refuse_folder(name)
         yield from self._relying(name)
         if self._arbiter is not None or self._is_judged(name) or self._recorded(source) is not None:
-            yield from self._through_here(source, name, extra)
+            yield from self._through_here(source, name, extra, token)
             if not keep:
                 # A source that stays behind is litter, not harm: the name is decided.
                 with contextlib.suppress(Exception):
@@ -43,13 +45,15 @@ class Transfers(Keeps):
             return
         protocol = copy if keep else rename
         copies = yield from self._relying_on_copies(name)
-        creation, most = self._creation(name, extra), self.store.largest_put
+        creation, most = self._creation(name, extra, token), self.store.largest_put
         creating = protocol(source, name, creation, largest_put=most, copies=copies)
         yield Decide(creating, name, creates=True)
         if not keep:
             self.fs.invalidate_cache(source)
 
-    def _through_here(self, source: str, name: Name, extra: Mapping[str, Any]) -> Steps[None]:
+    def _through_here(
+        self, source: str, name: Name, extra: Mapping[str, Any], token: str | None
+    ) -> Steps[None]:
         """Create a name whose bytes lie elsewhere until an arbiter, or a ledger, has decided."""
         with tempfile.TemporaryDirectory() as folder:
             here = Path(folder, "copy")
@@ -58,7 +62,7 @@ class Transfers(Keeps):
             except FileNotFoundError as error:
                 raise FileNotFoundError(errno.ENOENT, "the source is not there", source) from error
             with here.open("rb") as file:
-                creating = self._creating(name, FileBody(file), self._creation(name, extra))
+                creating = self._creating(name, FileBody(file), self._creation(name, extra, token))
                 yield Decide(creating, name, creates=True)
 
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from putifabsent.shim.names import Name
     from putifabsent.shim.requests import Protocol
 
-__all__ = ["Turn", "turns_held", "with_turns"]
+__all__ = ["Turn", "taken", "turns_held", "with_turns"]
 
 _BEATS_A_LEASE = 3
 
@@ -46,6 +46,18 @@ def turns_held() -> Mapping[str, int]:
 def with_turns(held: Mapping[str, int]) -> None:
     """Go on with the turns of another thread, for which this one works."""
     _held.set(held)
+
+
+def taken(fs: Ledgers, name: Name, thread: str, lease: float, timeout: float) -> Steps[Held | None]:
+    """Take the turn of a name's table; None: somebody else has had it all the time."""
+    yield from fs._relying(name)
+    creation = fs._looker(name)
+
+    def take(ledger: Ledger) -> Protocol[Held | None]:
+        return turns.take(ledger, thread, lease, creation, clock=time.monotonic)
+
+    held: Held | None = yield Decide(fs._in_ledger(name, take), deadline=timeout)
+    return held
 
 
 class Turn:
@@ -113,14 +125,7 @@ class Turn:
         if fs._place(name) in turns_held():
             msg = f"this thread has the turn of {self.table} already"
             raise RuntimeError(msg)
-        yield from fs._relying(name)
-        asks = threading.current_thread().name
-        creation = fs._looker(name)
-
-        def take(ledger: Ledger) -> Protocol[Held | None]:
-            return turns.take(ledger, asks, self._lease, creation, clock=time.monotonic)
-
-        held = yield Decide(fs._in_ledger(name, take), deadline=self._timeout)
+        held = yield from taken(fs, name, threading.current_thread().name, self._lease, self._timeout)
         if held is None:
             reason = f"somebody else has had the turn for {self._timeout:g} s: {fs._whose_turn(name)}"
             raise TimeoutError(errno.ETIMEDOUT, reason, self.table)

@@ -1,0 +1,151 @@
+"""What another process asks of a mount, through the coordination service.
+
+Who asks writes most of its files itself. So a plain write is not done here: it is *admitted*, and only what
+is guarded is created here. And who asks may not hear the answer: it names the creation beforehand, and can
+have the outcome resolved by that token.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from contextlib import contextmanager, suppress
+from functools import partial
+from typing import TYPE_CHECKING
+
+from putifabsent.backends.body import InMemory
+from putifabsent.fsspec_plugin.turns import taken, turns_held, with_turns
+from putifabsent.fsspec_plugin.writes import WritesByName
+from putifabsent.shim.ledger import turns
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from putifabsent.shim.names import Name
+
+__all__ = ["Asked"]
+
+
+class Asked(WritesByName):
+    """Answers other processes."""
+
+    def admit(self, path: str) -> bool:
+        """Say whether a plain write to ``path`` is a create, and not to be done past this filesystem.
+
+        Returns
+        -------
+        bool
+            True: it is guarded, nobody is known to hold it, and :meth:`create_as` decides. False: it may be
+            written to the store itself; of an instant that a ledger decides about, it is this session's now.
+
+        Raises
+        ------
+        NameTaken
+            It is guarded, and another creation holds it.
+        Fenced
+            It belongs to an instant of another session.
+        """
+        name = self._promote(path, explicit=False)
+        if name is None:
+            return False
+        self._look_early(name)
+        return True
+
+    def create_as(self, path: str, value: bytes, creation_token: str) -> bool:
+        """Create a guarded name under a token of the caller's; False, and nothing is written: it is not one.
+
+        Parameters
+        ----------
+        path
+            The name.
+        value
+            Its bytes.
+        creation_token
+            A UUID of this call alone: whoever hears no answer asks by it, and never calls again with it.
+
+        Raises
+        ------
+        NameTaken, OutcomeUnknown, Fenced, OSError
+            As for every creation.
+        """
+        token = _checked(creation_token)
+        name = self._promote(path, explicit=False)
+        if name is None:
+            return False
+        self._create(name, InMemory(value), {}, token)
+        return True
+
+    def rename_as(self, source: str, path: str, creation_token: str) -> bool:
+        """Create a guarded name from ``source``, which goes after a win; else as :meth:`create_as`.
+
+        Raises
+        ------
+        FileNotFoundError
+            The source is not there.
+        """
+        token = _checked(creation_token)
+        name = self._promote(path, explicit=False)
+        if name is None:
+            return False
+        self._walk_steps(self._transferring(self._source(source, name), name, {}, keep=False, token=token))
+        return True
+
+    # Turns whose holder is another process: it keeps the number, and gives the signs of life
+
+    def take_turn(self, table: str, *, thread: str, lease: float, timeout: float) -> int | None:
+        """Take a table's turn, as :meth:`turn`; the caller keeps its number. None: somebody else has it.
+
+        Parameters
+        ----------
+        table
+            Its folder.
+        thread
+            Which of the session's threads asks.
+        lease
+            Seconds without a sign of life after which others may break it.
+        timeout
+            Seconds to wait for it.
+
+        Raises
+        ------
+        OutcomeUnknown
+            It may have been taken. Then it is broken after the lease.
+        """
+        name = self._of_turns(table)
+        held = self._walk_steps(taken(self, name, thread, lease, timeout))
+        return None if held is None else held.number
+
+    def beat_turn(self, table: str, number: int) -> bool:
+        """Give a sign of life for the holder of a turn; return whether the store has taken it."""
+        name = self._of_turns(table)
+        beat = partial(turns.beat, number=number, creation=self._looker(name), clock=time.monotonic)
+        return bool(self._run(self._in_ledger(name, beat)))
+
+    def release_turn(self, table: str, number: int) -> bool:
+        """Give a turn back; return whether it was held until then, and not broken."""
+        name = self._of_turns(table)
+        release = partial(turns.release, number=number, creation=self._looker(name))
+        return bool(self._run(self._in_ledger(name, release)))
+
+    @contextmanager
+    def in_turn(self, path: str, number: int) -> Iterator[None]:
+        """What is completed inside is completed in this turn of the table of ``path``, or ``Fenced``."""
+        before = turns_held()
+        with_turns({**before, self._place(self.explain(path)): number})
+        try:
+            yield
+        finally:
+            with_turns(before)
+
+    def _of_turns(self, table: str) -> Name:
+        name: Name = self._walk_steps(self._table_for_turns(self._full_name(table)))
+        return name
+
+
+def _checked(token: str) -> str:
+    """Refuse a token that is no UUID, in its usual spelling: it becomes a part of keys."""
+    with suppress(ValueError):
+        if str(uuid.UUID(token)) == token:
+            return token
+    msg = f"the creation's token must be a UUID, in small letters, not {token!r}"
+    raise ValueError(msg)

@@ -1,0 +1,20 @@
+"""The coordination service: what the JVM's adapter asks, and anybody else who can't import this package.
+
+It holds no state of its own: everything that is decided lies in the store, or with the arbiter. It may be
+killed at any time, and many of them may run; whoever hears no answer asks the next one what has become of the
+call (:class:`~putifabsent.service.wire.Resolve`).
+
+===========================  ======================================================
+``wire``                     what is said: calls, answers, errors
+``mounts``                   which addresses it answers for, and for whom it works
+``calls``                    what each call does
+``app``                      HTTP: the secret, the limits, the routes
+``serving``                  a server's life: its settings, its socket, its end
+===========================  ======================================================
+"""
+
+from putifabsent.service.app import application
+from putifabsent.service.serving import serve
+from putifabsent.service.settings import Settings
+
+__all__ = ["Settings", "application", "serve"]

@@ -1,0 +1,129 @@
+"""What each call does: parsed by its model, done on a filesystem, answered by a JSON object."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from putifabsent.service.mounts import Outside
+from putifabsent.service.wire import (
+    Admit,
+    BeatTurn,
+    Call,
+    Create,
+    Delete,
+    Rename,
+    Resolve,
+    TakeTurn,
+    held_by,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from contextlib import AbstractContextManager
+
+    from putifabsent.fsspec_plugin import GuardedFileSystem
+    from putifabsent.service.mounts import Caller, Mounts
+
+__all__ = ["CALLS", "Doing", "Kind"]
+
+
+class Doing(NamedTuple):
+    """A call that is being done.
+
+    Attributes
+    ----------
+    fs, path
+        The filesystem, and the name in it.
+    said
+        What the caller said.
+    body
+        The bytes that came with it.
+    mounts, caller
+        Where, and for whom.
+    """
+
+    fs: GuardedFileSystem
+    path: str
+    said: Any
+    body: bytes
+    mounts: Mounts
+    caller: Caller
+
+    def in_turn(self) -> AbstractContextManager[None]:
+        """Do the rest in the turn that the caller names."""
+        return nullcontext() if self.said.turn is None else self.fs.in_turn(self.path, self.said.turn)
+
+
+class Kind(NamedTuple):
+    """A kind of call.
+
+    Attributes
+    ----------
+    model
+        What is said.
+    do
+        Does it, in a thread; what it raises is an answer, too.
+    has_body
+        Whether bytes come with it, so that what is said stands in the address.
+    """
+
+    model: type[Call]
+    do: Callable[[Doing], dict[str, Any]]
+    has_body: bool = False
+
+
+def _admit(doing: Doing) -> dict[str, Any]:
+    return {"guarded": doing.fs.admit(doing.path)}
+
+
+def _create(doing: Doing) -> dict[str, Any]:
+    with doing.in_turn():
+        return {"guarded": doing.fs.create_as(doing.path, doing.body, doing.said.token)}
+
+
+def _rename(doing: Doing) -> dict[str, Any]:
+    fs, source = doing.mounts.find(doing.said.source, doing.caller)
+    if fs is not doing.fs:
+        raise Outside(f"{doing.said.source} lies in another store than {doing.said.path}")
+    with doing.in_turn():
+        return {"guarded": fs.rename_as(source, doing.path, doing.said.token)}
+
+
+def _resolve(doing: Doing) -> dict[str, Any]:
+    return {"holder": held_by(doing.fs.resolve(doing.path, doing.said.token))}
+
+
+def _delete(doing: Doing) -> dict[str, Any]:
+    if doing.said.recursive:
+        doing.fs.rm(doing.path, recursive=True)
+    else:
+        doing.fs.rm_file(doing.path)
+    return {}
+
+
+def _take(doing: Doing) -> dict[str, Any]:
+    said: TakeTurn = doing.said
+    number = doing.fs.take_turn(doing.path, thread=said.thread, lease=said.lease, timeout=said.wait)
+    return {"number": number}
+
+
+def _beat(doing: Doing) -> dict[str, Any]:
+    return {"taken": doing.fs.beat_turn(doing.path, doing.said.number)}
+
+
+def _release(doing: Doing) -> dict[str, Any]:
+    return {"held": doing.fs.release_turn(doing.path, doing.said.number)}
+
+
+CALLS: Mapping[str, Kind] = {
+    "admit": Kind(Admit, _admit),
+    "create": Kind(Create, _create, has_body=True),
+    "rename": Kind(Rename, _rename),
+    "resolve": Kind(Resolve, _resolve),
+    "delete": Kind(Delete, _delete),
+    "turns/take": Kind(TakeTurn, _take),
+    "turns/beat": Kind(BeatTurn, _beat),
+    "turns/release": Kind(BeatTurn, _release),
+}
+"""The calls, by the last part of their addresses."""

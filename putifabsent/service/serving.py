@@ -1,0 +1,84 @@
+"""A server's life: it listens, says where, and ends when it is told to, after what it has begun."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ipaddress
+import logging
+import signal
+import ssl
+from typing import TYPE_CHECKING
+
+from aiohttp import web
+
+from putifabsent.errors import ConfigError
+from putifabsent.service.app import application
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from putifabsent.service.settings import Settings
+
+__all__ = ["serve"]
+
+_log = logging.getLogger(__name__)
+
+
+def serve(settings: Settings, ready: Callable[[str], object]) -> None:
+    """Serve until SIGTERM or SIGINT; then finish what was begun.
+
+    Parameters
+    ----------
+    settings
+        What it is told.
+    ready
+        Is told its address as soon as it listens.
+
+    Raises
+    ------
+    ConfigError
+        A mount can't be made, or the certificate can't be read.
+    OSError
+        It can't listen there.
+    """
+    asyncio.run(_serve(settings, ready))
+
+
+async def _serve(settings: Settings, ready: Callable[[str], object]) -> None:
+    tls = _tls(settings)
+    if tls is None and not _is_loopback(settings.host):
+        _log.warning("%s is no loopback address: without TLS, others may read the secret", settings.host)
+    # No access log: addresses hold names, and tokens.
+    runner = web.AppRunner(
+        application(settings), access_log=None, shutdown_timeout=settings.drain_seconds, handle_signals=False
+    )
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, settings.host, settings.port, ssl_context=tls).start()
+        ended = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        for each in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(each, ended.set)
+        host, port = runner.addresses[0][:2]
+        ready(f"{'http' if tls is None else 'https'}://{f'[{host}]' if ':' in host else host}:{port}")
+        await ended.wait()
+    finally:
+        await runner.cleanup()
+
+
+def _tls(settings: Settings) -> ssl.SSLContext | None:
+    if settings.certificate is None:
+        return None
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    try:
+        context.load_cert_chain(settings.certificate, settings.key)
+    except OSError as error:
+        raise ConfigError(f"the certificate {settings.certificate} can't be used: {error}") from error
+    return context
+
+
+def _is_loopback(host: str) -> bool:
+    with contextlib.suppress(ValueError):
+        return ipaddress.ip_address(host).is_loopback
+    return host == "localhost"

@@ -1,0 +1,123 @@
+"""What a service is told: which addresses it answers for, its secret, where it listens, its limits."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, model_validator
+
+from putifabsent.errors import ConfigError
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+__all__ = ["SECRET", "Mounting", "Settings"]
+
+SECRET = "PUTIFABSENT_SERVICE_SECRET"  # noqa: S105 - a variable's name
+"""The environment variable that has the secret, where no settings do."""
+
+_SHORTEST_SECRET = 16
+_MIB = 2**20
+
+
+class Mounting(BaseModel):
+    """Some addresses, and the filesystem that they are of.
+
+    Attributes
+    ----------
+    prefix
+        What they begin with, up to a slash: ``s3a://`` for every bucket, ``s3a://lake/warehouse``.
+    options
+        Of the guarded filesystem: the mount's own, and those of the wrapped one.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    prefix: str = Field(pattern=r"^[a-z][a-z0-9]*:")
+    options: dict[str, Any] = {}
+
+
+class Settings(BaseModel):
+    """What a service is told.
+
+    Attributes
+    ----------
+    secret
+        What callers must present. At least 16 characters.
+    mounts
+        The addresses that it answers for; all others are refused.
+    host, port
+        Where it listens. Port 0: any that is free; it says which.
+    certificate, key
+        Files, for TLS.
+    largest_body
+        Bytes of the largest creation.
+    concurrency
+        How many calls it works on at once; the others wait.
+    waiting
+        How many may wait; beyond, it is too busy.
+    body_seconds
+        How long a caller may take to send its bytes.
+    drain_seconds
+        How long it goes on with what it has begun, when it is told to end.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    secret: SecretStr
+    mounts: Annotated[tuple[Mounting, ...], Field(min_length=1)]
+    host: str = "127.0.0.1"
+    port: int = Field(default=0, ge=0, le=65535)
+    certificate: Path | None = None
+    key: Path | None = None
+    largest_body: int = Field(default=64 * _MIB, gt=0)
+    concurrency: int = Field(default=32, gt=0, le=1000)
+    waiting: int = Field(default=1000, ge=0)
+    body_seconds: float = Field(default=30.0, gt=0)
+    drain_seconds: float = Field(default=30.0, ge=0)
+
+    @model_validator(mode="after")
+    def _together(self) -> Self:
+        if len(self.secret.get_secret_value()) < _SHORTEST_SECRET:
+            msg = f"the secret must have at least {_SHORTEST_SECRET} characters"
+            raise ValueError(msg)
+        if (self.certificate is None) is not (self.key is None):
+            msg = "TLS takes both, a certificate and its key"
+            raise ValueError(msg)
+        return self
+
+    @classmethod
+    def parse(cls, text: str, secret: str | None = None) -> Settings:
+        """Read them from JSON.
+
+        Parameters
+        ----------
+        text
+            A JSON object with these fields.
+        secret
+            The secret, where the text has none.
+
+        Raises
+        ------
+        ConfigError
+            It says which field is wrong, and nothing of what was said there: that may be a credential.
+        """
+        try:
+            settings = cls.model_validate_json(text) if secret is None else _with(cls, text, secret)
+        except ValidationError as error:
+            wrong = "; ".join(
+                f"{'.'.join(map(str, each['loc'])) or 'the settings'}: {each['msg']}"
+                for each in error.errors(include_input=False, include_url=False, include_context=False)
+            )
+            raise ConfigError(f"the service's settings: {wrong}") from None
+        return settings
+
+
+class _Bare(BaseModel):
+    model_config = ConfigDict(extra="allow")
+
+
+def _with(cls: type[Settings], text: str, secret: str) -> Settings:
+    said = _Bare.model_validate_json(text).model_dump()
+    return cls.model_validate({"secret": secret, **said})

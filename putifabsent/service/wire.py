@@ -1,0 +1,200 @@
+"""What goes over the wire: requests, answers, and what an error is called there.
+
+Each call is a POST of one JSON object, to ``/v1/<call>``; a creation's bytes are the body of its POST, and
+its fields go into the address.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from putifabsent.errors import (
+    ConfigError,
+    Fenced,
+    NameTaken,
+    OutcomeUnknown,
+    PutIfAbsentError,
+    UnsafeStore,
+)
+
+if TYPE_CHECKING:
+    from putifabsent.errors import Holder
+
+__all__ = [
+    "FAILURES",
+    "Admit",
+    "BeatTurn",
+    "Call",
+    "Create",
+    "Delete",
+    "Failure",
+    "Rename",
+    "Resolve",
+    "TakeTurn",
+    "failed",
+    "held_by",
+]
+
+Address = Annotated[str, Field(min_length=1, max_length=4096)]
+Token = Annotated[str, Field(pattern=r"^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")]
+Seconds = Annotated[float, Field(gt=0, le=3600, allow_inf_nan=False)]
+
+
+class Call(BaseModel):
+    """What every call says.
+
+    Attributes
+    ----------
+    path
+        The name, with its scheme, as the caller's filesystem says it.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    path: Address
+
+
+class Admit(Call):
+    """Ask whether this name may be written to the store itself."""
+
+
+class Create(Call):
+    """Create this name from the body.
+
+    Attributes
+    ----------
+    token
+        A UUID of this call alone, by which its outcome can be resolved.
+    turn
+        The turn of the name's table in which this is done.
+    """
+
+    token: Token
+    turn: int | None = None
+
+
+class Rename(Create):
+    """Create this name from another object, which goes after a win.
+
+    Attributes
+    ----------
+    source
+        The other object.
+    """
+
+    source: Address
+
+
+class Resolve(Call):
+    """Ask what became of a creation whose answer was lost."""
+
+    token: Token
+
+
+class Delete(Call):
+    """Free this name.
+
+    Attributes
+    ----------
+    recursive
+        With all that is below it.
+    """
+
+    recursive: bool = False
+
+
+class TakeTurn(Call):
+    """Take the turn of the table that ``path`` is the folder of.
+
+    Attributes
+    ----------
+    thread
+        Which of the session's threads asks.
+    lease
+        Seconds without a sign of life after which others may break it.
+    wait
+        Seconds to wait for it.
+    """
+
+    thread: str = Field(default="", max_length=200)
+    lease: Seconds = 60.0
+    wait: Seconds = 10.0
+
+
+class BeatTurn(Call):
+    """Give a sign of life for a turn, or give it back."""
+
+    number: int = Field(gt=0)
+
+
+class Failure(NamedTuple):
+    """What an error is over the wire.
+
+    Attributes
+    ----------
+    error
+        Its class.
+    status
+        Of the HTTP answer.
+    kind
+        Its word, by which clients know it.
+    java
+        What the Hadoop adapter throws.
+    """
+
+    error: type[Exception]
+    status: int
+    kind: str
+    java: str
+
+
+# The first that fits: an error's class stands before its parents.
+FAILURES = (
+    Failure(NameTaken, 409, "taken", "org.apache.hadoop.fs.FileAlreadyExistsException"),
+    Failure(OutcomeUnknown, 504, "unknown", "java.io.IOException"),
+    Failure(Fenced, 403, "fenced", "org.apache.hadoop.security.AccessControlException"),
+    Failure(UnsafeStore, 501, "unsafe", "java.io.IOException"),
+    Failure(ConfigError, 400, "config", "java.io.IOException"),
+    Failure(PutIfAbsentError, 500, "error", "java.io.IOException"),
+    Failure(FileNotFoundError, 404, "absent", "java.io.FileNotFoundException"),
+    Failure(FileExistsError, 409, "exists", "org.apache.hadoop.fs.FileAlreadyExistsException"),
+    Failure(IsADirectoryError, 400, "folder", "org.apache.hadoop.fs.PathIsDirectoryException"),
+    Failure(NotADirectoryError, 400, "no_folder", "org.apache.hadoop.fs.ParentNotDirectoryException"),
+    Failure(PermissionError, 403, "denied", "org.apache.hadoop.security.AccessControlException"),
+    Failure(TimeoutError, 503, "slow", "java.net.SocketTimeoutException"),
+    Failure(OSError, 502, "store", "java.io.IOException"),
+    Failure(ValueError, 400, "request", "java.lang.IllegalArgumentException"),
+    Failure(Exception, 500, "internal", "java.io.IOException"),
+)
+"""Every error there can be, and what it is over the wire."""
+
+
+def failed(error: Exception) -> tuple[int, dict[str, Any]]:
+    """Return the status and the body of the answer to a call that has raised ``error``."""
+    failure = next(each for each in FAILURES if isinstance(error, each.error))
+    body: dict[str, Any] = {"error": failure.kind, "message": _sentence(error)}
+    if isinstance(error, NameTaken):
+        body["holder"] = held_by(error.holder)
+    if isinstance(error, OutcomeUnknown):
+        body["token"] = error.token
+    return failure.status, body
+
+
+def held_by(holder: Holder | None) -> dict[str, Any] | None:
+    """Return a holder as JSON; None: it is not known."""
+    if holder is None:
+        return None
+    created = None if holder.created is None else holder.created.isoformat()
+    return {"token": holder.token, "writer": holder.writer, "created": created}
+
+
+def _sentence(error: Exception) -> str:
+    """Say what happened. An error that is no answer of a store's may hold anything: its class is enough."""
+    if not isinstance(error, (OSError, ValueError, PutIfAbsentError)):
+        return type(error).__name__
+    said = str(error)
+    if isinstance(error, OSError) and error.strerror:
+        said = f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+    return said.split("\n", 1)[0] or type(error).__name__

@@ -1,0 +1,84 @@
+"""What another process asks of a mount: by each store and each arbiter, under a token of its own."""
+
+from __future__ import annotations
+
+import uuid
+from typing import TYPE_CHECKING
+
+import pytest
+
+from putifabsent.errors import Fenced, NameTaken
+from tests.fsspec_plugin.hudi_tables import Writer
+
+if TYPE_CHECKING:
+    from tests.fsspec_plugin.grounds import Ground
+
+T = "20260101000000000"
+UUID = "2f1e9a7c-5d0b-4c44-9a35-6d1f0c1c7a10"
+
+
+def token() -> str:
+    return str(uuid.uuid4())
+
+
+def test_a_creation_is_known_by_the_callers_token(ground: Ground) -> None:
+    mine = token()
+    assert ground.fs.create_as(ground.log(), b"mine", mine)
+    holder = ground.mount(skip_instance_cache=True).resolve(ground.log(), mine)
+    assert holder.token == mine
+    with pytest.raises(NameTaken) as caught:
+        ground.fs.create_as(ground.log(), b"theirs", token())
+    assert caught.value.holder is not None
+    assert caught.value.holder.token == mine
+    assert ground.read(ground.log()) == b"mine"
+
+
+def test_so_is_one_from_another_object(ground: Ground) -> None:
+    mine, source = token(), ground.name("source")
+    ground.write(source, b"mine")
+    assert ground.fs.rename_as(source, ground.log(), mine)
+    assert ground.mount(skip_instance_cache=True).resolve(ground.log(), mine).token == mine
+    assert ground.read(ground.log()) == b"mine"
+    assert not ground.is_there(source)
+
+
+def test_what_nothing_guards_is_left_alone(ground: Ground) -> None:
+    source, name = ground.name("source"), ground.name("data.parquet")
+    ground.write(source, b"bytes")
+    assert not ground.fs.admit(name)
+    assert not ground.fs.create_as(name, b"bytes", token())
+    assert not ground.fs.rename_as(source, name, token())
+    assert ground.is_there(source)
+    assert not ground.is_there(name)
+
+
+def test_a_taken_name_is_not_admitted(ground: Ground) -> None:
+    assert ground.fs.admit(ground.log())
+    ground.fs.create_as(ground.log(), b"mine", token())
+    with pytest.raises(NameTaken):
+        ground.fs.admit(ground.log())
+
+
+@pytest.mark.parametrize("wrong", ["", "a word", UUID.upper(), UUID.replace("-", "")])
+def test_a_token_is_a_uuid_as_it_is_usually_spelled(wrong: str, ground: Ground) -> None:
+    with pytest.raises(ValueError, match="must be a UUID"):
+        ground.fs.create_as(ground.log(), b"", wrong)
+    with pytest.raises(ValueError, match="must be a UUID"):
+        ground.fs.rename_as(ground.name("source"), ground.log(), wrong)
+
+
+def test_a_turn_is_kept_by_its_number_alone(ground: Ground, root: str) -> None:
+    a, b = (Writer(ground.mount(session=session), root) for session in "ab")
+    a.begins(T)
+    number = a.fs.take_turn(root, thread="main", lease=60.0, timeout=30.0)
+    assert b.fs.take_turn(root, thread="main", lease=60.0, timeout=0.1) is None
+    assert a.fs.beat_turn(root, number)
+    with pytest.raises(Fenced):
+        a.completes(T)
+    # Another instance for the same session, as after a restart of who serves it.
+    again = Writer(ground.mount(session="a", skip_instance_cache=True), root)
+    with again.fs.in_turn(again.completed(T), number):
+        again.completes(T)
+    assert again.fs.release_turn(root, number)
+    assert not again.fs.release_turn(root, number)
+    assert b.fs.take_turn(root, thread="main", lease=60.0, timeout=30.0) > number

@@ -1,0 +1,155 @@
+"""What a call does: the same as the filesystem would, for a caller who may not hear the answer."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.fsspec_plugin.hudi_tables import Writer, records_of
+from tests.service.callers import manifest
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable
+
+    from tests.fsspec_plugin.grounds import Ground
+    from tests.service.callers import Answer, Caller
+
+T = "20260101000000000"
+NOT_GUARDED = (200, {"guarded": False})
+GUARDED = (200, {"guarded": True})
+
+
+async def test_a_name_is_created_once(caller: Caller, other: Caller, ground: Ground) -> None:
+    token = str(uuid.uuid4())
+    assert (await caller.create(ground.log(), b"mine", token))[:2] == GUARDED
+    lost = await other.create(ground.log(), b"theirs")
+    assert (lost.status, lost.said["error"], lost.said["holder"]["token"]) == (409, "taken", token)
+    assert lost.said["holder"]["writer"] == caller.writer
+    assert ground.read(ground.log()) == b"mine"
+
+
+async def test_of_many_callers_one_creates_each_name(caller: Caller, ground: Ground) -> None:
+    def creating(number: int, who: int) -> Awaitable[Answer]:
+        return caller.create(manifest(ground, number), b"%d" % who)
+
+    answers = await asyncio.gather(*(creating(number, who) for number in range(4) for who in range(16)))
+    for number in range(4):
+        of = answers[16 * number : 16 * number + 16]
+        (winner,) = [who for who, answer in enumerate(of) if answer.status == 200]
+        assert {answer.status for answer in of} == {200, 409}
+        assert ground.read(manifest(ground, number)) == b"%d" % winner
+
+
+@pytest.mark.parametrize("call", ["create", "rename"])
+async def test_what_nothing_guards_is_left_to_the_caller(call: str, caller: Caller, ground: Ground) -> None:
+    ground.write(ground.name("source"), b"bytes")
+    name = ground.name("data.parquet")
+    token = str(uuid.uuid4())
+    if call == "create":
+        answer = await caller.create(name, b"bytes", token)
+    else:
+        answer = await caller.call("rename", name, source=f"file:{ground.name('source')}", token=token)
+    assert answer[:2] == NOT_GUARDED
+    assert ground.files() == ["source"]
+
+
+async def test_a_guarded_name_is_admitted_while_nobody_holds_it(caller: Caller, ground: Ground) -> None:
+    assert (await caller.call("admit", ground.log()))[:2] == GUARDED
+    assert ground.files() == []
+    await caller.create(ground.log(), b"mine")
+    answer = await caller.call("admit", ground.log())
+    assert (answer.status, answer.said["error"]) == (409, "taken")
+    assert (await caller.call("admit", ground.name("data.parquet")))[:2] == NOT_GUARDED
+
+
+async def test_a_rename_takes_its_source_along_after_a_win(
+    caller: Caller, other: Caller, ground: Ground
+) -> None:
+    for source in ("a", "b"):
+        ground.write(ground.name(source), source.encode())
+    token = str(uuid.uuid4())
+    won = await caller.call("rename", ground.log(), source=f"file:{ground.name('a')}", token=token)
+    assert won[:2] == GUARDED
+    lost = await other.call(
+        "rename", ground.log(), source=f"file:{ground.name('b')}", token=str(uuid.uuid4())
+    )
+    assert (lost.status, lost.said["holder"]["token"]) == (409, token)
+    assert ground.files() == [f"_delta_log/{0:020d}.json", "b"]
+    assert ground.read(ground.log()) == b"a"
+
+
+async def test_a_source_that_is_not_there_is_absent(caller: Caller, ground: Ground) -> None:
+    source = f"file:{ground.name('nothing')}"
+    answer = await caller.call("rename", ground.log(), source=source, token=str(uuid.uuid4()))
+    assert (answer.status, answer.said["error"]) == (404, "absent")
+
+
+async def test_whoever_heard_no_answer_asks_by_its_token(
+    caller: Caller, other: Caller, ground: Ground
+) -> None:
+    mine, theirs = str(uuid.uuid4()), str(uuid.uuid4())
+    before = await caller.call("resolve", ground.log(), token=mine)
+    assert before[:2] == (200, {"holder": None})
+    await caller.create(ground.log(), b"mine", mine)
+    won = await caller.call("resolve", ground.log(), token=mine)
+    assert (won.status, won.said["holder"]["token"]) == (200, mine)
+    lost = await other.call("resolve", ground.log(), token=theirs)
+    assert (lost.status, lost.said["error"]) == (409, "taken")
+
+
+async def test_a_deleted_name_is_free_again(caller: Caller, other: Caller, ground: Ground) -> None:
+    await caller.create(ground.log(), b"first")
+    assert (await caller.call("delete", ground.log()))[:2] == (200, {})
+    assert (await other.create(ground.log(), b"second"))[:2] == GUARDED
+    assert (await caller.call("delete", f"{ground.folder}/_delta_log", recursive=True)).status == 200
+    assert ground.files() == []
+
+
+# --- ledgers
+
+
+async def test_a_slice_is_its_sessions_whose_instant_it_is(caller: Caller, other: Caller, root: str) -> None:
+    writer = Writer(None, root)
+    assert (await caller.create(writer.requested(T), b""))[:2] == GUARDED
+    assert (await caller.call("admit", writer.slice_of(T)))[:2] == NOT_GUARDED
+    answer = await other.call("admit", writer.slice_of(T))
+    assert (answer.status, answer.said["error"]) == (403, "fenced")
+
+
+async def test_a_session_whose_instant_was_taken_over_commits_nothing(
+    caller: Caller, other: Caller, root: str, ground: Ground
+) -> None:
+    writer = Writer(None, root)
+    await caller.create(writer.requested(T), b"")
+    assert (await other.call("admit", writer.inflight(T)))[:2] == NOT_GUARDED
+    refused = await caller.create(writer.completed(T), b"{}")
+    assert (refused.status, refused.said["error"]) == (403, "fenced")
+    assert (await other.create(writer.completed(T), b"{}"))[:2] == GUARDED
+    assert records_of(ground, root) == ["OPEN", "TAKE", "COMPLETE"]
+
+
+async def test_one_session_has_the_turn_of_a_table(caller: Caller, other: Caller, root: str) -> None:
+    taken = await caller.call("turns/take", root, thread="main", wait=5.0)
+    number = taken.said["number"]
+    waits = await other.call("turns/take", root, wait=0.2)
+    assert waits[:2] == (200, {"number": None})
+    assert (await caller.call("turns/beat", root, number=number))[:2] == (200, {"taken": True})
+    assert (await caller.call("turns/release", root, number=number))[:2] == (200, {"held": True})
+    assert (await caller.call("turns/release", root, number=number))[:2] == (200, {"held": False})
+    assert (await other.call("turns/take", root)).said["number"] > number
+
+
+async def test_what_is_completed_in_a_turn_says_so(caller: Caller, other: Caller, root: str) -> None:
+    writer = Writer(None, root)
+    await caller.create(writer.requested(T), b"")
+    late = (await other.call("turns/take", root)).said["number"]
+    await other.call("turns/release", root, number=late)
+    number = (await caller.call("turns/take", root)).said["number"]
+    for turn in (None, late):
+        said = {} if turn is None else {"turn": turn}
+        refused = await caller.create(writer.completed(T), b"{}", **said)
+        assert (refused.status, refused.said["error"]) == (403, "fenced")
+    assert (await caller.create(writer.completed(T), b"{}", turn=number))[:2] == GUARDED

@@ -1,0 +1,141 @@
+"""Who may call, about what, and how much: everything else is refused, and the service lives on."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import uuid
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.service.callers import SECRET, Caller, manifest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.fsspec_plugin.grounds import Ground
+
+
+async def answers(caller: Caller, ground: Ground) -> bool:
+    return (await caller.create(manifest(ground, uuid.uuid4().int), b"alive")).status == 200
+
+
+@pytest.mark.parametrize("secret", ["", "wrong", SECRET[:-1], f"{SECRET}x", "é"])
+async def test_without_the_secret_nothing_is_done(secret: str, caller: Caller, ground: Ground) -> None:
+    stranger = Caller(caller.url, caller.http, secret=secret)
+    answer = await stranger.create(ground.log(), b"theirs")
+    assert (answer.status, answer.said["error"]) == (401, "secret")
+    unheard = await caller.post("create", headers={}, data=b"")
+    assert unheard.status == 401
+    assert ground.files() == []
+    assert await answers(caller, ground)
+
+
+async def test_health_is_told_to_anybody(caller: Caller) -> None:
+    async with caller.http.get(f"{caller.url}/v1/health") as answer:
+        assert (answer.status, (await answer.json())["status"]) == (200, "ok")
+
+
+@pytest.mark.parametrize(
+    "path", ["file:{above}/x", "file:{here}x/y", "file:{here}/../x", "file:{here}/./x", "s3a://bucket/x", "x"]
+)
+async def test_what_lies_outside_the_mounts_is_refused(
+    path: str, caller: Caller, ground: Ground, tmp_path: Path
+) -> None:
+    said = path.format(above=tmp_path.parent, here=ground.folder)
+    for call, fields in (("admit", {}), ("delete", {"recursive": True})):
+        answer = await caller.post(call, json={"path": said, **fields})
+        assert (answer.status, answer.said["error"]) == (403, "denied"), answer.said
+    token = str(uuid.uuid4())
+    assert (await caller.call("rename", ground.log(), source=said, token=token)).status == 403
+    assert ground.files() == []
+
+
+@pytest.mark.parametrize("more", [{"largest_body": 1000}])
+async def test_a_body_over_the_limit_is_refused(caller: Caller, ground: Ground) -> None:
+    answer = await caller.create(ground.log(), b"x" * 1001)
+    assert answer.status == 413
+    assert ground.files() == []
+    assert (await caller.create(ground.log(), b"x" * 1000)).status == 200
+
+
+@pytest.mark.parametrize(
+    ("call", "request_"),
+    [
+        ("admit", {"data": b"not JSON"}),
+        ("admit", {"json": ["a list"]}),
+        ("admit", {"json": {}}),
+        ("admit", {"json": {"path": ""}}),
+        ("admit", {"json": {"path": "file:/x", "unknown": 1}}),
+        ("resolve", {"json": {"path": "file:/x", "token": "no UUID"}}),
+        ("create", {"params": {"path": "file:/x"}}),
+        ("turns/take", {"json": {"path": "file:/x", "lease": 0}}),
+        ("turns/take", {"json": {"path": "file:/x", "wait": 1e9}}),
+        ("turns/beat", {"json": {"path": "file:/x", "number": 0}}),
+    ],
+)
+async def test_what_is_no_call_is_refused(
+    call: str, request_: dict[str, Any], caller: Caller, ground: Ground
+) -> None:
+    answer = await caller.post(call, **request_)
+    assert (answer.status, answer.said["error"]) == (400, "request"), answer.said
+    assert await answers(caller, ground)
+
+
+async def test_an_unknown_call_is_not_found(caller: Caller) -> None:
+    assert (await caller.post("unknown")).status == 404
+
+
+@pytest.mark.parametrize("missing", ["putifabsent-session", "putifabsent-writer"])
+async def test_a_call_for_nobody_is_refused(missing: str, caller: Caller, ground: Ground) -> None:
+    headers = {name: value for name, value in caller.headers.items() if name != missing}
+    answer = await caller.post("admit", headers=headers, json={"path": f"file:{ground.log()}"})
+    assert (answer.status, missing in answer.said["message"]) == (400, True)
+
+
+@pytest.mark.parametrize("more", [{"body_seconds": 0.3, "concurrency": 1}])
+async def test_a_caller_who_sends_too_slowly_is_left(caller: Caller, ground: Ground) -> None:
+    async def slowly() -> Any:
+        yield b"x"
+        await asyncio.sleep(2)
+
+    said = {"path": f"file:{ground.log()}", "token": str(uuid.uuid4())}
+    answer = await caller.post("create", params=said, data=slowly())
+    assert answer.status == 408
+    assert ground.files() == []
+    assert await answers(caller, ground)
+
+
+@pytest.mark.parametrize("more", [{"concurrency": 1, "waiting": 0}])
+async def test_too_many_calls_are_told_to_come_again(caller: Caller, ground: Ground) -> None:
+    here, over = asyncio.Event(), asyncio.Event()
+
+    async def held() -> Any:
+        yield b"x"
+        here.set()
+        await over.wait()
+
+    said = {"path": f"file:{manifest(ground, 1)}", "token": str(uuid.uuid4())}
+    first = asyncio.create_task(caller.post("create", params=said, data=held()))
+    await here.wait()
+    busy = await caller.create(manifest(ground, 2), b"")
+    while busy.status == 200:  # the first had not arrived yet
+        busy = await caller.create(manifest(ground, uuid.uuid4().int), b"")
+    assert (busy.status, busy.said["error"], busy.headers["Retry-After"]) == (503, "busy", "1")
+    over.set()
+    assert (await first).status == 200
+
+
+async def test_two_hundred_creations_at_once_are_all_done(caller: Caller, ground: Ground) -> None:
+    done = await asyncio.gather(*(caller.create(manifest(ground, number), b"x") for number in range(200)))
+    assert {answer.status for answer in done} == {200}
+    assert len(ground.files()) == 200
+
+
+async def test_no_secret_is_logged(caller: Caller, ground: Ground, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    await caller.create(ground.log(), b"")
+    await Caller(caller.url, caller.http, secret="a wrong one").create(ground.log(), b"")
+    await caller.post("admit", data=b"not JSON")
+    assert SECRET not in caplog.text

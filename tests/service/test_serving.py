@@ -1,0 +1,216 @@
+"""A service of its own process: where it listens, how it ends, and that killing it loses nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import json
+import os
+import signal
+import socket
+import ssl
+import subprocess
+import sys
+import uuid
+from contextlib import contextmanager
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import aiohttp
+import pytest
+
+from putifabsent.service.settings import SECRET as VARIABLE
+from tests.service.callers import SECRET, Caller
+from tests.stub import Fault, FaultStub, Op
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+MAIN = "from putifabsent.cli import main; main()"
+NAME = "bucket/t/_delta_log/00000000000000000000.json"
+
+
+@contextmanager
+def serving(told: dict[str, Any], **variables: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """Run a service; return its process, and its address."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", MAIN, "serve", "-"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, **variables},
+    )
+    with process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(json.dumps(told))
+        process.stdin.close()
+        try:
+            said = process.stdout.readline()
+            yield process, json.loads(said)["address"] if said else ""
+        finally:
+            process.kill()
+
+
+def told_of(stub: FaultStub, **more: Any) -> dict[str, Any]:
+    options = {**stub.storage_options("s3"), "arbiter": "native", "deadline": 20.0}
+    return {"secret": SECRET, "mounts": [{"prefix": "s3a://", "options": options}], **more}
+
+
+async def created(caller: Caller, token: str, name: str = NAME) -> Any:
+    return await caller.post("create", params={"path": f"s3a://{name}", "token": token}, data=b"mine")
+
+
+async def test_neither_the_secret_nor_a_credential_is_among_its_arguments() -> None:
+    with FaultStub() as stub, serving(told_of(stub)) as (process, url):
+        arguments = arguments_of(process)
+        assert "serve" in arguments
+        assert SECRET not in arguments
+        async with Caller.at(url) as caller:
+            assert (await created(caller, str(uuid.uuid4()))).status == 200
+        process.terminate()
+        assert process.wait(30) == 0
+        assert process.stderr is not None
+        assert SECRET not in process.stderr.read()
+
+
+async def test_the_secret_may_come_from_the_environment() -> None:
+    with FaultStub() as stub:
+        told = {name: value for name, value in told_of(stub).items() if name != "secret"}
+        with serving(told, **{VARIABLE: SECRET}) as (_, url):
+            async with Caller.at(url) as caller:
+                assert (await created(caller, str(uuid.uuid4()))).status == 200
+
+
+async def test_a_service_that_is_told_to_end_finishes_what_it_has_begun() -> None:
+    with FaultStub() as stub, serving(told_of(stub)) as (process, url):
+        stub.script(Op.PUT, Fault.TIMEOUT_AFTER_APPLY)
+        async with Caller.at(url) as caller:
+            creating = asyncio.create_task(created(caller, str(uuid.uuid4())))
+            await asyncio.to_thread(stub.wait_for, Op.PUT)
+            process.terminate()
+            stub.release()
+            assert (await creating).status == 200
+        assert await asyncio.to_thread(process.wait, 30) == 0
+
+
+async def test_whoever_called_a_service_that_was_killed_asks_another_one() -> None:
+    token = str(uuid.uuid4())
+    with FaultStub() as stub:
+        stub.script(Op.PUT, Fault.TIMEOUT_AFTER_APPLY)
+        with serving(told_of(stub)) as (process, url):
+            async with Caller.at(url) as caller:
+                creating = asyncio.create_task(created(caller, token))
+                await asyncio.to_thread(stub.wait_for, Op.PUT)
+                process.send_signal(signal.SIGKILL)
+                with pytest.raises(aiohttp.ClientError):
+                    await creating
+        with serving(told_of(stub)) as (_, url):
+            async with Caller.at(url) as caller:
+                said = await caller.post("resolve", json={"path": f"s3a://{NAME}", "token": token})
+                assert (said.status, said.said["holder"]["token"]) == (200, token)
+
+
+async def test_an_unknown_outcome_is_told_with_its_token() -> None:
+    token = str(uuid.uuid4())
+    with FaultStub() as stub:
+        told = told_of(stub)
+        told["mounts"][0]["options"]["deadline"] = 0.5
+        with serving(told) as (_, url):
+            async with Caller.at(url) as caller:
+                for _ in range(20):
+                    stub.script(Op.PUT, Fault.DROP_BEFORE_APPLY)
+                said = await created(caller, token)
+        assert (said.status, said.said["error"], said.said["token"]) == (504, "unknown", token)
+
+
+async def test_by_tls_it_presents_its_certificate(tmp_path: Path) -> None:
+    certificate, key = self_signed(tmp_path)
+    with FaultStub() as stub:
+        told = told_of(stub, certificate=str(certificate), key=str(key))
+        with serving(told) as (_, url):
+            assert url.startswith("https://127.0.0.1:")
+            trusted = ssl.create_default_context(cafile=str(certificate))
+            async with aiohttp.ClientSession() as http:
+                async with http.get(f"{url}/v1/health", ssl=trusted) as answer:
+                    assert answer.status == 200
+                with pytest.raises(aiohttp.ClientSSLError):
+                    await http.get(f"{url}/v1/health")
+
+
+def test_a_port_that_is_taken_is_named() -> None:
+    with FaultStub() as stub, socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        with serving(told_of(stub, port=port)) as (process, url):
+            assert url == ""
+            assert process.wait(30) == 4
+            assert process.stderr is not None
+            assert str(port) in process.stderr.read()
+
+
+@pytest.mark.parametrize(
+    ("told", "why"),
+    [({"secret": SECRET, "mounts": []}, "mounts"), ({"mounts": [{"prefix": "memory://"}]}, "secret")],
+)
+def test_wrong_settings_are_usage(told: dict[str, Any], why: str) -> None:
+    with serving(told) as (process, _):
+        assert process.wait(30) == 2
+        assert process.stderr is not None
+        assert why in process.stderr.read()
+
+
+async def test_a_stranger_who_sends_no_end_of_a_request_holds_nobody_up() -> None:
+    with FaultStub() as stub, serving(told_of(stub, concurrency=1)) as (_, url):
+        host, _, port = url.removeprefix("http://").partition(":")
+        strangers = [socket.create_connection((host, int(port))) for _ in range(20)]
+        for stranger in strangers:
+            stranger.sendall(b"POST /v1/admit HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n")
+        async with Caller.at(url) as caller:
+            assert (await created(caller, str(uuid.uuid4()))).status == 200
+        for stranger in strangers:
+            stranger.close()
+
+
+def arguments_of(process: subprocess.Popen[str]) -> str:
+    """Return what everybody on this machine may see of a process."""
+    return Path(f"/proc/{process.pid}/cmdline").read_bytes().decode()
+
+
+def self_signed(folder: Path) -> tuple[Path, Path]:
+    """Make a certificate for this machine, and its key."""
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+    from cryptography.x509.oid import NameOID
+
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
+    now = datetime.now(timezone.utc)
+    made = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=1))
+        .add_extension(
+            x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]), critical=False
+        )
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    certificate, secret = folder / "certificate.pem", folder / "key.pem"
+    certificate.write_bytes(made.public_bytes(serialization.Encoding.PEM))
+    secret.write_bytes(
+        key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.NoEncryption(),
+        )
+    )
+    return certificate, secret

@@ -1,0 +1,107 @@
+"""What a service is told, and what is wrong with it: said, not repeated, for it may be a credential."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from putifabsent.errors import ConfigError
+from putifabsent.service import Settings
+from putifabsent.service.mounts import Address, Caller, Mounts, Outside
+from putifabsent.service.settings import Mounting
+from tests.service.callers import SECRET
+
+MOUNTS = [{"prefix": "memory://"}]
+NOBODY = Caller("session", "writer")
+
+
+def parsed(**told: Any) -> Settings:
+    return Settings.parse(json.dumps({"secret": SECRET, "mounts": MOUNTS, **told}))
+
+
+def test_it_listens_to_this_machine_alone_unless_told_otherwise() -> None:
+    assert parsed().host == "127.0.0.1"
+    assert parsed(host="0.0.0.0").host == "0.0.0.0"  # noqa: S104 - that is what is asked for
+
+
+def test_the_secret_may_come_from_the_environment() -> None:
+    text = json.dumps({"mounts": MOUNTS})
+    assert Settings.parse(text, SECRET).secret.get_secret_value() == SECRET
+
+
+def test_a_secret_is_not_shown() -> None:
+    assert SECRET not in f"{parsed()!r} {parsed()} {parsed().model_dump_json()}"
+
+
+@pytest.mark.parametrize(
+    ("wrong", "field"),
+    [
+        ({"secret": "too short"}, "secret"),
+        ({"mounts": []}, "mounts"),
+        ({"mounts": [{"prefix": "no scheme"}]}, "mounts.0.prefix"),
+        ({"mounts": [{"prefix": "memory://", "option": 1}]}, "mounts.0.option"),
+        ({"port": 65536}, "port"),
+        ({"concurrency": 0}, "concurrency"),
+        ({"certificate": "cert.pem"}, "key"),
+        ({"unknown": 1}, "unknown"),
+    ],
+)
+def test_what_is_wrong_is_named(wrong: dict[str, Any], field: str) -> None:
+    with pytest.raises(ConfigError, match=field) as caught:
+        parsed(**wrong)
+    assert "too short" not in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "null"])
+def test_what_is_no_object_is_refused(text: str) -> None:
+    for secret in (None, SECRET):
+        with pytest.raises(ConfigError, match="settings"):
+            Settings.parse(text, secret)
+
+
+def test_an_unknown_scheme_or_option_is_refused_at_once() -> None:
+    with pytest.raises(ConfigError, match="hdfs:// is not known here"):
+        Mounts([Mounting(prefix="hdfs://")])
+    with pytest.raises(ConfigError, match="did you mean 'arbiter'"):
+        Mounts([Mounting(prefix="memory://", options={"arbitre": "native"})])
+
+
+@pytest.mark.parametrize(
+    ("said", "prefix", "inside"),
+    [
+        ("s3a://lake/t/x", "s3a://", True),
+        ("s3a://lake/t/x", "s3a://lake", True),
+        ("s3a://lake/t/x", "s3a://lake/", True),
+        ("s3a://lake2/t/x", "s3a://lake", False),
+        ("s3://lake/t/x", "s3a://lake", False),
+        ("file:/tmp/x", "file:///tmp", True),
+        ("file:///tmp/x", "file:/tmp", True),
+        ("file:/tmpx", "file:/tmp", False),
+    ],
+)
+def test_a_prefix_ends_where_a_component_does(said: str, prefix: str, inside: bool) -> None:
+    assert Address.of(prefix).holds(Address.of(said)) is inside
+
+
+def test_the_longest_prefix_answers() -> None:
+    mounts = Mounts(
+        [
+            Mounting(prefix="memory://", options={"deadline": 1.0}),
+            Mounting(prefix="memory://a/b", options={"deadline": 2.0}),
+        ]
+    )
+    found = {path: mounts.find(f"memory://{path}", NOBODY)[0]._mount.deadline for path in ("a/c", "a/b/c")}
+    assert found == {"a/c": 1.0, "a/b/c": 2.0}
+    with pytest.raises(Outside):
+        mounts.find("file:/tmp/x", NOBODY)
+
+
+def test_each_session_has_a_filesystem_of_its_own() -> None:
+    mounts = Mounts([Mounting(prefix="memory://")])
+    one, again, another = (
+        mounts.find("memory://x", Caller(session, "writer"))[0] for session in ("a", "a", "b")
+    )
+    assert one is again
+    assert (one.session, another.session) == ("a", "b")
