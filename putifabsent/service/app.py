@@ -113,7 +113,7 @@ class Service:
         self, request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
     ) -> web.StreamResponse:
         """Refuse whoever has not the secret, before anything of the request is read."""
-        given = request.headers.get("Authorization", "").encode()
+        given = request.headers.get("Authorization", "").encode(errors="surrogateescape")
         if request.path != "/v1/health" and not hmac.compare_digest(given, self._secret):
             return _answer(HTTPStatus.UNAUTHORIZED, "secret", "the secret is missing, or wrong")
         try:

@@ -32,6 +32,18 @@ async def test_without_the_secret_nothing_is_done(secret: str, caller: Caller, g
     assert await answers(caller, ground)
 
 
+@pytest.mark.parametrize("secret", [b"\xff\xfe", b"Bearer \xff", b"x" * 5000])
+async def test_a_secret_that_is_no_text_is_a_wrong_one(secret: bytes, caller: Caller, ground: Ground) -> None:
+    host, _, port = caller.url.removeprefix("http://").partition(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    writer.write(
+        b"POST /v1/admit HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\nAuthorization: %b\r\n\r\n" % secret
+    )
+    assert (await reader.readline()).startswith(b"HTTP/1.1 401 ")
+    writer.close()
+    assert await answers(caller, ground)
+
+
 async def test_health_is_told_to_anybody(caller: Caller) -> None:
     async with caller.http.get(f"{caller.url}/v1/health") as answer:
         assert (answer.status, (await answer.json())["status"]) == (200, "ok")
