@@ -70,6 +70,10 @@ bench-arbiters: $(DEV) ## count what each arbiter sends, and set 64 writers at o
 	tools/servers/install.sh dynamodb-local
 	$(BIN)/python bench/arbiters.py $(if $(SHORT),--quick)
 
+.PHONY: bench-service
+bench-service: $(DEV) ## measure creations through the coordination service beside those of a process itself
+	$(BIN)/python bench/service.py
+
 .PHONY: truth
 truth: $(DEV) ## ask every client who won when an answer is lost, and write the table of the documentation
 	$(BIN)/python bench/truth.py --markdown docs/explanation/lost-answers.md

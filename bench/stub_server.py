@@ -1,7 +1,7 @@
 """A fast stub of S3, in a process of its own: it keeps no rules, so that it costs next to nothing.
 
-It answers every PUT with 200, knows nothing below ``new/``, counts what it receives, and throws the bytes
-away. What it alone can do is printed beside every figure that was measured against it.
+It answers every PUT with 200, knows nothing below ``new/``, lists ``ls/`` alone, counts what it receives, and
+throws the bytes away. What it alone can do is printed beside every figure that was measured against it.
 """
 
 from __future__ import annotations
@@ -91,7 +91,14 @@ class _Connection(asyncio.Protocol):
         self.counts[kind] = self.counts.get(kind, 0) + 1
         if kind == "HEAD" and b"/new/" in target:
             return _MISSING
+        if kind == "LIST" and b"prefix=ls" not in target:
+            return _NOTHING_LISTED
         return _ANSWERS[kind]
+
+
+_NOTHING_LISTED = _xml(
+    b"<ListBucketResult><Name>bench</Name><IsTruncated>false</IsTruncated></ListBucketResult>"
+)
 
 
 def _kind(method: bytes, target: bytes) -> str:

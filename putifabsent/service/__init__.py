@@ -9,7 +9,9 @@ call (:class:`~putifabsent.service.wire.Resolve`).
 ``mounts``                   which addresses it answers for, and for whom it works
 ``calls``                    what each call does
 ``app``                      HTTP: the secret, the limits, the routes
-``serving``                  a server's life: its settings, its socket, its end
+``tally``                    what it has answered, for who collects metrics
+``settings``                 what it is told
+``serving``                  a server's life: its socket, its end
 ===========================  ======================================================
 """
 

@@ -9,6 +9,7 @@ import logging
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from http import HTTPStatus
+from time import perf_counter
 from typing import TYPE_CHECKING
 
 from aiohttp import web
@@ -16,6 +17,7 @@ from pydantic import ValidationError
 
 from putifabsent.service.calls import CALLS, Doing
 from putifabsent.service.mounts import Caller, Mounts
+from putifabsent.service.tally import CONTENT_TYPE, Tally
 from putifabsent.service.wire import failed
 from putifabsent.version import __version__
 
@@ -49,7 +51,7 @@ class Service:
         self._mounts = Mounts(settings.mounts)
         self._secret = f"Bearer {settings.secret.get_secret_value()}".encode()
         self._turns = asyncio.Semaphore(settings.concurrency)
-        self._inside = 0
+        self._tally = Tally()
         self._pool = ThreadPoolExecutor(settings.concurrency, thread_name_prefix="putifabsent-service")
         self.draining = False
 
@@ -71,25 +73,35 @@ class Service:
         said = {"status": "draining" if self.draining else "ok", "version": __version__}
         return web.json_response(said, status=status)
 
-    async def call(self, kind: Kind, request: web.Request) -> web.Response:
+    async def metrics(self, request: web.Request) -> web.Response:
+        """Say what was answered."""
+        del request
+        return web.Response(text=self._tally.text(), headers={"Content-Type": CONTENT_TYPE})
+
+    async def call(self, name: str, kind: Kind, request: web.Request) -> web.Response:
         """Answer a call; whoever has gone away meanwhile does not stop it."""
-        if self.draining or self._inside >= self._settings.concurrency + self._settings.waiting:
+        began, tally = perf_counter(), self._tally
+        if self.draining or tally.inside >= self._settings.concurrency + self._settings.waiting:
             why = "it is about to end" if self.draining else "too many calls are waiting"
             answer = _answer(HTTPStatus.SERVICE_UNAVAILABLE, "busy", f"nothing was done: {why}")
             answer.headers["Retry-After"] = "1"
-            return answer
-        self._inside += 1
-        try:
-            async with self._turns:
-                return await self._done(kind, request)
-        finally:
-            self._inside -= 1
+        else:
+            tally.inside += 1
+            try:
+                async with self._turns:
+                    answer = await self._done(kind, request)
+            finally:
+                tally.inside -= 1
+        tally.add(name, answer.status, perf_counter() - began)
+        return answer
 
     async def _done(self, kind: Kind, request: web.Request) -> web.Response:
         try:
             body = await asyncio.wait_for(request.read(), self._settings.body_seconds)
         except asyncio.TimeoutError:
             return _answer(HTTPStatus.REQUEST_TIMEOUT, "request", "the body did not come in time")
+        except web.HTTPRequestEntityTooLarge as error:
+            return _answer(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "request", error.text or error.reason)
         try:
             said = _said(kind, request, body)
             caller = _caller(request)
@@ -135,8 +147,9 @@ def application(settings: Settings) -> web.Application:
     app.cleanup_ctx.append(service.life)
     app.on_shutdown.append(service.drain)
     app.router.add_get("/v1/health", service.health)
+    app.router.add_get("/v1/metrics", service.metrics)
     for name, kind in CALLS.items():
-        app.router.add_post(f"/v1/{name}", partial(service.call, kind))
+        app.router.add_post(f"/v1/{name}", partial(service.call, name, kind))
     return app
 
 
