@@ -16,7 +16,8 @@ call (:class:`~putifabsent.service.wire.Resolve`).
 """
 
 from putifabsent.service.app import application
+from putifabsent.service.mounts import Mounts
 from putifabsent.service.serving import serve
 from putifabsent.service.settings import Settings
 
-__all__ = ["Settings", "application", "serve"]
+__all__ = ["Mounts", "Settings", "application", "serve"]

@@ -16,7 +16,7 @@ from aiohttp import web
 from pydantic import ValidationError
 
 from putifabsent.service.calls import CALLS, Doing
-from putifabsent.service.mounts import Caller, Mounts
+from putifabsent.service.mounts import Caller
 from putifabsent.service.tally import CONTENT_TYPE, Tally
 from putifabsent.service.wire import failed
 from putifabsent.version import __version__
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
 
     from putifabsent.service.calls import Kind
+    from putifabsent.service.mounts import Mounts
     from putifabsent.service.settings import Settings
     from putifabsent.service.wire import Call
 
@@ -44,11 +45,13 @@ class Service:
     ----------
     settings
         What it is told.
+    mounts
+        Its filesystems.
     """
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, mounts: Mounts) -> None:
         self._settings = settings
-        self._mounts = Mounts(settings.mounts)
+        self._mounts = mounts
         self._secret = f"Bearer {settings.secret.get_secret_value()}".encode()
         self._turns = asyncio.Semaphore(settings.concurrency)
         self._tally = Tally()
@@ -134,15 +137,9 @@ class Service:
             return _answer(HTTPStatus(error.status), "request", error.reason)
 
 
-def application(settings: Settings) -> web.Application:
-    """Return the service as an aiohttp application; it must be made in the loop that runs it.
-
-    Raises
-    ------
-    ConfigError
-        A mount can't be made.
-    """
-    service = Service(settings)
+def application(settings: Settings, mounts: Mounts) -> web.Application:
+    """Return the service as an aiohttp application; it must be made in the loop that runs it."""
+    service = Service(settings, mounts)
     app = web.Application(middlewares=[service.checked], client_max_size=settings.largest_body)
     app.cleanup_ctx.append(service.life)
     app.on_shutdown.append(service.drain)

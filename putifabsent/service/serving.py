@@ -14,6 +14,7 @@ from aiohttp import web
 
 from putifabsent.errors import ConfigError
 from putifabsent.service.app import application
+from putifabsent.service.mounts import Mounts
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,16 +43,21 @@ def serve(settings: Settings, ready: Callable[[str], object]) -> None:
     OSError
         It can't listen there.
     """
-    asyncio.run(_serve(settings, ready))
+    # They outlive the loop: s3fs, which has one of its own, closes its sessions badly inside another.
+    mounts = Mounts(settings.mounts)
+    asyncio.run(_serve(settings, mounts, ready))
 
 
-async def _serve(settings: Settings, ready: Callable[[str], object]) -> None:
+async def _serve(settings: Settings, mounts: Mounts, ready: Callable[[str], object]) -> None:
     tls = _tls(settings)
     if tls is None and not _is_loopback(settings.host):
         _log.warning("%s is no loopback address: without TLS, others may read the secret", settings.host)
     # No access log: addresses hold names, and tokens.
     runner = web.AppRunner(
-        application(settings), access_log=None, shutdown_timeout=settings.drain_seconds, handle_signals=False
+        application(settings, mounts),
+        access_log=None,
+        shutdown_timeout=settings.drain_seconds,
+        handle_signals=False,
     )
     await runner.setup()
     try:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import aiohttp
 from aiohttp.test_utils import TestServer
 
-from putifabsent.service import Settings, application
+from putifabsent.service import Mounts, Settings, application
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
@@ -104,5 +104,6 @@ class Caller:
 @asynccontextmanager
 async def answering(settings: Mapping[str, Any]) -> AsyncIterator[str]:
     """Have a service answer in this process; return its address."""
-    async with TestServer(application(Settings.model_validate(settings))) as server:
+    told = Settings.model_validate(settings)
+    async with TestServer(application(told, Mounts(told.mounts))) as server:
         yield str(server.make_url("")).rstrip("/")
