@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import builtins
+import re
 from pathlib import Path
 
 import pytest
+import yaml
 
 from putifabsent import errors
 from putifabsent.errors import Holder, NameTaken, OutcomeUnknown
 from putifabsent.service.calls import CALLS
+from putifabsent.service.settings import SECRET
 from putifabsent.service.wire import FAILURES, failed
 
 OURS = [
@@ -71,3 +74,14 @@ def test_the_documentation_names_every_call_and_every_word() -> None:
     for status, kind in {(str(each.status), each.kind) for each in FAILURES}:
         rows = [row for row in page.splitlines() if row.startswith(f"| {status} |")]
         assert any(f"`{kind}`" in row for row in rows), (status, kind)
+
+
+def test_the_manifest_of_the_documentation_can_be_read() -> None:
+    page = Path("docs/operations/service.md").read_text()
+    (manifest,) = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
+    deployment, service = yaml.safe_load_all(manifest)
+    labels = deployment["spec"]["template"]["metadata"]["labels"]
+    assert labels == deployment["spec"]["selector"]["matchLabels"] == service["spec"]["selector"]
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    assert container["env"][0]["name"] == SECRET
+    assert container["readinessProbe"]["httpGet"]["path"] in page.partition("What to watch")[2]
