@@ -4,15 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
-import json
-import os
 import signal
 import socket
 import ssl
-import subprocess
-import sys
 import uuid
-from contextlib import contextmanager
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,36 +17,13 @@ import pytest
 
 from putifabsent.service.settings import SECRET as VARIABLE
 from tests.service.callers import SECRET, Caller
+from tests.service.processes import serving
 from tests.stub import Fault, FaultStub, Op
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    import subprocess
 
-MAIN = "from putifabsent.cli import main; main()"
 NAME = "bucket/t/_delta_log/00000000000000000000.json"
-
-
-@contextmanager
-def serving(told: dict[str, Any], **variables: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """Run a service; return its process, and its address."""
-    process = subprocess.Popen(
-        [sys.executable, "-c", MAIN, "serve", "-"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, **variables},
-    )
-    with process:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        process.stdin.write(json.dumps(told))
-        process.stdin.close()
-        try:
-            said = process.stdout.readline()
-            yield process, json.loads(said)["address"] if said else ""
-        finally:
-            process.kill()
 
 
 def told_of(stub: FaultStub, **more: Any) -> dict[str, Any]:
