@@ -11,32 +11,57 @@ import time
 import uuid
 from contextlib import contextmanager, suppress
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from putifabsent.backends.body import InMemory
 from putifabsent.fsspec_plugin.turns import taken, turns_held, with_turns
 from putifabsent.fsspec_plugin.writes import WritesByName
+from putifabsent.shim.formats.hudi import slices_of
+from putifabsent.shim.formats.hudi_ledger import step_in
 from putifabsent.shim.ledger import turns
+from putifabsent.shim.names import Role
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from putifabsent.fsspec_plugin.steps import Steps
     from putifabsent.shim.names import Name
 
-__all__ = ["Asked"]
+__all__ = ["Admission", "Asked"]
+
+
+class Admission(NamedTuple):
+    """What a plain write is, for who does it by itself.
+
+    Attributes
+    ----------
+    guarded
+        It is a create, and nobody is known to hold the name: :meth:`Asked.create_as` decides.
+    at
+        Where it is to be written instead, under a salt of the session's; None: under its name, or not at all.
+    also
+        A regular expression, for all of a path. What it matches is admitted just so: the slices of an
+        instant that is this session's. None: nothing else is.
+    """
+
+    guarded: bool
+    at: str | None = None
+    also: str | None = None
 
 
 class Asked(WritesByName):
     """Answers other processes."""
 
-    def admit(self, path: str) -> bool:
-        """Say whether a plain write to ``path`` is a create, and not to be done past this filesystem.
+    @property
+    def maybe_known(self) -> str:
+        """A regular expression, for all of a path: a name that it does not match is nothing but a file.
 
-        Returns
-        -------
-        bool
-            True: it is guarded, nobody is known to hold it, and :meth:`create_as` decides. False: it may be
-            written to the store itself; of an instant that a ledger decides about, it is this session's now.
+        Nobody need ask about that. What it matches may be one, too.
+        """
+        return self._policy.maybe_known
+
+    def admit(self, path: str) -> Admission:
+        """Say what a plain write to ``path`` is; of an instant with a ledger, it is this session's then.
 
         Raises
         ------
@@ -46,10 +71,20 @@ class Asked(WritesByName):
             It belongs to an instant of another session.
         """
         name = self._promote(path, explicit=False)
-        if name is None:
-            return False
-        self._look_early(name)
-        return True
+        if name is not None:
+            self._look_early(name)
+            return Admission(guarded=True)
+        own, at = self._own(path), self._written_as(path)
+        if at != own:
+            return Admission(guarded=False, at=at)
+        return Admission(guarded=False, also=self._walk_steps(self._slices_like(self.explain(path))))
+
+    def _slices_like(self, name: Name) -> Steps[str | None]:
+        step = step_in(name) if name.role is Role.SLICE else None
+        table = None if step is None else (yield from self._table_of(name))
+        if step is None or table is None or table.name.table is None:
+            return None
+        return slices_of(table.name.table, step.instant)
 
     def create_as(self, path: str, value: bytes, creation_token: str) -> bool:
         """Create a guarded name under a token of the caller's; False, and nothing is written: it is not one.

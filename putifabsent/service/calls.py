@@ -12,6 +12,7 @@ from putifabsent.service.wire import (
     Call,
     Create,
     Delete,
+    Names,
     Rename,
     Resolve,
     TakeTurn,
@@ -73,8 +74,12 @@ class Kind(NamedTuple):
     has_body: bool = False
 
 
+def _names(doing: Doing) -> dict[str, Any]:
+    return {"pattern": doing.fs.maybe_known}
+
+
 def _admit(doing: Doing) -> dict[str, Any]:
-    return {"guarded": doing.fs.admit(doing.path)}
+    return doing.fs.admit(doing.path)._asdict()
 
 
 def _create(doing: Doing) -> dict[str, Any]:
@@ -117,6 +122,7 @@ def _release(doing: Doing) -> dict[str, Any]:
 
 
 CALLS: Mapping[str, Kind] = {
+    "names": Kind(Names, _names),
     "admit": Kind(Admit, _admit),
     "create": Kind(Create, _create, has_body=True),
     "rename": Kind(Rename, _rename),

@@ -30,6 +30,7 @@ __all__ = [
     "Create",
     "Delete",
     "Failure",
+    "Names",
     "Rename",
     "Resolve",
     "TakeTurn",
@@ -54,6 +55,10 @@ class Call(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     path: Address
+
+
+class Names(Call):
+    """Ask which names need be asked about at all, in the mount that ``path`` is in."""
 
 
 class Admit(Call):

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from putifabsent.backends.base import STATE_FOLDER
 from putifabsent.errors import ConfigError
-from putifabsent.shim.formats import GRAMMARS, RULES, is_state, recognise
+from putifabsent.shim.formats import GRAMMARS, MAYBE_KNOWN, RULES, is_state, recognise
 from putifabsent.shim.names import Name, Role, ordinary
 
 if TYPE_CHECKING:
@@ -105,6 +105,15 @@ class Policy:
         ):
             return Name(path, Role.OTHER, None, None, path, guarded=True)
         return name or ordinary(path)
+
+    @property
+    def maybe_known(self) -> str:
+        """A regular expression that matches all of a name that is more than an ordinary one, and others.
+
+        Java understands it as Python does. Whoever writes a name that it does not match need not ask.
+        """
+        own = [] if self._guarded is None else [self._guarded.pattern]
+        return f"(?s)(?:{'|'.join([MAYBE_KNOWN, *own])})"
 
     def states(self, folder: str) -> tuple[str, ...]:
         """Return where else than in ``folder`` itself the shim may keep what it knows of names in it.

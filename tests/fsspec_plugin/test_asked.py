@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from putifabsent.errors import Fenced, NameTaken
+from putifabsent.fsspec_plugin.asked import Admission
 from tests.fsspec_plugin.hudi_tables import Writer
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ def test_so_is_one_from_another_object(ground: Ground) -> None:
 def test_what_nothing_guards_is_left_alone(ground: Ground) -> None:
     source, name = ground.name("source"), ground.name("data.parquet")
     ground.write(source, b"bytes")
-    assert not ground.fs.admit(name)
+    assert ground.fs.admit(name) == Admission(guarded=False)
     assert not ground.fs.create_as(name, b"bytes", token())
     assert not ground.fs.rename_as(source, name, token())
     assert ground.is_there(source)
@@ -53,7 +54,7 @@ def test_what_nothing_guards_is_left_alone(ground: Ground) -> None:
 
 
 def test_a_taken_name_is_not_admitted(ground: Ground) -> None:
-    assert ground.fs.admit(ground.log())
+    assert ground.fs.admit(ground.log()) == Admission(guarded=True)
     ground.fs.create_as(ground.log(), b"mine", token())
     with pytest.raises(NameTaken):
         ground.fs.admit(ground.log())
@@ -82,3 +83,11 @@ def test_a_turn_is_kept_by_its_number_alone(ground: Ground, root: str) -> None:
     assert again.fs.release_turn(root, number)
     assert not again.fs.release_turn(root, number)
     assert b.fs.take_turn(root, thread="main", lease=60.0, timeout=30.0) > number
+
+
+def test_a_salted_slice_is_admitted_under_its_salted_name_alone(ground: Ground, root: str) -> None:
+    a = Writer(ground.mount(session="5b1d0e6a-0000-4000-8000-000000000001", salt="slices"), root)
+    a.begins(T)
+    admitted = a.fs.admit(a.slice_of(T))
+    assert (admitted.guarded, admitted.also) == (False, None)
+    assert ground.read(admitted.at) == T.encode()

@@ -89,6 +89,13 @@ class Caller:
         """Make a call about a name on the disk."""
         return await self.post(call, json={"path": f"file:{name}", **fields})
 
+    async def admitted(self, name: str) -> bool:
+        """Ask what a plain write is; return whether it is a create."""
+        answer = await self.call("admit", name)
+        if answer.status != 200:
+            raise AssertionError(answer)
+        return bool(answer.said["guarded"])
+
     async def create(self, name: str, data: bytes, token: str | None = None, **fields: Any) -> Answer:
         """Create a name."""
         said = {"path": f"file:{name}", "token": token or str(uuid.uuid4()), **fields}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import uuid
 from typing import TYPE_CHECKING
 
@@ -57,12 +58,12 @@ async def test_what_nothing_guards_is_left_to_the_caller(call: str, caller: Call
 
 
 async def test_a_guarded_name_is_admitted_while_nobody_holds_it(caller: Caller, ground: Ground) -> None:
-    assert (await caller.call("admit", ground.log()))[:2] == GUARDED
+    assert await caller.admitted(ground.log()) is True
     assert ground.files() == []
     await caller.create(ground.log(), b"mine")
     answer = await caller.call("admit", ground.log())
     assert (answer.status, answer.said["error"]) == (409, "taken")
-    assert (await caller.call("admit", ground.name("data.parquet")))[:2] == NOT_GUARDED
+    assert await caller.admitted(ground.name("data.parquet")) is False
 
 
 async def test_a_rename_takes_its_source_along_after_a_win(
@@ -114,7 +115,7 @@ async def test_a_deleted_name_is_free_again(caller: Caller, other: Caller, groun
 async def test_a_slice_is_its_sessions_whose_instant_it_is(caller: Caller, other: Caller, root: str) -> None:
     writer = Writer(None, root)
     assert (await caller.create(writer.requested(T), b""))[:2] == GUARDED
-    assert (await caller.call("admit", writer.slice_of(T)))[:2] == NOT_GUARDED
+    assert await caller.admitted(writer.slice_of(T)) is False
     answer = await other.call("admit", writer.slice_of(T))
     assert (answer.status, answer.said["error"]) == (403, "fenced")
 
@@ -124,7 +125,7 @@ async def test_a_session_whose_instant_was_taken_over_commits_nothing(
 ) -> None:
     writer = Writer(None, root)
     await caller.create(writer.requested(T), b"")
-    assert (await other.call("admit", writer.inflight(T)))[:2] == NOT_GUARDED
+    assert await other.admitted(writer.inflight(T)) is False
     refused = await caller.create(writer.completed(T), b"{}")
     assert (refused.status, refused.said["error"]) == (403, "fenced")
     assert (await other.create(writer.completed(T), b"{}"))[:2] == GUARDED
@@ -153,3 +154,23 @@ async def test_what_is_completed_in_a_turn_says_so(caller: Caller, other: Caller
         refused = await caller.create(writer.completed(T), b"{}", **said)
         assert (refused.status, refused.said["error"]) == (403, "fenced")
     assert (await caller.create(writer.completed(T), b"{}", turn=number))[:2] == GUARDED
+
+
+async def test_whoever_has_asked_for_one_slice_knows_of_all_of_its_instant(caller: Caller, root: str) -> None:
+    writer = Writer(None, root)
+    await caller.create(writer.requested(T), b"")
+    assert (await caller.call("admit", writer.inflight(T))).said["also"] is None
+    also = re.compile((await caller.call("admit", writer.slice_of(T))).said["also"])
+    others = [writer.slice_of(T, "7-8-9"), writer.log_of(T), f"{root}/x=1/y=2/{writer.slice_of(T)[-60:]}"]
+    assert all(also.fullmatch(each) for each in others)
+    later = T.replace("2026", "2027")
+    strangers = [writer.slice_of(later), writer.requested(T), writer.completed(T), f"{root}2/dt=1/x"]
+    assert not any(also.fullmatch(each) for each in strangers)
+
+
+async def test_a_name_that_the_pattern_does_not_match_is_a_file(caller: Caller, ground: Ground) -> None:
+    answer = await caller.call("names", ground.folder)
+    known = re.compile(answer.said["pattern"])
+    guarded = [ground.log(), manifest(ground, 1), Writer(None, ground.folder).requested(T)]
+    assert all(known.fullmatch(each) for each in guarded)
+    assert not known.fullmatch(ground.name("part-0.parquet"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import re
 from itertools import permutations
 
 import pytest
@@ -358,3 +359,24 @@ def test_a_policy_pickles_and_hashes(policy: Policy) -> None:
 def test_a_policy_can_not_be_changed() -> None:
     with pytest.raises(AttributeError):
         POLICY.guard = ("**",)  # type: ignore[misc]
+
+
+# --- which names need be asked about
+
+
+@pytest.mark.parametrize("rule", EXAMPLES, ids=lambda rule: rule.pattern_text)
+def test_every_name_of_a_format_may_be_known(rule: Rule) -> None:
+    assert re.fullmatch(POLICY.maybe_known, rule.example)
+
+
+@patient
+@given(path=anything, guard=st.sampled_from([(), ("**/manifest-*",), ("x*/[!a]?",)]))
+def test_a_name_that_can_not_be_known_is_an_ordinary_one(path: str, guard: tuple[str, ...]) -> None:
+    policy = Policy(guard=guard)
+    if not re.fullmatch(policy.maybe_known, path):
+        assert policy.classify(path) == ordinary(path)
+
+
+@pytest.mark.parametrize("path", ["bucket/t/data-0.parquet", "bucket/t/dt=1/part-00000-c000.snappy.parquet"])
+def test_most_files_need_not_be_asked_about(path: str) -> None:
+    assert not re.fullmatch(POLICY.maybe_known, path)

@@ -42,7 +42,7 @@ class Size(NamedTuple):
 
 
 SHORT = Size(2, 4, 6)
-# 64 ballots that meet over a network take half a minute a name: for `make test-servers` without SHORT.
+# 64 ballots that meet over a network take seconds a name: for `make test-servers` without SHORT.
 LONG = Size(4, 4, 10) if os.environ.get("SHORT") else Size(8, 8, 200)
 SIZES = [
     pytest.param(SHORT, id=str(SHORT)),

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, TypeAlias
 
 from putifabsent.backends.base import STATE_FOLDER
@@ -12,7 +13,7 @@ from putifabsent.shim.names import Name
 if TYPE_CHECKING:
     from putifabsent.shim.names import Rule
 
-__all__ = ["GRAMMARS", "RULES", "Grammar", "is_state", "recognise"]
+__all__ = ["GRAMMARS", "MAYBE_KNOWN", "RULES", "Grammar", "is_state", "recognise"]
 
 Grammar: TypeAlias = Callable[[str, str, str], Name | None]
 """``classify`` of one format: takes a full name, its folder and its last component."""
@@ -31,6 +32,25 @@ _LASTS = spark.LASTS
 # Batches begin with a digit, Hudi's log files with a dot; Hudi's base files have two underscores.
 _FIRST_CHARACTERS = frozenset(".0123456789")
 _UNDERSCORES = 2
+
+
+def _any_of(words: Iterable[str]) -> str:
+    return f"(?:{'|'.join(map(re.escape, sorted(words)))})"
+
+
+MAYBE_KNOWN = "|".join(
+    (
+        rf"(?:.*/)?{_any_of(_FOLDERS)}/[^/]*",
+        rf".*/{_any_of(_FIRST_CHARACTERS)}[^/]*",
+        rf".*/[^/_]*(?:_[^/_]*){{{_UNDERSCORES}}}",
+        rf".*/{_any_of(_LASTS)}",
+        r".*/\.hoodie/.*",
+    )
+)
+"""Matches every full name that a grammar may know, and many more; where ``.`` is any character.
+
+It stays within what Java's regular expressions mean alike.
+"""
 
 
 def recognise(path: str, grammars: tuple[Grammar, ...]) -> Name | None:

@@ -37,7 +37,7 @@ from typing import Any, Literal, NamedTuple
 
 from putifabsent.shim.names import Name, Role, Rule, Series
 
-__all__ = ["ACTIONS", "RULES", "Step", "classify", "step_of"]
+__all__ = ["ACTIONS", "RULES", "Step", "classify", "slices_of", "step_of"]
 
 FORMAT = "hudi"
 ACTIONS = (
@@ -105,6 +105,23 @@ def step_of(path: str) -> Step | None:
         return None
     state: Any = match["state"] or ("completed" if match["completed"] else "inflight")
     return Step(match["t"], match["pending"] or match["completed"] or "", state)
+
+
+def slices_of(root: str, instant: str) -> str:
+    """Return a regular expression for the slices of an instant, all of them, in a data table.
+
+    Parameters
+    ----------
+    root
+        The table's folder.
+    instant
+        ``T``.
+    """
+    files = (
+        pattern.pattern.replace("(?P<t>[0-9]+)", instant).replace("(?P<salt>", "(?:")  # as Java has it, too
+        for pattern in (_BASE_FILE, _LOG_FILE)
+    )
+    return rf"{re.escape(root)}/(?!\.hoodie/)(?:.*/)?(?:{'|'.join(files)})"
 
 
 def classify(path: str, folder: str, last: str) -> Name | None:
