@@ -15,6 +15,7 @@ the incarnation ends before it has begun.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from putifabsent.shim.places import folder_for
@@ -105,6 +106,7 @@ def written(key: Key) -> str:
     return "~".join([_LETTERS[type(key)], *parts])
 
 
+@lru_cache(maxsize=4096)  # the same ones are listed again and again
 def parsed(name: str) -> Key | None:
     """Return the parts of a key, from its full name; None for what is none."""
     letter, *parts = name.rpartition("/")[2].split("~")

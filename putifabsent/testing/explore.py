@@ -105,10 +105,11 @@ def explore(
         if _violates(graph, judge, came, state, explored):
             explored.complete = False
             return explored
-        for following, how in graph.steps(state):
+        for move in graph.moves(state):
             explored.steps += 1
+            following = graph.take(move)
             if following not in came:
-                came[following] = (state, how)
+                came[following] = (state, move.how)
                 waiting.append(following)
     return explored
 
@@ -135,12 +136,12 @@ def wander(
                 explored.states += 1
                 if _violates(graph, judge, came, state, explored):
                     return explored
-            following = list(graph.steps(state))
-            if not following:
+            moves = list(graph.moves(state))
+            if not moves:
                 break
-            before = state
-            state, how = random.choice(following)
-            came.setdefault(state, (before, how))
+            before, move = state, random.choice(moves)
+            state = graph.take(move)
+            came.setdefault(state, (before, move.how))
             explored.steps += 1
     return explored
 

@@ -20,6 +20,7 @@ __all__ = ["fingerprint"]
 _PLAIN = (str, bytes, int, float, bool, type(None), Enum, date, timedelta)
 # What is told apart by being itself stays alive, so that no other object gets its address.
 _kept: dict[int, Any] = {}
+_ways: dict[type, Callable[[Any], Hashable]] = {}
 
 
 def fingerprint(value: Any) -> Hashable:
@@ -28,15 +29,34 @@ def fingerprint(value: Any) -> Hashable:
     It sees variables, not the hidden state of iterators and context managers; a loop's variable must tell
     where the loop stands. The explorer checks what it takes for the same against that.
     """
-    if isinstance(value, _PLAIN):
-        return value
+    kind = type(value)
+    way = _ways.get(kind)
+    if way is None:
+        way = _ways[kind] = _way(kind)
+    return way(value)
+
+
+def _way(kind: type) -> Callable[[Any], Hashable]:
+    """Return what takes the fingerprints of a class's instances."""
+    if issubclass(kind, _PLAIN):
+        return _itself
     for kinds, parts in _PARTS:
-        if isinstance(value, kinds):
-            return type(value), parts(value)
-    if is_dataclass(value) and not isinstance(value, type):
-        return type(value), tuple(fingerprint(getattr(value, each.name)) for each in fields(value))
+        if issubclass(kind, kinds):
+            return lambda value: (kind, parts(value))
+    if is_dataclass(kind):
+        names = [each.name for each in fields(kind)]
+        return lambda value: (kind, tuple([fingerprint(getattr(value, name)) for name in names]))
+    return lambda value: (kind, _identity(value))
+
+
+def _itself(value: Any) -> Hashable:
+    plain: Hashable = value
+    return plain
+
+
+def _identity(value: Any) -> int:
     _kept[id(value)] = value
-    return type(value), id(value)
+    return id(value)
 
 
 def _each(values: Any) -> Hashable:

@@ -37,13 +37,14 @@ if TYPE_CHECKING:
             """Return what is left of a request that begins now and ends later; None: all of it."""
 
 
-__all__ = ["Actor", "Came", "Faults", "Graph", "How", "State", "Step", "Told"]
+__all__ = ["Actor", "Came", "Faults", "Graph", "How", "Move", "State", "Step", "Told"]
 
 Outcomes: TypeAlias = "tuple[Any, ...]"
 
 # So many histories that were taken for the same as another are followed one step further, to be sure.
 _CHECKED = 3
 _ALL_OF_IT = -1
+_LATE = "applied late"
 _NONE = object()
 
 
@@ -145,6 +146,21 @@ class How(NamedTuple):
     outcome: int
 
 
+class Move(NamedTuple):
+    """A step that may be taken.
+
+    Attributes
+    ----------
+    state
+        After it, but for the process that it is a step of: what that does next takes longer to find out.
+    how
+        Which step.
+    """
+
+    state: State
+    how: How
+
+
 Came: TypeAlias = "dict[State, tuple[State, How] | None]"
 """How each state was come to first; None for the start."""
 
@@ -198,8 +214,15 @@ class Graph:
             for actor, after, node in zip(self.actors, state.after, state.nodes, strict=True)
         )
 
-    def steps(self, state: State) -> Iterator[tuple[State, How]]:
-        """Yield each state that may follow, and by which step."""
+    def take(self, move: Move) -> State:
+        """Return the state after a move."""
+        how = move.how
+        if how.fate == _LATE:
+            return move.state
+        return self._after(move.state, how.actor, how.request, how.outcome)
+
+    def moves(self, state: State) -> Iterator[Move]:
+        """Yield each step that may be taken."""
         done = sum(1 << i for i, node in enumerate(state.nodes) if self.nodes[node].ended is not None)
         for i, at in enumerate(state.nodes):
             node = self.nodes[at]
@@ -216,32 +239,26 @@ class Graph:
         for place, (i, at, which, rest) in enumerate(state.late):
             world, outcome = self._apply(state.world, i, at, which, rest)
             others = (*state.late[:place], *state.late[place + 1 :])
-            yield state._replace(world=world, late=others), How(i, "applied late", at, which, outcome)
+            yield Move(state._replace(world=world, late=others), How(i, _LATE, at, which, outcome))
 
-    def _fates(self, begun: State, i: int, at: int, which: int) -> Iterator[tuple[State, How]]:
+    def _fates(self, begun: State, i: int, at: int, which: int) -> Iterator[Move]:
         """Yield what may become of one request of a process."""
         request = self.nodes[at].requests[which]
         world, outcome = self._apply(begun.world, i, at, which)
-        yield (
-            self._after(begun._replace(world=world), i, which, outcome),
-            How(i, "answered", at, which, outcome),
-        )
+        yield Move(begun._replace(world=world), How(i, "answered", at, which, outcome))
         unanswered = self.world.unanswered(request)
         if unanswered is None:
             return
         lost = self._outcome_id(unanswered)
         if begun.lost_left:
             fewer = begun._replace(lost_left=begun.lost_left - 1)
-            yield self._after(fewer, i, which, lost), How(i, "lost before it applied", at, which, lost)
+            yield Move(fewer, How(i, "lost before it applied", at, which, lost))
             if world != begun.world:
-                yield (
-                    self._after(fewer._replace(world=world), i, which, lost),
-                    How(i, "applied, answer lost", at, which, lost),
-                )
+                yield Move(fewer._replace(world=world), How(i, "applied, answer lost", at, which, lost))
         if begun.late_left and self.world.changes(request):
             pending = tuple(sorted((*begun.late, (i, at, which, self._begun(begun.world, request)))))
             fewer = begun._replace(late_left=begun.late_left - 1, late=pending)
-            yield self._after(fewer, i, which, lost), How(i, "not applied yet", at, which, lost)
+            yield Move(fewer, How(i, "not applied yet", at, which, lost))
 
     def step(self, how: How) -> Step:
         """Return a step for people."""

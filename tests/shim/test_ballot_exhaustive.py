@@ -11,6 +11,7 @@ from putifabsent.shim import ballot
 from putifabsent.testing.explore import Faults, wander
 from tests.shim.ballot_mutants import MUTANTS
 from tests.shim.ballots import GROUNDS, LONG, SHORT, Mutant, Scenario, judge, play
+from tests.shim.schedules import AT_RANDOM, SEEDS
 
 if TYPE_CHECKING:
     from tests.shim.ballots import Ground
@@ -70,8 +71,9 @@ def test_no_schedule_at_random_does() -> None:
 
 
 @pytest.mark.proof
-def test_no_schedule_of_a_hundred_thousand_at_random_does() -> None:
-    print(f"100,000 schedules at random: {at_random(100_000, seed=1000)} states")  # noqa: T201 - for `make proof`
+@SEEDS
+def test_no_schedule_of_many_at_random_does(seed: int) -> None:
+    print(f"{AT_RANDOM} schedules at random: {at_random(AT_RANDOM, seed)} states")  # noqa: T201 - for `make proof`
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=str)

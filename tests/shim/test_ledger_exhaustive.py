@@ -13,6 +13,7 @@ from tests.shim.ledger_mutants import MUTANTS
 from tests.shim.ledger_scenarios import A_TURN, B_TURN, LONG, PRUNER, READER, RESTORE, SHORT, TAKER, THREE
 from tests.shim.ledger_tables import NAME
 from tests.shim.ledgers import Mutant, Process, Scenario, play
+from tests.shim.schedules import AT_RANDOM, SEEDS
 
 BY_NAME = {scenario.name: scenario for scenario in SHORT}
 
@@ -69,9 +70,11 @@ def test_no_schedule_at_random_does() -> None:
 
 
 @pytest.mark.proof
-@pytest.mark.parametrize("seed", range(1000, 1008))
-def test_no_schedule_of_thousands_at_random_does(seed: int) -> None:
-    print(f"500 schedules at random: {at_random(500, seed)} states")  # noqa: T201 - for `make proof`
+@SEEDS
+def test_no_schedule_of_many_at_random_does(seed: int) -> None:
+    # They are longer than those of one name.
+    schedules = AT_RANDOM // 10
+    print(f"{schedules} schedules at random: {at_random(schedules, seed)} states")  # noqa: T201 - for `make proof`
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=str)

@@ -15,6 +15,7 @@ from tests.shim import test_locked
 from tests.shim.ballots import GROUNDS
 from tests.shim.locked_mutants import MUTANTS
 from tests.shim.lockers import LONG, SHORT, Judge, Mutant, Scenario, play
+from tests.shim.schedules import AT_RANDOM, SEEDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -80,8 +81,9 @@ def test_no_schedule_at_random_does() -> None:
 
 
 @pytest.mark.proof
-def test_no_schedule_of_a_hundred_thousand_at_random_does() -> None:
-    print(f"100,000 schedules at random: {at_random(100_000, seed=1000)} states")  # noqa: T201 - for `make proof`
+@SEEDS
+def test_no_schedule_of_many_at_random_does(seed: int) -> None:
+    print(f"{AT_RANDOM} schedules at random: {at_random(AT_RANDOM, seed)} states")  # noqa: T201 - for `make proof`
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=str)
