@@ -17,7 +17,7 @@ from putifabsent.backends.body import InMemory
 from putifabsent.fsspec_plugin.turns import taken, turns_held, with_turns
 from putifabsent.fsspec_plugin.writes import WritesByName
 from putifabsent.shim.formats.hudi import slices_of
-from putifabsent.shim.formats.hudi_ledger import step_in
+from putifabsent.shim.formats.hudi_ledger import NEWEST, step_in
 from putifabsent.shim.ledger import turns
 from putifabsent.shim.names import Role
 
@@ -40,8 +40,8 @@ class Admission(NamedTuple):
     at
         Where it is to be written instead, under a salt of the session's; None: under its name, or not at all.
     also
-        A regular expression, for all of a path. What it matches is admitted just so: the slices of an
-        instant that is this session's. None: nothing else is.
+        A regular expression, for all of a path. What it matches is admitted just so: the slices in the same
+        folder of an instant that is this session's. None: nothing else is.
     """
 
     guarded: bool
@@ -82,9 +82,14 @@ class Asked(WritesByName):
     def _slices_like(self, name: Name) -> Steps[str | None]:
         step = step_in(name) if name.role is Role.SLICE else None
         table = None if step is None else (yield from self._table_of(name))
-        if step is None or table is None or table.name.table is None:
+        # Others may go elsewhere, or be guarded by a pattern; and older tables judge their kinds differently.
+        if step is None or table is None or table.version < NEWEST or self._salts or self._policy.guard:
             return None
-        return slices_of(table.name.table, step.instant)
+        book = self._books.get(table.name.state)
+        held = None if book is None else book.state.open.get(step.instant)
+        if held is None or held.session != self.session:
+            return None
+        return slices_of(name.path.rpartition("/")[0], step.instant)
 
     def create_as(self, path: str, value: bytes, creation_token: str) -> bool:
         """Create a guarded name under a token of the caller's; False, and nothing is written: it is not one.
@@ -127,27 +132,29 @@ class Asked(WritesByName):
 
     # Turns whose holder is another process: it keeps the number, and gives the signs of life
 
-    def take_turn(self, table: str, *, thread: str, lease: float, timeout: float) -> int | None:
-        """Take a table's turn, as :meth:`turn`; the caller keeps its number. None: somebody else has it.
+    def take_turn(self, table: str, creation_token: str, *, thread: str, lease: float) -> int | None:
+        """Try to take a table's turn; the caller keeps its number. None: somebody else has it.
+
+        Nobody waits here: a holder whose signs of life had to wait behind that would be broken by it.
 
         Parameters
         ----------
         table
             Its folder.
+        creation_token
+            A UUID of the caller's: the same call again is answered with the same turn, while that is held.
         thread
             Which of the session's threads asks.
         lease
             Seconds without a sign of life after which others may break it.
-        timeout
-            Seconds to wait for it.
 
         Raises
         ------
         OutcomeUnknown
-            It may have been taken. Then it is broken after the lease.
+            It may have been taken. Ask again, or let it be broken after the lease.
         """
-        name = self._of_turns(table)
-        held = self._walk_steps(taken(self, name, thread, lease, timeout))
+        name, token = self._of_turns(table), _checked(creation_token)
+        held = self._walk_steps(taken(self, name, thread, lease, token=token))
         return None if held is None else held.number
 
     def beat_turn(self, table: str, number: int) -> bool:

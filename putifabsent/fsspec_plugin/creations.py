@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from dataclasses import replace
 from functools import partial
 from typing import IO, TYPE_CHECKING, Any
@@ -190,7 +191,13 @@ class Creations(Ledgers):
 
     def _make_folder(self, name: Name) -> None:
         if self._kind == "local" and getattr(self.fs, "auto_mkdir", False):
-            self.fs.makedirs(self.fs._parent(name.path), exist_ok=True)
+            folder = self.fs._parent(name.path)
+            try:
+                self.fs.makedirs(folder, exist_ok=True)
+            except FileExistsError as error:  # which is no loss: nobody holds the name
+                raise NotADirectoryError(
+                    errno.ENOTDIR, "a file is in the place of its folder", folder
+                ) from error
 
     def _creation(self, name: Name, extra: Mapping[str, Any], token: str | None = None) -> Creation:
         self._make_folder(name)

@@ -48,13 +48,23 @@ def with_turns(held: Mapping[str, int]) -> None:
     _held.set(held)
 
 
-def taken(fs: Ledgers, name: Name, thread: str, lease: float, timeout: float) -> Steps[Held | None]:
-    """Take the turn of a name's table; None: somebody else has had it all the time."""
+def taken(
+    fs: Ledgers,
+    name: Name,
+    thread: str,
+    lease: float,
+    *,
+    timeout: float | None = None,
+    token: str | None = None,
+) -> Steps[Held | None]:
+    """Take the turn of a name's table, waiting for it so long; None: somebody else has it."""
     yield from fs._relying(name)
     creation = fs._looker(name)
+    if token is not None:
+        creation = creation._replace(token=token)
 
     def take(ledger: Ledger) -> Protocol[Held | None]:
-        return turns.take(ledger, thread, lease, creation, clock=time.monotonic)
+        return turns.take(ledger, thread, lease, creation, clock=time.monotonic, waits=timeout is not None)
 
     held: Held | None = yield Decide(fs._in_ledger(name, take), deadline=timeout)
     return held
@@ -125,7 +135,7 @@ class Turn:
         if fs._place(name) in turns_held():
             msg = f"this thread has the turn of {self.table} already"
             raise RuntimeError(msg)
-        held = yield from taken(fs, name, threading.current_thread().name, self._lease, self._timeout)
+        held = yield from taken(fs, name, threading.current_thread().name, self._lease, timeout=self._timeout)
         if held is None:
             reason = f"somebody else has had the turn for {self._timeout:g} s: {fs._whose_turn(name)}"
             raise TimeoutError(errno.ETIMEDOUT, reason, self.table)

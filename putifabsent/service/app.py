@@ -35,6 +35,7 @@ SESSION, WRITER = "putifabsent-session", "putifabsent-writer"
 """Headers of every call: for whom it is made."""
 
 _LONGEST_HEADER = 200
+_LONGEST_CALL = 65_536
 _log = logging.getLogger(__name__)
 
 
@@ -62,7 +63,7 @@ class Service:
         """Live as long as the application does."""
         del app
         yield
-        self._pool.shutdown()
+        self._pool.shutdown(wait=False, cancel_futures=True)
 
     async def drain(self, app: web.Application) -> None:
         """Begin nothing more."""
@@ -105,6 +106,8 @@ class Service:
             return _answer(HTTPStatus.REQUEST_TIMEOUT, "request", "the body did not come in time")
         except web.HTTPRequestEntityTooLarge as error:
             return _answer(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "request", error.text or error.reason)
+        if not kind.has_body and len(body) > _LONGEST_CALL:
+            return _answer(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "request", "no call is so long")
         try:
             said = _said(kind, request, body)
             caller = _caller(request)

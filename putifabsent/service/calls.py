@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
+from glob import has_magic
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from putifabsent.service.mounts import Outside
@@ -101,6 +102,9 @@ def _resolve(doing: Doing) -> dict[str, Any]:
 
 def _delete(doing: Doing) -> dict[str, Any]:
     if doing.said.recursive:
+        if has_magic(doing.path):
+            msg = f"{doing.path} has characters of a pattern: what is below it must be removed one by one"
+            raise ValueError(msg)
         doing.fs.rm(doing.path, recursive=True)
     else:
         doing.fs.rm_file(doing.path)
@@ -109,7 +113,7 @@ def _delete(doing: Doing) -> dict[str, Any]:
 
 def _take(doing: Doing) -> dict[str, Any]:
     said: TakeTurn = doing.said
-    number = doing.fs.take_turn(doing.path, thread=said.thread, lease=said.lease, timeout=said.wait)
+    number = doing.fs.take_turn(doing.path, said.token, thread=said.thread, lease=said.lease)
     return {"number": number}
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import fsspec
 
 from putifabsent.errors import ConfigError
+from putifabsent.shim.formats import is_state
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -21,7 +22,6 @@ __all__ = ["Caller", "Mounts", "Outside"]
 _SCHEMES = {
     "s3": "pias3", "s3a": "pias3", "s3n": "pias3",
     "gs": "piags",
-    "abfs": "piaaz", "abfss": "piaaz", "wasb": "piaaz", "wasbs": "piaaz",
     "file": "piafile",
     "memory": "piamemory",
 }  # fmt: skip
@@ -111,7 +111,8 @@ class Mounts:
             None that this service answers for.
         """
         address = Address.of(said)
-        if {".", ".."}.isdisjoint(address.path.split("/")):
+        # What the shim keeps for itself is no caller's: a record that is removed is as good as never written.
+        if {".", ".."}.isdisjoint(address.path.split("/")) and not is_state(address.path):
             for number, (mounted, _) in enumerate(self._mountings):
                 if mounted.holds(address):
                     return self._filesystem(number, caller), address.path

@@ -111,21 +111,21 @@ class Delete(Call):
 
 
 class TakeTurn(Call):
-    """Take the turn of the table that ``path`` is the folder of.
+    """Try to take the turn of the table that ``path`` is the folder of.
 
     Attributes
     ----------
+    token
+        A UUID: the same call again is answered with the same turn.
     thread
         Which of the session's threads asks.
     lease
         Seconds without a sign of life after which others may break it.
-    wait
-        Seconds to wait for it.
     """
 
+    token: Token
     thread: str = Field(default="", max_length=200)
     lease: Seconds = 60.0
-    wait: Seconds = 10.0
 
 
 class BeatTurn(Call):
@@ -164,7 +164,8 @@ FAILURES = (
     Failure(ConfigError, 400, "config", "java.io.IOException"),
     Failure(PutIfAbsentError, 500, "error", "java.io.IOException"),
     Failure(FileNotFoundError, 404, "absent", "java.io.FileNotFoundException"),
-    Failure(FileExistsError, 409, "exists", "org.apache.hadoop.fs.FileAlreadyExistsException"),
+    # Not proven to be another creation's: nobody may take it for a loss.
+    Failure(FileExistsError, 400, "exists", "java.io.IOException"),
     Failure(IsADirectoryError, 400, "folder", "org.apache.hadoop.fs.PathIsDirectoryException"),
     Failure(NotADirectoryError, 400, "no_folder", "org.apache.hadoop.fs.ParentNotDirectoryException"),
     Failure(PermissionError, 403, "denied", "org.apache.hadoop.security.AccessControlException"),

@@ -71,8 +71,10 @@ def test_a_token_is_a_uuid_as_it_is_usually_spelled(wrong: str, ground: Ground) 
 def test_a_turn_is_kept_by_its_number_alone(ground: Ground, root: str) -> None:
     a, b = (Writer(ground.mount(session=session), root) for session in "ab")
     a.begins(T)
-    number = a.fs.take_turn(root, thread="main", lease=60.0, timeout=30.0)
-    assert b.fs.take_turn(root, thread="main", lease=60.0, timeout=0.1) is None
+    number = a.fs.take_turn(root, UUID, thread="main", lease=60.0)
+    assert a.fs.take_turn(root, UUID, thread="main", lease=60.0) == number
+    theirs = token()
+    assert b.fs.take_turn(root, theirs, thread="main", lease=60.0) is None
     assert a.fs.beat_turn(root, number)
     with pytest.raises(Fenced):
         a.completes(T)
@@ -82,7 +84,18 @@ def test_a_turn_is_kept_by_its_number_alone(ground: Ground, root: str) -> None:
         again.completes(T)
     assert again.fs.release_turn(root, number)
     assert not again.fs.release_turn(root, number)
-    assert b.fs.take_turn(root, thread="main", lease=60.0, timeout=30.0) > number
+    assert b.fs.take_turn(root, theirs, thread="main", lease=60.0) > number
+
+
+def test_a_commit_that_moves_away_is_its_ledgers_business(ground: Ground, root: str) -> None:
+    writer = Writer(ground.fs, root)
+    completed = writer.commits(T)
+    bodies = f"{root}/.hoodie/.putifabsent/bodies"
+    assert ground.around.find(bodies)
+    assert ground.fs.rename_as(completed, ground.log(), token())
+    assert not ground.around.find(bodies)
+    assert completed.rpartition("/")[2] not in writer.timeline()
+    assert ground.read(ground.log()) == b"{}"
 
 
 def test_a_salted_slice_is_admitted_under_its_salted_name_alone(ground: Ground, root: str) -> None:

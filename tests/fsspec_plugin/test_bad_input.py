@@ -391,3 +391,10 @@ def test_what_can_not_be_looked_at_is_not_taken_for_absent(
         asyncio.run(fs._pipe_file(name, b"mine")) if write == "_pipe_file" else fs.pipe_file(name, b"mine")
     assert caught.value.errno == errno.EIO
     assert local.read(name) == b"another's"
+
+
+def test_a_file_in_the_place_of_a_folder_is_no_loss(tmp_path: Path) -> None:
+    (tmp_path / "_delta_log").write_bytes(b"")
+    fs = fsspec.filesystem("piafile", auto_mkdir=True)
+    with pytest.raises(NotADirectoryError):
+        fs.pipe_file(f"{tmp_path}/_delta_log/{0:020d}.json", b"{}")

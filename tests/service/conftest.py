@@ -38,6 +38,14 @@ async def caller(ground: Ground, more: dict[str, Any]) -> AsyncIterator[Caller]:
 
 
 @pytest.fixture
+async def unguarding(ground: Ground) -> AsyncIterator[Caller]:
+    """Return a session of a service that guards its formats' names alone."""
+    told = {"secret": SECRET, "mounts": [{"prefix": f"file:{ground.folder}"}]}
+    async with answering(told) as url, Caller.at(url) as caller:
+        yield caller
+
+
+@pytest.fixture
 async def other(caller: Caller) -> AsyncIterator[Caller]:
     """Return another session."""
     async with Caller.at(caller.url) as other:

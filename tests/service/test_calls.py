@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from tests.service.callers import Answer, Caller
 
 T = "20260101000000000"
+FOLDERS = (".hoodie/metadata/files", "dt=1/.hoodie/metadata/files", "/dt=1", "./dt=1", "dt=1/x", "dt=2")
 NOT_GUARDED = (200, {"guarded": False})
 GUARDED = (200, {"guarded": True})
 
@@ -133,22 +134,25 @@ async def test_a_session_whose_instant_was_taken_over_commits_nothing(
 
 
 async def test_one_session_has_the_turn_of_a_table(caller: Caller, other: Caller, root: str) -> None:
-    taken = await caller.call("turns/take", root, thread="main", wait=5.0)
+    mine, theirs = str(uuid.uuid4()), str(uuid.uuid4())
+    taken = await caller.call("turns/take", root, thread="main", token=mine)
     number = taken.said["number"]
-    waits = await other.call("turns/take", root, wait=0.2)
+    again = await caller.call("turns/take", root, thread="main", token=mine)
+    assert again.said["number"] == number
+    waits = await other.call("turns/take", root, token=theirs)
     assert waits[:2] == (200, {"number": None})
     assert (await caller.call("turns/beat", root, number=number))[:2] == (200, {"taken": True})
     assert (await caller.call("turns/release", root, number=number))[:2] == (200, {"held": True})
     assert (await caller.call("turns/release", root, number=number))[:2] == (200, {"held": False})
-    assert (await other.call("turns/take", root)).said["number"] > number
+    assert (await other.call("turns/take", root, token=theirs)).said["number"] > number
 
 
 async def test_what_is_completed_in_a_turn_says_so(caller: Caller, other: Caller, root: str) -> None:
     writer = Writer(None, root)
     await caller.create(writer.requested(T), b"")
-    late = (await other.call("turns/take", root)).said["number"]
+    late = (await other.call("turns/take", root, token=str(uuid.uuid4()))).said["number"]
     await other.call("turns/release", root, number=late)
-    number = (await caller.call("turns/take", root)).said["number"]
+    number = (await caller.call("turns/take", root, token=str(uuid.uuid4()))).said["number"]
     for turn in (None, late):
         said = {} if turn is None else {"turn": turn}
         refused = await caller.create(writer.completed(T), b"{}", **said)
@@ -156,16 +160,68 @@ async def test_what_is_completed_in_a_turn_says_so(caller: Caller, other: Caller
     assert (await caller.create(writer.completed(T), b"{}", turn=number))[:2] == GUARDED
 
 
-async def test_whoever_has_asked_for_one_slice_knows_of_all_of_its_instant(caller: Caller, root: str) -> None:
-    writer = Writer(None, root)
+async def test_whoever_has_asked_for_one_slice_knows_of_all_beside_it_of_its_instant(
+    unguarding: Caller, other: Caller, root: str
+) -> None:
+    writer, caller = Writer(None, root), unguarding
+    assert (await caller.call("admit", writer.slice_of(T))).said["also"] is None  # it is nobody's yet
     await caller.create(writer.requested(T), b"")
     assert (await caller.call("admit", writer.inflight(T))).said["also"] is None
-    also = re.compile((await caller.call("admit", writer.slice_of(T))).said["also"])
-    others = [writer.slice_of(T, "7-8-9"), writer.log_of(T), f"{root}/x=1/y=2/{writer.slice_of(T)[-60:]}"]
-    assert all(also.fullmatch(each) for each in others)
-    later = T.replace("2026", "2027")
-    strangers = [writer.slice_of(later), writer.requested(T), writer.completed(T), f"{root}2/dt=1/x"]
-    assert not any(also.fullmatch(each) for each in strangers)
+    for asked in (writer.slice_of(T), writer.log_of(T)):
+        also = re.compile((await caller.call("admit", asked)).said["also"])
+        assert also.fullmatch(writer.slice_of(T, "7-8-9"))
+        assert also.fullmatch(writer.log_of(T))
+        base, log = (name.rpartition("/")[2] for name in (writer.slice_of(T), writer.log_of(T)))
+        strangers = [
+            writer.slice_of(T.replace("2026", "2027")),
+            writer.requested(T),
+            writer.completed(T),
+            *(f"{root}/{folder}/{last}" for last in (base, log) for folder in FOLDERS),
+            f"{root}2/dt=1/{base}",
+        ]
+        assert not [each for each in strangers if also.fullmatch(each)]
+
+
+async def test_where_patterns_guard_names_no_slice_speaks_for_another(caller: Caller, root: str) -> None:
+    writer = Writer(None, root)
+    await caller.create(writer.requested(T), b"")
+    assert (await caller.call("admit", writer.slice_of(T))).said["also"] is None
+
+
+async def test_a_folder_with_characters_of_a_pattern_is_not_removed_as_one(
+    caller: Caller, ground: Ground
+) -> None:
+    for folder in ("a", "b"):
+        ground.around.makedirs(ground.name(folder))
+        ground.write(ground.name(f"{folder}/f"), b"")
+    answer = await caller.call("delete", ground.name("[ab]"), recursive=True)
+    assert (answer.status, answer.said["error"]) == (400, "request")
+    assert ground.files() == ["a/f", "b/f"]
+
+
+@pytest.mark.parametrize("call", ["delete", "rename"])
+async def test_nobody_reaches_what_the_shim_keeps(
+    call: str, caller: Caller, ground: Ground, root: str
+) -> None:
+    await caller.create(Writer(None, root).requested(T), b"")
+    record = f"{root}/.hoodie/.putifabsent/ledger/0000000001"
+    if call == "delete":
+        answer = await caller.call("delete", record)
+    else:
+        said = {"source": f"file:{record}", "token": str(uuid.uuid4())}
+        answer = await caller.call("rename", ground.log(), **said)
+    assert (answer.status, answer.said["error"]) == (403, "denied")
+    assert records_of(ground, root) == ["OPEN"]
+
+
+async def test_a_token_of_another_creation_commits_nothing(caller: Caller, ground: Ground, root: str) -> None:
+    writer, token, later = Writer(None, root), str(uuid.uuid4()), T.replace("2026", "2027")
+    for instant in (T, later):
+        await caller.create(writer.requested(instant), b"")
+    assert (await caller.create(writer.completed(T), b"{}", token)).status == 200
+    answer = await caller.create(writer.completed(later), b"{}", token)
+    assert (answer.status, answer.said["error"]) == (400, "request")
+    assert not ground.is_there(writer.completed(later))
 
 
 async def test_a_name_that_the_pattern_does_not_match_is_a_file(caller: Caller, ground: Ground) -> None:

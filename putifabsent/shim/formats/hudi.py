@@ -64,9 +64,9 @@ _MANIFEST = re.compile(r"manifest_(?P<n>[1-9][0-9]{0,9})")
 _FIRST_MANIFEST = 1
 _HISTORY = re.compile(r"[0-9]+_[0-9]+_[0-9]+\.parquet")
 _BASE_FILE = re.compile(
-    r"[^_]+_[0-9]+-[0-9]+-[0-9]+(?:-(?P<salt>[0-9a-f]{32}))?_(?P<t>[0-9]+)\.(?:parquet|orc|hfile|lance)"
+    r"[^_/]+_[0-9]+-[0-9]+-[0-9]+(?:-(?P<salt>[0-9a-f]{32}))?_(?P<t>[0-9]+)\.(?:parquet|orc|hfile|lance)"
 )
-_LOG_FILE = re.compile(r"\..+_(?P<t>[0-9]+)\.log\.[0-9]+(?:_[0-9]+-[0-9]+-[0-9]+(?:\.cdc)?)?")
+_LOG_FILE = re.compile(r"\.[^/]+_(?P<t>[0-9]+)\.log\.[0-9]+(?:_[0-9]+-[0-9]+-[0-9]+(?:\.cdc)?)?")
 
 
 class Step(NamedTuple):
@@ -107,21 +107,13 @@ def step_of(path: str) -> Step | None:
     return Step(match["t"], match["pending"] or match["completed"] or "", state)
 
 
-def slices_of(root: str, instant: str) -> str:
-    """Return a regular expression for the slices of an instant, all of them, in a data table.
-
-    Parameters
-    ----------
-    root
-        The table's folder.
-    instant
-        ``T``.
-    """
+def slices_of(folder: str, instant: str) -> str:
+    """Return a regular expression for the slices of an instant in a folder, and for no other full name."""
     files = (
         pattern.pattern.replace("(?P<t>[0-9]+)", instant).replace("(?P<salt>", "(?:")  # as Java has it, too
         for pattern in (_BASE_FILE, _LOG_FILE)
     )
-    return rf"{re.escape(root)}/(?!\.hoodie/)(?:.*/)?(?:{'|'.join(files)})"
+    return rf"{re.escape(folder)}/(?:{'|'.join(files)})"
 
 
 def classify(path: str, folder: str, last: str) -> Name | None:

@@ -82,6 +82,9 @@ def complete(
     if creation.token not in ledger.state.completions:
         yield from _decide(ledger, path, instant, body, creation, turn)
     made = ledger.state.completions.get(creation.token)
+    if made is not None and ledger.path(made.name) != path:
+        msg = f"the token {creation.token} is that of {ledger.path(made.name)}: each creation has its own"
+        raise ValueError(msg)
     if made is None or made.undone:
         return Created()  # it was completed, and undone since
     try:
