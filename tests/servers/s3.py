@@ -34,8 +34,8 @@ class S3Server(BucketServer):
             "client_kwargs": {"endpoint_url": self.endpoint, "region_name": REGION},
         }
 
-    def client(self, *, connections: int = 10) -> Any:
-        """A boto3 client that repeats nothing: a way round the code under test."""
+    def client(self, *, connections: int = 10, attempts: int = 1) -> Any:
+        """A boto3 client that repeats nothing, unless told to: a way round the code under test."""
         import boto3
         from botocore.config import Config
 
@@ -46,14 +46,15 @@ class S3Server(BucketServer):
             aws_secret_access_key=SECRET,
             region_name=REGION,
             config=Config(
-                retries={"total_max_attempts": 1, "mode": "standard"},
+                retries={"total_max_attempts": attempts, "mode": "standard"},
                 max_pool_connections=connections,
                 s3={"addressing_style": "path"},
             ),
         )
 
     def _make(self, bucket: str) -> None:
-        self.client().create_bucket(Bucket=bucket)
+        # MinIO calls itself ready a moment before it takes a bucket.
+        self.client(attempts=8).create_bucket(Bucket=bucket)
 
     def _serves(self, process: Process) -> None:
         self.endpoint = f"http://127.0.0.1:{process.port}"
