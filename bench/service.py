@@ -12,17 +12,14 @@ import argparse
 import asyncio
 import json
 import statistics
-import subprocess
 import sys
 import time
 import uuid
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import aiohttp
 import fsspec
 from rich.console import Console
 from rich.progress import Progress
@@ -31,36 +28,25 @@ from rich.table import Table
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from bench.stub_server import StubServer
+from tests.service.callers import SECRET, Caller
+from tests.service.processes import serving
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterator
+    from collections.abc import Awaitable, Callable
 
     Create = Callable[[str], Awaitable[str]]
 
 BODY = b"x" * 1024
-SECRET = uuid.uuid4().hex
 CROWDS = (1, 32, 200)
 THREADS = 32  # as many as the service has, unless it is told otherwise
 GUARDED = "**/manifest-*"
 HERE, SERVICE = "in this process", "through the service"
 
 
-@contextmanager
-def service(stub: StubServer) -> Iterator[str]:
-    """Run a service over the stub; return its address."""
+def told_of(stub: StubServer) -> dict[str, Any]:
+    """Return what a service over the stub is told."""
     options = {**stub.storage_options, "arbiter": "native", "guard": [GUARDED]}
-    told = {"secret": SECRET, "mounts": [{"prefix": "s3a://", "options": options}]}
-    command = [sys.executable, "-c", "from putifabsent.cli import main; main()", "serve", "-"]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        try:
-            stdout, stdin = process.stdout, process.stdin
-            if stdin is None or stdout is None:
-                raise AssertionError
-            stdin.write(json.dumps(told))
-            stdin.close()
-            yield json.loads(stdout.readline())["address"]
-        finally:
-            process.terminate()
+    return {"secret": SECRET, "mounts": [{"prefix": "s3a://", "options": options}]}
 
 
 def here(stub: StubServer) -> Create:
@@ -76,19 +62,13 @@ def here(stub: StubServer) -> Create:
     return create
 
 
-def there(http: aiohttp.ClientSession, address: str) -> Create:
+def there(caller: Caller) -> Create:
     """Return what has the service create a name."""
-    headers = {
-        "Authorization": f"Bearer {SECRET}",
-        "putifabsent-session": str(uuid.uuid4()),
-        "putifabsent-writer": str(uuid.uuid4()),
-    }
 
     async def create(name: str) -> str:
         said = {"path": f"s3a://{name}", "token": str(uuid.uuid4())}
-        url = f"{address}/v1/create"
-        async with http.post(url, params=said, data=BODY, headers=headers) as answer:
-            return "won" if (await answer.json()) == {"guarded": True} else f"status {answer.status}"
+        answer = await caller.post("create", params=said, data=BODY)
+        return "won" if answer.said == {"guarded": True} else f"status {answer.status}"
 
     return create
 
@@ -115,9 +95,8 @@ async def measure(
 ) -> dict[str, Any]:
     """Return what each way has cost, by the number of callers."""
     found: dict[str, Any] = {}
-    connector = aiohttp.TCPConnector(limit=0)
-    async with aiohttp.ClientSession(connector=connector) as http:
-        ways = {HERE: inside, SERVICE: there(http, address)}
+    async with Caller.at(address) as caller:
+        ways = {HERE: inside, SERVICE: there(caller)}
         for create in ways.values():
             await crowd(create, 8, 64)
         for callers in CROWDS:
@@ -174,7 +153,7 @@ def main() -> None:
     console = Console(stderr=True)
     with (
         StubServer() as stub,
-        service(stub) as address,
+        serving(told_of(stub)) as (_, address),
         Progress(console=console, transient=True) as progress,
     ):
         task = progress.add_task("creating", total=len(CROWDS) * runs * 2)

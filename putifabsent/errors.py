@@ -134,6 +134,15 @@ def unknown_of(error: BaseException) -> OutcomeUnknown | None:
     return found if isinstance(found, OutcomeUnknown) else None
 
 
+def sentence_of(error: BaseException) -> str:
+    """Return an error in one line: what happened, and to which file, without numbers and without a class."""
+    said = str(error)
+    if isinstance(error, OSError) and error.strerror:
+        said = f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+    # Some clients' messages go on with what only their authors can read.
+    return said.split("\n", 1)[0] or type(error).__name__
+
+
 class Fenced(PutIfAbsentError, PermissionError):
     """Another writer has taken over: this one's step comes too late and was refused."""
 

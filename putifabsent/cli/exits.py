@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 import typer
 
-from putifabsent.errors import NameTaken, OutcomeUnknown, UnsafeStore
+from putifabsent.errors import NameTaken, OutcomeUnknown, UnsafeStore, sentence_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -65,37 +65,29 @@ def exits(screen: Screen, url: str = "URL") -> Iterator[None]:
         screen.json({"outcome": "taken", "name": url, "holder": _fields(error.holder)})
         _end(screen, Exit.NO, error)
     except UnsafeStore as error:
-        screen.json({"outcome": "unsafe", "message": _sentence(error)})
+        screen.json({"outcome": "unsafe", "message": sentence_of(error)})
         _end(screen, Exit.NO, error)
     except ImportError as error:
         extra = _EXTRAS.get((error.name or "").partition(".")[0], "all")
-        screen.json({"outcome": "usage", "message": _sentence(error)})
+        screen.json({"outcome": "usage", "message": sentence_of(error)})
         _end(screen, Exit.USAGE, error, f"pip install 'putifabsent[{extra}]'")
     except ValueError as error:
-        screen.json({"outcome": "usage", "message": _sentence(error)})
+        screen.json({"outcome": "usage", "message": sentence_of(error)})
         _end(screen, Exit.USAGE, error)
     except Exception as error:  # noqa: BLE001 - Python's own exit code is 1, which has a meaning here
-        screen.json({"outcome": "failed", "message": _sentence(error)})
+        screen.json({"outcome": "failed", "message": sentence_of(error)})
         _end(screen, Exit.FAILED, error)
 
 
 def _unknown(screen: Screen, url: str, error: OutcomeUnknown) -> NoReturn:
-    screen.json({"outcome": "unknown", "name": url, "token": error.token, "message": _sentence(error)})
+    screen.json({"outcome": "unknown", "name": url, "token": error.token, "message": sentence_of(error)})
     later = f"ask later, with the same options: putifabsent resolve {url} {error.token}"
     _end(screen, Exit.UNKNOWN, error, f"token: {error.token}", later)
 
 
 def _end(screen: Screen, code: Exit, error: BaseException, *more: str) -> NoReturn:
-    screen.error(_sentence(error), *more)
+    screen.error(sentence_of(error), *more)
     raise typer.Exit(code) from error
-
-
-def _sentence(error: BaseException) -> str:
-    said = str(error)
-    if isinstance(error, OSError) and error.strerror:
-        said = f"{error.filename}: {error.strerror}" if error.filename else error.strerror
-    # Some clients' messages go on with what only their authors can read.
-    return said.split("\n", 1)[0] or type(error).__name__
 
 
 def _fields(holder: Holder | None) -> dict[str, object] | None:

@@ -90,7 +90,7 @@ class Keeps(Salts):
         return super()._written_as(path) if name is None else self._own_instant(name).path
 
     def _promote(self, path: Any, *, explicit: bool) -> Name | None:
-        name = self._instant(path) if self._keeps else None
+        name = self._instant(path)
         if name is None:
             return super()._promote(path, explicit=explicit)
         self._classify(path, explicit=explicit)

@@ -103,8 +103,8 @@ class Mounted(ReadsThrough):
             self.fs.invalidate_cache(path)
 
     def _forget(self, name: Name | None) -> None:
-        if name is not None and self.fs.dircache:
-            self.fs.invalidate_cache(name.path)
+        if name is not None:
+            self._forget_listed(name.path)
 
     def _walk_steps(self, steps: Steps[T]) -> T:
         def perform(step: Step) -> Any:

@@ -36,9 +36,8 @@ class Transfers(Keeps):
     ) -> Steps[None]:
         self._refuse_folder(name)
         yield from self._relying(name)
-        moves_judged = not keep and self._is_judged(self.explain(source))
-        judged = self._arbiter is not None or self._is_judged(name) or moves_judged
-        if judged or self._recorded(source) is not None:
+        judged = self._is_judged(name) or (not keep and self._is_judged(self.explain(source)))
+        if self._arbiter is not None or judged or self._recorded(source) is not None:
             yield from self._through_here(source, name, extra, token)
             if not keep:
                 # A source that stays behind is litter, not harm: the name is decided.

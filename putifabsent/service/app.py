@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import hmac
-import json
 import logging
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -18,7 +17,7 @@ from pydantic import ValidationError
 from putifabsent.service.calls import CALLS, Doing
 from putifabsent.service.mounts import Caller
 from putifabsent.service.tally import CONTENT_TYPE, Tally
-from putifabsent.service.wire import failed
+from putifabsent.service.wire import failed, wrong
 from putifabsent.version import __version__
 
 if TYPE_CHECKING:
@@ -169,12 +168,8 @@ def _caller(request: web.Request) -> Caller:
 
 
 def _wrong(error: ValueError) -> str:
-    if not isinstance(error, ValidationError):
-        return str(error)
-    wrong = error.errors(include_input=False, include_url=False, include_context=False)
-    return "; ".join(f"{'.'.join(map(str, each['loc'])) or 'the body'}: {each['msg']}" for each in wrong)
+    return wrong(error, "the body") if isinstance(error, ValidationError) else str(error)
 
 
 def _answer(status: HTTPStatus, kind: str, message: str) -> web.Response:
-    text = json.dumps({"error": kind, "message": message})
-    return web.Response(status=status, text=text, content_type="application/json")
+    return web.json_response({"error": kind, "message": message}, status=status)

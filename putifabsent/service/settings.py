@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, TypeAdapter, ValidationError, model_validator
 
 from putifabsent.errors import ConfigError
+from putifabsent.service.wire import wrong
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -19,6 +20,7 @@ SECRET = "PUTIFABSENT_SERVICE_SECRET"  # noqa: S105 - a variable's name
 
 _SHORTEST_SECRET = 16
 _MIB = 2**20
+_OBJECT = TypeAdapter(dict[str, Any])
 
 
 class Mounting(BaseModel):
@@ -104,20 +106,7 @@ class Settings(BaseModel):
             It says which field is wrong, and nothing of what was said there: that may be a credential.
         """
         try:
-            settings = cls.model_validate_json(text) if secret is None else _with(cls, text, secret)
+            told = _OBJECT.validate_json(text)
+            return cls.model_validate(told if secret is None else {"secret": secret, **told})
         except ValidationError as error:
-            wrong = "; ".join(
-                f"{'.'.join(map(str, each['loc'])) or 'the settings'}: {each['msg']}"
-                for each in error.errors(include_input=False, include_url=False, include_context=False)
-            )
-            raise ConfigError(f"the service's settings: {wrong}") from None
-        return settings
-
-
-class _Bare(BaseModel):
-    model_config = ConfigDict(extra="allow")
-
-
-def _with(cls: type[Settings], text: str, secret: str) -> Settings:
-    said = _Bare.model_validate_json(text).model_dump()
-    return cls.model_validate({"secret": secret, **said})
+            raise ConfigError(f"the service's settings: {wrong(error, 'the settings')}") from None

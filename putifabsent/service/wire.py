@@ -17,9 +17,12 @@ from putifabsent.errors import (
     OutcomeUnknown,
     PutIfAbsentError,
     UnsafeStore,
+    sentence_of,
 )
 
 if TYPE_CHECKING:
+    from pydantic import ValidationError
+
     from putifabsent.errors import Holder
 
 __all__ = [
@@ -36,6 +39,7 @@ __all__ = [
     "TakeTurn",
     "failed",
     "held_by",
+    "wrong",
 ]
 
 Address = Annotated[str, Field(min_length=1, max_length=4096)]
@@ -196,11 +200,21 @@ def held_by(holder: Holder | None) -> dict[str, Any] | None:
     return {"token": holder.token, "writer": holder.writer, "created": created}
 
 
+def wrong(error: ValidationError, whole: str) -> str:
+    """Say which fields are wrong, and nothing of what they say, which may be a credential.
+
+    Parameters
+    ----------
+    error
+        What a model has raised.
+    whole
+        What to call all of it, where no field is to blame.
+    """
+    found = error.errors(include_input=False, include_url=False, include_context=False)
+    return "; ".join(f"{'.'.join(map(str, each['loc'])) or whole}: {each['msg']}" for each in found)
+
+
 def _sentence(error: Exception) -> str:
     """Say what happened. An error that is no answer of a store's may hold anything: its class is enough."""
-    if not isinstance(error, (OSError, ValueError, PutIfAbsentError)):
-        return type(error).__name__
-    said = str(error)
-    if isinstance(error, OSError) and error.strerror:
-        said = f"{error.filename}: {error.strerror}" if error.filename else error.strerror
-    return said.split("\n", 1)[0] or type(error).__name__
+    ours = isinstance(error, (OSError, ValueError, PutIfAbsentError))
+    return sentence_of(error) if ours else type(error).__name__

@@ -108,12 +108,15 @@ async def test_a_call_for_nobody_is_refused(missing: str, caller: Caller, ground
 
 @pytest.mark.parametrize("more", [{"body_seconds": 0.3, "concurrency": 1}])
 async def test_a_caller_who_sends_too_slowly_is_left(caller: Caller, ground: Ground) -> None:
+    left = asyncio.Event()
+
     async def slowly() -> Any:
         yield b"x"
-        await asyncio.sleep(2)
+        await left.wait()
 
     said = {"path": f"file:{ground.log()}", "token": str(uuid.uuid4())}
     answer = await caller.post("create", params=said, data=slowly())
+    left.set()
     assert answer.status == 408
     assert ground.files() == []
     assert await answers(caller, ground)
