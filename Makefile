@@ -42,7 +42,7 @@ test-servers: $(DEV) ## build real servers (once) and race them; SHORT=1 leaves 
 
 .PHONY: proof
 proof: $(DEV) ## play the schedules that `make test` has no time for: an hour or two; SHORT=1 plays some at random
-	SHORT=$(SHORT) $(BIN)/python -m pytest -n $(JOBS) -m proof -rP --timeout=7200 $(if $(SHORT),-k at_random)
+	SHORT=$(SHORT) $(BIN)/python -m pytest -n $(JOBS) -m proof -v --timeout=7200 $(if $(SHORT),-k at_random)
 
 .PHONY: lint
 lint: $(DEV) ## check style, types and the arrows between modules

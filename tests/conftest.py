@@ -13,7 +13,23 @@ from tests.stub import FaultStub
 from tests.vouching import vouch
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+
+    Note = Callable[[object], None]
+
+
+def pytest_report_teststatus(report: pytest.TestReport) -> tuple[str, str, str] | None:
+    """Say behind ``PASSED`` what the test has noted, with ``-v``."""
+    noted = dict(report.user_properties).get("noted")
+    if not noted or not report.passed or report.when != "call":
+        return None
+    return "passed", ".", f"PASSED ({noted})"
+
+
+@pytest.fixture
+def note(record_property: Callable[[str, object], None]) -> Note:
+    """Take what is worth reading beside a test that passed: how many states it saw."""
+    return lambda what: record_property("noted", str(what))
 
 
 @pytest.fixture(scope="session")

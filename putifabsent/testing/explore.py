@@ -68,6 +68,9 @@ class Explored:
     complete: bool = True
     schedule: tuple[Step, ...] = ()
 
+    def __str__(self) -> str:
+        return f"all {self.states:,} states" if self.complete else f"{self.states:,} states"
+
 
 def explore(
     actors: Sequence[Actor],

@@ -8,6 +8,7 @@ standard input. Run by path: it imports nothing but the standard library.
 from __future__ import annotations
 
 import ctypes
+import os
 import signal
 import subprocess
 import sys
@@ -23,7 +24,8 @@ def _killed_with_the_leash() -> None:
 
 
 def _end_when_told(command: subprocess.Popen[bytes]) -> None:
-    sys.stdin.buffer.read(1)
+    # Not through sys.stdin, which a thread that waits in it keeps Python from closing at the end.
+    os.read(0, 1)
     command.terminate()
     try:
         command.wait(_PATIENCE)

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, ClassVar
 
 from tests.servers.base import Kind, Server
-from tests.servers.process import NotStartedError, Process
+from tests.servers.process import NotStartedError, Process, free_port
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -45,11 +45,14 @@ class Valkey(Server):
         process.start(
             lambda port: [
                 *(*_program(), "--bind", "127.0.0.1", "--port", str(port)),
-                *("--unixsocket", self.socket, "--save", "", "--appendonly", "no", *self._settings),
+                *("--unixsocket", self.socket, "--save", "", "--appendonly", "no", *self._options()),
             ],
             answers=_answers,
         )
         self._is_at(process)
+
+    def _options(self) -> tuple[str, ...]:
+        return self._settings
 
     def _is_at(self, process: Process) -> None:
         self.endpoint = f"redis://127.0.0.1:{process.port}"
@@ -73,7 +76,13 @@ class ValkeyCluster(Valkey):
     name: ClassVar[str] = "valkey-cluster"
 
     def __init__(self) -> None:
-        super().__init__("--cluster-enabled", "yes")
+        super().__init__()
+        self.bus_port = 0
+
+    def _options(self) -> tuple[str, ...]:
+        # Left to itself it takes 10,000 above its port, which may be no port at all.
+        self.bus_port = free_port()
+        return ("--cluster-enabled", "yes", "--cluster-port", str(self.bus_port))
 
     def is_whole(self) -> bool:
         """Whether it knows who has each slot, and may answer."""
@@ -122,7 +131,7 @@ def valkey_cluster() -> Iterator[tuple[ValkeyCluster, ValkeyCluster]]:
             node.tell("CLUSTER", "ADDSLOTSRANGE", str(first), str(first + SLOTS // 2 - 1))
             # Two nodes of one age would have to settle who is right.
             node.tell("CLUSTER", "SET-CONFIG-EPOCH", str(first + 1))
-        one.tell("CLUSTER", "MEET", *other.address.split(":"))
+        one.tell("CLUSTER", "MEET", *other.address.split(":"), str(other.bus_port))
         for _ in range(_POLLS):
             if all(each.is_whole() for each in (one, other)):
                 break

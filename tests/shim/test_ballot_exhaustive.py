@@ -14,6 +14,7 @@ from tests.shim.ballots import GROUNDS, LONG, SHORT, Mutant, Scenario, judge, pl
 from tests.shim.schedules import AT_RANDOM, SEEDS
 
 if TYPE_CHECKING:
+    from tests.conftest import Note
     from tests.shim.ballots import Ground
 
 
@@ -31,8 +32,9 @@ def played(scenarios: tuple[Scenario, ...], grounds: tuple[Ground, ...]) -> list
 
 
 @pytest.mark.parametrize(("scenario", "ground"), played(SHORT, HARDEST))
-def test_no_schedule_breaks_a_promise(scenario: Scenario, ground: Ground) -> None:
+def test_no_schedule_breaks_a_promise(scenario: Scenario, ground: Ground, note: Note) -> None:
     found = play(ballot, scenario, ground)
+    note(found)
     assert found.violation is None, found.violation
     assert found.complete
     assert found.states > 100
@@ -40,10 +42,9 @@ def test_no_schedule_breaks_a_promise(scenario: Scenario, ground: Ground) -> Non
 
 @pytest.mark.proof
 @pytest.mark.parametrize(("scenario", "ground"), played(SHORT + LONG, GROUNDS))
-def test_no_schedule_of_many_breaks_a_promise(scenario: Scenario, ground: Ground) -> None:
+def test_no_schedule_of_many_breaks_a_promise(scenario: Scenario, ground: Ground, note: Note) -> None:
     found = play(ballot, scenario, ground, most=5_000_000)
-    all_of_them = "all" if found.complete else "and more"
-    print(f"{scenario}, on {ground}: {found.states} states, {all_of_them}")  # noqa: T201 - for `make proof`
+    note(found)
     assert found.violation is None, found.violation
 
 
@@ -72,8 +73,8 @@ def test_no_schedule_at_random_does() -> None:
 
 @pytest.mark.proof
 @SEEDS
-def test_no_schedule_of_many_at_random_does(seed: int) -> None:
-    print(f"{AT_RANDOM} schedules at random: {at_random(AT_RANDOM, seed)} states")  # noqa: T201 - for `make proof`
+def test_no_schedule_of_many_at_random_does(seed: int, note: Note) -> None:
+    note(f"{at_random(AT_RANDOM, seed):,} states of {AT_RANDOM:,} schedules")
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=str)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from random import Random
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -10,12 +11,16 @@ from putifabsent.testing.explore import Faults, wander
 from tests.shim.claimant_mutants import MUTANTS
 from tests.shim.claimants import LONG, SHORT, STORES, Kind, Mutant, Scenario, explored
 
+if TYPE_CHECKING:
+    from tests.conftest import Note
+
 BY_NAME = {scenario.name: scenario for scenario in SHORT}
 
 
 @pytest.mark.parametrize("scenario", SHORT, ids=str)
-def test_no_schedule_breaks_a_promise(scenario: Scenario) -> None:
+def test_no_schedule_breaks_a_promise(scenario: Scenario, note: Note) -> None:
     found = explored(scenario)
+    note(found)
     assert found.violation is None, found.violation
     assert found.complete
     assert found.states > 100
@@ -23,9 +28,9 @@ def test_no_schedule_breaks_a_promise(scenario: Scenario) -> None:
 
 @pytest.mark.proof
 @pytest.mark.parametrize("scenario", LONG, ids=str)
-def test_no_schedule_of_many_breaks_a_promise(scenario: Scenario) -> None:
+def test_no_schedule_of_many_breaks_a_promise(scenario: Scenario, note: Note) -> None:
     found = explored(scenario)
-    print(f"{scenario}: {found.states} states")  # noqa: T201 - for `make proof`
+    note(found)
     assert found.violation is None, found.violation
     assert found.complete
 

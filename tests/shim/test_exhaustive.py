@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from putifabsent.shim.requests import Protocol
     from putifabsent.testing.explore import Explored
+    from tests.conftest import Note
 
 NAME = ordinary("bucket/t/name")
 
@@ -73,8 +74,9 @@ def explored(shim: Shim, scenario: str, store: ImaginedStore | None = None) -> E
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS)
-def test_no_schedule_breaks_a_promise(scenario: str) -> None:
+def test_no_schedule_breaks_a_promise(scenario: str, note: Note) -> None:
     found = explored(REAL, scenario)
+    note(found)
     assert found.violation is None, found.violation
     assert found.complete
     assert found.states > 100

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from random import Random
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -15,12 +16,16 @@ from tests.shim.ledger_tables import NAME
 from tests.shim.ledgers import Mutant, Process, Scenario, play
 from tests.shim.schedules import AT_RANDOM, SEEDS
 
+if TYPE_CHECKING:
+    from tests.conftest import Note
+
 BY_NAME = {scenario.name: scenario for scenario in SHORT}
 
 
 @pytest.mark.parametrize("scenario", SHORT, ids=str)
-def test_no_schedule_breaks_a_promise(scenario: Scenario) -> None:
+def test_no_schedule_breaks_a_promise(scenario: Scenario, note: Note) -> None:
     found = play(scenario)
+    note(found)
     assert found.violation is None, found.violation
     assert found.complete
     assert found.states > 100
@@ -28,10 +33,9 @@ def test_no_schedule_breaks_a_promise(scenario: Scenario) -> None:
 
 @pytest.mark.proof
 @pytest.mark.parametrize("scenario", LONG, ids=str)
-def test_no_schedule_of_many_breaks_a_promise(scenario: Scenario) -> None:
+def test_no_schedule_of_many_breaks_a_promise(scenario: Scenario, note: Note) -> None:
     found = play(scenario, most=5_000_000)
-    all_of_them = "all" if found.complete else "and more"
-    print(f"{scenario}: {found.states} states, {all_of_them}")  # noqa: T201 - for `make proof`
+    note(found)
     assert found.violation is None, found.violation
 
 
@@ -71,10 +75,10 @@ def test_no_schedule_at_random_does() -> None:
 
 @pytest.mark.proof
 @SEEDS
-def test_no_schedule_of_many_at_random_does(seed: int) -> None:
+def test_no_schedule_of_many_at_random_does(seed: int, note: Note) -> None:
     # They are longer than those of one name.
     schedules = AT_RANDOM // 10
-    print(f"{schedules} schedules at random: {at_random(schedules, seed)} states")  # noqa: T201 - for `make proof`
+    note(f"{at_random(schedules, seed):,} states of {schedules:,} schedules")
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=str)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from putifabsent.testing.imagined_locks import Kind
+    from tests.conftest import Note
     from tests.shim.ballots import Ground
 
 HARDEST = (GROUNDS[3], GROUNDS[2])
@@ -40,8 +41,9 @@ def played(scenarios: tuple[Scenario, ...], grounds: tuple[Ground, ...]) -> list
 
 
 @pytest.mark.parametrize(("scenario", "ground"), played(SHORT, HARDEST))
-def test_no_schedule_breaks_a_promise(scenario: Scenario, ground: Ground) -> None:
+def test_no_schedule_breaks_a_promise(scenario: Scenario, ground: Ground, note: Note) -> None:
     found = play(scenario, ground)
+    note(found)
     assert found.violation is None, found.violation
     assert found.complete
     assert 100 < found.states < MOST
@@ -49,10 +51,9 @@ def test_no_schedule_breaks_a_promise(scenario: Scenario, ground: Ground) -> Non
 
 @pytest.mark.proof
 @pytest.mark.parametrize(("scenario", "ground"), played(LONG, HARDEST))
-def test_no_schedule_of_many_breaks_a_promise(scenario: Scenario, ground: Ground) -> None:
+def test_no_schedule_of_many_breaks_a_promise(scenario: Scenario, ground: Ground, note: Note) -> None:
     found = play(scenario, ground, most=1_000_000)
-    all_of_them = "all" if found.complete else "and more"
-    print(f"{scenario}, on {ground}: {found.states} states, {all_of_them}")  # noqa: T201 - for `make proof`
+    note(found)
     assert found.violation is None, found.violation
 
 
@@ -82,8 +83,8 @@ def test_no_schedule_at_random_does() -> None:
 
 @pytest.mark.proof
 @SEEDS
-def test_no_schedule_of_many_at_random_does(seed: int) -> None:
-    print(f"{AT_RANDOM} schedules at random: {at_random(AT_RANDOM, seed)} states")  # noqa: T201 - for `make proof`
+def test_no_schedule_of_many_at_random_does(seed: int, note: Note) -> None:
+    note(f"{at_random(AT_RANDOM, seed):,} states of {AT_RANDOM:,} schedules")
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=str)
