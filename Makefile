@@ -20,7 +20,7 @@ SHORT ?=
 SERVERS := versitygw fake-gcs-server azurite gofakes3 dynamodb-local $(if $(SHORT),,minio s3s-fs)
 # What pypaimon's environment, with its older fsspec and pyarrow, must pass as well.
 PAIMON_TESTS := $(wildcard tests/doors/test_paimon.py tests/fsspec_plugin)
-CHECKED := putifabsent tests docs/tables.py $(wildcard bench)
+CHECKED := putifabsent tests docs/tables.py hadoop/errors.py $(wildcard bench)
 
 .PHONY: help
 help: ## say what there is to make
@@ -40,6 +40,10 @@ test-servers: $(DEV) ## build real servers (once) and race them; SHORT=1 leaves 
 	tools/servers/install.sh $(SERVERS)
 	PUTIFABSENT_SERVERS="$(SERVERS)" SHORT=$(SHORT) LONG=$(if $(SHORT),,1) $(BIN)/python -m pytest -m servers
 
+.PHONY: test-spark
+test-spark: $(DEV) ## build the adapter for the JVM, and run Hadoop's own suites and ours on it: a minute
+	cd hadoop && ./mvnw --batch-mode --quiet verify
+
 .PHONY: proof
 proof: $(DEV) ## play the schedules that `make test` has no time for: an hour or two; SHORT=1 plays some at random
 	SHORT=$(SHORT) $(BIN)/python -m pytest -n $(JOBS) -m proof -v --timeout=7200 $(if $(SHORT),-k at_random)
@@ -52,10 +56,11 @@ lint: $(DEV) ## check style, types and the arrows between modules
 	$(BIN)/lint-imports
 
 .PHONY: format
-format: $(DEV) ## let ruff set the layout, and draw the tables of the documentation
+format: $(DEV) ## let ruff set the layout, and write what the code itself knows: tables, the adapter's errors
 	$(BIN)/ruff check --select I --fix
 	$(BIN)/ruff format
 	$(BIN)/python docs/tables.py
+	$(BIN)/python hadoop/errors.py
 
 .PHONY: docs
 docs: $(DEV) ## build the documentation into site/
@@ -102,5 +107,5 @@ lock: $(DEV) ## resolve the newest versions into locks/ (not tied to any index h
 
 .PHONY: clean
 clean: ## remove what was made, but for the servers
-	rm -rf .venv .venv-paimon site build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf .venv .venv-paimon hadoop/target site build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -prune -exec rm -rf {} +

@@ -7,10 +7,13 @@ have the outcome resolved by that token.
 
 from __future__ import annotations
 
+import errno
+import os
 import time
 import uuid
 from contextlib import contextmanager, suppress
 from functools import partial
+from glob import has_magic
 from typing import TYPE_CHECKING, NamedTuple
 
 from putifabsent.backends.body import InMemory
@@ -118,16 +121,59 @@ class Asked(WritesByName):
     def rename_as(self, source: str, path: str, creation_token: str) -> bool:
         """Create a guarded name from ``source``, which goes after a win; else as :meth:`create_as`.
 
+        A source that somebody must hear of, an arbiter or a ledger, is moved here to any name.
+
         Raises
         ------
         FileNotFoundError
             The source is not there.
+        FileExistsError, IsADirectoryError
+            Nothing guards the name, and there is one.
         """
         token = _checked(creation_token)
         name = self._promote(path, explicit=False)
-        if name is None:
+        if name is not None:
+            self._walk_steps(
+                self._transferring(self._source(source, name), name, {}, keep=False, token=token)
+            )
+            return True
+        if self._is_removed_plainly(source):
             return False
-        self._walk_steps(self._transferring(self._source(source, name), name, {}, keep=False, token=token))
+        if self.isdir(path):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
+        if self.exists(path):
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
+        self.mv(source, path)
+        return True
+
+    def removed(self, path: str, *, recursive: bool) -> bool:
+        """Remove what an arbiter or a ledger must hear of; False, and nothing is done: nobody need.
+
+        Parameters
+        ----------
+        path
+            The name.
+        recursive
+            With all that is below it.
+
+        Raises
+        ------
+        FileNotFoundError
+            It is not there, and the store is one that says so.
+        Fenced
+            A ledger says that it is not this session's to remove.
+        ValueError
+            All below a name that could be a pattern as well: it would take others along.
+        """
+        if self._is_removed_plainly(path, recursive=recursive):
+            return False
+        if recursive and has_magic(path):
+            msg = f"{path} has characters of a pattern: what is below it must be removed one by one"
+            raise ValueError(msg)
+        if recursive:
+            self.rm(path, recursive=True)
+        else:
+            self.rm_file(path)
         return True
 
     # Turns whose holder is another process: it keeps the number, and gives the signs of life

@@ -31,7 +31,7 @@ class Removes(ListsDecided):
 
     def rm(self, path: Any, recursive: bool = False, maxdepth: int | None = None, **kwargs: Any) -> Any:
         """Remove files and folders. A removed name is free again."""
-        if self._is_removed_plainly(path, recursive=recursive):
+        if not self._is_a_pattern(path) and self._is_removed_plainly(path, recursive=recursive):
             return self.fs.rm(self._own(path), recursive=recursive, maxdepth=maxdepth, **kwargs)
         one_by_one = recursive and (
             maxdepth is not None or self._arbiter is None or self._loses_instants(path)
@@ -42,7 +42,7 @@ class Removes(ListsDecided):
     async def _rm(
         self, path: Any, recursive: bool = False, maxdepth: int | None = None, **kwargs: Any
     ) -> Any:
-        if self._is_removed_plainly(path, recursive=recursive):
+        if not self._is_a_pattern(path) and self._is_removed_plainly(path, recursive=recursive):
             return await self._call("rm", self._own(path), recursive=recursive, maxdepth=maxdepth, **kwargs)
         one_by_one = recursive and (
             maxdepth is not None or self._arbiter is None or self._loses_instants(path)
@@ -63,6 +63,10 @@ class Removes(ListsDecided):
             return await self._call("rm_file", self._own(path), **kwargs)
         return await self._walk_steps_async(self._removing_file(path, kwargs))
 
+    def _is_a_pattern(self, path: Any) -> bool:
+        """Whether what a path stands for must be found before it can be judged."""
+        return self._arbiter is None and any(map(has_magic, self._full_names(path)))
+
     def _is_removed_plainly(self, path: Any, *, recursive: bool = False) -> bool:
         """Whether nobody need hear of it that a path, or several, are removed.
 
@@ -72,7 +76,7 @@ class Removes(ListsDecided):
         paths = self._full_names(path)
         if self._arbiter is not None:
             return bool(paths) and all(is_state(each) for each in paths)
-        if any(has_magic(each) or self._is_judged(self._policy.classify(each)) for each in paths):
+        if any(self._is_judged(self._policy.classify(each)) for each in paths):
             return False
         if recursive and self._loses_instants(path):
             return False

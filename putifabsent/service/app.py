@@ -105,8 +105,10 @@ class Service:
             return _answer(HTTPStatus.REQUEST_TIMEOUT, "request", "the body did not come in time")
         except web.HTTPRequestEntityTooLarge as error:
             return _answer(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "request", error.text or error.reason)
-        if not kind.has_body and len(body) > _LONGEST_CALL:
-            return _answer(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "request", "no call is so long")
+        most = self._settings.largest_body if kind.has_body else _LONGEST_CALL
+        if len(body) > most:
+            why = f"{len(body)} bytes are more than the {most} that such a call may have"
+            return _answer(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "request", why)
         try:
             said = _said(kind, request, body)
             caller = _caller(request)
@@ -118,7 +120,8 @@ class Service:
     def _do(self, kind: Kind, said: Call, body: bytes, caller: Caller) -> web.Response:
         try:
             fs, path = self._mounts.find(said.path, caller)
-            return web.json_response(kind.do(Doing(fs, path, said, body, self._mounts, caller)))
+            doing = Doing(fs, path, said, body, self._mounts, caller, self._settings.largest_body)
+            return web.json_response(kind.do(doing))
         except Exception as error:  # noqa: BLE001 - every error is an answer
             status, answer = failed(error)
             if status == HTTPStatus.INTERNAL_SERVER_ERROR:
@@ -142,7 +145,8 @@ class Service:
 def application(settings: Settings, mounts: Mounts) -> web.Application:
     """Return the service as an aiohttp application; it must be made in the loop that runs it."""
     service = Service(settings, mounts)
-    app = web.Application(middlewares=[service.checked], client_max_size=settings.largest_body)
+    most = max(settings.largest_body, _LONGEST_CALL)
+    app = web.Application(middlewares=[service.checked], client_max_size=most)
     app.cleanup_ctx.append(service.life)
     app.on_shutdown.append(service.drain)
     app.router.add_get("/v1/health", service.health)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
-from glob import has_magic
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from putifabsent.service.mounts import Outside
@@ -43,6 +42,8 @@ class Doing(NamedTuple):
         The bytes that came with it.
     mounts, caller
         Where, and for whom.
+    largest_body
+        How many bytes may come.
     """
 
     fs: GuardedFileSystem
@@ -51,6 +52,7 @@ class Doing(NamedTuple):
     body: bytes
     mounts: Mounts
     caller: Caller
+    largest_body: int
 
     def in_turn(self) -> AbstractContextManager[None]:
         """Do the rest in the turn that the caller names."""
@@ -76,7 +78,7 @@ class Kind(NamedTuple):
 
 
 def _names(doing: Doing) -> dict[str, Any]:
-    return {"pattern": doing.fs.maybe_known}
+    return {"pattern": doing.fs.maybe_known, "largest_body": doing.largest_body}
 
 
 def _admit(doing: Doing) -> dict[str, Any]:
@@ -101,14 +103,7 @@ def _resolve(doing: Doing) -> dict[str, Any]:
 
 
 def _delete(doing: Doing) -> dict[str, Any]:
-    if doing.said.recursive:
-        if has_magic(doing.path):
-            msg = f"{doing.path} has characters of a pattern: what is below it must be removed one by one"
-            raise ValueError(msg)
-        doing.fs.rm(doing.path, recursive=True)
-    else:
-        doing.fs.rm_file(doing.path)
-    return {}
+    return {"guarded": doing.fs.removed(doing.path, recursive=doing.said.recursive)}
 
 
 def _take(doing: Doing) -> dict[str, Any]:

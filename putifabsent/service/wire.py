@@ -103,7 +103,7 @@ class Resolve(Call):
 
 
 class Delete(Call):
-    """Free this name.
+    """Free this name, if anybody must hear of that.
 
     Attributes
     ----------
@@ -162,7 +162,7 @@ class Failure(NamedTuple):
 # The first that fits: an error's class stands before its parents.
 FAILURES = (
     Failure(NameTaken, 409, "taken", "org.apache.hadoop.fs.FileAlreadyExistsException"),
-    Failure(OutcomeUnknown, 504, "unknown", "java.io.IOException"),
+    Failure(OutcomeUnknown, 504, "unknown", "org.putifabsent.hadoop.OutcomeUnknownException"),
     Failure(Fenced, 403, "fenced", "org.apache.hadoop.security.AccessControlException"),
     Failure(UnsafeStore, 501, "unsafe", "java.io.IOException"),
     Failure(ConfigError, 400, "config", "java.io.IOException"),
@@ -175,7 +175,7 @@ FAILURES = (
     Failure(PermissionError, 403, "denied", "org.apache.hadoop.security.AccessControlException"),
     Failure(TimeoutError, 503, "slow", "java.net.SocketTimeoutException"),
     Failure(OSError, 502, "store", "java.io.IOException"),
-    Failure(ValueError, 400, "request", "java.lang.IllegalArgumentException"),
+    Failure(ValueError, 400, "request", "java.io.IOException"),
     Failure(Exception, 500, "internal", "java.io.IOException"),
 )
 """Every error there can be, and what it is over the wire."""

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.fsspec_plugin.hudi_tables import Writer, records_of
-from tests.service.callers import manifest
+from tests.service.callers import SECRET, Caller, answering, manifest
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
 
     from tests.fsspec_plugin.grounds import Ground
-    from tests.service.callers import Answer, Caller
+    from tests.service.callers import Answer
 
 T = "20260101000000000"
 FOLDERS = (".hoodie/metadata/files", "dt=1/.hoodie/metadata/files", "/dt=1", "./dt=1", "dt=1/x", "dt=2")
@@ -102,12 +102,60 @@ async def test_whoever_heard_no_answer_asks_by_its_token(
     assert (lost.status, lost.said["error"]) == (409, "taken")
 
 
-async def test_a_deleted_name_is_free_again(caller: Caller, other: Caller, ground: Ground) -> None:
-    await caller.create(ground.log(), b"first")
-    assert (await caller.call("delete", ground.log()))[:2] == (200, {})
-    assert (await other.create(ground.log(), b"second"))[:2] == GUARDED
-    assert (await caller.call("delete", f"{ground.folder}/_delta_log", recursive=True)).status == 200
-    assert ground.files() == []
+async def test_a_deletion_that_nobody_need_hear_of_is_left_to_the_caller(
+    caller: Caller, ground: Ground
+) -> None:
+    await caller.create(ground.log(), b"bytes")
+    assert (await caller.call("delete", ground.log()))[:2] == NOT_GUARDED
+    assert (await caller.call("delete", f"{ground.folder}/_delta_log", recursive=True))[:2] == NOT_GUARDED
+    assert ground.read(ground.log()) == b"bytes"
+
+
+async def test_a_name_whose_deletion_an_arbiter_heard_of_is_free_again(ground: Ground) -> None:
+    mount = {"prefix": f"file:{ground.folder}", "options": {"arbiter": "ballot"}}
+    async with answering({"secret": SECRET, "mounts": [mount]}) as url, Caller.at(url) as caller:
+        for value in (b"first", b"second"):
+            assert (await caller.create(ground.log(), value))[:2] == GUARDED
+            assert ground.read(ground.log()) == value
+            assert (await caller.call("delete", ground.log()))[:2] == GUARDED
+        assert (await caller.create(ground.log(), b"third"))[:2] == GUARDED
+        folder = f"{ground.folder}/_delta_log"
+        assert (await caller.call("delete", folder, recursive=True))[:2] == GUARDED
+        assert not ground.around.exists(ground.log())
+        ground.around.makedirs(folder, exist_ok=True)
+        assert (await caller.create(ground.log(), b"fourth"))[:2] == GUARDED
+
+
+async def test_a_ledger_hears_of_an_instant_that_is_deleted(
+    caller: Caller, root: str, ground: Ground
+) -> None:
+    writer = Writer(None, root)
+    await caller.create(writer.requested(T), b"")
+    assert (await caller.call("delete", writer.requested(T)))[:2] == GUARDED
+    assert records_of(ground, root) == ["OPEN", "FREE"]
+
+
+async def test_a_ledger_hears_of_an_instant_that_is_moved_away(
+    caller: Caller, root: str, ground: Ground
+) -> None:
+    writer = Writer(None, root)
+    await caller.create(writer.requested(T), b"bytes")
+    said = {"source": f"file:{writer.requested(T)}", "token": str(uuid.uuid4())}
+    assert (await caller.call("rename", f"{root}/elsewhere", **said))[:2] == GUARDED
+    assert records_of(ground, root) == ["OPEN", "FREE"]
+    assert ground.read(f"{root}/elsewhere") == b"bytes"
+
+
+async def test_what_is_moved_away_replaces_nothing(caller: Caller, root: str, ground: Ground) -> None:
+    writer = Writer(None, root)
+    await caller.create(writer.requested(T), b"")
+    ground.write(f"{root}/elsewhere", b"there")
+    said = {"source": f"file:{writer.requested(T)}", "token": str(uuid.uuid4())}
+    for there, why in ((f"{root}/elsewhere", "exists"), (root, "folder")):
+        answer = await caller.call("rename", there, **said)
+        assert (answer.status, answer.said["error"]) == (400, why)
+    assert records_of(ground, root) == ["OPEN"]
+    assert ground.read(f"{root}/elsewhere") == b"there"
 
 
 # --- ledgers
@@ -188,13 +236,17 @@ async def test_where_patterns_guard_names_no_slice_speaks_for_another(caller: Ca
     assert (await caller.call("admit", writer.slice_of(T))).said["also"] is None
 
 
-async def test_a_folder_with_characters_of_a_pattern_is_not_removed_as_one(
-    caller: Caller, ground: Ground
-) -> None:
+async def test_a_folder_with_characters_of_a_pattern_is_a_folder(caller: Caller, ground: Ground) -> None:
+    assert (await caller.call("delete", ground.name("[ab]"), recursive=True))[:2] == NOT_GUARDED
+
+
+async def test_where_an_arbiter_decides_no_folder_is_removed_that_could_be_a_pattern(ground: Ground) -> None:
     for folder in ("a", "b"):
         ground.around.makedirs(ground.name(folder))
         ground.write(ground.name(f"{folder}/f"), b"")
-    answer = await caller.call("delete", ground.name("[ab]"), recursive=True)
+    mount = {"prefix": f"file:{ground.folder}", "options": {"arbiter": "ballot"}}
+    async with answering({"secret": SECRET, "mounts": [mount]}) as url, Caller.at(url) as caller:
+        answer = await caller.call("delete", ground.name("[ab]"), recursive=True)
     assert (answer.status, answer.said["error"]) == (400, "request")
     assert ground.files() == ["a/f", "b/f"]
 

@@ -76,6 +76,19 @@ def test_the_documentation_names_every_call_and_every_word() -> None:
         assert any(f"`{kind}`" in row for row in rows), (status, kind)
 
 
+def test_the_adapter_for_the_jvm_throws_what_the_table_says() -> None:
+    path = Path("hadoop/src/main/resources/org/putifabsent/hadoop/errors.properties")
+    lines = [line.split("=") for line in path.read_text().splitlines() if not line.startswith("#")]
+    assert lines == [[each.kind, each.java] for each in FAILURES], "run `make format`"
+
+
+def test_the_documentation_says_what_the_adapter_throws() -> None:
+    page = Path("docs/reference/hadoop.md").read_text()
+    for failure in FAILURES:
+        rows = [row for row in page.splitlines() if f"`{failure.kind}`" in row]
+        assert any(f"`{failure.java.rpartition('.')[2]}`" in row for row in rows), failure
+
+
 def test_the_manifest_of_the_documentation_can_be_read() -> None:
     page = Path("docs/operations/service.md").read_text()
     (manifest,) = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)

@@ -1,0 +1,87 @@
+package org.putifabsent.hadoop;
+
+import java.io.ByteArrayOutputStream;
+import java.io.IOException;
+import java.io.OutputStream;
+import org.apache.hadoop.fs.Abortable;
+import org.apache.hadoop.fs.CommonPathCapabilities;
+import org.apache.hadoop.fs.StreamCapabilities;
+
+/** Creates a guarded name from what was written when it is closed. Aborted, or never closed, it creates nothing. */
+final class CreatedOnClose extends OutputStream implements Abortable, StreamCapabilities {
+
+  /** Brings the name into being. */
+  interface Creation {
+    void from(byte[] bytes, int length) throws IOException;
+  }
+
+  private final Name name;
+  private final long largest;
+  private final Creation creation;
+  private Buffer buffer = new Buffer();
+
+  CreatedOnClose(Name name, long largest, Creation creation) {
+    this.name = name;
+    this.largest = largest;
+    this.creation = creation;
+  }
+
+  @Override
+  public synchronized void write(int value) throws IOException {
+    room(1).write(value);
+  }
+
+  @Override
+  public synchronized void write(byte[] bytes, int offset, int length) throws IOException {
+    room(length).write(bytes, offset, length);
+  }
+
+  private Buffer room(int more) throws IOException {
+    if (buffer == null) {
+      throw new IOException(name + " is closed");
+    }
+    if (buffer.size() + (long) more > largest) {
+      throw new IOException(
+          name + " is guarded, and larger than the " + largest + " bytes of the coordination service's largest_body");
+    }
+    return buffer;
+  }
+
+  @Override
+  public synchronized void close() throws IOException {
+    if (buffer != null) {
+      Buffer written = buffer;
+      buffer = null;
+      creation.from(written.bytes(), written.size());
+    }
+  }
+
+  @Override
+  public synchronized AbortableResult abort() {
+    boolean before = buffer == null;
+    buffer = null;
+    return new AbortableResult() {
+      @Override
+      public boolean alreadyClosed() {
+        return before;
+      }
+
+      @Override
+      public IOException anyCleanupException() {
+        return null;
+      }
+    };
+  }
+
+  @Override
+  public boolean hasCapability(String capability) {
+    return CommonPathCapabilities.ABORTABLE_STREAM.equalsIgnoreCase(capability);
+  }
+
+  /** Hands out its array, instead of a copy. */
+  private static final class Buffer extends ByteArrayOutputStream {
+    byte[] bytes() {
+      return buf;
+    }
+  }
+}

@@ -1,0 +1,61 @@
+package org.putifabsent.hadoop;
+
+import java.io.FileNotFoundException;
+import java.io.IOException;
+import java.io.InputStream;
+import java.util.Properties;
+
+/** An answer of the service that is an error: its word for it, and a sentence. */
+final class Refusal extends Exception {
+
+  /** Another creation provably holds the name. */
+  static final String TAKEN = "taken";
+
+  /** It is unknown whether the name was created. */
+  static final String UNKNOWN = "unknown";
+
+  /** It, or the folder that it should be in, is not there. */
+  static final String ABSENT = "absent";
+
+  /** The name is a folder's. */
+  static final String FOLDER = "folder";
+
+  /** Nothing was done: ask again. */
+  static final String BUSY = "busy";
+
+  private static final long serialVersionUID = 1L;
+  private static final Properties CLASSES = classes();
+
+  final String kind;
+
+  Refusal(String kind, String message) {
+    super(message);
+    this.kind = kind;
+  }
+
+  /** What a writer on Hadoop knows this error as; a word that this table has not is an {@link IOException}. */
+  IOException asHadoopSays() {
+    String name = CLASSES.getProperty(kind, IOException.class.getName());
+    try {
+      return Class.forName(name)
+          .asSubclass(IOException.class)
+          .getDeclaredConstructor(String.class)
+          .newInstance(getMessage());
+    } catch (ReflectiveOperationException error) {
+      return new IOException(getMessage(), error);
+    }
+  }
+
+  private static Properties classes() {
+    Properties classes = new Properties();
+    try (InputStream file = Refusal.class.getResourceAsStream("errors.properties")) {
+      if (file == null) {
+        throw new FileNotFoundException("errors.properties");
+      }
+      classes.load(file);
+    } catch (IOException error) {
+      throw new ExceptionInInitializerError(error);
+    }
+    return classes;
+  }
+}

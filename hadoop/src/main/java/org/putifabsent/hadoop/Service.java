@@ -1,0 +1,281 @@
+package org.putifabsent.hadoop;
+
+import com.google.gson.JsonElement;
+import com.google.gson.JsonObject;
+import com.google.gson.JsonParseException;
+import com.google.gson.JsonParser;
+import java.io.IOException;
+import java.net.URLEncoder;
+import java.net.ConnectException;
+import java.net.http.HttpClient;
+import java.net.http.HttpConnectTimeoutException;
+import java.net.http.HttpRequest;
+import java.net.http.HttpRequest.BodyPublisher;
+import java.net.http.HttpRequest.BodyPublishers;
+import java.net.http.HttpResponse;
+import java.net.http.HttpResponse.BodyHandlers;
+import java.nio.charset.StandardCharsets;
+import java.time.Duration;
+import java.util.Map;
+import java.util.Optional;
+import java.util.UUID;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.ConcurrentLinkedDeque;
+import java.util.concurrent.ThreadLocalRandom;
+import java.util.regex.Pattern;
+
+/**
+ * The coordination service, as one process's session asks it.
+ *
+ * <p>What may be asked twice is, until the deadline: while the service is restarted, say. A creation is sent
+ * once. When its answer is lost, its token is resolved, by whichever service then listens at the address.
+ */
+final class Service {
+
+  private static final HttpClient HTTP =
+      HttpClient.newBuilder()
+          .version(HttpClient.Version.HTTP_1_1)
+          .connectTimeout(Duration.ofSeconds(5))
+          .proxy(HttpClient.Builder.NO_PROXY)
+          .build();
+  private static final Map<Settings, Service> SHARED = new ConcurrentHashMap<>();
+  private static final int ADMITTED = 256;
+  private static final long FIRST_PAUSE_MILLIS = 50;
+  private static final long LONGEST_PAUSE_MILLIS = 2000;
+
+  private final Settings settings;
+  private final Map<String, Names> names = new ConcurrentHashMap<>();
+  private final ConcurrentLinkedDeque<Pattern> admitted = new ConcurrentLinkedDeque<>();
+
+  private Service(Settings settings) {
+    this.settings = settings;
+  }
+
+  /** Returns the one service of these settings in this process. */
+  static Service of(Settings settings) {
+    return SHARED.computeIfAbsent(settings, Service::new);
+  }
+
+  /** Which names need be asked about, and how many bytes the service takes for one. */
+  static final class Names {
+    final Pattern pattern;
+    final long largestBody;
+
+    Names(JsonObject said) {
+      pattern = Pattern.compile(said.get("pattern").getAsString());
+      largestBody = said.get("largest_body").getAsLong();
+    }
+  }
+
+  /** Asks once for all names of a filesystem which of them need be asked about. */
+  Names names(Name root) throws IOException {
+    Names known = names.get(root.address);
+    if (known == null) {
+      try {
+        known = new Names(asked("names", said(root)));
+      } catch (Refusal refusal) {
+        throw refusal.asHadoopSays();
+      }
+      names.put(root.address, known);
+    }
+    return known;
+  }
+
+  /**
+   * Asks what a plain write is.
+   *
+   * @throws Refusal another creation holds the name, or another session the instant that it belongs to
+   */
+  Admission admit(Name name) throws IOException, Refusal {
+    for (Pattern pattern : admitted) {
+      if (pattern.matcher(name.full).matches()) {
+        return Admission.PLAIN;
+      }
+    }
+    JsonObject answer = asked("admit", said(name));
+    text(answer, "also").map(Pattern::compile).ifPresent(this::remember);
+    return new Admission(answer.get("guarded").getAsBoolean(), text(answer, "at").orElse(null));
+  }
+
+  private void remember(Pattern pattern) {
+    admitted.addFirst(pattern);
+    if (admitted.size() > ADMITTED) {
+      admitted.pollLast();
+    }
+  }
+
+  /**
+   * Creates a guarded name; false, and nothing was done: it is not one.
+   *
+   * @throws OutcomeUnknownException it may be created, or not
+   */
+  boolean create(Name name, byte[] bytes, int length) throws IOException, Refusal {
+    String token = UUID.randomUUID().toString();
+    String query = "create?path=" + encoded(name.address) + "&token=" + token;
+    return created(name, token, request(query, BodyPublishers.ofByteArray(bytes, 0, length)));
+  }
+
+  /**
+   * Creates a guarded name from another file, which goes then; false, and nothing was done: nobody must hear of it.
+   *
+   * @throws OutcomeUnknownException it may be created, or not
+   */
+  boolean rename(Name source, Name name) throws IOException, Refusal {
+    String token = UUID.randomUUID().toString();
+    JsonObject said = said(name);
+    said.addProperty("source", source.address);
+    said.addProperty("token", token);
+    return created(name, token, request("rename", said));
+  }
+
+  /** Removes what somebody must hear of; false, and nothing was done: nobody must. */
+  boolean delete(Name name, boolean recursive) throws IOException, Refusal {
+    JsonObject said = said(name);
+    said.addProperty("recursive", recursive);
+    return answered(request("delete", said), false).get("guarded").getAsBoolean();
+  }
+
+  private boolean created(Name name, String token, HttpRequest request) throws IOException, Refusal {
+    try {
+      return answered(request, false).get("guarded").getAsBoolean();
+    } catch (Refusal refusal) {
+      if (!refusal.kind.equals(Refusal.UNKNOWN)) {
+        throw refusal;
+      }
+      return resolved(name, token, refusal);
+    } catch (Unreached nothing) {
+      throw nothing;
+    } catch (IOException lost) {
+      return resolved(name, token, lost);
+    }
+  }
+
+  private boolean resolved(Name name, String token, Exception lost) throws IOException, Refusal {
+    JsonObject said = said(name);
+    said.addProperty("token", token);
+    Waiting waiting = new Waiting();
+    do {
+      try {
+        if (!asked("resolve", said).get("holder").isJsonNull()) {
+          return true;
+        }
+      } catch (Refusal refusal) {
+        if (refusal.kind.equals(Refusal.TAKEN)) {
+          throw refusal;
+        }
+      } catch (IOException error) {
+        lost.addSuppressed(error);
+        break;
+      }
+    } while (waiting.goesOn(lost));
+    throw new OutcomeUnknownException(name.address, token, lost);
+  }
+
+  private JsonObject asked(String call, JsonObject said) throws IOException, Refusal {
+    return answered(request(call, said), true);
+  }
+
+  /** Sends a request, again where that can do no harm, and returns the answer. */
+  private JsonObject answered(HttpRequest request, boolean repeatable) throws IOException, Refusal {
+    Waiting waiting = new Waiting();
+    while (true) {
+      IOException error;
+      try {
+        return read(HTTP.send(request, BodyHandlers.ofString()));
+      } catch (Refusal refusal) {
+        if (!refusal.kind.equals(Refusal.BUSY)) {
+          throw refusal;
+        }
+        error = new Unreached(settings.address + " " + refusal.getMessage(), refusal);
+      } catch (ConnectException | HttpConnectTimeoutException unreached) {
+        error = new Unreached("the coordination service at " + settings.address + " can't be reached", unreached);
+      } catch (IOException lost) {
+        error = new IOException("no answer from the coordination service at " + settings.address, lost);
+        if (!repeatable) {
+          throw error;
+        }
+      } catch (InterruptedException interrupted) {
+        Thread.currentThread().interrupt();
+        throw new IOException("interrupted before " + settings.address + " had answered", interrupted);
+      }
+      if (!waiting.goesOn(error)) {
+        throw error;
+      }
+    }
+  }
+
+  private JsonObject read(HttpResponse<String> response) throws Refusal, IOException {
+    JsonObject body;
+    try {
+      body = JsonParser.parseString(response.body()).getAsJsonObject();
+    } catch (JsonParseException | IllegalStateException error) {
+      String what = settings.address + " answers " + response.statusCode() + " and no JSON";
+      throw new IOException(what + ": is it the coordination service?", error);
+    }
+    if (response.statusCode() == 200) {
+      return body;
+    }
+    throw new Refusal(text(body, "error").orElse(""), text(body, "message").orElse(response.body()));
+  }
+
+  private HttpRequest request(String call, JsonObject said) {
+    return request(call, BodyPublishers.ofString(said.toString()));
+  }
+
+  private HttpRequest request(String call, BodyPublisher body) {
+    return HttpRequest.newBuilder(settings.address.resolve("/v1/" + call))
+        .header("Authorization", "Bearer " + settings.secret)
+        .header("putifabsent-session", settings.session)
+        .header("putifabsent-writer", settings.writer)
+        .timeout(settings.deadline)
+        .POST(body)
+        .build();
+  }
+
+  private static JsonObject said(Name name) {
+    JsonObject said = new JsonObject();
+    said.addProperty("path", name.address);
+    return said;
+  }
+
+  private static Optional<String> text(JsonObject answer, String field) {
+    JsonElement value = answer.get(field);
+    return value == null || value.isJsonNull() ? Optional.empty() : Optional.of(value.getAsString());
+  }
+
+  private static String encoded(String value) {
+    return URLEncoder.encode(value, StandardCharsets.UTF_8);
+  }
+
+  /** Nothing was done: the service was not reached, or did not begin. */
+  private static final class Unreached extends ConnectException {
+    private static final long serialVersionUID = 1L;
+
+    Unreached(String message, Throwable cause) {
+      super(message + " (" + cause.getMessage() + "); nothing was done");
+      initCause(cause);
+    }
+  }
+
+  /** Longer and longer pauses, until the deadline. */
+  private final class Waiting {
+    private final long end = System.nanoTime() + settings.deadline.toNanos();
+    private long pause = FIRST_PAUSE_MILLIS;
+
+    /** Pauses; false: there is no time left, or the thread is wanted elsewhere. */
+    boolean goesOn(Exception why) {
+      if (System.nanoTime() - end > 0 || Thread.currentThread().isInterrupted()) {
+        return false;
+      }
+      try {
+        Thread.sleep(ThreadLocalRandom.current().nextLong(pause / 2, pause));
+      } catch (InterruptedException interrupted) {
+        Thread.currentThread().interrupt();
+        why.addSuppressed(interrupted);
+        return false;
+      }
+      pause = Math.min(2 * pause, LONGEST_PAUSE_MILLIS);
+      return true;
+    }
+  }
+}

@@ -1,0 +1,117 @@
+package org.putifabsent.hadoop;
+
+import com.sun.net.httpserver.HttpExchange;
+import com.sun.net.httpserver.HttpServer;
+import java.io.Closeable;
+import java.io.IOException;
+import java.io.OutputStream;
+import java.net.InetAddress;
+import java.net.InetSocketAddress;
+import java.net.URI;
+import java.net.http.HttpClient;
+import java.net.http.HttpRequest;
+import java.net.http.HttpRequest.BodyPublishers;
+import java.net.http.HttpResponse;
+import java.net.http.HttpResponse.BodyHandlers;
+import java.nio.charset.StandardCharsets;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.CopyOnWriteArrayList;
+
+/** A fake: stands before a real service, and loses requests and answers as it is told. */
+final class LiarService implements Closeable {
+
+  /** What becomes of a call. */
+  enum Fate {
+    /** It is answered. */
+    ANSWERED,
+    /** It is done, and its answer lost. */
+    ANSWER_LOST,
+    /** It is not done, and nobody says so. */
+    REQUEST_LOST,
+    /** It is not done: come again. */
+    BUSY,
+    /** It is done, and the answer is that nobody knows. */
+    UNKNOWN
+  }
+
+  private static final String UNKNOWN = "{\"error\": \"unknown\", \"message\": \"it is unknown\", \"token\": \"t\"}";
+  private static final String BUSY = "{\"error\": \"busy\", \"message\": \"nothing was done\"}";
+
+  /** The calls that came, in order. */
+  final List<String> calls = new CopyOnWriteArrayList<>();
+
+  final String address;
+  private final URI real;
+  private final Map<String, Fate> once = new ConcurrentHashMap<>();
+  private final Map<String, Fate> always = new ConcurrentHashMap<>();
+  private final HttpClient http = HttpClient.newBuilder().version(HttpClient.Version.HTTP_1_1).build();
+  private final HttpServer server;
+
+  LiarService(String real) throws IOException {
+    this.real = URI.create(real);
+    server = HttpServer.create(new InetSocketAddress(InetAddress.getLoopbackAddress(), 0), 0);
+    server.createContext("/", this::handle);
+    server.start();
+    address = "http://127.0.0.1:" + server.getAddress().getPort();
+  }
+
+  /** Says what becomes of the next call of this name. */
+  void next(String call, Fate fate) {
+    once.put(call, fate);
+  }
+
+  /** Says what becomes of all calls of this name that nothing else was said of. */
+  void always(String call, Fate fate) {
+    always.put(call, fate);
+  }
+
+  private void handle(HttpExchange exchange) throws IOException {
+    String call = exchange.getRequestURI().getPath().replace("/v1/", "");
+    calls.add(call);
+    Fate fate = once.remove(call);
+    if (fate == null) {
+      fate = always.getOrDefault(call, Fate.ANSWERED);
+    }
+    byte[] body = exchange.getRequestBody().readAllBytes();
+    try {
+      if (fate == Fate.BUSY) {
+        say(exchange, 503, BUSY);
+      } else if (fate != Fate.REQUEST_LOST) {
+        HttpResponse<String> answer = forward(exchange, body);
+        if (fate == Fate.ANSWERED) {
+          say(exchange, answer.statusCode(), answer.body());
+        } else if (fate == Fate.UNKNOWN) {
+          say(exchange, 504, UNKNOWN);
+        }
+      }
+    } catch (InterruptedException interrupted) {
+      Thread.currentThread().interrupt();
+    } finally {
+      exchange.close();
+    }
+  }
+
+  private HttpResponse<String> forward(HttpExchange exchange, byte[] body) throws IOException, InterruptedException {
+    HttpRequest.Builder request =
+        HttpRequest.newBuilder(real.resolve(exchange.getRequestURI().toString())).POST(BodyPublishers.ofByteArray(body));
+    for (String header : List.of("Authorization", "putifabsent-session", "putifabsent-writer")) {
+      request.header(header, exchange.getRequestHeaders().getFirst(header));
+    }
+    return http.send(request.build(), BodyHandlers.ofString());
+  }
+
+  private static void say(HttpExchange exchange, int status, String text) throws IOException {
+    byte[] body = text.getBytes(StandardCharsets.UTF_8);
+    exchange.sendResponseHeaders(status, body.length);
+    try (OutputStream out = exchange.getResponseBody()) {
+      out.write(body);
+    }
+  }
+
+  @Override
+  public void close() {
+    server.stop(0);
+  }
+}

@@ -1,0 +1,267 @@
+package org.putifabsent.hadoop;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+import static org.assertj.core.api.Assertions.catchThrowable;
+
+import java.io.File;
+import java.io.IOException;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.util.Map;
+import java.util.UUID;
+import java.util.concurrent.CompletableFuture;
+import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.fs.FSDataOutputStream;
+import org.apache.hadoop.fs.FileAlreadyExistsException;
+import org.apache.hadoop.fs.FileSystem;
+import org.apache.hadoop.fs.Path;
+import org.apache.hadoop.fs.RawLocalFileSystem;
+import org.apache.hadoop.security.AccessControlException;
+import org.junit.After;
+import org.junit.Before;
+import org.junit.Test;
+
+/** What reaches a writer when the service, or the way to it, fails: never a guess, never a way round it. */
+public class ServiceCallsTest {
+
+  private static final String INSTANT = "20260101000000000";
+
+  private File folder;
+  private ServiceProcess service;
+  private LiarService liar;
+
+  @Before
+  public void setUp() throws IOException {
+    folder = new File(System.getProperty("hadoop.tmp.dir"), UUID.randomUUID().toString());
+    assertThat(new File(folder, "_delta_log").mkdirs()).isTrue();
+    service = ServiceProcess.start(0, 100);
+    liar = new LiarService(service.address);
+  }
+
+  @After
+  public void tearDown() throws IOException {
+    liar.close();
+    service.close();
+  }
+
+  private static Configuration session(String address) {
+    Configuration conf = ServiceProcess.session(address, RawLocalFileSystem.class);
+    conf.set(Settings.DEADLINE, "2s");
+    return conf;
+  }
+
+  private static FileSystem guarded(String address) throws IOException {
+    return GuardedNamesTest.guarded(session(address));
+  }
+
+  private Path path(String last) {
+    return new Path("file:" + folder + "/" + last);
+  }
+
+  private Path entry() {
+    return path("_delta_log/00000000000000000000.json");
+  }
+
+  private static void create(FileSystem fs, Path path, String text) throws IOException {
+    try (FSDataOutputStream out = fs.create(path, false)) {
+      out.writeBytes(text);
+    }
+  }
+
+  private static String read(Path path) throws IOException {
+    return new String(Files.readAllBytes(new File(path.toUri().getPath()).toPath()), StandardCharsets.UTF_8);
+  }
+
+  // --- answers that are lost
+
+  @Test
+  public void aWinnerWhoHeardNothingIsToldThatItWon() throws IOException {
+    for (LiarService.Fate fate : new LiarService.Fate[] {LiarService.Fate.ANSWER_LOST, LiarService.Fate.UNKNOWN}) {
+      FileSystem fs = guarded(liar.address);
+      liar.next("create", fate);
+      create(fs, entry(), "mine");
+      assertThat(read(entry())).isEqualTo("mine");
+      assertThat(fs.delete(entry(), false)).isTrue();
+      create(fs, path("temporary"), "mine");
+      liar.next("rename", fate);
+      assertThat(fs.rename(path("temporary"), entry())).isTrue();
+      assertThat(fs.delete(entry(), false)).isTrue();
+    }
+    assertThat(liar.calls).containsSequence("admit", "create", "resolve");
+  }
+
+  @Test
+  public void aLoserWhoHeardNothingIsToldThatItLost() throws IOException {
+    FileSystem fs = guarded(liar.address);
+    FSDataOutputStream stream = fs.create(entry(), false);
+    stream.writeBytes("mine");
+    create(guarded(service.address), entry(), "theirs");
+    liar.next("create", LiarService.Fate.ANSWER_LOST);
+    assertThatThrownBy(stream::close).isInstanceOf(FileAlreadyExistsException.class);
+    create(fs, path("temporary"), "mine");
+    liar.next("rename", LiarService.Fate.REQUEST_LOST);
+    assertThat(fs.rename(path("temporary"), entry())).isFalse();
+    assertThat(read(entry())).isEqualTo("theirs");
+  }
+
+  @Test
+  public void whatNobodyKnowsIsNeverSaidToExist() throws IOException {
+    FileSystem fs = guarded(liar.address);
+    liar.next("create", LiarService.Fate.REQUEST_LOST);
+    Throwable unknown = catchThrowable(() -> create(fs, entry(), "mine"));
+    assertThat(unknown).isInstanceOf(OutcomeUnknownException.class).hasMessageContaining(entry().getName());
+    assertThat(((OutcomeUnknownException) unknown).getPath()).isEqualTo(entry().toString());
+    assertThat(unknown).hasMessageContaining(((OutcomeUnknownException) unknown).getToken());
+    assertThat(liar.calls.stream().filter("create"::equals)).hasSize(1);
+    assertThat(liar.calls.stream().filter("resolve"::equals).count()).isGreaterThan(1);
+    create(fs, path("temporary"), "mine");
+    liar.always("resolve", LiarService.Fate.REQUEST_LOST);
+    liar.next("rename", LiarService.Fate.REQUEST_LOST);
+    assertThatThrownBy(() -> fs.rename(path("temporary"), entry())).isInstanceOf(OutcomeUnknownException.class);
+  }
+
+  @Test
+  public void aDeletionIsNotSentAgain() throws IOException {
+    FileSystem fs = guarded(liar.address);
+    create(fs, entry(), "mine");
+    liar.next("delete", LiarService.Fate.ANSWER_LOST);
+    assertThatThrownBy(() -> fs.delete(entry(), false)).isInstanceOf(IOException.class);
+    assertThat(liar.calls.stream().filter("delete"::equals)).hasSize(1);
+  }
+
+  @Test
+  public void whatMayBeAskedTwiceIs() throws IOException {
+    FileSystem fs = guarded(liar.address);
+    liar.next("names", LiarService.Fate.ANSWER_LOST);
+    liar.next("admit", LiarService.Fate.REQUEST_LOST);
+    liar.next("create", LiarService.Fate.BUSY);
+    create(fs, entry(), "mine");
+    assertThat(read(entry())).isEqualTo("mine");
+    assertThat(liar.calls).containsExactly("names", "names", "admit", "admit", "create", "create");
+  }
+
+  // --- a service that is not there, or not the right one
+
+  @Test
+  public void aServiceThatIsKilledMidCommitCostsTimeAndNothingElse() throws Exception {
+    Configuration conf = session(service.address);
+    conf.set(Settings.DEADLINE, "60s");
+    FileSystem fs = GuardedNamesTest.guarded(conf);
+    FSDataOutputStream stream = fs.create(entry(), false);
+    stream.writeBytes("mine");
+    int port = service.port();
+    service.close();
+    CompletableFuture<ServiceProcess> restarted =
+        CompletableFuture.supplyAsync(
+            () -> {
+              try {
+                return ServiceProcess.start(port, 100);
+              } catch (IOException error) {
+                throw new java.io.UncheckedIOException(error);
+              }
+            });
+    stream.close();
+    service = restarted.get();
+    assertThat(read(entry())).isEqualTo("mine");
+  }
+
+  @Test
+  public void whereItCanNotBeReachedNothingIsWritten() throws IOException {
+    service.close();
+    FileSystem fs = guarded(service.address);
+    for (String name : new String[] {"_delta_log/00000000000000000000.json", "plain"}) {
+      assertThatThrownBy(() -> create(fs, path(name), "mine"))
+          .isInstanceOf(IOException.class)
+          .hasMessageContaining(service.address)
+          .hasMessageContaining("nothing was done");
+      assertThat(fs.exists(path(name))).isFalse();
+    }
+  }
+
+  @Test
+  public void aWrongSecretIsRefusedAndSaidNowhere() throws IOException {
+    Configuration conf = session(service.address);
+    conf.set(Settings.SECRET, "not the right secret at all");
+    FileSystem fs = GuardedNamesTest.guarded(conf);
+    Throwable refused = catchThrowable(() -> create(fs, entry(), "mine"));
+    assertThat(refused).isInstanceOf(IOException.class).hasMessageContaining("secret");
+    assertThat(refused.getMessage()).doesNotContain("not the right");
+    assertThat(fs.exists(entry())).isFalse();
+  }
+
+  @Test
+  public void whatIsNotSaidIsAskedForByName() {
+    for (String key : new String[] {Settings.ADDRESS, Settings.SECRET, Settings.WRAPPED + "file"}) {
+      Configuration conf = session(service.address);
+      conf.unset(key);
+      assertThatThrownBy(() -> GuardedNamesTest.guarded(conf)).isInstanceOf(IOException.class).hasMessageContaining(key);
+    }
+    for (String address : new String[] {"127.0.0.1:80", "ftp://127.0.0.1", "http:// ", "nonsense"}) {
+      assertThatThrownBy(() -> guarded(address)).isInstanceOf(IOException.class).hasMessageContaining(Settings.ADDRESS);
+    }
+  }
+
+  @Test
+  public void moreThanTheServiceTakesIsRefusedWhileItIsWritten() throws IOException {
+    FileSystem fs = guarded(service.address);
+    FSDataOutputStream stream = fs.create(entry(), false);
+    stream.write(new byte[100]);
+    assertThatThrownBy(() -> stream.write(1)).isInstanceOf(IOException.class).hasMessageContaining("largest_body");
+  }
+
+  // --- what is asked at all
+
+  @Test
+  public void whatIsNothingButAFileIsNotAskedAbout() throws Exception {
+    FileSystem fs = guarded(service.address);
+    for (int number = 0; number < 10; number++) {
+      create(fs, path("part-" + number), "data");
+      assertThat(fs.rename(path("part-" + number), path("done-" + number))).isTrue();
+    }
+    assertThat(service.answered()).isEqualTo(Map.of("names", 1));
+  }
+
+  private Path table() throws IOException {
+    File timeline = new File(folder, ".hoodie/timeline");
+    assertThat(timeline.mkdirs()).isTrue();
+    File properties = new File(folder, ".hoodie/hoodie.properties");
+    Files.write(properties.toPath(), "hoodie.table.version=9\n".getBytes(StandardCharsets.UTF_8));
+    return path(".hoodie/timeline/" + INSTANT + ".commit.requested");
+  }
+
+  private Path slice(String partition, int number) {
+    return path(partition + "/" + UUID.randomUUID() + "-0_" + number + "-1-2_" + INSTANT + ".parquet");
+  }
+
+  @Test
+  public void slicesAreWrittenByTheWrappedFilesystemAndAskedForOnceAFolder() throws Exception {
+    FileSystem fs = guarded(service.address);
+    create(fs, table(), "");
+    for (String partition : new String[] {"dt=1", "dt=2"}) {
+      for (int number = 0; number < 10; number++) {
+        create(fs, slice(partition, number), "rows");
+      }
+    }
+    assertThat(service.answered()).isEqualTo(Map.of("names", 1, "admit", 3, "create", 1));
+  }
+
+  @Test
+  public void aSliceOfAnothersInstantIsRefused() throws Exception {
+    create(guarded(service.address), table(), "");
+    FileSystem stranger = guarded(service.address);
+    Path slice = slice("dt=1", 0);
+    assertThatThrownBy(() -> create(stranger, slice, "rows")).isInstanceOf(AccessControlException.class);
+    assertThat(stranger.exists(slice)).isFalse();
+  }
+
+  @Test
+  public void theLedgerHearsOfAnInstantThatIsDeleted() throws Exception {
+    FileSystem owner = guarded(service.address);
+    Path requested = table();
+    create(owner, requested, "");
+    assertThat(guarded(service.address).delete(requested, false)).isTrue();
+    assertThatThrownBy(() -> create(owner, path(".hoodie/timeline/" + INSTANT + "_1.commit"), "{}"))
+        .isInstanceOf(AccessControlException.class);
+  }
+}
