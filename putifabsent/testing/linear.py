@@ -9,7 +9,7 @@ winner who is told that it lost, and a loser beaten by nobody have no such order
 
 from __future__ import annotations
 
-from functools import cache
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from putifabsent.backends.base import Found, Holder
@@ -53,7 +53,7 @@ class Operation(NamedTuple):
     after: int
 
 
-@cache
+@lru_cache(maxsize=1 << 16)
 def is_linear(
     operations: tuple[Operation, ...], final: str | None, *, first: str | None = None, revives: bool = False
 ) -> bool:
