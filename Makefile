@@ -41,8 +41,9 @@ test-servers: $(DEV) ## build real servers (once) and race them; SHORT=1 leaves 
 	PUTIFABSENT_SERVERS="$(SERVERS)" SHORT=$(SHORT) LONG=$(if $(SHORT),,1) $(BIN)/python -m pytest -m servers
 
 .PHONY: test-spark
-test-spark: $(DEV) ## build the adapter for the JVM, and run Hadoop's own suites and ours on it: a minute
-	cd hadoop && ./mvnw --batch-mode --quiet verify
+test-spark: $(DEV) ## build the adapter for the JVM, and run Hadoop's own suites and ours on it: two minutes
+	tools/servers/install.sh versitygw
+	$(BIN)/python -m tests.servers versitygw hadoop/mvnw --file hadoop/pom.xml --batch-mode --quiet verify
 
 .PHONY: proof
 proof: $(DEV) ## play the schedules that `make test` has no time for: an hour or two; SHORT=1 plays some at random

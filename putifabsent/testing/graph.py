@@ -338,10 +338,7 @@ class Graph:
             node.ended = ("returned", end.value)
         except Exception as error:  # noqa: BLE001 - what it means is the judge's business
             node.ended = ("raised", error)
-            _forget_where(error)
-        for outcome in outcomes:
-            told = outcome.outcome if isinstance(outcome, _Part) else outcome
-            _forget_where(getattr(told, "cause", None))
+        _let_go(node)
         key = (i, *map(fingerprint, (dict(pauses), node.ended, node.requests, parts, protocol)))
         found = self._node_ids.setdefault(key, len(self.nodes))
         if found == len(self.nodes):
@@ -351,11 +348,14 @@ class Graph:
         return found
 
 
-def _forget_where(error: BaseException | None) -> None:
-    """Let go of the frames that an error came through: they hold every state that was visited."""
-    while error is not None:
-        error.__traceback__ = None
-        error = error.__cause__ or error.__context__
+def _let_go(node: _Node) -> None:
+    """Let go of the frames that errors came through: they hold every state that was visited."""
+    told = [each.outcome if isinstance(each, _Part) else each for each in node.outcomes]
+    for value in (*(getattr(each, "cause", None) for each in told), *(node.ended or ())):
+        error = value
+        while isinstance(error, BaseException):
+            error.__traceback__ = None
+            error = error.__cause__ or error.__context__
 
 
 def _open(request: Any, parts: dict[bool, Any]) -> tuple[tuple[Any, ...], tuple[_Part, ...]]:

@@ -217,6 +217,9 @@ LONG = (
     Scenario("a creator, and a creation that is deleted and cleaned up", "c cdx", Faults(pauses=1)),
     Scenario("two creators and a deleter", "c c d", Faults(lost=1, crashes=1, pauses=1)),
     Scenario("two creators, a deleter and a reader who helps", "c c d r", Faults(crashes=1, pauses=1)),
+    Scenario(
+        "two creators, a deleter and a reader, nobody waits", "c c d r", Faults(lost=1, crashes=1, pauses=0)
+    ),
     Scenario("three creators, one lost answer, one crash", "c c c", Faults(lost=1, crashes=1, pauses=1)),
     Scenario("deletion and re-creation", "cdc d", Faults(late=1, pauses=1)),
     Scenario("deleted twice, and a creator", "cdcd c", Faults(crashes=1, pauses=1)),

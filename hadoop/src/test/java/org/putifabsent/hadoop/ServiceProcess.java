@@ -55,8 +55,14 @@ final class ServiceProcess implements Closeable {
 
   /** Starts one that answers for all local files, at a port or (0) at any, and takes so many bytes for a name. */
   static ServiceProcess start(int port, int largestBody) throws IOException {
+    return start(port, largestBody, "file:/", new JsonObject());
+  }
+
+  /** Starts one that answers for what begins so, by a filesystem with these options. */
+  static ServiceProcess start(int port, int largestBody, String prefix, JsonObject options) throws IOException {
     JsonObject mount = new JsonObject();
-    mount.addProperty("prefix", "file:/");
+    mount.addProperty("prefix", prefix);
+    mount.add("options", options);
     JsonArray mounts = new JsonArray();
     mounts.add(mount);
     JsonObject settings = new JsonObject();
@@ -83,11 +89,20 @@ final class ServiceProcess implements Closeable {
   /** Returns what a session says that asks the service there. */
   static Configuration session(String address, Class<? extends FileSystem> wrapped) {
     Configuration conf = new Configuration();
+    tell(conf, address);
+    conf.setClass(Settings.WRAPPED + "file", wrapped, FileSystem.class);
+    return conf;
+  }
+
+  /** Tells another session of it. */
+  void tell(Configuration conf) {
+    tell(conf, address);
+  }
+
+  private static void tell(Configuration conf, String address) {
     conf.set(Settings.ADDRESS, address);
     conf.set(Settings.SECRET, SECRET);
     conf.set(Settings.SESSION, UUID.randomUUID().toString());
-    conf.setClass(Settings.WRAPPED + "file", wrapped, FileSystem.class);
-    return conf;
   }
 
   int port() {
