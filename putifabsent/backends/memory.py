@@ -95,10 +95,11 @@ class MemoryStore(WholeStore):
     def list(self, folder: str) -> ListOutcome:
         """Look through the whole dictionary, as its filesystem does."""
         start = folder.rstrip("/") + "/"
+        now = self.fs.store.copy()  # in one step, whatever other threads do
         return Listed(
             tuple(
                 Entry(name, file.created)
-                for name, file in tuple(self.fs.store.items())
+                for name, file in now.items()
                 if name.startswith(start) and "/" not in name[len(start) :]
             )
         )

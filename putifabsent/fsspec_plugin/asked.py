@@ -17,16 +17,18 @@ from glob import has_magic
 from typing import TYPE_CHECKING, NamedTuple
 
 from putifabsent.backends.body import InMemory
+from putifabsent.errors import PutIfAbsentError
 from putifabsent.fsspec_plugin.turns import taken, turns_held, with_turns
 from putifabsent.fsspec_plugin.writes import WritesByName
 from putifabsent.shim.formats.hudi import slices_of
 from putifabsent.shim.formats.hudi_ledger import NEWEST, step_in
-from putifabsent.shim.ledger import turns
+from putifabsent.shim.ledger import completion, turns
 from putifabsent.shim.names import Role
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from putifabsent.errors import Holder
     from putifabsent.fsspec_plugin.steps import Steps
     from putifabsent.shim.names import Name
 
@@ -75,7 +77,8 @@ class Asked(WritesByName):
         """
         name = self._promote(path, explicit=False)
         if name is not None:
-            self._look_early(name)
+            if self._arbiter is None:  # another publishes for a dead winner when the creation itself loses
+                self._look_early(name)
             return Admission(guarded=True)
         own, at = self._own(path), self._written_as(path)
         if at != own:
@@ -121,7 +124,7 @@ class Asked(WritesByName):
     def rename_as(self, source: str, path: str, creation_token: str) -> bool:
         """Create a guarded name from ``source``, which goes after a win; else as :meth:`create_as`.
 
-        A source that somebody must hear of, an arbiter or a ledger, is moved here to any name.
+        A guarded source that somebody must hear of, an arbiter or a ledger, is moved here to any name.
 
         Raises
         ------
@@ -137,7 +140,8 @@ class Asked(WritesByName):
                 self._transferring(self._source(source, name), name, {}, keep=False, token=token)
             )
             return True
-        if self._is_removed_plainly(source):
+        moved = self.explain(source)
+        if not (self._is_judged(moved) or (moved.guarded and self._arbiter is not None)):
             return False
         if self.isdir(path):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
@@ -145,6 +149,21 @@ class Asked(WritesByName):
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
         self.mv(source, path)
         return True
+
+    def resolve_as(self, path: str, creation_token: str) -> Holder | None:
+        """Answer an unknown outcome later, as ``resolve``; a commit that has won is shown to readers then.
+
+        A name that nothing guards has no creation: of a file that was moved there nobody can tell.
+        """
+        if self._promote(path, explicit=False) is None:
+            return None
+        holder: Holder | None = self.resolve(path, _checked(creation_token))
+        name = self.explain(path)
+        if holder is not None and self._is_judged(name):
+            # It has won. Readers who can't be shown it now are shown it by the table's next commit.
+            with suppress(OSError, PutIfAbsentError):
+                self._run(self._in_ledger(name, partial(completion.settle, creation=self._looker(name))))
+        return holder
 
     def removed(self, path: str, *, recursive: bool) -> bool:
         """Remove what an arbiter or a ledger must hear of; False, and nothing is done: nobody need.

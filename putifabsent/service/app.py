@@ -119,8 +119,7 @@ class Service:
 
     def _do(self, kind: Kind, said: Call, body: bytes, caller: Caller) -> web.Response:
         try:
-            fs, path = self._mounts.find(said.path, caller)
-            doing = Doing(fs, path, said, body, self._mounts, caller, self._settings.largest_body)
+            doing = Doing(said, body, self._mounts, caller, self._settings.largest_body)
             return web.json_response(kind.do(doing))
         except Exception as error:  # noqa: BLE001 - every error is an answer
             status, answer = failed(error)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
+from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from putifabsent.service.mounts import Outside
@@ -29,13 +31,12 @@ if TYPE_CHECKING:
 __all__ = ["CALLS", "Doing", "Kind"]
 
 
-class Doing(NamedTuple):
+@dataclass(frozen=True)
+class Doing:
     """A call that is being done.
 
     Attributes
     ----------
-    fs, path
-        The filesystem, and the name in it.
     said
         What the caller said.
     body
@@ -46,13 +47,26 @@ class Doing(NamedTuple):
         How many bytes may come.
     """
 
-    fs: GuardedFileSystem
-    path: str
     said: Any
     body: bytes
     mounts: Mounts
     caller: Caller
     largest_body: int
+
+    @cached_property
+    def place(self) -> tuple[GuardedFileSystem, str]:
+        """The filesystem, and the name in it; ``Outside``: there is none."""
+        return self.mounts.find(self.said.path, self.caller)
+
+    @property
+    def fs(self) -> GuardedFileSystem:
+        """The filesystem."""
+        return self.place[0]
+
+    @property
+    def path(self) -> str:
+        """The name in it."""
+        return self.place[1]
 
     def in_turn(self) -> AbstractContextManager[None]:
         """Do the rest in the turn that the caller names."""
@@ -78,7 +92,8 @@ class Kind(NamedTuple):
 
 
 def _names(doing: Doing) -> dict[str, Any]:
-    return {"pattern": doing.fs.maybe_known, "largest_body": doing.largest_body}
+    known = {fs.maybe_known for fs in doing.mounts.within(doing.said.path, doing.caller)}
+    return {"pattern": "|".join(sorted(known)), "largest_body": doing.largest_body}
 
 
 def _admit(doing: Doing) -> dict[str, Any]:
@@ -99,7 +114,7 @@ def _rename(doing: Doing) -> dict[str, Any]:
 
 
 def _resolve(doing: Doing) -> dict[str, Any]:
-    return {"holder": held_by(doing.fs.resolve(doing.path, doing.said.token))}
+    return {"holder": held_by(doing.fs.resolve_as(doing.path, doing.said.token))}
 
 
 def _delete(doing: Doing) -> dict[str, Any]:

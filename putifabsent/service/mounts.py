@@ -118,6 +118,24 @@ class Mounts:
                     return self._filesystem(number, caller), address.path
         raise Outside(f"{said} is outside what this service answers for")
 
+    def within(self, said: str, caller: Caller) -> list[GuardedFileSystem]:
+        """Return the filesystems of all mounts that an address is in, or that are below it.
+
+        Raises
+        ------
+        Outside
+            There are none.
+        """
+        address = Address.of(said)
+        found = [
+            self._filesystem(number, caller)
+            for number, (mounted, _) in enumerate(self._mountings)
+            if mounted.holds(address) or address.holds(mounted)
+        ]
+        if not found:
+            raise Outside(f"{said} is outside what this service answers for")
+        return found
+
     def _filesystem(self, number: int, caller: Caller) -> GuardedFileSystem:
         with self._lock:
             fs = self._made.get((number, caller))

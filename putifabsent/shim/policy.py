@@ -113,7 +113,7 @@ class Policy:
         Java understands it as Python does. Whoever writes a name that it does not match need not ask.
         """
         own = [] if self._guarded is None else [self._guarded.pattern]
-        return f"(?s)(?:{'|'.join([MAYBE_KNOWN, *own])})"
+        return f"(?s:{'|'.join([MAYBE_KNOWN, *own])})"
 
     def states(self, folder: str) -> tuple[str, ...]:
         """Return where else than in ``folder`` itself the shim may keep what it knows of names in it.

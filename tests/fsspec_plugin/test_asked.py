@@ -53,11 +53,18 @@ def test_what_nothing_guards_is_left_alone(ground: Ground) -> None:
     assert not ground.is_there(name)
 
 
-def test_a_taken_name_is_not_admitted(ground: Ground) -> None:
+def test_a_taken_name_is_not_admitted_or_not_created(ground: Ground) -> None:
     assert ground.fs.admit(ground.log()) == Admission(guarded=True)
     ground.fs.create_as(ground.log(), b"mine", token())
-    with pytest.raises(NameTaken):
+
+    def late() -> None:
+        # Where another than the store decides, nobody looks before the creation.
         ground.fs.admit(ground.log())
+        ground.fs.create_as(ground.log(), b"theirs", token())
+
+    with pytest.raises(NameTaken):
+        late()
+    assert ground.read(ground.log()) == b"mine"
 
 
 @pytest.mark.parametrize("wrong", ["", "a word", UUID.upper(), UUID.replace("-", "")])

@@ -126,6 +126,59 @@ async def test_a_name_whose_deletion_an_arbiter_heard_of_is_free_again(ground: G
         assert (await caller.create(ground.log(), b"fourth"))[:2] == GUARDED
 
 
+async def test_where_an_arbiter_decides_a_folder_is_the_callers_to_move(ground: Ground) -> None:
+    """Not every name that is asked about is guarded: many a partition looks like one."""
+    folder = ground.name("event_type_id=5")
+    ground.around.makedirs(folder)
+    ground.write(f"{folder}/part", b"rows")
+    mount = {"prefix": f"file:{ground.folder}", "options": {"arbiter": "ballot"}}
+    async with answering({"secret": SECRET, "mounts": [mount]}) as url, Caller.at(url) as caller:
+        said = {"source": f"file:{folder}", "token": str(uuid.uuid4())}
+        assert (await caller.call("rename", ground.name("elsewhere"), **said))[:2] == NOT_GUARDED
+        # Of a file that was moved there by its own name nobody can tell who it is.
+        ground.write(ground.name("1.delta"), b"state")
+        resolved = await caller.call("resolve", ground.name("1.delta"), token=str(uuid.uuid4()))
+        assert resolved[:2] == (200, {"holder": None})
+    assert ground.files() == ["1.delta", "event_type_id=5/part"]
+
+
+async def test_a_dead_winner_is_published_by_who_loses_against_it(ground: Ground) -> None:
+    mount = {"prefix": f"file:{ground.folder}", "options": {"arbiter": "ballot"}}
+    async with answering({"secret": SECRET, "mounts": [mount]}) as url, Caller.at(url) as caller:
+        assert (await caller.create(ground.log(), b"bytes"))[:2] == GUARDED
+        ground.around.rm_file(ground.log())  # as if it had died before it published
+        assert await caller.admitted(ground.log()) is True
+        assert (await caller.create(ground.log(), b"others")).status == 409
+    assert ground.read(ground.log()) == b"bytes"
+
+
+async def test_whoever_has_completed_an_instant_unheard_finds_it(
+    caller: Caller, root: str, ground: Ground
+) -> None:
+    writer, token = Writer(None, root), str(uuid.uuid4())
+    await caller.create(writer.requested(T), b"")
+    assert (await caller.create(writer.completed(T), b"{}", token))[:2] == GUARDED
+    ground.around.rm_file(writer.completed(T))  # as if the service had been killed before it published
+    mount = {"prefix": f"file:{ground.folder}"}
+    async with answering({"secret": SECRET, "mounts": [mount]}) as url, Caller.at(url) as again:
+        answer = await again.call("resolve", writer.completed(T), token=token)
+        assert answer.said["holder"]["token"] == token
+    assert ground.read(writer.completed(T)) == b"{}"
+
+
+async def test_a_filesystem_hears_of_the_names_of_all_its_mounts(ground: Ground) -> None:
+    mounts = [
+        {"prefix": f"file:{ground.folder}/one", "options": {"guard": ["**/*.first"]}},
+        {"prefix": f"file:{ground.folder}/one/two", "options": {"guard": ["**/*.second"]}},
+    ]
+    async with answering({"secret": SECRET, "mounts": mounts}) as url, Caller.at(url) as caller:
+        known = re.compile((await caller.call("names", "/")).said["pattern"])
+        assert known.fullmatch(ground.name("one/a.first"))
+        assert known.fullmatch(ground.name("one/two/a.second"))
+        assert not known.fullmatch(ground.name("one/a.third"))
+        assert (await caller.call("names", "/nowhere/near")).status == 403
+
+
 async def test_a_ledger_hears_of_an_instant_that_is_deleted(
     caller: Caller, root: str, ground: Ground
 ) -> None:

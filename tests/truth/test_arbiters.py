@@ -142,9 +142,9 @@ def test_of_two_who_meet_at_any_step_one_wins_and_the_other_is_told_so(table: Ta
 
 
 def test_who_hears_nothing_more_knows_nothing_and_is_told_the_truth_later(table: Table) -> None:
-    fs = table.mount(config_kwargs=SECONDS, deadline=0.3)
+    patient, fs = table.mount(), table.mount(config_kwargs=SECONDS, deadline=0.3)
     for how in (Step(Fault.DROP_AFTER_APPLY), Step(Fault.DROP_BEFORE_APPLY)):
-        for step in table.steps(lambda: fs.pipe_file(table.name(), MINE, mode="create")):
+        for step in table.steps(lambda: patient.pipe_file(table.name(), MINE, mode="create")):
             name = table.name()
             lose(table.liar, step, how, forever=True)
             token = told_at_last(fs, name)

@@ -28,30 +28,33 @@ final class CreatedOnClose extends OutputStream implements Abortable, StreamCapa
 
   @Override
   public synchronized void write(int value) throws IOException {
-    room(1).write(value);
+    write(new byte[] {(byte) value}, 0, 1);
   }
 
+  /** Half of it is never created: after a write that failed there is nothing to close. */
   @Override
   public synchronized void write(byte[] bytes, int offset, int length) throws IOException {
-    room(length).write(bytes, offset, length);
-  }
-
-  private Buffer room(int more) throws IOException {
-    if (buffer == null) {
+    Buffer written = buffer;
+    if (written == null) {
       throw new IOException(name + " is closed");
     }
-    if (buffer.size() + (long) more > largest) {
+    buffer = null;
+    if (written.size() + (long) length > largest) {
       throw new IOException(
           name + " is guarded, and larger than the " + largest + " bytes of the coordination service's largest_body");
     }
-    return buffer;
+    written.write(bytes, offset, length);
+    buffer = written;
   }
 
   @Override
-  public synchronized void close() throws IOException {
-    if (buffer != null) {
-      Buffer written = buffer;
+  public void close() throws IOException {
+    Buffer written;
+    synchronized (this) {
+      written = buffer;
       buffer = null;
+    }
+    if (written != null) {
       creation.from(written.bytes(), written.size());
     }
   }

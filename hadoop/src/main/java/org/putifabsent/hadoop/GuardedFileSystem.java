@@ -2,6 +2,7 @@ package org.putifabsent.hadoop;
 
 import java.io.FileNotFoundException;
 import java.io.IOException;
+import java.io.UncheckedIOException;
 import java.net.URI;
 import java.util.EnumSet;
 import org.apache.hadoop.conf.Configuration;
@@ -291,10 +292,18 @@ public final class GuardedFileSystem extends FilterFileSystem {
 
   // --- rename, delete
 
+  /**
+   * Is false where another holds the name.
+   *
+   * @throws UncheckedIOException it is unknown whether it was renamed; what is checked, writers take for a failure
+   *     (Iceberg tries again, and removes what it wrote)
+   */
   @Override
   public boolean rename(Path source, Path target) throws IOException {
     try {
       return moved(source, target) || super.rename(source, target);
+    } catch (OutcomeUnknownException unknown) {
+      throw new UncheckedIOException(unknown);
     } catch (Refusal refusal) {
       if (refusal.kind.equals(Refusal.TAKEN)) {
         return false;
@@ -328,6 +337,9 @@ public final class GuardedFileSystem extends FilterFileSystem {
       if (!refusal.kind.equals(Refusal.FOLDER)) {
         throw refusal;
       }
+    }
+    if (makeQualified(source).isRoot()) {
+      return false;
     }
     Path within = new Path(target, source.getName());
     return (isAsked(source) || isAsked(within)) && isFolder(target) && service.rename(name(source), name(within));

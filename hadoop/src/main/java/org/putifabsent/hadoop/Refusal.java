@@ -4,15 +4,13 @@ import java.io.FileNotFoundException;
 import java.io.IOException;
 import java.io.InputStream;
 import java.util.Properties;
+import java.util.Set;
 
 /** An answer of the service that is an error: its word for it, and a sentence. */
 final class Refusal extends Exception {
 
   /** Another creation provably holds the name. */
   static final String TAKEN = "taken";
-
-  /** It is unknown whether the name was created. */
-  static final String UNKNOWN = "unknown";
 
   /** It, or the folder that it should be in, is not there. */
   static final String ABSENT = "absent";
@@ -24,6 +22,8 @@ final class Refusal extends Exception {
   static final String BUSY = "busy";
 
   private static final long serialVersionUID = 1L;
+  private static final Set<String> UNDECIDED = Set.of("unknown", "error", "internal");
+  private static final Set<String> UNBEGUN = Set.of(BUSY, "secret");
   private static final Properties CLASSES = classes();
 
   final String kind;
@@ -31,6 +31,11 @@ final class Refusal extends Exception {
   Refusal(String kind, String message) {
     super(message);
     this.kind = kind;
+  }
+
+  /** Whether it is known that nothing was created; another program on the way may answer as well. */
+  boolean isDecided() {
+    return UNBEGUN.contains(kind) || (CLASSES.containsKey(kind) && !UNDECIDED.contains(kind));
   }
 
   /** What a writer on Hadoop knows this error as; a word that this table has not is an {@link IOException}. */

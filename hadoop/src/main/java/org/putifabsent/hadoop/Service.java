@@ -5,8 +5,9 @@ import com.google.gson.JsonObject;
 import com.google.gson.JsonParseException;
 import com.google.gson.JsonParser;
 import java.io.IOException;
-import java.net.URLEncoder;
+import java.io.InterruptedIOException;
 import java.net.ConnectException;
+import java.net.URLEncoder;
 import java.net.http.HttpClient;
 import java.net.http.HttpConnectTimeoutException;
 import java.net.http.HttpRequest;
@@ -88,17 +89,19 @@ final class Service {
    */
   Admission admit(Name name) throws IOException, Refusal {
     for (Pattern pattern : admitted) {
-      if (pattern.matcher(name.full).matches()) {
+      if (pattern.matcher(name.address).matches()) {
         return Admission.PLAIN;
       }
     }
     JsonObject answer = asked("admit", said(name));
-    text(answer, "also").map(Pattern::compile).ifPresent(this::remember);
+    text(answer, "also").ifPresent(also -> remember(name, also));
     return new Admission(answer.get("guarded").getAsBoolean(), text(answer, "at").orElse(null));
   }
 
-  private void remember(Pattern pattern) {
-    admitted.addFirst(pattern);
+  private void remember(Name name, String also) {
+    // It is about names without their scheme.
+    String before = name.address.substring(0, name.address.length() - name.full.length());
+    admitted.addFirst(Pattern.compile(Pattern.quote(before) + "(?:" + also + ")"));
     if (admitted.size() > ADMITTED) {
       admitted.pollLast();
     }
@@ -139,7 +142,7 @@ final class Service {
     try {
       return answered(request, false).get("guarded").getAsBoolean();
     } catch (Refusal refusal) {
-      if (!refusal.kind.equals(Refusal.UNKNOWN)) {
+      if (refusal.isDecided()) {
         throw refusal;
       }
       return resolved(name, token, refusal);
@@ -179,27 +182,29 @@ final class Service {
   private JsonObject answered(HttpRequest request, boolean repeatable) throws IOException, Refusal {
     Waiting waiting = new Waiting();
     while (true) {
-      IOException error;
+      IOException failed;
       try {
         return read(HTTP.send(request, BodyHandlers.ofString()));
       } catch (Refusal refusal) {
         if (!refusal.kind.equals(Refusal.BUSY)) {
           throw refusal;
         }
-        error = new Unreached(settings.address + " " + refusal.getMessage(), refusal);
+        failed = new Unreached(settings.address + " " + refusal.getMessage(), refusal);
       } catch (ConnectException | HttpConnectTimeoutException unreached) {
-        error = new Unreached("the coordination service at " + settings.address + " can't be reached", unreached);
+        failed = new Unreached("the coordination service at " + settings.address + " can't be reached", unreached);
       } catch (IOException lost) {
-        error = new IOException("no answer from the coordination service at " + settings.address, lost);
+        failed = new IOException("no answer from the coordination service at " + settings.address, lost);
         if (!repeatable) {
-          throw error;
+          throw failed;
         }
       } catch (InterruptedException interrupted) {
         Thread.currentThread().interrupt();
-        throw new IOException("interrupted before " + settings.address + " had answered", interrupted);
-      }
-      if (!waiting.goesOn(error)) {
+        IOException error = new InterruptedIOException("interrupted before " + settings.address + " had answered");
+        error.initCause(interrupted);
         throw error;
+      }
+      if (!waiting.goesOn(failed)) {
+        throw failed;
       }
     }
   }

@@ -62,12 +62,24 @@ final class Settings {
       throw new IOException(ADDRESS + " is no address of a service: say http://HOST:PORT");
     }
     char[] secret = conf.getPassword(SECRET);
+    long deadline = conf.getTimeDuration(DEADLINE, DEADLINE_SECONDS, TimeUnit.SECONDS);
+    if (deadline <= 0) {
+      throw new IOException(DEADLINE + " must be a second or more");
+    }
     return new Settings(
         address,
-        said(secret == null ? null : new String(secret), SECRET),
-        conf.getTrimmed(SESSION, OF_THIS_PROCESS),
-        conf.getTrimmed(WRITER, OF_THIS_PROCESS),
-        Duration.ofMillis(conf.getTimeDuration(DEADLINE, DEADLINE_SECONDS * 1000, TimeUnit.MILLISECONDS)));
+        header(secret == null ? null : new String(secret).trim(), SECRET),
+        header(conf.getTrimmed(SESSION, OF_THIS_PROCESS), SESSION),
+        header(conf.getTrimmed(WRITER, OF_THIS_PROCESS), WRITER),
+        Duration.ofSeconds(deadline));
+  }
+
+  /** Returns what can be a header's value; an error of the client's would say the secret. */
+  private static String header(String value, String key) throws IOException {
+    if (!said(value, key).chars().allMatch(each -> each >= ' ' && each < 0x7f)) {
+      throw new IOException(key + " has characters that can't be sent: say it in ASCII");
+    }
+    return value;
   }
 
   private static String said(String value, String key) throws IOException {

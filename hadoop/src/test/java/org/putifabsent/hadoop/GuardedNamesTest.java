@@ -198,6 +198,7 @@ public class GuardedNamesTest {
       assertThatThrownBy(() -> way.bring(entry(0)))
           .isInstanceOfAny(UnsupportedOperationException.class, FileAlreadyExistsException.class);
     }
+    assertThatThrownBy(() -> fs.append(entry(1))).isInstanceOf(UnsupportedOperationException.class);
     assertThat(read(entry(0))).isEqualTo("first");
   }
 

@@ -33,7 +33,9 @@ final class LiarService implements Closeable {
     /** It is not done: come again. */
     BUSY,
     /** It is done, and the answer is that nobody knows. */
-    UNKNOWN
+    UNKNOWN,
+    /** It is done, and a proxy answers something of its own. */
+    PROXY_ERROR
   }
 
   private static final String UNKNOWN = "{\"error\": \"unknown\", \"message\": \"it is unknown\", \"token\": \"t\"}";
@@ -84,6 +86,8 @@ final class LiarService implements Closeable {
           say(exchange, answer.statusCode(), answer.body());
         } else if (fate == Fate.UNKNOWN) {
           say(exchange, 504, UNKNOWN);
+        } else if (fate == Fate.PROXY_ERROR) {
+          say(exchange, 502, "{\"message\": \"bad gateway\"}");
         }
       }
     } catch (InterruptedException interrupted) {

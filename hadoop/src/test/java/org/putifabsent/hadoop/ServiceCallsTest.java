@@ -6,6 +6,8 @@ import static org.assertj.core.api.Assertions.catchThrowable;
 
 import java.io.File;
 import java.io.IOException;
+import java.io.InterruptedIOException;
+import java.io.UncheckedIOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.util.Map;
@@ -118,7 +120,10 @@ public class ServiceCallsTest {
     create(fs, path("temporary"), "mine");
     liar.always("resolve", LiarService.Fate.REQUEST_LOST);
     liar.next("rename", LiarService.Fate.REQUEST_LOST);
-    assertThatThrownBy(() -> fs.rename(path("temporary"), entry())).isInstanceOf(OutcomeUnknownException.class);
+    // Iceberg takes what is checked for a failure.
+    assertThatThrownBy(() -> fs.rename(path("temporary"), entry()))
+        .isInstanceOf(UncheckedIOException.class)
+        .hasCauseInstanceOf(OutcomeUnknownException.class);
   }
 
   @Test
@@ -158,7 +163,7 @@ public class ServiceCallsTest {
               try {
                 return ServiceProcess.start(port, 100);
               } catch (IOException error) {
-                throw new java.io.UncheckedIOException(error);
+                throw new UncheckedIOException(error);
               }
             });
     stream.close();
@@ -197,6 +202,15 @@ public class ServiceCallsTest {
       conf.unset(key);
       assertThatThrownBy(() -> GuardedNamesTest.guarded(conf)).isInstanceOf(IOException.class).hasMessageContaining(key);
     }
+    Configuration broken = session(service.address);
+    broken.set(Settings.SECRET, "a secret\nof two lines");
+    assertThatThrownBy(() -> GuardedNamesTest.guarded(broken))
+        .isInstanceOf(IOException.class)
+        .hasMessageContaining(Settings.SECRET)
+        .satisfies(error -> assertThat(error.getMessage()).doesNotContain("of two lines"));
+    Configuration never = session(service.address);
+    never.set(Settings.DEADLINE, "0s");
+    assertThatThrownBy(() -> GuardedNamesTest.guarded(never)).isInstanceOf(IOException.class).hasMessageContaining(Settings.DEADLINE);
     for (String address : new String[] {"127.0.0.1:80", "ftp://127.0.0.1", "http:// ", "nonsense"}) {
       assertThatThrownBy(() -> guarded(address)).isInstanceOf(IOException.class).hasMessageContaining(Settings.ADDRESS);
     }
@@ -208,6 +222,27 @@ public class ServiceCallsTest {
     FSDataOutputStream stream = fs.create(entry(), false);
     stream.write(new byte[100]);
     assertThatThrownBy(() -> stream.write(1)).isInstanceOf(IOException.class).hasMessageContaining("largest_body");
+    stream.close();
+    assertThat(fs.exists(entry())).isFalse();
+  }
+
+  @Test
+  public void whoeverIsInterruptedIsToldNoGuess() throws IOException {
+    FileSystem fs = guarded(service.address);
+    FSDataOutputStream stream = fs.create(entry(), false);
+    Thread.currentThread().interrupt();
+    assertThatThrownBy(stream::close).isInstanceOf(OutcomeUnknownException.class);
+    assertThatThrownBy(() -> fs.create(entry(), false)).isInstanceOf(InterruptedIOException.class);
+    assertThatThrownBy(() -> fs.delete(entry(), true)).isInstanceOf(InterruptedIOException.class);
+    assertThat(Thread.interrupted()).isTrue();
+  }
+
+  @Test
+  public void whatAnotherProgramOnTheWaySaysDecidesNothing() throws IOException {
+    FileSystem fs = guarded(liar.address);
+    liar.next("create", LiarService.Fate.PROXY_ERROR);
+    create(fs, entry(), "mine");
+    assertThat(read(entry())).isEqualTo("mine");
   }
 
   // --- what is asked at all
