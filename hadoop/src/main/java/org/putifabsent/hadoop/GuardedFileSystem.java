@@ -145,9 +145,13 @@ public final class GuardedFileSystem extends FilterFileSystem {
     }
   }
 
-  private static boolean appends(EnumSet<CreateFlag> flags) {
+  private FSDataOutputStream createdOrAppended(
+      Path path, EnumSet<CreateFlag> flags, boolean recursive, Writing plainly) throws IOException {
     // Who says no flags at all is refused by the wrapped filesystem.
-    return flags != null && flags.contains(CreateFlag.APPEND);
+    if (flags != null && flags.contains(CreateFlag.APPEND)) {
+      return plainly.to(changeable(path, "append to it"));
+    }
+    return created(path, recursive, plainly);
   }
 
   private void refuseWithoutFolder(Path path) throws IOException {
@@ -171,12 +175,9 @@ public final class GuardedFileSystem extends FilterFileSystem {
   public FSDataOutputStream create(
       Path path, FsPermission permission, EnumSet<CreateFlag> flags, int bufferSize, short replication,
       long blockSize, Progressable progress, Options.ChecksumOpt checksum) throws IOException {
-    if (appends(flags)) {
-      Path to = changeable(path, "append to it");
-      return super.create(to, permission, flags, bufferSize, replication, blockSize, progress, checksum);
-    }
-    return created(
+    return createdOrAppended(
         path,
+        flags,
         true,
         to -> super.create(to, permission, flags, bufferSize, replication, blockSize, progress, checksum));
   }
@@ -185,12 +186,9 @@ public final class GuardedFileSystem extends FilterFileSystem {
   public FSDataOutputStream createNonRecursive(
       Path path, FsPermission permission, EnumSet<CreateFlag> flags, int bufferSize, short replication,
       long blockSize, Progressable progress) throws IOException {
-    if (appends(flags)) {
-      Path to = changeable(path, "append to it");
-      return super.createNonRecursive(to, permission, flags, bufferSize, replication, blockSize, progress);
-    }
-    return created(
+    return createdOrAppended(
         path,
+        flags,
         false,
         to -> super.createNonRecursive(to, permission, flags, bufferSize, replication, blockSize, progress));
   }
@@ -199,12 +197,9 @@ public final class GuardedFileSystem extends FilterFileSystem {
   protected FSDataOutputStream primitiveCreate(
       Path path, FsPermission permission, EnumSet<CreateFlag> flags, int bufferSize, short replication,
       long blockSize, Progressable progress, Options.ChecksumOpt checksum) throws IOException {
-    if (appends(flags)) {
-      Path to = changeable(path, "append to it");
-      return super.primitiveCreate(to, permission, flags, bufferSize, replication, blockSize, progress, checksum);
-    }
-    return created(
+    return createdOrAppended(
         path,
+        flags,
         true,
         to ->
             super.primitiveCreate(to, permission, flags, bufferSize, replication, blockSize, progress, checksum));
