@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from putifabsent.backends.base import STATE_FOLDER
 from putifabsent.errors import ConfigError
-from putifabsent.shim.formats import GRAMMARS, MAYBE_KNOWN, RULES, is_state, recognise
+from putifabsent.shim.formats import ASKED, GRAMMARS, RULES, STATE, is_state, recognise
 from putifabsent.shim.names import Name, Role, ordinary
 
 if TYPE_CHECKING:
@@ -107,13 +107,14 @@ class Policy:
         return name or ordinary(path)
 
     @property
-    def maybe_known(self) -> str:
-        """A regular expression that matches all of a name that is more than an ordinary one, and others.
+    def asked(self) -> str:
+        """A regular expression that matches all of a name that may be guarded, or a step of an instant.
 
-        Java understands it as Python does. Whoever writes a name that it does not match need not ask.
+        It may match others. Java understands it as Python does. Nobody need ask about a name that it does not
+        match: writing, renaming or removing that is the wrapped filesystem's alone.
         """
         own = [] if self._guarded is None else [self._guarded.pattern]
-        return f"(?s:{'|'.join([MAYBE_KNOWN, *own])})"
+        return f"(?s:{'|'.join([*(ASKED[name] for name in self.formats), STATE, *own])})"
 
     def states(self, folder: str) -> tuple[str, ...]:
         """Return where else than in ``folder`` itself the shim may keep what it knows of names in it.

@@ -81,6 +81,16 @@ def test_a_beat_begins_the_watch_anew() -> None:
         run.play(turns.beat(holder, 2, creation("b"), clock=no_clock))
 
 
+def test_who_gives_signs_of_life_for_a_turn_that_was_broken_hears_so() -> None:
+    run = Run(ONE)
+    holder, watcher = run.session("A"), run.session("B")
+    run.takes(holder, "t", lease=10.0)
+    assert run.play(turns.beat(holder, 2, creation("b"), clock=no_clock))
+    for run.time in (0.0, 11.0):
+        run.takes(watcher, "u")
+    assert not run.play(turns.beat(holder, 2, creation("b"), clock=no_clock))
+
+
 def watch_with_an_old_clock(takes: Any) -> Any:
     """The holder's clock shows a time long past; the watcher has looked for no time at all."""
     run = Run(ONE, takes=takes)

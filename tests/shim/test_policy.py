@@ -11,7 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from putifabsent.errors import ConfigError
-from putifabsent.shim.formats import GRAMMARS, RULES
+from putifabsent.shim.formats import GRAMMARS, RULES, is_state
+from putifabsent.shim.formats.hudi_both import parsed
+from putifabsent.shim.formats.hudi_ledger import step_in
 from putifabsent.shim.names import Name, Role, Rule, ordinary
 from putifabsent.shim.policy import Policy
 from tests.shim.folders import LOOKALIKES, components, patient, roots
@@ -363,20 +365,116 @@ def test_a_policy_can_not_be_changed() -> None:
 
 # --- which names need be asked about
 
+SALT = "0123456789abcdef" * 2
+JOB = "b5068208-e1a4-11e6-bf01-fe55135034f3"
+asked_about = st.builds(
+    lambda above, parts: above + "/".join(parts),
+    st.sampled_from(["", "/", "bucket/", "bucket/t/.hoodie/", "bucket/t/.hoodie/timeline/"]),
+    st.lists(
+        st.one_of(
+            st.sampled_from(
+                (
+                    *ALL_SORTS,
+                    ".putifabsent",
+                    "20260101120000000.inflight",
+                    f"20260101120000000.commit.requested~{SALT}",
+                    f"20260101120000000_20260101120003000.commit~{SALT}",
+                    "20260101120000000_20260102120000000_0.parquet",
+                    "f-0_1-0-1_20260101120000000.parquet",
+                    f"f-0_1-0-1-{SALT}_20260101120000000.orc",
+                    ".f-0_20260101120000000.log.1_1-0-1",
+                )
+            ),
+            components,
+        ),
+        min_size=1,
+        max_size=6,
+    ),
+)
+
 
 @pytest.mark.parametrize("rule", EXAMPLES, ids=lambda rule: rule.pattern_text)
-def test_every_name_of_a_format_may_be_known(rule: Rule) -> None:
-    assert re.fullmatch(POLICY.maybe_known, rule.example)
+def test_each_printed_name_that_is_guarded_or_a_step_is_asked_about(rule: Rule) -> None:
+    asked = rule.guarded or rule.role in (Role.INSTANT, Role.SLICE)
+    assert bool(re.fullmatch(POLICY.asked, rule.example)) == asked
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        f"bucket/t/.hoodie/timeline/20260101120000000.commit.requested~{SALT}",
+        f"bucket/t/.hoodie/20260101120000000_20260101120003000.commit~{SALT}",
+        "bucket/t/.hoodie/metadata/.hoodie/20260101120000000.deltacommit.requested",
+        f"bucket/t/f-0_1-0-1-{SALT}_20260101120000000.parquet",
+        "bucket/t/.hoodie/.putifabsent/ledger/3",
+        ".putifabsent/x",
+        "bucket/.putifabsent",
+    ],
+)
+def test_what_the_shim_makes_of_names_is_asked_about(path: str) -> None:
+    assert re.fullmatch(POLICY.asked, path)
 
 
 @patient
-@given(path=anything, guard=st.sampled_from([(), ("**/manifest-*",), ("x*/[!a]?",)]))
-def test_a_name_that_can_not_be_known_is_an_ordinary_one(path: str, guard: tuple[str, ...]) -> None:
-    policy = Policy(guard=guard)
-    if not re.fullmatch(policy.maybe_known, path):
-        assert policy.classify(path) == ordinary(path)
+@given(
+    path=st.one_of(anything, asked_about),
+    formats=st.sampled_from(["auto", "none", "spark", "delta,hudi"]),
+    guard=st.sampled_from([(), ("**/manifest-*",), ("x*/[!a]?",)]),
+)
+def test_a_name_that_nobody_need_ask_about_concerns_nobody(
+    path: str, formats: str, guard: tuple[str, ...]
+) -> None:
+    policy = Policy(formats, guard)
+    if not re.fullmatch(policy.asked, path):
+        name = policy.classify(path)
+        assert not name.guarded
+        assert step_in(name) is None
+        assert parsed(policy.classify, path) is None
+        assert not is_state(path)
 
 
-@pytest.mark.parametrize("path", ["bucket/t/data-0.parquet", "bucket/t/dt=1/part-00000-c000.snappy.parquet"])
-def test_most_files_need_not_be_asked_about(path: str) -> None:
-    assert not re.fullmatch(POLICY.maybe_known, path)
+def _parquet_job(files: int) -> list[str]:
+    """Return what a Parquet job of Spark's writes, renames and removes, one by one, with its targets."""
+    said = ["bucket/out/_SUCCESS", "bucket/out/_temporary/0"]
+    for number in range(files):
+        attempt = f"bucket/out/_temporary/0/_temporary/attempt_202601011200001234_0001_m_{number:06}_{number}"
+        task = f"bucket/out/_temporary/0/task_202601011200001234_0001_m_{number:06}"
+        part = f"dt=2026-01-01/part-{number:05}-{JOB}.c000.snappy.parquet"
+        said += [attempt, f"{attempt}/{part}", task, f"{task}/{part}", f"bucket/out/{part}"]
+    return said
+
+
+def test_a_plain_job_asks_about_none_of_its_files() -> None:
+    asked = re.compile(POLICY.asked)
+    job = _parquet_job(100)
+    assert len(job) == 502
+    assert [path for path in job if asked.fullmatch(path)] == []
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        f"bucket/t/part-00000-{JOB}-c000.snappy.parquet",
+        f"bucket/t/deletion_vector_{JOB}.bin",
+        "bucket/t/_delta_log/00000000000000000010.checkpoint.parquet",
+        "bucket/t/_delta_log/_last_checkpoint",
+        f"bucket/t/data/00000-0-{JOB}-00001.parquet",
+        f"bucket/t/metadata/{JOB}-m0.avro",
+        f"bucket/t/metadata/snap-1-1-{JOB}.avro",
+        "bucket/t/metadata/version-hint.text",
+        f"bucket/t/bucket-0/data-{JOB}-0.parquet",
+        f"bucket/t/manifest/manifest-{JOB}-0",
+        f"bucket/t/snapshot/.snapshot-3.{JOB}.tmp",
+        "bucket/t/snapshot/LATEST",
+        f"bucket/checkpoint/offsets/.3.{JOB}.tmp",
+        "bucket/checkpoint/state/0/0/3.delta",
+        f"bucket/t/.hoodie/.temp/20260101120000000/dt=1/{JOB}-0_1-0-1_20260101120000000.parquet.marker.CREATE",
+        "bucket/t/.hoodie/.temp/20260101120000000/MARKERS0",
+        "bucket/t/.hoodie/.heartbeat/20260101120000000",
+        "bucket/t/.hoodie/hoodie.properties",
+        "bucket/t/.hoodie/metadata/files/.files-0000-0_20260101120000000001.log.1_0-1-0",
+        "bucket/t/.hoodie/metadata/files/files-0000-0_0-1-0_20260101120000000001.hfile",
+    ],
+)
+def test_what_formats_write_once_or_over_again_need_not_be_asked_about(path: str) -> None:
+    assert not re.fullmatch(POLICY.asked, path)

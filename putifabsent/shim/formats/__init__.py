@@ -13,7 +13,7 @@ from putifabsent.shim.names import Name
 if TYPE_CHECKING:
     from putifabsent.shim.names import Rule
 
-__all__ = ["GRAMMARS", "MAYBE_KNOWN", "RULES", "Grammar", "is_state", "recognise"]
+__all__ = ["ASKED", "GRAMMARS", "RULES", "STATE", "Grammar", "is_state", "recognise"]
 
 Grammar: TypeAlias = Callable[[str, str, str], Name | None]
 """``classify`` of one format: takes a full name, its folder and its last component."""
@@ -34,23 +34,22 @@ _FIRST_CHARACTERS = frozenset(".0123456789")
 _UNDERSCORES = 2
 
 
-def _any_of(words: Iterable[str]) -> str:
-    return f"(?:{'|'.join(map(re.escape, sorted(words)))})"
+_GROUP_NAME = re.compile(r"\(\?P<[a-z]+>")
 
 
-MAYBE_KNOWN = "|".join(
-    (
-        rf"(?:.*/)?{_any_of(_FOLDERS)}/[^/]*",
-        rf".*/{_any_of(_FIRST_CHARACTERS)}[^/]*",
-        rf".*/[^/_]*(?:_[^/_]*){{{_UNDERSCORES}}}",
-        rf".*/{_any_of(_LASTS)}",
-        r".*/\.hoodie/.*",
-    )
-)
-"""Matches every full name that a grammar may know, and many more; where ``.`` is any character.
+def _asked(patterns: Iterable[str]) -> str:
+    return _GROUP_NAME.sub("(?:", "|".join(patterns))
 
-It stays within what Java's regular expressions mean alike.
+
+ASKED: dict[str, str] = {module.FORMAT: _asked(module.ASKED) for module in _FORMATS}
+"""Matches the full names about which somebody must be asked, and maybe others; ``.`` is any character.
+
+By format: the names that it guards, and the steps of Hudi's instants, of which a ledger may have to hear.
+They stay within what Java's regular expressions mean alike.
 """
+
+STATE = rf"(?:.*/)?{re.escape(STATE_FOLDER)}(?:/.*)?"
+"""The same, of what the shim keeps for itself."""
 
 
 def recognise(path: str, grammars: tuple[Grammar, ...]) -> Name | None:

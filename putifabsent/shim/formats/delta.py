@@ -14,13 +14,14 @@ import re
 
 from putifabsent.shim.names import Name, Role, Rule, Series
 
-__all__ = ["FOLDERS", "RULES", "classify"]
+__all__ = ["ASKED", "FOLDERS", "RULES", "classify"]
 
 FORMAT = "delta"
 FIRST = 0
 FOLDERS = frozenset({"_delta_log", "_staged_commits", "_commits", "_sidecars"})
 
 _COMMIT = re.compile(r"(?P<n>[0-9]{20})\.json")
+ASKED = (rf".*/_delta_log/{_COMMIT.pattern}",)
 
 
 def classify(path: str, folder: str, last: str) -> Name | None:

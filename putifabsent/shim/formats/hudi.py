@@ -37,7 +37,7 @@ from typing import Any, Literal, NamedTuple
 
 from putifabsent.shim.names import Name, Role, Rule, Series
 
-__all__ = ["ACTIONS", "RULES", "Step", "classify", "slices_of", "step_of"]
+__all__ = ["ACTIONS", "ASKED", "RULES", "Step", "classify", "slices_of", "step_of"]
 
 FORMAT = "hudi"
 ACTIONS = (
@@ -67,6 +67,13 @@ _BASE_FILE = re.compile(
     r"[^_/]+_[0-9]+-[0-9]+-[0-9]+(?:-(?P<salt>[0-9a-f]{32}))?_(?P<t>[0-9]+)\.(?:parquet|orc|hfile|lance)"
 )
 _LOG_FILE = re.compile(r"\.[^/]+_(?P<t>[0-9]+)\.log\.[0-9]+(?:_[0-9]+-[0-9]+-[0-9]+(?:\.cdc)?)?")
+_KEPT = "(?:~[0-9a-f]{32})?"  # as each session may keep an instant for itself
+ASKED = (
+    rf".*/\.hoodie/(?:timeline/)?{_INSTANT.pattern}{_KEPT}",
+    rf".*/\.hoodie/timeline/history/(?:{_MANIFEST.pattern}|{_HISTORY.pattern})",
+    # The metadata table's slices are nobody's.
+    rf"(?!.*{re.escape(_META)}).*/(?:{_BASE_FILE.pattern}|{_LOG_FILE.pattern})",
+)
 
 
 class Step(NamedTuple):

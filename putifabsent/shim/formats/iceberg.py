@@ -17,7 +17,7 @@ import re
 
 from putifabsent.shim.names import Name, Role, Rule, Series
 
-__all__ = ["FOLDERS", "RULES", "classify"]
+__all__ = ["ASKED", "FOLDERS", "RULES", "classify"]
 
 FORMAT = "iceberg"
 FIRST = 1
@@ -26,6 +26,7 @@ FOLDERS = frozenset({"metadata"})
 _VERSION = re.compile(
     r"v(?P<n>[1-9][0-9]{0,9})(?P<suffix>\.metadata\.json|\.gz\.metadata\.json|\.metadata\.json\.gz)"
 )
+ASKED = (rf".*/metadata/{_VERSION.pattern}",)
 _SUFFIXES = (".metadata.json", ".gz.metadata.json", ".metadata.json.gz")
 
 

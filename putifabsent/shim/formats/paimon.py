@@ -26,7 +26,7 @@ import re
 
 from putifabsent.shim.names import Name, Role, Rule, Series
 
-__all__ = ["FOLDERS", "RULES", "classify"]
+__all__ = ["ASKED", "FOLDERS", "RULES", "classify"]
 
 FORMAT = "paimon"
 FOLDERS = frozenset({"snapshot", "schema", "changelog"})
@@ -37,6 +37,7 @@ _SCHEMA = re.compile(r"schema-(?P<n>0|[1-9][0-9]{0,18})")
 _BRANCH = re.compile(r"(?P<table>.*)/branch/branch-[^/]+", re.DOTALL)
 _IN_DATABASE = re.compile(r".*/[^/]+\.db/[^/]+", re.DOTALL)
 _KINDS = {"snapshot": (_SNAPSHOT, 1), "schema": (_SCHEMA, 0), "changelog": (_CHANGELOG, 1)}
+ASKED = (rf".*/snapshot/{_SNAPSHOT.pattern}", rf".*/schema/{_SCHEMA.pattern}")
 _POINTERS = frozenset({"LATEST", "EARLIEST"})
 
 

@@ -26,7 +26,7 @@ import re
 
 from putifabsent.shim.names import Name, Role, Rule, Series
 
-__all__ = ["FOLDERS", "LASTS", "RULES", "classify"]
+__all__ = ["ASKED", "FOLDERS", "LASTS", "RULES", "classify"]
 
 FORMAT = "spark"
 FIRST = 0
@@ -35,6 +35,11 @@ LASTS = frozenset({"metadata"})
 
 _BATCH = re.compile(r"(?P<n>0|[1-9][0-9]{0,18})")
 _FILE_BATCH = re.compile(r"(?P<n>0|[1-9][0-9]{0,18})(?P<compact>\.compact)?")
+ASKED = (
+    rf".*/(?:offsets|commits)/{_BATCH.pattern}",
+    rf".*/(?:_spark_metadata|sources/[^/]+)/{_FILE_BATCH.pattern}",
+    r".*/metadata",
+)
 
 
 def classify(path: str, folder: str, last: str) -> Name | None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING
 
-from putifabsent.backends.base import Absent, Refused, Written
+from putifabsent.backends.base import Absent, Refused
 from putifabsent.backends.body import InMemory
 from putifabsent.errors import OutcomeUnknown
 from putifabsent.shim.ledger.appending import append
@@ -96,7 +96,7 @@ def release(ledger: Ledger, number: int, creation: Creation) -> Protocol[bool]:
 
 
 def beat(ledger: Ledger, number: int, creation: Creation, *, clock: Callable[[], float]) -> Protocol[bool]:
-    """Show that the holder of a turn lives; return whether the store took it. One request.
+    """Show that the holder of a turn lives; return whether it holds it still. Two requests.
 
     What it says is the holder's clock, which nobody compares with a clock of theirs.
     """
@@ -104,7 +104,11 @@ def beat(ledger: Ledger, number: int, creation: Creation, *, clock: Callable[[],
     outcome: PutOutcome = yield Put(ledger.beat(number), InMemory(repr(now).encode()), creation)
     if isinstance(outcome, Refused):
         raise outcome.error
-    return isinstance(outcome, Written)
+    return _holds((yield from ledger.current(creation)), number)
+
+
+def _holds(state: State, number: int) -> bool:
+    return state.turn is not None and state.turn.number == number
 
 
 def _turn(ledger: Ledger, thread: str, lease: float, token: str) -> Callable[[State], Record | None]:
@@ -118,8 +122,7 @@ def _turn(ledger: Ledger, thread: str, lease: float, token: str) -> Callable[[St
 
 def _release(ledger: Ledger, number: int, token: str) -> Callable[[State], Record | None]:
     def draft(state: State) -> Record | None:
-        held = state.turn is not None and state.turn.number == number
-        return Release(number, ledger.session, token) if held else None
+        return Release(number, ledger.session, token) if _holds(state, number) else None
 
     return draft
 
@@ -149,7 +152,6 @@ def _break(ledger: Ledger, creation: Creation, clock: Callable[[], float]) -> Pr
 
 def _breaking(ledger: Ledger, number: int, token: str) -> Callable[[State], Record | None]:
     def draft(state: State) -> Record | None:
-        held = state.turn is not None and state.turn.number == number
-        return Break(number, ledger.session, token) if held else None
+        return Break(number, ledger.session, token) if _holds(state, number) else None
 
     return draft
