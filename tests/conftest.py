@@ -18,10 +18,12 @@ if TYPE_CHECKING:
     Note = Callable[[object], None]
 
 
-def pytest_report_teststatus(report: pytest.TestReport) -> tuple[str, str, str] | None:
+def pytest_report_teststatus(report: pytest.TestReport | pytest.CollectReport) -> tuple[str, str, str] | None:
     """Say behind ``PASSED`` what the test has noted, with ``-v``."""
+    if not isinstance(report, pytest.TestReport) or not report.passed or report.when != "call":
+        return None
     noted = dict(report.user_properties).get("noted")
-    if not noted or not report.passed or report.when != "call":
+    if not noted:
         return None
     return "passed", ".", f"PASSED ({noted})"
 

@@ -58,12 +58,12 @@ class Asked(WritesByName):
     """Answers other processes."""
 
     @property
-    def maybe_known(self) -> str:
-        """A regular expression, for all of a path: a name that it does not match is nothing but a file.
+    def asked(self) -> str:
+        """A regular expression, for all of a path: about a name that it does not match nobody need ask.
 
-        Nobody need ask about that. What it matches may be one, too.
+        What it matches may be nothing but a file, too.
         """
-        return self._policy.maybe_known
+        return self._policy.asked
 
     def admit(self, path: str) -> Admission:
         """Say what a plain write to ``path`` is; of an instant with a ledger, it is this session's then.
@@ -223,7 +223,7 @@ class Asked(WritesByName):
         return None if held is None else held.number
 
     def beat_turn(self, table: str, number: int) -> bool:
-        """Give a sign of life for the holder of a turn; return whether the store has taken it."""
+        """Give a sign of life for the holder of a turn; return whether it holds it still."""
         name = self._of_turns(table)
         beat = partial(turns.beat, number=number, creation=self._looker(name), clock=time.monotonic)
         return bool(self._run(self._in_ledger(name, beat)))

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import fsspec
+from fsspec.core import url_to_fs
 from fsspec.registry import _registry as registry
 
 from putifabsent.errors import ConfigError
@@ -24,6 +25,7 @@ __all__ = [
     "GuardedMemoryFileSystem",
     "GuardedS3FileSystem",
     "guard_protocol",
+    "guarded",
     "unguard_protocol",
 ]
 
@@ -170,6 +172,38 @@ _PLAIN = {
     for cls in (PlainS3, PlainGCS, PlainAzure, PlainLocal, PlainMemory)
     for protocol in cls._protocols()
 }
+
+_GUARDED = {
+    protocol: cls
+    for cls in (
+        GuardedS3FileSystem,
+        GuardedGCSFileSystem,
+        GuardedAzureFileSystem,
+        GuardedLocalFileSystem,
+        GuardedMemoryFileSystem,
+    )
+    for protocol in (cls.protocol, *(plain for plain, kind in _PLAIN.items() if issubclass(kind, cls)))
+}
+
+
+def guarded(url: str, **options: Any) -> tuple[GuardedFileSystem, str]:
+    """Return the guarded filesystem that an address means, and the path in it.
+
+    Parameters
+    ----------
+    url
+        A guarded address, or a plain one (``"s3://..."``, a local path), which means its guarded kind.
+    options
+        Of the mount and of the wrapped filesystem.
+    """
+    protocol, separator, _ = url.partition("://")
+    cls = _GUARDED.get(protocol if separator else "file")
+    if cls is None:
+        fs, path = url_to_fs(url, **options)
+        return fs if isinstance(fs, GuardedFileSystem) else GuardedFileSystem(fs=fs), path
+    made = cls(**{**cls._get_kwargs_from_urls(url), **options})
+    return made, made._strip_protocol(url)
+
 
 # What was registered for a protocol that is guarded now; None where fsspec had not been asked for it yet.
 _replaced: dict[str, type[AbstractFileSystem] | None] = {}

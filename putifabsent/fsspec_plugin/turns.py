@@ -156,7 +156,8 @@ class Turn:
         while not over.wait(self._lease / _BEATS_A_LEASE):
             beat = partial(turns.beat, number=number, creation=creation, clock=time.monotonic)
             try:
-                run(self._fs._in_ledger(name, beat), self._fs.store, self._lease)
+                if not run(self._fs._in_ledger(name, beat), self._fs.store, self._lease):
+                    return  # it was broken, or is given back at this moment
             except OSError as error:
                 _log.debug("turn %s of %s gave no sign of life: %s", number, self.table, error)
 

@@ -92,8 +92,8 @@ class Kind(NamedTuple):
 
 
 def _names(doing: Doing) -> dict[str, Any]:
-    known = {fs.maybe_known for fs in doing.mounts.within(doing.said.path, doing.caller)}
-    return {"pattern": "|".join(sorted(known)), "largest_body": doing.largest_body}
+    asked = {fs.asked for fs in doing.mounts.within(doing.said.path, doing.caller)}
+    return {"pattern": "|".join(sorted(asked)), "largest_body": doing.largest_body}
 
 
 def _admit(doing: Doing) -> dict[str, Any]:
@@ -128,7 +128,7 @@ def _take(doing: Doing) -> dict[str, Any]:
 
 
 def _beat(doing: Doing) -> dict[str, Any]:
-    return {"taken": doing.fs.beat_turn(doing.path, doing.said.number)}
+    return {"held": doing.fs.beat_turn(doing.path, doing.said.number)}
 
 
 def _release(doing: Doing) -> dict[str, Any]:

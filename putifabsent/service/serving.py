@@ -8,6 +8,7 @@ import ipaddress
 import logging
 import signal
 import ssl
+import threading
 from typing import TYPE_CHECKING
 
 from aiohttp import web
@@ -26,8 +27,10 @@ __all__ = ["serve"]
 _log = logging.getLogger(__name__)
 
 
-def serve(settings: Settings, ready: Callable[[str], object]) -> None:
-    """Serve until SIGTERM or SIGINT; then finish what was begun.
+def serve(
+    settings: Settings, ready: Callable[[str], object], until: Callable[[], object] | None = None
+) -> None:
+    """Serve until SIGTERM or SIGINT, or as long as somebody wants it; then finish what was begun.
 
     Parameters
     ----------
@@ -35,6 +38,9 @@ def serve(settings: Settings, ready: Callable[[str], object]) -> None:
         What it is told.
     ready
         Is told its address as soon as it listens.
+    until
+        Returns when the service is not wanted any more; signals, which may be meant for all of a group, do
+        not end it then.
 
     Raises
     ------
@@ -45,10 +51,12 @@ def serve(settings: Settings, ready: Callable[[str], object]) -> None:
     """
     # They outlive the loop: s3fs, which has one of its own, closes its sessions badly inside another.
     mounts = Mounts(settings.mounts)
-    asyncio.run(_serve(settings, mounts, ready))
+    asyncio.run(_serve(settings, mounts, ready, until))
 
 
-async def _serve(settings: Settings, mounts: Mounts, ready: Callable[[str], object]) -> None:
+async def _serve(
+    settings: Settings, mounts: Mounts, ready: Callable[[str], object], until: Callable[[], object] | None
+) -> None:
     tls = _tls(settings)
     if tls is None and not _is_loopback(settings.host):
         _log.warning("%s is no loopback address: without TLS, others may read the secret", settings.host)
@@ -65,12 +73,29 @@ async def _serve(settings: Settings, mounts: Mounts, ready: Callable[[str], obje
         ended = asyncio.Event()
         loop = asyncio.get_running_loop()
         for each in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(each, ended.set)
+            loop.add_signal_handler(each, ended.set if until is None else _go_on)
+        if until is not None:
+            _watch(until, loop, ended)
         host, port = runner.addresses[0][:2]
         ready(f"{'http' if tls is None else 'https'}://{f'[{host}]' if ':' in host else host}:{port}")
         await ended.wait()
     finally:
         await runner.cleanup()
+
+
+def _go_on() -> None:
+    """Whoever wants the service may have got the signal too, and have work to finish."""
+
+
+def _watch(until: Callable[[], object], loop: asyncio.AbstractEventLoop, ended: asyncio.Event) -> None:
+    def watch() -> None:
+        until()
+        # The loop may have ended meanwhile.
+        with contextlib.suppress(RuntimeError):
+            loop.call_soon_threadsafe(ended.set)
+
+    # Nobody waits for it: a read can't be interrupted.
+    threading.Thread(target=watch, name="putifabsent-until", daemon=True).start()
 
 
 def _tls(settings: Settings) -> ssl.SSLContext | None:

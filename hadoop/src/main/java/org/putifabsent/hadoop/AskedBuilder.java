@@ -31,7 +31,7 @@ final class AskedBuilder extends FSDataOutputStreamBuilder<FSDataOutputStream, A
   public FSDataOutputStream build() throws IOException {
     EnumSet<CreateFlag> flags = getFlags();
     boolean appends = flags.contains(CreateFlag.APPEND);
-    if (!guarded.isAsked(getPath())) {
+    if (!guarded.guard().isAsked(getPath())) {
       return handedOn(appends ? guarded.plainAppend(getPath()) : guarded.plainCreate(getPath())).build();
     }
     rejectUnknownMandatoryKeys(KEPT, "for " + getPath());

@@ -1,6 +1,9 @@
 package org.putifabsent.hadoop;
 
 import java.net.URI;
+import java.util.Objects;
+import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.Path;
 
 /** A path as the service spells it. */
@@ -24,6 +27,25 @@ final class Name {
   /** Takes a path that says its scheme, and its authority where its filesystem has one. */
   static Name of(Path qualified) {
     return new Name(qualified.toUri());
+  }
+
+  /** Whether it is a folder's, or of something in it. */
+  boolean isIn(Name folder) {
+    return (address + "/").startsWith(folder.address + "/");
+  }
+
+  /** Takes a path that may leave to the configuration which filesystem it is of. */
+  static Name of(Path path, Configuration conf) {
+    return of(path.makeQualified(FileSystem.getDefaultUri(conf), new Path("/")));
+  }
+
+  String scheme() {
+    return uri.getScheme();
+  }
+
+  /** The filesystem that it is of: a scheme, and an authority where there is one. */
+  String filesystem() {
+    return uri.getScheme() + "://" + Objects.toString(uri.getAuthority(), "");
   }
 
   /** Returns the path of another full name in the same filesystem. */

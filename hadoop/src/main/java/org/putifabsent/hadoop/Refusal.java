@@ -23,6 +23,7 @@ final class Refusal extends Exception {
 
   private static final long serialVersionUID = 1L;
   private static final Set<String> UNDECIDED = Set.of("unknown", "error", "internal");
+  private static final Set<String> WORTH_ANOTHER = Set.of("unknown", "slow");
   private static final Set<String> UNBEGUN = Set.of(BUSY, "secret");
   private static final Properties CLASSES = classes();
 
@@ -36,6 +37,11 @@ final class Refusal extends Exception {
   /** Whether it is known that nothing was created; another program on the way may answer as well. */
   boolean isDecided() {
     return UNBEGUN.contains(kind) || (CLASSES.containsKey(kind) && !UNDECIDED.contains(kind));
+  }
+
+  /** Whether a call that may be made again is to be: the service has not said no to it. */
+  boolean isWorthAnother() {
+    return WORTH_ANOTHER.contains(kind) || !(UNBEGUN.contains(kind) || CLASSES.containsKey(kind));
   }
 
   /** What a writer on Hadoop knows this error as; a word that this table has not is an {@link IOException}. */

@@ -19,10 +19,12 @@ import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.Map;
 import java.util.Optional;
+import java.util.OptionalLong;
 import java.util.UUID;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CompletionException;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ConcurrentLinkedDeque;
-import java.util.concurrent.ThreadLocalRandom;
 import java.util.regex.Pattern;
 
 /**
@@ -41,7 +43,6 @@ final class Service {
           .build();
   private static final Map<Settings, Service> SHARED = new ConcurrentHashMap<>();
   private static final int ADMITTED = 256;
-  private static final long FIRST_PAUSE_MILLIS = 50;
   private static final long LONGEST_PAUSE_MILLIS = 2000;
 
   private final Settings settings;
@@ -111,10 +112,12 @@ final class Service {
    * Creates a guarded name; false, and nothing was done: it is not one.
    *
    * @throws OutcomeUnknownException it may be created, or not
+   * @throws InterruptedIOException the same, as the thread is wanted elsewhere; that is its cause
    */
   boolean create(Name name, byte[] bytes, int length) throws IOException, Refusal {
     String token = UUID.randomUUID().toString();
-    String query = "create?path=" + encoded(name.address) + "&token=" + token;
+    String turn = Turn.held(this, name).map(held -> "&turn=" + held.number).orElse("");
+    String query = "create?path=" + encoded(name.address) + "&token=" + token + turn;
     return created(name, token, request(query, BodyPublishers.ofByteArray(bytes, 0, length)));
   }
 
@@ -122,12 +125,14 @@ final class Service {
    * Creates a guarded name from another file, which goes then; false, and nothing was done: nobody must hear of it.
    *
    * @throws OutcomeUnknownException it may be created, or not
+   * @throws InterruptedIOException the same, as the thread is wanted elsewhere; that is its cause
    */
   boolean rename(Name source, Name name) throws IOException, Refusal {
     String token = UUID.randomUUID().toString();
     JsonObject said = said(name);
     said.addProperty("source", source.address);
     said.addProperty("token", token);
+    Turn.held(this, name).ifPresent(turn -> said.addProperty("turn", turn.number));
     return created(name, token, request("rename", said));
   }
 
@@ -136,6 +141,44 @@ final class Service {
     JsonObject said = said(name);
     said.addProperty("recursive", recursive);
     return answered(request("delete", said), false).get("guarded").getAsBoolean();
+  }
+
+  /** Whether another one works for the same session at the same address, however patiently. */
+  boolean isFor(Service other) {
+    return settings.address.equals(other.settings.address) && settings.session.equals(other.settings.session);
+  }
+
+  /** How long others wait for a sign of life before they break a turn. */
+  Duration lease() {
+    return settings.lease;
+  }
+
+  /** Takes the turn of a table; empty: somebody else has it. The same call again is answered with the same turn. */
+  OptionalLong take(Name table, String token, String thread) throws IOException, Refusal {
+    JsonObject said = said(table);
+    said.addProperty("token", token);
+    said.addProperty("thread", thread);
+    said.addProperty("lease", settings.lease.toSeconds());
+    JsonElement number = asked("turns/take", said).get("number");
+    return number.isJsonNull() ? OptionalLong.empty() : OptionalLong.of(number.getAsLong());
+  }
+
+  /** Gives a sign of life for a turn; whether it is still held is said later. */
+  CompletableFuture<Boolean> beat(Name table, long number) {
+    return HTTP.sendAsync(request("turns/beat", said(table, number)), BodyHandlers.ofString())
+        .thenApply(
+            response -> {
+              try {
+                return read(response).get("held").getAsBoolean();
+              } catch (IOException | Refusal error) {
+                throw new CompletionException(error);
+              }
+            });
+  }
+
+  /** Gives a turn back; false: it was not held any more, or this was said before. */
+  boolean release(Name table, long number) throws IOException, Refusal {
+    return asked("turns/release", said(table, number)).get("held").getAsBoolean();
   }
 
   private boolean created(Name name, String token, HttpRequest request) throws IOException, Refusal {
@@ -156,7 +199,7 @@ final class Service {
   private boolean resolved(Name name, String token, Exception lost) throws IOException, Refusal {
     JsonObject said = said(name);
     said.addProperty("token", token);
-    Waiting waiting = new Waiting();
+    Pauses pauses = pauses();
     do {
       try {
         if (!asked("resolve", said).get("holder").isJsonNull()) {
@@ -170,8 +213,13 @@ final class Service {
         lost.addSuppressed(error);
         break;
       }
-    } while (waiting.goesOn(lost));
-    throw new OutcomeUnknownException(name.address, token, lost);
+    } while (goesOn(pauses, lost));
+    OutcomeUnknownException unknown = new OutcomeUnknownException(name.address, token, lost);
+    if (Thread.currentThread().isInterrupted()) {
+      // Spark knows by this class that a query was stopped, and has not failed.
+      throw (IOException) new InterruptedIOException(unknown.getMessage()).initCause(unknown);
+    }
+    throw unknown;
   }
 
   private JsonObject asked(String call, JsonObject said) throws IOException, Refusal {
@@ -180,7 +228,7 @@ final class Service {
 
   /** Sends a request, again where that can do no harm, and returns the answer. */
   private JsonObject answered(HttpRequest request, boolean repeatable) throws IOException, Refusal {
-    Waiting waiting = new Waiting();
+    Pauses pauses = pauses();
     while (true) {
       IOException failed;
       try {
@@ -203,9 +251,24 @@ final class Service {
         error.initCause(interrupted);
         throw error;
       }
-      if (!waiting.goesOn(failed)) {
+      if (!goesOn(pauses, failed)) {
         throw failed;
       }
+    }
+  }
+
+  private Pauses pauses() {
+    return new Pauses(settings.deadline.toNanos(), LONGEST_PAUSE_MILLIS);
+  }
+
+  /** Pauses; false: there is no time left, or the thread is wanted elsewhere. */
+  private static boolean goesOn(Pauses pauses, Exception why) {
+    try {
+      return pauses.goOn();
+    } catch (InterruptedException interrupted) {
+      Thread.currentThread().interrupt();
+      why.addSuppressed(interrupted);
+      return false;
     }
   }
 
@@ -243,6 +306,12 @@ final class Service {
     return said;
   }
 
+  private static JsonObject said(Name table, long number) {
+    JsonObject said = said(table);
+    said.addProperty("number", number);
+    return said;
+  }
+
   private static Optional<String> text(JsonObject answer, String field) {
     JsonElement value = answer.get(field);
     return value == null || value.isJsonNull() ? Optional.empty() : Optional.of(value.getAsString());
@@ -259,28 +328,6 @@ final class Service {
     Unreached(String message, Throwable cause) {
       super(message + " (" + cause.getMessage() + "); nothing was done");
       initCause(cause);
-    }
-  }
-
-  /** Longer and longer pauses, until the deadline. */
-  private final class Waiting {
-    private final long end = System.nanoTime() + settings.deadline.toNanos();
-    private long pause = FIRST_PAUSE_MILLIS;
-
-    /** Pauses; false: there is no time left, or the thread is wanted elsewhere. */
-    boolean goesOn(Exception why) {
-      if (System.nanoTime() - end > 0 || Thread.currentThread().isInterrupted()) {
-        return false;
-      }
-      try {
-        Thread.sleep(ThreadLocalRandom.current().nextLong(pause / 2, pause));
-      } catch (InterruptedException interrupted) {
-        Thread.currentThread().interrupt();
-        why.addSuppressed(interrupted);
-        return false;
-      }
-      pause = Math.min(2 * pause, LONGEST_PAUSE_MILLIS);
-      return true;
     }
   }
 }

@@ -26,10 +26,14 @@ final class Settings {
   /** How long an answer is waited for, and as long again for what became of a call that had none. */
   static final String DEADLINE = "fs.putifabsent.deadline";
 
+  /** How long others wait for a sign of life before they break a turn of this session. */
+  static final String LEASE = "fs.putifabsent.lease";
+
   /** Before a scheme: the class of the filesystem that is wrapped under it. */
   static final String WRAPPED = "fs.putifabsent.wrapped.";
 
   private static final long DEADLINE_SECONDS = 60;
+  private static final long LEASE_SECONDS = 60;
   private static final String OF_THIS_PROCESS = UUID.randomUUID().toString();
 
   final URI address;
@@ -37,13 +41,15 @@ final class Settings {
   final String session;
   final String writer;
   final Duration deadline;
+  final Duration lease;
 
-  private Settings(URI address, String secret, String session, String writer, Duration deadline) {
+  private Settings(URI address, String secret, String session, String writer, Duration deadline, Duration lease) {
     this.address = address;
     this.secret = secret;
     this.session = session;
     this.writer = writer;
     this.deadline = deadline;
+    this.lease = lease;
   }
 
   /**
@@ -62,16 +68,21 @@ final class Settings {
       throw new IOException(ADDRESS + " is no address of a service: say http://HOST:PORT");
     }
     char[] secret = conf.getPassword(SECRET);
-    long deadline = conf.getTimeDuration(DEADLINE, DEADLINE_SECONDS, TimeUnit.SECONDS);
-    if (deadline <= 0) {
-      throw new IOException(DEADLINE + " must be a second or more");
-    }
     return new Settings(
         address,
         header(secret == null ? null : new String(secret).trim(), SECRET),
         header(conf.getTrimmed(SESSION, OF_THIS_PROCESS), SESSION),
         header(conf.getTrimmed(WRITER, OF_THIS_PROCESS), WRITER),
-        Duration.ofSeconds(deadline));
+        duration(conf, DEADLINE, DEADLINE_SECONDS),
+        duration(conf, LEASE, LEASE_SECONDS));
+  }
+
+  private static Duration duration(Configuration conf, String key, long otherwise) throws IOException {
+    long seconds = conf.getTimeDuration(key, otherwise, TimeUnit.SECONDS);
+    if (seconds <= 0) {
+      throw new IOException(key + " must be a second or more");
+    }
+    return Duration.ofSeconds(seconds);
   }
 
   /** Returns what can be a header's value; an error of the client's would say the secret. */
@@ -99,11 +110,12 @@ final class Settings {
         && secret.equals(that.secret)
         && session.equals(that.session)
         && writer.equals(that.writer)
-        && deadline.equals(that.deadline);
+        && deadline.equals(that.deadline)
+        && lease.equals(that.lease);
   }
 
   @Override
   public int hashCode() {
-    return Objects.hash(address, secret, session, writer, deadline);
+    return Objects.hash(address, secret, session, writer, deadline, lease);
   }
 }

@@ -26,10 +26,14 @@ public class FileContextTest {
   }
 
   public static class MainOperations extends FileContextMainOperationsBaseTest {
+    FileContext context() throws Exception {
+      return guarded();
+    }
+
     @Override
     @Before
     public void setUp() throws Exception {
-      fc = guarded();
+      fc = context();
       super.setUp();
     }
 
@@ -45,19 +49,27 @@ public class FileContextTest {
   }
 
   public static class CreateMkdir extends FileContextCreateMkdirBaseTest {
+    FileContext context() throws Exception {
+      return guarded();
+    }
+
     @Override
     @Before
     public void setUp() throws Exception {
-      fc = guarded();
+      fc = context();
       super.setUp();
     }
   }
 
   public static class Permission extends FileContextPermissionBase {
+    FileContext context() throws Exception {
+      return guarded();
+    }
+
     @Override
     protected FileContext getFileContext() throws java.io.IOException {
       try {
-        return guarded();
+        return context();
       } catch (java.io.IOException error) {
         throw error;
       } catch (Exception error) {
@@ -67,20 +79,28 @@ public class FileContextTest {
   }
 
   public static class Uris extends FileContextURIBase {
+    FileContext context() throws Exception {
+      return guarded();
+    }
+
     @Override
     @Before
     public void setUp() throws Exception {
-      fc1 = guarded();
-      fc2 = guarded();
+      fc1 = context();
+      fc2 = context();
       super.setUp();
     }
   }
 
   public static class Util extends FileContextUtilBase {
+    FileContext context() throws Exception {
+      return guarded();
+    }
+
     @Override
     @Before
     public void setUp() throws Exception {
-      fc = guarded();
+      fc = context();
       super.setUp();
     }
   }

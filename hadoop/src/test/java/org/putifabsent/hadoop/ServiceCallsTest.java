@@ -54,7 +54,7 @@ public class ServiceCallsTest {
   }
 
   private static FileSystem guarded(String address) throws IOException {
-    return GuardedNamesTest.guarded(session(address));
+    return RawNamesTest.guarded(session(address));
   }
 
   private Path path(String last) {
@@ -152,7 +152,7 @@ public class ServiceCallsTest {
   public void aServiceThatIsKilledMidCommitCostsTimeAndNothingElse() throws Exception {
     Configuration conf = session(service.address);
     conf.set(Settings.DEADLINE, "60s");
-    FileSystem fs = GuardedNamesTest.guarded(conf);
+    FileSystem fs = RawNamesTest.guarded(conf);
     FSDataOutputStream stream = fs.create(entry(), false);
     stream.writeBytes("mine");
     int port = service.port();
@@ -188,7 +188,7 @@ public class ServiceCallsTest {
   public void aWrongSecretIsRefusedAndSaidNowhere() throws IOException {
     Configuration conf = session(service.address);
     conf.set(Settings.SECRET, "not the right secret at all");
-    FileSystem fs = GuardedNamesTest.guarded(conf);
+    FileSystem fs = RawNamesTest.guarded(conf);
     Throwable refused = catchThrowable(() -> create(fs, entry(), "mine"));
     assertThat(refused).isInstanceOf(IOException.class).hasMessageContaining("secret");
     assertThat(refused.getMessage()).doesNotContain("not the right");
@@ -200,17 +200,19 @@ public class ServiceCallsTest {
     for (String key : new String[] {Settings.ADDRESS, Settings.SECRET, Settings.WRAPPED + "file"}) {
       Configuration conf = session(service.address);
       conf.unset(key);
-      assertThatThrownBy(() -> GuardedNamesTest.guarded(conf)).isInstanceOf(IOException.class).hasMessageContaining(key);
+      assertThatThrownBy(() -> RawNamesTest.guarded(conf)).isInstanceOf(IOException.class).hasMessageContaining(key);
     }
     Configuration broken = session(service.address);
     broken.set(Settings.SECRET, "a secret\nof two lines");
-    assertThatThrownBy(() -> GuardedNamesTest.guarded(broken))
+    assertThatThrownBy(() -> RawNamesTest.guarded(broken))
         .isInstanceOf(IOException.class)
         .hasMessageContaining(Settings.SECRET)
         .satisfies(error -> assertThat(error.getMessage()).doesNotContain("of two lines"));
-    Configuration never = session(service.address);
-    never.set(Settings.DEADLINE, "0s");
-    assertThatThrownBy(() -> GuardedNamesTest.guarded(never)).isInstanceOf(IOException.class).hasMessageContaining(Settings.DEADLINE);
+    for (String key : new String[] {Settings.DEADLINE, Settings.LEASE}) {
+      Configuration never = session(service.address);
+      never.set(key, "0s");
+      assertThatThrownBy(() -> RawNamesTest.guarded(never)).isInstanceOf(IOException.class).hasMessageContaining(key);
+    }
     for (String address : new String[] {"127.0.0.1:80", "ftp://127.0.0.1", "http:// ", "nonsense"}) {
       assertThatThrownBy(() -> guarded(address)).isInstanceOf(IOException.class).hasMessageContaining(Settings.ADDRESS);
     }
@@ -231,7 +233,12 @@ public class ServiceCallsTest {
     FileSystem fs = guarded(service.address);
     FSDataOutputStream stream = fs.create(entry(), false);
     Thread.currentThread().interrupt();
-    assertThatThrownBy(stream::close).isInstanceOf(OutcomeUnknownException.class);
+    assertThatThrownBy(stream::close)
+        .isInstanceOf(InterruptedIOException.class)
+        .hasCauseInstanceOf(OutcomeUnknownException.class);
+    assertThatThrownBy(() -> fs.rename(new Path(entry().getParent(), "temporary"), entry()))
+        .isInstanceOf(UncheckedIOException.class)
+        .hasCauseInstanceOf(InterruptedIOException.class);
     assertThatThrownBy(() -> fs.create(entry(), false)).isInstanceOf(InterruptedIOException.class);
     assertThatThrownBy(() -> fs.delete(entry(), true)).isInstanceOf(InterruptedIOException.class);
     assertThat(Thread.interrupted()).isTrue();

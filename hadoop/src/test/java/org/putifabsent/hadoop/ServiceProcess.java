@@ -94,6 +94,11 @@ final class ServiceProcess implements Closeable {
     return conf;
   }
 
+  /** Tells a session of the one service of all tests. */
+  static void tellOfAllFiles(Configuration conf) {
+    tell(conf, OF_ALL_FILES.address);
+  }
+
   /** Tells another session of it. */
   void tell(Configuration conf) {
     tell(conf, address);

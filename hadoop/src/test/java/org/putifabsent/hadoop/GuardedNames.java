@@ -6,7 +6,6 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import java.io.File;
 import java.io.FileNotFoundException;
 import java.io.IOException;
-import java.net.URI;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.util.ArrayList;
@@ -18,7 +17,6 @@ import java.util.concurrent.ExecutionException;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
-import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.CreateFlag;
 import org.apache.hadoop.fs.FSDataOutputStream;
 import org.apache.hadoop.fs.FileAlreadyExistsException;
@@ -26,51 +24,49 @@ import org.apache.hadoop.fs.FileContext;
 import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.Options;
 import org.apache.hadoop.fs.Path;
-import org.apache.hadoop.fs.RawLocalFileSystem;
 import org.apache.hadoop.fs.permission.FsPermission;
 import org.junit.Before;
 import org.junit.Test;
 
 /** Every way to bring a guarded name into being leads to a create, and one creation wins. */
-public class GuardedNamesTest {
+public abstract class GuardedNames {
 
   private static final FsPermission ANY = FsPermission.getFileDefault();
 
-  private File folder;
-  private FileSystem fs;
+  File folder;
+  FileSystem fs;
 
   @Before
   public void setUp() throws IOException {
     folder = new File(System.getProperty("hadoop.tmp.dir"), UUID.randomUUID().toString());
     assertThat(new File(folder, "_delta_log").mkdirs()).isTrue();
-    fs = guarded(ServiceProcess.session(RawLocalFileSystem.class));
+    fs = session();
   }
 
-  static FileSystem guarded(Configuration conf) throws IOException {
-    FileSystem guarded = new GuardedFileSystem();
-    guarded.initialize(URI.create("file:///"), conf);
-    return guarded;
-  }
+  /** Returns the filesystem of a session of its own. */
+  abstract FileSystem session() throws IOException;
 
-  private Path path(String last) {
+  abstract FileContext context() throws Exception;
+
+  Path path(String last) {
     return new Path("file:" + folder + "/" + last);
   }
 
-  private Path entry(int number) {
+  Path entry(int number) {
     return path(String.format("_delta_log/%020d.json", number));
   }
 
-  private static void write(FSDataOutputStream stream, String text) throws IOException {
+  static void write(FSDataOutputStream stream, String text) throws IOException {
     try (FSDataOutputStream out = stream) {
       out.write(text.getBytes(StandardCharsets.UTF_8));
     }
   }
 
-  private void create(Path path, String text) throws IOException {
+  void create(Path path, String text) throws IOException {
     write(fs.create(path, false), text);
   }
 
-  private static String read(Path path) throws IOException {
+  static String read(Path path) throws IOException {
     return new String(Files.readAllBytes(new File(path.toUri().getPath()).toPath()), StandardCharsets.UTF_8);
   }
 
@@ -93,7 +89,7 @@ public class GuardedNamesTest {
       List<Callable<String>> writers = new ArrayList<>();
       for (int writer = 0; writer < 16; writer++) {
         String text = "writer " + writer;
-        FileSystem own = guarded(ServiceProcess.session(RawLocalFileSystem.class));
+        FileSystem own = session();
         writers.add(
             () -> {
               // Under another name, and then renamed, or straight.
@@ -178,7 +174,7 @@ public class GuardedNamesTest {
     assertThat(fs.createNewFile(entry(1))).isTrue();
   }
 
-  private Path local(String text) throws IOException {
+  Path local(String text) throws IOException {
     File file = new File(folder, UUID.randomUUID().toString());
     Files.write(file.toPath(), text.getBytes(StandardCharsets.UTF_8));
     return new Path("file:" + file);
@@ -200,15 +196,6 @@ public class GuardedNamesTest {
     }
     assertThatThrownBy(() -> fs.append(entry(1))).isInstanceOf(UnsupportedOperationException.class);
     assertThat(read(entry(0))).isEqualTo("first");
-  }
-
-  @Test
-  public void aBuilderMayDemandWhatHoldsForAllGuardedNames() throws IOException {
-    ((FSDataOutputStream) fs.createFile(entry(0)).must("fs.option.create.conditional.overwrite", true).build()).close();
-    assertThatThrownBy(() -> fs.createFile(entry(1)).must("fs.option.nobody.knows", true).build())
-        .isInstanceOf(IllegalArgumentException.class);
-    assertThatThrownBy(() -> fs.createFile(path("plain")).must("fs.option.nobody.knows", true).build())
-        .isInstanceOf(IllegalArgumentException.class);
   }
 
   @Test
@@ -243,7 +230,7 @@ public class GuardedNamesTest {
 
   @Test
   public void aFileContextThrowsWhereAnotherHoldsTheName() throws Exception {
-    FileContext context = FileContextTest.guarded();
+    FileContext context = context();
     create(entry(0), "first");
     Path temporary = local("second");
     for (Options.Rename option : Options.Rename.values()) {
@@ -268,17 +255,5 @@ public class GuardedNamesTest {
     assertThat(read(entry(0))).isEqualTo("second");
     assertThat(fs.delete(path("_delta_log"), true)).isTrue();
     assertThat(fs.exists(entry(0))).isFalse();
-  }
-
-  @Test
-  public void whatNothingGuardsIsTheWrappedFilesystems() throws IOException {
-    Path data = path("part_of_data");
-    create(data, "first");
-    write(fs.create(data, true), "second");
-    assertThat(read(data)).isEqualTo("second");
-    write(fs.append(data), " and more");
-    assertThat(read(data)).isEqualTo("second and more");
-    assertThat(fs.rename(data, path("renamed_by_that"))).isTrue();
-    assertThat(fs.getFileStatus(path("renamed_by_that")).getLen()).isEqualTo(15);
   }
 }

@@ -1,0 +1,109 @@
+package org.putifabsent.hadoop;
+
+import java.io.IOException;
+import java.util.concurrent.TimeUnit;
+import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.fs.Path;
+import org.apache.hudi.client.transaction.lock.InProcessLockProvider;
+import org.apache.hudi.common.config.LockConfiguration;
+import org.apache.hudi.common.lock.LockProvider;
+import org.apache.hudi.exception.HoodieLockException;
+import org.apache.hudi.storage.StorageConfiguration;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * Hudi's lock is the table's turn: {@code hoodie.write.lock.provider}.
+ *
+ * <p>A turn belongs to the thread that took it, through whichever provider: Hudi closes a provider after each
+ * {@code unlock}, while other threads wait in it, and has them unlock by the next one. And it unlocks in threads that
+ * never got the lock.
+ *
+ * <p>A table in a scheme that nothing guards has no turns: its lock is Hudi's own, as if this had not been named.
+ */
+public final class HudiLockProvider implements LockProvider<String> {
+
+  private static final Logger LOG = LoggerFactory.getLogger(HudiLockProvider.class);
+  private static final String BASE_PATH = "hoodie.base.path";
+
+  private final Service service;
+  private final Name table;
+  private final LockProvider<?> stock;
+
+  /** Is called by reflection. */
+  public HudiLockProvider(LockConfiguration lock, StorageConfiguration<?> storage) {
+    String base = lock.getConfig().getProperty(BASE_PATH);
+    if (base == null) {
+      throw new HoodieLockException(BASE_PATH + " must say which table's turn is taken");
+    }
+    Configuration conf = storage.unwrapAs(Configuration.class);
+    // A table that is still to be made can be told to be Hudi's by this folder alone.
+    table = Name.of(new Path(base, ".hoodie"), conf);
+    if (!Guard.isMounted(table, conf)) {
+      LOG.warn("{} is in no scheme that is guarded here: its lock is Hudi's own, and good in this process only", base);
+      service = null;
+      stock = new InProcessLockProvider(lock, storage);
+      return;
+    }
+    stock = null;
+    try {
+      service = Service.of(Settings.of(conf));
+    } catch (IOException error) {
+      throw new HoodieLockException(error.getMessage(), error);
+    }
+  }
+
+  @Override
+  public boolean tryLock() {
+    try {
+      return tryLock(0, TimeUnit.NANOSECONDS);
+    } catch (InterruptedException interrupted) {
+      Thread.currentThread().interrupt();
+      return false;
+    }
+  }
+
+  @Override
+  public boolean tryLock(long time, TimeUnit unit) throws InterruptedException {
+    if (stock != null) {
+      return stock.tryLock(time, unit);
+    }
+    try {
+      return Turn.take(service, table, unit.toNanos(time)).isPresent();
+    } catch (IOException | IllegalStateException error) {
+      throw new HoodieLockException(error.getMessage(), error);
+    }
+  }
+
+  /** Gives back the turn that this thread has, if it has one. */
+  @Override
+  public void unlock() {
+    if (stock != null) {
+      stock.unlock();
+      return;
+    }
+    Turn.of(service, table).ifPresent(Turn::release);
+  }
+
+  @Override
+  public void close() {
+    if (stock != null) {
+      stock.close();
+      return;
+    }
+    unlock();
+  }
+
+  @Override
+  public String getLock() {
+    return stock != null ? String.valueOf(stock.getLock()) : "the turn of " + table;
+  }
+
+  @Override
+  public String getCurrentOwnerLockInfo() {
+    if (stock != null) {
+      return stock.getCurrentOwnerLockInfo();
+    }
+    return Turn.of(service, table).map(Turn::toString).orElse("another session or thread has " + getLock());
+  }
+}

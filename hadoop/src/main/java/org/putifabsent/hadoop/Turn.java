@@ -1,0 +1,196 @@
+package org.putifabsent.hadoop;
+
+import java.io.IOException;
+import java.io.InterruptedIOException;
+import java.util.ArrayList;
+import java.util.Comparator;
+import java.util.List;
+import java.util.Optional;
+import java.util.OptionalLong;
+import java.util.UUID;
+import java.util.concurrent.ScheduledFuture;
+import java.util.concurrent.ScheduledThreadPoolExecutor;
+import java.util.concurrent.TimeUnit;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * A table's turn: its lock, as a thread of this process has it.
+ *
+ * <p>What that thread creates beneath the table's folder names the turn. It is the service that knows whether it is
+ * still held; the signs of life that are given here only keep others from breaking it.
+ */
+final class Turn {
+
+  private static final Logger LOG = LoggerFactory.getLogger(Turn.class);
+  private static final int BEATS_A_LEASE = 3;
+  // Whoever waits should see soon that it is its turn.
+  private static final long LONGEST_PAUSE_MILLIS = 500;
+  private static final int LONGEST_THREAD = 200;
+  private static final String OF_THIS_PROCESS = UUID.randomUUID().toString();
+  private static final ThreadLocal<List<Turn>> HELD = ThreadLocal.withInitial(ArrayList::new);
+  private static final ScheduledThreadPoolExecutor BEATS = beats();
+
+  /** Which turn it is: no two of a table have the same number. */
+  final long number;
+
+  private final Service service;
+  private final Name table;
+  private final Thread holder = Thread.currentThread();
+  private final ScheduledFuture<?> beats;
+  private volatile boolean over;
+
+  private Turn(Service service, Name table, long number) {
+    this.service = service;
+    this.table = table;
+    this.number = number;
+    long pause = service.lease().toNanos() / BEATS_A_LEASE;
+    beats = BEATS.scheduleWithFixedDelay(this::beat, pause, pause, TimeUnit.NANOSECONDS);
+    HELD.get().add(this);
+  }
+
+  private static ScheduledThreadPoolExecutor beats() {
+    ScheduledThreadPoolExecutor beats = new ScheduledThreadPoolExecutor(1, Turn::daemon);
+    beats.setRemoveOnCancelPolicy(true);
+    return beats;
+  }
+
+  private static Thread daemon(Runnable work) {
+    Thread thread = new Thread(work, "putifabsent-turns");
+    thread.setDaemon(true);
+    return thread;
+  }
+
+  private static void inBackground(Runnable work) {
+    daemon(work).start();
+  }
+
+  /** Returns the turn that this thread has of a table, or of the one that a name is in: the nearest. */
+  static Optional<Turn> held(Service service, Name name) {
+    List<Turn> held = HELD.get();
+    held.removeIf(turn -> turn.over);
+    return held.stream()
+        .filter(turn -> turn.service.isFor(service) && name.isIn(turn.table))
+        .max(Comparator.comparingInt(turn -> turn.table.address.length()));
+  }
+
+  /** Returns the turn that this thread has of just this table. */
+  static Optional<Turn> of(Service service, Name table) {
+    return held(service, table).filter(turn -> turn.table.address.equals(table.address));
+  }
+
+  /**
+   * Takes a table's turn for this thread, and waits for it so long; empty: somebody else has had it all the time.
+   *
+   * @throws IllegalStateException this thread has it already
+   */
+  static Optional<Turn> take(Service service, Name table, long nanos) throws IOException, InterruptedException {
+    if (of(service, table).isPresent()) {
+      throw new IllegalStateException("this thread has the turn of " + table + " already");
+    }
+    if (Thread.interrupted()) {
+      throw new InterruptedException("interrupted before the turn of " + table + " was taken");
+    }
+    String token = UUID.randomUUID().toString();
+    boolean known = false;
+    try {
+      Pauses pauses = new Pauses(nanos, LONGEST_PAUSE_MILLIS);
+      do {
+        known = false;
+        try {
+          OptionalLong number = service.take(table, token, thisThread());
+          known = true;
+          if (number.isPresent()) {
+            return Optional.of(new Turn(service, table, number.getAsLong()));
+          }
+        } catch (Refusal refusal) {
+          if (!refusal.isWorthAnother()) {
+            known = refusal.isDecided();
+            throw refusal.asHadoopSays();
+          }
+          LOG.debug("the turn of {}: {}", table, refusal.getMessage());
+        }
+      } while (pauses.goOn());
+      return Optional.empty();
+    } catch (InterruptedIOException interrupted) {
+      Thread.interrupted();
+      throw (InterruptedException) new InterruptedException(interrupted.getMessage()).initCause(interrupted);
+    } finally {
+      if (!known) {
+        inBackground(() -> giveUp(service, table, token));
+      }
+    }
+  }
+
+  private static String thisThread() {
+    Thread thread = Thread.currentThread();
+    String said = OF_THIS_PROCESS + " " + thread.getId() + " " + thread.getName();
+    return said.substring(0, Math.min(said.length(), LONGEST_THREAD));
+  }
+
+  /** Gives back what may have been taken, and whose answer nobody waits for any more. */
+  private static void giveUp(Service service, Name table, String token) {
+    try {
+      OptionalLong number = service.take(table, token, thisThread());
+      if (number.isPresent()) {
+        service.release(table, number.getAsLong());
+      }
+    } catch (IOException | Refusal error) {
+      LOG.debug("the turn of {} may be held by nobody until its lease is over", table, error);
+    }
+  }
+
+  private void beat() {
+    if (!holder.isAlive()) {
+      LOG.warn("{} has ended, and left {} behind", holder.getName(), this);
+      beats.cancel(false);
+      inBackground(this::release);
+      return;
+    }
+    service
+        .beat(table, number)
+        .whenComplete(
+            (held, error) -> {
+              if (error != null) {
+                LOG.debug("{} gave no sign of life", this, error);
+              } else if (!held && !over) {
+                beats.cancel(false);
+                LOG.warn("{} was broken: nothing is completed in it any more", this);
+              }
+            });
+  }
+
+  /** Gives it back, once. Where that can't be, others get it after its lease: what was done in it is done. */
+  void release() {
+    synchronized (this) {
+      if (over) {
+        return;
+      }
+      over = true;
+    }
+    beats.cancel(false);
+    // Whoever is interrupted waits for nothing, and gives it back nevertheless.
+    if (Thread.currentThread().isInterrupted() || !giveBack()) {
+      inBackground(this::giveBack);
+    }
+  }
+
+  /** Returns false where it was interrupted. */
+  private boolean giveBack() {
+    try {
+      if (!service.release(table, number)) {
+        LOG.warn("{} was not held any more when it was given back", this);
+      }
+    } catch (InterruptedIOException interrupted) {
+      return false;
+    } catch (IOException | Refusal error) {
+      LOG.warn("{} could not be given back: others get it after its lease", this, error);
+    }
+    return true;
+  }
+
+  @Override
+  public String toString() {
+    return "turn " + number + " of " + table;
+  }
+}

@@ -1,0 +1,55 @@
+package org.putifabsent.hadoop;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+
+import java.io.IOException;
+import java.net.URI;
+import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.fs.FSDataOutputStream;
+import org.apache.hadoop.fs.FileContext;
+import org.apache.hadoop.fs.FileSystem;
+import org.apache.hadoop.fs.Path;
+import org.apache.hadoop.fs.RawLocalFileSystem;
+import org.junit.Test;
+
+/** A filesystem that is wrapped, the raw local one here, keeps all that is promised of guarded names. */
+public class RawNamesTest extends GuardedNames {
+
+  static FileSystem guarded(Configuration conf) throws IOException {
+    FileSystem guarded = new GuardedFileSystem();
+    guarded.initialize(URI.create("file:///"), conf);
+    return guarded;
+  }
+
+  @Override
+  FileSystem session() throws IOException {
+    return guarded(ServiceProcess.session(RawLocalFileSystem.class));
+  }
+
+  @Override
+  FileContext context() throws Exception {
+    return FileContextTest.guarded();
+  }
+
+  @Test
+  public void aBuilderMayDemandWhatHoldsForAllGuardedNames() throws IOException {
+    ((FSDataOutputStream) fs.createFile(entry(0)).must("fs.option.create.conditional.overwrite", true).build()).close();
+    assertThatThrownBy(() -> fs.createFile(entry(1)).must("fs.option.nobody.knows", true).build())
+        .isInstanceOf(IllegalArgumentException.class);
+    assertThatThrownBy(() -> fs.createFile(path("plain")).must("fs.option.nobody.knows", true).build())
+        .isInstanceOf(IllegalArgumentException.class);
+  }
+
+  @Test
+  public void whatNothingGuardsIsTheWrappedFilesystems() throws IOException {
+    Path data = path("part_of_data");
+    create(data, "first");
+    write(fs.create(data, true), "second");
+    assertThat(read(data)).isEqualTo("second");
+    write(fs.append(data), " and more");
+    assertThat(read(data)).isEqualTo("second and more");
+    assertThat(fs.rename(data, path("renamed_by_that"))).isTrue();
+    assertThat(fs.getFileStatus(path("renamed_by_that")).getLen()).isEqualTo(15);
+  }
+}
