@@ -12,6 +12,12 @@ BIN := .venv/bin
 PAIMON_BIN := .venv-paimon/bin
 DEV := .venv/.stamp
 PAIMON := .venv-paimon/.stamp
+SPARK35 := .venv-spark35/.stamp
+SPARK4 := .venv-spark4/.stamp
+JAR := putifabsent/spark/putifabsent-hadoop.jar
+# What unmodified writers on Spark need.
+SPARK_JARS := tools/spark/target/jars/.stamp
+MAVEN := hadoop/mvnw --batch-mode --quiet
 
 # Processes that run tests side by side.
 JOBS ?= 2
@@ -40,10 +46,15 @@ test-servers: $(DEV) ## build real servers (once) and race them; SHORT=1 leaves 
 	tools/servers/install.sh $(SERVERS)
 	PUTIFABSENT_SERVERS="$(SERVERS)" SHORT=$(SHORT) LONG=$(if $(SHORT),,1) $(BIN)/python -m pytest -m servers
 
-.PHONY: test-spark
-test-spark: $(DEV) ## build the adapter for the JVM, and run Hadoop's own suites and ours on it: two minutes
+.PHONY: test-hadoop
+test-hadoop: $(DEV) ## build the adapter for the JVM, and run Hadoop's own suites and ours on it: two minutes
 	tools/servers/install.sh versitygw
-	$(BIN)/python -m tests.servers versitygw hadoop/mvnw --file hadoop/pom.xml --batch-mode --quiet verify
+	$(BIN)/python -m tests.servers versitygw $(MAVEN) --file hadoop/pom.xml verify
+
+.PHONY: test-spark
+test-spark: test-hadoop $(JAR) $(SPARK_JARS) $(SPARK35) $(SPARK4) ## that, then PySpark 3.5 and 4 with unmodified writers; SHORT=1 lets them commit less
+	SHORT=$(SHORT) .venv-spark35/bin/python -m pytest -m spark -v tests/spark
+	SHORT=$(SHORT) .venv-spark4/bin/python -m pytest -m "spark and not formats" -v tests/spark
 
 .PHONY: proof
 proof: $(DEV) ## play the schedules that `make test` has no time for: an hour or two; SHORT=1 plays some at random
@@ -91,7 +102,11 @@ $(DEV): LOCK := locks/dev.txt
 $(PAIMON): LOCK := locks/paimon.txt
 $(DEV): locks/dev.txt
 $(PAIMON): locks/paimon.txt
-$(DEV) $(PAIMON): locks/install.sh locks/uv.txt pyproject.toml
+$(SPARK35): LOCK := locks/spark35.txt
+$(SPARK4): LOCK := locks/spark4.txt
+$(SPARK35): locks/spark35.txt
+$(SPARK4): locks/spark4.txt
+$(DEV) $(PAIMON) $(SPARK35) $(SPARK4): locks/install.sh locks/uv.txt pyproject.toml
 	locks/install.sh $(@D) $(LOCK)
 	touch $@
 
@@ -105,8 +120,23 @@ lock: $(DEV) ## resolve the newest versions into locks/ (not tied to any index h
 		--output-file locks/dev.txt
 	$(COMPILE) pyproject.toml --extra arrow --extra demo --extra dynamodb --extra redis --group build --group test-paimon \
 		--output-file locks/paimon.txt
+	$(COMPILE) pyproject.toml --extra spark --group build --group spark35 --output-file locks/spark35.txt
+	$(COMPILE) pyproject.toml --extra spark --group build --group spark4 --output-file locks/spark4.txt
+
+# --- for the JVM ---------------------------------------------------------------------------------------------------
+
+.PHONY: jar
+jar: $(JAR) ## build the adapter for the JVM, and lay it where the wheel takes it from
+
+$(JAR): hadoop/pom.xml $(shell find hadoop/src/main -type f)
+	$(MAVEN) --file hadoop/pom.xml -Dmaven.test.skip=true package
+	cp hadoop/target/putifabsent-hadoop.jar $@
+
+$(SPARK_JARS): tools/spark/pom.xml
+	$(MAVEN) --file tools/spark/pom.xml dependency:copy-dependencies
+	touch $@
 
 .PHONY: clean
 clean: ## remove what was made, but for the servers
-	rm -rf .venv .venv-paimon hadoop/target site build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf .venv .venv-paimon .venv-spark35 .venv-spark4 $(JAR) hadoop/target tools/spark/target site build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -prune -exec rm -rf {} +

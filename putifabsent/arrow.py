@@ -4,18 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from fsspec.core import url_to_fs
 from pyarrow.fs import FSSpecHandler, PyFileSystem
 
-from putifabsent.fsspec_plugin.filesystem import GuardedFileSystem
+from putifabsent.fsspec_plugin.protocols import guarded
 
 if TYPE_CHECKING:
     from pyarrow.fs import FileSystem
 
 __all__ = ["filesystem"]
-
-_GUARDED = {"s3": "pias3", "s3a": "pias3", "gs": "piags", "gcs": "piags", "az": "piaaz", "abfs": "piaaz",
-            "abfss": "piaaz", "file": "piafile", "local": "piafile", "memory": "piamemory"}  # fmt: skip
 
 
 def filesystem(url: str, **options: Any) -> FileSystem:
@@ -52,12 +48,5 @@ def filesystem(url: str, **options: Any) -> FileSystem:
     Traceback (most recent call last):
     putifabsent.errors.NameTaken: ...
     """
-    protocol, separator, rest = url.partition("://")
-    if not separator:
-        protocol, rest = "file", url
-    if "::" not in protocol:
-        url = f"{_GUARDED.get(protocol, protocol)}://{rest}"
-    fs, _ = url_to_fs(url, **options)
-    if not isinstance(fs, GuardedFileSystem):
-        fs = GuardedFileSystem(fs=fs)
+    fs, _ = guarded(url, **options)
     return PyFileSystem(FSSpecHandler(fs))

@@ -1,0 +1,39 @@
+"""Spark's door: every format of a session commits through a guarded filesystem, on the JVM and in Python.
+
+::
+
+    from putifabsent.spark import mount
+
+    spark = mount(SparkSession.builder, "s3a").getOrCreate()
+
+===================  ==================================================================
+``mounting``         ``mount``: a session's builder, and what it does before the session
+``settings``         what Spark is told, by key; ``spark-conf`` prints the same
+``stores``           from Hadoop's settings of a store to those of its filesystem here
+``companion``        the coordination service, which ends with its driver
+``jar``              where the adapter for the JVM is
+``source``           ``format("putifabsent")``: Parquet files, committed as a set (PySpark 4)
+``datasets``         such a dataset as files: what is written, committed, read
+``sets``             what its records say, and which may be next
+===================  ==================================================================
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from putifabsent.spark.jar import jar
+
+if TYPE_CHECKING:
+    from putifabsent.spark.mounting import mount
+
+__all__ = ["jar", "mount"]
+
+
+def __getattr__(name: str) -> object:
+    if name == "mount":
+        from putifabsent.spark.mounting import mount
+
+        return mount
+    msg = f"module {__name__!r} has no attribute {name!r}"
+    raise AttributeError(msg)

@@ -1,0 +1,189 @@
+"""A dataset of committed sets, in a guarded filesystem: read, written to, and committed to by one create."""
+
+from __future__ import annotations
+
+import contextlib
+import uuid
+from typing import TYPE_CHECKING, Any
+
+from putifabsent.errors import ConfigError, Fenced, NameTaken, OutcomeUnknown
+from putifabsent.fsspec_plugin.protocols import guarded
+from putifabsent.spark.sets import FILES, SETS, File, Record, State, carrier_of, name_of, number_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    import pyarrow as pa
+
+    from putifabsent.spark.sets import Offer
+
+__all__ = ["Dataset"]
+
+_ROUNDS = 100
+"""So often another may be faster; in every round somebody commits."""
+
+
+class Dataset:
+    """A folder of committed sets.
+
+    Parameters
+    ----------
+    url
+        Its address: a guarded one, or a plain one that means its guarded kind, as Hadoop spells it too
+        (``s3a://...``, ``file:/...``).
+    options
+        Of the filesystem and of its mount.
+
+    Attributes
+    ----------
+    fs
+        The guarded filesystem.
+    root
+        The folder's name in it.
+    """
+
+    def __init__(self, url: str, options: Mapping[str, Any] | None = None) -> None:
+        said = dict(options or {})
+        scheme, colon, path = url.partition(":")
+        if not colon:
+            scheme, path = "file", url
+        if scheme in ("file", "local", "piafile"):
+            said.setdefault("auto_mkdir", True)
+            if not path.startswith("/"):
+                # Each of Spark's processes has a folder of its own that it would be relative to.
+                raise ConfigError(f"the path must be absolute, or an address, not {url!r}")
+        own = said.get("guard", ())
+        # For readers, too: where a registry decides, a record may be committed and not yet published.
+        said["guard"] = [*([own] if isinstance(own, str) else own), f"**/{SETS}/*.json"]
+        address = f"{scheme}://{path.removeprefix('//')}"
+        self.fs, self.root = guarded(address, **{"formats": "none", **said})
+        self._url = url
+        self._state = State()
+
+    def state(self) -> State:
+        """Return what all records come to, now."""
+        last = self._last()
+        if last > self._state.last:
+            first = carrier_of(last)
+            if self._state.last >= first:
+                for record in self.records(self._state.last + 1, last):
+                    self._state = self._state.after(record)
+            else:
+                self._state = State.of(self.records(first, last))
+        return self._state
+
+    def records(self, first: int, last: int) -> list[Record]:
+        """Return records by their numbers, both ends included.
+
+        Raises
+        ------
+        FileNotFoundError
+            One is missing: somebody has removed it.
+        """
+        names = [f"{self.root}/{SETS}/{name_of(number)}" for number in range(first, last + 1)]
+        found = self.fs.cat(names) if names else {}
+        return [Record.decode(name, found[name]) for name in names]
+
+    def _last(self) -> int:
+        folder = f"{self.root}/{SETS}"
+        self.fs.fs.invalidate_cache(folder)  # others' records must be seen
+        try:
+            listed = self.fs.ls(folder, detail=False)
+        except FileNotFoundError:
+            return 0
+        return max((number_of(name.rpartition("/")[2]) or 0 for name in listed), default=0)
+
+    def commit(self, offer: Offer) -> int | None:
+        """Commit a set by one create.
+
+        Returns
+        -------
+        int or None
+            The record's number. None: this batch of the stream was committed before, and nothing is added.
+
+        Raises
+        ------
+        NameTaken, Fenced, ConfigError
+            It was not committed, certainly; its files are removed.
+        OutcomeUnknown
+            It can't be known; nothing is removed.
+        """
+        try:
+            number = self._commit(offer)
+        except (NameTaken, Fenced, ConfigError):
+            self.discard(offer.files)
+            raise
+        if number is None:
+            committed = {file.path for file in self._state.files}
+            self.discard(file for file in offer.files if file.path not in committed)
+        return number
+
+    def _commit(self, offer: Offer) -> int | None:
+        taken: NameTaken | None = None
+        for _ in range(_ROUNDS):
+            state = self.state()
+            if not state.admits(offer, self._url):
+                return None
+            record = Record.next(state, offer)
+            try:
+                self._create(record)
+            except NameTaken as error:
+                taken = error
+            else:
+                return record.number
+        raise Fenced(
+            f"others have committed to {self._url} {_ROUNDS} times in the meantime: run it again"
+        ) from taken
+
+    def _create(self, record: Record) -> None:
+        name = f"{self.root}/{SETS}/{record.name}"
+        try:
+            self.fs.pipe_file(name, record.encode(), mode="create")
+        except OutcomeUnknown as unknown:
+            if self.fs.resolve(name, unknown.token) is None:
+                raise
+
+    def write(self, batches: Iterable[pa.RecordBatch], part: int) -> File | None:
+        """Write a file that no set names yet; None where there are no rows.
+
+        Parameters
+        ----------
+        batches
+            Its rows.
+        part
+            The task's number, for whoever looks at the file's name.
+        """
+        import pyarrow.parquet as pq
+
+        rest = (batch for batch in batches if batch.num_rows)
+        first = next(rest, None)
+        if first is None:
+            return None
+        rows = 0
+        path = f"{FILES}/part-{part:05d}-{uuid.uuid4()}.parquet"
+        try:
+            with self.fs.open(f"{self.root}/{path}", "wb") as file:
+                with pq.ParquetWriter(file, first.schema) as writer:
+                    for batch in (first, *rest):
+                        writer.write_batch(batch)
+                        rows += batch.num_rows
+                size = file.tell()
+        except BaseException:
+            self.discard([File(path, 0, 0)])
+            raise
+        return File(path, rows, size)
+
+    def read(self, path: str, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+        """Read columns of a file."""
+        import pyarrow.parquet as pq
+
+        with self.fs.open(f"{self.root}/{path}", "rb") as file, pq.ParquetFile(file) as parquet:
+            wanted = None if set(schema.names) == set(parquet.schema_arrow.names) else schema.names
+            for batch in parquet.iter_batches(columns=wanted):
+                yield batch.select(schema.names).cast(schema)
+
+    def discard(self, files: Iterable[File]) -> None:
+        """Remove files that no set names, as far as that can be done: what is left of them is harmless."""
+        for file in files:
+            with contextlib.suppress(Exception):
+                self.fs.rm_file(f"{self.root}/{file.path}")

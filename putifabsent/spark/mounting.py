@@ -1,0 +1,252 @@
+"""``mount``: a session's builder, and what is done before the session is made.
+
+The settings of the stores come from the session's own, wherever they were said: so the JVM is started first,
+as the builder would do, and is asked. Only then the service is, and only then its secret is made and set:
+what a JVM is started with stands in every list of processes.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import threading
+import uuid
+from itertools import chain
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import fsspec
+from pyspark import SparkContext
+from pyspark.sql import SparkSession
+
+from putifabsent.backends.registry_urls import ARBITER
+from putifabsent.errors import ConfigError
+from putifabsent.fsspec_plugin.options import this_writer
+from putifabsent.spark.companion import Companion
+from putifabsent.spark.jar import jar
+from putifabsent.spark.jvm import Jvm
+from putifabsent.spark.settings import (
+    ADDRESS,
+    SECRET,
+    SESSION,
+    adapter_of,
+    caller_settings,
+    patience,
+    scheme_settings,
+    service_settings,
+    with_jar,
+)
+from putifabsent.spark.stores import SCHEMES
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+__all__ = ["mount"]
+
+_WRITER = "PUTIFABSENT_WRITER"
+_REDACTION = "spark.redaction.regex"
+_REDACTED = "(?i)secret|password|token|access[.]?key"
+_ANYWHERE = ("0.0.0.0", "::")  # noqa: S104 - what users may say
+_CONNECT = ("SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED")
+_lock = threading.RLock()
+_companion: Companion | None = None
+_mounted: dict[str, dict[str, Any]] = {}
+"""What the running session was mounted with, by this module."""
+
+
+def mount(
+    builder: SparkSession.Builder,
+    scheme: str = "s3a",
+    *,
+    service: str | Mapping[str, Any] | None = None,
+    **options: Any,
+) -> SparkSession.Builder:
+    """Guard a scheme in the session that a builder makes, for all that commits there.
+
+    ``getOrCreate`` starts the coordination service, which ends with this process, and puts the adapter before
+    the scheme's own filesystem, on the driver and on the executors. Endpoint, credentials and region are
+    those that the session has for the scheme, a bucket's own too. Hudi's tables get a lock provider and
+    optimistic concurrency control, unless the user says something else. In Python, driver and executors, the
+    scheme's guarded filesystem (``pias3``, ...) has the same options and the same writer.
+
+    Parameters
+    ----------
+    builder
+        ``SparkSession.builder``, or what another ``mount`` has returned, for several schemes.
+    scheme
+        ``s3a``, ``gs`` or ``file``.
+    service
+        Settings of the service beside its mounts and its secret: ``host``, ``port``, ``certificate`` and
+        ``key`` for TLS, ``largest_body``, ... By default it listens at any free port: of the loopback address
+        where all tasks run in the driver (``local[*]``), else of ``spark.driver.bindAddress``, or the
+        driver's address. Or the address of a service that runs already, whose secret is in
+        ``PUTIFABSENT_SERVICE_SECRET``.
+    options
+        Of the guarded filesystem: ``arbiter``, ``formats``, ``guard``, ``salt``, ``deadline``, ``writer``,
+        and what the wrapped one takes. They come before what the session says.
+
+    Returns
+    -------
+    SparkSession.Builder
+        To go on with, in place of the one given.
+
+    Raises
+    ------
+    ConfigError
+        Of ``getOrCreate``, too: a scheme or an option is not known, the session runs already without the
+        adapter, the scheme has no filesystem on the class path, the service does not start.
+    """
+    if scheme not in SCHEMES:
+        raise ConfigError(f"{scheme}:// can't be mounted: use {', '.join(SCHEMES)}")
+    mounted = builder if isinstance(builder, Mounted) else Mounted(builder)
+    mounted.add(scheme, service, options)
+    return mounted
+
+
+class Mounted(SparkSession.Builder):
+    """A builder that mounts before it makes a session.
+
+    Parameters
+    ----------
+    builder
+        Whose options it goes on with.
+    """
+
+    def __init__(self, builder: SparkSession.Builder) -> None:
+        super().__init__()
+        self._options: dict[str, Any] = dict(builder._options)  # noqa: SLF001 - there is no other way to ask
+        self._schemes: dict[str, dict[str, Any]] = {}
+        self._service: str | dict[str, Any] = {}
+
+    def add(self, scheme: str, service: str | Mapping[str, Any] | None, options: Mapping[str, Any]) -> None:
+        """Mount one more scheme."""
+        if isinstance(service, str):
+            self._service = service
+        elif service is not None:
+            self._service = {**({} if isinstance(self._service, str) else self._service), **service}
+        self._schemes[scheme] = dict(options)
+        if isinstance(self._service, str) and any(self._schemes.values()):
+            raise ConfigError("a service that runs already has its own options: don't give mount() any")
+
+    def getOrCreate(self) -> SparkSession:  # noqa: N802 - PySpark's word
+        """Return the session, mounted."""
+        connects = any(each in os.environ for each in _CONNECT) or "spark.remote" in self._options
+        mode = self._options.get("spark.api.mode") or os.environ.get("SPARK_API_MODE", "classic")
+        if connects or mode == "connect":
+            raise ConfigError(
+                "a Spark Connect client can't mount: "
+                "start its server with the lines of `putifabsent spark-conf`"
+            )
+        # PySpark's own lock, too: whoever makes a session meanwhile would make it without the adapter.
+        with _lock, self._lock:
+            running = SparkContext._active_spark_context  # noqa: SLF001
+            jvm = Jvm(self._options)
+            if running is None:
+                told = self._mount(jvm)
+            else:
+                told = {}
+                self._check(running)
+            said = self._options
+            self._options = {**said, **told}
+            try:
+                session = super().getOrCreate()
+            finally:
+                # A secret that stayed here would be an argument of the next JVM.
+                self._options = said
+            self._check(session.sparkContext)
+            jvm.say_to_hudi()
+            if hasattr(session, "dataSource"):  # PySpark 4
+                from putifabsent.spark.source import register
+
+                register(session)
+            return session
+
+    def create(self) -> NoReturn:
+        """Refuse: Spark Connect's clients are made so."""
+        raise ConfigError("say getOrCreate(): create() makes a client of Spark Connect, which can't mount")
+
+    def _check(self, context: SparkContext) -> None:
+        """Refuse a session that runs without the adapter, or with other options."""
+        if not _is_mounted(context._jsc.hadoopConfiguration(), self._schemes):  # noqa: SLF001
+            asked = " and ".join(f"{scheme}://" for scheme in self._schemes)
+            raise ConfigError(
+                f"a Spark session runs already that does not guard {asked}, and has opened its filesystems: "
+                "stop it before you mount, or start it with the lines of `putifabsent spark-conf`"
+            )
+        self._check_options()
+
+    def _check_options(self) -> None:
+        """Refuse options of a scheme that is guarded already, unless it is with these."""
+        for scheme, said in self._schemes.items():
+            if said and said != _mounted.get(scheme):
+                raise ConfigError(
+                    f"{scheme}:// is guarded already, with other options than these: "
+                    "they are its service's to say, or those of the mount() that made the session"
+                )
+
+    def _mount(self, jvm: Jvm) -> dict[str, str]:
+        """Begin; return what the session is to be told."""
+        global _mounted  # noqa: PLW0603 - one a process, as there is one SparkContext
+        _mounted = {}
+        path = jar()
+        jvm.load(path)
+        told = {"spark.jars": with_jar(jvm.spark.get("spark.jars", ""), path)}
+        writer = next(filter(None, (each.get("writer") for each in self._schemes.values())), this_writer())
+        callers = caller_settings(str(uuid.uuid4()), writer)
+        if _is_mounted(jvm.hadoop, self._schemes):
+            self._check_options()
+            told |= {} if jvm.hadoop.get(SESSION) else callers
+        else:
+            told |= callers
+            for scheme in self._schemes:
+                told |= scheme_settings(scheme, jvm.wrapped(scheme))
+            if isinstance(self._service, str):
+                if not (secret := os.environ.get(SECRET, "")):
+                    raise ConfigError(f"{SECRET} is not set: {self._service} wants its secret")
+                told |= service_settings(self._service, secret)
+            else:
+                told |= self._serve(jvm, self._service)
+            os.environ[_WRITER] = told[f"spark.executorEnv.{_WRITER}"] = writer
+            _mounted = {scheme: dict(options) for scheme, options in self._schemes.items()}
+        # The last step: looking up a password may have opened one.
+        jvm.forget_filesystems()
+        return told
+
+    def _serve(self, jvm: Jvm, settings: Mapping[str, Any]) -> dict[str, str]:
+        """Start the service, in place of one that an earlier session had."""
+        global _companion  # noqa: PLW0603 - one a process, as there is one SparkContext
+        by_default = {"arbiter": os.environ[ARBITER]} if os.environ.get(ARBITER) else {}
+        given = {scheme: {**by_default, **options} for scheme, options in self._schemes.items()}
+        mountings = {scheme: jvm.mountings(scheme, options) for scheme, options in given.items()}
+        secret = secrets.token_urlsafe(32)
+        bound, known_as = jvm.addresses()
+        if _companion is not None:
+            _companion.end()
+        mounts = list(chain(*mountings.values()))
+        _companion = Companion({"host": bound, **settings, "secret": secret, "mounts": mounts})
+        scheme, _, listening = _companion.address.partition("://")
+        host = settings.get("host", known_as)
+        host = known_as if host in _ANYWHERE else host
+        host = f"[{host}]" if ":" in host.strip("[]") and not host.startswith("[") else host
+        told = service_settings(f"{scheme}://{host}:{listening.rpartition(':')[2]}", secret)
+        if deadlines := [each["deadline"] for each in given.values() if "deadline" in each]:
+            told |= patience(max(deadlines))
+        return (
+            told | _tell_python(mountings) | {_REDACTION: f"{jvm.spark.get(_REDACTION, _REDACTED)}|FSSPEC_"}
+        )
+
+
+def _tell_python(mountings: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[str, str]:
+    """Have fsspec take these options here, and return what has it take them in the executors' Python."""
+    told = {}
+    for scheme, (whole, *_) in mountings.items():
+        protocol, options = SCHEMES[scheme].protocol, whole["options"]
+        fsspec.config.conf.setdefault(protocol, {}).update(options)
+        told[f"spark.executorEnv.FSSPEC_{protocol.upper()}"] = json.dumps(options)
+    return told
+
+
+def _is_mounted(hadoop: Any, schemes: Mapping[str, Any]) -> bool:
+    """Whether a configuration, spark-defaults.conf's perhaps, guards all these schemes already."""
+    wanted = [pair for scheme in schemes for pair in adapter_of(scheme).items()]
+    return hadoop.get(ADDRESS) is not None and all(hadoop.get(key) == value for key, value in wanted)

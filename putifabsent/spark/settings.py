@@ -1,0 +1,121 @@
+"""What Spark is told so that a scheme is guarded: one table of keys, for ``mount`` and for ``spark-conf``."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from putifabsent.errors import ConfigError
+from putifabsent.spark.stores import SCHEMES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+__all__ = [
+    "ADDRESS",
+    "GUARDED",
+    "HUDI",
+    "SECRET",
+    "SESSION",
+    "adapter_of",
+    "caller_settings",
+    "defaults",
+    "patience",
+    "scheme_settings",
+    "service_settings",
+    "with_jar",
+]
+
+HADOOP = "spark.hadoop."
+"""What Hadoop's keys begin with among Spark's."""
+
+SECRET = "PUTIFABSENT_SERVICE_SECRET"  # noqa: S105 - a variable's name
+"""The environment variable that has the secret of a service that runs by itself."""
+
+GUARDED = ("org.putifabsent.hadoop.GuardedFileSystem", "org.putifabsent.hadoop.GuardedFs")
+"""The adapter, as ``FileSystem`` and for ``FileContext``."""
+
+# Hadoop insists on its own class for local files: these are of it, and wrap nothing.
+_LOCAL = ("org.putifabsent.hadoop.GuardedLocalFileSystem", "org.putifabsent.hadoop.GuardedLocalFs")
+
+ADDRESS = "fs.putifabsent.address"
+_WRAPPED = "fs.putifabsent.wrapped."
+
+SESSION = "fs.putifabsent.session"
+
+# Seconds: what the JVM adds to the service's own deadline.
+_MARGIN = 30
+
+HUDI = {
+    "hoodie.write.concurrency.mode": "optimistic_concurrency_control",
+    "hoodie.write.lock.provider": "org.putifabsent.hadoop.HudiLockProvider",
+    # A writer that seems to be gone may be a slow one: only who has waited for its heartbeat rolls it back.
+    "hoodie.clean.failed.writes.policy": "LAZY",
+}
+"""By default for every Hudi table: several drivers then keep each other's commits apart."""
+
+
+def scheme_settings(scheme: str, wrapped: str) -> dict[str, str]:
+    """Return what puts the adapter before a scheme's own filesystem.
+
+    Parameters
+    ----------
+    scheme
+        ``s3a``.
+    wrapped
+        The class of that filesystem.
+
+    Raises
+    ------
+    ConfigError
+        The scheme is not known.
+    """
+    if scheme not in SCHEMES:
+        raise ConfigError(f"{scheme}:// can't be mounted: use {', '.join(SCHEMES)}")
+    said = {**adapter_of(scheme)}
+    if scheme != "file":
+        said[f"{_WRAPPED}{scheme}"] = wrapped
+    return {f"{HADOOP}{key}": value for key, value in said.items()}
+
+
+def adapter_of(scheme: str) -> dict[str, str]:
+    """Return Hadoop's settings by which a scheme is the adapter's, for ``FileContext`` as well."""
+    files, context = _LOCAL if scheme == "file" else GUARDED
+    return {f"fs.{scheme}.impl": files, f"fs.AbstractFileSystem.{scheme}.impl": context}
+
+
+def service_settings(address: str, secret: str) -> dict[str, str]:
+    """Return what says where the service is."""
+    return {f"{HADOOP}{ADDRESS}": address, f"{HADOOP}fs.putifabsent.secret": secret}
+
+
+def caller_settings(session: str, writer: str) -> dict[str, str]:
+    """Return what says for whom the service is asked, by the driver and its executors alike."""
+    return {f"{HADOOP}{SESSION}": session, f"{HADOOP}fs.putifabsent.writer": writer}
+
+
+def patience(deadline: float) -> dict[str, str]:
+    """Return how long the JVM waits for a service whose creations may take so many seconds."""
+    return {f"{HADOOP}fs.putifabsent.deadline": f"{math.ceil(deadline) + _MARGIN}s"}
+
+
+def defaults(schemes: Iterable[str], address: str, jar: str) -> dict[str, str]:
+    """Return what spark-defaults.conf says for schemes that a service at this address guards.
+
+    The secret is not among it: Hadoop takes it from the environment of each JVM.
+
+    Raises
+    ------
+    ConfigError
+        A scheme is not known.
+    """
+    said = {"spark.jars": jar}
+    for scheme in schemes:
+        said |= scheme_settings(scheme, SCHEMES[scheme].wrapped if scheme in SCHEMES else "")
+    return said | service_settings(address, f"${{env.{SECRET}}}")
+
+
+def with_jar(jars: str, jar: str) -> str:
+    """Return ``spark.jars`` with one more."""
+    said: Iterable[str] = (each.strip() for each in jars.split(","))
+    return ",".join(dict.fromkeys([*filter(None, said), jar]))

@@ -1,0 +1,308 @@
+"""``format("putifabsent")``: plain Parquet files, committed as a set by one guarded create.
+
+====================  =================================================================================
+``path``              where the dataset is
+``set``               a name that no other set may have; of a stream, the stream's name
+``storage_options``   options of the filesystem and its mount, as JSON; fsspec's configuration holds, too
+====================  =================================================================================
+"""
+
+from __future__ import annotations
+
+import difflib
+import errno
+import json
+import uuid
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import pyspark
+
+from putifabsent.errors import ConfigError, Fenced
+from putifabsent.spark.datasets import Dataset
+from putifabsent.spark.sets import Batch, File, Offer, columns, nullable
+
+try:
+    from pyspark.sql import datasource as api
+except ImportError as error:
+    raise ImportError(
+        'format("putifabsent") needs PySpark 4.0 or newer, whose API of Python data sources it uses; '
+        f"this is PySpark {pyspark.__version__}"
+    ) from error
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
+    from pyspark.sql.types import StructType
+
+__all__ = ["SetSource", "register"]
+
+_OWN = ("path", "set", "storage_options")
+# What Spark hands on of its own.
+_SPARKS = ("checkpointlocation", "queryname")
+_QUERY = "sql.streaming.queryId"
+_STREAM = "stream"
+# PySpark 4.0 gives the rows of a stream one by one.
+_StreamWriter = getattr(api, "DataSourceStreamArrowWriter", api.DataSourceStreamWriter)
+
+
+def register(spark: SparkSession) -> None:
+    """Make ``format("putifabsent")`` known to a session.
+
+    Notes
+    -----
+    Spark finds the data source that a job writes to by the *thread's* session: every other thread that
+    writes calls this, too.
+    """
+    spark.dataSource.register(SetSource)
+    spark.createDataFrame([], "nothing int")  # makes the session this thread's
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a dataset is: what Spark's processes hand one another of it."""
+
+    url: str
+    options: dict[str, Any]
+
+    def open(self) -> Dataset:
+        """Return the dataset."""
+        return Dataset(self.url, self.options)
+
+
+class SetSource(api.DataSource):
+    """The data source."""
+
+    @classmethod
+    def name(cls) -> str:
+        """Return what stands in ``format(...)``."""
+        return "putifabsent"
+
+    def schema(self) -> StructType:
+        """Return the schema of all that can be read."""
+        from pyspark.sql.types import StructType
+
+        place = self._place()
+        said = place.open().state().schema
+        if said is None:
+            raise FileNotFoundError(errno.ENOENT, "nothing has been committed yet", place.url)
+        return StructType.fromJson(said)
+
+    def reader(self, schema: StructType) -> SetReader:
+        """Read all sets that stand."""
+        return SetReader(self._place(), schema)
+
+    def streamReader(self, schema: StructType) -> SetStreamReader:
+        """Read sets as they are committed."""
+        return SetStreamReader(self._place(), schema)
+
+    def writer(self, schema: StructType, overwrite: bool) -> SetWriter:
+        """Commit a set, which with ``overwrite`` takes the place of all before it."""
+        place = self._place()
+        # What can be refused before anything is written is.
+        state = place.open().state()
+        replaces = state.last if overwrite else None
+        offer = Offer(str(uuid.uuid4()), "", _said(schema), (), self.options.get("set"), None, replaces)
+        state.admits(offer, place.url)
+        return SetWriter(place, offer)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> SetStreamWriter:
+        """Commit a set a batch."""
+        if overwrite:
+            raise ConfigError('a stream appends: outputMode("complete") is not known here')
+        return SetStreamWriter(self._place(), schema, self.options.get("set") or _STREAM)
+
+    def _place(self) -> Place:
+        for option in self.options:
+            if option not in (*_OWN, *_SPARKS):
+                near = difflib.get_close_matches(option, _OWN, n=1)
+                hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(_OWN)}"
+                raise ConfigError(f'format("putifabsent") has no option {option!r}: {hint}')
+        if "path" not in self.options:
+            raise ConfigError("say where the dataset is: save(path), load(path), or start(path)")
+        try:
+            options = json.loads(self.options.get("storage_options", "{}"))
+        except ValueError as error:
+            raise ConfigError("storage_options must be JSON") from error
+        return Place(self.options["path"], options)
+
+
+# --- writing
+
+
+@dataclass(frozen=True)
+class Written(api.WriterCommitMessage):
+    """What a task has written, and for which query."""
+
+    file: File | None
+    query: str | None
+
+
+def _write(place: Place, batches: Iterable[pa.RecordBatch]) -> Written:
+    from pyspark import TaskContext
+
+    task = TaskContext.get()
+    file = place.open().write(batches, task.partitionId())
+    return Written(file, task.getLocalProperty(_QUERY))
+
+
+def _files(messages: Iterable[Written | None]) -> tuple[File, ...]:
+    return tuple(message.file for message in messages if message is not None and message.file is not None)
+
+
+def _abort(place: Place, messages: Sequence[Written | None]) -> None:
+    # Spark aborts after a commit that failed, too: what was offered then may have been committed. Only where
+    # a task has no message, nobody can have offered anything.
+    if None in messages:
+        place.open().discard(_files(messages))
+
+
+def _said(schema: StructType) -> dict[str, Any]:
+    said: dict[str, Any] = nullable(schema.jsonValue())
+    if len(columns(said)) < len(said["fields"]):
+        raise ConfigError(f"two columns have one name: {', '.join(schema.fieldNames())}")
+    return said
+
+
+class SetWriter(api.DataSourceArrowWriter):
+    """Commits what a job writes as one set."""
+
+    def __init__(self, place: Place, offer: Offer) -> None:
+        self._place = place
+        self._offer = offer
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
+        """Write a task's rows."""
+        return _write(self._place, iterator)
+
+    def commit(self, messages: Sequence[Written | None]) -> None:
+        """Commit what all tasks have written."""
+        dataset = self._place.open()
+        dataset.commit(replace(self._offer, writer=dataset.fs.writer, files=_files(messages)))
+
+    def abort(self, messages: Sequence[Written | None]) -> None:
+        """Remove what was written, where it certainly was not committed."""
+        _abort(self._place, messages)
+
+
+class SetStreamWriter(_StreamWriter):  # type: ignore[misc,valid-type]
+    """Commits what a stream writes in a batch as one set."""
+
+    def __init__(self, place: Place, schema: StructType, stream: str) -> None:
+        self._place = place
+        self._schema = schema
+        self._stream = stream
+
+    def write(self, iterator: Iterator[Any]) -> Written:
+        """Write a task's rows."""
+        arrow = _StreamWriter is not api.DataSourceStreamWriter
+        return _write(self._place, iterator if arrow else _converted(iterator, self._schema))
+
+    def commit(self, messages: Sequence[Written | None], batchId: int) -> None:
+        """Commit the batch, if there is anything in it and it was not committed before."""
+        files = _files(messages)
+        if not files:
+            return
+        (query,) = {message.query for message in messages if message is not None}
+        if query is None:
+            raise ConfigError("Spark does not say which query this is")
+        dataset = self._place.open()
+        batch = Batch(self._stream, query, batchId)
+        dataset.commit(Offer(str(uuid.uuid4()), dataset.fs.writer, _said(self._schema), files, None, batch))
+
+    def abort(self, messages: Sequence[Written | None], batchId: int) -> None:
+        """Remove what was written, where it certainly was not committed."""
+        _abort(self._place, messages)
+
+
+def _converted(rows: Iterator[Any], schema: StructType) -> Iterator[pa.RecordBatch]:
+    from itertools import islice
+
+    from pyspark.sql.conversion import LocalDataToArrowConversion
+
+    while some := list(islice(rows, 10_000)):
+        yield from LocalDataToArrowConversion.convert(some, schema, use_large_var_types=False).to_batches()
+
+
+# --- reading
+
+
+class Part(api.InputPartition):
+    """A file to read."""
+
+
+class _Reading:
+    """What a task does that reads."""
+
+    def __init__(self, place: Place, schema: StructType) -> None:
+        self._place = place
+        self._schema = schema
+
+    def read(self, partition: api.InputPartition) -> Iterator[pa.RecordBatch]:
+        """Read a file, in Spark's types."""
+        if partition.value is not None:
+            yield from self._place.open().read(partition.value, _arrow_schema(self._schema))
+
+    def _check(self, schema: dict[str, Any]) -> None:
+        there = columns(schema)
+        for column, kind in columns(_said(self._schema)).items():
+            if there.get(column) != kind:
+                raise ConfigError(
+                    f"{self._place.url} has no column {column!r} of type {kind}: it has {there}"
+                )
+
+
+class SetReader(_Reading, api.DataSourceReader):
+    """Reads all sets that stood when the query was planned."""
+
+    def partitions(self) -> list[Part]:
+        """Return a part a file."""
+        state = self._place.open().state()
+        if state.schema is not None:
+            self._check(state.schema)
+        # Some of Spark's versions make a part of their own of none, and others fail.
+        return [Part(file.path) for file in state.files] or [Part(None)]
+
+
+class SetStreamReader(_Reading, api.DataSourceStreamReader):
+    """Reads sets in the order in which they were committed.
+
+    An offset is the number of the last record that was read, and of the overwrite that it builds on.
+    """
+
+    def __init__(self, place: Place, schema: StructType) -> None:
+        super().__init__(place, schema)
+        self._dataset = place.open()
+
+    def initialOffset(self) -> dict[str, int]:
+        """Begin with what the newest overwrite has left."""
+        replaced = self._dataset.state().replaced
+        return {"set": max(0, replaced - 1), "overwrite": replaced}
+
+    def latestOffset(self) -> dict[str, int]:
+        """Return where the records end now."""
+        state = self._dataset.state()
+        return {"set": state.last, "overwrite": state.replaced}
+
+    def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[Part]:
+        """Return a part a file."""
+        if start["overwrite"] != end["overwrite"]:
+            raise Fenced(
+                f"{self._place.url} was overwritten by set {end['overwrite']}, and a stream can't take back "
+                "what it has read: begin again, with another checkpoint"
+            )
+        records = self._dataset.records(start["set"] + 1, end["set"])
+        for record in records:
+            self._check(record.offer.schema)
+        return [Part(file.path) for record in records for file in record.offer.files]
+
+
+def _arrow_schema(schema: StructType) -> pa.Schema:
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    try:
+        return to_arrow_schema(schema, timezone="UTC")
+    except TypeError:  # PySpark 4.0 means UTC
+        return to_arrow_schema(schema)

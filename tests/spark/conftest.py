@@ -1,0 +1,35 @@
+"""What tests of Spark's door share. What needs data sources in Python is left out where PySpark has none."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.servers import VersityGW
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.servers import BucketServer
+
+
+def _has_data_sources() -> bool:
+    return find_spec("pyspark") is not None and find_spec("pyspark.sql.datasource") is not None
+
+
+collect_ignore = [] if _has_data_sources() else ["test_source.py"]
+
+
+@pytest.fixture(scope="module")
+def store() -> Iterator[BucketServer]:
+    """Run a real S3 server, once a module."""
+    with VersityGW() as store:
+        yield store
+
+
+@pytest.fixture(scope="module")
+def bucket(store: BucketServer) -> str:
+    """Return a bucket of the module's own."""
+    return store.new_bucket()

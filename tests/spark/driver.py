@@ -1,0 +1,197 @@
+"""A Spark driver of its own process, told what to do by lines of JSON on standard input.
+
+It answers each line with one line of JSON on standard output.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+from tests.spark.writers import FORMATS
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def main() -> None:
+    # Whatever else prints must not get among the answers.
+    answers = os.fdopen(os.dup(1), "w", buffering=1)
+    os.dup2(2, 1)
+    spark = session(json.loads(sys.stdin.readline()))
+    answers.write(json.dumps({"ready": spark.version}) + "\n")
+    for line in sys.stdin:
+        said = json.loads(line)
+        try:
+            answer = {"answer": CALLS[said.pop("call")](spark, **said)}
+        except Exception as error:  # noqa: BLE001 - whoever asked decides what it means
+            answer = {"error": type(error).__name__, "message": str(error)}
+        answers.write(json.dumps(answer) + "\n")
+    spark.stop()
+
+
+def session(told: dict[str, Any]) -> SparkSession:
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.config(map=told["settings"])
+    if told["mount"] is not None:
+        from putifabsent.spark import mount
+
+        builder = mount(builder, told["scheme"], **told["mount"])
+    return builder.getOrCreate()
+
+
+def make(spark: SparkSession, form: str, table: str) -> None:
+    FORMATS[form].make(spark, table)
+
+
+def append(spark: SparkSession, form: str, table: str, who: str, n: int) -> None:
+    FORMATS[form].append(spark.createDataFrame([(who, n)], "who string, n int").coalesce(1), table)
+
+
+def rows(spark: SparkSession, form: str, table: str) -> list[tuple[str, int]]:
+    return [tuple(row) for row in FORMATS[form].rows(spark, table).select("who", "n").collect()]
+
+
+def stream(spark: SparkSession, checkpoint: str, batches: int) -> dict[str, Any]:
+    """Run a streaming query; say which batches it has committed, and what ended it."""
+    writer = (
+        spark.readStream.format("rate-micro-batch")
+        .option("rowsPerBatch", 1)
+        .load()
+        .writeStream.foreachBatch(lambda frame, number: frame.collect())
+        .option("checkpointLocation", f"{spark.conf.get('spark.test.warehouse')}/{checkpoint}")
+    )
+    try:
+        query = writer.start()
+    except Exception as error:  # noqa: BLE001 - Spark has several classes for it, by release
+        return {"batches": [], "failed": str(error)}
+
+    def committed() -> list[int]:
+        return sorted({each["batchId"] for each in query.recentProgress if each["numInputRows"]})
+
+    while query.isActive and len(committed()) < batches:
+        time.sleep(0.1)
+    query.stop()
+    failed = query.exception()
+    return {"batches": committed(), "failed": None if failed is None else str(failed)}
+
+
+def parquet(spark: SparkSession, path: str, rows: int, source: str = "parquet") -> None:
+    spark.range(rows).repartition(2).write.format(source).mode("append").save(path)
+
+
+def count(spark: SparkSession, path: str, source: str = "parquet") -> int:
+    counted: int = spark.read.format(source).load(path).count()
+    return counted
+
+
+def has_data_sources(spark: SparkSession) -> bool:
+    return hasattr(spark, "dataSource")
+
+
+def pids(spark: SparkSession) -> dict[str, int]:
+    jvm = spark._jvm
+    assert jvm is not None
+    return {"python": os.getpid(), "jvm": int(jvm.java.lang.ProcessHandle.current().pid())}
+
+
+def setting(spark: SparkSession, key: str) -> str | None:
+    jsc = spark.sparkContext._jsc
+    assert jsc is not None
+    value: str | None = jsc.hadoopConfiguration().get(key)
+    return value
+
+
+def in_workers(spark: SparkSession, name: str, tasks: int) -> list[str]:
+    """Have so many tasks create one guarded name through fsspec, in Python; return what each was told."""
+
+    def create(batches: Any) -> Any:
+        import fsspec
+        import pandas as pd
+
+        from putifabsent import NameTaken
+
+        for _ in batches:
+            fs = fsspec.filesystem("pias3")
+            try:
+                fs.pipe_file(name, os.urandom(8))
+                said = "won"
+            except NameTaken as taken:
+                said = f"lost against {taken.holder.writer if taken.holder else None}"
+            yield pd.DataFrame({"said": [said], "writer": [fs.writer]})
+
+    frame = spark.range(0, tasks, 1, tasks).mapInPandas(create, "said string, writer string")
+    return [f"{row.writer} {row.said}" for row in frame.collect()]
+
+
+def mount_again(spark: SparkSession, scheme: str = "s3a") -> None:
+    from putifabsent.spark import mount
+
+    assert mount(spark.builder, scheme).getOrCreate().sparkContext is spark.sparkContext
+
+
+def mount_with(spark: SparkSession, **options: Any) -> None:
+    from putifabsent.spark import mount
+
+    mount(spark.builder, "s3a", **options).getOrCreate()
+
+
+def restart(spark: SparkSession, settings: dict[str, str], scheme: str) -> list[str | None]:
+    """Make two more sessions by one builder; return their secrets, and the one that it has then."""
+    from pyspark.sql import SparkSession
+
+    from putifabsent.spark import mount
+
+    spark.stop()
+    builder = mount(SparkSession.builder.config(map=settings), scheme)
+    secrets = []
+    for _ in range(2):
+        again = builder.getOrCreate()
+        assert again.range(3).count() == 3
+        secrets.append(setting(again, "fs.putifabsent.secret"))
+        again.stop()
+    return [*secrets, builder._options.get("spark.hadoop.fs.putifabsent.secret")]
+
+
+def hudi_default(spark: SparkSession, key: str) -> str | None:
+    jvm: Any = spark._jvm
+    defaults = jvm.org.apache.hudi.common.config.DFSPropertiesConfiguration.getGlobalProps()
+    value: str | None = defaults.getProperty(key)
+    return value
+
+
+def end_service(spark: SparkSession) -> None:
+    from putifabsent.spark import mounting
+
+    assert mounting._companion is not None
+    mounting._companion.end()
+
+
+CALLS = {
+    call.__name__: call
+    for call in (
+        make,
+        append,
+        rows,
+        stream,
+        parquet,
+        count,
+        has_data_sources,
+        pids,
+        setting,
+        in_workers,
+        mount_again,
+        mount_with,
+        restart,
+        hudi_default,
+        end_service,
+    )
+}
+
+
+if __name__ == "__main__":
+    main()

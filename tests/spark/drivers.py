@@ -1,0 +1,190 @@
+"""Drivers side by side, each with a Python and a JVM of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from tests.spark.writers import settings_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from typing_extensions import Self
+
+    from tests.conftest import Note
+    from tests.servers import BucketServer
+
+__all__ = ["JARS", "ROOT", "Driver", "DriverError", "Told", "check_streams", "together", "told_on"]
+
+ROOT = Path(__file__).parents[2]
+JARS = ROOT / "tools" / "spark" / "target" / "jars"
+
+
+class DriverError(Exception):
+    """A call has raised in the driver.
+
+    Parameters
+    ----------
+    kind
+        The error's class.
+    message
+        What it says, the JVM's stack included.
+    """
+
+    def __init__(self, kind: str, message: str) -> None:
+        super().__init__(f"{kind}: {message[:2000]}")
+        self.kind = kind
+        self.message = message
+
+
+class Told(NamedTuple):
+    """What a driver is told.
+
+    Attributes
+    ----------
+    settings
+        Spark's.
+    scheme, mount
+        What it mounts, and with which arguments; None: nothing.
+    """
+
+    settings: Mapping[str, str]
+    scheme: str = "s3a"
+    mount: Mapping[str, Any] | None = None
+
+
+def told_on(server: BucketServer, bucket: str, *, guarded: bool, **more: str) -> Told:
+    """Return what a driver on a server's bucket is told: what its users would say."""
+    options = server.storage_options
+    settings = {
+        "spark.master": "local[2]",
+        "spark.driver.memory": "1g",
+        "spark.ui.enabled": "false",
+        "spark.jars": ",".join(str(each) for each in sorted(JARS.glob("*.jar"))),
+        "spark.sql.shuffle.partitions": "1",
+        "spark.databricks.delta.snapshotPartitions": "1",
+        "spark.hadoop.fs.s3a.endpoint": options["client_kwargs"]["endpoint_url"],
+        "spark.hadoop.fs.s3a.endpoint.region": "us-east-1",
+        "spark.hadoop.fs.s3a.access.key": options["key"],
+        "spark.hadoop.fs.s3a.secret.key": options["secret"],
+        "spark.hadoop.fs.s3a.path.style.access": "true",
+        # On this server S3A's removal of markers takes a minute, guarded or not.
+        "spark.hadoop.fs.s3a.directory.marker.retention": "keep",
+        **settings_of(f"s3a://{bucket}"),
+        **more,
+    }
+    return Told(settings, mount={"arbiter": "native"} if guarded else None)
+
+
+class Driver:
+    """A driver; it ends with the test that has started it, for that holds its standard input.
+
+    Parameters
+    ----------
+    told
+        Its session.
+    log
+        Where it writes what it has to say.
+    """
+
+    def __init__(self, told: Told, log: Path) -> None:
+        self.log = log
+        with log.open("w") as stderr:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "tests.spark.driver"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=stderr,
+                text=True,
+                bufsize=1,
+                cwd=ROOT,
+                env={
+                    **os.environ,
+                    "PYSPARK_PYTHON": sys.executable,
+                    "PYTHONPATH": str(ROOT),
+                    "SPARK_LOCAL_IP": "127.0.0.1",
+                },
+                start_new_session=True,
+            )
+        self._say(told._asdict())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
+
+    def wait(self) -> Self:
+        """Return it when its session is there."""
+        self._heard()
+        return self
+
+    def call(self, what: str, /, **said: Any) -> Any:
+        """Have it do something, and return its answer.
+
+        Raises
+        ------
+        DriverError
+            It has failed.
+        """
+        self._say({"call": what, **said})
+        return self._heard()["answer"]
+
+    def _say(self, line: Mapping[str, Any]) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(json.dumps(line) + "\n")
+
+    def _heard(self) -> dict[str, Any]:
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        if not line:
+            raise DriverError("Gone", self.log.read_text()[-3000:])
+        heard: dict[str, Any] = json.loads(line)
+        if "error" in heard:
+            raise DriverError(heard["error"], heard["message"])
+        return heard
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send a signal to its Python, its JVM, and all that they have started, but for the service."""
+        os.killpg(self.process.pid, number)
+
+    def end(self) -> None:
+        """End it, as one whose notebook is closed; whatever does not end so is killed."""
+        if self.process.stdin is not None:
+            self.process.stdin.close()
+        try:
+            self.process.wait(30)
+        except subprocess.TimeoutExpired:
+            self.signal(signal.SIGKILL)
+            self.process.wait()
+        if self.process.stdout is not None:
+            self.process.stdout.close()
+
+
+def together(calls: Iterable[Any]) -> list[Any]:
+    """Do these at once, each in a thread of its own, and return what they return."""
+    todo = list(calls)
+    with ThreadPoolExecutor(len(todo)) as pool:
+        return [each.result() for each in [pool.submit(call) for call in todo]]
+
+
+# What Spark tells a query that another one went before; the last where that one has begun its first batch (Spark 4).
+REFUSED = ("Multiple streaming ", "STATE_STORE_CHECKPOINT_LOCATION_NOT_EMPTY")
+
+
+def check_streams(said: list[dict[str, Any]], note: Note) -> None:
+    """Check that queries on one checkpoint had batches of their own, and that who lost was told why."""
+    done = Counter(number for each in said for number in each["batches"])
+    failed = [each["failed"] for each in said if each["failed"] is not None]
+    note(f"{len(done)} batches, {len(failed)} of {len(said)} queries refused")
+    assert done
+    assert [number for number, times in done.items() if times > 1] == []
+    assert [each for each in failed if not any(reason in each for reason in REFUSED)] == []

@@ -1,0 +1,122 @@
+"""The coordination service of one driver: it lives as long, and says why where it can't."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import secrets
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from typing import TYPE_CHECKING
+
+import pytest
+
+from putifabsent.errors import ConfigError
+from putifabsent.spark.companion import Companion
+from tests.service.processes import arguments_of_all
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SECRET = "a secret of more than sixteen characters"
+
+
+def told_in(folder: Path) -> dict[str, object]:
+    return {"secret": SECRET, "mounts": [{"prefix": f"file:{folder}", "options": {}}]}
+
+
+def health(address: str) -> int:
+    with urllib.request.urlopen(f"{address}/v1/health", timeout=10) as answer:  # noqa: S310 - HTTP, on loopback
+        return int(answer.status)
+
+
+def gone(address: str) -> bool:
+    for _ in range(300):
+        try:
+            health(address)
+        except (urllib.error.URLError, OSError):
+            return True
+        time.sleep(0.1)
+    return False
+
+
+def test_it_listens_until_it_is_ended(tmp_path: Path) -> None:
+    companion = Companion(told_in(tmp_path))
+    assert health(companion.address) == 200
+    companion.end()
+    assert gone(companion.address)
+
+
+def test_its_secret_is_no_argument(tmp_path: Path) -> None:
+    secret = secrets.token_hex()
+    companion = Companion({**told_in(tmp_path), "secret": secret})
+    try:
+        shown = arguments_of_all()
+        assert "--until-eof" in shown
+        assert secret not in shown
+    finally:
+        companion.end()
+
+
+@pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGKILL])
+def test_it_ends_with_its_driver_however_that_ends(tmp_path: Path, end: signal.Signals) -> None:
+    program = (
+        "import json, sys, time; from putifabsent.spark.companion import Companion;"
+        "print(Companion(json.loads(sys.argv[1])).address, flush=True); time.sleep(600)"
+    )
+    driver = subprocess.Popen(
+        [sys.executable, "-c", program, json.dumps(told_in(tmp_path))], stdout=subprocess.PIPE, text=True
+    )
+    with driver:
+        assert driver.stdout is not None
+        address = driver.stdout.readline().strip()
+        assert health(address) == 200
+        os.kill(driver.pid, end)
+    assert gone(address)
+
+
+def test_a_port_that_is_taken_is_said(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(ConfigError, match=f"did not start.*{port}"):
+            Companion({**told_in(tmp_path), "port": port})
+
+
+def test_a_wrong_option_is_said(tmp_path: Path) -> None:
+    told = {"secret": SECRET, "mounts": [{"prefix": f"file:{tmp_path}", "options": {"arbitre": "ballot"}}]}
+    with pytest.raises(ConfigError, match="arbitre"):
+        Companion(told)
+
+
+def test_an_option_that_no_other_process_can_have_is_said(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="handed to its service"):
+        Companion({**told_in(tmp_path), "mounts": [{"prefix": "file:", "options": {"session": object()}}]})
+
+
+def test_a_signal_for_all_of_a_group_does_not_end_it(tmp_path: Path) -> None:
+    companion = Companion(told_in(tmp_path))
+    try:
+        companion._process.send_signal(signal.SIGTERM)
+        assert health(companion.address) == 200
+        with pytest.raises(subprocess.TimeoutExpired):
+            companion._process.wait(1)
+    finally:
+        companion.end()
+
+
+def test_a_forked_worker_does_not_keep_it(tmp_path: Path) -> None:
+    companion = Companion(told_in(tmp_path))
+    worker = multiprocessing.get_context("fork").Process(target=time.sleep, args=(600,))
+    worker.start()
+    try:
+        companion.end()
+        assert gone(companion.address)
+    finally:
+        worker.kill()
+        worker.join()

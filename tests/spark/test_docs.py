@@ -1,0 +1,60 @@
+"""The pages for Spark, run as they stand: what a user's machine has is in spark-defaults.conf."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.servers import VersityGW
+from tests.spark.drivers import ROOT, told_on
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+pytestmark = [pytest.mark.spark, pytest.mark.formats, pytest.mark.timeout(600)]
+
+PAGES = sorted((ROOT / "docs" / "how-to" / "spark").glob("*.md"))
+# What a page itself says.
+SAID = ("spark.sql.", "spark.serializer", "spark.test.", "spark.databricks.")
+
+
+@pytest.fixture(scope="module")
+def defaults(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Lay out a machine whose Spark has the jars, and S3 credentials."""
+    folder = tmp_path_factory.mktemp("conf")
+    with VersityGW() as store:
+        store.client().create_bucket(Bucket="lake")
+        settings = told_on(store, "lake", guarded=False).settings
+        lines = [f"{key} {value}" for key, value in settings.items() if not key.startswith(SAID)]
+        (folder / "spark-defaults.conf").write_text("\n".join(lines))
+        yield folder
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_a_page_runs(page: Path, defaults: Path, tmp_path: Path) -> None:
+    program = "\n".join(re.findall(r"^```python\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL))
+    assert "mount(" in program
+    # As a script: its tasks' functions are pickled by value.
+    (script := tmp_path / "page.py").write_text(program)
+    done = subprocess.run(
+        [sys.executable, str(script)],
+        capture_output=True,
+        text=True,
+        timeout=500,
+        check=False,
+        cwd=tmp_path,
+        env={
+            **os.environ,
+            "SPARK_CONF_DIR": str(defaults),
+            "SPARK_LOCAL_IP": "127.0.0.1",
+            "PYSPARK_PYTHON": sys.executable,
+            "PYTHONPATH": str(ROOT),
+        },
+    )
+    assert done.returncode == 0, done.stderr[-3000:]

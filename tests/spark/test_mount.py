@@ -1,0 +1,125 @@
+"""``mount``: what a session is that is mounted, in the JVM and in Python."""
+
+from __future__ import annotations
+
+import json
+import signal
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.service.processes import arguments_of_all
+from tests.spark.drivers import Driver, DriverError, told_on
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tests.servers import BucketServer
+
+pytestmark = [pytest.mark.spark, pytest.mark.formats, pytest.mark.timeout(900)]
+
+WRITER = "2f1e9a7c-5d0b-4c44-9a35-6d1f0c1c7a10"
+
+
+@pytest.fixture(scope="module")
+def events(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("events")
+
+
+@pytest.fixture(scope="module")
+def driver(
+    store: BucketServer, bucket: str, events: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Driver]:
+    told = told_on(
+        store,
+        bucket,
+        guarded=True,
+        **{"spark.eventLog.enabled": "true", "spark.eventLog.dir": events.as_uri()},
+    )
+    told = told._replace(mount={**(told.mount or {}), "writer": WRITER})
+    with Driver(told, tmp_path_factory.mktemp("driver") / "log") as driver:
+        yield driver.wait()
+
+
+def test_one_of_64_tasks_creates_a_name_and_all_are_of_one_writer(driver: Driver, bucket: str) -> None:
+    said = driver.call("in_workers", name=f"{bucket}/t/_delta_log/00000000000000000000.json", tasks=64)
+    assert len(said) == 64
+    assert sum(each == f"{WRITER} won" for each in said) == 1
+    assert sum(each == f"{WRITER} lost against {WRITER}" for each in said) == 63
+
+
+def test_the_secret_is_in_no_list_of_processes_no_log_and_no_event(driver: Driver, events: Path) -> None:
+    secret = driver.call("setting", key="fs.putifabsent.secret")
+    assert len(secret) > 30
+    shown = arguments_of_all()
+    assert "pyspark-shell" in shown
+    assert secret not in shown
+    assert secret not in driver.log.read_text()
+    logged = "".join(each.read_text() for each in events.iterdir())
+    assert "fs.putifabsent.secret" in logged
+    assert secret not in logged
+
+
+def test_a_session_that_runs_already_is_not_mounted(driver: Driver) -> None:
+    assert driver.call("mount_again") is None
+    with pytest.raises(DriverError, match="gs://"):
+        driver.call("mount_again", scheme="gs")
+
+
+def test_a_session_that_is_mounted_keeps_its_options(driver: Driver) -> None:
+    driver.call("mount_with", arbiter="native", writer=WRITER)
+    with pytest.raises(DriverError, match="other options"):
+        driver.call("mount_with", arbiter="ballot")
+
+
+def test_hudi_takes_turns_unless_the_user_says_otherwise(driver: Driver) -> None:
+    assert driver.call("hudi_default", key="hoodie.write.lock.provider").startswith("org.putifabsent.")
+
+
+def refused(told: Any, log: Path) -> DriverError:
+    with Driver(told, log) as driver, pytest.raises(DriverError) as caught:
+        driver.wait()
+    return caught.value
+
+
+def test_a_store_without_a_filesystem_is_said(store: BucketServer, bucket: str, tmp_path: Path) -> None:
+    told = told_on(store, bucket, guarded=True, **{"spark.jars": ""})
+    assert "hadoop-aws:3." in refused(told, tmp_path / "log").message
+
+
+def test_a_service_that_does_not_start_is_said(store: BucketServer, bucket: str, tmp_path: Path) -> None:
+    told = told_on(store, bucket, guarded=True)._replace(mount={"arbitre": "native"})
+    assert "did not start" in refused(told, tmp_path / "log").message
+
+
+def test_without_its_service_a_session_writes_nothing_unguarded(
+    store: BucketServer, bucket: str, tmp_path: Path
+) -> None:
+    told = told_on(store, bucket, guarded=True, **{"spark.hadoop.fs.putifabsent.deadline": "2s"})
+    with Driver(told, tmp_path / "log") as driver:
+        driver.wait()
+        address = driver.call("setting", key="fs.putifabsent.address")
+        driver.call("append", form="delta", table="alone", who="w", n=0)
+        driver.call("end_service")
+        with pytest.raises(DriverError) as caught:
+            driver.call("append", form="delta", table="alone", who="w", n=1)
+        assert address.removeprefix("http://") in caught.value.message
+        assert driver.call("rows", form="delta", table="alone") == [["w", 0]]
+        driver.signal(signal.SIGKILL)
+
+
+def test_executors_of_their_own_processes_reach_the_service(
+    store: BucketServer, bucket: str, tmp_path: Path
+) -> None:
+    told = told_on(store, bucket, guarded=True, **{"spark.master": "local-cluster[2,1,1024]"})
+    with Driver(told, tmp_path / "log") as driver:
+        driver.wait()
+        for n in range(2):
+            driver.call("append", form="delta", table="cluster", who="w", n=n)
+            driver.call("append", form="hudi", table="cluster_hudi", who="w", n=n)
+        assert sorted(driver.call("rows", form="delta", table="cluster")) == [["w", 0], ["w", 1]]
+        assert sorted(driver.call("rows", form="hudi", table="cluster_hudi")) == [["w", 0], ["w", 1]]
+        said = driver.call("in_workers", name=f"{bucket}/c/_delta_log/00000000000000000000.json", tasks=16)
+        assert sum(each.endswith(" won") for each in said) == 1
+        assert json.dumps(said).count(driver.call("setting", key="fs.putifabsent.writer")) == 16 + 15

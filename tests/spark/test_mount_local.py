@@ -1,0 +1,85 @@
+"""``mount`` on local files, in each line of PySpark: no jar but the adapter's is needed."""
+
+from __future__ import annotations
+
+import signal
+from contextlib import ExitStack
+from functools import partial
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.spark.drivers import Driver, Told, check_streams, together
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tests.conftest import Note
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+
+
+SETTINGS = {"spark.master": "local[2]", "spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "1"}
+
+
+@pytest.fixture(scope="module")
+def drivers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Driver]]:
+    logs, lake = tmp_path_factory.mktemp("drivers"), tmp_path_factory.mktemp("lake")
+    settings = {**SETTINGS, "spark.test.warehouse": lake.as_uri()}
+    with ExitStack() as stack:
+        started = [
+            stack.enter_context(Driver(Told(settings, "file", {}), logs / f"{number}.log"))
+            for number in range(2)
+        ]
+        yield [each.wait() for each in started]
+
+
+def test_a_batch_is_processed_by_one_of_two_queries(drivers: list[Driver], note: Note) -> None:
+    drivers[0].call("stream", checkpoint="stream", batches=1)
+    said = together(partial(each.call, "stream", checkpoint="stream", batches=4) for each in drivers)
+    check_streams(said, note)
+
+
+def test_a_new_checkpoint_is_one_querys(drivers: list[Driver], note: Note) -> None:
+    said = together(partial(each.call, "stream", checkpoint="new", batches=2) for each in drivers)
+    check_streams(said, note)
+
+
+def test_a_query_goes_on_where_it_was_stopped(drivers: list[Driver]) -> None:
+    first = drivers[0].call("stream", checkpoint="again", batches=2)
+    then = drivers[1].call("stream", checkpoint="again", batches=2)
+    assert first["failed"] is then["failed"] is None
+    # What one has committed the other does not commit again, and it leaves none out.
+    assert set(first["batches"]).isdisjoint(then["batches"])
+    assert then["batches"][0] <= first["batches"][-1] + 2
+
+
+def test_plain_files_are_written_as_ever(drivers: list[Driver], tmp_path: Path) -> None:
+    for driver in drivers:
+        driver.call("parquet", path=(tmp_path / "plain").as_uri(), rows=100)
+    assert drivers[0].call("count", path=(tmp_path / "plain").as_uri()) == 200
+
+
+def test_drivers_of_one_folder_are_two_writers(drivers: list[Driver]) -> None:
+    writers = {driver.call("setting", key="fs.putifabsent.writer") for driver in drivers}
+    sessions = {driver.call("setting", key="fs.putifabsent.session") for driver in drivers}
+    assert len(writers) == len(sessions) == 2
+
+
+def test_the_data_source_is_registered_where_spark_has_the_api(drivers: list[Driver], tmp_path: Path) -> None:
+    path = (tmp_path / "sets").as_uri()
+    if not drivers[0].call("has_data_sources"):
+        pytest.skip("PySpark 3.5 has no data sources in Python")
+    together(partial(each.call, "parquet", path=path, rows=10, source="putifabsent") for each in drivers)
+    assert drivers[0].call("count", path=path, source="putifabsent") == 20
+
+
+def test_a_builder_may_be_used_again_and_keeps_no_secret(tmp_path: Path) -> None:
+    with Driver(Told(SETTINGS, "file", {}), tmp_path / "log") as driver:
+        first, second, kept = driver.wait().call("restart", settings=SETTINGS, scheme="file")
+        assert first
+        assert second
+        assert first != second
+        assert kept is None
+        driver.signal(signal.SIGKILL)

@@ -1,0 +1,130 @@
+"""Unmodified writers of table formats on Spark: how a user sets them up, appends a row, and reads all."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyspark.sql import DataFrame, SparkSession
+
+__all__ = ["FORMATS", "Format", "settings_of"]
+
+EXTENSIONS = (
+    "io.delta.sql.DeltaSparkSessionExtension",
+    "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
+    "org.apache.spark.sql.hudi.HoodieSparkSessionExtension",
+)
+
+
+class Format(NamedTuple):
+    """A table format.
+
+    Attributes
+    ----------
+    append
+        Commits rows ``(who, n)`` to a table.
+    rows
+        Reads all of it, in a session that has not seen it before.
+    conflicts
+        What its writers are told when they lose against another, by parts of the errors' texts.
+    make
+        Makes the table, where appending doesn't.
+    """
+
+    append: Callable[[DataFrame, str], None]
+    rows: Callable[[SparkSession, str], DataFrame]
+    conflicts: tuple[str, ...]
+    make: Callable[[SparkSession, str], None] = lambda spark, table: None
+
+
+def settings_of(warehouse: str) -> dict[str, str]:
+    """Return what a session needs for all of them."""
+    return {
+        "spark.sql.extensions": ",".join(EXTENSIONS),
+        "spark.serializer": "org.apache.spark.serializer.KryoSerializer",
+        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+        "spark.sql.catalog.paimon": "org.apache.paimon.spark.SparkCatalog",
+        "spark.sql.catalog.paimon.warehouse": f"{warehouse}/paimon",
+        "spark.sql.catalog.iceberg": "org.apache.iceberg.spark.SparkCatalog",
+        "spark.sql.catalog.iceberg.type": "hadoop",
+        "spark.sql.catalog.iceberg.warehouse": f"{warehouse}/iceberg",
+        "spark.sql.catalog.iceberg.cache-enabled": "false",
+        "spark.test.warehouse": warehouse,
+    }
+
+
+def _path(spark: SparkSession, table: str) -> str:
+    return f"{spark.conf.get('spark.test.warehouse')}/{table}"
+
+
+def _delta_append(rows: DataFrame, table: str) -> None:
+    rows.write.format("delta").mode("append").save(_path(rows.sparkSession, table))
+
+
+def _delta_rows(spark: SparkSession, table: str) -> DataFrame:
+    return spark.read.format("delta").load(_path(spark, table))
+
+
+def _in_catalog(catalog: str) -> Format:
+    def make(spark: SparkSession, table: str) -> None:
+        spark.sql(f"create database if not exists {catalog}.db")
+        spark.sql(f"create table if not exists {catalog}.db.{table} (who string, n int)")
+
+    def append(rows: DataFrame, table: str) -> None:
+        rows.writeTo(f"{catalog}.db.{table}").append()
+
+    def read(spark: SparkSession, table: str) -> DataFrame:
+        return spark.table(f"{catalog}.db.{table}")
+
+    return Format(append, read, _CONFLICTS[catalog], make)
+
+
+def _hudi(**options: str) -> Format:
+    def append(rows: DataFrame, table: str) -> None:
+        said: dict[str, Any] = {
+            "hoodie.table.name": table,
+            "hoodie.datasource.write.recordkey.field": "id",
+            "hoodie.datasource.write.operation": "insert",
+            **options,
+        }
+        keyed = rows.selectExpr("concat(who, '-', n) as id", "*")
+        keyed.write.format("hudi").options(**said).mode("append").save(_path(rows.sparkSession, table))
+
+    def read(spark: SparkSession, table: str) -> DataFrame:
+        return spark.read.format("hudi").load(_path(spark, table))
+
+    return Format(append, read, ("HoodieWriteConflictException",))
+
+
+_CONFLICTS = {
+    # Ten tries of its own, then this.
+    "iceberg": ("CommitFailedException",),
+    "paimon": ("Commit failed", "conflict"),
+}
+
+FORMATS: dict[str, Format] = {
+    # The first one to come by makes the table: the others' first commits may be told so.
+    "delta": Format(
+        _delta_append,
+        _delta_rows,
+        ("ConcurrentAppendException", "MetadataChangedException", "ProtocolChangedException"),
+    ),
+    "iceberg": _in_catalog("iceberg"),
+    "paimon": _in_catalog("paimon"),
+    # Each insert to a file group of its own: else most of them are Hudi's own conflicts.
+    "hudi": _hudi(**{"hoodie.parquet.small.file.limit": "0"}),
+    "hudi_mor": _hudi(
+        **{
+            "hoodie.datasource.write.table.type": "MERGE_ON_READ",
+            "hoodie.compact.inline": "true",
+            "hoodie.compact.inline.max.delta.commits": "4",
+            "hoodie.clustering.inline": "true",
+            "hoodie.clustering.inline.max.commits": "6",
+            "hoodie.keep.max.commits": "12",
+            "hoodie.keep.min.commits": "10",
+            "hoodie.clean.commits.retained": "4",
+        }
+    ),
+}
