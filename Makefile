@@ -91,6 +91,12 @@ bench-arbiters: $(DEV) ## count what each arbiter sends, and set 64 writers at o
 bench-service: $(DEV) ## measure creations through the coordination service beside those of a process itself
 	$(BIN)/python bench/service.py
 
+.PHONY: bench-spark
+bench-spark: $(DEV) $(JAR) $(SPARK_JARS) $(SPARK35) ## race unmodified writers on Spark without and with putifabsent, and measure what it costs: an hour; SHORT=1 takes a quarter
+	tools/servers/install.sh versitygw
+	.venv-spark35/bin/python bench/spark_races.py $(if $(SHORT),--commits 3)
+	.venv-spark35/bin/python bench/spark_cost.py $(if $(SHORT),--pairs 2 --mebibytes 128)
+
 .PHONY: truth
 truth: $(DEV) ## ask every client who won when an answer is lost, and write the table of the documentation
 	$(BIN)/python bench/truth.py --markdown docs/explanation/lost-answers.md

@@ -95,7 +95,7 @@ class Service:
                     answer = await self._done(kind, request)
             finally:
                 tally.inside -= 1
-        tally.add(name, answer.status, perf_counter() - began)
+        tally.add(name, answer.status, perf_counter() - began, request.content_length or 0)
         return answer
 
     async def _done(self, kind: Kind, request: web.Request) -> web.Response:

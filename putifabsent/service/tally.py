@@ -30,8 +30,9 @@ class Tally:
     _answers: Counter[tuple[str, int]] = field(default_factory=Counter)
     _below: Counter[tuple[str, float]] = field(default_factory=Counter)
     _seconds: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
+    _bytes: Counter[str] = field(default_factory=Counter)
 
-    def add(self, call: str, status: int, seconds: float) -> None:
+    def add(self, call: str, status: int, seconds: float, size: int) -> None:
         """Count an answer.
 
         Parameters
@@ -42,9 +43,12 @@ class Tally:
             Of HTTP.
         seconds
             From the call to its answer.
+        size
+            Bytes of its body.
         """
         self._answers[call, status] += 1
         self._seconds[call] += seconds
+        self._bytes[call] += size
         for bound in _BOUNDS:
             self._below[call, bound] += seconds <= bound
 
@@ -60,6 +64,14 @@ class Tally:
         lines += [
             f'putifabsent_calls_total{{call="{call}",status="{status}"}} {count}'
             for (call, status), count in sorted(self._answers.items())
+        ]
+        lines += [
+            "# HELP putifabsent_call_bytes_total Bytes of the bodies of calls.",
+            "# TYPE putifabsent_call_bytes_total counter",
+        ]
+        lines += [
+            f'putifabsent_call_bytes_total{{call="{call}"}} {size}'
+            for call, size in sorted(self._bytes.items())
         ]
         lines += [
             "# HELP putifabsent_call_seconds From a call to its answer.",

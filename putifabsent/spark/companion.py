@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import subprocess
 import sys
+import threading
+import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from putifabsent.errors import ConfigError
 
@@ -17,13 +22,16 @@ __all__ = ["Companion"]
 
 _MAIN = "from putifabsent.cli import main; main()"
 _PATIENCE = 60
+_LONGEST_PAUSE = 30.0
+_log = logging.getLogger(__name__)
 
 
 class Companion:
     """A running service.
 
     It is told its settings on standard input, where no list of processes shows them, and it lives until that
-    closes: with this object's :meth:`end`, or with this process, however that ends.
+    closes: with this object's :meth:`end`, or with this process, however that ends. Where it ends before, of
+    itself or killed, another one is started at the same address: it keeps nothing that could be lost.
 
     Parameters
     ----------
@@ -42,6 +50,63 @@ class Companion:
     """
 
     def __init__(self, told: Mapping[str, Any]) -> None:
+        self._over = threading.Event()
+        self._process = _Process(told)
+        self.address = self._process.address
+        self._again = {**told, "port": urlsplit(self.address).port}
+        # A forked worker must not keep the service from seeing that its driver has gone.
+        os.register_at_fork(after_in_child=self._let_go)
+        self._watch = threading.Thread(target=self._start_again, name="putifabsent-companion", daemon=True)
+        self._watch.start()
+
+    @property
+    def pid(self) -> int:
+        """Its process."""
+        return self._process.pid
+
+    def end(self) -> None:
+        """Let it finish what it has begun, and end."""
+        self._over.set()
+        self._process.end()
+        self._watch.join(_PATIENCE)
+
+    def _let_go(self) -> None:
+        self._process.stdin.close()
+
+    def _start_again(self) -> None:
+        """Start it whenever it has ended, after longer and longer pauses where it does not last."""
+        pause = 0.0
+        while True:
+            began = time.monotonic()
+            code = self._process.wait()
+            if time.monotonic() - began > _PATIENCE:
+                pause = 0.0
+            if self._over.wait(pause):
+                return
+            pause = min(max(1.0, 2 * pause), _LONGEST_PAUSE)
+            _log.warning(
+                "the coordination service at %s has ended (%d): starting it again", self.address, code
+            )
+            self._process.end()
+            try:
+                self._process = _Process(self._again)
+            except ConfigError as error:
+                _log.warning("%s", error)
+            if self._over.is_set():
+                # Whoever ended it has met the one before.
+                self._process.end()
+
+
+class _Process:
+    """One process of the service.
+
+    Parameters
+    ----------
+    told
+        Its settings.
+    """
+
+    def __init__(self, told: Mapping[str, Any]) -> None:
         try:
             line = json.dumps(told)
         except TypeError as error:
@@ -54,22 +119,20 @@ class Companion:
             # Ctrl-C in a shell is the driver's: what it then still has under way must be answered.
             start_new_session=True,
         )
-        said = self._started(line)
-        self.address: str = said["address"]
-        if self._process.stdin is not None:
-            # A forked worker must not keep the service from seeing that its driver has gone.
-            os.register_at_fork(after_in_child=self._process.stdin.close)
+        if self._process.stdin is None or self._process.stdout is None:
+            raise AssertionError
+        self.stdin = self._process.stdin
+        self._stdout = self._process.stdout
+        self.pid = self._process.pid
+        self.address: str = self._started(line)["address"]
 
     def _started(self, line: str) -> dict[str, Any]:
-        stdin, stdout = self._process.stdin, self._process.stdout
-        if stdin is None or stdout is None:
-            raise AssertionError
         try:
-            stdin.write(line + "\n")
-            stdin.flush()
+            self.stdin.write(line + "\n")
+            self.stdin.flush()
             text = ""
             # Whatever a site's own Python may print comes first.
-            while (more := stdout.readline()) and '"address"' not in more:
+            while (more := self._stdout.readline()) and '"address"' not in more:
                 text += more
             said: dict[str, Any] = json.loads(more or text[text.find("{") :])
         except (OSError, ValueError) as error:
@@ -80,15 +143,17 @@ class Companion:
             raise ConfigError(f"the coordination service did not start: {said['message']}")
         return said
 
+    def wait(self) -> int:
+        """Wait until it has ended; return how."""
+        return self._process.wait()
+
     def end(self) -> None:
         """Let it finish what it has begun, and end."""
-        process = self._process
-        if process.stdin is not None:
-            process.stdin.close()
+        with suppress(BrokenPipeError):
+            self.stdin.close()
         try:
-            process.wait(_PATIENCE)
+            self._process.wait(_PATIENCE)
         except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-        if process.stdout is not None:
-            process.stdout.close()
+            self._process.kill()
+            self._process.wait()
+        self._stdout.close()

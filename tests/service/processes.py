@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import urllib.request
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["arguments_of_all", "serving"]
+__all__ = ["answers", "arguments_of_all", "serving"]
 
 MAIN = "from putifabsent.cli import main; main()"
 
@@ -25,6 +26,15 @@ def arguments_of_all() -> str:
         with suppress(OSError):  # it has ended meanwhile
             found.append(process.read_bytes().replace(b"\0", b" ").decode(errors="replace"))
     return "\n".join(found)
+
+
+def answers(address: str) -> bool:
+    """Whether a service says that calls are welcome."""
+    try:
+        with urllib.request.urlopen(f"{address}/v1/health", timeout=10) as answer:  # noqa: S310 - on loopback
+            return int(answer.status) == 200
+    except OSError:
+        return False
 
 
 @contextmanager

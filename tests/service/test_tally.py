@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 async def test_every_answer_is_counted(caller: Caller, ground: Ground) -> None:
     for _ in range(2):
-        await caller.create(ground.log(), b"")
+        await caller.create(ground.log(), b"four")
     await caller.post("admit", data=b"not JSON")
     async with caller.http.get(f"{caller.url}/v1/metrics", headers=caller.headers) as answer:
         assert answer.headers["Content-Type"] == CONTENT_TYPE
@@ -21,6 +21,7 @@ async def test_every_answer_is_counted(caller: Caller, ground: Ground) -> None:
     assert 'putifabsent_calls_total{call="create",status="200"} 1' in said
     assert 'putifabsent_calls_total{call="create",status="409"} 1' in said
     assert 'putifabsent_calls_total{call="admit",status="400"} 1' in said
+    assert 'putifabsent_call_bytes_total{call="create"} 8' in said
     assert "putifabsent_calls_inside 0" in said
 
 
@@ -32,7 +33,7 @@ async def test_strangers_are_told_nothing(caller: Caller) -> None:
 def test_the_buckets_of_a_histogram_hold_those_below() -> None:
     tally = Tally()
     for seconds in (0.001, 0.02, 0.02, 60.0):
-        tally.add("create", 200, seconds)
+        tally.add("create", 200, seconds, 0)
     said = dict(line.rsplit(" ", 1) for line in tally.text().splitlines() if not line.startswith("#"))
     bucket = 'putifabsent_call_seconds_bucket{{call="create",le="{}"}}'
     assert [said[bucket.format(bound)] for bound in ("0.005", "0.01", "0.025", "30.0", "+Inf")] == list(

@@ -48,8 +48,9 @@ def make(spark: SparkSession, form: str, table: str) -> None:
     FORMATS[form].make(spark, table)
 
 
-def append(spark: SparkSession, form: str, table: str, who: str, n: int) -> None:
-    FORMATS[form].append(spark.createDataFrame([(who, n)], "who string, n int").coalesce(1), table)
+def append(spark: SparkSession, form: str, table: str, who: str, n: int, **options: str) -> None:
+    rows = spark.createDataFrame([(who, n)], "who string, n int").coalesce(1)
+    FORMATS[form].append(rows, table, **options)
 
 
 def rows(spark: SparkSession, form: str, table: str) -> list[tuple[str, int]]:
@@ -82,6 +83,22 @@ def stream(spark: SparkSession, checkpoint: str, batches: int) -> dict[str, Any]
 
 def parquet(spark: SparkSession, path: str, rows: int, source: str = "parquet") -> None:
     spark.range(rows).repartition(2).write.format(source).mode("append").save(path)
+
+
+def write_random(spark: SparkSession, path: str, mebibytes: int) -> None:
+    """Write numbers that can't be compressed, as Parquet files of 128 MiB."""
+    from pyspark.sql.functions import rand
+
+    numbers = spark.range(0, mebibytes << 14, 1, max(1, mebibytes // 128))
+    numbers.select(*(rand(seed).alias(f"c{seed}") for seed in range(8))).write.mode("overwrite").parquet(path)
+
+
+def read_random(spark: SparkSession, path: str) -> float:
+    """Read all of that, and return its mean."""
+    columns = " + ".join(f"c{seed}" for seed in range(8))
+    row = spark.read.parquet(path).selectExpr(f"avg({columns}) / 8").first()
+    assert row is not None
+    return float(row[0])
 
 
 def count(spark: SparkSession, path: str, source: str = "parquet") -> int:
@@ -164,6 +181,12 @@ def hudi_default(spark: SparkSession, key: str) -> str | None:
     return value
 
 
+def begin_at(spark: SparkSession, table: str, millis: int) -> None:
+    """Have Hudi's next instant of a table begin at this time, whatever the clock says."""
+    jvm: Any = spark._jvm
+    jvm.FixedTime.set(f"{spark.conf.get('spark.test.warehouse')}/{table}", millis)
+
+
 def end_service(spark: SparkSession) -> None:
     from putifabsent.spark import mounting
 
@@ -179,6 +202,8 @@ CALLS = {
         rows,
         stream,
         parquet,
+        write_random,
+        read_random,
         count,
         has_data_sources,
         pids,
@@ -188,6 +213,7 @@ CALLS = {
         mount_with,
         restart,
         hudi_default,
+        begin_at,
         end_service,
     )
 }

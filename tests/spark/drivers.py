@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
-from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -19,10 +20,9 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
-    from tests.conftest import Note
     from tests.servers import BucketServer
 
-__all__ = ["JARS", "ROOT", "Driver", "DriverError", "Told", "check_streams", "together", "told_on"]
+__all__ = ["JARS", "ROOT", "Driver", "DriverError", "Told", "together", "told_on"]
 
 ROOT = Path(__file__).parents[2]
 JARS = ROOT / "tools" / "spark" / "target" / "jars"
@@ -43,6 +43,12 @@ class DriverError(Exception):
         super().__init__(f"{kind}: {message[:2000]}")
         self.kind = kind
         self.message = message
+
+    @property
+    def reason(self) -> str:
+        """The exception that the JVM has named first, without its packages; else the error's own class."""
+        named = re.search(r"\b(?:[a-z]\w*\.)+([A-Z]\w*(?:Exception|Error|Unknown))\b", self.message)
+        return named[1] if named else self.kind
 
 
 class Told(NamedTuple):
@@ -156,6 +162,15 @@ class Driver:
         """Send a signal to its Python, its JVM, and all that they have started, but for the service."""
         os.killpg(self.process.pid, number)
 
+    def service(self) -> int | None:
+        """Return its service's process: the system knows it while the driver itself is busy."""
+        for process in Path("/proc").glob("[0-9]*"):
+            with suppress(OSError):  # it has ended meanwhile
+                parent = (process / "stat").read_text().rpartition(")")[2].split()[1]
+                if int(parent) == self.process.pid and b"--until-eof" in (process / "cmdline").read_bytes():
+                    return int(process.name)
+        return None
+
     def end(self) -> None:
         """End it, as one whose notebook is closed; whatever does not end so is killed."""
         if self.process.stdin is not None:
@@ -174,17 +189,3 @@ def together(calls: Iterable[Any]) -> list[Any]:
     todo = list(calls)
     with ThreadPoolExecutor(len(todo)) as pool:
         return [each.result() for each in [pool.submit(call) for call in todo]]
-
-
-# What Spark tells a query that another one went before; the last where that one has begun its first batch (Spark 4).
-REFUSED = ("Multiple streaming ", "STATE_STORE_CHECKPOINT_LOCATION_NOT_EMPTY")
-
-
-def check_streams(said: list[dict[str, Any]], note: Note) -> None:
-    """Check that queries on one checkpoint had batches of their own, and that who lost was told why."""
-    done = Counter(number for each in said for number in each["batches"])
-    failed = [each["failed"] for each in said if each["failed"] is not None]
-    note(f"{len(done)} batches, {len(failed)} of {len(said)} queries refused")
-    assert done
-    assert [number for number, times in done.items() if times > 1] == []
-    assert [each for each in failed if not any(reason in each for reason in REFUSED)] == []

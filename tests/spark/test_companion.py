@@ -11,17 +11,16 @@ import socket
 import subprocess
 import sys
 import time
-import urllib.error
-import urllib.request
 from typing import TYPE_CHECKING
 
 import pytest
 
 from putifabsent.errors import ConfigError
 from putifabsent.spark.companion import Companion
-from tests.service.processes import arguments_of_all
+from tests.service.processes import answers, arguments_of_all
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 SECRET = "a secret of more than sixteen characters"
@@ -31,24 +30,21 @@ def told_in(folder: Path) -> dict[str, object]:
     return {"secret": SECRET, "mounts": [{"prefix": f"file:{folder}", "options": {}}]}
 
 
-def health(address: str) -> int:
-    with urllib.request.urlopen(f"{address}/v1/health", timeout=10) as answer:  # noqa: S310 - HTTP, on loopback
-        return int(answer.status)
-
-
-def gone(address: str) -> bool:
+def soon(what: Callable[[], bool]) -> bool:
     for _ in range(300):
-        try:
-            health(address)
-        except (urllib.error.URLError, OSError):
+        if what():
             return True
         time.sleep(0.1)
     return False
 
 
+def gone(address: str) -> bool:
+    return soon(lambda: not answers(address))
+
+
 def test_it_listens_until_it_is_ended(tmp_path: Path) -> None:
     companion = Companion(told_in(tmp_path))
-    assert health(companion.address) == 200
+    assert answers(companion.address)
     companion.end()
     assert gone(companion.address)
 
@@ -76,9 +72,24 @@ def test_it_ends_with_its_driver_however_that_ends(tmp_path: Path, end: signal.S
     with driver:
         assert driver.stdout is not None
         address = driver.stdout.readline().strip()
-        assert health(address) == 200
+        assert answers(address)
         os.kill(driver.pid, end)
     assert gone(address)
+
+
+def test_one_that_was_killed_is_started_again_where_it_was(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    companion = Companion(told_in(tmp_path))
+    address = companion.address
+    killed = set()
+    for _ in range(2):
+        killed.add(companion.pid)
+        os.kill(companion.pid, signal.SIGKILL)
+        assert soon(lambda: companion.pid not in killed and answers(address))
+    companion.end()
+    assert gone(address)
+    assert caplog.text.count("starting it again") == 2
 
 
 def test_a_port_that_is_taken_is_said(tmp_path: Path) -> None:
@@ -102,10 +113,9 @@ def test_an_option_that_no_other_process_can_have_is_said(tmp_path: Path) -> Non
 def test_a_signal_for_all_of_a_group_does_not_end_it(tmp_path: Path) -> None:
     companion = Companion(told_in(tmp_path))
     try:
-        companion._process.send_signal(signal.SIGTERM)
-        assert health(companion.address) == 200
-        with pytest.raises(subprocess.TimeoutExpired):
-            companion._process.wait(1)
+        os.kill(companion.pid, signal.SIGTERM)
+        assert not companion._over.wait(1)
+        assert answers(companion.address)
     finally:
         companion.end()
 

@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.spark.drivers import Driver, Told, check_streams, together
+from tests.spark.drivers import Driver, Told, together
+from tests.spark.races import stream
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
     from tests.conftest import Note
+    from tests.spark.races import Streamed
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 
@@ -35,15 +37,20 @@ def drivers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Driver]]:
         yield [each.wait() for each in started]
 
 
+def check(streamed: Streamed, note: Note) -> None:
+    note(f"{len(streamed.batches)} batches, {len(streamed.failed)} queries refused")
+    assert streamed.batches
+    assert streamed.doubled == []
+    assert streamed.unclear == []
+
+
 def test_a_batch_is_processed_by_one_of_two_queries(drivers: list[Driver], note: Note) -> None:
     drivers[0].call("stream", checkpoint="stream", batches=1)
-    said = together(partial(each.call, "stream", checkpoint="stream", batches=4) for each in drivers)
-    check_streams(said, note)
+    check(stream(drivers, "stream", 4), note)
 
 
 def test_a_new_checkpoint_is_one_querys(drivers: list[Driver], note: Note) -> None:
-    said = together(partial(each.call, "stream", checkpoint="new", batches=2) for each in drivers)
-    check_streams(said, note)
+    check(stream(drivers, "new", 2), note)
 
 
 def test_a_query_goes_on_where_it_was_stopped(drivers: list[Driver]) -> None:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections import Counter
 from contextlib import ExitStack
-from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.spark.drivers import Driver, DriverError, check_streams, together, told_on
+from tests.spark.drivers import Driver, told_on
+from tests.spark.races import race, stream
 from tests.spark.writers import FORMATS
 
 if TYPE_CHECKING:
@@ -47,43 +46,27 @@ def reader(store: BucketServer, bucket: str, tmp_path_factory: pytest.TempPathFa
         yield driver.wait()
 
 
-def committed(
-    driver: Driver, form: str, table: str, who: str
-) -> tuple[list[tuple[str, int]], list[DriverError]]:
-    """Append rows one by one; return those that were acknowledged, and the errors of the others."""
-    acknowledged, errors = [], []
-    for n in range(COMMITS):
-        try:
-            driver.call("append", form=form, table=table, who=who, n=n)
-            acknowledged.append((who, n))
-        except DriverError as error:
-            errors.append(error)
-    return acknowledged, errors
-
-
 @pytest.mark.parametrize("form", FORMATS)
 def test_no_acknowledged_row_is_lost_or_doubled(
     form: str, drivers: list[Driver], reader: Driver, note: Note
 ) -> None:
-    drivers[0].call("make", form=form, table=form)
-    raced = together(
-        partial(committed, driver, form, form, f"w{number}") for number, driver in enumerate(drivers)
-    )
-    acknowledged = [row for rows, _ in raced for row in rows]
-    errors = [error for _, several in raced for error in several]
-    readable = Counter((who, n) for who, n in reader.call("rows", form=form, table=form))
-    kinds = Counter(error.message.partition("\n")[0][:200] for error in errors)
-    note(f"{len(acknowledged)} acknowledged of {WRITERS * COMMITS}, {dict(kinds)}")
-    assert acknowledged
-    assert [row for row in acknowledged if not readable[row]] == []
-    assert [row for row, times in readable.items() if times > 1] == []
+    raced = race(drivers, reader, form, form, COMMITS)
+    note(f"{len(raced.acknowledged)} acknowledged of {WRITERS * COMMITS}, {dict(raced.kinds())}")
+    assert raced.acknowledged
+    assert raced.lost == []
+    assert raced.doubled == []
     own = FORMATS[form].conflicts
-    assert [error for error in errors if not any(each in error.message for each in own)] == []
+    assert [error for _, error in raced.refused if not any(each in error.message for each in own)] == []
 
 
-def test_a_batch_is_processed_by_one_of_several_queries(drivers: list[Driver], note: Note) -> None:
-    drivers[0].call("stream", checkpoint="stream", batches=1)
-    said = together(
-        partial(driver.call, "stream", checkpoint="stream", batches=COMMITS) for driver in drivers
-    )
-    check_streams(said, note)
+@pytest.mark.parametrize("queries", [2, WRITERS])
+def test_a_batch_is_processed_by_one_of_several_queries(
+    queries: int, drivers: list[Driver], note: Note
+) -> None:
+    checkpoint = f"stream{queries}"
+    drivers[0].call("stream", checkpoint=checkpoint, batches=1)
+    streamed = stream(drivers[:queries], checkpoint, COMMITS)
+    note(f"{len(streamed.batches)} batches, {len(streamed.failed)} of {queries} queries refused")
+    assert streamed.batches
+    assert streamed.doubled == []
+    assert streamed.unclear == []

@@ -24,7 +24,7 @@ class Format(NamedTuple):
     Attributes
     ----------
     append
-        Commits rows ``(who, n)`` to a table.
+        Commits rows ``(who, n)`` to a table, with options of Hudi's, if any.
     rows
         Reads all of it, in a session that has not seen it before.
     conflicts
@@ -33,7 +33,7 @@ class Format(NamedTuple):
         Makes the table, where appending doesn't.
     """
 
-    append: Callable[[DataFrame, str], None]
+    append: Callable[..., None]
     rows: Callable[[SparkSession, str], DataFrame]
     conflicts: tuple[str, ...]
     make: Callable[[SparkSession, str], None] = lambda spark, table: None
@@ -82,12 +82,13 @@ def _in_catalog(catalog: str) -> Format:
 
 
 def _hudi(**options: str) -> Format:
-    def append(rows: DataFrame, table: str) -> None:
+    def append(rows: DataFrame, table: str, **more: str) -> None:
         said: dict[str, Any] = {
             "hoodie.table.name": table,
             "hoodie.datasource.write.recordkey.field": "id",
             "hoodie.datasource.write.operation": "insert",
             **options,
+            **more,
         }
         keyed = rows.selectExpr("concat(who, '-', n) as id", "*")
         keyed.write.format("hudi").options(**said).mode("append").save(_path(rows.sparkSession, table))

@@ -1,0 +1,227 @@
+"""What the shim costs unmodified writers on Spark: time and requests of a commit, and of plain Parquet files.
+
+    python bench/spark_cost.py [--pairs 5] [--delay 20] [--mebibytes 1024] [--json]
+
+Two drivers, one stock and one guarded, take turns on tables of their own, through S3A, on a real S3 server.
+Commits go through a relay that counts each request and holds it up, as a store of the same region would.
+Parquet files go straight. Absolute times are this machine's, which runs all of it: read the ratios.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import statistics
+import sys
+import tempfile
+import urllib.request
+from collections import Counter
+from contextlib import ExitStack
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.progress import Progress
+from rich.table import Table
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from bench.wire import Wire
+from tests.servers import VersityGW
+from tests.spark.drivers import Driver, told_on
+from tests.spark.writers import FORMATS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from typing_extensions import Self
+
+    from tests.servers import BucketServer
+
+WARM_UP = 2
+HOW = ("stock", "guarded")
+
+
+def main() -> None:
+    """Measure, and print it."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--pairs", type=int, default=5, help="runs of each, in turns")
+    parser.add_argument("--delay", type=float, default=20, help="milliseconds that a request is held up")
+    parser.add_argument("--mebibytes", type=int, default=1024, help="of Parquet files; 0: none")
+    parser.add_argument("--only", nargs="+", choices=FORMATS, default=list(FORMATS), metavar="FORMAT")
+    parser.add_argument("--json", action="store_true", help="print figures for machines, on standard output")
+    options = parser.parse_args()
+    found: dict[str, Any] = {"delay_milliseconds": options.delay, "mebibytes": options.mebibytes}
+    with VersityGW() as store, Progress(console=Console(stderr=True), transient=True) as progress:
+        host = store.endpoint.removeprefix("http://")
+        total = len(options.only) * (WARM_UP + options.pairs) + (options.pairs if options.mebibytes else 0)
+        task = progress.add_task("commits", total=total)
+        with Wire({"store": (host, "http")}, delay=options.delay / 1000) as wire, Pair(store, wire) as pair:
+            found["commits"] = [
+                pair.commits(form, options.pairs, lambda: progress.advance(task)) for form in options.only
+            ]
+        if options.mebibytes:
+            progress.update(task, description="Parquet files")
+            with Pair(store, None) as pair:
+                found["files"] = pair.files(options.mebibytes, options.pairs, lambda: progress.advance(task))
+    if options.json:
+        json.dump(found, sys.stdout, indent=2)
+        print()
+    else:
+        for table in tables(found):
+            Console().print(table)
+
+
+class Pair:
+    """A stock and a guarded driver of one bucket, straight or by a relay."""
+
+    def __init__(self, store: BucketServer, wire: Wire | None) -> None:
+        self._store = store
+        self._wire = wire
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Self:
+        logs = Path(self._stack.enter_context(tempfile.TemporaryDirectory()))
+        self._bucket = self._store.new_bucket()
+        by = {"spark.hadoop.fs.s3a.endpoint": f"http://{self._wire.at['store']}"} if self._wire else {}
+        told = [told_on(self._store, self._bucket, guarded=how == "guarded", **by) for how in HOW]
+        started = [
+            self._stack.enter_context(Driver(each, logs / f"{number}.log"))
+            for number, each in enumerate(told)
+        ]
+        self.drivers = dict(zip(HOW, (each.wait() for each in started), strict=True))
+        guarded = self.drivers["guarded"]
+        self._address, self._secret = (
+            guarded.call("setting", key=f"fs.putifabsent.{key}") for key in ("address", "secret")
+        )
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def commits(self, form: str, pairs: int, done: Callable[[], object]) -> dict[str, Any]:
+        """Time and count commits of a format, by turns."""
+        assert self._wire is not None
+        seconds: dict[str, list[float]] = {how: [] for how in HOW}
+        requests: dict[str, list[Counter[str]]] = {how: [] for how in HOW}
+        asked: list[Counter[str]] = []
+        for how in HOW:
+            self.drivers[how].call("make", form=form, table=f"{how}_{form}")
+        for n in range(WARM_UP + pairs):
+            for how in HOW if n % 2 else reversed(HOW):
+                before = self._metrics()
+                self._wire.counted()
+                began = perf_counter()
+                self.drivers[how].call("append", form=form, table=f"{how}_{form}", who=how, n=n)
+                took = perf_counter() - began
+                if n >= WARM_UP:
+                    seconds[how].append(took)
+                    requests[how].append(self._wire.counted())
+                    if how == "guarded":
+                        asked.append(self._metrics() - before)
+            done()
+        stock, guarded = (Counter(_median(requests[how])) for how in HOW)
+        calls = _median(asked)
+        return {
+            "format": form,
+            "stock_seconds": statistics.median(seconds["stock"]),
+            "guarded_seconds": statistics.median(seconds["guarded"]),
+            "ratio": _ratio(seconds),
+            "stock_requests": stock,
+            "guarded_requests": guarded,
+            "more_requests": guarded.total() - stock.total(),
+            "service": {call: number for call, number in calls.items() if not call.startswith("bytes")},
+            "service_bytes": calls.get("bytes create", 0),
+        }
+
+    def files(self, mebibytes: int, pairs: int, done: Callable[[], object]) -> dict[str, Any]:
+        """Time Parquet files that are written, and read, by turns."""
+        took: dict[str, dict[str, list[float]]] = {
+            what: {how: [] for how in HOW} for what in ("write_random", "read_random")
+        }
+        for how in HOW:
+            self.drivers[how].call("write_random", path=self._path(how), mebibytes=min(64, mebibytes))
+        before = self._metrics()
+        for n in range(pairs):
+            for what, said in (("write_random", {"mebibytes": mebibytes}), ("read_random", {})):
+                for how in HOW if n % 2 else reversed(HOW):
+                    began = perf_counter()
+                    self.drivers[how].call(what, path=self._path(how), **said)
+                    took[what][how].append(perf_counter() - began)
+            done()
+        asked = self._metrics() - before
+        return {
+            "write_ratio": _ratio(took["write_random"]),
+            "read_ratio": _ratio(took["read_random"]),
+            "seconds": took,
+            "service": asked,
+            "service_bytes": sum(size for call, size in asked.items() if call.startswith("bytes")),
+        }
+
+    def _path(self, how: str) -> str:
+        return f"s3a://{self._bucket}/files/{how}"
+
+    def _metrics(self) -> Counter[str]:
+        """Return what the service has answered so far: calls, and bytes of bodies."""
+        request = urllib.request.Request(  # noqa: S310 - HTTP, on loopback
+            f"{self._address}/v1/metrics", headers={"Authorization": f"Bearer {self._secret}"}
+        )
+        with urllib.request.urlopen(request) as answer:  # noqa: S310
+            text = answer.read().decode()
+        found: Counter[str] = Counter()
+        for call, number in re.findall(r'calls_total\{call="([^"]+)",.*?\} (\d+)', text):
+            found[call] += int(number)
+        for call, number in re.findall(r'call_bytes_total\{call="([^"]+)"\} (\d+)', text):
+            found[f"bytes {call}"] += int(number)
+        return found
+
+
+def _median(counts: list[Counter[str]]) -> dict[str, float]:
+    """Return the median of each kind."""
+    kinds = sorted(set().union(*counts))
+    medians = {kind: statistics.median(each[kind] for each in counts) for kind in kinds}
+    return {kind: number for kind, number in medians.items() if number}
+
+
+def _ratio(seconds: dict[str, list[float]]) -> float:
+    """Return the ratio of guarded to stock, the median of the pairs."""
+    return statistics.median(
+        ours / theirs for theirs, ours in zip(seconds["stock"], seconds["guarded"], strict=True)
+    )
+
+
+def tables(found: dict[str, Any]) -> Iterable[Table]:
+    """Lay the figures out."""
+    table = Table(title=f"a commit, each request held up by {found['delay_milliseconds']:g} ms")
+    for column in ("format", "stock", "guarded", "ratio", "requests", "guarded", "more", "asks the service"):
+        table.add_column(column, justify="left" if column in ("format", "asks the service") else "right")
+    for row in found["commits"]:
+        asked = ", ".join(f"{number:g} {call}" for call, number in row["service"].items())
+        table.add_row(
+            row["format"],
+            f"{row['stock_seconds']:.2f} s",
+            f"{row['guarded_seconds']:.2f} s",
+            f"{row['ratio']:.2f}",
+            f"{sum(row['stock_requests'].values()):g}",
+            f"{sum(row['guarded_requests'].values()):g}",
+            f"{row['more_requests']:+g}",
+            asked,
+        )
+    yield table
+    if "files" in found:
+        files = found["files"]
+        table = Table(title=f"{found['mebibytes']} MiB of Parquet files, straight to the server")
+        for column in ("written", "read", "bytes through the service"):
+            table.add_column(column, justify="right")
+        table.add_row(
+            f"{files['write_ratio']:.3f}", f"{files['read_ratio']:.3f}", str(files["service_bytes"])
+        )
+        yield table
+
+
+if __name__ == "__main__":
+    main()

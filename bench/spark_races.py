@@ -1,0 +1,165 @@
+"""Unmodified writers on Spark, stock beside guarded: what was acknowledged, and what of it can be read.
+
+    python bench/spark_races.py [--writers 4] [--commits 10] [--only delta ...] [--json]
+
+Each writer is a driver with its own JVM, all of them append to one table through S3A, on a real S3 server
+that keeps ``If-None-Match``; who reads has never seen the table, and nothing of the shim. Then queries run on
+one streaming checkpoint. Without the shim what is lost is chance: run it twice.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+from collections import Counter
+from contextlib import ExitStack
+from pathlib import Path
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.progress import Progress
+from rich.table import Table
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from tests.servers import VersityGW
+from tests.spark.drivers import Driver, told_on
+from tests.spark.races import race, stream
+from tests.spark.writers import FORMATS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from typing_extensions import Self
+
+    from tests.servers import BucketServer
+
+QUERIES = (2, 4)
+NAMES = {
+    "delta": "Delta",
+    "iceberg": "Iceberg",
+    "paimon": "Paimon",
+    "hudi": "Hudi, copy on write",
+    "hudi_mor": "Hudi, merge on read",
+}
+
+
+def main() -> None:
+    """Race them, and print what came of it."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--writers", type=int, default=4)
+    parser.add_argument("--commits", type=int, default=10, help="of each writer")
+    parser.add_argument("--only", nargs="+", choices=FORMATS, default=list(FORMATS), metavar="FORMAT")
+    parser.add_argument("--json", action="store_true", help="print figures for machines, on standard output")
+    options = parser.parse_args()
+    console = Console(stderr=True)
+    found: dict[str, Any] = {
+        "writers": options.writers,
+        "commits": options.commits,
+        "tables": [],
+        "queries": [],
+    }
+    with VersityGW() as store, Progress(console=console, transient=True) as progress:
+        each = options.writers * options.commits
+        task = progress.add_task("starting", total=2 * len(options.only) * each)
+        for guarded in (False, True):
+            run = Run(store, guarded=guarded, writers=max(options.writers, *QUERIES))
+            progress.update(task, description=run.how)
+            with run:
+                for form in options.only:
+                    row = run.table(form, options, lambda: progress.advance(task))
+                    found["tables"].append(row)
+                for queries in QUERIES:
+                    found["queries"].append(run.queries(queries, options.commits))
+    if options.json:
+        json.dump(found, sys.stdout, indent=2)
+        print()
+    else:
+        for table in tables(found):
+            Console().print(table)
+
+
+class Run:
+    """Drivers of one bucket, all guarded or none, and one that reads."""
+
+    def __init__(self, store: BucketServer, *, guarded: bool, writers: int) -> None:
+        self.how = "guarded" if guarded else "stock"
+        self._guarded = guarded
+        self._store = store
+        self._writers = writers
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Self:
+        logs = Path(self._stack.enter_context(tempfile.TemporaryDirectory()))
+        bucket = self._store.new_bucket()
+        told = [told_on(self._store, bucket, guarded=self._guarded)] * self._writers
+        told.append(told_on(self._store, bucket, guarded=False))
+        started = [
+            self._stack.enter_context(Driver(each, logs / f"{number}.log"))
+            for number, each in enumerate(told)
+        ]
+        *self.drivers, self.reader = [each.wait() for each in started]
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def table(self, form: str, options: argparse.Namespace, done: Callable[[], object]) -> dict[str, Any]:
+        """Race the writers of one format."""
+        began = monotonic()
+        raced = race(self.drivers[: options.writers], self.reader, form, form, options.commits, done)
+        return {
+            "format": NAMES[form],
+            "how": self.how,
+            "acknowledged": len(raced.acknowledged),
+            "readable": len(raced.readable),
+            "lost": len(raced.lost),
+            "doubled": len(raced.doubled),
+            "failed": len(raced.refused),
+            "failed_and_readable": len(raced.there_nevertheless),
+            "errors": dict(raced.kinds()),
+            "seconds": round(monotonic() - began),
+        }
+
+    def queries(self, number: int, batches: int) -> dict[str, Any]:
+        """Have so many queries run on one checkpoint."""
+        checkpoint = f"stream{number}"
+        self.drivers[0].call("stream", checkpoint=checkpoint, batches=1)
+        streamed = stream(self.drivers[:number], checkpoint, batches)
+        return {
+            "queries": number,
+            "how": self.how,
+            "batches": len(streamed.batches),
+            "processed_twice": len(streamed.doubled),
+            "refused": len(streamed.failed) - len(streamed.unclear),
+            "other_errors": dict(Counter(each.splitlines()[0] for each in streamed.unclear)),
+        }
+
+
+def tables(found: dict[str, Any]) -> Iterable[Table]:
+    """Lay the figures out."""
+    table = Table(title=f"{found['writers']} drivers, {found['commits']} commits each, on one table")
+    for column in ("format", "", "acknowledged", "lost", "doubled", "failed", "of these readable", "errors"):
+        table.add_column(column, justify="left" if column in ("format", "", "errors") else "right")
+    for row in sorted(found["tables"], key=lambda row: list(NAMES.values()).index(row["format"])):
+        errors = ", ".join(f"{times} {kind}" for kind, times in row["errors"].items())
+        figures = ("acknowledged", "lost", "doubled", "failed", "failed_and_readable")
+        table.add_row(row["format"], row["how"], *(str(row[figure]) for figure in figures), errors)
+    yield table
+    table = Table(title="queries on one streaming checkpoint")
+    for column in ("queries", "", "batches", "processed twice", "refused", "other errors"):
+        table.add_column(column, justify="left" if column in ("", "other errors") else "right")
+    for row in sorted(found["queries"], key=lambda row: (row["queries"], row["how"] == "guarded")):
+        others = ", ".join(f"{times} {kind}" for kind, times in row["other_errors"].items())
+        numbers = (str(row[figure]) for figure in ("batches", "processed_twice", "refused"))
+        table.add_row(str(row["queries"]), row["how"], *numbers, others)
+    yield table
+
+
+if __name__ == "__main__":
+    main()

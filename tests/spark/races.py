@@ -1,0 +1,127 @@
+"""Unmodified writers set at one table, or at one checkpoint, and what became of what they were told."""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from tests.spark.drivers import DriverError, together
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from tests.spark.drivers import Driver
+
+    Row = tuple[str, int]
+
+__all__ = ["Raced", "Streamed", "race", "stream"]
+
+# What Spark tells a query that another one went before; the last in a first batch that has begun (Spark 4).
+_REFUSED = ("Multiple streaming ", "STATE_STORE_CHECKPOINT_LOCATION_NOT_EMPTY")
+
+
+class Raced(NamedTuple):
+    """What writers of one table were told, and what is readable then.
+
+    Attributes
+    ----------
+    acknowledged
+        The rows whose commits were.
+    refused
+        The others, with their errors.
+    readable
+        How often each row is read by a session that has not seen the table before.
+    """
+
+    acknowledged: list[Row]
+    refused: list[tuple[Row, DriverError]]
+    readable: Counter[Row]
+
+    @property
+    def lost(self) -> list[Row]:
+        """Rows that were acknowledged, and are gone."""
+        return [row for row in self.acknowledged if not self.readable[row]]
+
+    @property
+    def doubled(self) -> list[Row]:
+        """Rows that are read more than once."""
+        return [row for row, times in self.readable.items() if times > 1]
+
+    @property
+    def there_nevertheless(self) -> list[Row]:
+        """Rows that are read though their commit was said to have failed."""
+        return [row for row, _ in self.refused if self.readable[row]]
+
+    def kinds(self) -> Counter[str]:
+        """Count the errors by the exception that is named first."""
+        return Counter(error.reason for _, error in self.refused)
+
+
+def race(
+    drivers: Sequence[Driver],
+    reader: Driver,
+    form: str,
+    table: str,
+    commits: int,
+    done: Callable[[], object] = lambda: None,
+) -> Raced:
+    """Have each driver append so many rows to one table, one by one, all drivers at once.
+
+    Parameters
+    ----------
+    done
+        Is called after each row.
+    """
+
+    def write(driver: Driver, who: str) -> tuple[list[Row], list[tuple[Row, DriverError]]]:
+        acknowledged, refused = [], []
+        for n in range(commits):
+            try:
+                driver.call("append", form=form, table=table, who=who, n=n)
+                acknowledged.append((who, n))
+            except DriverError as error:
+                refused.append(((who, n), error))
+            done()
+        return acknowledged, refused
+
+    drivers[0].call("make", form=form, table=table)
+    raced = together(partial(write, driver, f"w{number}") for number, driver in enumerate(drivers))
+    readable = Counter((who, n) for who, n in reader.call("rows", form=form, table=table))
+    return Raced(
+        [row for rows, _ in raced for row in rows], [row for _, rows in raced for row in rows], readable
+    )
+
+
+class Streamed(NamedTuple):
+    """What streaming queries on one checkpoint did.
+
+    Attributes
+    ----------
+    batches
+        How often each batch was committed.
+    failed
+        What ended the queries that did not go on.
+    """
+
+    batches: Counter[int]
+    failed: list[str]
+
+    @property
+    def doubled(self) -> list[int]:
+        """Batches that more than one query has committed."""
+        return [number for number, times in self.batches.items() if times > 1]
+
+    @property
+    def unclear(self) -> list[str]:
+        """What ended queries for another reason than that one went before."""
+        return [each for each in self.failed if not any(reason in each for reason in _REFUSED)]
+
+
+def stream(drivers: Sequence[Driver], checkpoint: str, batches: int) -> Streamed:
+    """Have each driver run a query on one checkpoint, all at once, until it has committed so many batches."""
+    said: list[dict[str, Any]] = together(
+        partial(driver.call, "stream", checkpoint=checkpoint, batches=batches) for driver in drivers
+    )
+    done = Counter(number for each in said for number in each["batches"])
+    return Streamed(done, [each["failed"] for each in said if each["failed"] is not None])
