@@ -38,7 +38,7 @@ class Story:
     turn
         The TURN record of the turn that is held.
     lost
-        The sessions from which an instant was taken, with it.
+        The sessions that had an instant and can't go on with it, with it.
     wrong
         What must not be.
     """
@@ -64,19 +64,23 @@ class Story:
         instant, standing = said["instant"], [each["instant"] for each in self.standing()]
         if instant in self.owners or instant in standing:
             self.wrong = f"{instant} was opened twice: {said}"
-        self.owners.pop(said["frees"], None)
+        self._lose(said["frees"])
         self.owners[instant] = said["session"]
-        self.lost = {each for each in self.lost if each[0] != instant}
+        self.lost.discard((instant, said["session"]))
 
     def _take(self, _: int, said: dict[str, Any]) -> None:
         instant, session = said["instant"], said["session"]
         if instant not in self.owners or (instant, session) in self.lost:
             self.wrong = f"it was not this session's to take: {said}"
-        self.lost.add((instant, self.owners.get(instant, "")))
+        self._lose(instant)
         self.owners[instant] = session
 
     def _free(self, _: int, said: dict[str, Any]) -> None:
-        self.owners.pop(said["instant"], None)
+        self._lose(said["instant"])
+
+    def _lose(self, instant: str) -> None:
+        if instant in self.owners:
+            self.lost.add((instant, self.owners.pop(instant)))
 
     def _complete(self, number: int, said: dict[str, Any]) -> None:
         if self.owners.pop(said["instant"], None) != said["session"]:
@@ -89,7 +93,9 @@ class Story:
         self.made[said["token"]] = said
 
     def _undo(self, _: int, said: dict[str, Any]) -> None:
-        self.undone |= {token for token, made in self.made.items() if made["instant"] == said["instant"]}
+        undone = [made for made in self.made.values() if made["instant"] == said["instant"]]
+        self.undone |= {made["token"] for made in undone}
+        self.lost |= {(made["instant"], made["session"]) for made in undone}
 
     def _turn(self, number: int, said: dict[str, Any]) -> None:
         if self.turn is not None:

@@ -8,6 +8,7 @@ COMMITS = "two commits"
 TURNS = "two in turns, one is broken"
 TAKEN = "an owner and a taker"
 GONE_ON = "an owner who begins anew, and a taker"
+BEGUN_ANEW = "an owner in a turn, its rollback, and the instant once more"
 TAKEN_AND_ROLLED_BACK = "an owner, a taker and a rollback"
 ROLLED_BACK = "an owner and a rollback"
 OWN_ROLLBACK = "an owner's own rollback"
@@ -49,8 +50,8 @@ MUTANTS = (
     Mutant(
         "a rollback does not free",
         "ledger/records",
-        "left = _without(state, self.frees)",
-        "left = dict(state.open)",
+        "open={**_without(state, self.frees), self.instant: mine}",
+        "open={**state.open, self.instant: mine}",
         ROLLED_BACK,
     ),
     Mutant(
@@ -174,6 +175,13 @@ MUTANTS = (
         "        if self.session in held.lost:",
         "        if False:",
         GONE_ON,
+    ),
+    Mutant(
+        "an instant that was rolled back and begun anew goes back to who had it",
+        "ledger/records",
+        "        lost = tuple(session for session in before if session != self.session)",
+        "        lost = ()",
+        BEGUN_ANEW,
     ),
     Mutant(
         "an instant is opened while it is rolled back",

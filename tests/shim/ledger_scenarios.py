@@ -51,6 +51,12 @@ SHORT = (
         ONE,
     ),
     Scenario("an owner, a taker and a rollback", (A, TAKER, ROLLBACK), Faults(crashes=1), ONE),
+    Scenario(
+        "an owner in a turn, its rollback, and the instant once more",
+        (A_TURN, ROLLBACK, TAKER),
+        Faults(crashes=1),
+        ONE,
+    ),
     Scenario("an owner and a rollback", (A, ROLLBACK), Faults(lost=1, late=1, crashes=1, pauses=1), ONE),
     Scenario("an owner's own rollback", (A, OWN_ROLLBACK), Faults(lost=1, late=1, crashes=1, pauses=1), ONE),
     Scenario("a commit and its restore", (A, RESTORE), Faults(lost=1, late=1, crashes=1, pauses=1), ONE),

@@ -206,7 +206,7 @@ def test_a_cleaner_removes_another_s_and_nobody_an_open_instant_s() -> None:
 def test_what_was_read_earlier_is_enough_only_where_nothing_later_changes_it() -> None:
     assert is_settled(State(open={"100": opened(A)}), "100", A)
     assert not is_settled(State(open={"100": opened(B)}), "100", A)
-    assert not is_settled(State(freed=frozenset({"100"})), "100", A)
+    assert not is_settled(State(freed={"100": (B,)}), "100", A)
     assert not is_settled(State(), "100", A)
     assert is_settled(State(completions={"token": completed(B)}), "100", A)
     assert is_settled(State(horizon="200"), "100", A)

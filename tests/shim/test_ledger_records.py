@@ -72,7 +72,12 @@ REFUSED = [
     ("being rolled back", (OPENED, ROLLBACK), Open("1", "A", "o2"), "1 is being rolled back"),
     ("taken, and not open", (), TAKEN, "1 is not open"),
     ("taken by its owner", (OPENED,), Take("1", "A", "t"), "belongs to this session"),
-    ("taken back", (OPENED, TAKEN), Take("1", "A", "t"), "was taken from this session, by B"),
+    (
+        "taken back",
+        (OPENED, TAKEN),
+        Take("1", "A", "t"),
+        "was taken from this session, or rolled back: session B",
+    ),
     ("completed, never opened", (), DONE, "1 is not open"),
     ("completed twice", (OPENED, DONE), replace(DONE, token="c2"), "1 is not open"),
     ("completed after it was freed", (OPENED, FREED), DONE, "1 is not open"),
@@ -122,15 +127,15 @@ def test_an_instant_below_the_horizon_is_not_opened_again() -> None:
     state = replace(State(), horizon="5")
     assert "older than all" in str(valid(state, Open("4", "A", "o")))
     assert valid(state, Open("6", "A", "o")) is None
-    assert valid(replace(state, freed=frozenset({"4"})), Open("4", "A", "o")) is None
+    assert valid(replace(state, freed={"4": ("B",)}), Open("4", "A", "o")) is None
 
 
 def test_opening_gives_it_to_the_session_and_frees_what_it_rolls_back() -> None:
     assert after(OPENED).open == {"1": Opened("A", "o1", "commit")}
     rolled_back = after(OPENED, ROLLBACK)
     assert set(rolled_back.open) == {"9"}
-    assert rolled_back.freed == {"1"}
-    assert after(OPENED, FREED, Open("1", "C", "o2")).freed == frozenset()
+    assert rolled_back.freed == {"1": ("A",)}
+    assert after(OPENED, FREED, Open("1", "C", "o2")).freed == {}
 
 
 def test_taking_moves_it() -> None:
@@ -155,9 +160,33 @@ def test_undoing_leaves_a_trace() -> None:
 def test_freeing_leaves_a_trace() -> None:
     state = after(OPENED, FREED)
     assert not state.open
-    assert state.freed == {"1"}
+    assert state.freed == {"1": ("A",)}
     assert state.knows("1")
     assert not state.knows("2")
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        (OPENED, FREED),
+        (OPENED, Open("9", "R", "r", frees="1")),
+        (OPENED, DONE, UNDONE),
+        (OPENED, Take("1", "B", "t1"), Free("1", "B", "f")),
+        (OPENED, Take("1", "B", "t1"), Complete("1", "B", "c1", "1.commit", "b1"), UNDONE),
+        (OPENED, FREED, Open("1", "C", "o2"), Free("1", "C", "f2")),
+    ],
+    ids=["freed", "by its rollback", "undone", "taken, freed", "taken, undone", "freed twice"],
+)
+def test_who_had_what_was_rolled_back_does_not_go_on_with_it(before: tuple[Record, ...]) -> None:
+    over = before
+    if isinstance(before[-1], Open):
+        over = (*before, Complete("9", "R", "c9", "9.rollback", "b9"))
+    again = after(*over, Open("1", "T", "again"))
+    assert "from this session, or rolled back" in str(valid(again, Take("1", "A", "t")))
+    assert valid(again, Take("1", "X", "t")) is None
+    # What it begins anew is its own.
+    assert "belongs to this session" in str(valid(after(*over, Open("1", "A", "again")), Take("1", "A", "t")))
+    assert valid(after(*over, Open("1", "A", "again"), Take("1", "B2", "t")), Take("1", "X", "u")) is None
 
 
 def test_a_turn_ends_by_its_records_alone() -> None:
@@ -204,7 +233,7 @@ def test_a_checkpoint_forgets_old_freed_instants_and_the_horizon_rises_with_them
     state = State(kept=2)
     for number in range(1, 5):
         state = fold(fold(state, Open(f"{number}", "A", f"o{number}")), Free(f"{number}", "A", f"f{number}"))
-    assert state.condensed().freed == {"3", "4"}
+    assert state.condensed().freed == {"3": ("A",), "4": ("A",)}
     assert state.condensed().horizon == "2"
 
 

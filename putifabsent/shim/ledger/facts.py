@@ -35,7 +35,7 @@ class Opened:
     frees
         The instant that this one rolls back, or None.
     lost
-        The sessions that it was taken from.
+        The sessions that had it before: it was taken from them, or rolled back, and they can't go on with it.
     """
 
     session: str
@@ -61,6 +61,8 @@ class Completion:
         Of its record.
     undone
         Whether it was rolled back since.
+    lost
+        The sessions that had the instant before.
     """
 
     instant: str
@@ -70,6 +72,7 @@ class Completion:
     body: str
     number: int
     undone: bool = False
+    lost: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +106,7 @@ class State:
     open
         The instants that are being written.
     freed
-        Those that were given up, and are neither open nor completed since.
+        Those that were given up, and are neither open nor completed since; with all sessions that had them.
     completions
         By token, in the order of their records.
     turn
@@ -120,7 +123,7 @@ class State:
 
     number: int = 0
     open: Mapping[str, Opened] = field(default_factory=dict)
-    freed: frozenset[str] = frozenset()
+    freed: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     completions: Mapping[str, Completion] = field(default_factory=dict)
     turn: Held | None = None
     horizon: str = ""
@@ -170,7 +173,7 @@ class State:
         return replace(
             self,
             number=self.number + 1,
-            freed=frozenset(freed[-self.kept :]),
+            freed={instant: self.freed[instant] for instant in freed[-self.kept :]},
             completions={each.token: each for each in ordered[-self.kept :]},
             horizon=max([self.horizon, *forgotten]),
             tokens={token: number for token, number in self.tokens.items() if number > first},

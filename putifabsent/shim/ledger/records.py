@@ -77,10 +77,12 @@ class Open:
 
     def after(self, state: State) -> State:
         """It is open; what it rolls back is freed."""
-        left = _without(state, self.frees)
-        freed = state.freed | (state.open.keys() - left.keys())
-        mine = Opened(self.session, self.token, self.action, self.frees)
-        return replace(state, open={**left, self.instant: mine}, freed=freed - {self.instant})
+        freed = _freed(state, self.frees)
+        before = freed.pop(self.instant, ())
+        # Who had it before and begins anew has it rightly; who had it and goes on has lost what it wrote.
+        lost = tuple(session for session in before if session != self.session)
+        mine = Opened(self.session, self.token, self.action, self.frees, lost)
+        return replace(state, open={**_without(state, self.frees), self.instant: mine}, freed=freed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,14 +95,16 @@ class Take:
     token: str
 
     def why_not(self, state: State) -> str | None:
-        """Valid where the instant is open, not its own, and was not taken from this session before."""
+        """Valid where the instant is open, not its own, and this session has not lost it before."""
         held = state.open.get(self.instant)
         if held is None:
             return f"{self.instant} is not open"
         if held.session == self.session:
             return f"{self.instant} belongs to this session"
         if self.session in held.lost:
-            return f"{self.instant} was taken from this session, by {held.session} at last"
+            return (
+                f"{self.instant} was taken from this session, or rolled back: session {held.session} has it"
+            )
         return None
 
     def after(self, state: State) -> State:
@@ -145,7 +149,8 @@ class Complete:
 
     def after(self, state: State) -> State:
         """It is completed; the turn goes on."""
-        made = Completion(self.instant, self.session, self.token, self.name, self.body, state.number + 1)
+        lost, number = state.open[self.instant].lost, state.number + 1
+        made = Completion(self.instant, self.session, self.token, self.name, self.body, number, lost=lost)
         completions = {**state.completions, self.token: made}
         return replace(state, open=_without(state, self.instant), completions=completions, latest=self.token)
 
@@ -165,7 +170,7 @@ class Free:
 
     def after(self, state: State) -> State:
         """It belongs to nobody, so that nobody can complete it."""
-        return replace(state, open=_without(state, self.instant), freed=state.freed | {self.instant})
+        return replace(state, open=_without(state, self.instant), freed=_freed(state, self.instant))
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,11 +188,13 @@ class Undo:
 
     def after(self, state: State) -> State:
         """It was completed once."""
+        made = state.completed(self.instant)
+        had = () if made is None else (*made.lost, made.session)
         ended = {
             token: replace(each, undone=each.undone or each.instant == self.instant)
             for token, each in state.completions.items()
         }
-        return replace(state, completions=ended, freed=state.freed | {self.instant})
+        return replace(state, completions=ended, freed={**state.freed, self.instant: had})
 
 
 @dataclass(frozen=True, slots=True)
@@ -310,6 +317,14 @@ def fold(state: State, record: Record) -> State:
 def _without(state: State, instant: str | None) -> dict[str, Opened]:
     """Return what is open beside an instant."""
     return {other: each for other, each in state.open.items() if other != instant}
+
+
+def _freed(state: State, instant: str | None) -> dict[str, tuple[str, ...]]:
+    """Return what was given up, with one instant more where that is open."""
+    held = None if instant is None else state.open.get(instant)
+    if instant is None or held is None:
+        return dict(state.freed)
+    return {**state.freed, instant: (*held.lost, held.session)}
 
 
 def _over(state: State, number: int) -> str | None:

@@ -30,8 +30,6 @@ _READER = 1
 def encode(record: Record) -> bytes:
     """Return the bytes of a record."""
     said = asdict(record)
-    if isinstance(record, Checkpoint):
-        said["state"]["freed"] = sorted(record.state.freed)
     whole = {"format": FORMAT, "reader": _READER, "kind": record.KIND, **said}
     return json.dumps(whole, separators=(",", ":"), ensure_ascii=False).encode()
 
@@ -80,8 +78,11 @@ def _state(said: dict[str, Any]) -> State:
                 key: _made(Opened, {**each, "lost": tuple(each["lost"])})
                 for key, each in said["open"].items()
             },
-            "freed": frozenset(said["freed"]),
-            "completions": {key: _made(Completion, each) for key, each in said["completions"].items()},
+            "freed": {key: tuple(each) for key, each in said["freed"].items()},
+            "completions": {
+                key: _made(Completion, {**each, "lost": tuple(each["lost"])})
+                for key, each in said["completions"].items()
+            },
             "turn": turn and _made(Held, turn),
         },
     )

@@ -1,0 +1,126 @@
+"""A job that ``spark-submit`` hands to a standalone cluster of two workers."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+from contextlib import ExitStack
+from pathlib import Path
+from textwrap import dedent
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.servers.process import Process, free_port
+from tests.spark.drivers import ROOT, told_on
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.servers import BucketServer
+
+pytestmark = [pytest.mark.spark, pytest.mark.formats, pytest.mark.timeout(600)]
+
+JOB = """
+    import json, os, sys
+    import pandas as pd
+    from pyspark.sql import SparkSession
+    from putifabsent.spark import mount
+
+    lake = sys.argv[1]
+    spark = mount(SparkSession.builder.appName("job"), "s3a", arbiter="native").getOrCreate()
+
+    def create(batches):
+        import fsspec
+        from putifabsent import NameTaken
+        fs = fsspec.filesystem("pias3")
+        for batch in batches:
+            try:
+                fs.pipe_file(f"{lake}/one/_delta_log/00000000000000000000.json", os.urandom(8))
+                said = "won"
+            except NameTaken:
+                said = "lost"
+            yield pd.DataFrame({"said": [said], "writer": [fs.writer], "worker": [os.environ["PIA_WORKER"]]})
+
+    tasks = spark.range(0, 16, 1, 16).mapInPandas(create, "said string, writer string, worker string")
+    said = [row.asDict() for row in tasks.collect()]
+    for _ in range(2):
+        spark.range(0, 100, 1, 4).write.format("delta").mode("append").save(f"s3a://{lake}/table")
+    rows = spark.read.format("delta").load(f"s3a://{lake}/table").count()
+    print(json.dumps({"said": said, "rows": rows}))
+"""
+
+
+@pytest.fixture(scope="module")
+def master() -> Iterator[str]:
+    """Run a standalone master and two workers, each with one core."""
+    spec = importlib.util.find_spec("pyspark")
+    assert spec is not None
+    assert spec.origin is not None
+    home = Path(spec.origin).parent
+    start = [str(home / "bin" / "spark-class")]
+    master = f"spark://127.0.0.1:{free_port()}"
+    environment = {"SPARK_HOME": str(home), "PYSPARK_PYTHON": sys.executable}
+    with ExitStack() as stack:
+        where = ["--host", "127.0.0.1"]
+        Process("spark-master", stack).start(
+            lambda port: [
+                *start,
+                "org.apache.spark.deploy.master.Master",
+                *where,
+                *("--port", master.rpartition(":")[2], "--webui-port", str(port)),
+            ],
+            environment=environment,
+        )
+        for number in range(2):
+            worker = Process(f"spark-worker-{number}", stack)
+            size = ["--cores", "1", "--memory", "1g", "--work-dir", str(worker.folder / "work")]
+            worker.start(
+                lambda port, size=size: [
+                    *start,
+                    "org.apache.spark.deploy.worker.Worker",
+                    *(*where, *size, "--webui-port", str(port), master),
+                ],
+                environment={**environment, "PIA_WORKER": str(number)},
+            )
+        yield master
+
+
+def test_a_submitted_job_is_guarded_on_every_worker(
+    master: str, store: BucketServer, bucket: str, tmp_path: Path
+) -> None:
+    settings = {
+        **told_on(store, bucket, guarded=False).settings,
+        "spark.master": master,
+        "spark.executor.memory": "1g",
+        "spark.scheduler.minRegisteredResourcesRatio": "1.0",
+        "spark.scheduler.maxRegisteredResourcesWaitingTime": "120s",
+        "spark.locality.wait": "0s",
+    }
+    defaults = "\n".join(f"{key} {value}" for key, value in settings.items())
+    (tmp_path / "spark-defaults.conf").write_text(defaults)
+    (tmp_path / "job.py").write_text(dedent(JOB))
+    done = subprocess.run(
+        [str(Path(sys.executable).parent / "spark-submit"), str(tmp_path / "job.py"), bucket],
+        capture_output=True,
+        text=True,
+        timeout=500,
+        check=False,
+        cwd=tmp_path,
+        env={
+            **os.environ,
+            "SPARK_CONF_DIR": str(tmp_path),
+            "SPARK_LOCAL_IP": "127.0.0.1",
+            "PYSPARK_PYTHON": sys.executable,
+            "PYTHONPATH": str(ROOT),
+        },
+    )
+    assert done.returncode == 0, done.stderr[-5000:]
+    heard = json.loads(done.stdout.strip().splitlines()[-1])
+    assert sorted(each["said"] for each in heard["said"]) == ["lost"] * 15 + ["won"]
+    assert {each["worker"] for each in heard["said"]} == {"0", "1"}
+    assert len({each["writer"] for each in heard["said"]}) == 1
+    assert heard["rows"] == 200
