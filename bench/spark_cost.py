@@ -170,14 +170,18 @@ class Pair:
         request = urllib.request.Request(  # noqa: S310 - HTTP, on loopback
             f"{self._address}/v1/metrics", headers={"Authorization": f"Bearer {self._secret}"}
         )
-        with urllib.request.urlopen(request) as answer:  # noqa: S310
-            text = answer.read().decode()
-        found: Counter[str] = Counter()
-        for call, number in re.findall(r'calls_total\{call="([^"]+)",.*?\} (\d+)', text):
-            found[call] += int(number)
-        for call, number in re.findall(r'call_bytes_total\{call="([^"]+)"\} (\d+)', text):
-            found[f"bytes {call}"] += int(number)
-        return found
+        with urllib.request.urlopen(request) as answer:  # noqa: S310 - the same
+            return counted(answer.read().decode())
+
+
+def counted(metrics: str) -> Counter[str]:
+    """Read a service's metrics: how many calls of each kind it has answered, and their bytes."""
+    found: Counter[str] = Counter()
+    for call, number in re.findall(r'calls_total\{call="([^"]+)",.*?\} (\d+)', metrics):
+        found[call] += int(number)
+    for call, number in re.findall(r'call_bytes_total\{call="([^"]+)"\} (\d+)', metrics):
+        found[f"bytes {call}"] += int(number)
+    return found
 
 
 def _median(counts: list[Counter[str]]) -> dict[str, float]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark import SparkConf, SparkContext
+from pyspark.errors import PySparkRuntimeError
 
 from putifabsent.errors import ConfigError
 from putifabsent.spark.settings import GUARDED, HUDI
@@ -26,10 +27,21 @@ class Jvm:
     ----------
     options
         The session's, of its builder.
+
+    Raises
+    ------
+    ConfigError
+        It does not start.
     """
 
     def __init__(self, options: Mapping[str, Any]) -> None:
-        SparkContext._ensure_initialized(conf=SparkConf().setAll(list(options.items())))  # noqa: SLF001
+        try:
+            SparkContext._ensure_initialized(conf=SparkConf().setAll(list(options.items())))  # noqa: SLF001
+        except (PySparkRuntimeError, OSError) as error:
+            raise ConfigError(
+                f"the driver's JVM did not start ({error}): is there a Java 11 or later, 17 for PySpark 4, "
+                "in JAVA_HOME or on the PATH?"
+            ) from error
         self._jvm: Any = SparkContext._jvm  # noqa: SLF001
         self._options = options
 

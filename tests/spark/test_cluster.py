@@ -55,8 +55,9 @@ JOB = """
 
 
 @pytest.fixture(scope="module")
-def master() -> Iterator[str]:
+def master(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Run a standalone master and two workers, each with one core."""
+    folder = tmp_path_factory.mktemp("workers")
     spec = importlib.util.find_spec("pyspark")
     assert spec is not None
     assert spec.origin is not None
@@ -65,26 +66,22 @@ def master() -> Iterator[str]:
     master = f"spark://127.0.0.1:{free_port()}"
     environment = {"SPARK_HOME": str(home), "PYSPARK_PYTHON": sys.executable}
     with ExitStack() as stack:
-        where = ["--host", "127.0.0.1"]
-        Process("spark-master", stack).start(
-            lambda port: [
-                *start,
-                "org.apache.spark.deploy.master.Master",
-                *where,
-                *("--port", master.rpartition(":")[2], "--webui-port", str(port)),
-            ],
-            environment=environment,
-        )
-        for number in range(2):
-            worker = Process(f"spark-worker-{number}", stack)
-            size = ["--cores", "1", "--memory", "1g", "--work-dir", str(worker.folder / "work")]
-            worker.start(
-                lambda port, size=size: [
-                    *start,
-                    "org.apache.spark.deploy.worker.Worker",
-                    *(*where, *size, "--webui-port", str(port), master),
-                ],
-                environment={**environment, "PIA_WORKER": str(number)},
+
+        def begin(name: str, what: str, *more: str, **variables: str) -> None:
+            process = Process(name, stack)
+            process.start(
+                lambda port: [*start, what, "--host", "127.0.0.1", "--webui-port", str(port), *more],
+                environment={**environment, **variables},
+            )
+
+        port = master.rpartition(":")[2]
+        begin("spark-master", "org.apache.spark.deploy.master.Master", "--port", port)
+        for number in ("0", "1"):
+            begin(
+                f"spark-worker-{number}",
+                "org.apache.spark.deploy.worker.Worker",
+                *("--cores", "1", "--memory", "1g", "--work-dir", str(folder / number), master),
+                PIA_WORKER=number,
             )
         yield master
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import subprocess
+import sys
 from contextlib import ExitStack
 from functools import partial
+from shutil import which
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.spark.drivers import Driver, Told, together
+from tests.spark.drivers import ROOT, Driver, Told, together
 from tests.spark.races import stream
 
 if TYPE_CHECKING:
@@ -90,3 +94,22 @@ def test_a_builder_may_be_used_again_and_keeps_no_secret(tmp_path: Path) -> None
         assert first != second
         assert kept is None
         driver.signal(signal.SIGKILL)
+
+
+def test_a_machine_without_java_is_said(tmp_path: Path) -> None:
+    program = "from pyspark.sql import SparkSession; from putifabsent.spark import mount;"
+    # What Spark's own scripts want.
+    for name in ("bash", "dirname", "ps"):
+        (tmp_path / name).symlink_to(str(which(name)))
+    environment = {key: value for key, value in os.environ.items() if key != "JAVA_HOME"}
+    done = subprocess.run(
+        [sys.executable, "-c", program + "mount(SparkSession.builder, 'file').getOrCreate()"],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+        cwd=ROOT,
+        env={**environment, "PATH": str(tmp_path)},
+    )
+    assert "ConfigError: the driver's JVM did not start" in done.stderr
+    assert "JAVA_HOME" in done.stderr.splitlines()[-1]
