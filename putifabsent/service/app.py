@@ -92,19 +92,20 @@ class Service:
             tally.inside += 1
             try:
                 async with self._turns:
-                    answer = await self._done(kind, request)
+                    answer = await self._done(name, kind, request)
             finally:
                 tally.inside -= 1
-        tally.add(name, answer.status, perf_counter() - began, request.content_length or 0)
+        tally.add(name, answer.status, perf_counter() - began)
         return answer
 
-    async def _done(self, kind: Kind, request: web.Request) -> web.Response:
+    async def _done(self, name: str, kind: Kind, request: web.Request) -> web.Response:
         try:
             body = await asyncio.wait_for(request.read(), self._settings.body_seconds)
         except asyncio.TimeoutError:
             return _answer(HTTPStatus.REQUEST_TIMEOUT, "request", "the body did not come in time")
         except web.HTTPRequestEntityTooLarge as error:
             return _answer(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "request", error.text or error.reason)
+        self._tally.read(name, len(body))
         most = self._settings.largest_body if kind.has_body else _LONGEST_CALL
         if len(body) > most:
             why = f"{len(body)} bytes are more than the {most} that such a call may have"

@@ -7,6 +7,7 @@ import contextlib
 import ipaddress
 import logging
 import signal
+import socket
 import ssl
 import threading
 from typing import TYPE_CHECKING
@@ -47,7 +48,7 @@ def serve(
     ConfigError
         A mount can't be made, or the certificate can't be read.
     OSError
-        It can't listen there.
+        It can't listen there, or what it has inherited is no socket.
     """
     # They outlive the loop: s3fs, which has one of its own, closes its sessions badly inside another.
     mounts = Mounts(settings.mounts)
@@ -69,7 +70,7 @@ async def _serve(
     )
     await runner.setup()
     try:
-        await web.TCPSite(runner, settings.host, settings.port, ssl_context=tls).start()
+        await _site(runner, settings, tls).start()
         ended = asyncio.Event()
         loop = asyncio.get_running_loop()
         for each in (signal.SIGTERM, signal.SIGINT):
@@ -81,6 +82,12 @@ async def _serve(
         await ended.wait()
     finally:
         await runner.cleanup()
+
+
+def _site(runner: web.AppRunner, settings: Settings, tls: ssl.SSLContext | None) -> web.BaseSite:
+    if settings.fd is None:
+        return web.TCPSite(runner, settings.host, settings.port, ssl_context=tls)
+    return web.SockSite(runner, socket.socket(fileno=settings.fd), ssl_context=tls)
 
 
 def _go_on() -> None:

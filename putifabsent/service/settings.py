@@ -51,6 +51,8 @@ class Settings(BaseModel):
         The addresses that it answers for; all others are refused.
     host, port
         Where it listens. Port 0: any that is free; it says which.
+    fd
+        A socket that listens already, inherited from whoever has started this process: in place of both.
     certificate, key
         Files, for TLS.
     largest_body
@@ -71,6 +73,7 @@ class Settings(BaseModel):
     mounts: Annotated[tuple[Mounting, ...], Field(min_length=1)]
     host: str = "127.0.0.1"
     port: int = Field(default=0, ge=0, le=65535)
+    fd: int | None = Field(default=None, ge=0)
     certificate: Path | None = None
     key: Path | None = None
     largest_body: int = Field(default=64 * _MIB, gt=0)

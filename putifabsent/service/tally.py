@@ -32,7 +32,7 @@ class Tally:
     _seconds: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
     _bytes: Counter[str] = field(default_factory=Counter)
 
-    def add(self, call: str, status: int, seconds: float, size: int) -> None:
+    def add(self, call: str, status: int, seconds: float) -> None:
         """Count an answer.
 
         Parameters
@@ -43,14 +43,15 @@ class Tally:
             Of HTTP.
         seconds
             From the call to its answer.
-        size
-            Bytes of its body.
         """
         self._answers[call, status] += 1
         self._seconds[call] += seconds
-        self._bytes[call] += size
         for bound in _BOUNDS:
             self._below[call, bound] += seconds <= bound
+
+    def read(self, call: str, size: int) -> None:
+        """Count the bytes of a call's body."""
+        self._bytes[call] += size
 
     def text(self) -> str:
         """Return all counts, as Prometheus reads them."""

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import logging
 import os
+import socket
 import subprocess
 import sys
 import threading
 import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
 from putifabsent.errors import ConfigError
 
@@ -22,7 +22,9 @@ __all__ = ["Companion"]
 
 _MAIN = "from putifabsent.cli import main; main()"
 _PATIENCE = 60
-_LONGEST_PAUSE = 30.0
+# Well below any deadline: whoever calls meanwhile waits for an answer.
+_LONGEST_PAUSE = 5.0
+_BACKLOG = 1024
 _log = logging.getLogger(__name__)
 
 
@@ -31,7 +33,8 @@ class Companion:
 
     It is told its settings on standard input, where no list of processes shows them, and it lives until that
     closes: with this object's :meth:`end`, or with this process, however that ends. Where it ends before, of
-    itself or killed, another one is started at the same address: it keeps nothing that could be lost.
+    itself or killed, another one is started: what it knows can be read again. The address is this
+    process's, which has the socket, so that nobody else can listen there meanwhile and be told the secret.
 
     Parameters
     ----------
@@ -50,12 +53,18 @@ class Companion:
     """
 
     def __init__(self, told: Mapping[str, Any]) -> None:
+        self._told = told
         self._over = threading.Event()
-        self._process = _Process(told)
+        self._socket = _listening(told.get("host", "127.0.0.1"), told.get("port", 0))
+        try:
+            self._process = _Process(told, self._socket)
+        except ConfigError:
+            self._socket.close()
+            raise
         self.address = self._process.address
-        self._again = {**told, "port": urlsplit(self.address).port}
-        # A forked worker must not keep the service from seeing that its driver has gone.
-        os.register_at_fork(after_in_child=self._let_go)
+        self._pid = os.getpid()
+        # A forked worker must not keep the port.
+        os.register_at_fork(after_in_child=self._socket.close)
         self._watch = threading.Thread(target=self._start_again, name="putifabsent-companion", daemon=True)
         self._watch.start()
 
@@ -65,13 +74,13 @@ class Companion:
         return self._process.pid
 
     def end(self) -> None:
-        """Let it finish what it has begun, and end."""
+        """Let it finish what it has begun, and end. A forked worker, whose it is not, ends nothing."""
+        if os.getpid() != self._pid:
+            return
         self._over.set()
         self._process.end()
         self._watch.join(_PATIENCE)
-
-    def _let_go(self) -> None:
-        self._process.stdin.close()
+        self._socket.close()
 
     def _start_again(self) -> None:
         """Start it whenever it has ended, after longer and longer pauses where it does not last."""
@@ -89,12 +98,22 @@ class Companion:
             )
             self._process.end()
             try:
-                self._process = _Process(self._again)
-            except ConfigError as error:
+                self._process = _Process(self._told, self._socket)
+            except Exception as error:  # noqa: BLE001 - no memory, say: the next time there may be
                 _log.warning("%s", error)
             if self._over.is_set():
                 # Whoever ended it has met the one before.
                 self._process.end()
+
+
+def _listening(host: Any, port: Any) -> socket.socket:
+    family = socket.AF_INET6 if ":" in str(host) else socket.AF_INET
+    try:
+        return socket.create_server((str(host).strip("[]"), int(port)), family=family, backlog=_BACKLOG)
+    except (OSError, OverflowError, TypeError, ValueError) as error:
+        raise ConfigError(
+            f"the coordination service did not start: it can't listen at {host}:{port}: {error}"
+        ) from error
 
 
 class _Process:
@@ -104,11 +123,13 @@ class _Process:
     ----------
     told
         Its settings.
+    listening
+        The socket that it takes calls from.
     """
 
-    def __init__(self, told: Mapping[str, Any]) -> None:
+    def __init__(self, told: Mapping[str, Any], listening: socket.socket) -> None:
         try:
-            line = json.dumps(told)
+            line = json.dumps({**told, "fd": listening.fileno()})
         except TypeError as error:
             raise ConfigError(f"an option of the mount can't be handed to its service: {error}") from error
         self._process = subprocess.Popen(  # noqa: S603 - this interpreter
@@ -116,20 +137,23 @@ class _Process:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
+            pass_fds=[listening.fileno()],
             # Ctrl-C in a shell is the driver's: what it then still has under way must be answered.
             start_new_session=True,
         )
         if self._process.stdin is None or self._process.stdout is None:
             raise AssertionError
-        self.stdin = self._process.stdin
+        self._stdin = self._process.stdin
+        # A forked worker must not keep the service from seeing that its driver has gone.
+        os.register_at_fork(after_in_child=self._stdin.close)
         self._stdout = self._process.stdout
         self.pid = self._process.pid
         self.address: str = self._started(line)["address"]
 
     def _started(self, line: str) -> dict[str, Any]:
         try:
-            self.stdin.write(line + "\n")
-            self.stdin.flush()
+            self._stdin.write(line + "\n")
+            self._stdin.flush()
             text = ""
             # Whatever a site's own Python may print comes first.
             while (more := self._stdout.readline()) and '"address"' not in more:
@@ -150,7 +174,7 @@ class _Process:
     def end(self) -> None:
         """Let it finish what it has begun, and end."""
         with suppress(BrokenPipeError):
-            self.stdin.close()
+            self._stdin.close()
         try:
             self._process.wait(_PATIENCE)
         except subprocess.TimeoutExpired:

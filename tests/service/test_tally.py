@@ -33,7 +33,7 @@ async def test_strangers_are_told_nothing(caller: Caller) -> None:
 def test_the_buckets_of_a_histogram_hold_those_below() -> None:
     tally = Tally()
     for seconds in (0.001, 0.02, 0.02, 60.0):
-        tally.add("create", 200, seconds, 0)
+        tally.add("create", 200, seconds)
     said = dict(line.rsplit(" ", 1) for line in tally.text().splitlines() if not line.startswith("#"))
     bucket = 'putifabsent_call_seconds_bucket{{call="create",le="{}"}}'
     assert [said[bucket.format(bound)] for bound in ("0.005", "0.01", "0.025", "30.0", "+Inf")] == list(

@@ -179,8 +179,8 @@ MUTANTS = (
     Mutant(
         "an instant that was rolled back and begun anew goes back to who had it",
         "ledger/records",
-        "        lost = tuple(session for session in before if session != self.session)",
-        "        lost = ()",
+        "        before = tuple(session for session in had if session != self.session)",
+        "        before = ()",
         BEGUN_ANEW,
     ),
     Mutant(

@@ -117,6 +117,24 @@ def test_another_s_inflight_takes_it_over() -> None:
         run.creates(run.session("A"), inflight("1"), "back")
 
 
+def test_who_had_what_was_rolled_back_may_begin_it_anew_and_not_go_on_with_it() -> None:
+    run = Run(ONE)
+    first, next_ = run.session("A"), run.session("B")
+    run.deletes(run.session("R"), inflight("1"))
+    run.creates(next_, inflight("1"), "t")
+    with pytest.raises(Fenced, match="was taken over by session B"):
+        run.creates(first, completed_name("1"), "late")
+    with pytest.raises(Fenced, match="was rolled back since, and begun anew by session B"):
+        run.creates(first, completed_name("1"), "later")
+    # B died before it had put it.
+    run.state = frozenset(each for each in run.state if "inflight" not in each[0])
+    run.creates(first, inflight("1"), "anew")
+    assert kinds(run) == ["OPEN", "FREE", "OPEN", "FREE", "OPEN"]
+    run.creates(first, completed_name("1"), "done")
+    with pytest.raises(Fenced):
+        run.creates(next_, completed_name("1"), "too late")
+
+
 def test_the_inflight_of_a_freed_instant_opens_it_again() -> None:
     run = Run(ONE)
     run.deletes(run.session("B"), inflight("1"))
@@ -191,6 +209,18 @@ def test_an_instant_of_one_s_own_is_never_older_than_the_shim() -> None:
     ledger.listed = 0
     with pytest.raises(Fenced, match="was rolled back"):
         run.creates(ledger, completed_name("1"), "late")
+
+
+def test_one_that_was_the_ledger_s_and_is_forgotten_is_not_taken_for_older() -> None:
+    run = Run(ONE)
+    ledger = run.session("A")
+    # A restarted service has forgotten what the session had opened.
+    ledger.state = type(ledger.state)(number=64, first="1", horizon="5")
+    ledger.listed = 64
+    run.put(ledger.record(64).path)
+    with pytest.raises(Fenced, match="older than all that the ledger remembers"):
+        run.creates(ledger, completed_name("1"), "late")
+    run.creates(ledger, completed_name("0"), "older")
 
 
 # --- deletions --------------------------------------------------------------------------------------------

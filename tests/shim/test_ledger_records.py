@@ -76,7 +76,7 @@ REFUSED = [
         "taken back",
         (OPENED, TAKEN),
         Take("1", "A", "t"),
-        "was taken from this session, or rolled back: session B",
+        "was taken from this session, by B",
     ),
     ("completed, never opened", (), DONE, "1 is not open"),
     ("completed twice", (OPENED, DONE), replace(DONE, token="c2"), "1 is not open"),
@@ -182,7 +182,7 @@ def test_who_had_what_was_rolled_back_does_not_go_on_with_it(before: tuple[Recor
     if isinstance(before[-1], Open):
         over = (*before, Complete("9", "R", "c9", "9.rollback", "b9"))
     again = after(*over, Open("1", "T", "again"))
-    assert "from this session, or rolled back" in str(valid(again, Take("1", "A", "t")))
+    assert "was rolled back since, and begun anew by session T" in str(valid(again, Take("1", "A", "t")))
     assert valid(again, Take("1", "X", "t")) is None
     # What it begins anew is its own.
     assert "belongs to this session" in str(valid(after(*over, Open("1", "A", "again")), Take("1", "A", "t")))
@@ -269,7 +269,7 @@ def test_every_kind_is_written() -> None:
 
 def test_a_record_says_its_form_and_the_oldest_reader() -> None:
     assert json.loads(encode(TAKEN)) == {
-        "format": 1, "reader": 1, "kind": "TAKE", "instant": "1", "session": "B", "token": "t1",
+        "format": 2, "reader": 2, "kind": "TAKE", "instant": "1", "session": "B", "token": "t1",
     }  # fmt: skip
 
 
@@ -281,7 +281,7 @@ def test_a_later_form_that_older_readers_understand_is_read() -> None:
     assert decode(said(format=2, colour="blue"), "here") == TAKEN
 
 
-@pytest.mark.parametrize("changes", [{"format": 2, "reader": 2}, {"format": 2, "kind": "GIVE"}])
+@pytest.mark.parametrize("changes", [{"format": 3, "reader": 3}, {"format": 3, "kind": "GIVE"}])
 def test_what_a_later_version_means_is_refused_and_not_guessed(changes: dict[str, Any]) -> None:
     with pytest.raises(PutIfAbsentError, match=r"(?s)b/7 was written by a later putifabsent.*Upgrade"):
         decode(said(**changes), "b/7")

@@ -5,8 +5,10 @@ It answers each line with one line of JSON on standard output.
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
+import signal
 import sys
 import time
 from typing import TYPE_CHECKING, Any
@@ -16,8 +18,12 @@ from tests.spark.writers import FORMATS
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+PR_SET_PDEATHSIG = 1
+
 
 def main() -> None:
+    # Whoever has started this one may be killed while it is in a call, and sees nothing of that.
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     # Whatever else prints must not get among the answers.
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)

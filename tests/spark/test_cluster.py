@@ -93,6 +93,8 @@ def test_a_submitted_job_is_guarded_on_every_worker(
         **told_on(store, bucket, guarded=False).settings,
         "spark.master": master,
         "spark.executor.memory": "1g",
+        # Without it no number of workers is waited for.
+        "spark.cores.max": "2",
         "spark.scheduler.minRegisteredResourcesRatio": "1.0",
         "spark.scheduler.maxRegisteredResourcesWaitingTime": "120s",
         "spark.locality.wait": "0s",

@@ -119,6 +119,9 @@ def _create_inflight(state: State, step: Step, asker: Asker) -> Todo:
     held = state.open.get(step.instant)
     if held is not None and held.session == asker.session:
         return ByName(cached=True)
+    if held is not None and asker.session in held.before:
+        # It begins anew: nothing that it had written before the rollback does it go on with.
+        return Append(Free(step.instant, asker.session, f"{asker.token}-free"))
     if held is not None:
         return Append(Take(step.instant, asker.session, f"{asker.token}-take"))
     if state.completed(step.instant) is not None:
@@ -136,6 +139,9 @@ def _create_completed(state: State, step: Step, asker: Asker) -> Todo:
         return Commit()
     if step.instant in state.freed or step.instant in asker.opened:
         raise asker.fenced(f"{step.instant} was rolled back")
+    if _is_forgotten(state, step.instant) and step.instant >= state.first:
+        # A session forgets what it has opened, with its process; what is older than the ledger it never had.
+        raise asker.fenced(f"{step.instant} is older than all that the ledger remembers ({state.horizon})")
     return ByName()
 
 

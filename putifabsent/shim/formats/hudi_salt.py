@@ -149,9 +149,9 @@ def removable(path: str, there: Sequence[str], owner: Opened | Completion | None
     -------
     list of str
         While the instant is open: its owner's own, and what sessions have left from which it was taken, for
-        they never own it again; of anybody else, its own alone. Later, too, a session removes its own first,
-        where another has completed the instant: it is one that was taken over, and has not heard of it.
-        Else all: a cleaner's, or a rollback's.
+        they do not go on with it; of anybody else, its own alone. Later, too, a session removes its own
+        first, where another has completed the instant: it is one that was taken over, and has not heard of
+        it. Else all: a cleaner's, or a rollback's.
     """
     own = salted(path, session)
     if isinstance(owner, Opened):

@@ -19,7 +19,7 @@ from putifabsent.backends.body import InMemory
 from putifabsent.shim.create import create as native_create
 from putifabsent.shim.ledger.facts import State
 from putifabsent.shim.ledger.records import Checkpoint, fold
-from putifabsent.shim.ledger.written import FORMAT, decode
+from putifabsent.shim.ledger.written import FORMAT, READER, decode
 from putifabsent.shim.names import Name, Role
 from putifabsent.shim.reading import Located, read
 from putifabsent.shim.requests import Delete, Get, List, Pause, Put
@@ -240,7 +240,7 @@ class Ledger:
 
     def begin(self, creation: Creation) -> Protocol[None]:
         """Make the ledger's folder, where a store has folders, by saying in it who may read it."""
-        note = InMemory(b'{"format":%d,"reader":1}' % FORMAT)
+        note = InMemory(b'{"format":%d,"reader":%d}' % (FORMAT, READER))
         pauses = 0
         while True:
             outcome: PutOutcome = yield Put(f"{self.folder}/format", note, creation)

@@ -35,7 +35,9 @@ class Opened:
     frees
         The instant that this one rolls back, or None.
     lost
-        The sessions that had it before: it was taken from them, or rolled back, and they can't go on with it.
+        The sessions that it was taken from.
+    before
+        The sessions that had it before it was rolled back, and opened once more: what they wrote is gone.
     """
 
     session: str
@@ -43,6 +45,12 @@ class Opened:
     action: str = ""
     frees: str | None = None
     lost: tuple[str, ...] = ()
+    before: tuple[str, ...] = ()
+
+    @property
+    def had(self) -> tuple[str, ...]:
+        """All sessions that have had it, its owner the last."""
+        return (*self.before, *self.lost, self.session)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +69,8 @@ class Completion:
         Of its record.
     undone
         Whether it was rolled back since.
-    lost
-        The sessions that had the instant before.
+    before
+        The sessions that had the instant before this one.
     """
 
     instant: str
@@ -72,7 +80,7 @@ class Completion:
     body: str
     number: int
     undone: bool = False
-    lost: tuple[str, ...] = ()
+    before: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +119,8 @@ class State:
         By token, in the order of their records.
     turn
         The one that is held.
+    first
+        The lowest instant that was ever opened: what is below is older than the ledger.
     horizon
         Of instants up to this one, what the state does not show is forgotten.
     tokens
@@ -126,6 +136,7 @@ class State:
     freed: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     completions: Mapping[str, Completion] = field(default_factory=dict)
     turn: Held | None = None
+    first: str = ""
     horizon: str = ""
     tokens: Mapping[str, int] = field(default_factory=dict)
     latest: str | None = None

@@ -78,11 +78,16 @@ class Open:
     def after(self, state: State) -> State:
         """It is open; what it rolls back is freed."""
         freed = _freed(state, self.frees)
-        before = freed.pop(self.instant, ())
-        # Who had it before and begins anew has it rightly; who had it and goes on has lost what it wrote.
-        lost = tuple(session for session in before if session != self.session)
-        mine = Opened(self.session, self.token, self.action, self.frees, lost)
-        return replace(state, open={**_without(state, self.frees), self.instant: mine}, freed=freed)
+        had = freed.pop(self.instant, ())
+        # Who had it and begins anew has it rightly; who had it and goes on has lost what it wrote.
+        before = tuple(session for session in had if session != self.session)
+        mine = Opened(self.session, self.token, self.action, self.frees, before=before)
+        return replace(
+            state,
+            open={**_without(state, self.frees), self.instant: mine},
+            freed=freed,
+            first=min(state.first or self.instant, self.instant),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,9 +107,9 @@ class Take:
         if held.session == self.session:
             return f"{self.instant} belongs to this session"
         if self.session in held.lost:
-            return (
-                f"{self.instant} was taken from this session, or rolled back: session {held.session} has it"
-            )
+            return f"{self.instant} was taken from this session, by {held.session} at last"
+        if self.session in held.before:
+            return f"{self.instant} was rolled back since, and begun anew by session {held.session}"
         return None
 
     def after(self, state: State) -> State:
@@ -149,8 +154,8 @@ class Complete:
 
     def after(self, state: State) -> State:
         """It is completed; the turn goes on."""
-        lost, number = state.open[self.instant].lost, state.number + 1
-        made = Completion(self.instant, self.session, self.token, self.name, self.body, number, lost=lost)
+        before, number = state.open[self.instant].had[:-1], state.number + 1
+        made = Completion(self.instant, self.session, self.token, self.name, self.body, number, before=before)
         completions = {**state.completions, self.token: made}
         return replace(state, open=_without(state, self.instant), completions=completions, latest=self.token)
 
@@ -189,7 +194,7 @@ class Undo:
     def after(self, state: State) -> State:
         """It was completed once."""
         made = state.completed(self.instant)
-        had = () if made is None else (*made.lost, made.session)
+        had = () if made is None else (*made.before, made.session)
         ended = {
             token: replace(each, undone=each.undone or each.instant == self.instant)
             for token, each in state.completions.items()
@@ -324,7 +329,7 @@ def _freed(state: State, instant: str | None) -> dict[str, tuple[str, ...]]:
     held = None if instant is None else state.open.get(instant)
     if instant is None or held is None:
         return dict(state.freed)
-    return {**state.freed, instant: (*held.lost, held.session)}
+    return {**state.freed, instant: held.had}
 
 
 def _over(state: State, number: int) -> str | None:

@@ -2,7 +2,7 @@
 
 ::
 
-    {"format": 1, "reader": 1, "kind": "TAKE", "instant": "20260101120000000", "session": "…", "token": "…"}
+    {"format": 2, "reader": 2, "kind": "TAKE", "instant": "20260101120000000", "session": "…", "token": "…"}
 
 ``format`` is its writer's, ``reader`` the oldest one that understands what it means. A later version may add
 fields to a kind, which older readers don't see; whatever changes what a state is has a later ``reader``, and
@@ -19,18 +19,19 @@ from putifabsent.errors import PutIfAbsentError
 from putifabsent.shim.ledger.facts import Completion, Held, Opened, State
 from putifabsent.shim.ledger.records import KINDS, Checkpoint, Record
 
-__all__ = ["FORMAT", "decode", "encode"]
+__all__ = ["FORMAT", "READER", "decode", "encode"]
 
-FORMAT = 1
+FORMAT = 2
 """The form that this version writes, and the newest that it reads."""
 
-_READER = 1
+READER = 2
+"""The oldest form whose readers understand what this version writes."""
 
 
 def encode(record: Record) -> bytes:
     """Return the bytes of a record."""
     said = asdict(record)
-    whole = {"format": FORMAT, "reader": _READER, "kind": record.KIND, **said}
+    whole = {"format": FORMAT, "reader": READER, "kind": record.KIND, **said}
     return json.dumps(whole, separators=(",", ":"), ensure_ascii=False).encode()
 
 
@@ -75,12 +76,12 @@ def _state(said: dict[str, Any]) -> State:
         {
             **said,
             "open": {
-                key: _made(Opened, {**each, "lost": tuple(each["lost"])})
+                key: _made(Opened, {**each, "lost": tuple(each["lost"]), "before": tuple(each["before"])})
                 for key, each in said["open"].items()
             },
             "freed": {key: tuple(each) for key, each in said["freed"].items()},
             "completions": {
-                key: _made(Completion, {**each, "lost": tuple(each["lost"])})
+                key: _made(Completion, {**each, "before": tuple(each["before"])})
                 for key, each in said["completions"].items()
             },
             "turn": turn and _made(Held, turn),
