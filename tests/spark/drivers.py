@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from tests.servers import BucketServer
 
-__all__ = ["JARS", "ROOT", "Driver", "DriverError", "Told", "together", "told_on"]
+__all__ = ["JARS", "ROOT", "Driver", "DriverError", "Told", "run_script", "together", "told_on"]
 
 ROOT = Path(__file__).parents[2]
 JARS = ROOT / "tools" / "spark" / "target" / "jars"
@@ -182,6 +182,35 @@ class Driver:
             self.process.wait()
         if self.process.stdout is not None:
             self.process.stdout.close()
+
+
+def run_script(*command: str | Path, defaults: Path, folder: Path) -> subprocess.CompletedProcess[str]:
+    """Run what a user runs, on a machine whose Spark has these defaults.
+
+    Parameters
+    ----------
+    command
+        The program, and its arguments.
+    defaults
+        The folder of ``spark-defaults.conf``.
+    folder
+        The working directory.
+    """
+    return subprocess.run(
+        [str(each) for each in command],
+        capture_output=True,
+        text=True,
+        timeout=500,
+        check=False,
+        cwd=folder,
+        env={
+            **os.environ,
+            "SPARK_CONF_DIR": str(defaults),
+            "SPARK_LOCAL_IP": "127.0.0.1",
+            "PYSPARK_PYTHON": sys.executable,
+            "PYTHONPATH": str(ROOT),
+        },
+    )
 
 
 def together(calls: Iterable[Any]) -> list[Any]:

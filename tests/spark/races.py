@@ -11,11 +11,12 @@ from tests.spark.drivers import DriverError, together
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from tests.conftest import Note
     from tests.spark.drivers import Driver
 
     Row = tuple[str, int]
 
-__all__ = ["Raced", "Streamed", "race", "stream"]
+__all__ = ["Raced", "Streamed", "check", "race", "stream"]
 
 # What Spark tells a query that another one went before; the last in a first batch that has begun (Spark 4).
 _REFUSED = ("Multiple streaming ", "STATE_STORE_CHECKPOINT_LOCATION_NOT_EMPTY")
@@ -116,6 +117,14 @@ class Streamed(NamedTuple):
     def unclear(self) -> list[str]:
         """What ended queries for another reason than that one went before."""
         return [each for each in self.failed if not any(reason in each for reason in _REFUSED)]
+
+
+def check(streamed: Streamed, note: Note) -> None:
+    """Check that queries on one checkpoint had batches of their own, and that who lost was told why."""
+    note(f"{len(streamed.batches)} batches, {len(streamed.failed)} queries refused")
+    assert streamed.batches
+    assert streamed.doubled == []
+    assert not streamed.unclear, "\n".join(streamed.unclear)
 
 
 def stream(drivers: Sequence[Driver], checkpoint: str, batches: int) -> Streamed:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import os
-import subprocess
 import sys
 from contextlib import ExitStack
 from pathlib import Path
@@ -15,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.servers.process import Process, free_port
-from tests.spark.drivers import ROOT, told_on
+from tests.spark.drivers import run_script, told_on
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -102,21 +100,8 @@ def test_a_submitted_job_is_guarded_on_every_worker(
     defaults = "\n".join(f"{key} {value}" for key, value in settings.items())
     (tmp_path / "spark-defaults.conf").write_text(defaults)
     (tmp_path / "job.py").write_text(dedent(JOB))
-    done = subprocess.run(
-        [str(Path(sys.executable).parent / "spark-submit"), str(tmp_path / "job.py"), bucket],
-        capture_output=True,
-        text=True,
-        timeout=500,
-        check=False,
-        cwd=tmp_path,
-        env={
-            **os.environ,
-            "SPARK_CONF_DIR": str(tmp_path),
-            "SPARK_LOCAL_IP": "127.0.0.1",
-            "PYSPARK_PYTHON": sys.executable,
-            "PYTHONPATH": str(ROOT),
-        },
-    )
+    submit = Path(sys.executable).parent / "spark-submit"
+    done = run_script(submit, tmp_path / "job.py", bucket, defaults=tmp_path, folder=tmp_path)
     assert done.returncode == 0, done.stderr[-5000:]
     heard = json.loads(done.stdout.strip().splitlines()[-1])
     assert sorted(each["said"] for each in heard["said"]) == ["lost"] * 15 + ["won"]

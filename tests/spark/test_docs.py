@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
 import sys
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.servers import VersityGW
-from tests.spark.drivers import ROOT, told_on
+from tests.spark.drivers import ROOT, run_script, told_on
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -42,19 +40,5 @@ def test_a_page_runs(page: Path, defaults: Path, tmp_path: Path) -> None:
     assert "mount(" in program
     # As a script: its tasks' functions are pickled by value.
     (script := tmp_path / "page.py").write_text(program)
-    done = subprocess.run(
-        [sys.executable, str(script)],
-        capture_output=True,
-        text=True,
-        timeout=500,
-        check=False,
-        cwd=tmp_path,
-        env={
-            **os.environ,
-            "SPARK_CONF_DIR": str(defaults),
-            "SPARK_LOCAL_IP": "127.0.0.1",
-            "PYSPARK_PYTHON": sys.executable,
-            "PYTHONPATH": str(ROOT),
-        },
-    )
+    done = run_script(sys.executable, script, defaults=defaults, folder=tmp_path)
     assert done.returncode == 0, done.stderr[-3000:]
