@@ -15,8 +15,9 @@ PAIMON := .venv-paimon/.stamp
 SPARK35 := .venv-spark35/.stamp
 SPARK4 := .venv-spark4/.stamp
 JAR := putifabsent/spark/putifabsent-hadoop.jar
-# What unmodified writers on Spark need.
+# What unmodified writers on PySpark 3.5 need, and what tests of PySpark 4 do.
 SPARK_JARS := tools/spark/target/jars/.stamp
+SPARK4_JARS := tools/spark4/target/jars/.stamp
 MAVEN := hadoop/mvnw --batch-mode --quiet
 
 # Processes that run tests side by side.
@@ -52,7 +53,8 @@ test-hadoop: $(DEV) ## build the adapter for the JVM, and run Hadoop's own suite
 	$(BIN)/python -m tests.servers versitygw $(MAVEN) --file hadoop/pom.xml verify
 
 .PHONY: test-spark
-test-spark: test-hadoop $(JAR) $(SPARK_JARS) $(SPARK35) $(SPARK4) ## that, then PySpark 3.5 and 4 with unmodified writers; SHORT=1 lets them commit less
+test-spark: test-hadoop $(JAR) $(SPARK_JARS) $(SPARK4_JARS) $(SPARK35) $(SPARK4) ## that, then PySpark 3.5 and 4 with unmodified writers; SHORT=1 lets them commit less
+	tools/servers/install.sh azurite
 	SHORT=$(SHORT) .venv-spark35/bin/python -m pytest -m spark -v tests/spark
 	SHORT=$(SHORT) .venv-spark4/bin/python -m pytest -m "spark and not formats" -v tests/spark
 
@@ -127,7 +129,7 @@ lock: $(DEV) ## resolve the newest versions into locks/ (not tied to any index h
 	$(COMPILE) pyproject.toml --extra arrow --extra demo --extra dynamodb --extra redis --group build --group test-paimon \
 		--output-file locks/paimon.txt
 	$(COMPILE) pyproject.toml --extra spark --group build --group spark35 --output-file locks/spark35.txt
-	$(COMPILE) pyproject.toml --extra spark --group build --group spark4 --output-file locks/spark4.txt
+	$(COMPILE) pyproject.toml --extra azure --extra spark --group build --group spark4 --output-file locks/spark4.txt
 
 # --- for the JVM ---------------------------------------------------------------------------------------------------
 
@@ -138,11 +140,11 @@ $(JAR): hadoop/pom.xml $(shell find hadoop/src/main -type f)
 	$(MAVEN) --file hadoop/pom.xml -Dmaven.test.skip=true package
 	cp hadoop/target/putifabsent-hadoop.jar $@
 
-$(SPARK_JARS): tools/spark/pom.xml
-	$(MAVEN) --file tools/spark/pom.xml dependency:copy-dependencies
+tools/%/target/jars/.stamp: tools/%/pom.xml
+	$(MAVEN) --file $< dependency:copy-dependencies
 	touch $@
 
 .PHONY: clean
 clean: ## remove what was made, but for the servers
-	rm -rf .venv .venv-paimon .venv-spark35 .venv-spark4 $(JAR) hadoop/target tools/spark/target site build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf .venv .venv-paimon .venv-spark35 .venv-spark4 $(JAR) hadoop/target tools/spark/target tools/spark4/target site build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -prune -exec rm -rf {} +

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections import OrderedDict
 from typing import TYPE_CHECKING, NamedTuple
@@ -22,9 +23,18 @@ __all__ = ["Caller", "Mounts", "Outside"]
 _SCHEMES = {
     "s3": "pias3", "s3a": "pias3", "s3n": "pias3",
     "gs": "piags",
+    "abfs": "piaaz", "abfss": "piaaz",
     "file": "piafile",
     "memory": "piamemory",
 }  # fmt: skip
+
+# Anybody can have an account there, and none but Azure is told what proves who asks.
+_ACCOUNT = re.compile(
+    r"(?P<name>[a-z0-9]{3,24})\.(?:dfs|blob)(?P<cloud>\.core\.(?:windows\.net|chinacloudapi\.cn|usgovcloudapi\.net))"
+)
+_USUAL = ".core.windows.net"
+
+_ANY = f"account.dfs{_USUAL}"
 
 _MOST = 256
 """So many callers are remembered; who is forgotten has its ledgers read again."""
@@ -58,22 +68,65 @@ class Address(NamedTuple):
         ``s3a``.
     path
         What comes after it, without the slashes between them; a local path keeps its own.
+    account
+        Of Azure, where one is named: its host. It is not in the path.
     """
 
     scheme: str
     path: str
+    account: str = ""
 
     @classmethod
     def of(cls, said: str) -> Address:
-        """Part an address, as Hadoop spells it: ``file:/tmp`` has no authority, and no slashes for it."""
+        """Part an address, as Hadoop spells it.
+
+        ``file:/tmp`` has no authority, and no slashes for it. In ``abfs://container@account/path`` the
+        account comes second; ``abfs://account/`` is all that it has.
+        """
         scheme, _, rest = said.partition(":")
-        path = rest.removeprefix("//") if rest.startswith("//") else rest
-        return cls(scheme.lower(), path)
+        path = rest.removeprefix("//")
+        scheme = scheme.lower()
+        if _SCHEMES.get(scheme) != "piaaz":
+            return cls(scheme, path)
+        authority, slash, name = path.partition("/")
+        container, _, account = authority.rpartition("@")
+        return cls(scheme, f"{container}{slash}{name}".lstrip("/"), account)
 
     def holds(self, other: Address) -> bool:
         """Whether another address is this one, or below it."""
         here = self.path.rstrip("/")
-        return self.scheme == other.scheme and (not here or f"{other.path}/".startswith(f"{here}/"))
+        return (
+            self.scheme == other.scheme
+            and self.account in ("", other.account)
+            and (not here or f"{other.path}/".startswith(f"{here}/"))
+        )
+
+
+def account_of(host: str, said: Iterable[str]) -> dict[str, str]:
+    """Return the options that name an account of Azure's, where what is said does not name one.
+
+    Parameters
+    ----------
+    host
+        ``account.dfs.core.windows.net``.
+    said
+        The options that are said.
+
+    Raises
+    ------
+    Outside
+        It is none of Azure's, and nobody has said how to reach it.
+    """
+    if not {"account_name", "connection_string"}.isdisjoint(said):
+        return {}
+    if "account_host" in said:
+        return {"account_name": host.partition(".")[0]}
+    found = _ACCOUNT.fullmatch(host)
+    if found is None:
+        raise Outside(f"{host or 'an address without an account'} is none of Azure's that this service knows")
+    if found["cloud"] == _USUAL:
+        return {"account_name": found["name"]}
+    return {"account_name": found["name"], "account_host": f"{found['name']}.blob{found['cloud']}"}
 
 
 class Mounts:
@@ -93,14 +146,14 @@ class Mounts:
     def __init__(self, mountings: Iterable[Mounting]) -> None:
         made = [(Address.of(each.prefix), each) for each in mountings]
         # The longest prefix first: it is about the fewest names.
-        self._mountings = sorted(made, key=lambda pair: len(pair[0].path), reverse=True)
-        self._made: OrderedDict[tuple[int, Caller], GuardedFileSystem] = OrderedDict()
+        self._mountings = sorted(made, key=lambda pair: len(f"{pair[0].account}{pair[0].path}"), reverse=True)
+        self._made: OrderedDict[tuple[int, str, Caller], GuardedFileSystem] = OrderedDict()
         self._lock = threading.Lock()
         nobody = Caller("nobody", "nobody")
         for number, (address, _) in enumerate(self._mountings):
             if address.scheme not in _SCHEMES:
                 raise ConfigError(f"{address.scheme}:// is not known here: use {', '.join(_SCHEMES)}")
-            self._filesystem(number, nobody)
+            self._filesystem(number, address.account or _ANY, nobody)
 
     def find(self, said: str, caller: Caller) -> tuple[GuardedFileSystem, str]:
         """Return the filesystem of an address, and the path in it.
@@ -115,7 +168,7 @@ class Mounts:
         if {".", ".."}.isdisjoint(address.path.split("/")) and not is_state(address.path):
             for number, (mounted, _) in enumerate(self._mountings):
                 if mounted.holds(address):
-                    return self._filesystem(number, caller), address.path
+                    return self._filesystem(number, address.account, caller), address.path
         raise Outside(f"{said} is outside what this service answers for")
 
     def within(self, said: str, caller: Caller) -> list[GuardedFileSystem]:
@@ -128,7 +181,7 @@ class Mounts:
         """
         address = Address.of(said)
         found = [
-            self._filesystem(number, caller)
+            self._filesystem(number, address.account or mounted.account, caller)
             for number, (mounted, _) in enumerate(self._mountings)
             if mounted.holds(address) or address.holds(mounted)
         ]
@@ -136,16 +189,19 @@ class Mounts:
             raise Outside(f"{said} is outside what this service answers for")
         return found
 
-    def _filesystem(self, number: int, caller: Caller) -> GuardedFileSystem:
+    def _filesystem(self, number: int, account: str, caller: Caller) -> GuardedFileSystem:
         with self._lock:
-            fs = self._made.get((number, caller))
+            fs = self._made.get((number, account, caller))
             if fs is None:
                 address, mounting = self._mountings[number]
                 protocol = _SCHEMES[address.scheme]
-                options = {**mounting.options, "session": caller.session, "writer": caller.writer}
+                options = dict(mounting.options)
+                if protocol == "piaaz":
+                    options |= account_of(account, options)
+                options |= {"session": caller.session, "writer": caller.writer}
                 fs = fsspec.filesystem(protocol, skip_instance_cache=True, **options)
-                self._made[number, caller] = fs
+                self._made[number, account, caller] = fs
                 if len(self._made) > _MOST:
                     self._made.popitem(last=False)
-            self._made.move_to_end((number, caller))
+            self._made.move_to_end((number, account, caller))
             return fs

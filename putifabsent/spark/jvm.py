@@ -12,7 +12,7 @@ from pyspark.errors import PySparkRuntimeError
 
 from putifabsent.errors import ConfigError
 from putifabsent.spark.settings import GUARDED, HUDI
-from putifabsent.spark.stores import SCHEMES, Settings, buckets_of
+from putifabsent.spark.stores import Settings, store_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -97,7 +97,7 @@ class Jvm:
         return str(found.getName())
 
     def mountings(self, scheme: str, given: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """Return the service's mounts of a scheme: all of it, and each bucket that has settings of its own.
+        """Return the service's mounts of a scheme: all, and each bucket or account with settings of its own.
 
         Parameters
         ----------
@@ -106,29 +106,22 @@ class Jvm:
         given
             Options that come before what Hadoop is told.
         """
-        store = SCHEMES[scheme]
+        store = store_of(scheme)
         found = dict(self.hadoop.getPropsWithPrefix(store.before))
 
-        def options_of(before: str) -> dict[str, Any]:
-            own = {
-                key.removeprefix(before): value
-                for key, value in found.items()
-                if before and key.startswith(before)
-            }
+        def options_of(name: str | None) -> dict[str, Any]:
+            def spelled(key: str) -> str:
+                return key if name is None else store.own.format(name=name, key=key)
 
             def password(key: str) -> str | None:
-                return self._password(f"{store.before}{before}{key}") or self._password(
-                    f"{store.before}{key}"
-                )
+                return self._password(store.before + spelled(key)) or self._password(store.before + key)
 
+            own = {key: found[spelled(key)] for key in store.keys if spelled(key) in found}
             return {**store.options(Settings(ChainMap(own, found), password), given), **given}
 
         return [
-            {"prefix": f"{scheme}:", "options": options_of("")},
-            *(
-                {"prefix": f"{scheme}://{bucket}/", "options": options_of(f"bucket.{bucket}.")}
-                for bucket in sorted(buckets_of(store, found))
-            ),
+            {"prefix": f"{scheme}:", "options": options_of(None)},
+            *({"prefix": f"{scheme}://{name}/", "options": options_of(name)} for name in store.named(found)),
         ]
 
     def addresses(self) -> tuple[str, str]:

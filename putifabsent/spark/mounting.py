@@ -36,7 +36,7 @@ from putifabsent.spark.settings import (
     service_settings,
     with_jar,
 )
-from putifabsent.spark.stores import SCHEMES
+from putifabsent.spark.stores import store_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -74,7 +74,7 @@ def mount(
     builder
         ``SparkSession.builder``, or what another ``mount`` has returned, for several schemes.
     scheme
-        ``s3a``, ``gs`` or ``file``.
+        ``s3a``, ``gs``, ``abfs``, ``abfss`` or ``file``.
     service
         Settings of the service beside its mounts and its secret: ``host``, ``port``, ``certificate`` and
         ``key`` for TLS, ``largest_body``, ... By default it listens at any free port: of the loopback address
@@ -96,8 +96,7 @@ def mount(
         Of ``getOrCreate``, too: a scheme or an option is not known, the session runs already without the
         adapter, the scheme has no filesystem on the class path, the service does not start.
     """
-    if scheme not in SCHEMES:
-        raise ConfigError(f"{scheme}:// can't be mounted: use {', '.join(SCHEMES)}")
+    store_of(scheme)
     mounted = builder if isinstance(builder, Mounted) else Mounted(builder)
     mounted.add(scheme, service, options)
     return mounted
@@ -239,8 +238,10 @@ class Mounted(SparkSession.Builder):
 def _tell_python(mountings: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[str, str]:
     """Have fsspec take these options here, and return what has it take them in the executors' Python."""
     told = {}
-    for scheme, (whole, *_) in mountings.items():
-        protocol, options = SCHEMES[scheme].protocol, whole["options"]
+    for scheme, (whole, *own) in mountings.items():
+        protocol = store_of(scheme).protocol
+        # A lone account is the one that is meant; what a lone bucket says is no other's.
+        options = (own[0] if protocol == "piaaz" and len(own) == 1 else whole)["options"]
         fsspec.config.conf.setdefault(protocol, {}).update(options)
         told[f"spark.executorEnv.FSSPEC_{protocol.upper()}"] = json.dumps(options)
     return told

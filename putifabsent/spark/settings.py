@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from putifabsent.errors import ConfigError
-from putifabsent.spark.stores import SCHEMES
+from putifabsent.spark.stores import store_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -70,8 +69,7 @@ def scheme_settings(scheme: str, wrapped: str) -> dict[str, str]:
     ConfigError
         The scheme is not known.
     """
-    if scheme not in SCHEMES:
-        raise ConfigError(f"{scheme}:// can't be mounted: use {', '.join(SCHEMES)}")
+    store_of(scheme)
     said = {**adapter_of(scheme)}
     if scheme != "file":
         said[f"{_WRAPPED}{scheme}"] = wrapped
@@ -111,7 +109,7 @@ def defaults(schemes: Iterable[str], address: str, jar: str) -> dict[str, str]:
     """
     said = {"spark.jars": jar}
     for scheme in schemes:
-        said |= scheme_settings(scheme, SCHEMES[scheme].wrapped if scheme in SCHEMES else "")
+        said |= scheme_settings(scheme, store_of(scheme).wrapped)
     return said | service_settings(address, f"${{env.{SECRET}}}")
 
 

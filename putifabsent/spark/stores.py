@@ -1,21 +1,21 @@
 """From Hadoop's settings of a store to the options of its filesystem here.
 
-Keys and their meanings: Hadoop's ``core-default.xml`` and its S3A page, and the README of the Cloud Storage
-connector.
+Keys and their meanings: Hadoop's ``core-default.xml`` and its pages of S3A and ABFS, and the README of the
+Cloud Storage connector.
 """
 
 from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 from putifabsent.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-__all__ = ["SCHEMES", "Store", "buckets_of"]
+__all__ = ["Settings", "Store", "store_of"]
 
 _ANONYMOUS = "AnonymousAWSCredentialsProvider"
 # Those of which botocore's own chain finds what they find.
@@ -74,7 +74,9 @@ class Store(NamedTuple):
     options
         From those settings, and the options that are given here, to the filesystem's options.
     keys
-        Settings that it reads, by which a bucket's own are known.
+        Settings that it reads, of which a bucket or an account may have its own.
+    own
+        How those are spelled.
     """
 
     protocol: str
@@ -82,13 +84,14 @@ class Store(NamedTuple):
     before: str
     options: Callable[[Settings, Mapping[str, Any]], dict[str, Any]]
     keys: tuple[str, ...] = ()
+    own: str = "bucket.{name}.{key}"
 
-
-def buckets_of(store: Store, keys: Iterable[str]) -> set[str]:
-    """Return the buckets with settings of their own: ``bucket.NAME.endpoint``, and a name may have dots."""
-    ends = "|".join(map(re.escape, store.keys))
-    found = (re.fullmatch(rf"bucket\.(.+?)\.(?:{ends})", key) for key in keys)
-    return {each[1] for each in found if each}
+    def named(self, keys: Iterable[str]) -> list[str]:
+        """Return the buckets or accounts with settings of their own, sorted; a name may have dots."""
+        known = "|".join(map(re.escape, self.keys))
+        spelled = self.own.replace(".", r"\.").format(name="(?P<name>.+?)", key=f"(?:{known})")
+        found = (re.fullmatch(spelled, key) for key in keys)
+        return sorted({each["name"] for each in found if each})
 
 
 def _s3(said: Settings, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -172,6 +175,35 @@ def _gs(said: Settings, given: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
+def _azure(said: Settings, given: Mapping[str, Any]) -> dict[str, Any]:
+    if held := next(filter(said.secret, _AZURE_KEYS_OF_CLIENTS), None):
+        raise ConfigError(f"fs.azure.{held} is not supported: its keys would be needed here")
+    if any(each in given for each in _AZURE_CREDENTIALS):
+        return {}
+    how = said.first("account.auth.type") or "SharedKey"
+    provider = (said.first("account.oauth.provider.type") or "").rpartition(".")[2]
+    if how == "SharedKey":
+        key = said.secret("account.key")
+        return {"account_key": key} if key else {}
+    if how == "SAS" and (token := said.secret("sas.fixed.token")):
+        return {"sas_token": token}
+    if how == "OAuth" and provider == "ClientCredsTokenProvider":
+        # https://login.microsoftonline.com/TENANT/oauth2/token
+        _, tenant, *_ = f"{urlsplit(said.first('account.oauth2.client.endpoint') or '').path}/".split("/")
+        who = {
+            "tenant_id": tenant,
+            "client_id": said.secret("account.oauth2.client.id"),
+            "client_secret": said.secret("account.oauth2.client.secret"),
+        }
+        if all(who.values()):
+            return who
+    raise ConfigError(
+        f"fs.azure.account.auth.type={how} {provider} is known to the JVM alone, or not all of it is there: "
+        "give mount() the credentials, as adlfs takes them (account_key=, sas_token=, client_id= with "
+        "client_secret= and tenant_id=; anon=False for this machine's identity)"
+    )
+
+
 def _nothing(said: Settings, given: Mapping[str, Any]) -> dict[str, Any]:
     del said, given
     return {}
@@ -186,9 +218,43 @@ _S3_KEYS = (
     "acl.default", "create.storage.class",
 )  # fmt: skip
 
+_AZURE_CREDENTIALS = (
+    "account_key", "anon", "client_id", "connection_string", "credential", "sas_token",
+)  # fmt: skip
+_AZURE_KEYS_OF_CLIENTS = ("client-provided-encryption-key", "encryption.encoded.client-provided-key")
+_AZURE_KEYS = (
+    "account.auth.type", "account.key", "sas.fixed.token", "account.oauth.provider.type",
+    "account.oauth2.client.endpoint", "account.oauth2.client.id", "account.oauth2.client.secret",
+    *_AZURE_KEYS_OF_CLIENTS,
+)  # fmt: skip
+_ABFS = "org.apache.hadoop.fs.azurebfs."
+
 SCHEMES = {
     "s3a": Store("pias3", "org.apache.hadoop.fs.s3a.S3AFileSystem", "fs.s3a.", _s3, _S3_KEYS),
     "gs": Store("piags", "com.google.cloud.hadoop.fs.gcs.GoogleHadoopFileSystem", "fs.gs.", _gs),
+    "abfs": Store(
+        "piaaz", f"{_ABFS}AzureBlobFileSystem", "fs.azure.", _azure, _AZURE_KEYS, own="{key}.{name}"
+    ),
+    "abfss": Store(
+        "piaaz", f"{_ABFS}SecureAzureBlobFileSystem", "fs.azure.", _azure, _AZURE_KEYS, own="{key}.{name}"
+    ),
     "file": Store("piafile", "org.apache.hadoop.fs.LocalFileSystem", "fs.file.", _nothing),
 }
 """Schemes of Hadoop's that can be mounted."""
+
+
+def store_of(scheme: str) -> Store:
+    """Return what is known of a scheme.
+
+    Raises
+    ------
+    ConfigError
+        It can't be mounted.
+    """
+    if scheme == "hdfs":
+        raise ConfigError(
+            "hdfs:// needs no mount: its NameNode lets one writer alone create a name"
+        )
+    if scheme not in SCHEMES:
+        raise ConfigError(f"{scheme}:// can't be mounted: use {', '.join(SCHEMES)}")
+    return SCHEMES[scheme]

@@ -79,6 +79,11 @@ def test_an_unknown_scheme_or_option_is_refused_at_once() -> None:
         ("file:/tmp/x", "file:///tmp", True),
         ("file:///tmp/x", "file:/tmp", True),
         ("file:/tmpx", "file:/tmp", False),
+        ("abfs://c@one.dfs.core.windows.net/t", "abfs:", True),
+        ("abfs://c@one.dfs.core.windows.net/t", "abfs://one.dfs.core.windows.net/", True),
+        ("abfs://c@one.dfs.core.windows.net/t", "abfs://c@one.dfs.core.windows.net/t", True),
+        ("abfs://c@two.dfs.core.windows.net/t", "abfs://one.dfs.core.windows.net/", False),
+        ("abfs://c@one.dfs.core.windows.net/t", "abfs://d@one.dfs.core.windows.net/", False),
     ],
 )
 def test_a_prefix_ends_where_a_component_does(said: str, prefix: str, inside: bool) -> None:
@@ -96,6 +101,24 @@ def test_the_longest_prefix_answers() -> None:
     assert found == {"a/c": 1.0, "a/b/c": 2.0}
     with pytest.raises(Outside):
         mounts.find("file:/tmp/x", NOBODY)
+
+
+def test_each_account_of_azures_has_a_filesystem_of_its_own() -> None:
+    mounts = Mounts([Mounting(prefix="abfss:", options={"account_key": "a2V5"})])
+    hosts = ("one.dfs.core.windows.net", "two.dfs.core.chinacloudapi.cn")
+    found = [mounts.find(f"abfss://lake@{host}/t/x", NOBODY) for host in hosts]
+    assert [path for _, path in found] == ["lake/t/x", "lake/t/x"]
+    assert [fs.fs.account_url for fs, _ in found] == [
+        "https://one.blob.core.windows.net",
+        "https://two.blob.core.chinacloudapi.cn",
+    ]
+
+
+@pytest.mark.parametrize("host", ["evil.example.org", "one.dfs.core.windows.net.example.org", "lake"])
+def test_credentials_go_to_no_other_host_than_azures(host: str) -> None:
+    mounts = Mounts([Mounting(prefix="abfss:", options={"account_key": "a2V5"})])
+    with pytest.raises(Outside):
+        mounts.find(f"abfss://lake@{host}/t/x", NOBODY)
 
 
 def test_each_session_has_a_filesystem_of_its_own() -> None:

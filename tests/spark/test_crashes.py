@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import signal
 import subprocess
 import threading
@@ -278,6 +279,8 @@ def test_of_two_drivers_that_begin_one_instant_one_is_refused(
             acknowledged.append((f"w{number}", 1))
     note([each.reason for each in refused])
     assert len(refused) == 1
+    taken = rf"{table}/\.hoodie/timeline/\d{{17}}\.\w+\.requested: the name is taken"
+    assert re.search(taken, refused[0].message)
     if operation != "insert" and ("w1", 1) in acknowledged:
         acknowledged = [("w1", 1)]
     assert check(reader, "hudi", table, acknowledged) == set()

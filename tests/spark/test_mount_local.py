@@ -9,19 +9,21 @@ import sys
 from contextlib import ExitStack
 from functools import partial
 from shutil import which
+from socket import gethostname
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.spark.drivers import ROOT, Driver, Told, together
-from tests.spark.races import stream
+from tests.service.callers import SECRET
+from tests.service.processes import serving
+from tests.spark.drivers import ROOT, Driver, DriverError, Told, together
+from tests.spark.races import check, stream
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
     from tests.conftest import Note
-    from tests.spark.races import Streamed
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 
@@ -39,13 +41,6 @@ def drivers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Driver]]:
             for number in range(2)
         ]
         yield [each.wait() for each in started]
-
-
-def check(streamed: Streamed, note: Note) -> None:
-    note(f"{len(streamed.batches)} batches, {len(streamed.failed)} queries refused")
-    assert streamed.batches
-    assert streamed.doubled == []
-    assert streamed.unclear == []
 
 
 def test_a_batch_is_processed_by_one_of_two_queries(drivers: list[Driver], note: Note) -> None:
@@ -94,6 +89,32 @@ def test_a_builder_may_be_used_again_and_keeps_no_secret(tmp_path: Path) -> None
         assert first != second
         assert kept is None
         driver.signal(signal.SIGKILL)
+
+
+def test_executors_that_cannot_reach_the_service_write_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = {"secret": SECRET, "mounts": [{"prefix": "file:"}]}
+    monkeypatch.setenv("PUTIFABSENT_SERVICE_SECRET", SECRET)
+    hosts = {"driver": "127.0.0.1", "executor": "127.0.0.9"}
+    here = f"127.0.0.1 localhost {gethostname()}"
+    for who, address in hosts.items():
+        (tmp_path / who).write_text(f"{here}\n{address} coordination.test\n")
+    settings = {
+        **SETTINGS,
+        "spark.master": "local-cluster[1,1,1024]",
+        "spark.task.maxFailures": "1",
+        "spark.hadoop.fs.putifabsent.deadline": "2s",
+        **{f"spark.{who}.extraJavaOptions": f"-Djdk.net.hosts.file={tmp_path / who}" for who in hosts},
+    }
+    with serving(told) as (_, listens):
+        address = listens.replace("127.0.0.1", "coordination.test")
+        with Driver(Told(settings, "file", {"service": address}), tmp_path / "log") as driver:
+            assert driver.wait().call("create", path=(tmp_path / "by_the_driver").as_uri())
+            with pytest.raises(DriverError, match=f"{address} can't be reached"):
+                driver.call("parquet", path=(tmp_path / "table").as_uri(), rows=10)
+            driver.signal(signal.SIGKILL)
+    assert not list(tmp_path.glob("table/**/*.parquet"))
 
 
 def test_a_machine_without_java_is_said(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from putifabsent.errors import ConfigError
 from putifabsent.spark.settings import defaults, scheme_settings, with_jar
-from putifabsent.spark.stores import SCHEMES, Settings, buckets_of
+from putifabsent.spark.stores import SCHEMES, Settings
 
 PROVIDER = "aws.credentials.provider"
 
@@ -110,7 +110,57 @@ def test_encryption_whose_keys_are_with_the_client_is_refused(algorithm: str) ->
 
 def test_a_buckets_name_may_have_dots() -> None:
     keys = ["bucket.my.own.bucket.endpoint.region", "bucket.other.access.key", "endpoint", "bucket.x.unknown"]
-    assert buckets_of(SCHEMES["s3a"], keys) == {"my.own.bucket", "other"}
+    assert SCHEMES["s3a"].named(keys) == ["my.own.bucket", "other"]
+
+
+def test_azures_accounts_are_known_by_their_settings() -> None:
+    keys = [
+        "account.key.one.dfs.core.windows.net",
+        "account.auth.type.two.dfs.core.windows.net",
+        "account.oauth2.client.secret.two.dfs.core.windows.net",
+        "account.auth.type",
+        "account.hns.enabled.three.dfs.core.windows.net",
+    ]
+    assert SCHEMES["abfss"].named(keys) == ["one.dfs.core.windows.net", "two.dfs.core.windows.net"]
+
+
+def abfs(said: dict[str, str], given: dict[str, Any] | None = None) -> dict[str, Any]:
+    return SCHEMES["abfs"].options(Settings(said, said.get), given or {})
+
+
+OAUTH = {
+    "account.auth.type": "OAuth",
+    "account.oauth.provider.type": "org.apache.hadoop.fs.azurebfs.oauth2.ClientCredsTokenProvider",
+    "account.oauth2.client.endpoint": "https://login.microsoftonline.com/tenant-1/oauth2/token",
+    "account.oauth2.client.id": "me",
+    "account.oauth2.client.secret": "hush",
+}
+
+
+def test_azures_credentials_are_the_clients() -> None:
+    assert abfs({"account.key": "a2V5"}) == {"account_key": "a2V5"}
+    assert abfs({"account.auth.type": "SAS", "sas.fixed.token": "sv=1"}) == {"sas_token": "sv=1"}
+    assert abfs(OAUTH) == {"tenant_id": "tenant-1", "client_id": "me", "client_secret": "hush"}
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {**OAUTH, "account.oauth.provider.type": "org.example.MyTokenProvider"},
+        {**OAUTH, "account.oauth2.client.secret": ""},
+        {"account.auth.type": "SAS", "sas.token.provider.type": "org.example.MyTokens"},
+        {"account.auth.type": "Custom"},
+    ],
+)
+def test_credentials_of_azures_that_only_the_jvm_has_are_refused_or_given(said: dict[str, str]) -> None:
+    with pytest.raises(ConfigError, match="give mount"):
+        abfs(said)
+    assert abfs(said, {"sas_token": "sv=1"}) == {}
+
+
+def test_azures_encryption_with_a_clients_key_is_refused() -> None:
+    with pytest.raises(ConfigError, match="encryption"):
+        abfs({"client-provided-encryption-key": "a2V5"}, {"account_key": "a2V5"})
 
 
 def test_cloud_storage_takes_a_key_file_or_nobody() -> None:
@@ -132,5 +182,10 @@ def test_lines_for_spark_defaults_have_no_secret() -> None:
 
 
 def test_a_scheme_that_is_not_known_is_refused() -> None:
-    with pytest.raises(ConfigError, match="hdfs://"):
+    with pytest.raises(ConfigError, match=r"oss:// can't be mounted: use s3a, "):
+        scheme_settings("oss", "org.apache.hadoop.fs.aliyun.oss.AliyunOSSFileSystem")
+
+
+def test_a_scheme_that_decides_itself_needs_no_mount() -> None:
+    with pytest.raises(ConfigError, match="NameNode"):
         scheme_settings("hdfs", "org.apache.hadoop.hdfs.DistributedFileSystem")

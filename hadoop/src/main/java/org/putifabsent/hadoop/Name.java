@@ -12,7 +12,7 @@ final class Name {
   /** With its scheme: {@code s3a://lake/t/_delta_log/0.json}, {@code file:/t/_delta_log/0.json}. */
   final String address;
 
-  /** Without it, and for object stores with the bucket: what the service's patterns are about. */
+  /** Without it, and for object stores with the bucket or container: what the service's patterns are about. */
   final String full;
 
   private final URI uri;
@@ -20,8 +20,8 @@ final class Name {
   private Name(URI uri) {
     this.uri = uri;
     String authority = uri.getAuthority();
-    this.full = authority == null ? uri.getPath() : authority + uri.getPath();
-    this.address = uri.getScheme() + (authority == null ? ":" : "://") + full;
+    this.full = bucket() + uri.getPath();
+    this.address = uri.getScheme() + (authority == null ? ":" : "://" + authority) + uri.getPath();
   }
 
   /** Takes a path that says its scheme, and its authority where its filesystem has one. */
@@ -50,9 +50,13 @@ final class Name {
 
   /** Returns the path of another full name in the same filesystem. */
   Path sibling(String other) {
-    String authority = uri.getAuthority();
-    String path = authority == null ? other : other.substring(authority.length());
-    return new Path(uri.getScheme(), authority, path);
+    return new Path(uri.getScheme(), uri.getAuthority(), other.substring(bucket().length()));
+  }
+
+  /** The bucket, or of {@code container@account} the container; empty on a disk. */
+  private String bucket() {
+    String container = uri.getUserInfo();
+    return container == null ? Objects.toString(uri.getAuthority(), "") : container;
   }
 
   @Override

@@ -90,7 +90,7 @@ final class Service {
    */
   Admission admit(Name name) throws IOException, Refusal {
     for (Pattern pattern : admitted) {
-      if (pattern.matcher(name.address).matches()) {
+      if (pattern.matcher(name.filesystem() + name.full).matches()) {
         return Admission.PLAIN;
       }
     }
@@ -100,9 +100,8 @@ final class Service {
   }
 
   private void remember(Name name, String also) {
-    // It is about names without their scheme.
-    String before = name.address.substring(0, name.address.length() - name.full.length());
-    admitted.addFirst(Pattern.compile(Pattern.quote(before) + "(?:" + also + ")"));
+    // It is about full names: of this filesystem.
+    admitted.addFirst(Pattern.compile(Pattern.quote(name.filesystem()) + "(?:" + also + ")"));
     if (admitted.size() > ADMITTED) {
       admitted.pollLast();
     }
