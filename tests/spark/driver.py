@@ -135,6 +135,10 @@ def setting(spark: SparkSession, key: str) -> str | None:
     return value
 
 
+def sql(spark: SparkSession, query: str) -> list[dict[str, Any]]:
+    return [row.asDict() for row in spark.sql(query).collect()]
+
+
 def create(spark: SparkSession, path: str) -> bool:
     """Create a file as the JVM's writers do; return whether it was this driver that did."""
     from py4j.protocol import Py4JJavaError
@@ -236,6 +240,7 @@ CALLS = {
         has_data_sources,
         pids,
         setting,
+        sql,
         create,
         in_workers,
         mount_again,

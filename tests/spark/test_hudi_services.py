@@ -1,0 +1,110 @@
+"""What Hudi does with its timeline beside commits: savepoints, rollbacks and restores, through the mount."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.spark.drivers import Driver, DriverError, together, told_on
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.servers import BucketServer
+
+    Row = tuple[str, int]
+
+pytestmark = [pytest.mark.spark, pytest.mark.formats, pytest.mark.timeout(1200)]
+
+FORMS = ("hudi", "hudi_mor")
+
+
+@pytest.fixture(scope="module")
+def drivers(
+    store: BucketServer, bucket: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[dict[str, Driver]]:
+    """Start two guarded drivers, and one that reads and knows nothing of the shim."""
+    logs = tmp_path_factory.mktemp("drivers")
+    guarded, bare = (told_on(store, bucket, guarded=each) for each in (True, False))
+    told = {"one": guarded, "other": guarded, "reader": bare}
+    started = {who: Driver(each, logs / who) for who, each in told.items()}
+    try:
+        yield {who: each.wait() for who, each in started.items()}
+    finally:
+        for each in started.values():
+            each.end()
+
+
+class Table:
+    """A table with a row of each commit, its savepoints and its rollbacks."""
+
+    def __init__(self, form: str, drivers: dict[str, Driver]) -> None:
+        self._form = form
+        self._name = f"services_{form}"
+        self._drivers = drivers
+
+    def append(self, who: str, n: int) -> Row:
+        self._drivers[who].call("append", form=self._form, table=self._name, who=who, n=n)
+        return who, n
+
+    def rows(self) -> list[Row]:
+        found = self._drivers["reader"].call("rows", form=self._form, table=self._name)
+        return sorted((who, n) for who, n in found)
+
+    def register(self, bucket: str) -> None:
+        for who in ("one", "other"):
+            at = f"s3a://{bucket}/{self._name}"
+            self._drivers[who].call("sql", query=f"CREATE TABLE {self._name} USING hudi LOCATION '{at}'")
+
+    def procedure(self, who: str, name: str, **said: str) -> list[dict[str, object]]:
+        arguments = ", ".join(f"{key} => '{value}'" for key, value in {"table": self._name, **said}.items())
+        found: list[dict[str, object]] = self._drivers[who].call("sql", query=f"CALL {name}({arguments})")
+        return found
+
+    def last(self) -> str:
+        return max(str(each["commit_time"]) for each in self.procedure("one", "show_commits"))
+
+
+@pytest.fixture(params=FORMS)
+def table(request: pytest.FixtureRequest, drivers: dict[str, Driver]) -> Table:
+    return Table(request.param, drivers)
+
+
+def test_what_is_rolled_back_or_restored_goes_and_all_else_stays(table: Table, bucket: str) -> None:
+    rows = [table.append(who, n) for n in range(2) for who in ("one", "other")]
+    table.register(bucket)
+    saved = table.last()
+    assert table.procedure("one", "create_savepoint", commit_time=saved)[0]["create_savepoint_result"]
+    table.append("other", 2)
+    # The other driver's commit, by this one.
+    assert table.procedure("one", "rollback_to_instant", instant_time=table.last())[0]["rollback_result"]
+    assert table.rows() == sorted(rows)
+    table.append("one", 3)
+    table.append("other", 3)
+    result = table.procedure("other", "rollback_to_savepoint", instant_time=saved)
+    assert result[0]["rollback_savepoint_result"]
+    assert table.rows() == sorted(rows)
+    assert table.procedure("one", "delete_savepoint", instant_time=saved)[0]["delete_savepoint_result"]
+    rows += [table.append(who, 4) for who in ("one", "other")]
+    assert table.rows() == sorted(rows)
+
+
+def test_a_rollback_and_a_commit_at_once_lose_neither(table: Table) -> None:
+    rows = table.rows()
+    table.append("other", 5)
+    undone = table.last()
+
+    def roll_back() -> bool:
+        return bool(table.procedure("one", "rollback_to_instant", instant_time=undone))
+
+    def append() -> bool:
+        try:
+            table.append("other", 6)
+        except DriverError:
+            return False
+        return True
+
+    rolled_back, appended = together([roll_back, append])
+    assert rolled_back
+    assert table.rows() == sorted(rows + [("other", 6)] * appended)
