@@ -252,9 +252,7 @@ def store_of(scheme: str) -> Store:
         It can't be mounted.
     """
     if scheme == "hdfs":
-        raise ConfigError(
-            "hdfs:// needs no mount: its NameNode lets one writer alone create a name"
-        )
+        raise ConfigError("hdfs:// needs no mount: its NameNode lets one writer alone create a name")
     if scheme not in SCHEMES:
         raise ConfigError(f"{scheme}:// can't be mounted: use {', '.join(SCHEMES)}")
     return SCHEMES[scheme]

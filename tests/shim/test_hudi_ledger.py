@@ -96,6 +96,19 @@ def test_a_rollback_of_a_completed_instant_undoes_nothing_yet() -> None:
     assert run.session("X").state.completed("1") is not None
 
 
+def test_what_is_rolled_back_though_completed_is_made_to_look_pending_and_undone_then() -> None:
+    run = Run(ONE, FIRST)
+    rolling = run.session("R")
+    run.creates(rolling, requested("9", "rollback"), "r", frees="1")
+    # Of a clustering, the name that it was requested by is another.
+    run.creates(rolling, requested("1", "replacecommit"), "looks requested")
+    run.creates(rolling, inflight("1"), "looks pending")
+    assert run.session("X").state.completed("1") is not None
+    run.deletes(rolling, completed_name("1"), "d")
+    assert kinds(run)[-2:] == ["OPEN", "UNDO"]
+    assert run.session("X").state.completed("1") is None
+
+
 # --- create inflight --------------------------------------------------------------------------------------
 
 

@@ -109,8 +109,10 @@ def _create_requested(state: State, step: Step, asker: Asker) -> Todo:
     held = state.open.get(step.instant)
     if held is not None and held.token == asker.token:
         return ByName(cached=True)
-    other = held or state.completed(step.instant)
-    if other is not None:
+    made = state.completed(step.instant)
+    if held is None and made is not None and _is_rolled_back(state, step.instant):
+        return ByName()  # a completed instant is made to look pending, and then its completed name goes
+    if other := held or made:
         raise NameTaken(asker.path, Holder(other.token))
     return Append(Open(step.instant, asker.session, asker.token, step.action, asker.frees))
 
@@ -125,6 +127,8 @@ def _create_inflight(state: State, step: Step, asker: Asker) -> Todo:
     if held is not None:
         return Append(Take(step.instant, asker.session, f"{asker.token}-take"))
     if state.completed(step.instant) is not None:
+        if _is_rolled_back(state, step.instant):
+            return ByName()  # as its requested name
         raise asker.fenced(f"{step.instant} is completed")
     if step.instant in state.freed:
         return Append(Open(step.instant, asker.session, asker.token, step.action))
