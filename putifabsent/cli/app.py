@@ -18,6 +18,7 @@ from putifabsent.cli.probe import probe
 from putifabsent.cli.put import put
 from putifabsent.cli.resolve import resolve
 from putifabsent.cli.serve import serve
+from putifabsent.cli.simulate import simulate
 from putifabsent.cli.spark_conf import spark_conf
 
 __all__ = ["app"]
@@ -57,6 +58,8 @@ app.command(epilog="Example: putifabsent drop s3://bucket/table -o arbiter=ballo
 
 app.command(epilog="Example: putifabsent serve settings.json")(serve)
 app.command(epilog="Example: putifabsent spark-conf s3a --address http://10.0.0.7:8976")(spark_conf)
+
+app.command(epilog="Example: putifabsent simulate --writers 2-20 --interval 1m --plots charts")(simulate)
 
 
 def _print_version(wanted: bool) -> None:

@@ -24,6 +24,7 @@ _EXTRAS = {
     "gcsfs": "gcs", "google": "gcs",
     "s3fs": "s3", "aiobotocore": "s3", "botocore": "s3", "obstore": "s3",
     "aiohttp": "service", "pydantic": "service",
+    "matplotlib": "lab", "numpy": "lab",
     "localbucket": "demo", "pyarrow": "demo", "pypaimon": "demo",
 }  # fmt: skip
 

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from putifabsent.backends.verdicts import Verdict
     from putifabsent.errors import Holder
     from putifabsent.lab.demo import Race
+    from putifabsent.lab.simulate import Cell
+    from putifabsent.lab.simulate.published import Published
     from putifabsent.shim.leftovers import Leftover
     from putifabsent.shim.names import Name
     from putifabsent.upkeep import Checked
@@ -170,6 +172,27 @@ class Screen:
             return self.json({"outcome": outcome, "name": url, "removed": removed})
         return self._out.print(f"{outcome} {url}: {removed} objects of its arbiter's removed", soft_wrap=True)
 
+    def simulated(self, cells: Sequence[Cell], published: Sequence[Published]) -> None:
+        """Print how often writers collided; beside it what was published, if that is what was simulated."""
+        from putifabsent.lab.simulate.durations import said
+
+        if self._as_json:
+            numbers = [{"experiment": each.number} for each in published] or [{} for _ in cells]
+            return self.json([{**number, **cell.row()} for number, cell in zip(numbers, cells, strict=True)])
+        told = ("writers", "interval", "jitter", "duration", "mean", "min", "max", "runs with one")
+        theirs: list[tuple[str, ...]]
+        theirs = [(f"{each.mean:.3f}", str(each.most), f"{each.percent:.1f} %") for each in published]
+        columns = (*told, "published: mean", "max", "runs with one") if theirs else told
+        table = _table(*columns, right=len(columns))
+        for cell, beside in zip(cells, theirs or [()] * len(cells), strict=True):
+            what, came = cell.experiment, (cell.mean, cell.fewest, cell.most, cell.percent)
+            spans = (said(each) for each in (what.interval, what.jitter, what.duration))
+            counts = ("{:.3f}", "{}", "{}", "{:.1f} %")
+            ours = (text.format(each) for text, each in zip(counts, came, strict=True))
+            table.add_row(str(what.writers), *spans, *ours, *beside)
+        self._out.print(table)
+        return self._out.print(_compared(cells, published), soft_wrap=True) if published else None
+
     # While it goes on
 
     @contextmanager
@@ -246,6 +269,18 @@ def _conclusion(url: str, verdicts: Mapping[str, Verdict]) -> str:
     if unsafe:
         return f"A mount of {url} goes on: it makes no conditional copies, and renames in another way."
     return "No fault was found. That is no proof: a probe can prove a store unsafe, never safe."
+
+
+def _compared(cells: Sequence[Cell], published: Sequence[Published]) -> str:
+    from putifabsent.lab.simulate.published import LEVEL, differing
+
+    other = differing(cells, published)
+    if not other:
+        return (
+            f"All {len(cells)} published cells are reproduced: at {LEVEL:.1%}, noise explains what differs."
+        )
+    listed = "; ".join(str(cell.experiment) for cell in other)
+    return f"{len(other)} of {len(cells)} cells differ from the published ones by more than noise: {listed}."
 
 
 def _leftover(each: Leftover) -> dict[str, object]:

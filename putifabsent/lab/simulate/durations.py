@@ -1,0 +1,52 @@
+"""Spans of time, as people say them."""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+
+from putifabsent.errors import ConfigError
+
+__all__ = ["parse", "said"]
+
+_UNITS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+_SAID = re.compile(r"(-?\d+(?:\.\d+)?) ?(ms|s|m|min|h|d)", re.ASCII)
+
+
+def parse(text: str, what: str) -> int:
+    """Return the milliseconds that a span of time has.
+
+    Parameters
+    ----------
+    text
+        ``500ms``, ``90s``, ``1m``, ``1.5h``, ``7d``.
+    what
+        What it is of, for the error.
+
+    Raises
+    ------
+    ConfigError
+        For anything else, and for a part of a millisecond.
+    """
+    match = _SAID.fullmatch(text.strip())
+    if match is None:
+        raise ConfigError(f"{what} is {text!r}: give a number and its unit, as in 500ms, 90s, 1m, 24h or 7d")
+    number, unit = match.groups()
+    milliseconds = Fraction(number) * _UNITS["m" if unit == "min" else unit]
+    if milliseconds.denominator != 1:
+        raise ConfigError(f"{what} is {text!r}: give whole milliseconds")
+    return int(milliseconds)
+
+
+def said(milliseconds: int) -> str:
+    """Return a span of time in the largest unit of which it is a whole number: ``24 h``, ``7 d``."""
+    fitting = [
+        (unit, milliseconds // size)
+        for unit, size in _UNITS.items()
+        if milliseconds % size == 0 and milliseconds >= size
+    ]
+    # A day is better known as 24 hours.
+    unit, number = next(
+        ((unit, number) for unit, number in reversed(fitting) if (unit, number) != ("d", 1)), ("ms", 0)
+    )
+    return f"{number} {'min' if unit == 'm' else unit}"

@@ -1,0 +1,139 @@
+"""Sampling noise: how far two samples of runs may be apart if they come from the same writers.
+
+Collisions of a run are taken for a Poisson distribution's, which they are close to: no pair of writers stays
+so near to each other that one of its collisions makes the next much likelier.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from putifabsent.lab.simulate.birthday import cumulative
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from putifabsent.lab.simulate.experiment import Cell
+    from putifabsent.lab.simulate.published import Published
+
+    Floats = NDArray[np.floating[Any]]
+
+__all__ = ["Chances", "chances", "mean_band", "percent_band"]
+
+
+class Chances(NamedTuple):
+    """How likely noise alone is to set two samples apart by as much as they are, or by more: from 0 to 1.
+
+    Attributes
+    ----------
+    mean
+        By as many collisions, in all runs together.
+    percent
+        By as many runs with a collision.
+    most, published_most
+        So far off as the most collisions of a run are, each from what both samples let expect.
+    """
+
+    mean: float
+    percent: float
+    most: float
+    published_most: float
+
+
+def chances(cell: Cell, published: Published) -> Chances:
+    """Compare a cell with the published one, for which nothing but what was published is known."""
+    runs = cell.runs + published.runs
+    collisions = cell.collisions + published.collisions
+    hits = cell.hits + published.hits
+    return Chances(
+        _binomial(collisions, cell.runs / runs).at_least_as_far_out(cell.collisions),
+        _shared_out(hits, cell.runs, runs).at_least_as_far_out(cell.hits),
+        _as_most(collisions / runs, cell.runs, cell.most),
+        _as_most(collisions / runs, published.runs, published.most),
+    )
+
+
+def mean_band(mean: float, runs: int, level: float = 0.999) -> tuple[float, float]:
+    """Return between which values the mean of so many runs lies, at this level."""
+    low, high = _poisson(mean * runs).band(level)
+    return low / runs, high / runs
+
+
+def percent_band(percent: float, runs: int, level: float = 0.999) -> tuple[float, float]:
+    """Return between which values the percentage of so many runs lies, at this level."""
+    low, high = _binomial(runs, percent / 100).band(level)
+    return 100 * low / runs, 100 * high / runs
+
+
+class _Distribution(NamedTuple):
+    """How likely each number from ``lowest`` on is; others are hardly possible."""
+
+    lowest: int
+    mass: Floats
+
+    def band(self, level: float) -> tuple[int, int]:
+        low, high = np.searchsorted(np.cumsum(self.mass), [(1 - level) / 2, (1 + level) / 2])
+        return self.lowest + int(low), self.lowest + min(int(high), len(self.mass) - 1)
+
+    def at_least_as_far_out(self, number: int) -> float:
+        """Return how likely such a number is, on that side or on the other."""
+        at = number - self.lowest
+        below, above = self.mass[: max(0, at + 1)].sum(), self.mass[max(0, at) :].sum()
+        return float(min(1.0, 2 * min(below, above)))
+
+
+def _poisson(mean: float) -> _Distribution:
+    return _distribution(mean, mean, (0, math.inf), lambda number: mean / (number + 1))
+
+
+def _binomial(tries: int, chance: float) -> _Distribution:
+    """Return how likely so many of the tries are to hit."""
+    return _distribution(
+        tries * chance,
+        tries * chance * (1 - chance),
+        (0, tries),
+        lambda number: (tries - number) / (number + 1) * chance / (1 - chance),
+    )
+
+
+def _shared_out(hits: int, ours: int, runs: int) -> _Distribution:
+    """Return how likely so many of the hits are to be among our runs, if it is chance whose they are."""
+    share, misses = ours / runs, runs - hits
+    return _distribution(
+        hits * share,
+        hits * share * (1 - share) * misses / max(1, runs - 1),
+        (max(0, ours - misses), min(hits, ours)),
+        lambda number: (hits - number) * (ours - number) / ((number + 1) * (misses - ours + number + 1)),
+    )
+
+
+def _distribution(
+    mean: float, variance: float, limits: tuple[float, float], ratio: Callable[[Floats], Floats]
+) -> _Distribution:
+    """Return what a distribution has within ten standard deviations, and a little more.
+
+    Parameters
+    ----------
+    limits
+        The lowest and the highest number that are possible.
+    ratio
+        How much likelier than a number the next one is.
+    """
+    reach = 10 * math.sqrt(variance) + 50 if variance else 0
+    lowest = math.floor(max(limits[0], mean - reach))
+    highest = math.floor(min(limits[1], mean + reach))
+    ratios = ratio(np.arange(lowest, highest, dtype=np.float64))
+    logs = np.concatenate([np.zeros(1), np.cumsum(np.log(ratios))])
+    mass = np.exp(logs - logs.max())
+    return _Distribution(lowest, mass / mass.sum())
+
+
+def _as_most(mean: float, runs: int, most: int) -> float:
+    up_to = cumulative(mean, most) ** runs
+    below = cumulative(mean, most - 1) ** runs if most else 0.0
+    return min(1.0, 2 * min(up_to, 1 - below))

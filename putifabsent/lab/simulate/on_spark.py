@@ -1,0 +1,70 @@
+"""The simulation as a Spark job: tasks work off its shares. Wants PySpark, and pyarrow beside it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from putifabsent.lab.simulate.running import Plan, Tally
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from putifabsent.lab.simulate.experiment import Cell, Experiment
+
+__all__ = ["on", "simulate"]
+
+_TASKS_A_CORE = 4
+"""So that the last ones to end are not waited for by all others."""
+_COUNTED = "cell long, collisions long, runs long"
+
+
+def simulate(experiments: Sequence[Experiment], runs: int, seed: int, master: str) -> list[Cell]:
+    """Run the simulation in a Spark session of its own; the cells are those of :func:`.running.simulate`.
+
+    Parameters
+    ----------
+    experiments, runs, seed
+        As there.
+    master
+        Where: ``local[*]``, ``spark://HOST:PORT``. Its workers need this package and numpy.
+
+    Raises
+    ------
+    ConfigError
+        For no run, or a negative seed.
+    """
+    plan = Plan(experiments, runs, seed)
+    plan.check()
+    session = SparkSession.builder.master(master).appName("putifabsent simulate").getOrCreate()
+    try:
+        return on(session, plan)
+    finally:
+        session.stop()
+
+
+def on(session: SparkSession, plan: Plan, partitions: int | None = None) -> list[Cell]:
+    """Run a plan in a session that is there, in so many tasks; by default a few for each core."""
+    tasks = partitions or session.sparkContext.defaultParallelism * _TASKS_A_CORE
+    shares = session.range(0, plan.shares, 1, min(tasks, plan.shares))
+    counted = shares.mapInArrow(_job(plan), _COUNTED).groupBy("cell", "collisions").sum("runs")
+    return plan.gather(
+        Tally(cell, (0,) * collisions + (runs,)) for cell, collisions, runs in counted.collect()
+    )
+
+
+def _job(plan: Plan) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    def job(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            rows = [
+                {"cell": tally.cell, "collisions": collisions, "runs": runs}
+                for place in batch.column("id").to_pylist()
+                for tally in (plan.share(place).tally(),)
+                for collisions, runs in enumerate(tally.runs)
+            ]
+            if rows:
+                yield pa.RecordBatch.from_pylist(rows)
+
+    return job
