@@ -89,6 +89,10 @@ bench-arbiters: $(DEV) ## count what each arbiter sends, and set 64 writers at o
 	tools/servers/install.sh dynamodb-local
 	$(BIN)/python bench/arbiters.py $(if $(SHORT),--quick)
 
+.PHONY: bench-simulate
+bench-simulate: $(DEV) ## measure the collision simulation against a set union in plain Python: half a minute
+	$(BIN)/python bench/simulate.py
+
 .PHONY: bench-service
 bench-service: $(DEV) ## measure creations through the coordination service beside those of a process itself
 	$(BIN)/python bench/service.py
