@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import sys
+from collections import Counter
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -29,7 +32,8 @@ def simulate(experiments: Sequence[Experiment], runs: int, seed: int, master: st
     experiments, runs, seed
         As there.
     master
-        Where: ``local[*]``, ``spark://HOST:PORT``. Its workers need this package and numpy.
+        Where: ``local[*]``, ``spark://HOST:PORT``. Its workers' Python, which ``PYSPARK_PYTHON`` says, needs
+        this package, numpy and pyarrow.
 
     Raises
     ------
@@ -38,6 +42,9 @@ def simulate(experiments: Sequence[Experiment], runs: int, seed: int, master: st
     """
     plan = Plan(experiments, runs, seed)
     plan.check()
+    if master.startswith("local"):
+        # PySpark would take the first python3 on the PATH, which need not have numpy.
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     session = SparkSession.builder.master(master).appName("putifabsent simulate").getOrCreate()
     try:
         return on(session, plan)
@@ -49,22 +56,21 @@ def on(session: SparkSession, plan: Plan, partitions: int | None = None) -> list
     """Run a plan in a session that is there, in so many tasks; by default a few for each core."""
     tasks = partitions or session.sparkContext.defaultParallelism * _TASKS_A_CORE
     shares = session.range(0, plan.shares, 1, min(tasks, plan.shares))
-    counted = shares.mapInArrow(_job(plan), _COUNTED).groupBy("cell", "collisions").sum("runs")
-    return plan.gather(
-        Tally(cell, (0,) * collisions + (runs,)) for cell, collisions, runs in counted.collect()
-    )
+    counted = shares.mapInArrow(_job(plan), _COUNTED).collect()
+    return plan.gather(Tally(cell, (0,) * collisions + (runs,)) for cell, collisions, runs in counted)
 
 
 def _job(plan: Plan) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def job(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        # Added up here: a task sends as little however many shares it has, and nothing need be shuffled.
+        counted: Counter[tuple[int, int]] = Counter()
         for batch in batches:
-            rows = [
-                {"cell": tally.cell, "collisions": collisions, "runs": runs}
-                for place in batch.column("id").to_pylist()
-                for tally in (plan.share(place).tally(),)
-                for collisions, runs in enumerate(tally.runs)
-            ]
-            if rows:
-                yield pa.RecordBatch.from_pylist(rows)
+            for place in batch.column("id").to_pylist():
+                cell, tally = plan.share(place).tally()
+                counted.update({(cell, collisions): runs for collisions, runs in enumerate(tally)})
+        rows = [(cell, collisions, runs) for (cell, collisions), runs in counted.items() if runs]
+        if rows:
+            columns = [pa.array(column, pa.int64()) for column in zip(*rows, strict=True)]
+            yield pa.RecordBatch.from_arrays(columns, names=["cell", "collisions", "runs"])
 
     return job

@@ -1,0 +1,47 @@
+"""The collision simulation as a Spark job gives what one process gives."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+from pyspark.sql import SparkSession
+from typer.testing import CliRunner
+
+from putifabsent.cli.app import app
+from putifabsent.lab.simulate import Experiment, simulate
+from putifabsent.lab.simulate.on_spark import on
+from putifabsent.lab.simulate.running import Plan
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
+
+PLAN = Plan([Experiment(writers, 300, 15, 60_000) for writers in (1, 2, 5, 9)], 1_100, 3)
+
+
+@pytest.fixture
+def session(monkeypatch: pytest.MonkeyPatch) -> Iterator[SparkSession]:
+    monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
+    session = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
+    yield session
+    session.stop()
+
+
+def test_however_many_tasks_there_are_the_cells_are_those_of_one_process(session: SparkSession) -> None:
+    expected = simulate(PLAN.experiments, PLAN.runs, PLAN.seed)
+    assert [on(session, PLAN, partitions) for partitions in (None, 1, 7)] == [expected] * 3
+
+
+def test_the_verb_prints_the_same_with_a_master(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYSPARK_PYTHON", "")  # so that what is set here ends with the test
+    monkeypatch.delenv("PYSPARK_PYTHON")
+    told = ("simulate", "--writers", "2-4", "--interval", "1s", "--duration", "1h", "--json", "--runs", "300")
+    printed = [
+        CliRunner().invoke(app, (*told, *where)) for where in (("--processes", "1"), ("--master", "local[1]"))
+    ]
+    assert [each.exit_code for each in printed] == [0, 0]
+    assert json.loads(printed[1].stdout) == json.loads(printed[0].stdout)
