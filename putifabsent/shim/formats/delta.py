@@ -14,7 +14,7 @@ import re
 
 from putifabsent.shim.names import Name, Role, Rule, Series
 
-__all__ = ["ASKED", "FOLDERS", "RULES", "classify"]
+__all__ = ["ASKED", "FOLDERS", "RULES", "classify", "number_in"]
 
 FORMAT = "delta"
 FIRST = 0
@@ -38,6 +38,12 @@ def classify(path: str, folder: str, last: str) -> Name | None:
     before = (f"{folder}/{number - 1:020d}.json",) if number > FIRST else ()
     series = Series(number, FIRST, before, _COMMIT)
     return Name(path, Role.LOG_ENTRY, FORMAT, table, path, guarded=True, series=series)
+
+
+def number_in(last: str) -> int | None:
+    """Return the number of a commit, by its last component; None for what is none."""
+    match = _COMMIT.fullmatch(last)
+    return match and int(match["n"])
 
 
 _TABLE = (

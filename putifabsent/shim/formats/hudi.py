@@ -37,7 +37,21 @@ from typing import Any, Literal, NamedTuple
 
 from putifabsent.shim.names import Name, Role, Rule, Series
 
-__all__ = ["ACTIONS", "ASKED", "RULES", "Step", "classify", "slices_of", "step_of"]
+__all__ = [
+    "ACTIONS",
+    "ASKED",
+    "RULES",
+    "History",
+    "Step",
+    "archive_in",
+    "classify",
+    "completed_as",
+    "history_in",
+    "instant_in",
+    "manifest_in",
+    "slices_of",
+    "step_of",
+]
 
 FORMAT = "hudi"
 ACTIONS = (
@@ -54,6 +68,8 @@ ACTIONS = (
     "savepoint",
 )
 
+_COMPLETED_AS = {"clustering": "replacecommit", "compaction": "commit", "logcompaction": "deltacommit"}
+
 _META = "/.hoodie/"
 _ANY_ACTION = "|".join(ACTIONS)
 _INSTANT = re.compile(
@@ -62,12 +78,14 @@ _INSTANT = re.compile(
 )
 _MANIFEST = re.compile(r"manifest_(?P<n>[1-9][0-9]{0,9})")
 _FIRST_MANIFEST = 1
-_HISTORY = re.compile(r"[0-9]+_[0-9]+_[0-9]+\.parquet")
+_HISTORY = re.compile(r"(?P<first>[0-9]+)_(?P<last>[0-9]+)_(?P<level>[0-9]+)\.parquet")
+_ARCHIVE = re.compile(r"\.commits_\.archive\.(?P<n>[0-9]+)(?:_.*)?")
 _BASE_FILE = re.compile(
     r"[^_/]+_[0-9]+-[0-9]+-[0-9]+(?:-(?P<salt>[0-9a-f]{32}))?_(?P<t>[0-9]+)\.(?:parquet|orc|hfile|lance)"
 )
 _LOG_FILE = re.compile(r"\.[^/]+_(?P<t>[0-9]+)\.log\.[0-9]+(?:_[0-9]+-[0-9]+-[0-9]+(?:\.cdc)?)?")
-_KEPT = "(?:~[0-9a-f]{32})?"  # as each session may keep an instant for itself
+_KEPT = "(?:~(?P<salt>[0-9a-f]{32}))?"  # as each session may keep an instant for itself
+_KEPT_INSTANT = re.compile(_INSTANT.pattern + _KEPT)
 ASKED = (
     rf".*/\.hoodie/(?:timeline/)?{_INSTANT.pattern}{_KEPT}",
     rf".*/\.hoodie/timeline/history/(?:{_MANIFEST.pattern}|{_HISTORY.pattern})",
@@ -88,13 +106,25 @@ class Step(NamedTuple):
     state
         ``requested``, ``inflight``, ``completed``; of slices ``base`` or ``log``.
     salt
-        Of a base file, what the mount's option has put into its write token; None: nothing.
+        Of a base file, what the mount's option has put into its write token; of an instant, whose it is where
+        each session keeps its own. None: nothing, nobody's.
+    completion
+        ``C``; None where the name doesn't say it.
     """
 
     instant: str
     action: str
     state: Literal["requested", "inflight", "completed", "base", "log"]
     salt: str | None = None
+    completion: str | None = None
+
+
+class History(NamedTuple):
+    """What the name of a file of the history says: the instants in it are of these times, both included."""
+
+    first: str
+    last: str
+    level: int
 
 
 def step_of(path: str) -> Step | None:
@@ -107,11 +137,48 @@ def step_of(path: str) -> Step | None:
             return match and Step(match["t"], "", "log")
         match = _BASE_FILE.fullmatch(last)
         return match and Step(match["t"], "", "base", match["salt"])
-    match = _INSTANT.fullmatch(last)
-    if match is None or folder[at + len(_META) :] not in ("timeline", "") or "/.hoodie/metadata/" in path:
+    if folder[at + len(_META) :] not in ("timeline", "") or "/.hoodie/metadata/" in path:
+        return None
+    step = instant_in(last)
+    return step if step is not None and step.salt is None else None
+
+
+def instant_in(last: str) -> Step | None:
+    """Return which step of which instant a name in a timeline's folder is, of any table's; None: of none.
+
+    Parameters
+    ----------
+    last
+        Its last component.
+    """
+    match = _KEPT_INSTANT.fullmatch(last)
+    if match is None:
         return None
     state: Any = match["state"] or ("completed" if match["completed"] else "inflight")
-    return Step(match["t"], match["pending"] or match["completed"] or "", state)
+    return Step(match["t"], match["pending"] or match["completed"] or "", state, match["salt"], match["c"])
+
+
+def completed_as(action: str) -> str:
+    """Return what an action is called when it is completed; a name without one is a commit's."""
+    return _COMPLETED_AS.get(action, action) or "commit"
+
+
+def manifest_in(last: str) -> int | None:
+    """Return the number of a manifest of the history, by its last component; None for what is none."""
+    match = _MANIFEST.fullmatch(last)
+    return match and int(match["n"])
+
+
+def history_in(last: str) -> History | None:
+    """Return what a file of the history holds, by its last component; None for what is none."""
+    match = _HISTORY.fullmatch(last)
+    return match and History(match["first"], match["last"], int(match["level"]))
+
+
+def archive_in(last: str) -> int | None:
+    """Return the number of a file of the history below table version 8; None for what is none."""
+    match = _ARCHIVE.fullmatch(last)
+    return match and int(match["n"])
 
 
 def slices_of(folder: str, instant: str) -> str:

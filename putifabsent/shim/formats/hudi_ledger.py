@@ -8,12 +8,12 @@ files below table version 8 (they carry the instant of their base file).
 from __future__ import annotations
 
 import errno
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from putifabsent.errors import Fenced, Holder, NameTaken
 from putifabsent.shim.formats.hudi import FORMAT, Step, step_of
+from putifabsent.shim.formats.hudi_layout import parsed
 from putifabsent.shim.ledger.calls import Append, ByName, Commit, Remove, Rule, Todo
 from putifabsent.shim.ledger.records import Free, Open, Take, Undo
 
@@ -47,7 +47,6 @@ _FIRST_WITH_LOGS_OF_THEIR_OWN = 8
 _SAVEPOINT = "savepoint"
 _FOLDER = "/.hoodie"
 _PROPERTIES = "hoodie.properties"
-_VERSION = re.compile(r"^\s*hoodie\.table\.version\s*[=:]\s*(?P<version>[0-9]+)\s*$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,5 +264,5 @@ def properties_of(root: str) -> tuple[str, ...]:
 
 def version_in(properties: bytes) -> int:
     """Return a table's version; that of the newest tables where the properties don't say it."""
-    found = _VERSION.search(properties.decode(errors="replace"))
-    return int(found["version"]) if found else NEWEST
+    version = parsed(properties).get("hoodie.table.version", "")
+    return int(version) if version.isdecimal() else NEWEST

@@ -26,7 +26,7 @@ import re
 
 from putifabsent.shim.names import Name, Role, Rule, Series
 
-__all__ = ["ASKED", "FOLDERS", "RULES", "classify"]
+__all__ = ["ASKED", "FOLDERS", "RULES", "classify", "number_in"]
 
 FORMAT = "paimon"
 FOLDERS = frozenset({"snapshot", "schema", "changelog"})
@@ -69,6 +69,20 @@ def classify(path: str, folder: str, last: str) -> Name | None:
         evidence=_evidence(path, root, table, kind),
         series=Series(number, first, before, pattern),
     )
+
+
+def number_in(kind: str, last: str) -> int | None:
+    """Return the number of a file; None for what is none of its kind.
+
+    Parameters
+    ----------
+    kind
+        The folder that it lies in: ``snapshot``, ``schema`` or ``changelog``.
+    last
+        Its last component.
+    """
+    match = _KINDS[kind][0].fullmatch(last)
+    return match and int(match["n"])
 
 
 def _evidence(path: str, root: str, table: str, kind: str) -> tuple[str, ...]:

@@ -1,0 +1,202 @@
+"""Hudi's valid steps: how an instant may go from state to state, and what is wrong with one that doesn't.
+
+::
+
+    [] -> requested -> inflight -> completed
+              ^           |  ^
+              +-----------+  +-- inflight: another goes on with it
+
+    []: it is not there: it has never been, was rolled back, or is archived
+
+Whoever requests an instant need not be who performs it: a step is judged by its states alone. What is being
+rolled back or restored may fall back from completed, one name after the other. A savepoint is requested by
+nobody.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import TYPE_CHECKING, NamedTuple
+
+from putifabsent.shim.formats.hudi import completed_as
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+__all__ = ["STEPS", "Fault", "Finding", "Seen", "State", "check", "fault_of"]
+
+_SAVEPOINT = "savepoint"
+_UNDOING = ("restore", "rollback")
+
+
+class State(str, Enum):
+    """How far an instant has come, by the newest of its names."""
+
+    REQUESTED = "requested"
+    INFLIGHT = "inflight"
+    COMPLETED = "completed"
+
+    @property
+    def rank(self) -> int:
+        """Its place in their order."""
+        return list(State).index(self)
+
+
+STEPS: frozenset[tuple[State | None, State | None]] = frozenset(
+    {
+        (None, State.REQUESTED),
+        (State.REQUESTED, State.INFLIGHT),
+        (State.INFLIGHT, State.COMPLETED),
+        (State.INFLIGHT, State.REQUESTED),
+        (State.INFLIGHT, State.INFLIGHT),
+        (State.REQUESTED, None),
+        (State.INFLIGHT, None),
+        (State.COMPLETED, None),
+    }
+)
+"""The steps that every action may take; None: ``[]``."""
+
+
+class Fault(str, Enum):
+    """What is wrong with a step.
+
+    ===============  ==========================================================================
+    ``unrequested``  it begins in the middle: nobody has requested it
+    ``skipped``      it is completed, and was never inflight
+    ``repeated``     requested or completed once more, as it was already
+    ``reopened``     it was completed, and goes on, without a rollback or restore under way
+    ``changed``      it has become another action's
+    ``backwards``    it was completed before it was requested, by its own times
+    ===============  ==========================================================================
+    """
+
+    UNREQUESTED = "unrequested"
+    SKIPPED = "skipped"
+    REPEATED = "repeated"
+    REOPENED = "reopened"
+    CHANGED = "changed"
+    BACKWARDS = "backwards"
+
+
+class Seen(NamedTuple):
+    """An instant in a state, as somebody has seen it; in the order in which it was seen.
+
+    Attributes
+    ----------
+    time
+        ``T``.
+    action
+        As the name calls it; empty where it doesn't say.
+    state
+        None: it is gone.
+    salt
+        Whose it is, where each session keeps its own.
+    completion
+        ``C``; None where it isn't known.
+    by
+        Who has taken the step, for reports; it may be anybody.
+    name
+        For reports.
+    """
+
+    time: str
+    action: str
+    state: State | None
+    salt: str = ""
+    completion: str | None = None
+    by: str = ""
+    name: str = ""
+
+
+class Finding(NamedTuple):
+    """A step that is not valid.
+
+    Attributes
+    ----------
+    fault
+        What is wrong with it.
+    before, after
+        As the instant was seen before the step, if ever, and after it.
+    """
+
+    fault: Fault
+    before: Seen | None
+    after: Seen
+
+    def __str__(self) -> str:
+        was = "[]" if self.before is None or self.before.state is None else _said(self.before)
+        return f"{self.after.time}: {was} -> {_said(self.after)}: {self.fault.value}"
+
+
+def fault_of(
+    before: State | None, after: State | None, action: str, *, undoing: bool = False
+) -> Fault | None:
+    """Return what is wrong with a step; None: it is valid.
+
+    Parameters
+    ----------
+    before, after
+        None: ``[]``.
+    action
+        The instant's.
+    undoing
+        Whether a rollback or a restore is under way in the table.
+    """
+    if (before, after) in STEPS:
+        return None
+    if before is None:
+        begins = action == _SAVEPOINT and after is State.INFLIGHT
+        return None if begins or after is None else Fault.UNREQUESTED
+    if before is after:
+        return Fault.REPEATED
+    if before is State.COMPLETED:
+        return None if undoing else Fault.REOPENED
+    return Fault.SKIPPED
+
+
+def check(sequence: Iterable[Seen]) -> list[Finding]:
+    """Return which steps of a sequence are not valid; of all the instants that are in it, told apart here.
+
+    A savepoint of ``T`` goes its own way beside the commit that it saves.
+
+    Parameters
+    ----------
+    sequence
+        In the order in which they were seen. Somebody who looks now and then has to say what came between:
+        a name that is there shows that the states before it were.
+    """
+    findings = []
+    last: dict[tuple[str, str, bool], Seen] = {}
+    undoing: set[str] = set()
+    for seen in sequence:
+        instant = (seen.time, seen.salt, seen.action == _SAVEPOINT)
+        before = last.get(instant)
+        was = None if before is None else before.state
+        fault = fault_of(was, seen.state, seen.action, undoing=bool(undoing - {seen.time}))
+        if before is not None and was is not None and seen.state is not None and not _goes_on(before, seen):
+            fault = Fault.CHANGED
+        if fault is None and _is_backwards(seen):
+            fault = Fault.BACKWARDS
+        if fault is not None:
+            findings.append(Finding(fault, before, seen))
+        last[instant] = seen
+        if seen.action in _UNDOING:
+            is_open = seen.state in (State.REQUESTED, State.INFLIGHT)
+            (undoing.add if is_open else undoing.discard)(seen.time)
+    return findings
+
+
+def _goes_on(before: Seen, after: Seen) -> bool:
+    """Whether one action has both; what is completed has another name, and is called by that from then on."""
+    if before.state is State.COMPLETED or after.state is State.COMPLETED:
+        return completed_as(before.action) == completed_as(after.action)
+    return (before.action or "commit") == (after.action or "commit")
+
+
+def _is_backwards(seen: Seen) -> bool:
+    # The metadata table appends digits of its own to T.
+    return seen.completion is not None and seen.completion < seen.time[: len(seen.completion)]
+
+
+def _said(seen: Seen) -> str:
+    return f"{seen.action or 'commit'}.{'gone' if seen.state is None else seen.state.value}"
