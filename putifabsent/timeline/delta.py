@@ -1,0 +1,103 @@
+"""Delta's timelines: the commits that are in the log. Checkpoints repeat what they say, and are not read."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from putifabsent.errors import ConfigError
+from putifabsent.shim.formats.delta import number_in
+from putifabsent.timeline.files import all_of, below, listed
+from putifabsent.timeline.problems import Problem, Problems, Trouble, report
+from putifabsent.timeline.reading import Timeline
+from putifabsent.timeline.records import Commit, Content, Details
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from putifabsent.timeline.records import Order
+
+__all__ = ["DeltaTimeline"]
+
+_INFO = "commitInfo"
+
+
+class DeltaTimeline(Timeline[Commit]):
+    """The commits of a Delta table that its log still has.
+
+    Raises
+    ------
+    ConfigError
+        There is no Delta table: no commit in ``_delta_log/``.
+    """
+
+    format = "delta"
+    COLUMNS = (
+        ("number", "int64"),
+        ("action", "string"),
+        ("committed", "timestamp[ms]"),
+        ("read", "int64"),
+        ("transaction", "string"),
+        ("path", "string"),
+    )
+
+    def __init__(self, fs: Any, root: str) -> None:
+        super().__init__(fs, root)
+        if not self._numbered():
+            raise ConfigError(f"there is no Delta table at {root!r}: no commit in its _delta_log/")
+
+    def active(self, *, order: Order = "requested", problems: Problems | None = None) -> Iterator[Commit]:
+        """Return the commits, one after the other."""
+        numbers = self._numbered()
+        for path, written in all_of(self.fs, list(numbers)):
+            if isinstance(written, FileNotFoundError):
+                continue  # it has expired meanwhile
+            if isinstance(written, Exception):
+                raise written
+            commit = _commit(numbers[path], path, written, problems)
+            if commit is not None:
+                yield commit
+
+    def history(self, *, order: Order = "requested", problems: Problems | None = None) -> Iterator[Commit]:
+        """Return none: what Delta no longer needs is removed."""
+        return iter(())
+
+    def details(self, record: Commit, problems: Problems | None = None) -> Details:
+        """Return the commit's ``commitInfo``."""
+        return Details(None, Content(_INFO, record.content) if record.content else None)
+
+    def _numbered(self) -> dict[str, int]:
+        found = listed(self.fs, below(self.root, "_delta_log"))
+        numbers = ((each.path, number_in(each.last)) for each in found)
+        there = {path: number for path, number in numbers if number is not None}
+        return dict(sorted(there.items(), key=lambda item: item[1]))
+
+
+def _actions(written: bytes) -> list[dict[str, Any]]:
+    actions = [json.loads(line) for line in written.splitlines() if line.strip()]
+    if not actions or not all(isinstance(each, dict) for each in actions):
+        raise ValueError("it has no actions, or others than objects")
+    return actions
+
+
+def _commit(number: int, path: str, written: bytes, problems: Problems | None) -> Commit | None:
+    try:
+        actions = _actions(written)
+        info: dict[str, Any] = next((each[_INFO] for each in actions if _INFO in each), {})
+        millis = info.get("inCommitTimestamp", info.get("timestamp"))
+        read = info.get("readVersion")
+        return Commit(
+            number=number,
+            action=str(info.get("operation", "")),
+            millis=None if millis is None else int(millis),
+            read=None if read is None else int(read),
+            transaction=str(info.get("txnId") or ""),
+            path=path,
+            counts=Counter(kind for each in actions for kind in each),
+            content=info,
+        )
+    except (AttributeError, TypeError, ValueError) as error:
+        trouble = Trouble.UNREADABLE if written else Trouble.EMPTY
+        report(problems, Problem(path, trouble, f"it is torn, or no commit: {error}"), error)
+        return None

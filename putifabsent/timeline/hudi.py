@@ -1,0 +1,178 @@
+"""Hudi's timelines: active instants from names, archived ones from the history, what they say from both."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timezone
+from typing import TYPE_CHECKING, Any
+
+from putifabsent.errors import ConfigError
+from putifabsent.shim.formats.hudi_layout import Layout, layout_of
+from putifabsent.timeline import hudi_active, hudi_archive, hudi_history
+from putifabsent.timeline.contents import content_of
+from putifabsent.timeline.files import below, listed, modified
+from putifabsent.timeline.problems import Problem, Problems, Trouble, report
+from putifabsent.timeline.reading import Timeline
+from putifabsent.timeline.records import Content, Details, Instant, Raw, State
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from putifabsent.timeline.hudi_history import HistoryFile, Manifest
+    from putifabsent.timeline.records import Order
+
+__all__ = ["HudiTimeline"]
+
+# Hudi removes the first while it writes it anew.
+_PROPERTIES = (".hoodie/hoodie.properties", ".hoodie/hoodie.properties.backup")
+
+
+class HudiTimeline(Timeline[Instant]):
+    """The timeline of a Hudi table, of version 6, 8 or 9; or of the metadata table of one.
+
+    Parameters
+    ----------
+    fs
+        Any fsspec filesystem.
+    root
+        The table's folder in it.
+
+    Attributes
+    ----------
+    layout
+        What ``hoodie.properties`` says.
+
+    Raises
+    ------
+    ConfigError
+        There is no Hudi table, or one of a version that is not known.
+    """
+
+    format = "hudi"
+    COLUMNS = (
+        ("time", "string"),
+        ("salt", "string"),
+        ("action", "string"),
+        ("began", "string"),
+        ("state", "string"),
+        ("completion", "string"),
+        ("stamped", "bool"),
+        ("archived", "bool"),
+        ("path", "string"),
+    )
+
+    def __init__(self, fs: Any, root: str) -> None:
+        super().__init__(fs, root)
+        self.layout = self._layout()
+        self._active = below(root, self.layout.timeline)
+        self._history = below(root, self.layout.history)
+
+    def _layout(self) -> Layout:
+        for last in _PROPERTIES:
+            path = below(self.root, last)
+            try:
+                properties = self.fs.cat_file(path)
+            except (FileNotFoundError, NotADirectoryError):
+                continue
+            if properties.strip():
+                return layout_of(properties, path)
+        path = below(self.root, _PROPERTIES[0])
+        raise ConfigError(f"there is no Hudi table at {self.root!r}: {path} is not there, or empty")
+
+    def active(self, *, order: Order = "requested", problems: Problems | None = None) -> Iterator[Instant]:
+        """Return the instants that are in the timeline's folder, each in its newest state."""
+        found = map(self._stamped, hudi_active.instants(listed(self.fs, self._active)))
+        return iter(sorted(found, key=lambda each: each.key(order)))
+
+    def history(
+        self, *, order: Order = "requested", raw: bool = False, problems: Problems | None = None
+    ) -> Iterator[Instant]:
+        """Return the instants that are archived.
+
+        Parameters
+        ----------
+        order
+            Ordered by when they were requested, they come while the files are read; else all are read first.
+        raw
+            Whether to read their plans and metadata too, for :meth:`details`: most of the history's bytes.
+        problems
+            Takes what can't be read.
+        """
+        if not self.layout.in_levels:
+            found = hudi_archive.instants(self.fs, self._history, raw=raw, problems=problems)
+            return iter(sorted(found, key=lambda each: each.key(order)))
+        files = self.manifest(problems).files
+        merged = hudi_history.merged(self.fs, files, raw=raw, problems=problems)
+        return merged if order == "requested" else iter(sorted(merged, key=lambda each: each.key(order)))
+
+    def manifest(self, problems: Problems | None = None) -> Manifest:
+        """Return what the history consists of; of table version 6, which has no manifests: nothing."""
+        if not self.layout.in_levels:
+            return hudi_history.Manifest(0)
+        return hudi_history.manifest(self.fs, self._history, problems)
+
+    def instants_in(
+        self, file: HistoryFile, *, raw: bool = False, problems: Problems | None = None
+    ) -> Iterator[Instant]:
+        """Return the instants in one file of the history, for who reads many files side by side.
+
+        They are in the order in which they lie there, and some may be in another file too.
+        """
+        return hudi_history.instants_in(self.fs, file, raw=raw, problems=problems)
+
+    def details(self, record: Instant, problems: Problems | None = None) -> Details:
+        """Return what was written when an instant was requested, and when it was completed."""
+        if not record.archived:
+            return self._details_of_files(record, problems)
+        raw = record.raw or self._raw(record, problems)
+        if not isinstance(raw, Raw):
+            return raw or Details(None, None)
+        where = f"{record.source}: instant {record.time}"
+        return Details(*(content_of(each, where, problems) for each in raw))
+
+    def content(self, path: str, problems: Problems | None = None) -> Content | None:
+        """Return what one file of an active instant says; None: nothing, or it can't be read."""
+        try:
+            written = self.fs.cat_file(path)
+        except FileNotFoundError as error:
+            reason = "it is gone: its instant has gone on, was archived, or was rolled back"
+            report(problems, Problem(path, Trouble.MISSING, reason), error)
+            return None
+        return content_of(written, path, problems)
+
+    def _details_of_files(self, record: Instant, problems: Problems | None) -> Details:
+        said: dict[State, Content | None] = {}
+        for file in record.files:
+            if file.size:
+                # Inflight files repeat, or anticipate, what the others say.
+                if file.state is not State.INFLIGHT:
+                    said[file.state] = self.content(file.path, problems)
+            elif file.state is State.COMPLETED:
+                reason = "it is empty: whoever completed it has died while writing"
+                report(problems, Problem(file.path, Trouble.EMPTY, reason))
+        return Details(said.get(State.REQUESTED), said.get(State.COMPLETED))
+
+    def _raw(self, record: Instant, problems: Problems | None) -> Raw | Details | None:
+        """Read one record of the history again, with all that it says."""
+        if self.layout.in_levels:
+            file = next((each for each in self.manifest(problems).files if each.path == record.source), None)
+            found = [] if file is None else self.instants_in(file, raw=True, problems=problems)
+        else:
+            found = iter(hudi_archive.archived_in(self.fs, record.source, raw=True, problems=problems))
+        for each in found:
+            if each.identity == record.identity:
+                return each.raw
+        reason = f"it has no instant {record.time} any more: read the history again"
+        report(problems, Problem(record.source, Trouble.MISSING, reason))
+        return None
+
+    def _stamped(self, instant: Instant) -> Instant:
+        """Say when an instant was completed whose name doesn't: when its file was written."""
+        if instant.state is not State.COMPLETED or instant.completion is not None:
+            return instant
+        when = modified(self.fs, instant.files[-1].path)
+        if when is None:
+            return replace(instant, stamped=True)
+        local = when.astimezone(timezone.utc if self.layout.zone == "UTC" else None)
+        text = f"{local:%Y%m%d%H%M%S}{local.microsecond // 1000:03d}"
+        return replace(instant, completion=text, stamped=True)

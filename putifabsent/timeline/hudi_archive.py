@@ -1,0 +1,134 @@
+"""The history of a Hudi table of version 6: log files of Avro records, one a state of an instant."""
+
+from __future__ import annotations
+
+import io
+import json
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from putifabsent.shim.formats.hudi import archive_in, completed_as
+from putifabsent.shim.formats.hudi_log import blocks
+from putifabsent.timeline.contents import avro, content_of
+from putifabsent.timeline.files import below, listed
+from putifabsent.timeline.problems import Problem, Problems, Trouble, report
+from putifabsent.timeline.records import Content, Details, Instant, State
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+__all__ = ["archived_in", "instants"]
+
+_PLAN = "mergeArchivePlan"
+_NAMES = ("commitTime", "actionType", "actionState", "stateTransitionTime")
+_KINDS = {
+    "hoodieSavePointMetadata": "HoodieSavepointMetadata",
+    "hoodieInflightReplaceMetadata": "HoodieCommitMetadata",
+}
+
+
+def instants(fs: Any, folder: str, *, raw: bool, problems: Problems | None) -> list[Instant]:
+    """Return the instants in all log files of a folder, in no order, each in its newest state.
+
+    Parameters
+    ----------
+    fs
+        The filesystem.
+    folder
+        Of the history.
+    raw
+        Whether to decode their plans and metadata too.
+    problems
+        Takes what can't be read; None: that is raised.
+    """
+    files = [each.path for each in listed(fs, folder) if archive_in(each.last) is not None]
+    found: list[Instant] = []
+    for path in sorted(files):
+        unread: Problems = []
+        found += archived_in(fs, path, raw=raw, problems=unread)
+        if unread and not _is_being_merged(fs, folder, path):
+            for problem in unread:
+                report(problems, problem)
+    # Files are merged into one before they are removed: an instant may be in both.
+    once: dict[tuple[str, str], Instant] = {}
+    for each in found:
+        key = (each.time, completed_as(each.action))
+        if key not in once or once[key].state.rank < each.state.rank:
+            once[key] = each
+    return list(once.values())
+
+
+def archived_in(fs: Any, path: str, *, raw: bool, problems: Problems | None) -> list[Instant]:
+    """Return the instants in one log file; arguments as for :func:`instants`."""
+    states: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    try:
+        for entry in _entries(fs.cat_file(path), raw=raw):
+            key = (str(entry["commitTime"]), completed_as(str(entry["actionType"])))
+            states.setdefault(key, []).append(entry)
+    except FileNotFoundError as error:
+        report(problems, Problem(path, Trouble.MISSING, "it went while the history was read"), error)
+    except (EOFError, IndexError, KeyError, TypeError, ValueError) as error:
+        reason = f"it is torn, or no log of archived instants: {error}"
+        report(problems, Problem(path, Trouble.UNREADABLE, reason), error)
+    return [_instant(time, entries, path, raw=raw) for (time, _), entries in states.items()]
+
+
+def _entries(log: bytes, *, raw: bool) -> Iterator[dict[str, Any]]:
+    read = avro().schemaless_reader
+    for block in blocks(log):
+        written, wanted = _schemas(block.schema, raw=raw)
+        for record in block.records:
+            yield read(io.BytesIO(record), written, wanted)
+
+
+@lru_cache(maxsize=64)
+def _schemas(text: str, *, raw: bool) -> tuple[Any, Any]:
+    """Return the schema of a block's records, and of what is wanted of them."""
+    schema = json.loads(text)
+    light = {**schema, "fields": [each for each in schema["fields"] if each["name"] in _NAMES]}
+    parse = avro().parse_schema
+    return parse(schema), None if raw else parse(light)
+
+
+def _instant(time: str, entries: list[dict[str, Any]], path: str, *, raw: bool) -> Instant:
+    states = sorted(entries, key=lambda entry: _state_of(entry).rank)
+    first, newest = states[0], states[-1]
+    state = _state_of(newest)
+    is_completed = state is State.COMPLETED
+    return Instant(
+        time,
+        str(newest["actionType"]),
+        state,
+        newest.get("stateTransitionTime") if is_completed else None,
+        began=str(first["actionType"]) if first is not newest else "",
+        stamped=is_completed,
+        source=path,
+        raw=_details(states) if raw else None,
+    )
+
+
+def _state_of(entry: dict[str, Any]) -> State:
+    # Old versions archived what was completed alone, and did not say so.
+    return State(str(entry.get("actionState") or State.COMPLETED.value).lower())
+
+
+def _details(states: Iterable[dict[str, Any]]) -> Details:
+    plan = metadata = None
+    for entry in states:
+        for name, value in entry.items():
+            if isinstance(value, dict):
+                content = Content(_KINDS.get(name) or name[0].upper() + name[1:], value)
+                if _state_of(entry) is State.COMPLETED:
+                    metadata = content
+                else:
+                    plan = plan or content
+    return Details(plan, metadata)
+
+
+def _is_being_merged(fs: Any, folder: str, path: str) -> bool:
+    """Whether a file is one that others are being merged into, and that nobody needs until that is done."""
+    plan = below(folder, _PLAN)
+    if not any(each.path == plan or each.last == _PLAN for each in listed(fs, folder)):
+        return False
+    content = content_of(fs.cat_file(plan), plan, [])
+    return content is not None and content.value.get("mergedArchiveFileName") == path.rpartition("/")[2]

@@ -1,0 +1,107 @@
+"""Paimon's timelines: snapshots, and the changelogs that outlive them."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from putifabsent.errors import ConfigError
+from putifabsent.shim.formats.paimon import number_in
+from putifabsent.timeline.files import all_of, below, listed
+from putifabsent.timeline.problems import Problem, Problems, Trouble, report
+from putifabsent.timeline.reading import Timeline
+from putifabsent.timeline.records import Content, Details, Snapshot
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from putifabsent.timeline.records import Order
+
+__all__ = ["PaimonTimeline"]
+
+
+class PaimonTimeline(Timeline[Snapshot]):
+    """The snapshots of a Paimon table, or of a branch of one, in its folder ``branch/branch-<name>/``.
+
+    ``LATEST`` and ``EARLIEST`` are hints, and not looked at: the snapshots that are there are listed.
+
+    Raises
+    ------
+    ConfigError
+        There is no Paimon table: neither a schema nor a snapshot.
+    """
+
+    format = "paimon"
+    COLUMNS = (
+        ("number", "int64"),
+        ("action", "string"),
+        ("user", "string"),
+        ("identifier", "int64"),
+        ("committed", "timestamp[ms]"),
+        ("schema", "int64"),
+        ("archived", "bool"),
+        ("path", "string"),
+    )
+
+    def __init__(self, fs: Any, root: str) -> None:
+        super().__init__(fs, root)
+        if not any(self._numbered(kind) for kind in ("schema", "snapshot")):
+            raise ConfigError(f"there is no Paimon table at {root!r}: neither a schema nor a snapshot")
+
+    def active(self, *, order: Order = "requested", problems: Problems | None = None) -> Iterator[Snapshot]:
+        """Return the snapshots; of several one after the other, each was committed upon the one before."""
+        return self._read("snapshot", problems)
+
+    def history(self, *, order: Order = "requested", problems: Problems | None = None) -> Iterator[Snapshot]:
+        """Return the changelogs of snapshots that have expired, where the table keeps them for longer."""
+        return self._read("changelog", problems)
+
+    def details(self, record: Snapshot, problems: Problems | None = None) -> Details:
+        """Return all that the snapshot's file says."""
+        return Details(None, Content("", record.content))
+
+    def _numbered(self, kind: str) -> dict[str, int]:
+        found = listed(self.fs, below(self.root, kind))
+        numbers = ((each.path, number_in(kind, each.last)) for each in found)
+        there = {path: number for path, number in numbers if number is not None}
+        return dict(sorted(there.items(), key=lambda item: item[1]))
+
+    def _read(self, kind: str, problems: Problems | None) -> Iterator[Snapshot]:
+        numbers = self._numbered(kind)
+        for path, written in all_of(self.fs, list(numbers)):
+            if isinstance(written, FileNotFoundError):
+                continue  # it has expired meanwhile
+            if isinstance(written, Exception):
+                raise written
+            snapshot = _snapshot(numbers[path], path, kind, written, problems)
+            if snapshot is not None:
+                yield snapshot
+
+
+def _said(number: int, written: bytes) -> dict[str, Any]:
+    said: dict[str, Any] = json.loads(written)
+    if said["id"] != number:
+        raise ValueError(f"it says that it is snapshot {said['id']}")
+    return said
+
+
+def _snapshot(
+    number: int, path: str, kind: str, written: bytes, problems: Problems | None
+) -> Snapshot | None:
+    try:
+        said = _said(number, written)
+        return Snapshot(
+            number=number,
+            action=str(said["commitKind"]),
+            user=str(said["commitUser"]),
+            identifier=int(said["commitIdentifier"]),
+            millis=int(said["timeMillis"]),
+            schema=int(said["schemaId"]),
+            path=path,
+            archived=kind == "changelog",
+            content=said,
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        trouble = Trouble.UNREADABLE if written else Trouble.EMPTY
+        report(problems, Problem(path, trouble, f"it is torn, or no snapshot: {error}"), error)
+        return None

@@ -1,0 +1,146 @@
+"""What the readers of all formats have in common."""
+
+from __future__ import annotations
+
+import heapq
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
+
+from putifabsent.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterable, Iterator
+    from datetime import datetime
+
+    import pyarrow as pa
+
+    from putifabsent.timeline.problems import Problems
+    from putifabsent.timeline.records import Details, Order
+
+__all__ = ["Record", "Timeline"]
+
+
+class Record(Protocol):
+    """What the records of all formats have in common."""
+
+    @property
+    def action(self) -> str:
+        """What was done."""
+
+    @property
+    def archived(self) -> bool:
+        """Whether it is in the history, and no longer active."""
+
+    @property
+    def begun_at(self) -> datetime | None:
+        """When it began."""
+
+    @property
+    def ended_at(self) -> datetime | None:
+        """When it was completed."""
+
+    @property
+    def identity(self) -> Hashable:
+        """What tells it from all others of its table."""
+
+    def key(self, order: Order) -> Any:
+        """By what it is sorted."""
+
+    def row(self) -> dict[str, Any]:
+        """Itself as a row of :attr:`Timeline.SCHEMA`."""
+
+
+R = TypeVar("R", bound=Record)
+
+
+class Timeline(ABC, Generic[R]):
+    """What has happened to a table. It is read anew by every call, and never written to.
+
+    Where a file can't be read, or a record of it, nothing is guessed: a call that is given a list adds it to
+    ``problems``, and goes on with what can be; one that is given none raises it as an :class:`OSError`.
+
+    Parameters
+    ----------
+    fs
+        Any fsspec filesystem.
+    root
+        The table's folder in it.
+
+    Attributes
+    ----------
+    format
+        ``hudi``, ``paimon`` or ``delta``.
+    """
+
+    format: ClassVar[str]
+    COLUMNS: ClassVar[tuple[tuple[str, str], ...]]
+    """What :meth:`table` has: names, and pyarrow's types."""
+
+    def __init__(self, fs: Any, root: str) -> None:
+        self.fs = fs
+        self.root = root
+
+    @abstractmethod
+    def active(self, *, order: Order = "requested", problems: Problems | None = None) -> Iterator[R]:
+        """Return what the table's own readers look at first: all that is not archived.
+
+        Parameters
+        ----------
+        order
+            By when they were requested (those of one time by their salt), or by when they were completed.
+        problems
+            Takes what can't be read.
+
+        Raises
+        ------
+        OSError
+            Something can't be read, and there are no ``problems`` to add it to; or the store refuses.
+        """
+
+    @abstractmethod
+    def history(self, *, order: Order = "requested", problems: Problems | None = None) -> Iterator[R]:
+        """Return what is archived; arguments and errors as for :meth:`active`."""
+
+    @abstractmethod
+    def details(self, record: R, problems: Problems | None = None) -> Details:
+        """Return all that is written about a record; arguments and errors as for :meth:`active`."""
+
+    def records(self, *, order: Order = "requested", problems: Problems | None = None) -> Iterator[R]:
+        """Return all, in one order; what is archived and still active once; as for :meth:`active`."""
+        # In this order: what is archived in between is in both.
+        active = list(self.active(order=order, problems=problems))
+        there = {each.identity for each in active}
+        archived = (
+            each for each in self.history(order=order, problems=problems) if each.identity not in there
+        )
+        yield from heapq.merge(archived, active, key=lambda each: each.key(order))
+
+    def table(
+        self, *, history: bool = True, order: Order = "requested", problems: Problems | None = None
+    ) -> pa.Table:
+        """Return the same as a pyarrow table: :meth:`records`, or without ``history`` :meth:`active`."""
+        read = self.records if history else self.active
+        return self.table_of(read(order=order, problems=problems))
+
+    def table_of(self, records: Iterable[R]) -> pa.Table:
+        """Return records as a pyarrow table."""
+        pa = arrow()
+        schema = pa.schema([(name, pa.type_for_alias(kind)) for name, kind in self.COLUMNS])
+        return pa.Table.from_pylist([each.row() for each in records], schema)
+
+
+def arrow() -> Any:
+    """Return pyarrow.
+
+    Raises
+    ------
+    ConfigError
+        It is not installed.
+    """
+    try:
+        import pyarrow as pa
+        import pyarrow.parquet
+    except ImportError as error:
+        reason = "the history of a table is in parquet files: pip install 'putifabsent[timeline]'"
+        raise ConfigError(reason) from error
+    return pa

@@ -1,0 +1,328 @@
+"""What a timeline is made of, as typed records: Hudi's instants, Paimon's snapshots, Delta's commits.
+
+Each is read from names, or from a few fields: what else its files say is decoded only when it is asked for
+(:meth:`putifabsent.timeline.reading.Timeline.details`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta, timezone
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+
+from putifabsent.shim.formats.hudi import completed_as
+from putifabsent.shim.formats.hudi_steps import State
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["Commit", "Content", "Details", "Instant", "Order", "Raw", "Snapshot", "State", "StateFile"]
+
+Order: TypeAlias = Literal["requested", "completed"]
+"""By when they began, or by when they were completed; what isn't completed comes last then."""
+
+_EPOCH = datetime.fromtimestamp(0, timezone.utc)
+_TO_SECONDS, _TO_MILLISECONDS = 14, 17
+
+
+class StateFile(NamedTuple):
+    """A file of a Hudi instant that is there: one state of it.
+
+    Attributes
+    ----------
+    state
+        Which.
+    action
+        As its name calls it; ``commit`` where it doesn't say.
+    path
+        Its full name.
+    size
+        Bytes.
+    """
+
+    state: State
+    action: str
+    path: str
+    size: int
+
+
+class Raw(NamedTuple):
+    """What the history keeps of an instant, not decoded; None: nothing.
+
+    Attributes
+    ----------
+    plan
+        What was requested: of a compaction, a clustering, a clean.
+    metadata
+        What was completed.
+    """
+
+    plan: bytes | None
+    metadata: bytes | None
+
+
+class Content(NamedTuple):
+    """What a file, or a field of the history, says.
+
+    Attributes
+    ----------
+    kind
+        The name of its Avro schema (``HoodieCommitMetadata``); of JSON empty.
+    value
+        All of it.
+    """
+
+    kind: str
+    value: Mapping[str, Any]
+
+
+class Details(NamedTuple):
+    """What is known of an instant beside its name; None: it was not written down, or can't be read.
+
+    Attributes
+    ----------
+    plan
+        What was requested.
+    metadata
+        What was completed.
+    """
+
+    plan: Content | None
+    metadata: Content | None
+
+
+@dataclass(frozen=True, slots=True)
+class Instant:
+    """An instant of a Hudi timeline, in the newest of its states.
+
+    Two that were completed under one ``T`` are two.
+
+    Attributes
+    ----------
+    time
+        ``T``: when it was requested.
+    action
+        As it is called in this state: what began as a ``compaction`` is completed as a ``commit``.
+    state
+        How far it has come; what is in the history is completed.
+    completion
+        ``C``: when it was completed, of a state before that None.
+    salt
+        Whose it is, in a table where each session keeps its own; else empty.
+    began
+        As it was called when it was requested; empty where nothing is left that says so.
+    stamped
+        Whether ``completion`` is only when the store says that the file was written: in table version 6,
+        whose names don't tell.
+    files
+        Of an active instant: its states that are there, the first one first.
+    source
+        Of one in the history: the file that it is in.
+    raw
+        What the same file says about it, where that was asked for: table version 6 keeps it decoded.
+    """
+
+    time: str
+    action: str
+    state: State
+    completion: str | None = None
+    salt: str = ""
+    began: str = ""
+    stamped: bool = False
+    files: tuple[StateFile, ...] = ()
+    source: str = ""
+    raw: Raw | Details | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def archived(self) -> bool:
+        """Whether it is in the history, and no longer active."""
+        return bool(self.source)
+
+    @property
+    def identity(self) -> tuple[str, str, str, str | None]:
+        """What tells it from all others of its table, in whatever state, active or archived."""
+        completion = None if self.stamped else self.completion
+        return self.time, self.salt, completed_as(self.action), completion
+
+    @property
+    def begun_at(self) -> datetime | None:
+        """When it was requested, in the zone of the table's instants; None of a T that is no time."""
+        return _moment(self.time)
+
+    @property
+    def ended_at(self) -> datetime | None:
+        """When it was completed, in the same zone; None while it isn't."""
+        return None if self.completion is None else _moment(self.completion)
+
+    def key(self, order: Order) -> tuple[bool, str, str, str, str, str]:
+        """By what it is sorted."""
+        is_last = order == "completed" and self.state is not State.COMPLETED
+        ended = self.completion or ""
+        first = (ended or self.time) if order == "completed" else self.time
+        return is_last, first, self.time, self.salt, self.action, ended
+
+    def row(self) -> dict[str, Any]:
+        """Itself as a row of a table."""
+        path = self.source or self.files[-1].path
+        return {
+            "time": self.time,
+            "salt": self.salt,
+            "action": self.action,
+            "began": self.began,
+            "state": self.state.value,
+            "completion": self.completion,
+            "stamped": self.stamped,
+            "archived": self.archived,
+            "path": path,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A snapshot of a Paimon table, or what is left of one: a changelog that outlives it.
+
+    Attributes
+    ----------
+    number
+        Its own, by its name.
+    action
+        What made it: ``APPEND``, ``COMPACT``, ``OVERWRITE``, ``ANALYZE``.
+    user, identifier
+        Whose commit, and which of that user's.
+    millis
+        When, in milliseconds since 1970, by the writer's clock.
+    schema
+        The number of its schema.
+    path
+        The file.
+    archived
+        Whether it is a changelog.
+    content
+        All that the file says.
+    """
+
+    number: int
+    action: str
+    user: str
+    identifier: int
+    millis: int
+    schema: int
+    path: str
+    archived: bool = False
+    content: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
+
+    @property
+    def begun_at(self) -> datetime:
+        """When it was committed; nothing says when it began."""
+        return _since_1970(self.millis)
+
+    @property
+    def ended_at(self) -> datetime:
+        """When it was committed."""
+        return _since_1970(self.millis)
+
+    @property
+    def identity(self) -> int:
+        """What tells it from all others of its table."""
+        return self.number
+
+    def key(self, _: Order) -> int:
+        """By what it is sorted: a snapshot is requested and completed by one create."""
+        return self.number
+
+    def row(self) -> dict[str, Any]:
+        """Itself as a row of a table."""
+        return {
+            "number": self.number,
+            "action": self.action,
+            "user": self.user,
+            "identifier": self.identifier,
+            "committed": self.ended_at,
+            "schema": self.schema,
+            "archived": self.archived,
+            "path": self.path,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """A commit of a Delta log.
+
+    Attributes
+    ----------
+    number
+        Its version, by its name.
+    action
+        The operation; empty where the commit doesn't say.
+    millis
+        When, in milliseconds since 1970: the commit's own time where it has one, else the writer's.
+        None where the commit doesn't say.
+    read
+        The version that the writer had read; None where it doesn't say.
+    transaction
+        Its id; empty where it has none.
+    path
+        The file.
+    counts
+        How many actions of each kind are in it.
+    content
+        What its ``commitInfo`` says.
+    """
+
+    number: int
+    action: str
+    millis: int | None
+    read: int | None
+    transaction: str
+    path: str
+    counts: Mapping[str, int] = field(default_factory=dict, repr=False, compare=False)
+    content: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
+
+    @property
+    def archived(self) -> bool:
+        """Delta removes what it no longer needs."""
+        return False
+
+    @property
+    def begun_at(self) -> datetime | None:
+        """When it was committed; nothing says when it began."""
+        return None if self.millis is None else _since_1970(self.millis)
+
+    @property
+    def ended_at(self) -> datetime | None:
+        """When it was committed."""
+        return self.begun_at
+
+    @property
+    def identity(self) -> int:
+        """What tells it from all others of its table."""
+        return self.number
+
+    def key(self, _: Order) -> int:
+        """By what it is sorted: a commit is requested and completed by one create."""
+        return self.number
+
+    def row(self) -> dict[str, Any]:
+        """Itself as a row of a table."""
+        return {
+            "number": self.number,
+            "action": self.action,
+            "committed": self.ended_at,
+            "read": self.read,
+            "transaction": self.transaction,
+            "path": self.path,
+        }
+
+
+def _since_1970(millis: int) -> datetime:
+    return _EPOCH + timedelta(milliseconds=millis)
+
+
+def _moment(text: str) -> datetime | None:
+    """Return the time that 17 or 14 digits, or more, tell; None for other numbers."""
+    milliseconds = text[_TO_SECONDS:_TO_MILLISECONDS] or "0"
+    try:
+        seconds = datetime.strptime(text[:_TO_SECONDS], "%Y%m%d%H%M%S")  # noqa: DTZ007 - the table's zone
+    except ValueError:
+        return None
+    return seconds + timedelta(milliseconds=int(milliseconds))

@@ -1,0 +1,283 @@
+"""Makes the tables whose timelines the tests read: by real writers on Spark, one table a run.
+
+::
+
+    python tests/timeline/make_fixtures.py hudi_cow
+
+It wants PySpark 3.5 and the jars that ``make test-spark`` fetches. Of each table it keeps the timeline alone,
+without data files, and beside it what the format's own reader says of it, as JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import tarfile
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from pyspark.sql import DataFrame, SparkSession
+
+ROOT = Path(__file__).parents[2]
+JARS = ROOT / "tools" / "spark" / "target" / "jars"
+FIXTURES = Path(__file__).parent / "fixtures"
+
+# As few as Hudi allows, so that a small table has a deep history.
+TINY = {
+    "hoodie.datasource.write.recordkey.field": "id",
+    "hoodie.datasource.write.precombine.field": "n",
+    "hoodie.datasource.write.partitionpath.field": "",
+    "hoodie.datasource.write.keygenerator.class": "org.apache.hudi.keygen.NonpartitionedKeyGenerator",
+    "hoodie.metadata.enable": "false",
+    "hoodie.clean.commits.retained": "1",
+    "hoodie.keep.min.commits": "3",
+    "hoodie.keep.max.commits": "4",
+    "hoodie.timeline.compaction.batch.size": "3",
+    "hoodie.insert.shuffle.parallelism": "1",
+    "hoodie.upsert.shuffle.parallelism": "1",
+    "hoodie.delete.shuffle.parallelism": "1",
+    "hoodie.embed.timeline.server": "false",
+    "hoodie.write.markers.type": "DIRECT",
+}
+
+
+def session(folder: Path) -> SparkSession:
+    from pyspark.sql import SparkSession
+
+    settings = {
+        "spark.master": "local[1]",
+        "spark.driver.memory": "1g",
+        "spark.ui.enabled": "false",
+        "spark.jars": ",".join(str(each) for each in sorted(JARS.glob("*.jar")) if "aws" not in each.name),
+        "spark.sql.shuffle.partitions": "1",
+        "spark.serializer": "org.apache.spark.serializer.KryoSerializer",
+        "spark.sql.extensions": "org.apache.spark.sql.hudi.HoodieSparkSessionExtension,"
+        "io.delta.sql.DeltaSparkSessionExtension",
+        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.hudi.catalog.HoodieCatalog",
+        "spark.sql.catalog.paimon": "org.apache.paimon.spark.SparkCatalog",
+        "spark.sql.catalog.paimon.warehouse": str(folder / "paimon"),
+        "spark.sql.warehouse.dir": str(folder / "warehouse"),
+    }
+    return SparkSession.builder.config(map=settings).getOrCreate()
+
+
+class Hudi:
+    """A Hudi table that is being made."""
+
+    def __init__(self, spark: SparkSession, path: Path, **options: str) -> None:
+        self.spark = spark
+        self.path = path
+        self.options = {**TINY, "hoodie.table.name": path.name, **options}
+
+    def rows(self, first: int, count: int = 3) -> DataFrame:
+        rows = [(str(id_), id_ % 2) for id_ in range(first, first + count)]
+        return self.spark.createDataFrame(rows, "id string, n int").coalesce(1)
+
+    def write(self, operation: str, first: int = 0, **more: str) -> None:
+        said = {**self.options, "hoodie.datasource.write.operation": operation, **more}
+        self.rows(first).write.format("hudi").options(**said).mode("append").save(str(self.path))
+        if not self.spark.catalog.tableExists(self.path.name):
+            # Procedures know it by a name.
+            self.spark.sql(f"create table {self.path.name} using hudi location '{self.path}'")
+
+    def fail(self) -> None:
+        """Leave an instant that is never completed: the next writer rolls it back."""
+        rows = self.rows(0).selectExpr("if(n >= 0, raise_error('on purpose'), id) as id", "n")
+        said = {**self.options, "hoodie.datasource.write.operation": "bulk_insert"}
+        with suppress(Exception):
+            rows.write.format("hudi").options(**said).mode("append").save(str(self.path))
+
+    def call(self, procedure: str, **said: Any) -> list[dict[str, Any]]:
+        arguments = ", ".join(f"{key} => {json.dumps(value)}" for key, value in said.items())
+        found = self.spark.sql(f"call {procedure}(table => '{self.path.name}', {arguments})").collect()
+        return [{key: _plain(value) for key, value in row.asDict().items()} for row in found]
+
+    def meta(self) -> Any:
+        jvm: Any = self.spark._jvm
+        hadoop = self.spark._jsc.hadoopConfiguration()
+        conf = jvm.org.apache.hudi.storage.hadoop.HadoopStorageConfiguration(hadoop)
+        client = jvm.org.apache.hudi.common.table.HoodieTableMetaClient.builder()
+        return client.setConf(conf).setBasePath(str(self.path)).build()
+
+    def last(self) -> str:
+        """Return the time of the last completed commit."""
+        timeline = self.meta().getActiveTimeline().getCommitsTimeline().filterCompletedInstants()
+        return str(timeline.lastInstant().get().requestedTime())
+
+    def answer(self) -> dict[str, Any]:
+        """Return what Hudi itself reads from its timelines."""
+        meta = self.meta()
+        timelines = {"active": meta.getActiveTimeline(), "archived": meta.getArchivedTimeline()}
+        answer: dict[str, Any] = {
+            kind: sorted(_told(each) for each in timeline.getInstants())
+            for kind, timeline in timelines.items()
+        }
+        ever = {"limit": 100000, "start_ts": "0", "end_ts": "9"}
+        answer["show_commits"] = self.call("show_commits", limit=100000)
+        answer["show_archived_commits"] = self.call("show_archived_commits", **ever)
+        answer["show_timeline"] = self.call("show_timeline", limit=100000, showArchived=True)
+        return answer
+
+
+def _plain(value: Any) -> Any:
+    return value if isinstance(value, (int, float, str, bool, type(None))) else str(value)
+
+
+def _told(instant: Any) -> list[str]:
+    completion = instant.getCompletionTime() if instant.isCompleted() else ""
+    return [instant.requestedTime(), instant.getAction(), instant.getState().name().lower(), completion or ""]
+
+
+def every_action(table: Hudi) -> None:
+    """Write all but the table's own maintenance: of which the options say when."""
+    table.write("insert", 10)
+    table.write("upsert", 10)
+    table.write("delete", 11)
+    table.write("insert_overwrite_table", 20)
+    table.fail()
+    table.write("insert", 30)
+    if table.options.get("hoodie.write.table.version") != "6":  # whose timeline this procedure does not find
+        table.call("rollback_to_instant", instant_time=table.last())
+    table.write("insert", 40)
+    saved = table.last()
+    table.call("create_savepoint", commit_time=saved)
+    table.write("insert", 50)
+    table.write("insert", 60)
+    table.call("rollback_to_savepoint", instant_time=saved)
+    table.call("delete_savepoint", instant_time=saved)
+
+
+def archive(table: Hudi, commits: int) -> None:
+    for n in range(commits):
+        table.write("upsert", n % 2)
+
+
+def index(table: Hudi) -> None:
+    table.write("upsert", 1, **{"hoodie.metadata.enable": "true"})
+    wanted = {
+        "hoodie.metadata.enable": "true",
+        "hoodie.write.concurrency.mode": "optimistic_concurrency_control",
+        "hoodie.write.lock.provider": "org.apache.hudi.client.transaction.lock.InProcessLockProvider",
+    }
+    for key, value in wanted.items():
+        table.spark.sql(f"set {key}={value}")
+    table.spark.sql(f"create index record_index on {table.path.name} (id)")
+    for key in wanted:
+        table.spark.sql(f"reset {key}")
+
+
+def hudi_cow(spark: SparkSession, folder: Path, **more: str) -> Hudi:
+    table = Hudi(spark, folder / "hudi_cow", **more)
+    clustered = {"hoodie.clustering.inline": "true", "hoodie.clustering.inline.max.commits": "4"}
+    table.options |= clustered
+    every_action(table)
+    index(table)
+    archive(table, 36)
+    for key in clustered:
+        del table.options[key]
+    every_action(table)
+    table.write("insert", 70)
+    index(table)
+    table.call("create_savepoint", commit_time=table.last())
+    table.call("run_clustering", op="schedule")
+    table.fail()
+    return table
+
+
+def hudi_mor(spark: SparkSession, folder: Path, **more: str) -> Hudi:
+    table = Hudi(spark, folder / "hudi_mor", **more)
+    table.options |= {
+        "hoodie.datasource.write.table.type": "MERGE_ON_READ",
+        "hoodie.compact.inline": "true",
+        "hoodie.compact.inline.max.delta.commits": "3",
+    }
+    every_action(table)
+    archive(table, 20)
+    table.options["hoodie.compact.inline"] = "false"
+    table.options |= {
+        "hoodie.log.compaction.inline": "true",
+        "hoodie.log.compaction.enable": "true",
+        "hoodie.log.compaction.blocks.threshold": "2",
+    }
+    for _ in range(8):
+        table.write("upsert", 0)
+    table.call("run_compaction", op="schedule")
+    return table
+
+
+def hudi_v6(spark: SparkSession, folder: Path, name: str = "hudi_v6", *, stays: bool = True) -> Hudi:
+    said = {"hoodie.write.table.version": "6", **({"hoodie.write.auto.upgrade": "false"} if stays else {})}
+    table = Hudi(spark, folder / name, **said)
+    for key, value in said.items() if stays else ():
+        spark.sql(f"set {key}={value}")
+    table.options |= {
+        "hoodie.datasource.write.table.type": "MERGE_ON_READ",
+        "hoodie.compact.inline": "true",
+        "hoodie.compact.inline.max.delta.commits": "3",
+    }
+    every_action(table)
+    archive(table, 12)
+    table.options |= {"hoodie.clustering.inline": "true", "hoodie.clustering.inline.max.commits": "3"}
+    archive(table, 4)
+    every_action(table)
+    table.fail()
+    return table
+
+
+def hudi_upgraded(spark: SparkSession, folder: Path) -> Hudi:
+    """Return a table that began with version 6: a procedure of the newer Hudi upgrades it on its way."""
+    return hudi_v6(spark, folder, "hudi_upgraded", stays=False)
+
+
+HUDI: dict[str, Callable[[SparkSession, Path], Hudi]] = {
+    "hudi_cow": hudi_cow,
+    "hudi_mor": hudi_mor,
+    "hudi_v6": hudi_v6,
+    "hudi_upgraded": hudi_upgraded,
+}
+
+
+def keep(name: str, folder: Path, files: Iterable[Path]) -> None:
+    """Pack files of a table, with the times at which they were written."""
+    FIXTURES.mkdir(exist_ok=True)
+
+    def nobody(info: tarfile.TarInfo) -> tarfile.TarInfo:
+        info.uid = info.gid = 0
+        info.uname = info.gname = ""
+        return info
+
+    with tarfile.open(FIXTURES / f"{name}.tar.xz", "w:xz", format=tarfile.PAX_FORMAT) as packed:
+        for file in sorted(files):
+            packed.add(file, str(file.relative_to(folder)), filter=nobody)
+
+
+def timeline_of(table: Path) -> list[Path]:
+    """Return the files of a Hudi table's timeline: not those of its metadata table, and no data."""
+    inside = table / ".hoodie"
+    skipped = {".temp", ".aux", ".heartbeat", ".schema", "metadata", ".hoodie_partition_metadata"}
+    return [
+        file
+        for file in inside.rglob("*")
+        if file.is_file() and not skipped & set(file.relative_to(table).parts) and file.suffix != ".crc"
+    ]
+
+
+def main() -> None:
+    name = sys.argv[1]
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(sys.argv[2]) if len(sys.argv) > 2 else Path(temporary)
+        spark = session(folder)
+        table = HUDI[name](spark, folder)
+        keep(name, folder, timeline_of(table.path))
+        answer = json.dumps(table.answer(), indent=1, sort_keys=True)
+        (FIXTURES / f"{name}.json").write_text(answer + "\n")
+        spark.stop()
+
+
+if __name__ == "__main__":
+    main()

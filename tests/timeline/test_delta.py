@@ -1,0 +1,65 @@
+"""Delta's commits: those that the log still has."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from putifabsent.timeline import Problems, Trouble, read
+from tests.timeline.tables import Delta
+
+if TYPE_CHECKING:
+    from tests.timeline.conftest import Place
+
+ADD = {"add": {"path": "f"}}
+
+
+def info(operation: str = "WRITE", **more: Any) -> dict[str, Any]:
+    return {"commitInfo": {"timestamp": 1000, "operation": operation, **more}}
+
+
+def test_commits_come_by_their_numbers(place: Place) -> None:
+    table = Delta(place.fs, place.root)
+    for number in (10, 9, 11):
+        table.commit(number, info())
+    table.write("_delta_log/00000000000000000010.checkpoint.parquet", "PAR1")
+    table.write("_delta_log/_last_checkpoint", "{}")
+    table.write("_delta_log/_commits/00000000000000000012.uuid.json", "{}")
+    assert [each.number for each in read(table.root, fs=table.fs).records()] == [9, 10, 11]
+
+
+def test_a_commit_says_what_was_done_upon_which_version(place: Place) -> None:
+    table = Delta(place.fs, place.root)
+    table.commit(3, info("MERGE", readVersion=2, txnId="x"), ADD, ADD, {"remove": {"path": "g"}})
+    (commit,) = read(table.root, fs=table.fs).active()
+    assert (commit.action, commit.read, commit.transaction, commit.millis) == ("MERGE", 2, "x", 1000)
+    assert commit.counts == {"commitInfo": 1, "add": 2, "remove": 1}
+
+
+def test_the_commit_s_own_time_counts(place: Place) -> None:
+    table = Delta(place.fs, place.root)
+    table.commit(0, info(inCommitTimestamp=2000))
+    (commit,) = read(table.root, fs=table.fs).active()
+    assert commit.millis == 2000
+
+
+def test_a_commit_need_not_say_what_was_done(place: Place) -> None:
+    table = Delta(place.fs, place.root)
+    table.commit(0, ADD)
+    timeline = read(table.root, fs=table.fs)
+    (commit,) = timeline.active()
+    assert (commit.action, commit.millis, timeline.details(commit).metadata) == ("", None, None)
+    assert timeline.table().column("committed").to_pylist() == [None]
+
+
+@pytest.mark.parametrize("torn", ["", "\n", '{"add"', '{"commitInfo": {}}\n{"add', "[]", '{"commitInfo": 3}'])
+def test_a_torn_commit_is_a_problem_and_the_others_are_read(place: Place, torn: str) -> None:
+    table = Delta(place.fs, place.root)
+    path = table.commit(0, info())
+    table.commit(1, info())
+    place.fs.pipe_file(path, torn.encode())
+    problems: Problems = []
+    assert [each.number for each in read(table.root, fs=table.fs).active(problems=problems)] == [1]
+    trouble = Trouble.UNREADABLE if torn else Trouble.EMPTY
+    assert [(each.path, each.trouble) for each in problems] == [(path, trouble)]

@@ -1,0 +1,88 @@
+"""Instants that can't be read: reported, each for itself, and never taken for something else."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from putifabsent.timeline import Problems, Timeline, Trouble, read
+from tests.timeline.tables import Hudi, avro
+
+if TYPE_CHECKING:
+    from tests.timeline.conftest import Place
+
+T1, T2 = "20260101120000001", "20260101120000002"
+C1, C2 = "20260101120100001", "20260101120100002"
+WHOLE = avro("upsert")
+
+
+@pytest.mark.parametrize(
+    "torn",
+    [
+        WHOLE[:-1],
+        WHOLE[: len(WHOLE) // 2],
+        WHOLE[:5],
+        WHOLE[:-20] + b"\0" * 20,
+        b'{"operationType": ',
+        b"[1]",
+        b"\0",
+    ],
+    ids=["last byte", "half", "sign alone", "no end", "JSON", "no object", "nothing known"],
+)
+@pytest.mark.parametrize("version", [6, 9])
+def test_a_torn_instant_is_a_problem_and_the_others_are_read(
+    memory: Place, torn: bytes, version: int
+) -> None:
+    table = Hudi(memory.fs, memory.root, version)
+    names = {6: (f"{T1}.commit", f"{T2}.commit"), 9: (f"{T1}_{C1}.commit", f"{T2}_{C2}.commit")}[version]
+    path = table.put(names[0], torn)
+    table.put(names[1], WHOLE)
+    timeline: Timeline[object] = read(table.root, fs=table.fs)  # type: ignore[type-var]
+    instants = list(timeline.active())
+    problems: Problems = []
+    details = [timeline.details(each, problems).metadata for each in instants]
+    assert [each is None for each in details] == [True, False]
+    assert [(each.path, each.trouble) for each in problems] == [(path, Trouble.UNREADABLE)]
+    with pytest.raises(OSError, match="torn") as raised:
+        timeline.details(instants[0])
+    assert raised.value.filename == path
+
+
+def test_a_torn_instant_keeps_its_place(place: Place) -> None:
+    table = Hudi(place.fs, place.root)
+    table.put(f"{T1}_{C1}.commit", b"\0")
+    table.put(f"{T2}_{C2}.commit", WHOLE)
+    assert [each.time for each in read(table.root, fs=table.fs).active()] == [T1, T2]
+
+
+def test_a_completed_instant_without_bytes_is_a_problem(place: Place) -> None:
+    table = Hudi(place.fs, place.root)
+    table.put(f"{T1}.commit.requested")
+    table.put(f"{T1}_{C1}.commit")
+    timeline = read(table.root, fs=table.fs)
+    (instant,) = timeline.active()
+    problems: Problems = []
+    assert timeline.details(instant, problems) == (None, None)
+    assert [each.trouble for each in problems] == [Trouble.EMPTY]
+
+
+def test_an_instant_that_is_archived_meanwhile_is_a_problem_of_its_details(place: Place) -> None:
+    table = Hudi(place.fs, place.root)
+    path = table.put(f"{T1}_{C1}.commit", WHOLE)
+    timeline = read(table.root, fs=table.fs)
+    (instant,) = timeline.active()
+    place.fs.rm_file(path)
+    with pytest.raises(FileNotFoundError, match="archived"):
+        timeline.details(instant)
+
+
+def test_a_problem_is_reported_once(place: Place) -> None:
+    table = Hudi(place.fs, place.root)
+    table.put(f"{T1}_{C1}.commit", b"\0")
+    timeline = read(table.root, fs=table.fs)
+    (instant,) = timeline.active()
+    problems: Problems = []
+    timeline.details(instant, problems)
+    timeline.details(instant, problems)
+    assert len(problems) == 1
