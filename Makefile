@@ -93,6 +93,10 @@ bench-arbiters: $(DEV) ## count what each arbiter sends, and set 64 writers at o
 bench-simulate: $(DEV) ## measure the collision simulation against a set union in plain Python: half a minute
 	$(BIN)/python bench/simulate.py
 
+.PHONY: bench-timeline
+bench-timeline: $(DEV) ## read 10,000 archived instants of a Hudi table from local disk
+	$(BIN)/python bench/timeline.py
+
 .PHONY: bench-service
 bench-service: $(DEV) ## measure creations through the coordination service beside those of a process itself
 	$(BIN)/python bench/service.py

@@ -36,7 +36,7 @@ class DeltaTimeline(Timeline[Commit]):
     COLUMNS = (
         ("number", "int64"),
         ("action", "string"),
-        ("committed", "timestamp[ms]"),
+        ("committed", "utc"),
         ("read", "int64"),
         ("transaction", "string"),
         ("path", "string"),

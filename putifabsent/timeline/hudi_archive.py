@@ -21,6 +21,8 @@ __all__ = ["archived_in", "instants"]
 
 _PLAN = "mergeArchivePlan"
 _NAMES = ("commitTime", "actionType", "actionState", "stateTransitionTime")
+# What an inflight commit expects to write is no plan.
+_ANTICIPATED = "HoodieCommitMetadata"
 _KINDS = {
     "hoodieSavePointMetadata": "HoodieSavepointMetadata",
     "hoodieInflightReplaceMetadata": "HoodieCommitMetadata",
@@ -63,8 +65,7 @@ def archived_in(fs: Any, path: str, *, raw: bool, problems: Problems | None) -> 
     states: dict[tuple[str, str], list[dict[str, Any]]] = {}
     try:
         for entry in _entries(fs.cat_file(path), raw=raw):
-            key = (str(entry["commitTime"]), completed_as(str(entry["actionType"])))
-            states.setdefault(key, []).append(entry)
+            states.setdefault(_key_of(entry), []).append(entry)
     except FileNotFoundError as error:
         report(problems, Problem(path, Trouble.MISSING, "it went while the history was read"), error)
     except (EOFError, IndexError, KeyError, TypeError, ValueError) as error:
@@ -107,6 +108,13 @@ def _instant(time: str, entries: list[dict[str, Any]], path: str, *, raw: bool) 
     )
 
 
+def _key_of(entry: dict[str, Any]) -> tuple[str, str]:
+    time, action, _ = entry["commitTime"], entry["actionType"], _state_of(entry)
+    if not time or not action:
+        raise ValueError("a record has no time, or no action")
+    return time, completed_as(action)
+
+
 def _state_of(entry: dict[str, Any]) -> State:
     # Old versions archived what was completed alone, and did not say so.
     return State(str(entry.get("actionState") or State.COMPLETED.value).lower())
@@ -120,7 +128,7 @@ def _details(states: Iterable[dict[str, Any]]) -> Details:
                 content = Content(_KINDS.get(name) or name[0].upper() + name[1:], value)
                 if _state_of(entry) is State.COMPLETED:
                     metadata = content
-                else:
+                elif content.kind != _ANTICIPATED:
                     plan = plan or content
     return Details(plan, metadata)
 

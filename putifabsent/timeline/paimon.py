@@ -37,7 +37,7 @@ class PaimonTimeline(Timeline[Snapshot]):
         ("action", "string"),
         ("user", "string"),
         ("identifier", "int64"),
-        ("committed", "timestamp[ms]"),
+        ("committed", "utc"),
         ("schema", "int64"),
         ("archived", "bool"),
         ("path", "string"),

@@ -47,7 +47,7 @@ class Record(Protocol):
         """By what it is sorted."""
 
     def row(self) -> dict[str, Any]:
-        """Itself as a row of :attr:`Timeline.SCHEMA`."""
+        """Itself as a row of :meth:`Timeline.table`."""
 
 
 R = TypeVar("R", bound=Record)
@@ -74,7 +74,7 @@ class Timeline(ABC, Generic[R]):
 
     format: ClassVar[str]
     COLUMNS: ClassVar[tuple[tuple[str, str], ...]]
-    """What :meth:`table` has: names, and pyarrow's types."""
+    """What :meth:`table` has: names, and pyarrow's names of types; ``utc``: a time, in milliseconds."""
 
     def __init__(self, fs: Any, root: str) -> None:
         self.fs = fs
@@ -125,7 +125,9 @@ class Timeline(ABC, Generic[R]):
     def table_of(self, records: Iterable[R]) -> pa.Table:
         """Return records as a pyarrow table."""
         pa = arrow()
-        schema = pa.schema([(name, pa.type_for_alias(kind)) for name, kind in self.COLUMNS])
+        utc = pa.timestamp("ms", "UTC")
+        kinds = {name: utc if kind == "utc" else pa.type_for_alias(kind) for name, kind in self.COLUMNS}
+        schema = pa.schema(list(kinds.items()))
         return pa.Table.from_pylist([each.row() for each in records], schema)
 
 

@@ -2,10 +2,11 @@
 
 ::
 
-    python tests/timeline/make_fixtures.py hudi_cow
+    python tests/timeline/make_fixtures.py hudi_cow /tmp/tables
 
-It wants PySpark 3.5 and the jars that ``make test-spark`` fetches. Of each table it keeps the timeline alone,
-without data files, and beside it what the format's own reader says of it, as JSON.
+The folder is where the table is made, and its name ends up in what is kept. It wants PySpark 3.5 and the jars
+that ``make test-spark`` fetches. Of each table it keeps the timeline alone, without data files, and beside it
+what the format's own reader says of it, as JSON.
 """
 
 from __future__ import annotations
@@ -13,7 +14,6 @@ from __future__ import annotations
 import json
 import sys
 import tarfile
-import tempfile
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -46,7 +46,13 @@ TINY = {
 }
 
 
-def session(folder: Path) -> SparkSession:
+CATALOGS = {
+    "delta": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    "hudi": "org.apache.spark.sql.hudi.catalog.HoodieCatalog",
+}
+
+
+def session(folder: Path, name: str) -> SparkSession:
     from pyspark.sql import SparkSession
 
     settings = {
@@ -55,10 +61,11 @@ def session(folder: Path) -> SparkSession:
         "spark.ui.enabled": "false",
         "spark.jars": ",".join(str(each) for each in sorted(JARS.glob("*.jar")) if "aws" not in each.name),
         "spark.sql.shuffle.partitions": "1",
+        "spark.databricks.delta.snapshotPartitions": "1",
         "spark.serializer": "org.apache.spark.serializer.KryoSerializer",
         "spark.sql.extensions": "org.apache.spark.sql.hudi.HoodieSparkSessionExtension,"
         "io.delta.sql.DeltaSparkSessionExtension",
-        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.hudi.catalog.HoodieCatalog",
+        "spark.sql.catalog.spark_catalog": CATALOGS["delta" if name == "delta" else "hudi"],
         "spark.sql.catalog.paimon": "org.apache.paimon.spark.SparkCatalog",
         "spark.sql.catalog.paimon.warehouse": str(folder / "paimon"),
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
@@ -94,8 +101,7 @@ class Hudi:
 
     def call(self, procedure: str, **said: Any) -> list[dict[str, Any]]:
         arguments = ", ".join(f"{key} => {json.dumps(value)}" for key, value in said.items())
-        found = self.spark.sql(f"call {procedure}(table => '{self.path.name}', {arguments})").collect()
-        return [{key: _plain(value) for key, value in row.asDict().items()} for row in found]
+        return _rows(self.spark.sql(f"call {procedure}(table => '{self.path.name}', {arguments})"))
 
     def meta(self) -> Any:
         jvm: Any = self.spark._jvm
@@ -204,16 +210,16 @@ def hudi_mor(spark: SparkSession, folder: Path, **more: str) -> Hudi:
         "hoodie.log.compaction.enable": "true",
         "hoodie.log.compaction.blocks.threshold": "2",
     }
-    for _ in range(8):
-        table.write("upsert", 0)
-    table.call("run_compaction", op="schedule")
+    archive(table, 8)
+    scheduled = {"hoodie.compact.schedule.inline": "true", "hoodie.compact.inline.max.delta.commits": "1"}
+    table.write("upsert", 0, **{"hoodie.log.compaction.inline": "false", **scheduled})
     return table
 
 
 def hudi_v6(spark: SparkSession, folder: Path, name: str = "hudi_v6", *, stays: bool = True) -> Hudi:
     said = {"hoodie.write.table.version": "6", **({"hoodie.write.auto.upgrade": "false"} if stays else {})}
     table = Hudi(spark, folder / name, **said)
-    for key, value in said.items() if stays else ():
+    for key, value in {**said, "hoodie.metadata.enable": "false"}.items() if stays else ():
         spark.sql(f"set {key}={value}")
     table.options |= {
         "hoodie.datasource.write.table.type": "MERGE_ON_READ",
@@ -267,16 +273,58 @@ def timeline_of(table: Path) -> list[Path]:
     ]
 
 
+def delta(spark: SparkSession, path: Path) -> list[dict[str, Any]]:
+    """Make a Delta table with a checkpoint; return what it says of its history."""
+    for n in range(10):
+        spark.range(n, n + 2).coalesce(1).write.format("delta").mode("append").save(str(path))
+    spark.sql(f"delete from delta.`{path}` where id = 1")  # noqa: S608 - a path of our own
+    spark.sql(f"update delta.`{path}` set id = 20 where id = 2")  # noqa: S608
+    spark.sql(f"optimize delta.`{path}`")
+    return _rows(spark.sql(f"describe history delta.`{path}`"))
+
+
+def paimon(spark: SparkSession, path: Path) -> list[dict[str, Any]]:
+    """Make a Paimon table that keeps its changelogs for longer than its snapshots; return what it says."""
+    from pyspark.sql.functions import lit
+
+    name = f"paimon.{path.parent.name.removesuffix('.db')}.{path.name}"
+    spark.sql(f"create database if not exists {name.rpartition('.')[0]}")
+    kept = "'snapshot.num-retained.min'='3', 'snapshot.num-retained.max'='3'"
+    longer = (
+        "'changelog-producer'='input', 'changelog.num-retained.min'='5', 'changelog.num-retained.max'='6'"
+    )
+    spark.sql(
+        f"create table {name} (id int) tblproperties ('primary-key'='id', 'bucket'='1', {kept}, {longer})"
+    )
+    for n in range(8):
+        spark.createDataFrame([(n % 3,)], "id int").writeTo(name).append()
+    spark.createDataFrame([(9,)], "id int").writeTo(name).overwrite(lit(True))
+    return _rows(spark.table(f"`paimon`.`{path.parent.stem}`.`{path.name}$snapshots`"))
+
+
+def _rows(found: DataFrame) -> list[dict[str, Any]]:
+    return [{key: _plain(value) for key, value in row.asDict().items()} for row in found.collect()]
+
+
 def main() -> None:
     name = sys.argv[1]
-    with tempfile.TemporaryDirectory() as temporary:
-        folder = Path(sys.argv[2]) if len(sys.argv) > 2 else Path(temporary)
-        spark = session(folder)
+    folder = Path(sys.argv[2])
+    spark = session(folder, name)
+    answer: Any
+    if name == "delta":
+        answer = delta(spark, folder / name)
+        keep(name, folder, (folder / name / "_delta_log").glob("*[0-9].json"))
+    elif name == "paimon":
+        path = folder / "paimon" / "default.db" / "paimon"
+        answer = paimon(spark, path)
+        found = (file for kind in ("snapshot", "schema", "changelog") for file in (path / kind).glob("[!.]*"))
+        keep(name, path.parent, found)
+    else:
         table = HUDI[name](spark, folder)
         keep(name, folder, timeline_of(table.path))
-        answer = json.dumps(table.answer(), indent=1, sort_keys=True)
-        (FIXTURES / f"{name}.json").write_text(answer + "\n")
-        spark.stop()
+        answer = table.answer()
+    (FIXTURES / f"{name}.json").write_text(json.dumps(answer, indent=1, sort_keys=True) + "\n")
+    spark.stop()
 
 
 if __name__ == "__main__":
