@@ -7,7 +7,7 @@ from datetime import timezone
 from typing import TYPE_CHECKING, Any
 
 from putifabsent.errors import ConfigError
-from putifabsent.shim.formats.hudi_layout import Layout, layout_of
+from putifabsent.shim.formats.hudi_layout import PROPERTIES, Layout, layout_of
 from putifabsent.timeline import hudi_active, hudi_archive, hudi_history
 from putifabsent.timeline.contents import content_of
 from putifabsent.timeline.files import below, listed, modified
@@ -22,9 +22,6 @@ if TYPE_CHECKING:
     from putifabsent.timeline.records import Order
 
 __all__ = ["HudiTimeline"]
-
-# Hudi removes the first while it writes it anew.
-_PROPERTIES = (".hoodie/hoodie.properties", ".hoodie/hoodie.properties.backup")
 
 
 class HudiTimeline(Timeline[Instant]):
@@ -68,7 +65,7 @@ class HudiTimeline(Timeline[Instant]):
         self._history = below(root, self.layout.history)
 
     def _layout(self) -> Layout:
-        for last in _PROPERTIES:
+        for last in PROPERTIES:
             path = below(self.root, last)
             try:
                 properties = self.fs.cat_file(path)
@@ -76,7 +73,7 @@ class HudiTimeline(Timeline[Instant]):
                 continue
             if properties.strip():
                 return layout_of(properties, path)
-        path = below(self.root, _PROPERTIES[0])
+        path = below(self.root, PROPERTIES[0])
         raise ConfigError(f"there is no Hudi table at {self.root!r}: {path} is not there, or empty")
 
     def active(self, *, order: Order = "requested", problems: Problems | None = None) -> Iterator[Instant]:

@@ -59,6 +59,13 @@ def test_an_instant_that_is_in_two_files_is_one(place: Place) -> None:
     assert [each.time for each in opened(table_of(place, *logs)).history()] == [T1, T2]
 
 
+@pytest.mark.parametrize("first", [0, 1])
+def test_of_two_files_the_one_that_knows_more_counts(place: Place, first: int) -> None:
+    logs = [block([completed(T1, C1)]), block([entry(T1, "commit", "REQUESTED")])]
+    (instant,) = opened(table_of(place, logs[first], logs[1 - first])).history()
+    assert instant.state is State.COMPLETED
+
+
 def test_what_does_not_say_its_state_was_completed(place: Place) -> None:
     (instant,) = opened(table_of(place, block([entry(T1, "commit", None)]))).history()
     assert (instant.state, instant.completion) == (State.COMPLETED, None)

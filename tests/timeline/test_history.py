@@ -248,7 +248,9 @@ def test_a_timeline_can_be_sent_to_another_process(tmp_path: Path) -> None:
     table = Hudi(fsspec.filesystem("file"), str(tmp_path / "t"))
     table.manifest(1, archived(table, 1, 2))
     timeline, file = pickle.loads(pickle.dumps((opened(table), opened(table).manifest().files[0])))
-    assert [each.time for each in timeline.instants_in(file)] == [time(1), time(2)]
+    found = list(timeline.instants_in(file))
+    assert [each.time for each in found] == [time(1), time(2)]
+    assert pickle.loads(pickle.dumps(found)) == found
 
 
 def test_a_table_of_all_instants_has_a_row_for_each(place: Place) -> None:

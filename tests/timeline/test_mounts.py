@@ -42,6 +42,19 @@ def test_snapshots_and_commits_are_read_through_one_as_well(tmp_path: Path) -> N
     assert found == [["APPEND"], ["WRITE"]]
 
 
+def test_what_others_have_written_is_seen_though_the_filesystem_caches_listings() -> None:
+    with FaultStub() as stub:
+        mine, others = (
+            fsspec.filesystem("s3", skip_instance_cache=True, **stub.storage_options("s3")) for _ in range(2)
+        )
+        table = Hudi(others, "bucket/t")
+        timeline = read("bucket/t", fs=mine)
+        table.commit(T1, C1)
+        assert [each.time for each in timeline.active()] == [T1]
+        table.put(f"{T2}.commit.requested")
+        assert [each.time for each in timeline.active()] == [T1, T2]
+
+
 def test_instants_that_sessions_keep_side_by_side_are_read_by_all_in_one_order(
     deciding_nothing: FaultStub,
 ) -> None:

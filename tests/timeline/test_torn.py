@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 T1, T2 = "20260101120000001", "20260101120000002"
 C1, C2 = "20260101120100001", "20260101120100002"
 WHOLE = avro("upsert")
+# The last 16 bytes stand before each block of records: this is the only one once more.
+TWICE = WHOLE + WHOLE[WHOLE.index(WHOLE[-16:]) + 16 :]
 
 
 @pytest.mark.parametrize(
@@ -27,8 +29,9 @@ WHOLE = avro("upsert")
         b'{"operationType": ',
         b"[1]",
         b"\0",
+        TWICE,
     ],
-    ids=["last byte", "half", "sign alone", "no end", "JSON", "no object", "nothing known"],
+    ids=["last byte", "half", "sign alone", "no end", "JSON", "no object", "nothing known", "two records"],
 )
 @pytest.mark.parametrize("version", [6, 9])
 def test_a_torn_instant_is_a_problem_and_the_others_are_read(

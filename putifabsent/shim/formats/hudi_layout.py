@@ -17,10 +17,13 @@ from typing import NamedTuple
 
 from putifabsent.errors import ConfigError
 
-__all__ = ["KNOWN", "Layout", "layout_of", "parsed"]
+__all__ = ["KNOWN", "PROPERTIES", "Layout", "layout_of", "parsed"]
 
 KNOWN = (6, 8, 9)
 """The table versions whose timelines can be read."""
+
+PROPERTIES = (".hoodie/hoodie.properties", ".hoodie/hoodie.properties.backup")
+"""Where a table's properties lie, from its root: Hudi removes the first while it writes it anew."""
 
 _FIRST_IN_LEVELS = 8
 _PAIR = re.compile(r"\s*(?P<key>(?:[^\\=:\s]|\\.)+)\s*[=:]?\s*(?P<value>.*)", re.DOTALL)

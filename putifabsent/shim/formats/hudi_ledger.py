@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from putifabsent.errors import Fenced, Holder, NameTaken
 from putifabsent.shim.formats.hudi import FORMAT, Step, step_of
-from putifabsent.shim.formats.hudi_layout import parsed
+from putifabsent.shim.formats.hudi_layout import PROPERTIES, parsed
 from putifabsent.shim.ledger.calls import Append, ByName, Commit, Remove, Rule, Todo
 from putifabsent.shim.ledger.records import Free, Open, Take, Undo
 
@@ -258,8 +258,8 @@ def above(folder: str) -> list[str]:
 
 
 def properties_of(root: str) -> tuple[str, ...]:
-    """Return where a table's properties lie: Hudi removes the first while it writes them anew."""
-    return (f"{root}/.hoodie/{_PROPERTIES}", f"{root}/.hoodie/{_PROPERTIES}.backup")
+    """Return where a table's properties lie, and lie while Hudi writes them anew."""
+    return tuple(f"{root}/{each}" for each in PROPERTIES)
 
 
 def version_in(properties: bytes) -> int:
