@@ -7,16 +7,16 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
-from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
 from putifabsent.cli.app import app
 from putifabsent.lab.simulate import Experiment, simulate
-from putifabsent.lab.simulate.on_spark import on
 from putifabsent.lab.simulate.running import Plan
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from pyspark.sql import SparkSession
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 
@@ -25,6 +25,8 @@ PLAN = Plan([Experiment(writers, 300, 15, 60_000) for writers in (1, 2, 5, 9)], 
 
 @pytest.fixture
 def session(monkeypatch: pytest.MonkeyPatch) -> Iterator[SparkSession]:
+    from pyspark.sql import SparkSession
+
     monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
     session = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
     yield session
@@ -32,6 +34,8 @@ def session(monkeypatch: pytest.MonkeyPatch) -> Iterator[SparkSession]:
 
 
 def test_however_many_tasks_there_are_the_cells_are_those_of_one_process(session: SparkSession) -> None:
+    from putifabsent.lab.simulate.on_spark import on
+
     expected = simulate(PLAN.experiments, PLAN.runs, PLAN.seed)
     assert [on(session, PLAN, partitions) for partitions in (None, 1, 7)] == [expected] * 3
 
