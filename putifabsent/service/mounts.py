@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import threading
 from collections import OrderedDict
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import fsspec
 
@@ -13,7 +13,7 @@ from putifabsent.errors import ConfigError
 from putifabsent.shim.formats import is_state
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from putifabsent.fsspec_plugin import GuardedFileSystem
     from putifabsent.service.settings import Mounting
@@ -81,7 +81,7 @@ class Address(NamedTuple):
         """Part an address, as Hadoop spells it.
 
         ``file:/tmp`` has no authority, and no slashes for it. In ``abfs://container@account/path`` the
-        account comes second; ``abfs://account/`` is all that it has.
+        account comes second; ``abfs://@account/`` is all that it has.
         """
         scheme, _, rest = said.partition(":")
         path = rest.removeprefix("//")
@@ -89,7 +89,7 @@ class Address(NamedTuple):
         if _SCHEMES.get(scheme) != "piaaz":
             return cls(scheme, path)
         authority, slash, name = path.partition("/")
-        container, _, account = authority.rpartition("@")
+        container, _, account = authority.partition("@")
         return cls(scheme, f"{container}{slash}{name}".lstrip("/"), account)
 
     def holds(self, other: Address) -> bool:
@@ -102,25 +102,31 @@ class Address(NamedTuple):
         )
 
 
-def account_of(host: str, said: Iterable[str]) -> dict[str, str]:
+def account_of(host: str, said: Mapping[str, Any]) -> dict[str, str]:
     """Return the options that name an account of Azure's, where what is said does not name one.
 
     Parameters
     ----------
     host
-        ``account.dfs.core.windows.net``.
+        ``account.dfs.core.windows.net``; empty: the address names none.
     said
         The options that are said.
 
     Raises
     ------
     Outside
-        It is none of Azure's, and nobody has said how to reach it.
+        It is another account than what is said is about, or none of Azure's, and nobody has said how to
+        reach it.
     """
-    if not {"account_name", "connection_string"}.isdisjoint(said):
+    account = host.partition(".")[0]
+    parts = (part.partition("=") for part in said.get("connection_string", "").split(";"))
+    named = said.get("account_name") or next((value for key, _, value in parts if key == "AccountName"), None)
+    if account and named not in (None, account):
+        raise Outside(f"{host} is outside what this service answers for: its options are those of {named}")
+    if named or "connection_string" in said:
         return {}
     if "account_host" in said:
-        return {"account_name": host.partition(".")[0]}
+        return {"account_name": account}
     found = _ACCOUNT.fullmatch(host)
     if found is None:
         raise Outside(f"{host or 'an address without an account'} is none of Azure's that this service knows")
@@ -150,10 +156,12 @@ class Mounts:
         self._made: OrderedDict[tuple[int, str, Caller], GuardedFileSystem] = OrderedDict()
         self._lock = threading.Lock()
         nobody = Caller("nobody", "nobody")
-        for number, (address, _) in enumerate(self._mountings):
+        for number, (address, mounting) in enumerate(self._mountings):
             if address.scheme not in _SCHEMES:
                 raise ConfigError(f"{address.scheme}:// is not known here: use {', '.join(_SCHEMES)}")
-            self._filesystem(number, address.account or _ANY, nobody)
+            # What is wrong with options is said at once, by some account where an address must name it.
+            known = {"account_name", "connection_string"} & set(mounting.options)
+            self._filesystem(number, address.account or ("" if known else _ANY), nobody)
 
     def find(self, said: str, caller: Caller) -> tuple[GuardedFileSystem, str]:
         """Return the filesystem of an address, and the path in it.

@@ -119,9 +119,10 @@ class Jvm:
             own = {key: found[spelled(key)] for key in store.keys if spelled(key) in found}
             return {**store.options(Settings(ChainMap(own, found), password), given), **given}
 
+        prefixes = {f"{scheme}://{store.authority.format(name=each)}/": each for each in store.named(found)}
         return [
-            {"prefix": f"{scheme}:", "options": options_of(None)},
-            *({"prefix": f"{scheme}://{name}/", "options": options_of(name)} for name in store.named(found)),
+            {"prefix": prefix, "options": options_of(name)}
+            for prefix, name in {f"{scheme}:": None, **prefixes}.items()
         ]
 
     def addresses(self) -> tuple[str, str]:

@@ -77,6 +77,8 @@ class Store(NamedTuple):
         Settings that it reads, of which a bucket or an account may have its own.
     own
         How those are spelled.
+    authority
+        How a bucket or an account is spelled in an address that is all of it.
     """
 
     protocol: str
@@ -85,6 +87,7 @@ class Store(NamedTuple):
     options: Callable[[Settings, Mapping[str, Any]], dict[str, Any]]
     keys: tuple[str, ...] = ()
     own: str = "bucket.{name}.{key}"
+    authority: str = "{name}"
 
     def named(self, keys: Iterable[str]) -> list[str]:
         """Return the buckets or accounts with settings of their own, sorted; a name may have dots."""
@@ -228,16 +231,19 @@ _AZURE_KEYS = (
     *_AZURE_KEYS_OF_CLIENTS,
 )  # fmt: skip
 _ABFS = "org.apache.hadoop.fs.azurebfs."
+_AZURE: dict[str, Any] = {
+    "before": "fs.azure.",
+    "options": _azure,
+    "keys": _AZURE_KEYS,
+    "own": "{key}.{name}",
+    "authority": "@{name}",
+}
 
 SCHEMES = {
     "s3a": Store("pias3", "org.apache.hadoop.fs.s3a.S3AFileSystem", "fs.s3a.", _s3, _S3_KEYS),
     "gs": Store("piags", "com.google.cloud.hadoop.fs.gcs.GoogleHadoopFileSystem", "fs.gs.", _gs),
-    "abfs": Store(
-        "piaaz", f"{_ABFS}AzureBlobFileSystem", "fs.azure.", _azure, _AZURE_KEYS, own="{key}.{name}"
-    ),
-    "abfss": Store(
-        "piaaz", f"{_ABFS}SecureAzureBlobFileSystem", "fs.azure.", _azure, _AZURE_KEYS, own="{key}.{name}"
-    ),
+    "abfs": Store("piaaz", f"{_ABFS}AzureBlobFileSystem", **_AZURE),
+    "abfss": Store("piaaz", f"{_ABFS}SecureAzureBlobFileSystem", **_AZURE),
     "file": Store("piafile", "org.apache.hadoop.fs.LocalFileSystem", "fs.file.", _nothing),
 }
 """Schemes of Hadoop's that can be mounted."""

@@ -80,9 +80,9 @@ def test_an_unknown_scheme_or_option_is_refused_at_once() -> None:
         ("file:///tmp/x", "file:/tmp", True),
         ("file:/tmpx", "file:/tmp", False),
         ("abfs://c@one.dfs.core.windows.net/t", "abfs:", True),
-        ("abfs://c@one.dfs.core.windows.net/t", "abfs://one.dfs.core.windows.net/", True),
+        ("abfs://c@one.dfs.core.windows.net/t", "abfs://@one.dfs.core.windows.net/", True),
         ("abfs://c@one.dfs.core.windows.net/t", "abfs://c@one.dfs.core.windows.net/t", True),
-        ("abfs://c@two.dfs.core.windows.net/t", "abfs://one.dfs.core.windows.net/", False),
+        ("abfs://c@two.dfs.core.windows.net/t", "abfs://@one.dfs.core.windows.net/", False),
         ("abfs://c@one.dfs.core.windows.net/t", "abfs://d@one.dfs.core.windows.net/", False),
     ],
 )
@@ -114,11 +114,28 @@ def test_each_account_of_azures_has_a_filesystem_of_its_own() -> None:
     ]
 
 
-@pytest.mark.parametrize("host", ["evil.example.org", "one.dfs.core.windows.net.example.org", "lake"])
-def test_credentials_go_to_no_other_host_than_azures(host: str) -> None:
+@pytest.mark.parametrize(
+    "authority", ["lake@evil.example.org", "lake@one.dfs.core.windows.net.example.org", "lake@", "lake"]
+)
+def test_credentials_go_to_no_other_host_than_azures(authority: str) -> None:
     mounts = Mounts([Mounting(prefix="abfss:", options={"account_key": "a2V5"})])
     with pytest.raises(Outside):
-        mounts.find(f"abfss://lake@{host}/t/x", NOBODY)
+        mounts.find(f"abfss://{authority}/t/x", NOBODY)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"account_name": "one", "account_key": "a2V5"},
+        {"connection_string": "DefaultEndpointsProtocol=https;AccountName=one;AccountKey=a2V5"},
+    ],
+)
+def test_options_that_name_an_account_are_for_no_other(options: dict[str, Any]) -> None:
+    mounts = Mounts([Mounting(prefix="abfs:", options=options)])
+    for authority in ("lake", "lake@one.dfs.core.windows.net"):
+        assert mounts.find(f"abfs://{authority}/t/x", NOBODY)[1] == "lake/t/x"
+    with pytest.raises(Outside, match="those of one"):
+        mounts.find("abfs://lake@two.dfs.core.windows.net/t/x", NOBODY)
 
 
 def test_each_session_has_a_filesystem_of_its_own() -> None:
