@@ -26,7 +26,7 @@ HOWS: tuple[How, ...] = ("small", "multipart", "rename")
 THREADS = 8
 PROCESSES = 8
 NAMES = 200
-# 64 multipart uploads a name are many requests: all 200 names are for `make test-servers`.
+# 64 multipart uploads or renames a name are many requests: all 200 names are for `make test-servers`.
 FEWER = 40
 SECONDS = 420.0
 
@@ -50,7 +50,7 @@ def reader(fs: Any) -> Callable[[str], bytes | None]:
 
 
 def names(folder: str, how: How = "small") -> list[str]:
-    short = os.environ.get("SHORT") or (how == "multipart" and not os.environ.get("LONG"))
+    short = os.environ.get("SHORT") or (how != "small" and not os.environ.get("LONG"))
     return [f"{folder}/{number:03}" for number in range(FEWER if short else NAMES)]
 
 
