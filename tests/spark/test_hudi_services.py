@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.spark, pytest.mark.formats, pytest.mark.timeout(1200)]
 
-FORMS = ("hudi", "hudi_mor")
+FORMS = ("hudi_mor",) if os.environ.get("SHORT") else ("hudi", "hudi_mor")
 
 
 @pytest.fixture(scope="module")
