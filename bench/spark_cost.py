@@ -29,6 +29,7 @@ from rich.table import Table
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from bench.wire import Wire
+from putifabsent.spark.settings import HUDI
 from tests.servers import VersityGW
 from tests.spark.drivers import Driver, told_on
 from tests.spark.writers import FORMATS
@@ -45,9 +46,8 @@ HOW = ("stock", "guarded")
 # Hudi alone assumes a single writer. This is what it says itself to those of one process, who then have
 # heartbeats and look for conflicts, as guarded ones do.
 IN_PROCESS = {
-    "hoodie.write.concurrency.mode": "optimistic_concurrency_control",
+    **HUDI,
     "hoodie.write.lock.provider": "org.apache.hudi.client.transaction.lock.InProcessLockProvider",
-    "hoodie.clean.failed.writes.policy": "LAZY",
 }
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from putifabsent.errors import ConfigError
 from putifabsent.shim.formats.delta import number_in
-from putifabsent.timeline.files import all_of, below, listed
+from putifabsent.timeline.files import below, numbered, read
 from putifabsent.timeline.problems import Problem, Problems, Trouble, report
 from putifabsent.timeline.reading import Timeline
 from putifabsent.timeline.records import Commit, Content, Details
@@ -50,11 +50,7 @@ class DeltaTimeline(Timeline[Commit]):
     def active(self, *, order: Order = "requested", problems: Problems | None = None) -> Iterator[Commit]:
         """Return the commits, one after the other."""
         numbers = self._numbered()
-        for path, written in all_of(self.fs, list(numbers)):
-            if isinstance(written, FileNotFoundError):
-                continue  # it has expired meanwhile
-            if isinstance(written, Exception):
-                raise written
+        for path, written in read(self.fs, list(numbers)):
             commit = _commit(numbers[path], path, written, problems)
             if commit is not None:
                 yield commit
@@ -68,10 +64,7 @@ class DeltaTimeline(Timeline[Commit]):
         return Details(None, Content(_INFO, record.content) if record.content else None)
 
     def _numbered(self) -> dict[str, int]:
-        found = listed(self.fs, below(self.root, "_delta_log"))
-        numbers = ((each.path, number_in(each.last)) for each in found)
-        there = {path: number for path, number in numbers if number is not None}
-        return dict(sorted(there.items(), key=lambda item: item[1]))
+        return numbered(self.fs, below(self.root, "_delta_log"), number_in)
 
 
 def _actions(written: bytes) -> list[dict[str, Any]]:
@@ -86,12 +79,12 @@ def _commit(number: int, path: str, written: bytes, problems: Problems | None) -
         actions = _actions(written)
         info: dict[str, Any] = next((each[_INFO] for each in actions if _INFO in each), {})
         millis = info.get("inCommitTimestamp", info.get("timestamp"))
-        read = info.get("readVersion")
+        seen = info.get("readVersion")
         return Commit(
             number=number,
             action=str(info.get("operation", "")),
             millis=None if millis is None else int(millis),
-            read=None if read is None else int(read),
+            read=None if seen is None else int(seen),
             transaction=str(info.get("txnId") or ""),
             path=path,
             counts=Counter(kind for each in actions for kind in each),

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from datetime import datetime
 
-__all__ = ["Listed", "all_of", "below", "listed", "modified"]
+__all__ = ["Listed", "below", "listed", "modified", "numbered", "read"]
 
 _AT_ONCE = 256
 
@@ -51,12 +51,37 @@ def listed(fs: Any, folder: str) -> list[Listed]:
     ]
 
 
-def all_of(fs: Any, paths: Sequence[str]) -> Iterator[tuple[str, bytes | Exception]]:
-    """Read files, many at a time where the filesystem can; return each with its bytes, or why not."""
+def numbered(fs: Any, folder: str, number_in: Callable[[str], int | None]) -> dict[str, int]:
+    """Return the files of a folder that are numbered, by their numbers.
+
+    Parameters
+    ----------
+    number_in
+        Tells the number from the last component of a name; None: it has none.
+    """
+    numbers = ((each.path, number_in(each.last)) for each in listed(fs, folder))
+    there = {path: number for path, number in numbers if number is not None}
+    return dict(sorted(there.items(), key=lambda item: item[1]))
+
+
+def read(fs: Any, paths: Sequence[str]) -> Iterator[tuple[str, bytes]]:
+    """Read files, many at a time where the filesystem can; without those that have expired meanwhile.
+
+    Raises
+    ------
+    OSError
+        The store refuses.
+    """
     for start in range(0, len(paths), _AT_ONCE):
         some = list(paths[start : start + _AT_ONCE])
         found = fs.cat(some, on_error="return")
-        yield from ((path, found[path]) for path in some)
+        for path in some:
+            written = found[path]
+            if isinstance(written, FileNotFoundError):
+                continue
+            if isinstance(written, Exception):
+                raise written
+            yield path, written
 
 
 def modified(fs: Any, path: str) -> datetime | None:

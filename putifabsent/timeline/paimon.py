@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from putifabsent.errors import ConfigError
 from putifabsent.shim.formats.paimon import number_in
-from putifabsent.timeline.files import all_of, below, listed
+from putifabsent.timeline.files import below, numbered, read
 from putifabsent.timeline.problems import Problem, Problems, Trouble, report
 from putifabsent.timeline.reading import Timeline
 from putifabsent.timeline.records import Content, Details, Snapshot
@@ -61,18 +62,11 @@ class PaimonTimeline(Timeline[Snapshot]):
         return Details(None, Content("", record.content))
 
     def _numbered(self, kind: str) -> dict[str, int]:
-        found = listed(self.fs, below(self.root, kind))
-        numbers = ((each.path, number_in(kind, each.last)) for each in found)
-        there = {path: number for path, number in numbers if number is not None}
-        return dict(sorted(there.items(), key=lambda item: item[1]))
+        return numbered(self.fs, below(self.root, kind), partial(number_in, kind))
 
     def _read(self, kind: str, problems: Problems | None) -> Iterator[Snapshot]:
         numbers = self._numbered(kind)
-        for path, written in all_of(self.fs, list(numbers)):
-            if isinstance(written, FileNotFoundError):
-                continue  # it has expired meanwhile
-            if isinstance(written, Exception):
-                raise written
+        for path, written in read(self.fs, list(numbers)):
             snapshot = _snapshot(numbers[path], path, kind, written, problems)
             if snapshot is not None:
                 yield snapshot
