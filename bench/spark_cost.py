@@ -31,7 +31,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from bench.wire import Wire
 from putifabsent.spark.settings import HUDI
 from tests.servers import VersityGW
-from tests.spark.drivers import Driver, told_on
+from tests.spark.drivers import driving, told_on
 from tests.spark.writers import FORMATS
 
 if TYPE_CHECKING:
@@ -99,11 +99,7 @@ class Pair:
         self._bucket = self._store.new_bucket()
         by = {"spark.hadoop.fs.s3a.endpoint": f"http://{self._wire.at['store']}"} if self._wire else {}
         told = [told_on(self._store, self._bucket, guarded=how == "guarded", **by) for how in HOW]
-        started = [
-            self._stack.enter_context(Driver(each, logs / f"{number}.log"))
-            for number, each in enumerate(told)
-        ]
-        self.drivers = dict(zip(HOW, (each.wait() for each in started), strict=True))
+        self.drivers = dict(zip(HOW, self._stack.enter_context(driving(told, logs)), strict=True))
         guarded = self.drivers["guarded"]
         self._address, self._secret = (
             guarded.call("setting", key=f"fs.putifabsent.{key}") for key in ("address", "secret")

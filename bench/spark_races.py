@@ -26,7 +26,7 @@ from rich.table import Table
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from tests.servers import VersityGW
-from tests.spark.drivers import Driver, told_on
+from tests.spark.drivers import driving, told_on
 from tests.spark.races import race, stream
 from tests.spark.writers import FORMATS
 
@@ -99,11 +99,7 @@ class Run:
         bucket = self._store.new_bucket()
         told = [told_on(self._store, bucket, guarded=self._guarded)] * self._writers
         told.append(told_on(self._store, bucket, guarded=False))
-        started = [
-            self._stack.enter_context(Driver(each, logs / f"{number}.log"))
-            for number, each in enumerate(told)
-        ]
-        *self.drivers, self.reader = [each.wait() for each in started]
+        *self.drivers, self.reader = self._stack.enter_context(driving(told, logs))
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -9,20 +9,20 @@ import signal
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tests.spark.writers import settings_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from typing_extensions import Self
 
     from tests.servers import BucketServer
 
-__all__ = ["JARS", "ROOT", "Driver", "DriverError", "Told", "run_script", "together", "told_on"]
+__all__ = ["JARS", "ROOT", "Driver", "DriverError", "Told", "driving", "run_script", "together", "told_on"]
 
 ROOT = Path(__file__).parents[2]
 JARS = ROOT / "tools" / "spark" / "target" / "jars"
@@ -112,12 +112,7 @@ class Driver:
                 text=True,
                 bufsize=1,
                 cwd=ROOT,
-                env={
-                    **os.environ,
-                    "PYSPARK_PYTHON": sys.executable,
-                    "PYTHONPATH": str(ROOT),
-                    "SPARK_LOCAL_IP": "127.0.0.1",
-                },
+                env=_environment(),
                 start_new_session=True,
             )
         self._say(told._asdict())
@@ -184,6 +179,16 @@ class Driver:
             self.process.stdout.close()
 
 
+@contextmanager
+def driving(told: Iterable[Told], logs: Path) -> Iterator[list[Driver]]:
+    """Run drivers, one of each that is told, all of which start at once; their logs go to a folder."""
+    with ExitStack() as stack:
+        started = [
+            stack.enter_context(Driver(each, logs / f"{number}.log")) for number, each in enumerate(told)
+        ]
+        yield [each.wait() for each in started]
+
+
 def run_script(*command: str | Path, defaults: Path, folder: Path) -> subprocess.CompletedProcess[str]:
     """Run what a user runs, on a machine whose Spark has these defaults.
 
@@ -203,14 +208,18 @@ def run_script(*command: str | Path, defaults: Path, folder: Path) -> subprocess
         timeout=500,
         check=False,
         cwd=folder,
-        env={
-            **os.environ,
-            "SPARK_CONF_DIR": str(defaults),
-            "SPARK_LOCAL_IP": "127.0.0.1",
-            "PYSPARK_PYTHON": sys.executable,
-            "PYTHONPATH": str(ROOT),
-        },
+        env={**_environment(), "SPARK_CONF_DIR": str(defaults)},
     )
+
+
+def _environment() -> dict[str, str]:
+    """Return what a process of Spark's has: this Python, this checkout, the loopback address."""
+    return {
+        **os.environ,
+        "PYSPARK_PYTHON": sys.executable,
+        "PYTHONPATH": str(ROOT),
+        "SPARK_LOCAL_IP": "127.0.0.1",
+    }
 
 
 def together(calls: Iterable[Any]) -> list[Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
 from functools import partial
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -10,7 +9,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from tests.servers.azure import ACCOUNT, KEY, Azurite
-from tests.spark.drivers import ROOT, Driver, Told, together
+from tests.spark.drivers import ROOT, Driver, Told, driving, together
 from tests.spark.races import check, stream
 
 if TYPE_CHECKING:
@@ -53,10 +52,8 @@ def drivers(azurite: Azurite, lake: str, tmp_path_factory: pytest.TempPathFactor
         "spark.hadoop.fs.azure.fns.account.service.type": "BLOB",
     }
     told = Told(settings, "abfs", {"connection_string": azurite.connection_string})
-    logs = tmp_path_factory.mktemp("drivers")
-    with ExitStack() as stack:
-        started = [stack.enter_context(Driver(told, logs / f"{number}.log")) for number in range(2)]
-        yield [each.wait() for each in started]
+    with driving([told] * 2, tmp_path_factory.mktemp("drivers")) as drivers:
+        yield drivers
 
 
 def test_a_batch_is_processed_by_one_of_two_queries(drivers: list[Driver], note: Note) -> None:

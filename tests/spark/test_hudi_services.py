@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.spark.drivers import Driver, DriverError, together, told_on
+from tests.spark.drivers import Driver, DriverError, driving, together, told_on
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -28,15 +28,9 @@ def drivers(
     store: BucketServer, bucket: str, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[dict[str, Driver]]:
     """Start two guarded drivers, and one that reads and knows nothing of the shim."""
-    logs = tmp_path_factory.mktemp("drivers")
-    guarded, bare = (told_on(store, bucket, guarded=each) for each in (True, False))
-    told = {"one": guarded, "other": guarded, "reader": bare}
-    started = {who: Driver(each, logs / who) for who, each in told.items()}
-    try:
-        yield {who: each.wait() for who, each in started.items()}
-    finally:
-        for each in started.values():
-            each.end()
+    told = [told_on(store, bucket, guarded=each) for each in (True, True, False)]
+    with driving(told, tmp_path_factory.mktemp("drivers")) as drivers:
+        yield dict(zip(("one", "other", "reader"), drivers, strict=True))
 
 
 class Table:

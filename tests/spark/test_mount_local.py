@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-from contextlib import ExitStack
 from functools import partial
 from shutil import which
 from socket import gethostname
@@ -16,7 +15,7 @@ import pytest
 
 from tests.service.callers import SECRET
 from tests.service.processes import serving
-from tests.spark.drivers import ROOT, Driver, DriverError, Told, together
+from tests.spark.drivers import ROOT, Driver, DriverError, Told, driving, together
 from tests.spark.races import check, stream
 
 if TYPE_CHECKING:
@@ -33,14 +32,9 @@ SETTINGS = {"spark.master": "local[2]", "spark.ui.enabled": "false", "spark.sql.
 
 @pytest.fixture(scope="module")
 def drivers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Driver]]:
-    logs, lake = tmp_path_factory.mktemp("drivers"), tmp_path_factory.mktemp("lake")
-    settings = {**SETTINGS, "spark.test.warehouse": lake.as_uri()}
-    with ExitStack() as stack:
-        started = [
-            stack.enter_context(Driver(Told(settings, "file", {}), logs / f"{number}.log"))
-            for number in range(2)
-        ]
-        yield [each.wait() for each in started]
+    settings = {**SETTINGS, "spark.test.warehouse": tmp_path_factory.mktemp("lake").as_uri()}
+    with driving([Told(settings, "file", {})] * 2, tmp_path_factory.mktemp("drivers")) as drivers:
+        yield drivers
 
 
 def test_a_batch_is_processed_by_one_of_two_queries(drivers: list[Driver], note: Note) -> None:

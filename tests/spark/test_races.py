@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.spark.drivers import Driver, told_on
+from tests.spark.drivers import Driver, driving, told_on
 from tests.spark.races import check, race, stream
 from tests.spark.writers import FORMATS
 
@@ -29,13 +28,9 @@ def drivers(
     store: BucketServer, bucket: str, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[list[Driver]]:
     """Start guarded drivers, all of one bucket."""
-    logs = tmp_path_factory.mktemp("drivers")
-    with ExitStack() as stack:
-        started = [
-            stack.enter_context(Driver(told_on(store, bucket, guarded=True), logs / f"{number}.log"))
-            for number in range(WRITERS)
-        ]
-        yield [each.wait() for each in started]
+    told = told_on(store, bucket, guarded=True)
+    with driving([told] * WRITERS, tmp_path_factory.mktemp("drivers")) as drivers:
+        yield drivers
 
 
 @pytest.fixture(scope="module")
