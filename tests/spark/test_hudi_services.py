@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -100,22 +101,28 @@ def test_of_a_rollback_and_a_commit_at_once_each_is_done_or_refused(
     def roll_back() -> None:
         table.procedure("one", "rollback_to_instant", instant_time=undone)
 
-    said = together([succeeds(roll_back), succeeds(partial(table.append, "other", 6))])
+    errors = together([failed(roll_back), failed(partial(table.append, "other", 6))])
+    said = [error.reason if error else "" for error in errors]
     note(said)
     # Hudi refuses to roll back what has later commits.
-    assert said in (["", ""], ["HoodieRollbackException", ""], ["", "HoodieWriteConflictException"])
-    rolled_back, appended = (each == "" for each in said)
+    assert said[0] in ("", "HoodieRollbackException")
+    assert said[1] in ("", "HoodieWriteConflictException", "HoodieInsertException")
+    assert "" in said
+    if said[1] == "HoodieInsertException":
+        # It had listed the instant, and finds it gone when it reads the schema: Hudi locks neither.
+        assert re.search(rf"FileNotFoundException: .*/{undone}_\d+\.commit", errors[1].message)
+    rolled_back, appended = (error is None for error in errors)
     assert table.rows() == sorted(rows + [("other", 5)] * (not rolled_back) + [("other", 6)] * appended)
 
 
-def succeeds(call: Callable[[], object]) -> Callable[[], str]:
-    """Have a call say why it failed, or nothing."""
+def failed(call: Callable[[], object]) -> Callable[[], DriverError | None]:
+    """Have a call return why it failed, or None."""
 
-    def said() -> str:
+    def error() -> DriverError | None:
         try:
             call()
         except DriverError as error:
-            return error.reason
-        return ""
+            return error
+        return None
 
-    return said
+    return error
