@@ -12,6 +12,7 @@ from putifabsent.cli.drop import drop
 from putifabsent.cli.explain import explain
 from putifabsent.cli.fsck import fsck
 from putifabsent.cli.init import init
+from putifabsent.cli.inspect import inspect
 from putifabsent.cli.leave import leave
 from putifabsent.cli.migrate import migrate
 from putifabsent.cli.probe import probe
@@ -24,7 +25,7 @@ from putifabsent.cli.spark_conf import spark_conf
 __all__ = ["app"]
 
 _EXITS = (
-    "Exit codes: 0 done; 1 the answer is no (an unsafe store, a lost commit, a taken name); 2 usage; "
+    "Exit codes: 0 done; 1 the answer is no (an unsafe store, a lost commit, a taken name, a damaged table); 2 usage; "
     "3 the outcome is unknown; 4 it could not be done, and nothing was written."
 )
 
@@ -44,6 +45,7 @@ app.command(epilog="Example: putifabsent probe s3://bucket/scratch --endpoint-ur
     probe
 )
 app.command(epilog="Example: putifabsent explain s3://bucket/table/snapshot/snapshot-7")(explain)
+app.command(epilog="Example: putifabsent inspect s3://bucket/table --report report.html")(inspect)
 app.command(epilog="Example: putifabsent put snapshot-7 s3://bucket/table/snapshot/snapshot-7")(put)
 app.command(
     epilog="Example: putifabsent resolve s3://bucket/table/snapshot/snapshot-7 "

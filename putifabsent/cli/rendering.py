@@ -10,6 +10,7 @@ import json
 import sys
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from typing import IO, TYPE_CHECKING, Literal
 
 from rich.box import SIMPLE_HEAD
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
     from putifabsent.backends.verdicts import Verdict
     from putifabsent.errors import Holder
+    from putifabsent.inspection import Report
     from putifabsent.lab.demo import Race
     from putifabsent.lab.simulate import Cell
     from putifabsent.lab.simulate.published import Published
@@ -36,6 +38,8 @@ __all__ = ["Explained", "Screen"]
 
 # Into a file or a pipe, where nobody has said how wide a line may be.
 _WIDTH = 160
+# Of a finding's names, of which a table may have any number.
+_NAMES = 10
 
 
 @dataclass(frozen=True)
@@ -193,6 +197,26 @@ class Screen:
         self._out.print(table)
         return self._out.print(_compared(cells, published), soft_wrap=True) if published else None
 
+    def inspected(self, url: str, report: Report, *, timeline: bool) -> None:
+        """Print what is wrong with a table; ``timeline``: and what has happened to it."""
+        if self._as_json:
+            return self.json(_inspection(url, report, timeline=timeline))
+        if timeline and report.records:
+            rows = [each.row() for each in report.records]
+            table = _table(*rows[0])
+            for row in rows:
+                table.add_row(*(Text("" if value is None else str(value)) for value in row.values()))
+            self._out.print(table)
+        for each in report.findings:
+            is_damage = each.severity.value == "damage"
+            head = Text(f"{each.severity.value}: {each.kind.value}", "bold red" if is_damage else "bold yellow")
+            self._out.print(head, Text(f": {each.detail}"), sep="", soft_wrap=True)
+            for name in _some(each.names):
+                self._out.print(f"    {name}", soft_wrap=True)
+            self._out.print(f"  {each.means}.", soft_wrap=True)
+            self._out.print(f"  What to do: {each.do}.", soft_wrap=True)
+        return self._out.print(f"{url}: {report.verdict}", soft_wrap=True)
+
     # While it goes on
 
     @contextmanager
@@ -239,6 +263,30 @@ def _table(*columns: str, right: int = 0) -> Table:
         is_number = number >= len(columns) - right
         table.add_column(column, justify="right" if is_number else "left", overflow="fold")
     return table
+
+
+def _inspection(url: str, report: Report, *, timeline: bool) -> dict[str, object]:
+    said: dict[str, object] = {
+        "name": url,
+        "format": report.format,
+        "version": report.version,
+        "records": len(report.records),
+        "files": report.files,
+        "damage": len(report.damage),
+        "findings": [each.row() for each in report.findings],
+    }
+    if timeline:
+        rows = (each.row().items() for each in report.records)
+        said["timeline"] = [
+            {key: value.isoformat() if isinstance(value, datetime) else value for key, value in row}
+            for row in rows
+        ]
+    return said
+
+
+def _some(names: Sequence[str]) -> list[str]:
+    more = len(names) - _NAMES
+    return [*names[:_NAMES], *([f"and {more:,} more"] if more > 0 else [])]
 
 
 def _summary(races: Sequence[Race]) -> str:

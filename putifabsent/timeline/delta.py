@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from putifabsent.errors import ConfigError
@@ -14,7 +15,7 @@ from putifabsent.timeline.reading import Timeline
 from putifabsent.timeline.records import Commit, Content, Details
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
     from putifabsent.timeline.records import Order
 
@@ -62,6 +63,16 @@ class DeltaTimeline(Timeline[Commit]):
     def details(self, record: Commit, problems: Problems | None = None) -> Details:
         """Return the commit's ``commitInfo``."""
         return Details(None, Content(_INFO, record.content) if record.content else None)
+
+    def actions(self, numbers: Collection[int]) -> Iterator[tuple[int, list[dict[str, Any]]]]:
+        """Return all actions of commits; of one that can't be read, or has gone meanwhile, nothing."""
+        paths = {path: number for path, number in self._numbered().items() if number in numbers}
+        for path, written in all_of(self.fs, list(paths)):
+            if isinstance(written, bytes):
+                with suppress(ValueError):
+                    yield paths[path], _actions(written)
+            elif not isinstance(written, FileNotFoundError):
+                raise written
 
     def _numbered(self) -> dict[str, int]:
         return numbered(self.fs, below(self.root, "_delta_log"), number_in)

@@ -61,6 +61,10 @@ class PaimonTimeline(Timeline[Snapshot]):
         """Return all that the snapshot's file says."""
         return Details(None, Content("", record.content))
 
+    def schemas(self) -> frozenset[int]:
+        """Return the numbers of the schemas that are there."""
+        return frozenset(self._numbered("schema").values())
+
     def _numbered(self, kind: str) -> dict[str, int]:
         return numbered(self.fs, below(self.root, kind), partial(number_in, kind))
 

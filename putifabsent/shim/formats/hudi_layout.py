@@ -46,6 +46,8 @@ class Layout(NamedTuple):
         (:mod:`~putifabsent.shim.formats.hudi_log`).
     zone
         In which its instants are told: ``UTC``, or ``LOCAL``, which is that of whoever wrote them.
+    first
+        The version that the table began with, if it says so; else ``version``.
     """
 
     name: str
@@ -54,6 +56,7 @@ class Layout(NamedTuple):
     history: str
     in_levels: bool
     zone: str
+    first: int
 
 
 def parsed(properties: bytes) -> dict[str, str]:
@@ -96,4 +99,6 @@ def layout_of(properties: bytes, path: str) -> Layout:
         timeline = ".hoodie"
         history = f".hoodie/{said.get('hoodie.archivelog.folder', 'archived')}"
     name, zone = said.get("hoodie.table.name", ""), said.get("hoodie.table.timeline.timezone", "LOCAL")
-    return Layout(name, int(version), timeline, history, in_levels, zone.upper())
+    began = said.get("hoodie.table.initial.version", "")
+    first = int(began if began.isdecimal() else version)
+    return Layout(name, int(version), timeline, history, in_levels, zone.upper(), first)

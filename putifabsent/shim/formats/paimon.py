@@ -26,7 +26,7 @@ import re
 
 from putifabsent.shim.names import Name, Role, Rule, Series
 
-__all__ = ["ASKED", "FOLDERS", "RULES", "classify", "number_in"]
+__all__ = ["ASKED", "FOLDERS", "RULES", "classify", "number_in", "table_of"]
 
 FORMAT = "paimon"
 FOLDERS = frozenset({"snapshot", "schema", "changelog"})
@@ -47,8 +47,7 @@ def classify(path: str, folder: str, last: str) -> Name | None:
     known = _KINDS.get(kind)
     if known is None or not inside:
         return None
-    branch = _BRANCH.fullmatch(root) if "/branch/branch-" in root else None
-    table = branch["table"] if branch else root
+    table = table_of(root)
     pattern, first = known
     match = pattern.fullmatch(last)
     if match is None:
@@ -83,6 +82,12 @@ def number_in(kind: str, last: str) -> int | None:
     """
     match = _KINDS[kind][0].fullmatch(last)
     return match and int(match["n"])
+
+
+def table_of(root: str) -> str:
+    """Return the table that a folder is the root of, or of a branch of it: manifests and data lie there."""
+    branch = _BRANCH.fullmatch(root) if "/branch/branch-" in root else None
+    return branch["table"] if branch else root
 
 
 def _evidence(path: str, root: str, table: str, kind: str) -> tuple[str, ...]:

@@ -1,0 +1,199 @@
+"""Inspects a Delta table: what its log adds and removes, commit by commit."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from typing import TYPE_CHECKING, Any
+
+from putifabsent.inspection.findings import Finding, Kind, Severity, found
+from putifabsent.inspection.judged import Judged
+from putifabsent.inspection.numbers import gaps_in
+from putifabsent.inspection.troubles import findings_of
+from putifabsent.shim.formats.delta import number_in
+from putifabsent.shim.formats.delta_actions import checksum_of, logical, path_of
+from putifabsent.timeline.delta_checkpoints import checkpoints, files_in
+from putifabsent.timeline.files import all_of, below
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from putifabsent.inspection.judged import Look
+    from putifabsent.shim.formats.delta_actions import Logical
+    from putifabsent.timeline import Commit, DeltaTimeline, Problems
+    from putifabsent.timeline.delta_checkpoints import Checkpoint
+
+__all__ = ["judge"]
+
+_LOG = "_delta_log"
+
+
+def judge(timeline: DeltaTimeline, look: Look | None) -> Judged:
+    """Return what is wrong with a Delta table.
+
+    Parameters
+    ----------
+    timeline
+        The table's.
+    look
+        Lists its data files; None: they are not looked at.
+    """
+    problems: Problems = []
+    commits = list(timeline.active(problems=problems))
+    log = below(timeline.root, _LOG)
+    known = checkpoints(timeline.fs, log)
+    unread = [number for each in problems if (number := number_in(each.path.rpartition("/")[2])) is not None]
+    numbers = sorted((*(each.number for each in commits), *unread))
+    began = _began(known, numbers)
+    play = _Play(None if began is None else files_in(timeline.fs, log, began, problems))
+    findings = [
+        *_gaps(timeline, numbers, known, began),
+        *_repeated(commits),
+        *_backwards(commits),
+        *_overwritten(timeline, commits),
+    ]
+    by_number = {each.number: each for each in commits}
+    for number, actions in timeline.actions(by_number):
+        findings += play.commit(by_number[number], actions, counts=began is None or number > began.number)
+    findings += findings_of(problems, Kind.DANGLING_REFERENCE)
+    if look is not None:
+        there = look(timeline.root, (_LOG,)).paths
+        findings += _dangling(play, there, timeline.root)
+    return Judged(play.version, commits, findings)
+
+
+def _began(known: Sequence[Checkpoint], numbers: Sequence[int]) -> Checkpoint | None:
+    """Return the oldest checkpoint that the commits which are there go on from; None: they need none."""
+    if not numbers or numbers[0] == 0:
+        return None
+    return next((each for each in known if each.number >= numbers[0] - 1), None)
+
+
+def _gaps(
+    timeline: DeltaTimeline, numbers: Sequence[int], known: Sequence[Checkpoint], began: Checkpoint | None
+) -> Iterator[Finding]:
+    newest = known[-1].number if known else -1
+    missing = list(gaps_in(numbers))
+    if numbers and numbers[0] > 0 and began is None:
+        missing.insert(0, range(numbers[0]))
+    for gap in missing:
+        # What a checkpoint holds is wanted for time travel alone.
+        is_held = gap[-1] <= newest
+        ends = dict.fromkeys((gap[0], gap[-1]))
+        names = [below(timeline.root, f"{_LOG}/{number:020d}.json") for number in ends]
+        what = f"commit {gap[0]} is" if len(gap) == 1 else f"commits {gap[0]} to {gap[-1]} are"
+        held = f"checkpoint {newest} holds what they did" if is_held else "no checkpoint holds what they did"
+        yield found(
+            Kind.GAP,
+            names,
+            f"{what} missing, and {held}",
+            severity=Severity.NOTICE if is_held else Severity.DAMAGE,
+            moments=(str(gap.stop),),
+        )
+
+
+def _repeated(commits: Iterable[Commit]) -> Iterator[Finding]:
+    by_transaction: dict[str, list[Commit]] = defaultdict(list)
+    for each in commits:
+        if each.transaction:
+            by_transaction[each.transaction].append(each)
+    for transaction, several in by_transaction.items():
+        if len(several) > 1:
+            numbers = tuple(str(each.number) for each in several)
+            detail = f"commits {' and '.join(numbers)} are the same transaction, {transaction}"
+            yield found(Kind.REPEATED_COMMIT, [each.path for each in several], detail, moments=numbers)
+
+
+def _backwards(commits: Iterable[Commit]) -> Iterator[Finding]:
+    for each in commits:
+        if each.read is not None and each.read >= each.number:
+            detail = f"commit {each.number} says that it has read version {each.read}"
+            yield found(Kind.BACKWARDS, (each.path,), detail, moments=(str(each.number),))
+
+
+def _overwritten(timeline: DeltaTimeline, commits: Iterable[Commit]) -> Iterator[Finding]:
+    """Compare commits with the checksums beside them: whoever wrote one says which transaction it was."""
+    by_checksum = {checksum_of(each.path): each for each in commits if each.transaction}
+    for path, written in all_of(timeline.fs, list(by_checksum)):
+        commit = by_checksum[path]
+        transaction = _transaction_in(written)
+        if transaction not in (None, commit.transaction):
+            detail = f"commit {commit.number} is transaction {commit.transaction}, its checksum {transaction}'s"
+            yield found(
+                Kind.OVERWRITTEN_COMMIT, (commit.path, path), detail, moments=(str(commit.number),)
+            )
+
+
+def _transaction_in(checksum: bytes | Exception) -> str | None:
+    if isinstance(checksum, FileNotFoundError):
+        return None
+    if isinstance(checksum, Exception):
+        raise checksum
+    try:
+        said = json.loads(checksum)
+        return str(said["txnId"]) if said.get("txnId") else None
+    except (AttributeError, TypeError, ValueError):
+        return None  # a torn checksum is made anew
+
+
+class _Play:
+    """The log, played commit by commit.
+
+    Attributes
+    ----------
+    files
+        The data files that the table has, as the log says their paths, with the commits that added them.
+    version
+        Of its protocol.
+    """
+
+    def __init__(self, before: Iterable[str] | None) -> None:
+        self.files: dict[str, int | None] = dict.fromkeys(before or ())
+        self.version = "protocol unknown"
+        self._removed: dict[Logical, int] = {}
+
+    def commit(
+        self, commit: Commit, actions: Sequence[Mapping[str, Any]], *, counts: bool
+    ) -> Iterator[Finding]:
+        """Play a commit; ``counts``: what it adds is not in the checkpoint that was begun with."""
+        removed = [each["remove"] for each in actions if "remove" in each]
+        added = [each["add"] for each in actions if "add" in each]
+        yield from self._lost(commit, [logical(each) for each in removed])
+        self._removed.update((logical(each), commit.number) for each in removed)
+        for each in added:
+            self._removed.pop(logical(each), None)
+        if counts:
+            for each in removed:
+                self.files.pop(each["path"], None)
+            self.files.update((each["path"], commit.number) for each in added)
+        for protocol in (each["protocol"] for each in actions if "protocol" in each):
+            reader, writer = protocol.get("minReaderVersion"), protocol.get("minWriterVersion")
+            self.version = f"protocol {reader}, {writer}"
+
+    def _lost(self, commit: Commit, removed: Iterable[Logical]) -> Iterator[Finding]:
+        """Find files that were gone when a commit took them away, and that it had read as there."""
+        taken: dict[int, list[str]] = defaultdict(list)
+        for each in removed:
+            by = self._removed.get(each)
+            if by is not None and commit.read is not None and by > commit.read:
+                taken[by].append(each.path)
+        for by, paths in taken.items():
+            detail = (
+                f"commits {by} and {commit.number} have both taken away the same files: the later one read "
+                f"version {commit.read}, before the earlier one"
+            )
+            yield found(Kind.LOST_UPDATE, paths, detail, moments=(str(by), str(commit.number)))
+
+
+def _dangling(play: _Play, there: frozenset[str], root: str) -> Iterator[Finding]:
+    missing: dict[int | None, list[str]] = defaultdict(list)
+    for said, number in play.files.items():
+        inside = path_of(said)
+        if inside is not None and below(root, inside) not in there:
+            missing[number].append(below(root, inside))
+    for number, paths in missing.items():
+        by = "the checkpoint" if number is None else f"commit {number}"
+        files = "a file that is" if len(paths) == 1 else f"{len(paths):,} files that are"
+        detail = f"the table has {files} not there, added by {by}"
+        moments = () if number is None else (str(number),)
+        yield found(Kind.DANGLING_REFERENCE, paths, detail, moments=moments)

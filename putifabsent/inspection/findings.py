@@ -1,0 +1,257 @@
+"""What can be wrong with a table: each kind by its name, with what it means and what to do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import NamedTuple
+
+__all__ = ["MEANINGS", "Finding", "Kind", "Meaning", "Severity"]
+
+
+class Severity(str, Enum):
+    """How much a finding proves.
+
+    ``damage``
+        The table's own files prove that something is lost, ambiguous or unreadable.
+    ``notice``
+        It may be so, or become so: these files alone don't prove it.
+    """
+
+    DAMAGE = "damage"
+    NOTICE = "notice"
+
+
+class Kind(str, Enum):
+    """What is wrong; :data:`MEANINGS` says of each what it means."""
+
+    COLLIDING_INSTANTS = "colliding-instants"
+    CONTESTED_INSTANT = "contested-instant"
+    ORPHANED_SLICE = "orphaned-slice"
+    RIVAL_SLICES = "rival-slices"
+    ABANDONED_SLICE = "abandoned-slice"
+    UNDONE_INSTANT = "undone-instant"
+    LOST_UPDATE = "lost-update"
+    DANGLING_REFERENCE = "dangling-reference"
+    DANGLING_VECTOR = "dangling-vector"
+    GAP = "gap"
+    REPEATED_COMMIT = "repeated-commit"
+    OVERWRITTEN_COMMIT = "overwritten-commit"
+    INVALID_STEP = "invalid-step"
+    BACKWARDS = "completed-before-requested"
+    EMPTY = "empty"
+    UNREADABLE = "unreadable"
+    MISSING_HISTORY = "missing-history"
+    UNKNOWN_RECORD = "unknown-record"
+    PENDING_UNDO = "pending-undo"
+
+
+class Meaning(NamedTuple):
+    """What a kind of finding is.
+
+    Attributes
+    ----------
+    severity
+        Of most findings of this kind.
+    formats
+        Where there is such a thing.
+    means
+        What has happened, and what it does to readers.
+    do
+        What to do about it.
+    """
+
+    severity: Severity
+    formats: tuple[str, ...]
+    means: str
+    do: str
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something that is wrong with a table.
+
+    Attributes
+    ----------
+    kind
+        What.
+    names
+        The files, or the instants, that it is about.
+    detail
+        What was seen, in a sentence.
+    severity
+        How much that proves.
+    moments
+        The instants' times, or the numbers, that it is about: as pictures mark them.
+    """
+
+    kind: Kind
+    names: tuple[str, ...]
+    detail: str
+    severity: Severity
+    moments: tuple[str, ...] = ()
+
+    @property
+    def means(self) -> str:
+        """What its kind means."""
+        return MEANINGS[self.kind].means
+
+    @property
+    def do(self) -> str:
+        """What to do about its kind."""
+        return MEANINGS[self.kind].do
+
+    def row(self) -> dict[str, object]:
+        """Itself for a program."""
+        return {
+            "kind": self.kind.value,
+            "severity": self.severity.value,
+            "names": list(self.names),
+            "detail": self.detail,
+            "means": self.means,
+            "do": self.do,
+        }
+
+
+def found(
+    kind: Kind,
+    names: tuple[str, ...] | list[str],
+    detail: str,
+    *,
+    moments: tuple[str, ...] = (),
+    severity: Severity | None = None,
+) -> Finding:
+    """Return a finding; its severity is its kind's unless it is said."""
+    return Finding(kind, tuple(names), detail, severity or MEANINGS[kind].severity, moments)
+
+
+_HUDI, _PAIMON, _DELTA = ("hudi",), ("paimon",), ("delta",)
+_DAMAGE, _NOTICE = Severity.DAMAGE, Severity.NOTICE
+
+MEANINGS: dict[Kind, Meaning] = {
+    Kind.COLLIDING_INSTANTS: Meaning(
+        _DAMAGE,
+        _HUDI,
+        "Two writers have completed one instant: each was told that it committed. Readers count one of them, or mix them",
+        "Stop the writers. Read the files that both instants name, write what is missing again, and give the writers "
+        "instants that can't collide",
+    ),
+    Kind.CONTESTED_INSTANT: Meaning(
+        _DAMAGE,
+        _HUDI,
+        "One instant is requested by two actions: whoever completes it first takes it from the other",
+        "Stop the writers, roll back the one that is pending, and give the writers instants that can't collide",
+    ),
+    Kind.ORPHANED_SLICE: Meaning(
+        _DAMAGE,
+        _HUDI,
+        "A slice bears a completed instant that does not name it: what another writer committed under the same instant, "
+        "or a late attempt. Readers that go by the instant don't see it; readers that list files do",
+        "Read the slice: rows that are nowhere else were lost, and must be written again. Then remove it",
+    ),
+    Kind.RIVAL_SLICES: Meaning(
+        _DAMAGE,
+        _HUDI,
+        "Two slices of one file group and instant, by two writers or two attempts: which of them is read is left to chance",
+        "Compare them; keep the one that the instant names, and write again what only the other has",
+    ),
+    Kind.ABANDONED_SLICE: Meaning(
+        _DAMAGE,
+        _HUDI,
+        "A slice of an instant that nobody completed and nobody is at. Once the active timeline begins after it, readers "
+        "that list files take it for committed",
+        "Make sure that its rows are not wanted, and remove it",
+    ),
+    Kind.UNDONE_INSTANT: Meaning(
+        _DAMAGE,
+        _HUDI,
+        "An instant was rolled back, and completed after that: its writer was taken for dead, and was told that it committed",
+        "Write its rows again: the rollback has removed its files. Guard the table, so that who is rolled back can't complete",
+    ),
+    Kind.LOST_UPDATE: Meaning(
+        _DAMAGE,
+        (*_HUDI, *_PAIMON, *_DELTA),
+        "Two commits started out from the same state, and the later one has not seen what the earlier one changed: the "
+        "earlier one's changes are gone, or are there twice",
+        "Go back to the version before (time travel, or a clone) and write both changes again, one after the other",
+    ),
+    Kind.DANGLING_REFERENCE: Meaning(
+        _DAMAGE,
+        (*_HUDI, *_PAIMON, *_DELTA),
+        "The table counts on a file that is not there, and that nothing in its timeline says was removed: readers fail, "
+        "or miss its rows",
+        "Restore the file from the store's own versions or a copy. Else write its rows again, or go back to a version "
+        "without it",
+    ),
+    Kind.DANGLING_VECTOR: Meaning(
+        _DAMAGE,
+        _PAIMON,
+        "A deletion vector is for a data file that its snapshot no longer has: what was deleted in it is back, in the "
+        "file that a compaction made of it",
+        "Delete these rows again",
+    ),
+    Kind.GAP: Meaning(
+        _DAMAGE,
+        (*_PAIMON, *_DELTA),
+        "A number is missing among those that are there, where expiry takes away only the oldest ones: a commit is gone",
+        "Restore the file from the store's own versions or a copy. Without it, go back to the version before the gap",
+    ),
+    Kind.REPEATED_COMMIT: Meaning(
+        _DAMAGE,
+        (*_PAIMON, *_DELTA),
+        "One commit is there twice, under two numbers: its writer was not told that the first one had succeeded. Its rows "
+        "may count twice",
+        "Look for rows that are there twice, and delete them once; or go back to the version before the second",
+    ),
+    Kind.OVERWRITTEN_COMMIT: Meaning(
+        _DAMAGE,
+        _DELTA,
+        "The checksum beside a commit is another transaction's: somebody has written over the commit that it was made for",
+        "Find the overwritten transaction's data files, which no commit names, and add their rows again",
+    ),
+    Kind.INVALID_STEP: Meaning(
+        _DAMAGE,
+        _HUDI,
+        "An instant has come to its state by a step that Hudi does not have: somebody else has changed the timeline",
+        "Find out who writes to the timeline's folder. Hudi's own rollback of the instant may fail for want of a plan",
+    ),
+    Kind.BACKWARDS: Meaning(
+        _DAMAGE,
+        (*_HUDI, *_DELTA),
+        "By its own times it was completed before it began: a writer's clock was wrong, or a number was used again. "
+        "Incremental readers, which go by these times, pass it over",
+        "Set the writers' clocks right, or let one source give all times. Read increments again from before this one",
+    ),
+    Kind.EMPTY: Meaning(
+        _DAMAGE,
+        (*_HUDI, *_PAIMON, *_DELTA),
+        "A file that its format never writes empty has no bytes: its writer died, or the store lost them",
+        "If its writer was not told that it committed, remove it; else restore it from the store's own versions or a copy",
+    ),
+    Kind.UNREADABLE: Meaning(
+        _DAMAGE,
+        (*_HUDI, *_PAIMON, *_DELTA),
+        "A file is torn, or is not what its name says: what it has said is not known",
+        "Restore it from the store's own versions or a copy",
+    ),
+    Kind.MISSING_HISTORY: Meaning(
+        _DAMAGE,
+        _HUDI,
+        "A manifest of the history names a file that is not there: the instants in it are forgotten",
+        "Restore the file from the store's own versions or a copy; readers of old versions and of increments want it",
+    ),
+    Kind.UNKNOWN_RECORD: Meaning(
+        _NOTICE,
+        _HUDI,
+        "A record of the history is of a version that is not known here, and was not looked at",
+        "Look at the table with a newer putifabsent",
+    ),
+    Kind.PENDING_UNDO: Meaning(
+        _NOTICE,
+        _HUDI,
+        "A rollback or a restore was begun and is not completed: somebody is at it, or has died. Until it is, a restored "
+        "table is neither what it was nor what it shall be",
+        "If nobody is at it, start it again: Hudi's next writer completes a rollback, a restore must be called again",
+    ),
+}  # fmt: skip
+"""What each kind means."""

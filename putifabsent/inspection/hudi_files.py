@@ -1,0 +1,183 @@
+"""What is wrong with a Hudi table's slices: those that instants name, beside those that are there."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING, NamedTuple
+
+from putifabsent.inspection.findings import Finding, Kind, Severity, found
+from putifabsent.inspection.hudi_instants import undone_by_whom
+from putifabsent.inspection.hudi_told import WRITING
+from putifabsent.shim.formats.hudi import completed_as
+from putifabsent.shim.formats.hudi_slices import Slice, slice_in
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from putifabsent.inspection.hudi_told import Told
+    from putifabsent.shim.formats.hudi_metadata import Group
+    from putifabsent.inspection.listing import Files
+
+__all__ = ["wrong_files"]
+
+_IN_LEVELS = 8
+_EMPTY = "0-0-0"
+
+
+class _There(NamedTuple):
+    path: str
+    last: str
+    slice: Slice
+
+
+def wrong_files(
+    told: Sequence[Told],
+    files: Files,
+    root: str,
+    *,
+    first_version: int,
+    is_whole: bool,
+    is_metadata_table: bool,
+) -> Iterator[Finding]:
+    """Return what is wrong with slices.
+
+    Parameters
+    ----------
+    told
+        What all instants say, by when they were requested.
+    files
+        Of the table.
+    root
+        Its folder.
+    first_version
+        The table version that it began with: below 8, a log file's name doesn't say whose it is.
+    is_whole
+        Whether all of the timeline could be read.
+    is_metadata_table
+        Whether it is one: it begins each file group with an empty log file that no instant names, and drops
+        whole partitions without saying so.
+    """
+    slices = [each for each in _slices(files) if not (is_metadata_table and each.slice.token == _EMPTY)]
+    yield from _dangling(told, files, root, is_proof=is_whole and not is_metadata_table)
+    yield from _unnamed(told, slices, judges_logs=first_version >= _IN_LEVELS, is_whole=is_whole)
+
+
+def _dangling(told: Sequence[Told], files: Files, root: str, *, is_proof: bool) -> Iterator[Finding]:
+    gone = {last for each in told for last in each.removed.lasts}
+    partitions = {(part, each.instant.time) for each in told for part in each.removed.partitions}
+    undone = undone_by_whom(told)
+    severity = Severity.DAMAGE if is_proof else Severity.NOTICE
+
+    def is_removed(group: Group, last: str, time: str) -> bool:
+        return last in gone or any(part == group.partition and time <= when for part, when in partitions)
+
+    for each in told:
+        instant = each.instant
+        by = undone.get(instant.time)
+        if by is not None and not (each.is_service and by.time < (instant.completion or "")):
+            continue
+        missing = [
+            "/".join(part for part in (root, write.group.partition, last) if part)
+            for write in each.writes
+            for last in write.lasts
+            if last not in files.lasts and not is_removed(write.group, last, instant.time)
+        ]
+        missing += [f"{root}/**/{last}" for last in sorted(each.saved - files.lasts.keys())]
+        if missing:
+            what = "savepoint of" if each.saved else instant.action
+            detail = (
+                f"{what} {instant.time} names {_count(missing)} not there, and no clean or rollback says why"
+            )
+            yield found(
+                Kind.DANGLING_REFERENCE, missing, detail, moments=(instant.time,), severity=severity
+            )
+
+
+def _unnamed(
+    told: Sequence[Told], slices: Sequence[_There], *, judges_logs: bool, is_whole: bool
+) -> Iterator[Finding]:
+    named: dict[str, set[str]] = defaultdict(set)  # by the instant: which files are its
+    everywhere: set[str] = set()
+    for each in told:
+        for write in each.writes:
+            named[each.instant.time].update(write.lasts)
+        everywhere.update(last for write in each.writes for last in write.lasts)
+        everywhere |= each.logs
+    strangers: dict[tuple[str, bool], list[_There]] = defaultdict(list)
+    for each in slices:
+        if each.last not in everywhere and (judges_logs or not each.slice.is_log):
+            strangers[each.slice.instant, each.slice.is_log].append(each)
+    times = _Times(told)
+    undone = undone_by_whom(told)
+    for (time, _), unnamed in strangers.items():
+        if time in times.completed:
+            if times.legible[time]:
+                yield from _strange(time, unnamed, slices, named[time])
+        elif time not in times.known:
+            yield _abandoned(time, unnamed, times, is_undone=time in undone, is_whole=is_whole)
+
+
+class _Times:
+    """The instants that are known, and where the timeline begins."""
+
+    def __init__(self, told: Sequence[Told]) -> None:
+        self.known = {each.instant.time for each in told}
+        self.completed = {each.instant.time for each in told if each.has_written}
+        self.legible: Mapping[str, bool] = {
+            time: all(each.legible for each in told if each.instant.time == time) for time in self.completed
+        }
+        self.first = min(self.known, default="")
+        active = (
+            each.instant.time
+            for each in told
+            if not each.instant.archived and completed_as(each.instant.action) in WRITING
+        )
+        self.first_active = min(active, default="")
+
+
+def _slices(files: Files) -> list[_There]:
+    found = ((path, last, slice_in(last)) for last, path in files.lasts.items())
+    there = [_There(path, last, slice) for path, last, slice in found if slice is not None]
+    return sorted(there)
+
+
+def _strange(
+    time: str, unnamed: list[_There], slices: Sequence[_There], named: set[str]
+) -> Iterator[Finding]:
+    """Tell slices that a completed instant does not name from those that stand beside one that it names."""
+    ours = {each.slice.group: each for each in slices if each.slice.instant == time and each.last in named}
+    orphans = []
+    for each in unnamed:
+        rival = ours.get(each.slice.group)
+        if rival is None:
+            orphans.append(each.path)
+        elif not each.slice.is_log:
+            detail = f"of file group {each.slice.group} there are two slices of instant {time}, and it names one"
+            yield found(Kind.RIVAL_SLICES, (rival.path, each.path), detail, moments=(time,))
+        elif rival.slice.is_log:
+            detail = f"instant {time} names a log file of file group {each.slice.group}, and not the one beside it"
+            names = (rival.path, each.path)
+            yield found(Kind.RIVAL_SLICES, names, detail, moments=(time,), severity=Severity.NOTICE)
+    if orphans:
+        detail = f"instant {time} is completed, and does not name {_count(orphans)} there under it"
+        yield found(Kind.ORPHANED_SLICE, orphans, detail, moments=(time,))
+
+
+def _abandoned(
+    time: str, unnamed: list[_There], times: _Times, *, is_undone: bool, is_whole: bool
+) -> Finding:
+    if not times.first or time < times.first or not is_whole:
+        why, severity = "the timeline does not reach back so far, or can't be read", Severity.NOTICE
+    elif time < times.first_active:
+        why, severity = "the active timeline begins after it, so readers may take it for committed", Severity.DAMAGE
+    else:
+        why, severity = "readers don't see it as long as the active timeline reaches back so far", Severity.NOTICE
+    took = "; it was rolled back" if is_undone else ""
+    slices = "there is a slice" if len(unnamed) == 1 else f"there are {len(unnamed):,} slices"
+    detail = f"nobody has completed instant {time}, and {slices} of it{took}: {why}"
+    names = [each.path for each in unnamed]
+    return found(Kind.ABANDONED_SLICE, names, detail, moments=(time,), severity=severity)
+
+
+def _count(names: Sequence[object]) -> str:
+    return "a file that is" if len(names) == 1 else f"{len(names):,} files that are"

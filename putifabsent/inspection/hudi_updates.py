@@ -1,0 +1,97 @@
+"""Updates of a Hudi table that are provably lost: two commits wrote one file group, and one has not seen the other."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING, NamedTuple
+
+from putifabsent.inspection.findings import Finding, Kind, Severity, found
+from putifabsent.inspection.hudi_instants import undone_by_whom
+from putifabsent.shim.formats.hudi_slices import slice_in
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from putifabsent.inspection.hudi_told import Told
+    from putifabsent.shim.formats.hudi_metadata import Group, Write
+
+__all__ = ["lost_updates"]
+
+
+class _Written(NamedTuple):
+    by: Told
+    write: Write
+
+
+def lost_updates(told: Sequence[Told]) -> Iterator[Finding]:
+    """Return updates that are lost, by what instants say that they wrote, and upon what.
+
+    Parameters
+    ----------
+    told
+        What all instants say, by when they were requested.
+    """
+    undone = undone_by_whom(told)
+    # What was taken back has lost nothing to others; a service is performed again under its own T.
+    standing = [
+        each for each in told if each.has_written and (each.is_service or each.instant.time not in undone)
+    ]
+    by_group: dict[Group, list[_Written]] = defaultdict(list)
+    for each in standing:
+        for write in each.writes:
+            by_group[write.group].append(_Written(each, write))
+    for group, written in by_group.items():
+        yield from _forked(group, written)
+    for each in standing:
+        for group in sorted(each.replaced):
+            yield from _replaced(each, group, by_group.get(group, []))
+
+
+def _forked(group: Group, written: Sequence[_Written]) -> Iterator[Finding]:
+    """Find base files that were made of the same slice: each holds all rows, but not those of the others."""
+    made: dict[str, list[_Written]] = defaultdict(list)
+    for each in written:
+        if each.write.is_base and each.write.upon not in ("", each.by.instant.time):
+            made[each.write.upon].append(each)
+    for upon, several in made.items():
+        several.sort(key=lambda each: each.by.instant.key("completed"))
+        for earlier, later in zip(several, several[1:], strict=False):
+            times = (earlier.by.instant.time, later.by.instant.time)
+            if times[0] != times[1]:
+                detail = (
+                    f"instants {times[0]} and {times[1]} both went on with the slice of {upon} in file group "
+                    f"{group.id}: the later one has not seen what the earlier one wrote"
+                )
+                lasts = (earlier.write.last, later.write.last)
+                yield found(Kind.LOST_UPDATE, lasts, detail, moments=times)
+
+
+def _replaced(replacing: Told, group: Group, written: Sequence[_Written]) -> Iterator[Finding]:
+    """Find what was written to a file group that another has replaced without having seen it."""
+    made = {write.group for write in replacing.writes}
+    seen = {parsed.instant for last in replacing.inputs or () if (parsed := slice_in(last)) is not None}
+    at = replacing.instant
+    for each in written:
+        other = each.by.instant
+        if each.by is replacing or other.completion is None or at.completion is None:
+            continue
+        if replacing.inputs is None:
+            # It was to take away what it found; what came after that was written to nobody's file group.
+            is_late = other.completion > at.completion
+        else:
+            is_seen = not replacing.inputs.isdisjoint(each.write.lasts) or any(
+                other.time <= time for time in seen
+            )
+            # With consistent hashing, writers write to both the old and the new file group meanwhile.
+            is_twice = any(write.group in made for write in each.by.writes)
+            is_late = other.completion > at.time and not is_seen and not is_twice
+        if is_late:
+            detail = (
+                f"{other.action} {other.time} wrote to file group {group.id}, which {at.action} {at.time} has "
+                f"replaced without it"
+            )
+            # Table version 6 takes times of completion from the store, where a copy of the table has others.
+            severity = Severity.NOTICE if other.stamped or at.stamped else Severity.DAMAGE
+            yield found(
+                Kind.LOST_UPDATE, (each.write.last,), detail, moments=(other.time, at.time), severity=severity
+            )

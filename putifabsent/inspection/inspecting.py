@@ -1,0 +1,151 @@
+"""Inspects a table: reads its timeline, lists its files, and judges both."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from putifabsent.inspection import delta, hudi, paimon
+from putifabsent.inspection.findings import Severity
+from putifabsent.inspection.listing import data_files
+from putifabsent.timeline import read
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Sequence
+
+    from putifabsent.inspection.findings import Finding
+    from putifabsent.inspection.judged import Judged, Look
+    from putifabsent.inspection.listing import Files, Progress
+    from putifabsent.timeline import Timeline
+
+__all__ = ["Report", "inspect"]
+
+_JUDGES: dict[str, Callable[[Any, Look | None], Judged]] = {
+    "hudi": hudi.judge,
+    "paimon": paimon.judge,
+    "delta": delta.judge,
+}
+
+
+@dataclass(frozen=True)
+class Report:
+    """A table, and what is wrong with it.
+
+    Attributes
+    ----------
+    url
+        As it was asked for.
+    format
+        ``hudi``, ``paimon`` or ``delta``.
+    version
+        Of that.
+    timeline
+        Its reader.
+    records
+        Its instants, snapshots or commits, by when they were requested.
+    findings
+        What is wrong with it, damage first.
+    files
+        How many data files there are; None: they were not looked at.
+    """
+
+    url: str
+    format: str
+    version: str
+    timeline: Timeline[Any]
+    records: Sequence[Any]
+    findings: Sequence[Finding]
+    files: int | None
+
+    @property
+    def damage(self) -> list[Finding]:
+        """What is proven to be wrong."""
+        return [each for each in self.findings if each.severity is Severity.DAMAGE]
+
+
+    @property
+    def verdict(self) -> str:
+        """What was found, in a sentence."""
+        damage = len(self.damage)
+        notices = len(self.findings) - damage
+        files = "no data files looked at" if self.files is None else f"{self.files:,} data files"
+        looked = f"{self.format}, {self.version}, {len(self.records):,} records, {files}"
+        hurt = f"{damage:,} findings of damage" if damage > 1 else "a finding of damage"
+        beside = f", {notices:,} notice{'s' if notices > 1 else ''}" if notices else ""
+        return f"{looked}: {hurt if damage else 'no damage was found'}{beside}."
+
+
+def inspect(
+    url: str,
+    *,
+    fs: Any = None,
+    format: str | None = None,  # noqa: A002 - as the timelines' reader calls it
+    data: bool = True,
+    progress: Progress | None = None,
+    **options: Any,
+) -> Report:
+    """Say what is wrong with a table. Nothing is written, and writers may write meanwhile.
+
+    Parameters
+    ----------
+    url
+        The table's address, as fsspec knows it; with ``fs`` its folder in there.
+    fs
+        A filesystem: any of fsspec's, guarded or not.
+    format
+        ``hudi``, ``paimon`` or ``delta``; None: the table shows it.
+    data
+        Whether to list the table's data files, and to compare them with what it says of them. Without, only
+        what the timeline proves by itself is found.
+    progress
+        Called while the data files are listed: with how many folders in the table's root are done, of how
+        many, and how many files that were.
+    options
+        Of the filesystem that fsspec makes of ``url``.
+
+    Raises
+    ------
+    ConfigError
+        There is no table, or none of this format, or one of a version that is not known.
+    OSError
+        The store refuses.
+    """
+    timeline = read(url, fs=fs, format=format, **options)
+    judge = _JUDGES[timeline.format]
+    walk = _Walk(timeline.fs, progress) if data else None
+    before = _state_of(timeline)
+    judged = judge(timeline, walk)
+    findings = judged.findings
+    if findings and _state_of(timeline) != before:
+        # It went on while it was looked at: what it was in the middle of is not there a second time.
+        judged = judge(timeline, walk)
+        before_too = {(each.kind, each.names) for each in findings}
+        findings = [each for each in judged.findings if (each.kind, each.names) in before_too]
+    return Report(
+        url,
+        timeline.format,
+        judged.version,
+        timeline,
+        judged.records,
+        sorted(findings, key=lambda each: each.severity is not Severity.DAMAGE),
+        walk.files if walk is not None else None,
+    )
+
+
+class _Walk:
+    """Lists data files, and keeps how many there were."""
+
+    def __init__(self, fs: Any, progress: Progress | None) -> None:
+        self._list = partial(data_files, fs, progress=progress)
+        self.files = 0
+
+    def __call__(self, root: str, skipped: Collection[str]) -> Files:
+        found = self._list(root, skipped)
+        self.files = len(found.paths)
+        return found
+
+
+def _state_of(timeline: Timeline[Any]) -> list[Any]:
+    """Return what changes whenever the table goes on."""
+    return [(each.identity, each.row().get("state")) for each in timeline.active(problems=[])]

@@ -1,0 +1,18 @@
+"""Gaps among numbers of which expiry takes away the oldest ones alone."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+__all__ = ["gaps_in"]
+
+
+def gaps_in(numbers: Iterable[int]) -> Iterator[range]:
+    """Return the runs of numbers that are missing between the lowest one and the highest one."""
+    there = sorted(set(numbers))
+    for before, after in zip(there, there[1:], strict=False):
+        if after > before + 1:
+            yield range(before + 1, after)
