@@ -1,0 +1,228 @@
+"""Tables to hurt: made by hand, with metadata in the shapes that their formats write, and data files without bytes."""
+
+from __future__ import annotations
+
+import io
+import json
+import tarfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import fastavro
+
+from tests.timeline import tables
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+__all__ = ["Delta", "Hudi", "Paimon", "packed", "stat"]
+
+OURS = Path(__file__).parent / "fixtures"
+TIMELINES = Path(__file__).parents[1] / "timeline" / "fixtures"
+
+
+def packed(name: str, folder: Path) -> str:
+    """Unpack a table that real writers have made; return its folder."""
+    file = next(each / f"{name}.tar.xz" for each in (OURS, TIMELINES) if (each / f"{name}.tar.xz").exists())
+    with tarfile.open(file) as archive:
+        archive.extractall(folder, filter="data")
+    return str(folder / name)
+
+
+def stat(group: str, last: str, upon: str = "null", partition: str = "", **more: Any) -> dict[str, Any]:
+    """Return what a Hudi commit says of a file that it wrote."""
+    path = f"{partition}/{last}" if partition else last
+    return {"fileId": group, "path": path, "prevCommit": upon, "partitionPath": partition, **more}
+
+
+class Hudi(tables.Hudi):
+    """A Hudi table with what its instants say: JSON, as old versions write it, is read in all."""
+
+    def __init__(self, fs: Any, root: str, version: int = 9, **said: str) -> None:
+        super().__init__(fs, root, version, **said)
+        self.in_levels = version != 6
+
+    def wrote(
+        self,
+        time: str,
+        completion: str,
+        *stats: dict[str, Any],
+        action: str = "commit",
+        plan: dict[str, Any] | None = None,
+        files: bool = True,
+        **more: Any,
+    ) -> None:
+        """Complete a commit, and write the files that it names."""
+        parts: dict[str, list[dict[str, Any]]] = {}
+        for each in stats:
+            parts.setdefault(each["partitionPath"], []).append(each)
+            if files:
+                self.write(each["path"])
+        self.complete(time, completion, action, {"partitionToWriteStats": parts, **more}, plan=plan)
+
+    def complete(
+        self,
+        time: str,
+        completion: str,
+        action: str,
+        said: dict[str, Any],
+        *,
+        plan: dict[str, Any] | None = None,
+        began: str = "",
+    ) -> str:
+        """Write all three files of an instant."""
+        began = began or action
+        self.put(f"{time}.{began}.requested", json.dumps(plan) if plan else b"")
+        self.put(f"{time}.inflight" if began == "commit" else f"{time}.{began}.inflight")
+        last = f"{time}_{completion}.{action}" if self.in_levels else f"{time}.{action}"
+        return self.put(last, json.dumps({"said": True, **said}))
+
+    def rolled_back(self, time: str, completion: str, undone: str, *files: str) -> None:
+        """Complete a rollback of an instant."""
+        part = {"": {"successDeleteFiles": [f"{self.root}/{each}" for each in files]}}
+        said = {"startRollbackTime": time, "commitsRollback": [undone], "partitionMetadata": part}
+        plan = {"instantToRollback": {"commitTime": undone, "action": "commit"}}
+        self.complete(time, completion, "rollback", said, plan=plan)
+
+    def cleaned(self, time: str, completion: str, *files: str, partition: str = "", **more: Any) -> None:
+        """Complete a clean, and remove its files."""
+        for each in files:
+            self.fs.rm_file("/".join(part for part in (self.root, partition, each) if part))
+        part = {"deletePathPatterns": list(files), "successDeleteFiles": list(files), **more}
+        said = {"startCleanTime": time, "partitionMetadata": {partition: part}}
+        self.complete(time, completion, "clean", said)
+
+
+_LIST = {
+    "type": "record",
+    "name": "manifests",
+    "fields": [{"name": "_FILE_NAME", "type": "string"}, {"name": "_FILE_SIZE", "type": "long"}],
+}
+_FILE = {
+    "type": "record",
+    "name": "file",
+    "fields": [
+        {"name": "_FILE_NAME", "type": "string"},
+        {"name": "_LEVEL", "type": "int"},
+        {"name": "_EXTRA_FILES", "type": {"type": "array", "items": "string"}},
+        {"name": "_EXTERNAL_PATH", "type": ["null", "string"], "default": None},
+    ],
+}
+_MANIFEST = {
+    "type": "record",
+    "name": "manifest",
+    "fields": [
+        {"name": "_KIND", "type": "int"},
+        {"name": "_PARTITION", "type": "bytes"},
+        {"name": "_BUCKET", "type": "int"},
+        {"name": "_FILE", "type": _FILE},
+    ],
+}
+_RANGE = {
+    "type": "record",
+    "name": "range",
+    "fields": [
+        {"name": "f0", "type": "string"},
+        {"name": "f1", "type": "int"},
+        {"name": "f2", "type": "int"},
+    ],
+}
+_INDEX = {
+    "type": "record",
+    "name": "index",
+    "fields": [
+        {"name": "_KIND", "type": "int"},
+        {"name": "_INDEX_TYPE", "type": "string"},
+        {"name": "_FILE_NAME", "type": "string"},
+        {
+            "name": "_DELETIONS_VECTORS_RANGES",
+            "type": ["null", {"type": "array", "items": ["null", _RANGE]}],
+            "default": None,
+        },
+    ],
+}
+
+
+def _avro(schema: dict[str, Any], records: Iterable[dict[str, Any]]) -> bytes:
+    file = io.BytesIO()
+    fastavro.writer(file, fastavro.parse_schema(json.loads(json.dumps(schema))), list(records))
+    return file.getvalue()
+
+
+class Paimon(tables.Paimon):
+    """A Paimon table with manifests."""
+
+    def commit(
+        self,
+        number: int,
+        *added: str,
+        removed: Sequence[str] = (),
+        upon: Sequence[str] = (),
+        vectors: dict[str, Sequence[str]] | None = None,
+        **more: Any,
+    ) -> None:
+        """Write a snapshot, all that it leads to, and the files that it adds.
+
+        ``upon`` is what it was committed upon; ``vectors`` are deletion vectors, by the index file that they
+        are in.
+        """
+        lists = {
+            "baseManifestList": [(0, name) for name in upon],
+            "deltaManifestList": [*((1, name) for name in removed), *((0, name) for name in added)],
+        }
+        said: dict[str, Any] = {}
+        for kind, entries in lists.items():
+            manifest, last = f"manifest-{kind}-{number}", f"manifest-list-{kind}-{number}"
+            self.write(f"manifest/{manifest}", _avro(_MANIFEST, (_entry(*each) for each in entries)))
+            self.write(f"manifest/{last}", _avro(_LIST, [{"_FILE_NAME": manifest, "_FILE_SIZE": 1}]))
+            said[kind] = last
+        for name in added:
+            self.write(f"bucket-0/{name}")
+        if vectors is not None:
+            said["indexManifest"] = f"index-manifest-{number}"
+            indices = [_index(name, files) for name, files in vectors.items()]
+            self.write(f"manifest/index-manifest-{number}", _avro(_INDEX, indices))
+            for name in vectors:
+                self.write(f"index/{name}")
+        self.snapshot(number, **said, **more)
+
+
+def _entry(kind: int, name: str) -> dict[str, Any]:
+    file = {"_FILE_NAME": name, "_LEVEL": 0, "_EXTRA_FILES": [], "_EXTERNAL_PATH": None}
+    return {"_KIND": kind, "_PARTITION": b"\0", "_BUCKET": 0, "_FILE": file}
+
+
+def _index(name: str, files: Sequence[str]) -> dict[str, Any]:
+    ranges = [{"f0": each, "f1": 1, "f2": 22} for each in files]
+    return {
+        "_KIND": 0,
+        "_INDEX_TYPE": "DELETION_VECTORS",
+        "_FILE_NAME": name,
+        "_DELETIONS_VECTORS_RANGES": ranges,
+    }
+
+
+class Delta(tables.Delta):
+    """A Delta table with what its commits add and remove."""
+
+    def change(
+        self,
+        number: int,
+        *added: str,
+        removed: Sequence[str] = (),
+        read: int | None = None,
+        transaction: str = "",
+        files: bool = True,
+    ) -> str:
+        """Write a commit, and the files that it adds."""
+        info: dict[str, Any] = {"operation": "WRITE", "txnId": transaction or f"t{number}"}
+        if number:
+            info["readVersion"] = number - 1 if read is None else read
+        for name in added if files else ():
+            self.write(name)
+        return self.commit(
+            number,
+            {"commitInfo": info},
+            *({"remove": {"path": name, "dataChange": True}} for name in removed),
+            *({"add": {"path": name, "size": 0, "dataChange": True}} for name in added),
+        )

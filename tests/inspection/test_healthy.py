@@ -1,0 +1,214 @@
+"""Healthy tables: nothing is found in them, whatever their cleaners, archivers, rollbacks and services have taken."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING
+
+import fsspec
+import pytest
+
+from putifabsent.inspection import inspect
+from putifabsent.timeline import HudiTimeline, State, read
+from tests.inspection.tables import Delta, Hudi, Paimon, packed, stat
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.inspection.conftest import Place
+
+HUDI = ["hudi_cow", "hudi_mor", "hudi_upgraded", "hudi_v6"]
+RACED = ["raced_hudi", "raced_hudi_mor", "raced_delta", "raced_paimon", "killed_hudi"]
+A, B = "aaaaaaaa-0", "bbbbbbbb-0"
+T = [f"2026010112000000{n}" for n in range(10)]
+C = [f"2026010112010000{n}" for n in range(10)]
+
+
+def base(group: str, time: str, token: str = "0-1-1") -> str:
+    return f"{group}_{token}_{time}.parquet"
+
+
+def filled(name: str, folder: Path) -> str:
+    """Unpack a timeline, and make the data files that are left of all that it says to have written."""
+    root = packed(name, folder)
+    timeline = read(root)
+    assert isinstance(timeline, HudiTimeline)
+    written: set[str] = set()
+    removed: set[str] = set()
+    for each in [*timeline.active(), *timeline.history(raw=True)]:
+        metadata = timeline.details(each).metadata
+        if metadata is not None and each.state is State.COMPLETED:
+            said = json.dumps(metadata.value, default=str)
+            if each.action in ("clean", "rollback", "restore"):
+                removed.update(re.findall(r'"(?:[^"]*/)?([^"/]+\.parquet|\.[^"/]+\.log\.[^"/]+)"', said))
+            else:
+                written.update(re.findall(r'"path": "([^"]+)"', said))
+    assert removed & written
+    local = fsspec.filesystem("file")
+    for last in written - removed:
+        local.touch(f"{root}/{last}")
+    return root
+
+
+@pytest.mark.parametrize("name", [*HUDI, "delta", "paimon"])
+def test_nothing_is_found_in_timelines_by_themselves(tmp_path: Path, name: str) -> None:
+    assert inspect(packed(name, tmp_path), data=False).findings == []
+
+
+@pytest.mark.parametrize("name", HUDI)
+def test_nothing_is_found_in_tables_that_were_cleaned_archived_and_restored(tmp_path: Path, name: str) -> None:
+    report = inspect(filled(name, tmp_path))
+    assert report.findings == []
+    assert report.files
+
+
+@pytest.mark.parametrize("name", RACED)
+def test_nothing_is_found_in_tables_for_which_guarded_writers_raced(tmp_path: Path, name: str) -> None:
+    report = inspect(packed(name, tmp_path))
+    assert report.findings == []
+    assert report.files
+
+
+def test_a_clustered_file_group_may_be_cleaned(place: Place) -> None:
+    table = Hudi(place.fs, place.root)
+    table.wrote(T[1], C[1], stat(A, base(A, T[1])))
+    inputs = {"clusteringPlan": {"inputGroups": [{"slices": [{"dataFilePath": base(A, T[1])}]}]}}
+    table.wrote(
+        T[2],
+        C[2],
+        stat(B, base(B, T[2])),
+        action="replacecommit",
+        plan=inputs,
+        partitionToReplaceFileIds={"": [A]},
+    )
+    table.cleaned(T[3], C[3], base(A, T[1]))
+    assert place.findings() == []
+
+
+def test_a_partition_may_be_dropped_as_a_whole(place: Place) -> None:
+    table = Hudi(place.fs, place.root)
+    table.wrote(T[1], C[1], stat(A, base(A, T[1]), partition="dt=1"), stat(B, base(B, T[1]), partition="dt=2"))
+    place.fs.rm(f"{place.root}/dt=1", recursive=True)
+    table.cleaned(T[2], C[2], partition="dt=1", isPartitionDeleted=True)
+    assert place.findings() == []
+
+
+def test_a_clean_that_is_under_way_has_removed_what_it_was_to_remove(place: Place) -> None:
+    table = Hudi(place.fs, place.root)
+    table.wrote(T[1], C[1], stat(A, base(A, T[1])))
+    plan = {"filePathsToBeDeletedPerPartition": {"": [{"filePath": f"s3a://b/t/{base(A, T[1])}"}]}}
+    table.put(f"{T[2]}.clean.requested", json.dumps(plan))
+    place.fs.rm_file(f"{place.root}/{base(A, T[1])}")
+    assert place.findings() == []
+
+
+def test_a_writer_that_is_at_work_leaves_slices_of_two_attempts(place: Place) -> None:
+    table = Hudi(place.fs, place.root)
+    table.put(f"{T[1]}.commit.requested")
+    for token in ("0-1-1", "0-1-2"):
+        table.write(base(A, T[1], token))
+    assert place.findings() == []
+
+
+def test_a_savepoint_shares_its_instant(place: Place) -> None:
+    table = Hudi(place.fs, place.root)
+    table.wrote(T[1], C[1], stat(A, base(A, T[1])))
+    table.put(f"{T[1]}.savepoint.inflight")
+    said = {"partitionMetadata": {"": {"savepointDataFile": [base(A, T[1])]}}}
+    table.put(f"{T[1]}_{C[2]}.savepoint", json.dumps(said))
+    assert place.findings() == []
+
+
+def test_a_compaction_that_was_rolled_back_may_be_performed_again(place: Place) -> None:
+    table = Hudi(place.fs, place.root)
+    plan = {"operations": [{"fileId": A}]}
+    table.rolled_back(T[2], C[2], T[1], base(A, T[1], "0-1-1"))
+    table.complete(
+        T[1],
+        C[3],
+        "commit",
+        {"partitionToWriteStats": {"": [stat(A, base(A, T[1], "0-2-2"))]}},
+        plan=plan,
+        began="compaction",
+    )
+    table.write(base(A, T[1], "0-2-2"))
+    assert place.findings() == []
+
+
+def test_below_version_8_log_files_bear_the_instant_of_their_base_file(place: Place) -> None:
+    table = Hudi(place.fs, place.root, version=6)
+    table.wrote(T[1], "", stat(A, base(A, T[1])), action="deltacommit")
+    table.wrote(T[2], "", stat(A, f".{A}_{T[1]}.log.1_0-2-2", T[1]), action="deltacommit")
+    table.write(f".{A}_{T[1]}.log.2_0-3-3")  # of a writer that failed, and was rolled back by a log block
+    assert place.findings() == []
+
+
+def test_concurrent_inserts_into_file_groups_of_their_own_lose_nothing(place: Place) -> None:
+    table = Hudi(place.fs, place.root)
+    table.wrote(T[1], C[2], stat(A, base(A, T[1])))
+    table.wrote(T[2], C[1], stat(B, base(B, T[2])))
+    assert place.findings() == []
+
+
+def test_concurrent_log_files_of_one_file_group_lose_nothing(place: Place) -> None:
+    table = Hudi(place.fs, place.root)
+    table.wrote(T[1], C[1], stat(A, base(A, T[1])))
+    for n in (2, 3):
+        table.wrote(T[n], C[5 - n], stat(A, f".{A}_{T[n]}.log.1_0-1-1", T[1]), action="deltacommit")
+    assert place.findings() == []
+
+
+def test_an_empty_hudi_table_is_healthy(place: Place) -> None:
+    Hudi(place.fs, place.root)
+    assert place.findings() == []
+
+
+def test_paimon_may_have_expired_its_oldest_snapshots_and_compacted_files_away(place: Place) -> None:
+    table = Paimon(place.fs, place.root)
+    table.commit(4, "c", upon=("a", "b"))
+    table.commit(5, "d", removed=("a", "b", "c"), upon=("a", "b", "c"), commitKind="COMPACT")
+    for name in ("a", "b"):
+        table.write(f"bucket-0/{name}")
+    assert place.findings() == []
+
+
+def test_a_paimon_table_without_snapshots_is_healthy(place: Place) -> None:
+    Paimon(place.fs, place.root)
+    assert place.findings() == []
+
+
+def test_delta_may_have_vacuumed_what_it_removed(place: Place) -> None:
+    table = Delta(place.fs, place.root)
+    table.change(0, "a", "b")
+    table.change(1, "c", removed=("a",))
+    place.fs.rm_file(f"{place.root}/a")
+    assert place.findings() == []
+
+
+def test_delta_may_have_cleaned_its_log_behind_a_checkpoint(tmp_path: Path) -> None:
+    root = packed("raced_delta", tmp_path)
+    for number in range(15):
+        fsspec.filesystem("file").rm_file(f"{root}/_delta_log/{number:020d}.json")
+    assert inspect(root).findings == []
+
+
+def test_delta_may_give_a_file_a_deletion_vector_more_than_once(place: Place) -> None:
+    table = Delta(place.fs, place.root)
+    table.change(0, "a")
+    for number in (1, 2):
+        before = {"storageType": "u", "pathOrInlineDv": f"v{number - 1}", "offset": 1}
+        after = {**before, "pathOrInlineDv": f"v{number}"}
+        table.commit(
+            number,
+            {"commitInfo": {"readVersion": number - 1}},
+            {"remove": {"path": "a", **({"deletionVector": before} if number > 1 else {})}},
+            {"add": {"path": "a", "deletionVector": after}},
+        )
+    assert place.findings() == []
+
+
+def test_a_delta_file_elsewhere_is_not_looked_for(place: Place) -> None:
+    table = Delta(place.fs, place.root)
+    table.change(0, "s3://other/table/a.parquet", files=False)
+    assert place.findings() == []
