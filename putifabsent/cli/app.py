@@ -25,8 +25,8 @@ from putifabsent.cli.spark_conf import spark_conf
 __all__ = ["app"]
 
 _EXITS = (
-    "Exit codes: 0 done; 1 the answer is no (an unsafe store, a lost commit, a taken name, a damaged table); 2 usage; "
-    "3 the outcome is unknown; 4 it could not be done, and nothing was written."
+    "Exit codes: 0 done; 1 the answer is no (an unsafe store, a lost commit, a taken name, a damaged table); "
+    "2 usage; 3 the outcome is unknown; 4 it could not be done, and nothing was written."
 )
 
 app = typer.Typer(

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["inspect"]
 
 
-def inspect(
+def inspect(  # noqa: PLR0913 - one an option
     url: Url,
     *,
     format: Annotated[  # noqa: A002 - the option's name
@@ -27,7 +27,9 @@ def inspect(
     ] = None,
     no_data: Annotated[
         bool,
-        typer.Option("--no-data", help="Don't list data files: find only what the timeline proves by itself."),
+        typer.Option(
+            "--no-data", help="Don't list data files: find only what the timeline proves by itself."
+        ),
     ] = False,
     timeline: Annotated[
         bool, typer.Option("--timeline", help="Print the timeline, too, not only what is wrong.")

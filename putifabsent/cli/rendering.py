@@ -209,7 +209,9 @@ class Screen:
             self._out.print(table)
         for each in report.findings:
             is_damage = each.severity.value == "damage"
-            head = Text(f"{each.severity.value}: {each.kind.value}", "bold red" if is_damage else "bold yellow")
+            head = Text(
+                f"{each.severity.value}: {each.kind.value}", "bold red" if is_damage else "bold yellow"
+            )
             self._out.print(head, Text(f": {each.detail}"), sep="", soft_wrap=True)
             for name in _some(each.names):
                 self._out.print(f"    {name}", soft_wrap=True)

@@ -118,10 +118,10 @@ def _overwritten(timeline: DeltaTimeline, commits: Iterable[Commit]) -> Iterator
         commit = by_checksum[path]
         transaction = _transaction_in(written)
         if transaction not in (None, commit.transaction):
-            detail = f"commit {commit.number} is transaction {commit.transaction}, its checksum {transaction}'s"
-            yield found(
-                Kind.OVERWRITTEN_COMMIT, (commit.path, path), detail, moments=(str(commit.number),)
+            detail = (
+                f"commit {commit.number} is transaction {commit.transaction}, its checksum {transaction}'s"
             )
+            yield found(Kind.OVERWRITTEN_COMMIT, (commit.path, path), detail, moments=(str(commit.number),))
 
 
 def _transaction_in(checksum: bytes | Exception) -> str | None:

@@ -132,101 +132,116 @@ MEANINGS: dict[Kind, Meaning] = {
     Kind.COLLIDING_INSTANTS: Meaning(
         _DAMAGE,
         _HUDI,
-        "Two writers have completed one instant: each was told that it committed. Readers count one of them, or mix them",
-        "Stop the writers. Read the files that both instants name, write what is missing again, and give the writers "
-        "instants that can't collide",
+        "Two writers have completed one instant: each was told that it committed. Readers count one of "
+        "them, or mix them",
+        "Stop the writers. Read the files that both instants name, write what is missing again, and give "
+        "the writers instants that can't collide",
     ),
     Kind.CONTESTED_INSTANT: Meaning(
         _DAMAGE,
         _HUDI,
         "One instant is requested by two actions: whoever completes it first takes it from the other",
-        "Stop the writers, roll back the one that is pending, and give the writers instants that can't collide",
+        "Stop the writers, roll back the one that is pending, and give the writers instants that can't "
+        "collide",
     ),
     Kind.ORPHANED_SLICE: Meaning(
         _DAMAGE,
         _HUDI,
-        "A slice bears a completed instant that does not name it: what another writer committed under the same instant, "
-        "or a late attempt. Readers that go by the instant don't see it; readers that list files do",
+        "A slice bears a completed instant that does not name it: what another writer committed under the"
+        " same instant, or a late attempt. Readers that go by the instant don't see it; readers that list"
+        " files do",
         "Read the slice: rows that are nowhere else were lost, and must be written again. Then remove it",
     ),
     Kind.RIVAL_SLICES: Meaning(
         _DAMAGE,
         _HUDI,
-        "Two slices of one file group and instant, by two writers or two attempts: which of them is read is left to chance",
+        "Two slices of one file group and instant, by two writers or two attempts: which of them is read "
+        "is left to chance",
         "Compare them; keep the one that the instant names, and write again what only the other has",
     ),
     Kind.ABANDONED_SLICE: Meaning(
         _DAMAGE,
         _HUDI,
-        "A slice of an instant that nobody completed and nobody is at. Once the active timeline begins after it, readers "
-        "that list files take it for committed",
+        "A slice of an instant that nobody completed and nobody is at. Once the active timeline begins "
+        "after it, readers that list files take it for committed",
         "Make sure that its rows are not wanted, and remove it",
     ),
     Kind.UNDONE_INSTANT: Meaning(
         _DAMAGE,
         _HUDI,
-        "An instant was rolled back, and completed after that: its writer was taken for dead, and was told that it committed",
-        "Write its rows again: the rollback has removed its files. Guard the table, so that who is rolled back can't complete",
+        "An instant was rolled back, and completed after that: its writer was taken for dead, and was "
+        "told that it committed",
+        "Write its rows again: the rollback has removed its files. Guard the table, so that who is rolled"
+        " back can't complete",
     ),
     Kind.LOST_UPDATE: Meaning(
         _DAMAGE,
         (*_HUDI, *_PAIMON, *_DELTA),
-        "Two commits started out from the same state, and the later one has not seen what the earlier one changed: the "
-        "earlier one's changes are gone, or are there twice",
-        "Go back to the version before (time travel, or a clone) and write both changes again, one after the other",
+        "Two commits started out from the same state, and the later one has not seen what the earlier one"
+        " changed: the earlier one's changes are gone, or are there twice",
+        "Go back to the version before (time travel, or a clone) and write both changes again, one after "
+        "the other",
     ),
     Kind.DANGLING_REFERENCE: Meaning(
         _DAMAGE,
         (*_HUDI, *_PAIMON, *_DELTA),
-        "The table counts on a file that is not there, and that nothing in its timeline says was removed: readers fail, "
-        "or miss its rows",
-        "Restore the file from the store's own versions or a copy. Else write its rows again, or go back to a version "
-        "without it",
+        "The table counts on a file that is not there, and that nothing in its timeline says was removed:"
+        " readers fail, or miss its rows",
+        "Restore the file from the store's own versions or a copy. Else write its rows again, or go back "
+        "to a version without it",
     ),
     Kind.DANGLING_VECTOR: Meaning(
         _DAMAGE,
         _PAIMON,
-        "A deletion vector is for a data file that its snapshot no longer has: what was deleted in it is back, in the "
-        "file that a compaction made of it",
+        "A deletion vector is for a data file that its snapshot no longer has: what was deleted in it is "
+        "back, in the file that a compaction made of it",
         "Delete these rows again",
     ),
     Kind.GAP: Meaning(
         _DAMAGE,
         (*_PAIMON, *_DELTA),
-        "A number is missing among those that are there, where expiry takes away only the oldest ones: a commit is gone",
-        "Restore the file from the store's own versions or a copy. Without it, go back to the version before the gap",
+        "A number is missing among those that are there, where expiry takes away only the oldest ones: a "
+        "commit is gone",
+        "Restore the file from the store's own versions or a copy. Without it, go back to the version "
+        "before the gap",
     ),
     Kind.REPEATED_COMMIT: Meaning(
         _DAMAGE,
         (*_PAIMON, *_DELTA),
-        "One commit is there twice, under two numbers: its writer was not told that the first one had succeeded. Its rows "
-        "may count twice",
-        "Look for rows that are there twice, and delete them once; or go back to the version before the second",
+        "One commit is there twice, under two numbers: its writer was not told that the first one had "
+        "succeeded. Its rows may count twice",
+        "Look for rows that are there twice, and delete them once; or go back to the version before the "
+        "second",
     ),
     Kind.OVERWRITTEN_COMMIT: Meaning(
         _DAMAGE,
         _DELTA,
-        "The checksum beside a commit is another transaction's: somebody has written over the commit that it was made for",
+        "The checksum beside a commit is another transaction's: somebody has written over the commit that"
+        " it was made for",
         "Find the overwritten transaction's data files, which no commit names, and add their rows again",
     ),
     Kind.INVALID_STEP: Meaning(
         _DAMAGE,
         _HUDI,
-        "An instant has come to its state by a step that Hudi does not have: somebody else has changed the timeline",
-        "Find out who writes to the timeline's folder. Hudi's own rollback of the instant may fail for want of a plan",
+        "An instant has come to its state by a step that Hudi does not have: somebody else has changed "
+        "the timeline",
+        "Find out who writes to the timeline's folder. Hudi's own rollback of the instant may fail for "
+        "want of a plan",
     ),
     Kind.BACKWARDS: Meaning(
         _DAMAGE,
         (*_HUDI, *_DELTA),
-        "By its own times it was completed before it began: a writer's clock was wrong, or a number was used again. "
-        "Incremental readers, which go by these times, pass it over",
-        "Set the writers' clocks right, or let one source give all times. Read increments again from before this one",
+        "By its own times it was completed before it began: a writer's clock was wrong, or a number was "
+        "used again. Incremental readers, which go by these times, pass it over",
+        "Set the writers' clocks right, or let one source give all times. Read increments again from "
+        "before this one",
     ),
     Kind.EMPTY: Meaning(
         _DAMAGE,
         (*_HUDI, *_PAIMON, *_DELTA),
         "A file that its format never writes empty has no bytes: its writer died, or the store lost them",
-        "If its writer was not told that it committed, remove it; else restore it from the store's own versions or a copy",
+        "If its writer was not told that it committed, remove it; else restore it from the store's own "
+        "versions or a copy",
     ),
     Kind.UNREADABLE: Meaning(
         _DAMAGE,
@@ -238,7 +253,8 @@ MEANINGS: dict[Kind, Meaning] = {
         _DAMAGE,
         _HUDI,
         "A manifest of the history names a file that is not there: the instants in it are forgotten",
-        "Restore the file from the store's own versions or a copy; readers of old versions and of increments want it",
+        "Restore the file from the store's own versions or a copy; readers of old versions and of "
+        "increments want it",
     ),
     Kind.UNKNOWN_RECORD: Meaning(
         _NOTICE,
@@ -249,9 +265,10 @@ MEANINGS: dict[Kind, Meaning] = {
     Kind.PENDING_UNDO: Meaning(
         _NOTICE,
         _HUDI,
-        "A rollback or a restore was begun and is not completed: somebody is at it, or has died. Until it is, a restored "
-        "table is neither what it was nor what it shall be",
-        "If nobody is at it, start it again: Hudi's next writer completes a rollback, a restore must be called again",
+        "A rollback or a restore was begun and is not completed: somebody is at it, or has died. Until it"
+        " is, a restored table is neither what it was nor what it shall be",
+        "If nobody is at it, start it again: Hudi's next writer completes a rollback, a restore must be "
+        "called again",
     ),
 }  # fmt: skip
 """What each kind means."""

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from putifabsent.inspection.hudi_told import Told
-    from putifabsent.shim.formats.hudi_metadata import Group
     from putifabsent.inspection.listing import Files
+    from putifabsent.shim.formats.hudi_metadata import Group
 
 __all__ = ["wrong_files"]
 
@@ -88,9 +88,7 @@ def _dangling(told: Sequence[Told], files: Files, root: str, *, is_proof: bool) 
             detail = (
                 f"{what} {instant.time} names {_count(missing)} not there, and no clean or rollback says why"
             )
-            yield found(
-                Kind.DANGLING_REFERENCE, missing, detail, moments=(instant.time,), severity=severity
-            )
+            yield found(Kind.DANGLING_REFERENCE, missing, detail, moments=(instant.time,), severity=severity)
 
 
 def _unnamed(
@@ -104,9 +102,9 @@ def _unnamed(
         everywhere.update(last for write in each.writes for last in write.lasts)
         everywhere |= each.logs
     strangers: dict[tuple[str, bool], list[_There]] = defaultdict(list)
-    for each in slices:
-        if each.last not in everywhere and (judges_logs or not each.slice.is_log):
-            strangers[each.slice.instant, each.slice.is_log].append(each)
+    for there in slices:
+        if there.last not in everywhere and (judges_logs or not there.slice.is_log):
+            strangers[there.slice.instant, there.slice.is_log].append(there)
     times = _Times(told)
     undone = undone_by_whom(told)
     for (time, _), unnamed in strangers.items():
@@ -137,7 +135,7 @@ class _Times:
 
 def _slices(files: Files) -> list[_There]:
     found = ((path, last, slice_in(last)) for last, path in files.lasts.items())
-    there = [_There(path, last, slice) for path, last, slice in found if slice is not None]
+    there = [_There(path, last, parsed) for path, last, parsed in found if parsed is not None]
     return sorted(there)
 
 
@@ -152,10 +150,14 @@ def _strange(
         if rival is None:
             orphans.append(each.path)
         elif not each.slice.is_log:
-            detail = f"of file group {each.slice.group} there are two slices of instant {time}, and it names one"
+            detail = (
+                f"of file group {each.slice.group} there are two slices of instant {time}, and it names one"
+            )
             yield found(Kind.RIVAL_SLICES, (rival.path, each.path), detail, moments=(time,))
         elif rival.slice.is_log:
-            detail = f"instant {time} names a log file of file group {each.slice.group}, and not the one beside it"
+            detail = (
+                f"instant {time} names a log file of file group {each.slice.group}, and not the one beside it"
+            )
             names = (rival.path, each.path)
             yield found(Kind.RIVAL_SLICES, names, detail, moments=(time,), severity=Severity.NOTICE)
     if orphans:
@@ -169,9 +171,15 @@ def _abandoned(
     if not times.first or time < times.first or not is_whole:
         why, severity = "the timeline does not reach back so far, or can't be read", Severity.NOTICE
     elif time < times.first_active:
-        why, severity = "the active timeline begins after it, so readers may take it for committed", Severity.DAMAGE
+        why, severity = (
+            "the active timeline begins after it, so readers may take it for committed",
+            Severity.DAMAGE,
+        )
     else:
-        why, severity = "readers don't see it as long as the active timeline reaches back so far", Severity.NOTICE
+        why, severity = (
+            "readers don't see it as long as the active timeline reaches back so far",
+            Severity.NOTICE,
+        )
     took = "; it was rolled back" if is_undone else ""
     slices = "there is a slice" if len(unnamed) == 1 else f"there are {len(unnamed):,} slices"
     detail = f"nobody has completed instant {time}, and {slices} of it{took}: {why}"

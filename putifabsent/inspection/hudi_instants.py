@@ -42,10 +42,7 @@ def wrong_instants(told: Sequence[Told], *, is_metadata_table: bool) -> Iterator
 def undone_by_whom(told: Sequence[Told]) -> dict[str, Instant]:
     """Return the instants that completed rollbacks and restores say that they took back, and which did so."""
     return {
-        time: each.instant
-        for each in told
-        if each.instant.state is State.COMPLETED
-        for time in each.undone
+        time: each.instant for each in told if each.instant.state is State.COMPLETED for time in each.undone
     }
 
 

@@ -28,6 +28,8 @@ __all__ = ["WRITING", "Told", "told_by"]
 WRITING = frozenset(("commit", "deltacommit", "replacecommit"))
 """What writes slices, as it is called when it is completed."""
 
+_NOTHING = Removed(frozenset(), frozenset())
+
 
 @dataclass(frozen=True, slots=True)
 class Told:
@@ -61,7 +63,7 @@ class Told:
     replaced: frozenset[Group] = frozenset()
     inputs: frozenset[str] | None = None
     is_service: bool = False
-    removed: Removed = Removed(frozenset(), frozenset())
+    removed: Removed = _NOTHING
     undone: frozenset[str] = frozenset()
     logs: frozenset[str] = frozenset()
     saved: frozenset[str] = frozenset()

@@ -1,8 +1,9 @@
-"""Updates of a Hudi table that are provably lost: two commits wrote one file group, and one has not seen the other."""
+"""Updates of a Hudi table that are provably lost: who wrote a file group had not seen another's."""
 
 from __future__ import annotations
 
 from collections import defaultdict
+from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from putifabsent.inspection.findings import Finding, Kind, Severity, found
@@ -55,7 +56,7 @@ def _forked(group: Group, written: Sequence[_Written]) -> Iterator[Finding]:
             made[each.write.upon].append(each)
     for upon, several in made.items():
         several.sort(key=lambda each: each.by.instant.key("completed"))
-        for earlier, later in zip(several, several[1:], strict=False):
+        for earlier, later in pairwise(several):
             times = (earlier.by.instant.time, later.by.instant.time)
             if times[0] != times[1]:
                 detail = (
@@ -87,8 +88,8 @@ def _replaced(replacing: Told, group: Group, written: Sequence[_Written]) -> Ite
             is_late = other.completion > at.time and not is_seen and not is_twice
         if is_late:
             detail = (
-                f"{other.action} {other.time} wrote to file group {group.id}, which {at.action} {at.time} has "
-                f"replaced without it"
+                f"{other.action} {other.time} wrote to file group {group.id}, which {at.action} {at.time} "
+                f"has replaced without it"
             )
             # Table version 6 takes times of completion from the store, where a copy of the table has others.
             severity = Severity.NOTICE if other.stamped or at.stamped else Severity.DAMAGE

@@ -63,7 +63,6 @@ class Report:
         """What is proven to be wrong."""
         return [each for each in self.findings if each.severity is Severity.DAMAGE]
 
-
     @property
     def verdict(self) -> str:
         """What was found, in a sentence."""

@@ -61,7 +61,8 @@ def _finding(each: Finding) -> str:
         names.append(f"<li>and {len(each.names) - _NAMES:,} more</li>")
     return (
         f'<div class="{each.severity.value}"><h3>{each.severity.value}: {each.kind.value}</h3>'
-        f"<p>{escape(each.detail)}.</p><p>{escape(each.means)}.</p><p><b>What to do:</b> {escape(each.do)}.</p>"
+        f"<p>{escape(each.detail)}.</p><p>{escape(each.means)}.</p>"
+        f"<p><b>What to do:</b> {escape(each.do)}.</p>"
         f"<ul>{''.join(names)}</ul></div>"
     )
 
@@ -72,7 +73,9 @@ def _table(report: Report) -> str:
         return "<p>It is empty.</p>"
     left = len(report.records) - len(rows)
     head = f"<p>The newest {len(rows):,}; {left:,} more came before.</p>" if left else ""
-    lines = "\n".join(_line("td", ("" if value is None else str(value) for value in row.values())) for row in rows)
+    lines = "\n".join(
+        _line("td", ("" if value is None else str(value) for value in row.values())) for row in rows
+    )
     return f"{head}<table><thead>{_line('th', rows[0])}</thead><tbody>\n{lines}\n</tbody></table>"
 
 

@@ -83,12 +83,7 @@ def _rows(bars: Sequence[_Bar], until: float, thinnest: float) -> list[tuple[int
 
 def _draw(report: Report) -> Figure:
     bars = _bars(report.records)
-    hurt = {
-        moment
-        for each in report.findings
-        if each.severity is Severity.DAMAGE
-        for moment in each.moments
-    }
+    hurt = {moment for each in report.findings if each.severity is Severity.DAMAGE for moment in each.moments}
     times = [time for bar in bars for time in (bar.begin, bar.end) if time is not None]
     first, last = min(times, default=date2num(_DAY_ONE)), max(times, default=date2num(_DAY_ONE))
     span = (last - first) or 1 / 1440

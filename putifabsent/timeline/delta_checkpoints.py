@@ -77,7 +77,9 @@ def files_in(fs: Any, log: str, checkpoint: Checkpoint, problems: Problems) -> s
             report(problems, Problem(path, Trouble.MISSING, "a checkpoint consists of it"), error)
             return None
         except (arrow().ArrowException, KeyError, TypeError, ValueError) as error:
-            report(problems, Problem(path, Trouble.UNREADABLE, f"it is torn, or no checkpoint: {error}"), error)
+            report(
+                problems, Problem(path, Trouble.UNREADABLE, f"it is torn, or no checkpoint: {error}"), error
+            )
             return None
     return files
 

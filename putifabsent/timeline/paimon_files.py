@@ -56,7 +56,9 @@ class Manifests:
 
     def _parsed(self, path: str, written: bytes | Exception, parse: Callable[[Any], T]) -> list[T] | None:
         if isinstance(written, FileNotFoundError):
-            report(self._problems, Problem(path, Trouble.MISSING, "a snapshot leads to it, and it is not there"))
+            report(
+                self._problems, Problem(path, Trouble.MISSING, "a snapshot leads to it, and it is not there")
+            )
             return None
         if isinstance(written, Exception):
             raise written

@@ -4,8 +4,8 @@
 
     python tests/inspection/pack.py /data/bucket/table tests/inspection/fixtures/raced_delta.tar.xz
 
-Those that are kept were written by unmodified writers on Spark, several at once, through the mount, on a local S3
-server (``make test-spark``). Metadata is kept as it is; of data files the names alone.
+Those that are kept were written by unmodified writers on Spark, several at once, through the mount, on a
+local S3 server (``make test-spark``). Metadata is kept as it is; of data files the names alone.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Tables to hurt: made by hand, with metadata in the shapes that their formats write, and data files without bytes."""
+"""Tables to hurt: made by hand, in the shapes that their formats write, with data files without bytes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Healthy tables: nothing is found in them, whatever their cleaners, archivers, rollbacks and services have taken."""
+"""Healthy tables: nothing is found in them, whatever cleaners, archivers and services have taken away."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ T = [f"2026010112000000{n}" for n in range(10)]
 C = [f"2026010112010000{n}" for n in range(10)]
 
 
-def base(group: str, time: str, token: str = "0-1-1") -> str:
-    return f"{group}_{token}_{time}.parquet"
+def base(group: str, time: str, write: str = "0-1-1") -> str:
+    return f"{group}_{write}_{time}.parquet"
 
 
 def filled(name: str, folder: Path) -> str:
@@ -57,7 +57,9 @@ def test_nothing_is_found_in_timelines_by_themselves(tmp_path: Path, name: str) 
 
 
 @pytest.mark.parametrize("name", HUDI)
-def test_nothing_is_found_in_tables_that_were_cleaned_archived_and_restored(tmp_path: Path, name: str) -> None:
+def test_nothing_is_found_in_tables_that_were_cleaned_archived_and_restored(
+    tmp_path: Path, name: str
+) -> None:
     report = inspect(filled(name, tmp_path))
     assert report.findings == []
     assert report.files
@@ -88,7 +90,9 @@ def test_a_clustered_file_group_may_be_cleaned(place: Place) -> None:
 
 def test_a_partition_may_be_dropped_as_a_whole(place: Place) -> None:
     table = Hudi(place.fs, place.root)
-    table.wrote(T[1], C[1], stat(A, base(A, T[1]), partition="dt=1"), stat(B, base(B, T[1]), partition="dt=2"))
+    table.wrote(
+        T[1], C[1], stat(A, base(A, T[1]), partition="dt=1"), stat(B, base(B, T[1]), partition="dt=2")
+    )
     place.fs.rm(f"{place.root}/dt=1", recursive=True)
     table.cleaned(T[2], C[2], partition="dt=1", isPartitionDeleted=True)
     assert place.findings() == []
@@ -106,8 +110,8 @@ def test_a_clean_that_is_under_way_has_removed_what_it_was_to_remove(place: Plac
 def test_a_writer_that_is_at_work_leaves_slices_of_two_attempts(place: Place) -> None:
     table = Hudi(place.fs, place.root)
     table.put(f"{T[1]}.commit.requested")
-    for token in ("0-1-1", "0-1-2"):
-        table.write(base(A, T[1], token))
+    for write in ("0-1-1", "0-1-2"):
+        table.write(base(A, T[1], write))
     assert place.findings() == []
 
 

@@ -112,9 +112,9 @@ class Hudi(_Table):
         self.put(f"{time}.inflight" if action == "commit" else f"{time}.{action}.inflight")
         self.put(f"{time}_{completion}.{action}", avro("upsert"))
 
-    def archive(self, last: str, rows: Iterable[tuple[Any, ...]]) -> int:
+    def archive(self, last: str, rows: Iterable[tuple[Any, ...]], version: int = 1) -> int:
         """Write a file of the history of ``(time, completion, action, metadata, plan)``; return its size."""
-        columns = [list(column) for column in zip(*((*row, 1) for row in rows), strict=True)]
+        columns = [list(column) for column in zip(*((*row, version) for row in rows), strict=True)]
         file = io.BytesIO()
         pq.write_table(pa.table(columns, schema=HISTORY), file)
         self.put(f"history/{last}", file.getvalue())

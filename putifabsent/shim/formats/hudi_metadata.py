@@ -145,7 +145,7 @@ def _cleaned(said: Mapping[str, Any], lasts: set[str], partitions: set[str]) -> 
 
 
 def undone_by(metadata: Mapping[str, Any]) -> tuple[frozenset[str], frozenset[str]]:
-    """Return the instants that a rollback or a restore took back, and the log files that it wrote to do so."""
+    """Return the instants that a rollback or a restore took back, and log files that it wrote for that."""
     times: set[str] = set(metadata.get("instantsToRollback") or ())
     logs: set[str] = set()
     for rollback in _rollbacks(metadata):

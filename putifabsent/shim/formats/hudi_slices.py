@@ -1,9 +1,9 @@
 """What the names of Hudi's slices say: of which file group they are, of which instant, by which task.
 
 A base file is ``<file id>_<write token>_<T>.<ending>``, a log file
-``.<file id>_<T>.log.<version>[_<write token>]``. The write token says which attempt of which task wrote it. In
-a log file of a table below version 8, ``T`` is not the writer's instant, but that of the base file which it
-goes on with.
+``.<file id>_<T>.log.<version>[_<write token>]``. The write token says which attempt of which task wrote it.
+In a log file of a table below version 8, ``T`` is not the writer's instant, but that of the base file which
+it goes on with.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from typing import NamedTuple
 
 __all__ = ["Slice", "slice_in"]
 
-_TOKEN = "[0-9]+-[0-9]+-[0-9]+"
+_WRITE = "[0-9]+-[0-9]+-[0-9]+"
 _BASE_FILE = re.compile(
-    rf"(?P<group>[^_/]+)_(?P<token>{_TOKEN}(?:-[0-9a-f]{{32}})?)_(?P<t>[0-9]+)\.(?:parquet|orc|hfile|lance)"
+    rf"(?P<group>[^_/]+)_(?P<token>{_WRITE}(?:-[0-9a-f]{{32}})?)_(?P<t>[0-9]+)\.(?:parquet|orc|hfile|lance)"
 )
 _LOG_FILE = re.compile(
-    rf"\.(?P<group>[^/]+)_(?P<t>[0-9]+)\.log\.(?P<version>[0-9]+)(?:_(?P<token>{_TOKEN})(?:\.cdc)?)?"
+    rf"\.(?P<group>[^/]+)_(?P<t>[0-9]+)\.log\.(?P<version>[0-9]+)(?:_(?P<token>{_WRITE})(?:\.cdc)?)?"
 )
 
 

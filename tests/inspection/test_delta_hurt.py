@@ -1,0 +1,145 @@
+"""Hurt Delta tables: each kind of damage is found, and named with what it is about."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import fsspec
+import pytest
+
+from putifabsent.inspection import Kind, Severity, inspect
+from tests.inspection.tables import Delta, packed
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.inspection.conftest import Place
+
+
+@pytest.fixture
+def table(place: Place) -> Delta:
+    """Return a table with two commits."""
+    table = Delta(place.fs, place.root)
+    table.change(0, "a", "b")
+    table.change(1, "c")
+    return table
+
+
+def log(place: Place, number: int, ending: str = "json") -> str:
+    return f"{place.root}/_delta_log/{number:020d}.{ending}"
+
+
+def test_a_commit_that_is_missing_among_others_is_a_gap(place: Place, table: Delta) -> None:
+    table.change(3, "d")
+    finding = place.the(Kind.GAP)
+    assert finding.names == (log(place, 2),)
+    assert finding.severity is Severity.DAMAGE
+
+
+def test_a_log_without_its_beginning_and_without_a_checkpoint_is_a_gap(place: Place, table: Delta) -> None:
+    place.fs.rm_file(log(place, 0))
+    assert place.the(Kind.GAP).names == (log(place, 0),)
+
+
+def test_a_gap_that_a_checkpoint_holds_proves_no_damage(tmp_path: Path) -> None:
+    root = packed("raced_delta", tmp_path)
+    fsspec.filesystem("file").rm_file(f"{root}/_delta_log/{5:020d}.json")
+    (finding,) = inspect(root).findings
+    assert (finding.kind, finding.severity) == (Kind.GAP, Severity.NOTICE)
+
+
+def test_a_gap_behind_the_newest_checkpoint_is_damage(tmp_path: Path) -> None:
+    root = packed("raced_delta", tmp_path)
+    fsspec.filesystem("file").rm_file(f"{root}/_delta_log/{35:020d}.json")
+    (finding,) = inspect(root, data=False).findings
+    assert (finding.kind, finding.severity) == (Kind.GAP, Severity.DAMAGE)
+
+
+def test_one_transaction_under_two_numbers_is_found(place: Place, table: Delta) -> None:
+    table.change(2, "d", transaction="t1")
+    finding = place.the(Kind.REPEATED_COMMIT)
+    assert finding.names == (log(place, 1), log(place, 2))
+    assert finding.severity is Severity.DAMAGE
+
+
+def test_a_commit_that_was_written_over_is_found_by_its_checksum(place: Place, table: Delta) -> None:
+    path = table.write(f"_delta_log/{1:020d}.crc", json.dumps({"txnId": "another's"}))
+    finding = place.the(Kind.OVERWRITTEN_COMMIT)
+    assert finding.names == (log(place, 1), path)
+    assert finding.severity is Severity.DAMAGE
+
+
+@pytest.mark.parametrize("written", ["{", "[]", '{"txnId": null}', '{"txnId": "t1"}'])
+def test_a_checksum_that_tells_of_nobody_else_proves_nothing(
+    place: Place, table: Delta, written: str
+) -> None:
+    table.write(f"_delta_log/{1:020d}.crc", written)
+    assert place.findings() == []
+
+
+def test_a_file_that_is_not_there_dangles(place: Place, table: Delta) -> None:
+    place.fs.rm_file(f"{place.root}/b")
+    finding = place.the(Kind.DANGLING_REFERENCE)
+    assert finding.names == (f"{place.root}/b",)
+    assert "commit 0" in finding.detail
+
+
+def test_a_file_whose_path_is_encoded_is_found(place: Place, table: Delta) -> None:
+    table.change(2, "p=a%20b/x", files=False)
+    assert place.the(Kind.DANGLING_REFERENCE).names == (f"{place.root}/p=a b/x",)
+    table.write("p=a b/x")
+    assert place.findings() == []
+
+
+def test_a_file_that_only_a_checkpoint_names_dangles(tmp_path: Path) -> None:
+    root = packed("raced_delta", tmp_path)
+    local = fsspec.filesystem("file")
+    first = json.loads(local.cat_file(f"{root}/_delta_log/{0:020d}.json").splitlines()[-1])["add"]["path"]
+    for number in range(8):
+        local.rm_file(f"{root}/_delta_log/{number:020d}.json")
+    local.rm_file(f"{root}/{first}")
+    (finding,) = inspect(root).findings
+    assert finding.kind is Kind.DANGLING_REFERENCE
+    assert finding.names == (f"{root}/{first}",)
+    assert "checkpoint" in finding.detail
+
+
+def test_a_torn_checkpoint_is_unreadable(tmp_path: Path) -> None:
+    root = packed("raced_delta", tmp_path)
+    local = fsspec.filesystem("file")
+    local.rm_file(f"{root}/_delta_log/{0:020d}.json")
+    path = f"{root}/_delta_log/{10:020d}.checkpoint.parquet"
+    local.pipe_file(path, b"PAR1")
+    assert [(each.kind, each.names) for each in inspect(root).findings] == [(Kind.UNREADABLE, (path,))]
+
+
+def test_two_commits_that_take_away_one_file_lose_an_update(place: Place, table: Delta) -> None:
+    table.change(2, "a2", removed=("a",), read=1)
+    table.change(3, "a3", removed=("a",), read=1)
+    finding = place.the(Kind.LOST_UPDATE)
+    assert finding.names == ("a",)
+    assert finding.moments == ("2", "3")
+    assert finding.severity is Severity.DAMAGE
+
+
+def test_a_file_that_is_taken_away_once_more_by_who_knew_it_to_be_gone_loses_nothing(
+    place: Place, table: Delta
+) -> None:
+    table.change(2, removed=("a",), read=1)
+    table.change(3, removed=("a",), read=2)
+    assert place.findings() == []
+
+
+def test_a_commit_that_has_read_its_own_future_goes_backwards(place: Place, table: Delta) -> None:
+    table.change(2, "d", read=5)
+    assert place.the(Kind.BACKWARDS).names == (log(place, 2),)
+
+
+@pytest.mark.parametrize(("written", "kind"), [("", Kind.EMPTY), ('{"add": {', Kind.UNREADABLE)])
+def test_a_commit_that_can_t_be_read_is_found_and_is_no_gap(
+    place: Place, table: Delta, written: str, kind: Kind
+) -> None:
+    path = table.write(f"_delta_log/{2:020d}.json", written)
+    table.change(3, "d")
+    assert place.the(kind).names == (path,)

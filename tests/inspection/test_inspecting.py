@@ -1,0 +1,106 @@
+"""Inspecting as a whole: while writers write, what can't be inspected, and what a report says."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from putifabsent.errors import ConfigError
+from putifabsent.inspection import MEANINGS, Kind, Severity, inspect
+from tests.inspection.tables import Delta, Hudi, Paimon, stat
+
+if TYPE_CHECKING:
+    from tests.inspection.conftest import Place
+
+T = [f"2026010112000000{n}" for n in range(10)]
+C = [f"2026010112010000{n}" for n in range(10)]
+FIRST, SECOND = f"a_0-1-1_{T[1]}.parquet", f"b_0-1-1_{T[1]}.parquet"
+
+
+def two_files(place: Place) -> Hudi:
+    table = Hudi(place.fs, place.root)
+    stats = (stat("a", FIRST, partition="p=1"), stat("b", SECOND, partition="p=1"))
+    table.wrote(T[1], C[1], *stats)
+    return table
+
+
+def test_what_a_cleaner_takes_while_files_are_listed_is_not_missed(place: Place) -> None:
+    table = two_files(place)
+    cleaned: list[str] = []
+
+    def clean(done: int, total: int, what: str) -> None:
+        if not cleaned:
+            cleaned.append(FIRST)
+            table.cleaned(T[2], C[2], FIRST, partition="p=1")
+
+    assert place.findings(progress=clean) == []
+    assert cleaned
+
+
+def test_what_is_missing_stays_missing_while_writers_write(place: Place) -> None:
+    table = two_files(place)
+    place.fs.rm_file(f"{place.root}/p=1/{SECOND}")
+    numbers = iter(range(2, 9))
+
+    def commit(done: int, total: int, what: str) -> None:
+        number = next(numbers)
+        last = f"c{number}_0-1-1_{T[number]}.parquet"
+        table.wrote(T[number], C[number], stat(f"c{number}", last))
+
+    (finding,) = place.findings(progress=commit)
+    assert finding.names == (f"{place.root}/p=1/{SECOND}",)
+
+
+def test_files_are_listed_folder_by_folder_with_progress(place: Place) -> None:
+    table = Delta(place.fs, place.root)
+    table.change(0, "a", "p=1/b", "p=2/c")
+    told: list[tuple[int, int, str]] = []
+    report = inspect(place.root, fs=place.fs, progress=lambda *said: told.append(said))
+    assert told == [(0, 2, "1 files"), (1, 2, "2 files"), (2, 2, "3 files")]
+    assert report.files == 3
+
+
+def test_damage_comes_before_notices(place: Place) -> None:
+    table = two_files(place)
+    table.put(f"{T[0]}.rollback.requested", b"{}")
+    place.fs.rm_file(f"{place.root}/p=1/{SECOND}")
+    assert [each.severity for each in place.findings()] == [Severity.DAMAGE, Severity.NOTICE]
+
+
+def test_a_report_says_what_was_looked_at(place: Place) -> None:
+    two_files(place)
+    report = inspect(place.root, fs=place.fs)
+    assert (report.format, report.version, len(report.records), report.files) == (
+        "hudi",
+        "table version 9",
+        1,
+        2,
+    )
+    assert report.verdict == "hudi, table version 9, 1 records, 2 data files: no damage was found."
+
+
+@pytest.mark.parametrize(("table", "version"), [(Paimon, "snapshot version 3"), (Delta, "protocol 1, 2")])
+def test_a_report_says_the_format_s_version(place: Place, table: type[Paimon | Delta], version: str) -> None:
+    made = table(place.fs, place.root)
+    if isinstance(made, Paimon):
+        made.commit(1, "a")
+    else:
+        made.commit(0, {"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}})
+    assert inspect(place.root, fs=place.fs).version == version
+
+
+def test_no_table_is_an_error(place: Place) -> None:
+    with pytest.raises(ConfigError, match="there is no table"):
+        inspect(place.root, fs=place.fs)
+
+
+def test_an_unknown_table_version_is_an_error(place: Place) -> None:
+    Hudi(place.fs, place.root, version=77)
+    with pytest.raises(ConfigError, match="table version 77"):
+        inspect(place.root, fs=place.fs)
+
+
+def test_every_kind_says_what_it_means_and_what_to_do() -> None:
+    assert set(MEANINGS) == set(Kind)
+    assert all(each.means and each.do and each.formats for each in MEANINGS.values())

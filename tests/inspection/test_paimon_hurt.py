@@ -1,0 +1,151 @@
+"""Hurt Paimon tables: each kind of damage is found, and named with what it is about."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import fsspec
+import pytest
+
+from putifabsent.inspection import Kind, Severity, inspect
+from tests.inspection.tables import Paimon, packed
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.inspection.conftest import Place
+
+
+@pytest.fixture
+def table(place: Place) -> Paimon:
+    """Return a table with two snapshots."""
+    table = Paimon(place.fs, place.root)
+    table.commit(1, "a")
+    table.commit(2, "b", upon=("a",))
+    return table
+
+
+def test_a_snapshot_that_is_missing_among_others_is_a_gap(place: Place, table: Paimon) -> None:
+    table.commit(4, "d", upon=("a", "b"))
+    finding = place.the(Kind.GAP)
+    assert finding.names == (f"{place.root}/snapshot/snapshot-3",)
+    assert finding.severity is Severity.DAMAGE
+
+
+def test_a_gap_among_expired_snapshots_proves_no_damage(place: Place, table: Paimon) -> None:
+    place.fs.rm_file(f"{place.root}/snapshot/snapshot-1")
+    table.commit(4, "d", upon=("a", "b"))
+    place.fs.mv(f"{place.root}/snapshot/snapshot-2", f"{place.root}/changelog/changelog-2")
+    assert place.the(Kind.GAP).severity is Severity.NOTICE
+
+
+def test_a_snapshot_that_was_not_committed_upon_the_one_before_has_lost_an_update(
+    place: Place, table: Paimon
+) -> None:
+    table.commit(3, "c", upon=("a",))
+    finding = place.the(Kind.LOST_UPDATE)
+    assert finding.names == ("b",)
+    assert finding.moments == ("3",)
+    assert finding.severity is Severity.DAMAGE
+
+
+def test_a_commit_that_is_there_twice_is_found(place: Place, table: Paimon) -> None:
+    table.commit(3, "b", upon=("a", "b"))
+    finding = place.the(Kind.REPEATED_COMMIT)
+    assert finding.names == ("b",)
+
+
+def test_a_data_file_that_is_not_there_dangles(place: Place, table: Paimon) -> None:
+    place.fs.rm_file(f"{place.root}/bucket-0/a")
+    finding = place.the(Kind.DANGLING_REFERENCE)
+    assert finding.names == ("a",)
+    assert finding.severity is Severity.DAMAGE
+
+
+@pytest.mark.parametrize("last", ["manifest-list-baseManifestList-2", "manifest-deltaManifestList-2"])
+def test_a_manifest_that_is_not_there_dangles(place: Place, table: Paimon, last: str) -> None:
+    path = f"{place.root}/manifest/{last}"
+    place.fs.rm_file(path)
+    assert place.the(Kind.DANGLING_REFERENCE).names == (path,)
+
+
+def test_a_manifest_of_real_writers_that_is_not_there_dangles(tmp_path: Path) -> None:
+    root = packed("raced_paimon", tmp_path)
+    local = fsspec.filesystem("file")
+    path = local.glob(f"{root}/manifest/manifest-list-*")[0]
+    local.rm_file(path)
+    assert (Kind.DANGLING_REFERENCE, (path,)) in [(each.kind, each.names) for each in inspect(root).findings]
+
+
+def test_a_data_file_of_real_writers_that_is_not_there_dangles(tmp_path: Path) -> None:
+    root = packed("raced_paimon", tmp_path)
+    local = fsspec.filesystem("file")
+    path = local.glob(f"{root}/bucket-0/*.parquet")[0]
+    local.rm_file(path)
+    (finding,) = inspect(root).findings
+    assert finding.kind is Kind.DANGLING_REFERENCE
+    assert finding.names == (path.rpartition("/")[2],)
+
+
+def test_a_schema_that_is_not_there_dangles(place: Place, table: Paimon) -> None:
+    table.commit(3, "c", upon=("a", "b"), schemaId=4)
+    assert place.the(Kind.DANGLING_REFERENCE).names == (f"{place.root}/schema/schema-4",)
+
+
+def test_an_index_file_that_is_not_there_dangles(place: Place, table: Paimon) -> None:
+    table.commit(3, upon=("a", "b"), vectors={"index-1": ["a"]})
+    place.fs.rm_file(f"{place.root}/index/index-1")
+    assert place.the(Kind.DANGLING_REFERENCE).names == ("index-1",)
+
+
+def test_a_deletion_vector_for_a_file_that_was_compacted_away_dangles(place: Place, table: Paimon) -> None:
+    table.commit(3, "ab", removed=("a", "b"), upon=("a", "b"), vectors={"index-1": ["a", "ab"]})
+    finding = place.the(Kind.DANGLING_VECTOR)
+    assert finding.names == ("index-1", "a")
+    assert finding.severity is Severity.DAMAGE
+
+
+def test_a_finding_is_told_once_and_not_of_every_snapshot_after_it(place: Place, table: Paimon) -> None:
+    table.commit(3, "c", upon=("a", "b"), vectors={"index-1": ["gone"]})
+    table.commit(4, "d", upon=("a", "b", "c"), vectors={"index-1": ["gone"]})
+    place.fs.rm_file(f"{place.root}/bucket-0/a")
+    assert place.kinds() == [Kind.DANGLING_REFERENCE, Kind.DANGLING_VECTOR]
+
+
+@pytest.mark.parametrize(
+    ("written", "kind"), [(b"", Kind.EMPTY), (b'{"id": 3', Kind.UNREADABLE), (b'{"id": 2}', Kind.UNREADABLE)]
+)
+def test_a_snapshot_that_can_t_be_read_is_found_and_is_no_gap(
+    place: Place, table: Paimon, written: bytes, kind: Kind
+) -> None:
+    path = table.write("snapshot/snapshot-3", written)
+    table.commit(4, "d", upon=("a", "b"))
+    assert place.the(kind).names == (path,)
+
+
+@pytest.mark.parametrize(("kept", "kind"), [(0, Kind.EMPTY), (40, Kind.UNREADABLE)])
+def test_a_torn_manifest_is_found(place: Place, table: Paimon, kept: int, kind: Kind) -> None:
+    path = f"{place.root}/manifest/manifest-deltaManifestList-2"
+    place.fs.pipe_file(path, place.fs.cat_file(path)[:kept])
+    assert place.the(kind).names == (path,)
+
+
+def test_a_torn_manifest_that_is_compressed_is_unreadable(tmp_path: Path) -> None:
+    root = packed("raced_paimon", tmp_path)
+    local = fsspec.filesystem("file")
+    path = local.glob(f"{root}/manifest/manifest-list-*-1")[0]
+    for kept in (-1, -30):
+        local.pipe_file(path, local.cat_file(path)[:kept])
+        assert Kind.UNREADABLE in [each.kind for each in inspect(root).findings]
+
+
+def test_the_snapshots_of_a_branch_lead_to_the_table_s_files(place: Place) -> None:
+    table = Paimon(place.fs, place.root)
+    table.commit(1, "a")
+    branch = f"{place.root}/branch/branch-dev"
+    for kind in ("schema/schema-0", "snapshot/snapshot-1"):
+        place.fs.makedirs(f"{branch}/{kind}".rpartition("/")[0], exist_ok=True)
+        place.fs.copy(f"{place.root}/{kind}", f"{branch}/{kind}")
+    assert inspect(branch, fs=place.fs).findings == []
+    place.fs.rm_file(f"{place.root}/bucket-0/a")
+    assert [each.kind for each in inspect(branch, fs=place.fs).findings] == [Kind.DANGLING_REFERENCE]
