@@ -7,12 +7,14 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from putifabsent.inspection import MEANINGS, Severity
 from putifabsent.shim.formats import RULES
 
 if TYPE_CHECKING:
     from putifabsent.shim.names import Rule
 
 PAGE = Path(__file__).parent / "reference" / "formats.md"
+FINDINGS = Path(__file__).parent / "how-to" / "inspect.md"
 TABLE = re.compile(r"(?<=<!-- drawn by docs/tables.py -->\n\n).*?(?=\n\n)", re.DOTALL)
 PROSE = re.compile(r"^((?:<[^>]*>|\S)+)(.*)$")
 TITLES = {
@@ -31,6 +33,16 @@ def formats() -> str:
     return "\n".join(rows)
 
 
+def findings() -> str:
+    """Return what an inspection can find, one row a kind."""
+    rows = ["| finding | in | means | what to do |", "|---|---|---|---|"]
+    for kind, what in MEANINGS.items():
+        titles = ", ".join(TITLES[name] for name in what.formats)
+        name = f"`{kind.value}`" + ("" if what.severity is Severity.DAMAGE else " (notice)")
+        rows.append(f"| {name} | {titles} | {what.means} | {what.do} |")
+    return "\n".join(rows)
+
+
 def _row(title: str, rule: Rule) -> str:
     write = "**is a create**" if rule.guarded else "as ever"
     names, note = _code(rule.pattern_text), escape(rule.note, quote=False)
@@ -45,3 +57,4 @@ def _code(names: str) -> str:
 
 if __name__ == "__main__":
     PAGE.write_text(TABLE.sub(lambda _: formats(), PAGE.read_text()))
+    FINDINGS.write_text(TABLE.sub(lambda _: findings(), FINDINGS.read_text()))

@@ -179,6 +179,11 @@ def test_the_table_of_formats_is_the_policy_s_own() -> None:
     assert tables["formats"]() in page("reference/formats.md"), "`make format` draws it"
 
 
+def test_the_table_of_findings_is_the_inspection_s_own() -> None:
+    tables = runpy.run_path(str(DOCS / "tables.py"))
+    assert tables["findings"]() in page("how-to/inspect.md"), "`make format` draws it"
+
+
 def page(name: str) -> str:
     return (DOCS / name).read_text()
 

@@ -58,7 +58,9 @@ def judge(timeline: DeltaTimeline, look: Look | None) -> Judged:
     findings += findings_of(problems, Kind.DANGLING_REFERENCE)
     if look is not None:
         there = look(timeline.root, (_LOG,)).paths
-        findings += _dangling(play, there, timeline.root)
+        # A commit that can't be read may have removed what is not there.
+        is_whole = not problems and not any(gaps_in(numbers))
+        findings += _dangling(play, there, timeline.root, is_proof=is_whole)
     return Judged(play.version, commits, findings)
 
 
@@ -185,7 +187,8 @@ class _Play:
             yield found(Kind.LOST_UPDATE, paths, detail, moments=(str(by), str(commit.number)))
 
 
-def _dangling(play: _Play, there: frozenset[str], root: str) -> Iterator[Finding]:
+def _dangling(play: _Play, there: frozenset[str], root: str, *, is_proof: bool) -> Iterator[Finding]:
+    severity = Severity.DAMAGE if is_proof else Severity.NOTICE
     missing: dict[int | None, list[str]] = defaultdict(list)
     for said, number in play.files.items():
         inside = path_of(said)
@@ -196,4 +199,4 @@ def _dangling(play: _Play, there: frozenset[str], root: str) -> Iterator[Finding
         files = "a file that is" if len(paths) == 1 else f"{len(paths):,} files that are"
         detail = f"the table has {files} not there, added by {by}"
         moments = () if number is None else (str(number),)
-        yield found(Kind.DANGLING_REFERENCE, paths, detail, moments=moments)
+        yield found(Kind.DANGLING_REFERENCE, paths, detail, moments=moments, severity=severity)

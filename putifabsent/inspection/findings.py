@@ -169,7 +169,7 @@ MEANINGS: dict[Kind, Meaning] = {
     Kind.UNDONE_INSTANT: Meaning(
         _DAMAGE,
         _HUDI,
-        "An instant was rolled back, and completed after that: its writer was taken for dead, and was "
+        "An instant was rolled back, and is completed all the same: its writer was taken for dead, and was "
         "told that it committed",
         "Write its rows again: the rollback has removed its files. Guard the table, so that who is rolled"
         " back can't complete",

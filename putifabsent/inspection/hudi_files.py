@@ -54,12 +54,13 @@ def wrong_files(
     is_whole
         Whether all of the timeline could be read.
     is_metadata_table
-        Whether it is one: it begins each file group with an empty log file that no instant names, and drops
-        whole partitions without saying so.
+        Whether it is one: it begins each file group with an empty log file that no instant names, drops
+        whole partitions without saying so, and leaves log files of what it takes back.
     """
     slices = [each for each in _slices(files) if not (is_metadata_table and each.slice.token == _EMPTY)]
-    yield from _dangling(told, files, root, is_proof=is_whole and not is_metadata_table)
-    yield from _unnamed(told, slices, judges_logs=first_version >= _IN_LEVELS, is_whole=is_whole)
+    is_proof = is_whole and not is_metadata_table
+    yield from _dangling(told, files, root, is_proof=is_proof)
+    yield from _unnamed(told, slices, judges_logs=first_version >= _IN_LEVELS, is_proof=is_proof)
 
 
 def _dangling(told: Sequence[Told], files: Files, root: str, *, is_proof: bool) -> Iterator[Finding]:
@@ -92,27 +93,25 @@ def _dangling(told: Sequence[Told], files: Files, root: str, *, is_proof: bool) 
 
 
 def _unnamed(
-    told: Sequence[Told], slices: Sequence[_There], *, judges_logs: bool, is_whole: bool
+    told: Sequence[Told], slices: Sequence[_There], *, judges_logs: bool, is_proof: bool
 ) -> Iterator[Finding]:
-    named: dict[str, set[str]] = defaultdict(set)  # by the instant: which files are its
-    everywhere: set[str] = set()
-    for each in told:
-        for write in each.writes:
-            named[each.instant.time].update(write.lasts)
-        everywhere.update(last for write in each.writes for last in write.lasts)
-        everywhere |= each.logs
-    strangers: dict[tuple[str, bool], list[_There]] = defaultdict(list)
+    named = {last for each in told for write in each.writes for last in write.lasts}
+    named.update(last for each in told for last in each.logs)
+    ours: dict[tuple[str, str], _There] = {}
+    strangers: dict[str, list[_There]] = defaultdict(list)
     for there in slices:
-        if there.last not in everywhere and (judges_logs or not there.slice.is_log):
-            strangers[there.slice.instant, there.slice.is_log].append(there)
+        if there.last in named:
+            ours[there.slice.instant, there.slice.group] = there
+        elif judges_logs or not there.slice.is_log:
+            strangers[there.slice.instant].append(there)
     times = _Times(told)
     undone = undone_by_whom(told)
-    for (time, _), unnamed in strangers.items():
+    for time, unnamed in strangers.items():
         if time in times.completed:
-            if times.legible[time]:
-                yield from _strange(time, unnamed, slices, named[time])
+            if time not in times.illegible:
+                yield from _strange(time, unnamed, ours)
         elif time not in times.known:
-            yield _abandoned(time, unnamed, times, is_undone=time in undone, is_whole=is_whole)
+            yield _abandoned(time, unnamed, times, is_undone=time in undone, is_proof=is_proof)
 
 
 class _Times:
@@ -121,9 +120,7 @@ class _Times:
     def __init__(self, told: Sequence[Told]) -> None:
         self.known = {each.instant.time for each in told}
         self.completed = {each.instant.time for each in told if each.has_written}
-        self.legible: Mapping[str, bool] = {
-            time: all(each.legible for each in told if each.instant.time == time) for time in self.completed
-        }
+        self.illegible = {each.instant.time for each in told if not each.legible}
         self.first = min(self.known, default="")
         active = (
             each.instant.time
@@ -140,13 +137,12 @@ def _slices(files: Files) -> list[_There]:
 
 
 def _strange(
-    time: str, unnamed: list[_There], slices: Sequence[_There], named: set[str]
+    time: str, unnamed: Sequence[_There], ours: Mapping[tuple[str, str], _There]
 ) -> Iterator[Finding]:
     """Tell slices that a completed instant does not name from those that stand beside one that it names."""
-    ours = {each.slice.group: each for each in slices if each.slice.instant == time and each.last in named}
     orphans = []
     for each in unnamed:
-        rival = ours.get(each.slice.group)
+        rival = ours.get((time, each.slice.group))
         if rival is None:
             orphans.append(each.path)
         elif not each.slice.is_log:
@@ -166,10 +162,10 @@ def _strange(
 
 
 def _abandoned(
-    time: str, unnamed: list[_There], times: _Times, *, is_undone: bool, is_whole: bool
+    time: str, unnamed: list[_There], times: _Times, *, is_undone: bool, is_proof: bool
 ) -> Finding:
-    if not times.first or time < times.first or not is_whole:
-        why, severity = "the timeline does not reach back so far, or can't be read", Severity.NOTICE
+    if not times.first or time < times.first or not is_proof:
+        why, severity = "the timeline does not say all that was before", Severity.NOTICE
     elif time < times.first_active:
         why, severity = (
             "the active timeline begins after it, so readers may take it for committed",

@@ -6,6 +6,8 @@ import json
 from typing import TYPE_CHECKING
 
 import fsspec
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from putifabsent.inspection import Kind, Severity, inspect
@@ -85,6 +87,17 @@ def test_a_file_that_is_not_there_dangles(place: Place, table: Delta) -> None:
     assert "commit 0" in finding.detail
 
 
+@pytest.mark.parametrize("torn", ["", None], ids=["empty", "gone"])
+def test_what_a_commit_that_can_t_be_read_may_have_removed_proves_no_damage(
+    place: Place, table: Delta, torn: str | None
+) -> None:
+    table.change(3, "d")
+    if torn is not None:
+        table.write(f"_delta_log/{2:020d}.json", torn)
+    place.fs.rm_file(f"{place.root}/b")
+    assert Kind.DANGLING_REFERENCE in place.kinds(Severity.NOTICE)
+
+
 def test_a_file_whose_path_is_encoded_is_found(place: Place, table: Delta) -> None:
     table.change(2, "p=a%20b/x", files=False)
     assert place.the(Kind.DANGLING_REFERENCE).names == (f"{place.root}/p=a b/x",)
@@ -103,6 +116,33 @@ def test_a_file_that_only_a_checkpoint_names_dangles(tmp_path: Path) -> None:
     assert finding.kind is Kind.DANGLING_REFERENCE
     assert finding.names == (f"{root}/{first}",)
     assert "checkpoint" in finding.detail
+
+
+def test_a_checkpoint_of_which_a_part_is_missing_holds_nothing(tmp_path: Path) -> None:
+    root = packed("raced_delta", tmp_path)
+    local = fsspec.filesystem("file")
+    for path in local.glob(f"{root}/_delta_log/*.checkpoint.parquet"):
+        whole = f"{root}/_delta_log/{10:020d}.checkpoint.parquet"
+        if path != whole:
+            local.rm_file(path)
+    local.rm_file(f"{root}/_delta_log/{0:020d}.json")
+    assert inspect(root).findings == []
+    local.mv(whole, whole.replace(".parquet", ".0000000001.0000000002.parquet"))
+    assert [each.kind for each in inspect(root, data=False).damage] == [Kind.GAP]
+
+
+def test_a_file_that_a_checkpoint_has_seen_go_is_gone(tmp_path: Path) -> None:
+    root = packed("raced_delta", tmp_path)
+    local = fsspec.filesystem("file")
+    first = json.loads(local.cat_file(f"{root}/_delta_log/{8:020d}.json").splitlines()[-1])["add"]["path"]
+    path = f"{root}/_delta_log/{10:020d}.checkpoint.parquet"
+    table = pq.read_table(path)
+    kept = [row for row in table.to_pylist() if not (row["add"] and row["add"]["path"] == first)]
+    assert len(kept) == table.num_rows - 1
+    pq.write_table(pa.Table.from_pylist(kept, table.schema), path)
+    local.rm_file(f"{root}/_delta_log/{0:020d}.json")
+    local.rm_file(f"{root}/{first}")
+    assert inspect(root).findings == []
 
 
 def test_a_torn_checkpoint_is_unreadable(tmp_path: Path) -> None:

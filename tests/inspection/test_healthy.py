@@ -144,7 +144,10 @@ def test_below_version_8_log_files_bear_the_instant_of_their_base_file(place: Pl
     table = Hudi(place.fs, place.root, version=6)
     table.wrote(T[1], "", stat(A, base(A, T[1])), action="deltacommit")
     table.wrote(T[2], "", stat(A, f".{A}_{T[1]}.log.1_0-2-2", T[1]), action="deltacommit")
-    table.write(f".{A}_{T[1]}.log.2_0-3-3")  # of a writer that failed, and was rolled back by a log block
+    table.wrote(T[3], "", stat(B, f".{B}_{T[3]}.log.1_0-2-2"), action="deltacommit")
+    for n, group in ((1, A), (3, B)):
+        # Of a writer that failed, and was rolled back by a log block.
+        table.write(f".{group}_{T[n]}.log.2_0-3-3")
     assert place.findings() == []
 
 
@@ -161,6 +164,47 @@ def test_concurrent_log_files_of_one_file_group_lose_nothing(place: Place) -> No
     for n in (2, 3):
         table.wrote(T[n], C[5 - n], stat(A, f".{A}_{T[n]}.log.1_0-1-1", T[1]), action="deltacommit")
     assert place.findings() == []
+
+
+def test_with_consistent_hashing_updates_go_to_both_file_groups_while_one_is_replaced(place: Place) -> None:
+    table = Hudi(place.fs, place.root)
+    table.wrote(T[1], C[1], stat(A, base(A, T[1])))
+    inputs = {"clusteringPlan": {"inputGroups": [{"slices": [{"dataFilePath": base(A, T[1])}]}]}}
+    both = (stat(A, f".{A}_{T[3]}.log.1_0-1-1", T[1]), stat(B, f".{B}_{T[3]}.log.1_0-1-1", T[2]))
+    table.wrote(T[3], C[3], *both, action="deltacommit")
+    table.wrote(
+        T[2],
+        C[4],
+        stat(B, base(B, T[2])),
+        action="replacecommit",
+        plan=inputs,
+        partitionToReplaceFileIds={"": [A]},
+    )
+    assert place.findings() == []
+
+
+def test_a_clustering_replaces_what_it_has_read_and_all_before(place: Place) -> None:
+    table = Hudi(place.fs, place.root)
+    table.wrote(T[1], C[3], stat(A, base(A, T[1])))
+    table.wrote(T[3], C[4], stat(A, base(A, T[3]), T[1]))
+    inputs = {"clusteringPlan": {"inputGroups": [{"slices": [{"dataFilePath": base(A, T[3])}]}]}}
+    table.wrote(
+        T[2],
+        C[5],
+        stat(B, base(B, T[2])),
+        action="replacecommit",
+        plan=inputs,
+        partitionToReplaceFileIds={"": [A]},
+    )
+    assert place.findings() == []
+
+
+def test_a_metadata_table_begins_file_groups_with_log_files_that_no_instant_names(place: Place) -> None:
+    table = Hudi(place.fs, f"{place.root}/.hoodie/metadata")
+    first = "00000000000000001"
+    table.wrote(first, C[1], stat("files-0000-0", base("files-0000-0", first), partition="files"))
+    table.write(f"col_stats/.col-stats-0000-0_{first}.log.1_0-0-0")
+    assert inspect(table.root, fs=place.fs).findings == []
 
 
 def test_an_empty_hudi_table_is_healthy(place: Place) -> None:

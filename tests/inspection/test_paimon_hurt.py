@@ -26,7 +26,8 @@ def table(place: Place) -> Paimon:
 
 
 def test_a_snapshot_that_is_missing_among_others_is_a_gap(place: Place, table: Paimon) -> None:
-    table.commit(4, "d", upon=("a", "b"))
+    table.write("bucket-0/c")
+    table.commit(4, "d", upon=("a", "b", "c"))
     finding = place.the(Kind.GAP)
     assert finding.names == (f"{place.root}/snapshot/snapshot-3",)
     assert finding.severity is Severity.DAMAGE

@@ -25,16 +25,12 @@ class File(NamedTuple):
 
     Attributes
     ----------
-    partition
-        As Paimon encodes it.
-    bucket, level
+    level
         Where it is.
     name
-        Its own, with a UUID.
+        Its own; a UUID in it makes it unique, whatever partition and bucket it is in.
     """
 
-    partition: bytes
-    bucket: int
     level: int
     name: str
 
@@ -83,9 +79,7 @@ def entry_of(record: Mapping[str, Any]) -> Entry:
     file = record["_FILE"]
     return Entry(
         record["_KIND"] == _ADD,
-        File(
-            bytes(record["_PARTITION"]), int(record["_BUCKET"]), int(file["_LEVEL"]), str(file["_FILE_NAME"])
-        ),
+        File(int(file["_LEVEL"]), str(file["_FILE_NAME"])),
         tuple(file.get("_EXTRA_FILES") or ()),
         bool(file.get("_EXTERNAL_PATH")),
     )
