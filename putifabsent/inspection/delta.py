@@ -13,7 +13,7 @@ from putifabsent.inspection.troubles import findings_of
 from putifabsent.shim.formats.delta import number_in
 from putifabsent.shim.formats.delta_actions import checksum_of, logical, path_of
 from putifabsent.timeline.delta_checkpoints import checkpoints, files_in
-from putifabsent.timeline.files import all_of, below
+from putifabsent.timeline.files import below, read
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -116,7 +116,7 @@ def _backwards(commits: Iterable[Commit]) -> Iterator[Finding]:
 def _overwritten(timeline: DeltaTimeline, commits: Iterable[Commit]) -> Iterator[Finding]:
     """Compare commits with the checksums beside them: whoever wrote one says which transaction it was."""
     by_checksum = {checksum_of(each.path): each for each in commits if each.transaction}
-    for path, written in all_of(timeline.fs, list(by_checksum)):
+    for path, written in read(timeline.fs, list(by_checksum)):
         commit = by_checksum[path]
         transaction = _transaction_in(written)
         if transaction not in (None, commit.transaction):
@@ -126,11 +126,7 @@ def _overwritten(timeline: DeltaTimeline, commits: Iterable[Commit]) -> Iterator
             yield found(Kind.OVERWRITTEN_COMMIT, (commit.path, path), detail, moments=(str(commit.number),))
 
 
-def _transaction_in(checksum: bytes | Exception) -> str | None:
-    if isinstance(checksum, FileNotFoundError):
-        return None
-    if isinstance(checksum, Exception):
-        raise checksum
+def _transaction_in(checksum: bytes) -> str | None:
     try:
         said = json.loads(checksum)
         return str(said["txnId"]) if said.get("txnId") else None

@@ -67,12 +67,9 @@ class DeltaTimeline(Timeline[Commit]):
     def actions(self, numbers: Collection[int]) -> Iterator[tuple[int, list[dict[str, Any]]]]:
         """Return all actions of commits; of one that can't be read, or has gone meanwhile, nothing."""
         paths = {path: number for path, number in self._numbered().items() if number in numbers}
-        for path, written in all_of(self.fs, list(paths)):
-            if isinstance(written, bytes):
-                with suppress(ValueError):
-                    yield paths[path], _actions(written)
-            elif not isinstance(written, FileNotFoundError):
-                raise written
+        for path, written in read(self.fs, list(paths)):
+            with suppress(ValueError):
+                yield paths[path], _actions(written)
 
     def _numbered(self) -> dict[str, int]:
         return numbered(self.fs, below(self.root, "_delta_log"), number_in)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from putifabsent.shim.formats.paimon_manifests import FOLDER, Entry, Index, entry_of, index_of
 from putifabsent.timeline.avro_files import records_of
-from putifabsent.timeline.files import all_of, below
+from putifabsent.timeline.files import below, read
 from putifabsent.timeline.problems import Problem, Problems, Trouble, report
 
 if TYPE_CHECKING:
@@ -48,20 +48,18 @@ class Manifests:
         return None if found is None else [each for each in found if each is not None]
 
     def _records(self, names: Sequence[str], parse: Callable[[Any], T]) -> list[T] | None:
-        new = [name for name in dict.fromkeys(names) if name not in self._read]
-        found = all_of(self._fs, [below(self._folder, name) for name in new])
-        for name, (path, written) in zip(new, found, strict=True):
-            self._read[name] = self._parsed(path, written, parse)
+        new = {below(self._folder, name): name for name in names if name not in self._read}
+        found = dict(read(self._fs, list(new)))
+        for path, name in new.items():
+            self._read[name] = self._parsed(path, found.get(path), parse)
         return _joined(self._read[name] for name in names)
 
-    def _parsed(self, path: str, written: bytes | Exception, parse: Callable[[Any], T]) -> list[T] | None:
-        if isinstance(written, FileNotFoundError):
+    def _parsed(self, path: str, written: bytes | None, parse: Callable[[Any], T]) -> list[T] | None:
+        if written is None:
             report(
                 self._problems, Problem(path, Trouble.MISSING, "a snapshot leads to it, and it is not there")
             )
             return None
-        if isinstance(written, Exception):
-            raise written
         try:
             return [parse(record) for record in records_of(written)]
         except (KeyError, TypeError, ValueError) as error:

@@ -4,7 +4,7 @@
 
     python tests/inspection/pack.py /data/bucket/table tests/inspection/fixtures/raced_delta.tar.xz
 
-Those that are kept were written by unmodified writers on Spark, several at once, through the mount, on a
+Those that are kept were written by unmodified writers on Spark, several at once, some of them killed, on a
 local S3 server (``make test-spark``). Metadata is kept as it is; of data files the names alone.
 """
 
