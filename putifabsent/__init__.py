@@ -21,6 +21,7 @@ from putifabsent.errors import (
 from putifabsent.version import __version__
 
 if TYPE_CHECKING:
+    from putifabsent.clocks import clock
     from putifabsent.fsspec_plugin.protocols import guard_protocol, unguard_protocol
 
 __all__ = [
@@ -33,6 +34,7 @@ __all__ = [
     "PutIfAbsentError",
     "UnsafeStore",
     "__version__",
+    "clock",
     "guard_protocol",
     "unguard_protocol",
 ]
@@ -43,5 +45,9 @@ def __getattr__(name: str) -> object:
         from putifabsent.fsspec_plugin import protocols
 
         return getattr(protocols, name)
+    if name == "clock":
+        from putifabsent.clocks import clock
+
+        return clock
     msg = f"module {__name__!r} has no attribute {name!r}"
     raise AttributeError(msg)

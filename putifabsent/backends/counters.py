@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar, TypeAlias
 
 from putifabsent.backends.base import Maybe, Refused, TryAgain
@@ -28,9 +28,13 @@ class Advanced:
     ----------
     last
         The last of them; the others are those right before it.
+    now
+        The registry's own time when it moved the counter, or a little before: milliseconds since 1970, by no
+        clock of the caller's. None: it tells none. Of two answers that give the same numbers it may differ.
     """
 
     last: int
+    now: int | None = field(default=None, compare=False)
 
 
 AdvanceOutcome: TypeAlias = Advanced | TryAgain | Refused | Maybe

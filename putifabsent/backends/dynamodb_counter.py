@@ -4,6 +4,8 @@ No such update takes the larger of two numbers. So there are two: one adds to a 
 or above it, one lifts a counter that is below. Which of them to send is known from the last answer; where
 others have moved the counter since, the condition is not met, and the answer says where it is now.
 
+Its time is that of the answers' ``Date``, which has whole seconds.
+
 Source: the DynamoDB API reference (``UpdateItem``, ``ReturnValuesOnConditionCheckFailure``).
 """
 
@@ -20,6 +22,7 @@ from putifabsent.backends.dynamodb_table import checked_for_counters
 from putifabsent.backends.identities import bad_identity
 from putifabsent.backends.refusals import caused
 from putifabsent.backends.registries import Refused, TryAgain
+from putifabsent.backends.whole_seconds import WholeSeconds
 
 if TYPE_CHECKING:
     from putifabsent.backends.counters import AdvanceOutcome
@@ -56,6 +59,7 @@ class DynamoDBCounter(Counter):
         self._table = Table(table, region, endpoint_url, profile, timeout)
         # Where each counter was last seen: a hint, which costs a request where it is wrong.
         self._seen: dict[str, int] = {}
+        self._time = WholeSeconds()
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self._table.url}>"
@@ -82,7 +86,7 @@ class DynamoDBCounter(Counter):
                 return self._unmet(error, name, count, adds=adds)
             return self._table.no_write(error, name)
         last = self._seen[name] = last_of(answer["Attributes"])
-        return Advanced(last)
+        return Advanced(last, self._time.said(answer["ResponseMetadata"]["HTTPHeaders"].get("date")))
 
     def _unmet(self, error: Any, name: str, count: int, *, adds: bool) -> AdvanceOutcome:
         item = error.response.get("Item")

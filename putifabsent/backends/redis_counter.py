@@ -2,7 +2,8 @@
 
 Redis forgets: a primary that fails before its replica has heard of a step is replaced by one that gives the
 same numbers again, unless the floor has passed them. Sources: Redis' documentation of scripting (a script
-runs alone and whole; its numbers are doubles), and of replication ("asynchronous by default").
+runs alone and whole; its numbers are doubles; since Redis 5 it may write after it has looked at the time),
+and of replication ("asynchronous by default").
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ local last = tonumber(redis.call('GET', KEYS[1]) or 0)
 last = math.max(last, tonumber(ARGV[1])) + tonumber(ARGV[2])
 if last > {LARGEST} then return redis.error_reply('ERR the counter is at its end') end
 redis.call('SET', KEYS[1], string.format('%.0f', last))
-return last
+local time = redis.call('TIME')
+return {{last, time[1] * 1000 + math.floor(time[2] / 1000)}}
 """
 
 
@@ -55,14 +57,14 @@ class RedisCounter(Counter):
         return f"<{type(self).__name__} {self._shown}>"
 
     def advance(self, name: str, floor: int, count: int = 1) -> AdvanceOutcome:
-        """``EVAL``: ``GET``, the larger of it and the floor, ``SET``."""
+        """``EVAL``: ``GET``, the larger of it and the floor, ``SET``, ``TIME``."""
         if wrong := no_such_step(floor, count):
             raise wrong
         if refused := bad_identity(name, "name"):
             return refused
         key = f"{PREFIX}{name}"
         try:
-            return Advanced(self._servers().send(key, "EVAL", _ADVANCE, 1, key, floor, count))
+            return Advanced(*self._servers().send(key, "EVAL", _ADVANCE, 1, key, floor, count))
         except (RedisError, NotSentError, OSError) as error:
             return meaning(error, self._shown)
 

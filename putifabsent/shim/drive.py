@@ -11,7 +11,7 @@ import time
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from putifabsent.backends.base import Staged
-from putifabsent.shim.requests import Both, Pause
+from putifabsent.shim.requests import Both, Pause, Sleep
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Generator
@@ -57,8 +57,8 @@ def run(
         nonlocal first_staging, began
         if note is not None:
             note(request)
-        if isinstance(request, Pause):
-            seconds = _pause(request, began, deadline)
+        if isinstance(request, (Pause, Sleep)):
+            seconds = _seconds(request, began, deadline)
             if seconds is not None:
                 time.sleep(seconds)
             return seconds is not None
@@ -85,8 +85,8 @@ async def run_async(
         nonlocal first_staging, began
         if note is not None:
             note(request)
-        if isinstance(request, Pause):
-            seconds = _pause(request, began, deadline)
+        if isinstance(request, (Pause, Sleep)):
+            seconds = _seconds(request, began, deadline)
             if seconds is not None:
                 await asyncio.sleep(seconds)
             return seconds is not None
@@ -172,12 +172,14 @@ async def _both_async(both: Both, store: Store) -> tuple[object, object]:
         second.cancel()
 
 
-def _pause(pause: Pause, began: float, deadline: float) -> float | None:
-    """Return the seconds to wait, or None where the deadline, or the pause's share of it, comes first."""
+def _seconds(wanted: Pause | Sleep, began: float, deadline: float) -> float | None:
+    """Return the seconds to wait, or None where the deadline, or a pause's share of it, comes first."""
+    if isinstance(wanted, Sleep):
+        return wanted.seconds if time.monotonic() + wanted.seconds < began + deadline else None
     # Imported here, for a creation that is answered at once needs no schedule.
     from tenacity import RetryCallState, Retrying, wait_random_exponential
 
     state = RetryCallState(Retrying(), None, (), {})
-    state.attempt_number = pause.attempt
+    state.attempt_number = wanted.attempt
     seconds = wait_random_exponential(multiplier=FIRST_PAUSE, max=LONGEST_PAUSE)(state)
-    return seconds if time.monotonic() + seconds < began + pause.share * deadline else None
+    return seconds if time.monotonic() + seconds < began + wanted.share * deadline else None

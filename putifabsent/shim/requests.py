@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         Store,
     )
     from putifabsent.backends.body import Body
+    from putifabsent.backends.counters import AdvanceOutcome, Counter
     from putifabsent.backends.registries import (
         AcquireOutcome,
         Claim,
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Acquire",
+    "Advance",
     "Both",
     "Complete",
     "Copy",
@@ -58,6 +60,7 @@ __all__ = [
     "ReadClaim",
     "Release",
     "Request",
+    "Sleep",
     "Stage",
     "StageCopy",
     "SweepClaims",
@@ -349,6 +352,23 @@ class Release(NamedTuple):
         return await self.lock.release_async(self.key, self.owner)
 
 
+class Advance(NamedTuple):
+    """Move a counter."""
+
+    counter: Counter
+    name: str
+    floor: int
+    count: int
+
+    def perform(self, _: Store) -> AdvanceOutcome:
+        """Ask the counter."""
+        return self.counter.advance(self.name, self.floor, self.count)
+
+    async def perform_async(self, _: Store) -> AdvanceOutcome:
+        """Ask the counter, asynchronously."""
+        return await self.counter.advance_async(self.name, self.floor, self.count)
+
+
 class Both(NamedTuple):
     """Two requests of which neither waits for the other. The outcome: both of theirs.
 
@@ -383,6 +403,12 @@ class Pause(NamedTuple):
     share: float = 1.0
 
 
+class Sleep(NamedTuple):
+    """Wait for so many seconds. The outcome: True; or, at once, False where the deadline comes first."""
+
+    seconds: float
+
+
 Request: TypeAlias = (
     Create
     | Copy
@@ -402,9 +428,11 @@ Request: TypeAlias = (
     | SweepClaims
     | Acquire
     | Release
+    | Advance
     | Both
     | Now
     | Pause
+    | Sleep
 )
 
 T = TypeVar("T")

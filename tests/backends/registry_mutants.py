@@ -244,7 +244,7 @@ REDIS_COUNTERS = (
     Mutant(
         "read, then written",
         "redis_counter",
-        'return Advanced(self._servers().send(key, "EVAL", _ADVANCE, 1, key, floor, count))',
+        'return Advanced(*self._servers().send(key, "EVAL", _ADVANCE, 1, key, floor, count))',
         """last = max(int(self._servers().send(key, "GET", key) or 0), floor) + count
             self._servers().send(key, "SET", key, last)
             return Advanced(last)""",

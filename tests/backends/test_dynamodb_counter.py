@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -181,6 +182,15 @@ def test_numbers_of_a_table_that_was_made_anew_are_above_the_floor(
     _client(proxy).delete_item(TableName=table, Key=key)
     assert isinstance(counter.advance(name, NOW), TryAgain)
     assert counter.advance(name, NOW) == Advanced(NOW + 1)
+
+
+def test_it_tells_the_time_of_its_answers(counter: Counter, name: str) -> None:
+    """Within the second that they say."""
+    before = time.time_ns() // 10**9
+    moved = counter.advance(name, NOW)
+    assert isinstance(moved, Advanced)
+    assert moved.now is not None
+    assert before <= moved.now // 1000 <= time.time_ns() // 10**9
 
 
 def test_it_never_forgets() -> None:

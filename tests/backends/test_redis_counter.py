@@ -138,8 +138,21 @@ def test_it_is_kept_as_digits_and_never_expires(valkey: Valkey, counter: Counter
     assert valkey.tell("PTTL", f"putifabsent:counter:{name}") == b":-1\r\n"
 
 
+def test_it_tells_the_server_s_own_time(valkey: Valkey, counter: Counter, name: str) -> None:
+    """As the server says it, to the millisecond."""
+
+    def told() -> int:
+        seconds, micros = valkey.tell("TIME").split(b"\r\n")[2::2][:2]
+        return int(seconds) * 1000 + int(micros) // 1000
+
+    before, moved, after = told(), counter.advance(name, 0), told()
+    assert isinstance(moved, Advanced)
+    assert moved.now is not None
+    assert before <= moved.now <= after
+
+
 def test_the_rights_that_the_documentation_names_are_enough(valkey: Valkey, name: str) -> None:
-    rights = ("resetkeys", "~putifabsent:counter:*", "-@all", "+eval", "+get", "+set")
+    rights = ("resetkeys", "~putifabsent:counter:*", "-@all", "+eval", "+get", "+set", "+time")
     assert valkey.tell("ACL", "SETUSER", "clock", "reset", "on", ">pass", *rights) == b"+OK\r\n"
     counter = open_counter(f"redis://clock:pass@{valkey.address}")
     assert counter.advance(name, 0) == Advanced(1)

@@ -16,6 +16,7 @@ from putifabsent.shim import drive
 from putifabsent.shim.create import create, resolve
 from putifabsent.shim.requests import (
     Acquire,
+    Advance,
     Complete,
     Copy,
     Create,
@@ -26,6 +27,7 @@ from putifabsent.shim.requests import (
     List,
     Pause,
     Release,
+    Sleep,
     Stage,
     StageCopy,
 )
@@ -149,9 +151,13 @@ def test_each_request_is_one_call_of_the_store(run: Any, request_: Any, method: 
 
 @pytest.mark.parametrize(
     ("request_", "method"),
-    [(Acquire, ("acquire", ("key", "owner", 5.0))), (Release, ("release", ("key", "owner")))],
+    [
+        (Acquire, ("acquire", ("key", "owner", 5.0))),
+        (Release, ("release", ("key", "owner"))),
+        (Advance, ("advance", ("name", 7, 1))),
+    ],
 )
-def test_a_lock_is_asked_and_not_the_store(run: Any, request_: Any, method: Any) -> None:
+def test_a_registry_is_asked_and_not_the_store(run: Any, request_: Any, method: Any) -> None:
     asked: list[Any] = []
     method, arguments = method
 
@@ -162,15 +168,28 @@ def test_a_lock_is_asked_and_not_the_store(run: Any, request_: Any, method: Any)
 
             def answer(*given: Any) -> Any:
                 asked.append((name.removesuffix("_async"), given))
-                return "the lock's answer"
+                return "the registry's answer"
 
             return answer_async if name.endswith("_async") else answer
 
     def protocol() -> Protocol[Any]:
         return (yield request_(Asked(), *arguments))
 
-    assert run(protocol(), Answers()) == "the lock's answer"
+    assert run(protocol(), Answers()) == "the registry's answer"
     assert asked == [(method, arguments)]
+
+
+@pytest.mark.parametrize(("seconds", "slept"), [(29.0, True), (31.0, False)])
+def test_a_sleep_is_as_long_as_it_says_or_not_begun(
+    run: Any, clock: Clock, seconds: float, slept: bool
+) -> None:
+    """Where its end is after the deadline, whoever asks hears so at once."""
+
+    def protocol() -> Protocol[Any]:
+        return (yield Sleep(seconds))
+
+    assert run(protocol(), Answers()) is slept
+    assert clock.pauses == [seconds] * slept
 
 
 def test_a_store_that_cannot_copy_refuses_to(run: Any) -> None:

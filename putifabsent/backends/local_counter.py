@@ -1,0 +1,92 @@
+"""A counter in this process's memory, and a clock that only goes on: all that one process alone needs.
+
+Its time is the wall clock's at first, and goes on with the steady one. Where the wall clock is set back, it
+goes on as before; where that is set forward, it goes along. So its distance to the steady clock only grows.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import threading
+import time
+from typing import TYPE_CHECKING, ClassVar
+
+from putifabsent.backends.counters import LARGEST, Advanced, Counter, no_such_step
+from putifabsent.backends.identities import bad_identity
+from putifabsent.backends.per_process import PerProcess
+from putifabsent.backends.registries import Refused
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from putifabsent.backends.counters import AdvanceOutcome
+
+__all__ = ["LocalCounter", "counter_of_process"]
+
+_NANOSECONDS = 1_000_000
+"""In a millisecond."""
+
+
+class LocalCounter(Counter):
+    """Counters of one process, by any of its threads.
+
+    A forked child is another process: it is refused, for what it counted its parent would count, too.
+
+    Parameters
+    ----------
+    wall, steady
+        Nanoseconds: since 1970, by a clock that may be set; and by one that only goes on.
+    """
+
+    kind: ClassVar[str] = "local"
+    forgets: ClassVar[bool] = True
+
+    def __init__(
+        self, wall: Callable[[], int] = time.time_ns, steady: Callable[[], int] = time.monotonic_ns
+    ) -> None:
+        self._wall = wall
+        self._steady = steady
+        self._distance = wall() - steady()
+        self._last: dict[str, int] = {}
+        self._lock = threading.Lock()
+        self._pid = os.getpid()
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of process {self._pid}>"
+
+    def advance(self, name: str, floor: int, count: int = 1) -> AdvanceOutcome:
+        """Look at the clock and move the counter, alone."""
+        if wrong := no_such_step(floor, count):
+            raise wrong
+        if refused := bad_identity(name, "name"):
+            return refused
+        # The lock of a forked child may be held by a thread that is not in it.
+        if self._pid != os.getpid():
+            return Refused(PermissionError(errno.EPERM, f"it counts for process {self._pid} alone", name))
+        with self._lock:
+            last = max(self._last.get(name, 0), floor) + count
+            if last > LARGEST:
+                return Refused(OSError(errno.EOVERFLOW, "the counter is at its end", name))
+            self._last[name] = last
+            return Advanced(last, self._now())
+
+    async def advance_async(self, name: str, floor: int, count: int = 1) -> AdvanceOutcome:
+        """Look at the clock and move the counter, at once."""
+        return self.advance(name, floor, count)
+
+    def identity(self) -> str:
+        """Return which process it is of."""
+        return f"process {self._pid}"
+
+    def check(self) -> None:
+        """It is always there."""
+
+    def _now(self) -> int:
+        steady = self._steady()
+        self._distance = max(self._distance, self._wall() - steady)
+        return (steady + self._distance) // _NANOSECONDS
+
+
+counter_of_process = PerProcess(LocalCounter)
+"""The one counter of this process: two would give the same numbers."""

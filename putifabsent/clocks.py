@@ -1,0 +1,302 @@
+"""Instants that can't collide, by one interface, from whatever can be had.
+
+==========================  ===========================================================================
+``local``                   this process's own clock: for one process
+``truetime+redis://...``    a lock, the local clock, and a wait as long as clocks may differ
+a registry's URL            a counter there, and its own time: ``redis://``, ``dynamodb://``
+==========================  ===========================================================================
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+import uuid
+from abc import ABC, abstractmethod
+from datetime import timezone, tzinfo
+from typing import TYPE_CHECKING, cast
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from putifabsent.backends.local_counter import LocalCounter, counter_of_process
+from putifabsent.backends.per_process import PerProcess
+from putifabsent.backends.registry_urls import open_counter, open_lock
+from putifabsent.errors import ConfigError
+from putifabsent.shim.clock import MOST, Told, instant_of, millis_of, take, true_time
+from putifabsent.shim.drive import run, run_async
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from putifabsent.backends.base import Store
+    from putifabsent.backends.counters import Counter
+    from putifabsent.backends.registries import Lock
+    from putifabsent.shim.requests import Protocol
+
+__all__ = ["NAME", "Clock", "Counted", "Source", "TrueTime", "clock", "instant_of", "millis_of"]
+
+NAME = "instants"
+"""What the counter, or the lock, is called: one for all tables, so that no two spellings of one differ."""
+
+SKEW = 0.2
+"""Seconds by which clocks may differ, where nobody says otherwise: Hudi's own default."""
+
+_TRUE_TIME = "truetime+"
+_LOCAL = "local"
+_KEPT = 1.0
+"""Seconds after which the rest of a lease is thrown away."""
+
+# None of a clock's requests is about a store.
+_NOWHERE = cast("Store", None)
+
+
+class Source(ABC):
+    """Where instants come from."""
+
+    @abstractmethod
+    def take(self, count: int) -> Protocol[range]:
+        """Take so many, one after the other, none of which is in the future: milliseconds since 1970."""
+
+
+class Counted(Source):
+    """A counter, which tells its own time.
+
+    Parameters
+    ----------
+    counter
+        Where it is.
+    name
+        What it is called there.
+    steady
+        Seconds that only go on.
+    """
+
+    def __init__(
+        self, counter: Counter, name: str = NAME, steady: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._counter = counter
+        self._name = name
+        self._steady = steady
+        self._told = Told()
+
+    def __repr__(self) -> str:
+        return repr(self._counter)
+
+    def take(self, count: int) -> Protocol[range]:
+        """One request; another one where it was not asked for a minute."""
+        return take(self._counter, self._name, count, self._told, self._steady)
+
+
+class TrueTime(Source):
+    """A lock, the local clock, and a wait.
+
+    Parameters
+    ----------
+    lock
+        Who goes first.
+    name
+        What it is called there.
+    skew
+        Seconds: no two clocks of those who use it may differ by so much.
+    counter
+        This process's own, with its clock; None: the one that all clocks of this process share.
+
+    Raises
+    ------
+    ConfigError
+        The skew is none.
+    """
+
+    def __init__(
+        self, lock: Lock, name: str = NAME, skew: float = SKEW, counter: LocalCounter | None = None
+    ) -> None:
+        if not 0 <= skew < float("inf"):
+            raise ConfigError(f"skew must be a number of seconds, 0 or more, not {skew!r}")
+        self._lock = lock
+        self._name = name
+        self._skew = skew
+        self._counter = counter
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self._lock!r}, {self._skew:g} s>"
+
+    def take(self, count: int) -> Protocol[range]:
+        """Lock, look, wait, unlock."""
+        counter, owner = self._counter or counter_of_process(), str(uuid.uuid4())
+        return true_time(self._lock, counter, self._name, count, owner=owner, skew=self._skew)
+
+
+class _Lease:
+    """What is left of a lease, and since when; for one thread at a time."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.left = range(0)
+        self.since = 0.0
+
+
+class Clock:
+    """Gives instants, each once, whoever else has a clock of the same source.
+
+    Without a lease, instants are in the order of time: whoever asks after another one was answered has a
+    later one, in any process. With a lease that holds for one clock alone: others that have taken theirs
+    earlier may give lower ones after it, for a second. For any number of threads; a forked child has a lease
+    of its own.
+
+    Parameters
+    ----------
+    source
+        Where they come from.
+    zone
+        In which they are written; None: this machine's.
+    lease
+        How many :meth:`instant` takes at a time.
+    timeout
+        Seconds to wait for some.
+
+    Raises
+    ------
+    ConfigError
+        The lease or the time-out is none.
+    """
+
+    def __init__(
+        self, source: Source, *, zone: tzinfo | None = timezone.utc, lease: int = 1, timeout: float = 30.0
+    ) -> None:
+        if not 1 <= lease <= MOST:
+            raise ConfigError(f"lease must be a number of instants from 1 to {MOST}, not {lease!r}")
+        if not 0 < timeout < float("inf"):
+            raise ConfigError(f"timeout must be a positive number of seconds, not {timeout!r}")
+        self.zone = zone
+        self._source = source
+        self._size = lease
+        self._timeout = timeout
+        self._leases = PerProcess(_Lease)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self._source!r}>"
+
+    def instant(self) -> str:
+        """Return an instant: 17 digits.
+
+        Raises
+        ------
+        TimeoutError
+            The source did not answer in time, or is so far ahead of its clock.
+        ConfigError
+            Such an instant was there before: clocks in the zone have been set back by an hour.
+        OSError
+            The source refuses.
+        """
+        if self._size == 1:
+            return self._written(self._took(1))[0]
+        lease = self._leases()
+        with lease.lock:
+            if not lease.left or time.monotonic() - lease.since > _KEPT:
+                lease.left, lease.since = self._took(self._size), time.monotonic()
+            first, lease.left = lease.left[:1], lease.left[1:]
+        return self._written(first)[0]
+
+    def instants(self, count: int) -> list[str]:
+        """Return several, each above the one before; they take as many milliseconds.
+
+        Raises
+        ------
+        ValueError
+            So many can't be had at once.
+        TimeoutError, ConfigError, OSError
+            As :meth:`instant`.
+        """
+        _refuse_odd(count)
+        if self._size == 1:
+            return self._written(self._took(count))
+        lease = self._leases()
+        with lease.lock:
+            # What is left is below what comes now.
+            lease.left = range(0)
+            return self._written(self._took(count))
+
+    async def instant_async(self) -> str:
+        """:meth:`instant`, asynchronously."""
+        if self._size == 1:
+            return (await self.instants_async(1))[0]
+        return await asyncio.to_thread(self.instant)
+
+    async def instants_async(self, count: int) -> list[str]:
+        """:meth:`instants`, asynchronously."""
+        _refuse_odd(count)
+        if self._size == 1:
+            return self._written(await run_async(self._source.take(count), _NOWHERE, self._timeout))
+        return await asyncio.to_thread(self.instants, count)
+
+    def _took(self, count: int) -> range:
+        return run(self._source.take(count), _NOWHERE, self._timeout)
+
+    def _written(self, taken: range) -> list[str]:
+        try:
+            return [instant_of(millis, self.zone) for millis in taken]
+        except ValueError as error:
+            raise ConfigError(str(error)) from error
+
+
+def clock(
+    source: str | Source,
+    *,
+    zone: str | tzinfo = "UTC",
+    lease: int = 1,
+    skew: float | None = None,
+    timeout: float = 30.0,
+) -> Clock:
+    """Return a clock; nothing is asked of its source yet.
+
+    Parameters
+    ----------
+    source
+        ``"local"``; a registry's URL; ``truetime+`` and a lock's URL; or what has been made of one.
+    zone
+        In which instants are written: ``"UTC"``, ``"LOCAL"`` (this machine's), ``"Europe/Berlin"``. It must
+        be the table's own. In a zone whose clocks are set back once a year, an hour is without instants.
+    lease
+        How many :meth:`Clock.instant` takes at a time: fewer requests, and order in this clock alone.
+    skew
+        Of TrueTime: seconds by which no two clocks differ, 0.2 by default.
+    timeout
+        Seconds to wait for instants.
+
+    Raises
+    ------
+    ConfigError
+        What is wrong, without any credentials.
+    """
+    return Clock(_source(source, skew), zone=_zone(zone), lease=lease, timeout=timeout)
+
+
+def _source(source: str | Source, skew: float | None) -> Source:
+    if isinstance(source, str) and source.startswith(_TRUE_TIME):
+        return TrueTime(open_lock(source.removeprefix(_TRUE_TIME)), skew=SKEW if skew is None else skew)
+    if skew is not None:
+        raise ConfigError(f"skew is of {_TRUE_TIME}... alone: no other source goes by clocks that may differ")
+    if isinstance(source, Source):
+        return source
+    if source == _LOCAL:
+        return Counted(counter_of_process())
+    if "://" not in source:
+        # What is no URL may be a password: it is not repeated.
+        raise ConfigError(f"this names no clock: it is {_LOCAL}, {_TRUE_TIME}... or a registry's URL")
+    return Counted(open_counter(source))
+
+
+def _zone(zone: str | tzinfo) -> tzinfo | None:
+    if isinstance(zone, tzinfo):
+        return zone
+    if zone in ("UTC", "LOCAL"):
+        return timezone.utc if zone == "UTC" else None
+    try:
+        return ZoneInfo(zone)
+    except (ZoneInfoNotFoundError, ValueError, OSError) as error:
+        raise ConfigError(f"zone is UTC, LOCAL or a name such as Europe/Berlin, not {zone!r}") from error
+
+
+def _refuse_odd(count: int) -> None:
+    if not 1 <= count <= MOST:
+        raise ValueError(f"from 1 to {MOST} instants can be taken at once, not {count}")

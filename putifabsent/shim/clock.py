@@ -1,0 +1,276 @@
+"""Instants that can't collide: how they are written, and how numbers become them.
+
+An instant is a millisecond, as Hudi writes it: ``yyyyMMddHHmmssSSS``. Whoever gives each millisecond once
+gives each instant once. So a clock is a counter (:mod:`putifabsent.backends.counters`) whose floor is the
+time, and that waits where it is ahead of it: a thousand instants a second are all that the format has.
+
+Whose time? Not the caller's: one whose clock is ten minutes fast would lift the counter by ten minutes, and
+everybody else had to wait for so long. A counter tells its registry's own time with every answer, and the
+floor of the next step is that, and what the caller's *steady* clock says has passed since.
+
+A counter also tells whether its numbers may be given: an instant is handed out only when its time has come,
+by the registry's clock. So even a registry that forgets, as Redis can, gives none again, as long as the clock
+of what takes over is not further behind than it took to take over.
+
+TrueTime wants no registry that counts, but a lock, and clocks that differ by less than is waited for
+(:func:`true_time`).
+"""
+
+from __future__ import annotations
+
+import errno
+import re
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from itertools import count as counting
+from typing import TYPE_CHECKING, NoReturn
+
+from putifabsent.backends.counters import Advanced
+from putifabsent.backends.registries import Acquired, Held, Refused, Released
+from putifabsent.errors import ConfigError
+from putifabsent.shim.requests import Acquire, Advance, Now, Pause, Release, Sleep
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import tzinfo
+
+    from putifabsent.backends.counters import AdvanceOutcome, Counter
+    from putifabsent.backends.registries import AcquireOutcome, Lock, ReleaseOutcome
+    from putifabsent.shim.requests import Protocol
+
+__all__ = ["MOST", "Told", "instant_of", "millis_of", "take", "true_time"]
+
+MOST = 10_000
+"""So many instants can be taken at once: they take ten seconds to become past."""
+
+_SECOND = 1000
+_FRESH = 60.0
+"""Seconds for which a registry's time is gone on with: by then a steady clock is wrong by milliseconds."""
+
+_UNWAITED = 3
+_LONGEST_WAIT = 4
+"""Pauses grow up to this attempt's, and stay there."""
+
+_SPARE = 5.0
+"""Seconds that a lock's lease is longer than what is done under it."""
+
+_INSTANT = re.compile(r"(?P<seconds>[0-9]{14})(?P<millis>[0-9]{3})")
+
+
+def instant_of(millis: int, zone: tzinfo | None = timezone.utc) -> str:
+    """Write a time as an instant.
+
+    Parameters
+    ----------
+    millis
+        Milliseconds since 1970.
+    zone
+        In which it is written; None: this machine's. Hudi's default is its machine's own
+        (``hoodie.table.timeline.timezone``).
+
+    Raises
+    ------
+    ValueError
+        This instant was there before: in the zone, clocks have been set back. Or it is before the year 1, or
+        after 9999.
+    """
+    seconds, rest = divmod(millis, _SECOND)
+    try:
+        at = datetime.fromtimestamp(seconds, zone)
+    except (OverflowError, OSError, ValueError) as error:
+        raise ValueError(f"{millis} ms since 1970 are in no year from 1 to 9999") from error
+    if at.fold:
+        raise ValueError(
+            f"{at:%Y-%m-%d %H:%M:%S} comes twice in this zone, and this is the second time: use UTC"
+        )
+    return f"{at.year:04d}{at:%m%d%H%M%S}{rest:03d}"
+
+
+def millis_of(instant: str, zone: tzinfo | None = timezone.utc) -> int:
+    """Return the time that an instant tells: milliseconds since 1970; of two such times the first.
+
+    Raises
+    ------
+    ValueError
+        It has other than 17 digits, or tells no time, or one that the zone has left out.
+    """
+    match = _INSTANT.fullmatch(instant) if instant.isascii() else None
+    if match is None:
+        raise ValueError(f"an instant has 17 digits, yyyyMMddHHmmssSSS, and {instant!r} has not")
+    try:
+        at = datetime.strptime(match["seconds"], "%Y%m%d%H%M%S").replace(tzinfo=zone)
+    except ValueError as error:
+        raise ValueError(f"{instant} tells no time") from error
+    millis = int(at.timestamp()) * _SECOND + int(match["millis"])
+    if instant_of(millis, zone) != instant:
+        raise ValueError(f"{instant} is a time that this zone has left out: clocks were set forward")
+    return millis
+
+
+@dataclass(slots=True)
+class Told:
+    """What a registry has told of its time.
+
+    Attributes
+    ----------
+    last
+        Milliseconds since 1970, and when that was heard, by the caller's steady clock, in seconds; None: it
+        has told nothing.
+    """
+
+    last: tuple[int, float] | None = None
+
+    def by(self, steady: float) -> int | None:
+        """Return the registry's time now, or a little before; None: it must be asked."""
+        # Other threads write it.
+        last = self.last
+        if last is None or not 0 <= steady - last[1] < _FRESH:
+            return None
+        return last[0] + int((steady - last[1]) * _SECOND)
+
+
+def take(counter: Counter, name: str, count: int, told: Told, steady: Callable[[], float]) -> Protocol[range]:
+    """Take so many instants, one after the other, none of which is in the future any more.
+
+    One request, and one more where the registry's time is not known yet. A lost answer skips some.
+
+    Parameters
+    ----------
+    counter, name
+        What counts them.
+    count
+        How many, from 1 to :data:`MOST`.
+    told
+        What is known of the registry's time; it is known better afterwards.
+    steady
+        The caller's own clock: seconds that only go on.
+
+    Returns
+    -------
+    range
+        Milliseconds since 1970. All are above those of whoever was answered before this was called.
+
+    Raises
+    ------
+    TimeoutError
+        The registry did not answer in time; or its counter is too far ahead of its clock.
+    ConfigError
+        It tells no time.
+    OSError
+        It refuses.
+    """
+    for attempt in counting(1):
+        now = told.by((yield Now(steady)))
+        asked = 1 if now is None else count
+        outcome: AdvanceOutcome = yield Advance(counter, name, max((now or 0) - 1, 0), asked)
+        heard = yield Now(steady)
+        if not isinstance(outcome, Advanced):
+            yield from _again(outcome, attempt, counter.identity())
+            continue
+        if outcome.now is None:
+            raise ConfigError(f"{counter.identity()} tells no time, so it is no clock")
+        expected, told.last = told.by(heard), (outcome.now, heard)
+        # A machine that was asleep goes on with a time that is long over.
+        if now is not None and expected is not None and outcome.now - expected < _SECOND:
+            return (yield from _given(outcome, count, 0, counter.identity()))
+    raise AssertionError  # for mypy: counting never ends
+
+
+def true_time(
+    lock: Lock, counter: Counter, name: str, count: int, *, owner: str, skew: float
+) -> Protocol[range]:
+    """Take instants by the local clock, under a lock, and keep that until no clock is behind them any more.
+
+    So whoever has the lock next reads a later time, if no two clocks differ by ``skew`` or more. The lock may
+    be lost meanwhile; then it can't be given back, and the instants are not used.
+
+    Parameters
+    ----------
+    lock, name
+        Who goes first, and of what.
+    counter
+        This process's own, with the local clock.
+    count
+        How many, from 1 to :data:`MOST`.
+    owner
+        A UUID for this call alone.
+    skew
+        Seconds.
+
+    Returns
+    -------
+    range
+        Milliseconds since 1970.
+
+    Raises
+    ------
+    TimeoutError
+        Others have had the lock for too long, or it was lost again and again; or the local clock was set back
+        by more than can be waited for.
+    OSError
+        The lock refuses.
+    """
+    lease = _SPARE + skew + count / _SECOND
+    for attempt in counting(1):
+        acquired: AcquireOutcome = yield Acquire(lock, name, owner, lease)
+        if not isinstance(acquired, Acquired) and not (isinstance(acquired, Held) and acquired.by == owner):
+            yield from _again(acquired, attempt, lock.identity())
+            continue
+        try:
+            numbers = yield from _local(counter, name, count, skew)
+        except GeneratorExit:
+            raise
+        except BaseException:
+            yield Release(lock, name, owner)
+            raise
+        released: ReleaseOutcome = yield Release(lock, name, owner)
+        if isinstance(released, Released):
+            return numbers
+        # Somebody else may have looked at a clock meanwhile.
+        yield from _again(released, attempt, lock.identity())
+    raise AssertionError  # for mypy: counting never ends
+
+
+def _local(counter: Counter, name: str, count: int, skew: float) -> Protocol[range]:
+    """Read the local clock, and take as many numbers from then on as are wanted."""
+    looked = yield from _stepped(counter, name, 0, 1)
+    taken = yield from _stepped(counter, name, (looked.now or 1) - 1, count)
+    return (yield from _given(taken, count, skew, counter.identity()))
+
+
+def _stepped(counter: Counter, name: str, floor: int, count: int) -> Protocol[Advanced]:
+    """Move a counter that answers at once."""
+    outcome: AdvanceOutcome = yield Advance(counter, name, floor, count)
+    if isinstance(outcome, Refused):
+        raise outcome.error
+    if not isinstance(outcome, Advanced):
+        raise ConfigError(f"{counter.identity()} is no counter of this process")
+    return outcome
+
+
+def _given(taken: Advanced, count: int, more: float, where: str) -> Protocol[range]:
+    """Wait until the last number's time has come, by the clock of who has given it, and for so long more."""
+    seconds = max(taken.last - (taken.now or 0), 0) / _SECOND + more
+    if seconds and not (yield Sleep(seconds)):
+        reason = (
+            f"no instant was given: the next one is {seconds:.3f} s away. Either so many are wanted (a "
+            "thousand a second are all there are), or the clock there was set back"
+        )
+        raise TimeoutError(errno.ETIMEDOUT, reason, where)
+    return range(taken.last - count + 1, taken.last + 1)
+
+
+def _again(outcome: object, attempt: int, where: str) -> Protocol[None]:
+    """Wait before the next attempt; raise what makes that pointless, or that it is too late for one."""
+    if isinstance(outcome, Refused):
+        raise outcome.error
+    if attempt < _UNWAITED and not isinstance(outcome, Held):
+        return
+    if not (yield Pause(min(attempt, _LONGEST_WAIT))):
+        _too_late(outcome, where)
+
+
+def _too_late(outcome: object, where: str) -> NoReturn:
+    cause = getattr(outcome, "cause", None)
+    why = f"it is held by {outcome.by}" if isinstance(outcome, Held) else (cause or "the lock was lost")
+    raise TimeoutError(errno.ETIMEDOUT, f"no instant was given: {why}", where) from cause

@@ -1,0 +1,178 @@
+"""Processes that take instants, in any interleaving, in a world whose time only a test moves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from putifabsent.backends.counters import Advanced, Counter
+from putifabsent.backends.registries import Acquired, Free, Held, Lock, Maybe, Released, TryAgain
+from putifabsent.shim.requests import Pause, Sleep
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from random import Random
+
+    from putifabsent.backends.counters import AdvanceOutcome
+    from putifabsent.backends.registries import AcquireOutcome, ExtendOutcome, ReleaseOutcome
+    from putifabsent.shim.requests import Protocol
+
+START = 1_800_000_000_000
+"""Milliseconds since 1970."""
+
+LOST = ConnectionResetError("the answer was lost")
+
+
+@dataclass
+class World:
+    """True time, in seconds since :data:`START`."""
+
+    now: float = 0.0
+
+    @property
+    def millis(self) -> int:
+        """It, in milliseconds since 1970."""
+        return START + int(self.now * 1000)
+
+
+class Server(Counter):
+    """A counter behind a network that loses answers, with a clock of its own."""
+
+    kind = "server"
+    forgets = False
+
+    def __init__(self, world: World, draw: Random | None = None, *, behind: int = 0) -> None:
+        self.world = world
+        self.draw = draw
+        self.behind = behind
+        self.last = 0
+        self.asked: list[tuple[int, int]] = []
+
+    def clock(self) -> int:
+        """Milliseconds, as it has them."""
+        return self.world.millis - self.behind
+
+    def advance(self, name: str, floor: int, count: int = 1) -> AdvanceOutcome:
+        self.asked.append((floor, count))
+        fate = self.draw.random() if self.draw else 1.0
+        if fate < 0.1:
+            return TryAgain(LOST)
+        if fate < 0.2:
+            return Maybe(LOST)
+        self.last = max(self.last, floor) + count
+        return Maybe(LOST) if fate < 0.3 else Advanced(self.last, self.clock())
+
+    def identity(self) -> str:
+        return "a server"
+
+    def check(self) -> None:
+        return
+
+
+class OneLock(Lock):
+    """A lock that can be lost at any time, unnoticed, and whose answers can be."""
+
+    kind = "one"
+
+    def __init__(self, draw: Random) -> None:
+        self.draw = draw
+        self.owner: str | None = None
+
+    def _lost(self) -> bool:
+        if self.draw.random() < 0.1:
+            self.owner = None
+        return self.draw.random() < 0.1
+
+    def acquire(self, key: str, owner: str, lease: float) -> AcquireOutcome:
+        lost = self._lost()
+        had, self.owner = self.owner, self.owner or owner
+        if lost:
+            return Maybe(LOST)
+        return Acquired() if had is None else Held(had, lease)
+
+    def extend(self, key: str, owner: str, lease: float) -> ExtendOutcome:
+        raise NotImplementedError
+
+    def release(self, key: str, owner: str) -> ReleaseOutcome:
+        lost, had = self._lost(), self.owner
+        if had == owner:
+            self.owner = None
+        if lost:
+            return Maybe(LOST)
+        return Released() if had == owner else Free() if had is None else Held(had, 1.0)
+
+    def identity(self) -> str:
+        return "a lock"
+
+    def check(self) -> None:
+        return
+
+
+@dataclass(frozen=True)
+class Taken:
+    """One call: the steps it began after and ended before, what it got, and when."""
+
+    begun: int
+    ended: int
+    numbers: range
+    at: float
+
+
+@dataclass
+class Process:
+    """Makes one call after the other, each step when it is its turn."""
+
+    world: World
+    call: Callable[[], Protocol[range]]
+    left: int
+    ready: float = 0.0
+    taken: list[Taken] = field(default_factory=list)
+    _steps: Any = None
+    _request: Any = None
+    _begun: int = 0
+
+    def step(self, number: int) -> None:
+        """Perform one request."""
+        if self._steps is None:
+            self._steps, self._begun = self.call(), number
+            self._request = next(self._steps)
+            return
+        request = self._request
+        outcome: Any = True
+        if isinstance(request, Sleep):
+            self.ready = self.world.now + request.seconds
+        elif isinstance(request, Pause):
+            self.ready = self.world.now + 0.05
+        else:
+            outcome = request.perform(None)
+        try:
+            self._request = self._steps.send(outcome)
+        except StopIteration as end:
+            # What is waited for ends only then.
+            self.taken.append(Taken(self._begun, number, end.value, max(self.ready, self.world.now)))
+            self._steps, self.left = None, self.left - 1
+
+
+def play(world: World, processes: list[Process], draw: Random) -> list[Taken]:
+    """Let them take turns, by chance, until all calls are answered."""
+    number = 0
+    while living := [each for each in processes if each.left]:
+        able = [each for each in living if each.ready <= world.now]
+        if not able:
+            world.now = min(each.ready for each in living)
+            continue
+        number += 1
+        draw.choice(able).step(number)
+        world.now += draw.choice((0.0, 0.0001, 0.001, 0.02))
+    return [taken for each in processes for taken in each.taken]
+
+
+def in_order(taken: list[Taken]) -> bool:
+    """Whether every call that begins after another was answered has higher numbers."""
+    highest, ended = 0, sorted(taken, key=lambda each: each.ended)
+    for each in sorted(taken, key=lambda each: each.begun):
+        while ended and ended[0].ended < each.begun:
+            highest = max(highest, ended.pop(0).numbers[-1])
+        if each.numbers[0] <= highest:
+            return False
+    return True

@@ -1,0 +1,332 @@
+"""Instants: as Hudi writes them, each given once, in the order of time, and none before its time has come."""
+
+from __future__ import annotations
+
+import itertools
+from datetime import timezone
+from functools import partial
+from random import Random
+from typing import TYPE_CHECKING, Any
+from zoneinfo import ZoneInfo
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from putifabsent.backends.base import Refused
+from putifabsent.backends.counters import Advanced
+from putifabsent.backends.local_counter import LocalCounter
+from putifabsent.backends.registries import Acquired, Free, Held, Maybe, Released, TryAgain
+from putifabsent.errors import ConfigError
+from putifabsent.shim.clock import Told, instant_of, millis_of, take, true_time
+from putifabsent.shim.requests import Acquire, Advance, Now, Pause, Release, Sleep
+from tests.shim.clock_worlds import LOST, START, OneLock, Process, Server, World, in_order, play
+
+if TYPE_CHECKING:
+    from putifabsent.shim.requests import Protocol
+
+BERLIN = ZoneInfo("Europe/Berlin")
+ZONES = (timezone.utc, BERLIN, ZoneInfo("America/St_Johns"), ZoneInfo("Asia/Kathmandu"))
+# 2026-10-25, two o'clock for the first and for the second time.
+FIRST_TWO, SECOND_TWO = 1_792_886_400_000, 1_792_890_000_000
+LAST = 253_402_300_799_999
+SKEW = 0.2
+ME = "11111111-1111-4111-8111-111111111111"
+
+
+# --- how they are written
+
+
+def test_an_instant_is_written_as_hudi_writes_it() -> None:
+    assert instant_of(START + 7) == "20270115080000007"
+    assert instant_of(START + 7, BERLIN) == "20270115090000007"
+    assert instant_of(0) == "19700101000000000"
+    assert instant_of(LAST) == "99991231235959999"
+
+
+@given(millis=st.integers(0, LAST - 86_400_000), zone=st.sampled_from(ZONES))
+def test_what_is_written_is_read_as_it_was(millis: int, zone: timezone) -> None:
+    """But where it was refused, for it was there an hour before."""
+    try:
+        instant = instant_of(millis, zone)
+    except ValueError:
+        assert millis_of(instant_of(millis - 3_600_000, zone), zone) == millis - 3_600_000
+    else:
+        assert len(instant) == 17
+        assert millis_of(instant, zone) == millis
+
+
+@given(st.lists(st.integers(FIRST_TWO - 10_000_000, SECOND_TWO + 10_000_000), min_size=2, unique=True))
+def test_later_times_have_higher_instants_though_clocks_are_set_back(times: list[int]) -> None:
+    """Those that would not are refused."""
+    written = []
+    for millis in sorted(times):
+        try:
+            written.append(instant_of(millis, BERLIN))
+        except ValueError:
+            assert SECOND_TWO <= millis < SECOND_TWO + 3_600_000
+    assert written == sorted(set(written))
+
+
+def test_an_hour_that_comes_twice_is_written_once() -> None:
+    assert instant_of(FIRST_TWO, BERLIN) == "20261025020000000"
+    with pytest.raises(ValueError, match=r"comes twice in this zone.*use UTC"):
+        instant_of(SECOND_TWO, BERLIN)
+    assert millis_of("20261025020000000", BERLIN) == FIRST_TWO
+    assert instant_of(SECOND_TWO) == "20261025010000000"
+
+
+@pytest.mark.parametrize("millis", [LAST + 1, -(10**15), 10**30])
+def test_years_of_other_than_four_digits_are_refused(millis: int) -> None:
+    with pytest.raises(ValueError, match="in no year"):
+        instant_of(millis)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", "17 digits"),
+        ("20260101120000", "17 digits"),
+        ("202601011200000000", "17 digits"),
+        ("2026010112000000x", "17 digits"),
+        ("٢0260101120000000", "17 digits"),
+        ("20261301120000000", "tells no time"),
+        ("00000101120000000", "tells no time"),
+        ("20260329023000000", "left out"),
+    ],
+)
+def test_what_is_no_instant_is_refused(text: str, says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        millis_of(text, BERLIN)
+
+
+# --- by a counter, in any interleaving
+
+SEEDS = st.integers(0, 2**32)
+
+
+@given(seed=SEEDS, processes=st.integers(1, 5), most=st.sampled_from([1, 3, 40]))
+def test_processes_that_count_never_collide_and_keep_the_order_of_time(
+    seed: int, processes: int, most: int
+) -> None:
+    """Whatever answers are lost."""
+    draw, world = Random(seed), World()
+    server = Server(world, draw)
+
+    def process(number: int) -> Process:
+        # A steady clock began somewhere.
+        told, steady = Told(), lambda: world.now + 1000 * number
+        return Process(world, lambda: take(server, "t", draw.randint(1, most), told, steady), 4)
+
+    taken = play(world, [process(number) for number in range(processes)], draw)
+    numbers = [number for each in taken for number in each.numbers]
+    assert len(set(numbers)) == len(numbers)
+    assert in_order(taken)
+    assert all(each.numbers[-1] <= START + each.at * 1000 + 1e-3 for each in taken), "in the future"
+    assert min(numbers) >= START - 1
+
+
+@given(seed=SEEDS, behind=st.integers(0, 400))
+def test_a_server_that_forgets_gives_none_again_unless_its_clock_goes_back(seed: int, behind: int) -> None:
+    """What takes over knows nothing, and is a little behind, by less than it took to take over."""
+    draw, world = Random(seed), World()
+    server = Server(world)
+    told = [Told(), Told()]
+
+    def some() -> list[range]:
+        processes = [
+            Process(world, partial(take, server, "t", draw.randint(1, 20), each, lambda: world.now), 2)
+            for each in told
+        ]
+        return [each.numbers for each in play(world, processes, draw)]
+
+    before = some()
+    world.now += 0.5
+    server.last, server.behind = 0, behind
+    told[draw.randint(0, 1)] = Told()
+    numbers = [number for each in (*before, *some()) for number in each]
+    assert len(set(numbers)) == len(numbers)
+
+
+# --- by a counter, step by step
+
+
+def asked_at(steps: Any, seconds: float) -> Advance:
+    """Return what it asks of the counter, once it has looked at its clock."""
+    request = steps.send(seconds)
+    assert isinstance(request, Advance)
+    return request
+
+
+def test_whoever_knows_nothing_asks_for_the_time_first() -> None:
+    """And counts from there on: the floor is nobody's clock but the registry's."""
+    told = Told()
+    steps = take(Server(World()), "t", 3, told, lambda: 0.0)
+    assert isinstance(next(steps), Now)
+    assert asked_at(steps, 50.0)[2:] == (0, 1)
+    assert isinstance(steps.send(Advanced(1, START)), Now)
+    assert isinstance(steps.send(50.25), Now)
+    assert asked_at(steps, 50.5)[2:] == (START + 249, 3)
+    steps.send(Advanced(START + 252, START + 260))
+    with pytest.raises(StopIteration) as end:
+        steps.send(50.5)
+    assert end.value.value == range(START + 250, START + 253)
+    again = take(Server(World()), "t", 1, told, lambda: 0.0)
+    next(again)
+    assert asked_at(again, 51.5)[2:] == (START + 1259, 1)
+
+
+def test_a_time_that_was_heard_long_ago_is_asked_for_anew() -> None:
+    steps = take(Server(World()), "t", 3, Told((START, 50.0)), lambda: 0.0)
+    next(steps)
+    assert asked_at(steps, 110.0)[2:] == (0, 1)
+
+
+def test_instants_that_are_ahead_of_the_registry_s_clock_are_waited_for() -> None:
+    steps = take(Server(World()), "t", 3, Told((START, 50.0)), lambda: 0.0)
+    next(steps)
+    asked_at(steps, 50.0)
+    steps.send(Advanced(START + 40, START + 1))
+    assert steps.send(50.01) == Sleep(0.039)
+    with pytest.raises(StopIteration) as end:
+        steps.send(True)
+    assert end.value.value == range(START + 38, START + 41)
+
+
+def test_instants_too_far_ahead_to_wait_for_are_not_given() -> None:
+    """The clock of the registry was set back: it says by how much."""
+    steps = take(Server(World()), "t", 1, Told((START, 50.0)), lambda: 0.0)
+    next(steps)
+    asked_at(steps, 50.0)
+    steps.send(Advanced(START, START - 600_000))
+    assert steps.send(50.0) == Sleep(600.0)
+    with pytest.raises(TimeoutError, match=r"600.000 s away.*clock there was set back"):
+        steps.send(False)
+
+
+def test_a_machine_that_was_asleep_does_not_go_on_with_the_time_before() -> None:
+    """Its steady clock stood still, and the counter was not moved meanwhile."""
+    steps = take(Server(World()), "t", 1, Told((START, 50.0)), lambda: 0.0)
+    next(steps)
+    asked_at(steps, 50.0)
+    steps.send(Advanced(START, START + 7_200_000))
+    assert isinstance(steps.send(50.1), Now)
+    assert asked_at(steps, 50.1)[2] == START + 7_199_999
+
+
+def test_a_slow_answer_is_as_good_as_a_fast_one() -> None:
+    steps = take(Server(World()), "t", 1, Told((START, 50.0)), lambda: 0.0)
+    next(steps)
+    asked_at(steps, 50.0)
+    steps.send(Advanced(START, START + 8_000))
+    with pytest.raises(StopIteration):
+        steps.send(58.0)
+
+
+def test_a_registry_that_does_not_answer_is_given_up_at_the_deadline() -> None:
+    steps = take(Server(World()), "t", 1, Told(), lambda: 0.0)
+    next(steps)
+    for outcome, then in ((Maybe(LOST), Now), (TryAgain(LOST), Now), (Maybe(LOST), Pause)):
+        asked_at(steps, 1.0)
+        steps.send(outcome)
+        assert isinstance(steps.send(1.0), then)
+    with pytest.raises(TimeoutError, match="no instant was given: the answer was lost") as error:
+        steps.send(False)
+    assert error.value.__cause__ is LOST
+
+
+def test_a_refusal_is_raised() -> None:
+    steps = take(Server(World()), "t", 1, Told(), lambda: 0.0)
+    next(steps)
+    asked_at(steps, 1.0)
+    steps.send(Refused(PermissionError("no right")))
+    with pytest.raises(PermissionError, match="no right"):
+        steps.send(1.0)
+
+
+def test_a_registry_that_tells_no_time_is_no_clock() -> None:
+    steps = take(Server(World()), "t", 1, Told(), lambda: 0.0)
+    next(steps)
+    asked_at(steps, 1.0)
+    steps.send(Advanced(1))
+    with pytest.raises(ConfigError, match="a server tells no time"):
+        steps.send(1.0)
+
+
+# --- TrueTime
+
+
+@given(seed=SEEDS, processes=st.integers(1, 5))
+def test_clocks_that_differ_by_less_than_is_waited_for_never_collide(seed: int, processes: int) -> None:
+    """Whatever becomes of the lock: what was read while it was lost is not used."""
+    draw, world = Random(seed), World()
+    lock, owners = OneLock(draw), itertools.count()
+
+    def process() -> Process:
+        wrong = draw.uniform(0, SKEW - 0.001)
+        clock = LocalCounter(
+            lambda: int((START / 1000 + world.now + wrong) * 10**9), lambda: int(world.now * 10**9)
+        )
+
+        def call() -> Protocol[range]:
+            return true_time(lock, clock, "t", draw.randint(1, 20), owner=str(next(owners)), skew=SKEW)
+
+        return Process(world, call, 3)
+
+    taken = play(world, [process() for _ in range(processes)], draw)
+    numbers = [number for each in taken for number in each.numbers]
+    assert len(set(numbers)) == len(numbers)
+    assert in_order(taken)
+
+
+def locked(count: int = 2, told: int = START) -> Any:
+    """Begin, and go on until the time is waited for."""
+    steps = true_time(OneLock(Random(0)), Server(World()), "t", count, owner=ME, skew=SKEW)
+    assert isinstance(next(steps), Acquire)
+    assert steps.send(Acquired())[2:] == (0, 1)
+    assert steps.send(Advanced(1, told))[2:] == (told - 1, count)
+    return steps
+
+
+def test_the_lock_is_kept_until_no_clock_is_behind() -> None:
+    """The skew after the last of them."""
+    steps = locked()
+    assert steps.send(Advanced(START + 1, START)) == Sleep(0.001 + SKEW)
+    assert isinstance(steps.send(True), Release)
+    with pytest.raises(StopIteration) as end:
+        steps.send(Released())
+    assert end.value.value == range(START, START + 2)
+
+
+@pytest.mark.parametrize("lost", [Free(), Held("another", 1.0), Maybe(LOST)], ids=["free", "held", "unheard"])
+def test_what_was_read_while_the_lock_was_lost_is_not_used(lost: object) -> None:
+    steps = locked()
+    steps.send(Advanced(START + 1, START))
+    steps.send(True)
+    request = steps.send(lost)
+    if isinstance(request, Pause):
+        request = steps.send(True)
+    assert isinstance(request, Acquire)
+
+
+def test_a_wait_that_fails_gives_the_lock_back() -> None:
+    steps = locked()
+    steps.send(Advanced(START + 90_000, START))
+    assert isinstance(steps.send(False), Release)
+    with pytest.raises(TimeoutError, match=r"90.200 s away"):
+        steps.send(Released())
+
+
+def test_a_lock_that_others_keep_is_given_up_at_the_deadline() -> None:
+    steps = true_time(OneLock(Random(0)), Server(World()), "t", 1, owner=ME, skew=SKEW)
+    next(steps)
+    assert isinstance(steps.send(Held("another", 5.0)), Pause)
+    with pytest.raises(TimeoutError, match="held by another"):
+        steps.send(False)
+
+
+def test_a_lock_whose_answer_was_lost_is_found_to_be_held() -> None:
+    steps = true_time(OneLock(Random(0)), Server(World()), "t", 1, owner=ME, skew=SKEW)
+    next(steps)
+    assert isinstance(steps.send(Maybe(LOST)), Acquire)
+    assert isinstance(steps.send(Held(ME, 5.0)), Advance)
