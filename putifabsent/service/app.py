@@ -47,6 +47,11 @@ class Service:
         What it is told.
     mounts
         Its filesystems.
+
+    Raises
+    ------
+    ConfigError
+        There is no such clock.
     """
 
     def __init__(self, settings: Settings, mounts: Mounts) -> None:
@@ -55,6 +60,7 @@ class Service:
         self._secret = f"Bearer {settings.secret.get_secret_value()}".encode()
         self._turns = asyncio.Semaphore(settings.concurrency)
         self._tally = Tally()
+        self._clock = None if settings.clock is None else settings.clock.clock()
         self._pool = ThreadPoolExecutor(settings.concurrency, thread_name_prefix="putifabsent-service")
         self.draining = False
 
@@ -120,7 +126,7 @@ class Service:
 
     def _do(self, kind: Kind, said: Call, body: bytes, caller: Caller) -> web.Response:
         try:
-            doing = Doing(said, body, self._mounts, caller, self._settings.largest_body)
+            doing = Doing(said, body, self._mounts, caller, self._settings.largest_body, self._clock)
             return web.json_response(kind.do(doing))
         except Exception as error:  # noqa: BLE001 - every error is an answer
             status, answer = failed(error)
@@ -143,7 +149,13 @@ class Service:
 
 
 def application(settings: Settings, mounts: Mounts) -> web.Application:
-    """Return the service as an aiohttp application; it must be made in the loop that runs it."""
+    """Return the service as an aiohttp application; it must be made in the loop that runs it.
+
+    Raises
+    ------
+    ConfigError
+        There is no such clock.
+    """
     service = Service(settings, mounts)
     most = max(settings.largest_body, _LONGEST_CALL)
     app = web.Application(middlewares=[service.checked], client_max_size=most)

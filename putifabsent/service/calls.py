@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from putifabsent.errors import ConfigError
 from putifabsent.service.mounts import Outside
 from putifabsent.service.wire import (
     Admit,
@@ -14,6 +15,7 @@ from putifabsent.service.wire import (
     Call,
     Create,
     Delete,
+    Instants,
     Names,
     Rename,
     Resolve,
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from contextlib import AbstractContextManager
 
+    from putifabsent.clocks import Clock
     from putifabsent.fsspec_plugin import GuardedFileSystem
     from putifabsent.service.mounts import Caller, Mounts
 
@@ -45,6 +48,8 @@ class Doing:
         Where, and for whom.
     largest_body
         How many bytes may come.
+    clock
+        What gives instants, if anything does.
     """
 
     said: Any
@@ -52,6 +57,7 @@ class Doing:
     mounts: Mounts
     caller: Caller
     largest_body: int
+    clock: Clock | None = None
 
     @cached_property
     def place(self) -> tuple[GuardedFileSystem, str]:
@@ -121,6 +127,14 @@ def _delete(doing: Doing) -> dict[str, Any]:
     return {"guarded": doing.fs.removed(doing.path, recursive=doing.said.recursive)}
 
 
+def _instants(doing: Doing) -> dict[str, Any]:
+    # One clock serves all tables; but who may not write there need not wait for it.
+    doing.mounts.find(doing.said.path, doing.caller)
+    if doing.clock is None:
+        raise ConfigError('this service has no clock: name one in its settings, {"clock": {"source": ...}}')
+    return {"instants": doing.clock.instants(doing.said.count)}
+
+
 def _take(doing: Doing) -> dict[str, Any]:
     said: TakeTurn = doing.said
     number = doing.fs.take_turn(doing.path, said.token, thread=said.thread, lease=said.lease)
@@ -142,6 +156,7 @@ CALLS: Mapping[str, Kind] = {
     "rename": Kind(Rename, _rename),
     "resolve": Kind(Resolve, _resolve),
     "delete": Kind(Delete, _delete),
+    "instants": Kind(Instants, _instants),
     "turns/take": Kind(TakeTurn, _take),
     "turns/beat": Kind(BeatTurn, _beat),
     "turns/release": Kind(BeatTurn, _release),

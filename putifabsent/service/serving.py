@@ -46,7 +46,7 @@ def serve(
     Raises
     ------
     ConfigError
-        A mount can't be made, or the certificate can't be read.
+        A mount or the clock can't be made, or the certificate can't be read.
     OSError
         It can't listen there, or what it has inherited is no socket.
     """

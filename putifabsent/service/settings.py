@@ -7,13 +7,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, TypeAdapter, ValidationError, model_validator
 
+from putifabsent.clocks import clock
 from putifabsent.errors import ConfigError
 from putifabsent.service.wire import wrong
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-__all__ = ["SECRET", "Mounting", "Settings"]
+    from putifabsent.clocks import Clock
+
+__all__ = ["SECRET", "Mounting", "Settings", "Ticking"]
 
 SECRET = "PUTIFABSENT_SERVICE_SECRET"  # noqa: S105 - a variable's name
 """The environment variable that has the secret, where no settings do."""
@@ -40,6 +43,33 @@ class Mounting(BaseModel):
     options: dict[str, Any] = {}
 
 
+class Ticking(BaseModel):
+    """Where instants come from: what :func:`putifabsent.clock` takes, but for leases.
+
+    Attributes
+    ----------
+    source
+        ``local``, ``truetime+redis://...``, or a registry's URL. It may have credentials.
+    zone
+        In which instants are written: the table's.
+    skew
+        Of TrueTime: seconds.
+    timeout
+        Seconds to wait for instants.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    source: SecretStr
+    zone: str = "UTC"
+    skew: float | None = None
+    timeout: float = 30.0
+
+    def clock(self) -> Clock:
+        """Return the clock; ``ConfigError`` says what is wrong."""
+        return clock(self.source.get_secret_value(), zone=self.zone, skew=self.skew, timeout=self.timeout)
+
+
 class Settings(BaseModel):
     """What a service is told.
 
@@ -49,6 +79,8 @@ class Settings(BaseModel):
         What callers must present. At least 16 characters.
     mounts
         The addresses that it answers for; all others are refused.
+    clock
+        Where the instants come from that it gives; None: it gives none.
     host, port
         Where it listens. Port 0: any that is free; it says which.
     fd
@@ -71,6 +103,7 @@ class Settings(BaseModel):
 
     secret: SecretStr
     mounts: Annotated[tuple[Mounting, ...], Field(min_length=1)]
+    clock: Ticking | None = None
     host: str = "127.0.0.1"
     port: int = Field(default=0, ge=0, le=65535)
     fd: int | None = Field(default=None, ge=0)

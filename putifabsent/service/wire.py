@@ -33,6 +33,7 @@ __all__ = [
     "Create",
     "Delete",
     "Failure",
+    "Instants",
     "Names",
     "Rename",
     "Resolve",
@@ -45,6 +46,8 @@ __all__ = [
 Address = Annotated[str, Field(min_length=1, max_length=4096)]
 Token = Annotated[str, Field(pattern=r"^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")]
 Seconds = Annotated[float, Field(gt=0, le=3600, allow_inf_nan=False)]
+MOST_INSTANTS = 1000
+"""They take a second to become past: no call should keep others waiting for longer."""
 
 
 class Call(BaseModel):
@@ -112,6 +115,18 @@ class Delete(Call):
     """
 
     recursive: bool = False
+
+
+class Instants(Call):
+    """Ask for instants, for the table that ``path`` is the folder of.
+
+    Attributes
+    ----------
+    count
+        How many.
+    """
+
+    count: int = Field(default=1, ge=1, le=MOST_INSTANTS)
 
 
 class TakeTurn(Call):
