@@ -7,38 +7,53 @@
 ``unix://[USER:PASSWORD@]/PATH[?db=DB]``    the same, by its socket
 ``redis+sentinel://HOST[:PORT],.../SERVICE[/DB]``   the primary that sentinels name
 ``redis+cluster://HOST[:PORT],...``         a cluster
+``postgresql://[USER:PASSWORD@]HOST[:PORT]/DB``   a PostgreSQL server, for counters alone
+``zookeeper://[USER:PASSWORD@]HOST[:PORT],...[/PATH]``   a ZooKeeper ensemble, for counters alone
 ==========================================  ==========================================================
 """
 
 from __future__ import annotations
 
-import difflib
 import os
 import re
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import unquote, urlsplit
 
+from putifabsent.backends.postgres_settings import PostgresSettings
 from putifabsent.backends.redis_settings import RedisSettings
+from putifabsent.backends.registry_parts import (
+    hosts_of,
+    number_of,
+    parts_of,
+    refuse_unknown,
+    shown,
+    timeout_of,
+)
+from putifabsent.backends.zookeeper_settings import ZooKeeperSettings
 from putifabsent.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
     from putifabsent.backends.counters import Counter
     from putifabsent.backends.redis_settings import Topology
     from putifabsent.backends.registries import Claims, Lock
+    from putifabsent.backends.registry_parts import Parts
 
 __all__ = [
     "ARBITER",
+    "COUNTERS",
     "SCHEMES",
     "ask_environment",
     "is_claims",
     "open_claims",
     "open_counter",
     "open_lock",
+    "postgres_settings",
     "redis_settings",
+    "zookeeper_settings",
 ]
 
 ARBITER = "PUTIFABSENT_ARBITER"
@@ -56,30 +71,22 @@ _REDIS: dict[str, tuple[Topology, bool]] = {
     "rediss+cluster": ("cluster", True),
 }
 SCHEMES = ("dynamodb", *_REDIS)
-"""What a registry's URL may begin with."""
+"""What the URL of a registry that can be an arbiter may begin with."""
+
+COUNTERS = (*SCHEMES, "postgresql", "zookeeper")
+"""What the URL of one that counts may begin with."""
 
 _DYNAMODB_OPTIONS = ("region", "endpoint_url", "profile", "timeout")
 _TLS_OPTIONS = ("ssl_ca_certs", "ssl_certfile", "ssl_keyfile", "ssl_cert_reqs", "ssl_check_hostname")
+_POSTGRES_OPTIONS = ("timeout", "sslmode", "sslrootcert", "sslcert", "sslkey", "target_session_attrs")
 _SENTINEL_OPTIONS = ("sentinel_username", "sentinel_password")
 
 _TABLE = re.compile(r"[A-Za-z0-9_.-]{3,255}")
 _PORT = 6379
 _SENTINEL_PORT = 26379
-# What is not understood may be a part of a password: it is not repeated.
-_ESCAPED = "; in a user's name or password write : / @ ? as %3A %2F %40 %3F"
+_POSTGRES_PORT = 5432
+_ZOOKEEPER_PORT = 2181
 _BOOLEANS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
-
-
-@dataclass(frozen=True)
-class _Parts:
-    """A URL in its parts; the standard library's takes one host only."""
-
-    scheme: str
-    hosts: str
-    path: str
-    username: str | None = field(repr=False)
-    password: str | None = field(repr=False)
-    options: dict[str, str] = field(repr=False)
 
 
 def ask_environment(url: str | None) -> str:
@@ -106,7 +113,7 @@ def is_claims(url: str) -> bool:
     ConfigError
         It is neither; the message names the nearest scheme.
     """
-    return _parts(url).scheme == "dynamodb"
+    return parts_of(url, SCHEMES).scheme == "dynamodb"
 
 
 def open_claims(url: str) -> Claims:
@@ -117,7 +124,7 @@ def open_claims(url: str) -> Claims:
     ConfigError
         What is wrong with the URL, without its credentials.
     """
-    parts = _parts(url)
+    parts = parts_of(url, SCHEMES)
     if parts.scheme != "dynamodb":
         raise ConfigError(f"{parts.scheme}:// is a lock, which decides nothing: claims are at dynamodb://")
     said = _table(parts)
@@ -148,12 +155,22 @@ def open_counter(url: str) -> Counter:
     ConfigError
         What is wrong with the URL, without its credentials.
     """
-    parts = _parts(url)
+    parts = parts_of(url, COUNTERS)
     if parts.scheme in _REDIS:
         settings = redis_settings(url)
         with _needing("redis"):
             from putifabsent.backends.redis_counter import RedisCounter
         return RedisCounter(settings)
+    if parts.scheme == "postgresql":
+        with _needing("postgres"):
+            import_module("psycopg")  # not only at the first instant
+            from putifabsent.backends.postgres import PostgresCounter
+        return PostgresCounter(postgres_settings(url))
+    if parts.scheme == "zookeeper":
+        with _needing("zookeeper"):
+            import_module("kazoo")
+            from putifabsent.backends.zookeeper import ZooKeeperCounter
+        return ZooKeeperCounter(zookeeper_settings(url))
     said = _table(parts)
     with _needing("dynamodb"):
         from putifabsent.backends.dynamodb_counter import DynamoDBCounter
@@ -168,11 +185,11 @@ def redis_settings(url: str) -> RedisSettings:
     ConfigError
         What is wrong with the URL, without its credentials.
     """
-    parts = _parts(url)
+    parts = parts_of(url, SCHEMES)
     if parts.scheme not in _REDIS:
         raise ConfigError(f"{parts.scheme}:// has no locks: they are at {', '.join(_REDIS)}")
     topology, is_tls = _REDIS[parts.scheme]
-    _refuse_unknown(
+    refuse_unknown(
         parts,
         (
             "timeout",
@@ -188,42 +205,76 @@ def redis_settings(url: str) -> RedisSettings:
     if topology == "socket":
         if parts.hosts or not parts.path.strip("/"):
             raise ConfigError("unix:// wants the path of a socket: unix:///run/redis.sock")
-        said |= {"path": unquote(parts.path), "db": _number(parts.options.get("db", "0"), "db")}
-        shown = f"unix://{parts.path}?db={said['db']}"
+        said |= {"path": unquote(parts.path), "db": number_of(parts.options.get("db", "0"), "db")}
+        where = f"unix://{parts.path}?db={said['db']}"
     else:
-        said["hosts"] = _hosts(parts, _SENTINEL_PORT if topology == "sentinel" else _PORT)
+        said["hosts"] = hosts_of(parts, _SENTINEL_PORT if topology == "sentinel" else _PORT)
+        if len(said["hosts"]) > 1 and topology == "server":
+            raise ConfigError(
+                f"{parts.scheme}:// has one host; for more see redis+sentinel and redis+cluster"
+            )
         said |= _place(parts, topology)
-        hosts = ",".join(f"{f'[{host}]' if ':' in host else host}:{port}" for host, port in said["hosts"])
+        hosts = shown(said["hosts"])
         steps = {"server": ["db"], "sentinel": ["service", "db"], "cluster": []}[topology]
-        shown = "/".join([f"{parts.scheme}://{hosts}", *(str(said[step]) for step in steps)])
+        where = "/".join([f"{parts.scheme}://{hosts}", *(str(said[step]) for step in steps)])
     if topology == "sentinel":
         for option in _SENTINEL_OPTIONS:
             said[option] = parts.options.get(option) or os.environ.get(f"PUTIFABSENT_{option.upper()}")
-    timeout = _timeout(parts)
+    timeout = timeout_of(parts)
     if timeout is not None:
         said["timeout"] = timeout
     if is_tls:
         said |= {"is_tls": True, "tls": _tls(parts)}
-    return RedisSettings(shown, topology, **said)
+    return RedisSettings(where, topology, **said)
 
 
-def _parts(url: str) -> _Parts:
-    scheme, found, rest = url.partition("://")
-    scheme = scheme.lower()
-    if not found or scheme not in SCHEMES:
-        # What is no URL may be a password: it is not repeated.
-        near = difflib.get_close_matches(scheme, SCHEMES, n=1) if found else []
-        hint = f"did you mean {near[0]}://? " if near else ""
-        raise ConfigError(f"this is no URL of a registry: {hint}It begins with {', '.join(SCHEMES)}, and ://")
-    rest, _, query = rest.partition("?")
-    authority, slash, path = rest.partition("/")
-    login, _, hosts = authority.rpartition("@")
-    username, _, password = login.partition(":")
-    options = dict(parse_qsl(query, keep_blank_values=True))
-    return _Parts(scheme, hosts, slash + path, unquote(username) or None, unquote(password) or None, options)
+def postgres_settings(url: str) -> PostgresSettings:
+    """Return what a URL of PostgreSQL says, with the credentials of the environment where it has none.
+
+    Raises
+    ------
+    ConfigError
+        What is wrong with the URL, without its credentials.
+    """
+    parts = parts_of(url, COUNTERS)
+    refuse_unknown(parts, _POSTGRES_OPTIONS)
+    hosts, steps = hosts_of(parts, _POSTGRES_PORT), [unquote(step) for step in parts.path.split("/") if step]
+    if len(steps) > 1:
+        raise ConfigError(f"the path of the {parts.scheme}:// URL has too many steps")
+    database, timeout = "".join(steps), timeout_of(parts)
+    return PostgresSettings(
+        f"{parts.scheme}://{shown(hosts)}/{database}",
+        hosts,
+        database,
+        parts.username or os.environ.get("PUTIFABSENT_POSTGRES_USERNAME"),
+        parts.password or os.environ.get("PUTIFABSENT_POSTGRES_PASSWORD"),
+        {key: value for key, value in parts.options.items() if key != "timeout"},
+        **({} if timeout is None else {"timeout": timeout}),
+    )
 
 
-def _table(parts: _Parts) -> dict[str, Any]:
+def zookeeper_settings(url: str) -> ZooKeeperSettings:
+    """Return what a URL of ZooKeeper says, with the credentials of the environment where it has none.
+
+    Raises
+    ------
+    ConfigError
+        What is wrong with the URL, without its credentials.
+    """
+    parts = parts_of(url, COUNTERS)
+    refuse_unknown(parts, ("timeout",))
+    hosts, path, timeout = hosts_of(parts, _ZOOKEEPER_PORT), parts.path.rstrip("/"), timeout_of(parts)
+    return ZooKeeperSettings(
+        f"{parts.scheme}://{shown(hosts)}{path}",
+        hosts,
+        path,
+        parts.username or os.environ.get("PUTIFABSENT_ZOOKEEPER_USERNAME"),
+        parts.password or os.environ.get("PUTIFABSENT_ZOOKEEPER_PASSWORD"),
+        **({} if timeout is None else {"timeout": timeout}),
+    )
+
+
+def _table(parts: Parts) -> dict[str, Any]:
     """Return what a URL of DynamoDB says of its table, apart from the name."""
     if parts.username is not None or parts.password is not None:
         raise ConfigError(
@@ -233,24 +284,13 @@ def _table(parts: _Parts) -> dict[str, Any]:
     if parts.path.strip("/") or not _TABLE.fullmatch(parts.hosts):
         # It may be credentials, so it is not repeated.
         raise ConfigError("dynamodb:// wants the name of a table: 3 to 255 of A-Z a-z 0-9 _ - .")
-    _refuse_unknown(parts, _DYNAMODB_OPTIONS)
+    refuse_unknown(parts, _DYNAMODB_OPTIONS)
     said: dict[str, Any] = dict(parts.options)
     if "endpoint_url" in said:
         _refuse_odd_endpoint(said["endpoint_url"])
     if "timeout" in said:
-        said["timeout"] = _timeout(parts)
+        said["timeout"] = timeout_of(parts)
     return said
-
-
-def _refuse_unknown(parts: _Parts, known: Iterable[str]) -> None:
-    known = tuple(known)
-    for option in parts.options:
-        if "@" in option:
-            raise ConfigError(f"the {parts.scheme}:// URL has an @ in its options{_ESCAPED}")
-        if option not in known:
-            near = difflib.get_close_matches(option, known, n=1)
-            hint = f"; did you mean {near[0]!r}?" if near else f": there are {', '.join(known)}"
-            raise ConfigError(f"unknown option {option!r} in a {parts.scheme}:// URL{hint}")
 
 
 def _refuse_odd_endpoint(endpoint: str) -> None:
@@ -266,21 +306,7 @@ def _refuse_odd_endpoint(endpoint: str) -> None:
         raise ConfigError(f"endpoint_url must be an http:// or https:// address, not {endpoint!r}")
 
 
-def _hosts(parts: _Parts, port: int) -> tuple[tuple[str, int], ...]:
-    found = []
-    for each in parts.hosts.split(","):
-        # An IPv6 address has colons of its own, in brackets.
-        bracketed, bracket, tail = each.rpartition("]")
-        host, _, said = tail.partition(":") if not bracket else (f"{bracketed}]", "", tail.lstrip(":"))
-        if not host.strip("[]"):
-            raise ConfigError(f"a {parts.scheme}:// URL names its host, or several with commas between them")
-        found.append((unquote(host.strip("[]")), _number(said, "port") if said else port))
-    if len(found) > 1 and _REDIS[parts.scheme][0] == "server":
-        raise ConfigError(f"{parts.scheme}:// has one host; for more see redis+sentinel and redis+cluster")
-    return tuple(found)
-
-
-def _place(parts: _Parts, topology: Topology) -> dict[str, Any]:
+def _place(parts: Parts, topology: Topology) -> dict[str, Any]:
     steps = [unquote(step) for step in parts.path.split("/") if step]
     if topology == "sentinel":
         if not steps:
@@ -292,10 +318,10 @@ def _place(parts: _Parts, topology: Topology) -> dict[str, Any]:
         service = ""
     if len(steps) > 1 or (steps and topology == "cluster"):
         raise ConfigError(f"the path of the {parts.scheme}:// URL has too many steps")
-    return {"service": service, "db": _number(steps[0], "database") if steps else 0}
+    return {"service": service, "db": number_of(steps[0], "database") if steps else 0}
 
 
-def _tls(parts: _Parts) -> dict[str, Any]:
+def _tls(parts: Parts) -> dict[str, Any]:
     said: dict[str, Any] = {key: parts.options[key] for key in _TLS_OPTIONS if key in parts.options}
     checks = str(said.get("ssl_check_hostname", "true")).lower()
     if checks not in _BOOLEANS:
@@ -310,19 +336,6 @@ def _tls(parts: _Parts) -> dict[str, Any]:
     }
 
 
-def _timeout(parts: _Parts) -> float | None:
-    said = parts.options.get("timeout")
-    if said is None:
-        return None
-    try:
-        seconds = float(said)
-    except ValueError:
-        seconds = 0
-    if not 0 < seconds < float("inf"):
-        raise ConfigError(f"timeout must be a positive number of seconds, not {said!r}")
-    return seconds
-
-
 @contextmanager
 def _needing(extra: str) -> Iterator[None]:
     """Import what an extra has, or say what to install."""
@@ -330,12 +343,3 @@ def _needing(extra: str) -> Iterator[None]:
         yield
     except ModuleNotFoundError as error:
         raise ConfigError(f"{error.name} is not installed: pip install 'putifabsent[{extra}]'") from error
-
-
-def _number(said: str, what: str) -> int:
-    if not (said.isascii() and said.isdigit()):
-        # It may be a password with a colon or a slash that was not escaped.
-        raise ConfigError(
-            f"the {what} in the URL is no number; in a password write : / @ ? as %3A %2F %40 %3F"
-        )
-    return int(said)

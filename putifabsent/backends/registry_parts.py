@@ -1,0 +1,111 @@
+"""A registry's URL in its parts; what is wrong in one is said without its credentials."""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+from urllib.parse import parse_qsl, unquote
+
+from putifabsent.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+__all__ = ["Parts", "hosts_of", "number_of", "parts_of", "refuse_unknown", "shown", "timeout_of"]
+
+# What is not understood may be a part of a password: it is not repeated.
+_ESCAPED = "; in a user's name or password write : / @ ? as %3A %2F %40 %3F"
+
+
+@dataclass(frozen=True)
+class Parts:
+    """A URL in its parts; the standard library's takes one host only.
+
+    Attributes
+    ----------
+    scheme, hosts, path
+        As they stand there; the path with its slash.
+    username, password
+        Without escapes; None: it has none.
+    options
+        What comes after the question mark.
+    """
+
+    scheme: str
+    hosts: str
+    path: str
+    username: str | None = field(repr=False)
+    password: str | None = field(repr=False)
+    options: dict[str, str] = field(repr=False)
+
+
+def parts_of(url: str, schemes: tuple[str, ...]) -> Parts:
+    """Part a URL that begins with one of these schemes."""
+    scheme, found, rest = url.partition("://")
+    scheme = scheme.lower()
+    if not found or scheme not in schemes:
+        # What is no URL may be a password: it is not repeated.
+        near = difflib.get_close_matches(scheme, schemes, n=1) if found else []
+        hint = f"did you mean {near[0]}://? " if near else ""
+        raise ConfigError(f"this is no URL of a registry: {hint}It begins with {', '.join(schemes)}, and ://")
+    rest, _, query = rest.partition("?")
+    authority, slash, path = rest.partition("/")
+    login, _, hosts = authority.rpartition("@")
+    username, _, password = login.partition(":")
+    options = dict(parse_qsl(query, keep_blank_values=True))
+    return Parts(scheme, hosts, slash + path, unquote(username) or None, unquote(password) or None, options)
+
+
+def refuse_unknown(parts: Parts, known: Iterable[str]) -> None:
+    """Raise for an option that nobody knows, and name the nearest."""
+    known = tuple(known)
+    for option in parts.options:
+        if "@" in option:
+            raise ConfigError(f"the {parts.scheme}:// URL has an @ in its options{_ESCAPED}")
+        if option not in known:
+            near = difflib.get_close_matches(option, known, n=1)
+            hint = f"; did you mean {near[0]!r}?" if near else f": there are {', '.join(known)}"
+            raise ConfigError(f"unknown option {option!r} in a {parts.scheme}:// URL{hint}")
+
+
+def hosts_of(parts: Parts, port: int) -> tuple[tuple[str, int], ...]:
+    """Return its hosts, with this port where none is said."""
+    found = []
+    for each in parts.hosts.split(","):
+        # An IPv6 address has colons of its own, in brackets.
+        bracketed, bracket, tail = each.rpartition("]")
+        host, _, said = tail.partition(":") if not bracket else (f"{bracketed}]", "", tail.lstrip(":"))
+        if not host.strip("[]"):
+            raise ConfigError(f"a {parts.scheme}:// URL names its host, or several with commas between them")
+        found.append((unquote(host.strip("[]")), number_of(said, "port") if said else port))
+    return tuple(found)
+
+
+def shown(hosts: Iterable[tuple[str, int]]) -> str:
+    """Return hosts as a URL has them."""
+    return ",".join(f"{f'[{host}]' if ':' in host else host}:{port}" for host, port in hosts)
+
+
+def timeout_of(parts: Parts) -> float | None:
+    """Return the option ``timeout``, in seconds; None: it is not said."""
+    said = parts.options.get("timeout")
+    if said is None:
+        return None
+    try:
+        seconds = float(said)
+    except ValueError:
+        seconds = 0
+    if not 0 < seconds < float("inf"):
+        raise ConfigError(f"timeout must be a positive number of seconds, not {said!r}")
+    return seconds
+
+
+def number_of(said: str, what: str) -> int:
+    """Return a number, without its sign."""
+    if not (said.isascii() and said.isdigit()):
+        # It may be a password with a colon or a slash that was not escaped.
+        raise ConfigError(
+            f"the {what} in the URL is no number; in a password write : / @ ? as %3A %2F %40 %3F"
+        )
+    return int(said)

@@ -1,0 +1,199 @@
+"""Counters in ZooKeeper: a node each, set only while it has the version that was last seen.
+
+So whoever has seen its last version moves it by one request. Where others have moved it since, the server
+says so, and the node is read first. Its time is the leader's, when it made the change (``mtime``).
+
+A server that a client reads from may lag behind, but never behind what that client's own session was told
+last: after "another version" it knows that one. Sources: the ZooKeeper programmer's guide ("Consistency
+Guarantees", "ZooKeeper Stat Structure"), kazoo's manual.
+"""
+
+from __future__ import annotations
+
+import errno
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, Protocol
+from urllib.parse import quote
+
+from putifabsent.backends.counters import LARGEST, Advanced, Counter, no_such_step
+from putifabsent.backends.identities import bad_identity
+from putifabsent.backends.per_process import PerProcess
+from putifabsent.backends.refusals import caused
+from putifabsent.backends.registries import Maybe, Refused, TryAgain
+from putifabsent.backends.zookeeper_words import BAD_VERSION, NO_NODE, NODE_EXISTS, code_of, meaning
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from putifabsent.backends.counters import AdvanceOutcome
+    from putifabsent.backends.zookeeper_settings import ZooKeeperSettings
+
+__all__ = ["ZooKeeperCounter"]
+
+FOLDER = "/putifabsent/counters"
+"""Where the nodes are, below the address's own path."""
+
+_CHECKS = 4
+_FIRST = b"0"
+
+
+class Stat(Protocol):
+    """As much of a node's state as is used here."""
+
+    @property
+    def version(self) -> int:
+        """How often it was set."""
+
+    @property
+    def mtime(self) -> int:
+        """When it was set, by the leader's clock: milliseconds since 1970."""
+
+
+class Nodes(Protocol):
+    """Requests about nodes, each sent once, with its time-out."""
+
+    def get(self, path: str) -> tuple[bytes, Stat]:
+        """Return what a node has, and its state."""
+
+    def set(self, path: str, value: bytes, version: int) -> Stat:
+        """Set it while it has this version; return its new state."""
+
+    def create(self, path: str, value: bytes) -> None:
+        """Make it, and the folders above it."""
+
+
+class Seen(NamedTuple):
+    """A counter as it was last seen."""
+
+    version: int
+    last: int
+
+
+class ZooKeeperCounter(Counter):
+    """Counters in one ZooKeeper ensemble.
+
+    Parameters
+    ----------
+    settings
+        Where it is.
+    connect
+        Begins a session; None: kazoo does.
+    """
+
+    kind: ClassVar[str] = "zookeeper"
+    forgets: ClassVar[bool] = False
+
+    def __init__(self, settings: ZooKeeperSettings, connect: Callable[[], Nodes] | None = None) -> None:
+        self._shown = settings.shown
+        self._nodes: PerProcess[Nodes] = PerProcess(connect or (lambda: _connected(settings)))
+        self._seen: dict[str, Seen] = {}
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self._shown}>"
+
+    def advance(self, name: str, floor: int, count: int = 1) -> AdvanceOutcome:
+        """``setData`` with the version that was seen; where none was, ``getData``, or ``create``."""
+        if wrong := no_such_step(floor, count):
+            raise wrong
+        if refused := bad_identity(name, "name"):
+            return refused
+        try:
+            nodes = self._nodes()
+        except Exception as error:  # noqa: BLE001 - nothing was sent: there is no session
+            outcome = meaning(error, self._shown)
+            return TryAgain(error) if isinstance(outcome, Maybe) else outcome
+        path, seen = f"{FOLDER}/{_node(name)}", self._seen.get(name)
+        if seen is None:
+            return self._learnt(nodes, name, path)
+        last = max(seen.last, floor) + count
+        if last > LARGEST:
+            # What was seen may be old, or of a node that was made anew.
+            learnt = self._learnt(nodes, name, path)
+            at_its_end = OSError(errno.EOVERFLOW, "the counter is at its end", name)
+            return Refused(at_its_end) if self._seen.get(name) == seen else learnt
+        try:
+            stat = nodes.set(path, str(last).encode(), seen.version)
+        except Exception as error:  # noqa: BLE001 - what it means is decided in one place
+            self._seen.pop(name, None)
+            is_other = code_of(error) in (BAD_VERSION, NO_NODE)
+            return TryAgain(error) if is_other else meaning(error, self._shown)
+        self._seen[name] = Seen(stat.version, last)
+        return Advanced(last, stat.mtime)
+
+    def identity(self) -> str:
+        """Return the ensemble's address, without credentials."""
+        return self._shown
+
+    def check(self) -> None:
+        """Advance a counter of its own."""
+        outcome: AdvanceOutcome | None = None
+        for _ in range(_CHECKS):
+            outcome = self.advance("#check", 0)
+            if isinstance(outcome, Advanced):
+                return
+            if isinstance(outcome, Refused):
+                raise outcome.error
+        cause = outcome.cause if isinstance(outcome, (TryAgain, Maybe)) else None
+        why = f"ZooKeeper did not answer, or not now: {cause}"
+        raise ConnectionError(errno.EIO, why, self._shown) from cause
+
+    def _learnt(self, nodes: Nodes, name: str, path: str) -> TryAgain | Refused:
+        """Look where a counter is, or make it, and say that it is to be tried again: nothing is moved."""
+        self._seen.pop(name, None)
+        try:
+            self._seen[name] = _looked(nodes, path)
+        except ValueError as error:
+            why = OSError(errno.EINVAL, f"the node {path} is no counter: it has other than digits", name)
+            return Refused(caused(why, error))
+        except Exception as error:  # noqa: BLE001 - what it means is decided in one place
+            outcome = TryAgain(error) if code_of(error) == NODE_EXISTS else meaning(error, self._shown)
+            return TryAgain(error) if isinstance(outcome, Maybe) else outcome
+        return TryAgain(BlockingIOError(errno.EAGAIN, "it had to learn first where the counter is", name))
+
+
+class _Session:
+    """kazoo's session: a thread that keeps it, and connects again by itself, but sends nothing twice."""
+
+    def __init__(self, settings: ZooKeeperSettings) -> None:
+        from kazoo.client import KazooClient
+
+        self._seconds = settings.timeout
+        self._client = KazooClient(**settings.said())
+        try:
+            self._client.start(timeout=settings.timeout)
+        except BaseException:
+            # Else its thread goes on connecting.
+            self._client.stop()
+            self._client.close()
+            raise
+
+    def get(self, path: str) -> tuple[bytes, Stat]:
+        found: tuple[bytes, Stat] = self._client.get_async(path).get(timeout=self._seconds)
+        return found
+
+    def set(self, path: str, value: bytes, version: int) -> Stat:
+        stat: Stat = self._client.set_async(path, value, version=version).get(timeout=self._seconds)
+        return stat
+
+    def create(self, path: str, value: bytes) -> None:
+        self._client.create_async(path, value, makepath=True).get(timeout=self._seconds)
+
+
+def _looked(nodes: Nodes, path: str) -> Seen:
+    """Return where a counter is; one that is not there is made."""
+    try:
+        value, stat = nodes.get(path)
+    except Exception as error:
+        if code_of(error) != NO_NODE:
+            raise
+        nodes.create(path, _FIRST)
+        return Seen(0, int(_FIRST))
+    return Seen(stat.version, int(value))
+
+
+def _connected(settings: ZooKeeperSettings) -> Nodes:
+    return _Session(settings)
+
+
+def _node(name: str) -> str:
+    """Return a name as a node's: no slash, and never a dot alone."""
+    return f"c-{quote(name, safe='')}"

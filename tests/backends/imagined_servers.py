@@ -1,0 +1,143 @@
+"""PostgreSQL and ZooKeeper as their manuals describe them, in memory: for tests of what is done with answers.
+
+That a real server answers so is not shown by them.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from putifabsent.backends.counters import LARGEST
+
+if TYPE_CHECKING:
+    from putifabsent.backends.postgres import Connection, Cursor
+
+ALWAYS = 10**6
+
+
+class Fault(NamedTuple):
+    """What happens to a request: an error, after it was done or instead."""
+
+    error: Exception
+    done: bool = False
+
+
+class SqlError(Exception):
+    """An error of psycopg's: with what the server has said, or without."""
+
+    def __init__(self, sqlstate: str | None, said: str = "it says so") -> None:
+        super().__init__(said)
+        self.sqlstate = sqlstate
+
+
+class KazooError(Exception):
+    """An error of kazoo's, with the protocol's code."""
+
+    def __init__(self, code: int) -> None:
+        super().__init__((), {})
+        self.code = code
+
+
+class _Server:
+    def __init__(self) -> None:
+        self.faults: deque[Fault] = deque()
+        self.always: Fault | None = None
+        self.lock = threading.Lock()
+        self.asked = 0
+
+    def fault(self) -> Fault | None:
+        self.asked += 1
+        return self.faults.popleft() if self.faults else self.always
+
+
+class Postgres(_Server):
+    """One table."""
+
+    def __init__(self, rows: dict[str, int] | None = None) -> None:
+        super().__init__()
+        self.rows = {} if rows is None else rows
+        self.connections: list[Session] = []
+        self.refuses: Exception | None = None
+
+    def connect(self) -> Connection:
+        if self.refuses is not None:
+            raise self.refuses
+        self.connections.append(Session(self))
+        return self.connections[-1]
+
+
+class Session:
+    """A connection to it."""
+
+    def __init__(self, server: Postgres) -> None:
+        self.server = server
+        self.closed = False
+        self._row: tuple[int, int] | None = None
+
+    def execute(self, query: str, params: Any = None) -> Cursor:
+        assert query.lstrip().startswith("INSERT INTO putifabsent_counters")
+        assert not self.closed
+        fault = self.server.fault()
+        if fault is None or fault.done:
+            with self.server.lock:
+                self._row = self._upserted(**params)
+        if fault is not None:
+            raise fault.error
+        return self
+
+    def _upserted(self, name: str, floor: int, count: int) -> tuple[int, int] | None:
+        rows = self.server.rows
+        if name in rows and rows[name] > LARGEST - count:
+            return None
+        rows[name] = max(rows.get(name, 0), floor) + count
+        return rows[name], time.time_ns() // 10**6
+
+    def fetchone(self) -> tuple[int, int] | None:
+        return self._row
+
+    def close(self) -> None:
+        self.closed = True
+
+
+class Stat(NamedTuple):
+    """A node's state."""
+
+    version: int
+    mtime: int
+
+
+class ZooKeeper(_Server):
+    """Its nodes."""
+
+    def __init__(self, nodes: dict[str, tuple[bytes, Stat]] | None = None) -> None:
+        super().__init__()
+        self.nodes = {} if nodes is None else nodes
+
+    def get(self, path: str) -> tuple[bytes, Stat]:
+        with self.lock:
+            if path not in self.nodes:
+                raise KazooError(-101)
+            return self.nodes[path]
+
+    def set(self, path: str, value: bytes, version: int) -> Stat:
+        fault = self.fault()
+        if fault is None or fault.done:
+            with self.lock:
+                if path not in self.nodes:
+                    raise KazooError(-101)
+                if self.nodes[path][1].version != version:
+                    raise KazooError(-103)
+                stat = Stat(version + 1, time.time_ns() // 10**6)
+                self.nodes[path] = (value, stat)
+        if fault is not None:
+            raise fault.error
+        return stat
+
+    def create(self, path: str, value: bytes) -> None:
+        with self.lock:
+            if path in self.nodes:
+                raise KazooError(-110)
+            self.nodes[path] = (value, Stat(0, time.time_ns() // 10**6))

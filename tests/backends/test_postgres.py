@@ -1,0 +1,162 @@
+"""What is done with PostgreSQL's answers. The server is imagined: no test here has seen a real one."""
+
+from __future__ import annotations
+
+import sys
+from functools import partial
+from typing import TYPE_CHECKING
+
+import pytest
+
+from putifabsent.backends.counters import Advanced
+from putifabsent.backends.postgres import PostgresCounter
+from putifabsent.backends.postgres_settings import PostgresSettings
+from putifabsent.backends.registries import Maybe, Refused, TryAgain
+from putifabsent.backends.registry_urls import open_counter, postgres_settings
+from putifabsent.errors import ConfigError
+from putifabsent.testing import CounterTests, LostCounterTests
+from tests.backends.imagined_servers import Fault, Postgres, SqlError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from putifabsent.backends.counters import Counter
+
+WHERE = PostgresSettings("postgresql://host:5432/lab", (("host", 5432),))
+LOST = SqlError(None, "server closed the connection unexpectedly\n\tThis probably means ...")
+
+
+@pytest.fixture
+def server() -> Postgres:
+    return Postgres()
+
+
+@pytest.fixture
+def counter(server: Postgres) -> Counter:
+    return PostgresCounter(WHERE, server.connect)
+
+
+class TestOnAnImaginedServer(CounterTests, LostCounterTests):
+    # Its memory is not shared.
+    test_a_forked_child_can_count_and_so_can_its_parent = None  # type: ignore[assignment]
+
+    @pytest.fixture
+    def make_counter(self, server: Postgres) -> Callable[[], Counter]:
+        return partial(PostgresCounter, WHERE, server.connect)
+
+    @pytest.fixture
+    def unanswered(self, server: Postgres) -> Counter:
+        losing = Postgres(server.rows)
+        losing.always = Fault(LOST, done=True)
+        return PostgresCounter(WHERE, losing.connect)
+
+    @pytest.fixture
+    def unheard(self, server: Postgres) -> Counter:
+        losing = Postgres(server.rows)
+        losing.always = Fault(LOST)
+        return PostgresCounter(WHERE, losing.connect)
+
+
+def test_each_call_is_one_statement_on_one_connection(server: Postgres, counter: Counter) -> None:
+    for _ in range(3):
+        counter.advance("t", 0)
+    assert (server.asked, len(server.connections)) == (3, 1)
+
+
+def test_a_connection_whose_answer_was_lost_is_not_used_again(server: Postgres, counter: Counter) -> None:
+    server.faults.append(Fault(LOST, done=True))
+    assert isinstance(counter.advance("t", 0), Maybe)
+    assert counter.advance("t", 0) == Advanced(2)
+    assert [each.closed for each in server.connections] == [True, False]
+
+
+def test_an_interruption_leaves_no_connection_that_may_be_answered_still(
+    server: Postgres, counter: Counter
+) -> None:
+    server.faults.append(Fault(KeyboardInterrupt()))  # type: ignore[arg-type]
+    with pytest.raises(KeyboardInterrupt):
+        counter.advance("t", 0)
+    assert server.connections[0].closed
+
+
+@pytest.mark.parametrize("state", [None, "08006", "57P01", "57P02", "40003", "58030", "XX000"])
+def test_an_end_of_the_session_says_nothing_of_the_statement(
+    server: Postgres, counter: Counter, state: str | None
+) -> None:
+    server.faults.append(Fault(SqlError(state)))
+    assert isinstance(counter.advance("t", 0), Maybe)
+
+
+@pytest.mark.parametrize("state", ["40001", "40P01", "53300", "55P03", "57014", "25006", "57P03"])
+def test_what_passes_has_moved_nothing(server: Postgres, counter: Counter, state: str) -> None:
+    server.faults.append(Fault(SqlError(state)))
+    assert isinstance(counter.advance("t", 0), TryAgain)
+    assert counter.advance("t", 0) == Advanced(1)
+    assert len(server.connections) == 1
+
+
+@pytest.mark.parametrize(
+    ("state", "error", "says"),
+    [
+        ("42501", PermissionError, "PostgreSQL refuses"),
+        ("28P01", PermissionError, "PostgreSQL refuses"),
+        ("42P01", FileNotFoundError, "CREATE TABLE putifabsent_counters"),
+        ("42703", OSError, "PostgreSQL refuses"),
+    ],
+)
+def test_a_refusal_says_what_to_do(
+    server: Postgres, counter: Counter, state: str, error: type[Exception], says: str
+) -> None:
+    server.faults.extend([Fault(SqlError(state))] * 2)
+    refused = counter.advance("t", 0)
+    assert isinstance(refused, Refused)
+    assert isinstance(refused.error, error)
+    assert says in str(refused.error)
+    with pytest.raises(error, match=says):
+        counter.check()
+
+
+def test_who_is_not_connected_has_sent_nothing(server: Postgres, counter: Counter) -> None:
+    server.refuses = SqlError(None, "connection refused")
+    assert isinstance(counter.advance("t", 0), TryAgain)
+    with pytest.raises(ConnectionError, match="did not answer, or not now: connection refused"):
+        counter.check()
+
+
+def test_it_tells_the_server_s_own_time(counter: Counter) -> None:
+    moved = counter.advance("t", 0)
+    assert isinstance(moved, Advanced)
+    assert moved.now is not None
+
+
+def test_a_url_is_libpq_s_parameters() -> None:
+    url = "postgresql://us%40er:se%2Fcret@a,[::1]:5433/lab?sslmode=verify-full&timeout=2.5"
+    settings = postgres_settings(url)
+    assert settings.shown == "postgresql://a:5432,[::1]:5433/lab"
+    said = settings.said()
+    assert (said["host"], said["port"], said["dbname"]) == ("a,::1", "5432,5433", "lab")
+    assert (said["user"], said["password"]) == ("us@er", "se/cret")
+    assert (said["sslmode"], said["target_session_attrs"]) == ("verify-full", "read-write")
+    assert (said["connect_timeout"], said["tcp_user_timeout"]) == (3, 2500)
+    assert said["options"] == "-c synchronous_commit=on -c statement_timeout=2500"
+    assert "se/cret" not in f"{settings!r}{PostgresCounter(settings)!r}"
+
+
+@pytest.mark.parametrize(
+    ("url", "says"),
+    [
+        ("postgresql:///db", "names its host"),
+        ("postgresql://a/db/more", "too many steps"),
+        ("postgresql://a/db?sslmod=x", "did you mean 'sslmode'"),
+        ("postgres://a/db", "did you mean postgresql://"),
+    ],
+)
+def test_what_is_wrong_in_a_url_is_said(url: str, says: str) -> None:
+    with pytest.raises(ConfigError, match=says):
+        postgres_settings(url)
+
+
+def test_a_missing_client_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    with pytest.raises(ConfigError, match=r"pip install 'putifabsent\[postgres\]'"):
+        open_counter("postgresql://host/lab")

@@ -1,0 +1,167 @@
+"""What is done with ZooKeeper's answers. The server is imagined: no test here has seen a real one."""
+
+from __future__ import annotations
+
+import sys
+from functools import partial
+from typing import TYPE_CHECKING
+
+import pytest
+
+from putifabsent.backends.counters import Advanced
+from putifabsent.backends.registries import Maybe, Refused, TryAgain
+from putifabsent.backends.registry_urls import open_counter, zookeeper_settings
+from putifabsent.backends.zookeeper import FOLDER, ZooKeeperCounter
+from putifabsent.backends.zookeeper_settings import ZooKeeperSettings
+from putifabsent.errors import ConfigError
+from putifabsent.testing import CounterTests, LostCounterTests
+from tests.backends.imagined_servers import Fault, KazooError, Stat, ZooKeeper
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from putifabsent.backends.counters import Counter
+
+WHERE = ZooKeeperSettings("zookeeper://host:2181", (("host", 2181),))
+LOST = KazooError(-4)
+TIMED_OUT = TimeoutError("nobody answered")
+
+
+@pytest.fixture
+def server() -> ZooKeeper:
+    return ZooKeeper()
+
+
+@pytest.fixture
+def counter(server: ZooKeeper) -> Counter:
+    return ZooKeeperCounter(WHERE, lambda: server)
+
+
+class TestOnAnImaginedServer(CounterTests, LostCounterTests):
+    # Its memory is not shared.
+    test_a_forked_child_can_count_and_so_can_its_parent = None  # type: ignore[assignment]
+
+    @pytest.fixture
+    def make_counter(self, server: ZooKeeper) -> Callable[[], Counter]:
+        return partial(ZooKeeperCounter, WHERE, lambda: server)
+
+    @pytest.fixture
+    def unanswered(self, server: ZooKeeper, name: str) -> Counter:
+        return _losing(server, name, Fault(LOST, done=True))
+
+    @pytest.fixture
+    def unheard(self, server: ZooKeeper, name: str) -> Counter:
+        return _losing(server, name, Fault(TIMED_OUT))
+
+
+def _losing(server: ZooKeeper, name: str, fault: Fault) -> Counter:
+    losing = ZooKeeper(server.nodes)
+    losing.always = fault
+    counter = ZooKeeperCounter(WHERE, lambda: losing)
+    # It makes the counter, and knows it then.
+    assert isinstance(counter.advance(name, 0), TryAgain)
+    return counter
+
+
+def test_whoever_counts_alone_sets_it_once_a_call(server: ZooKeeper, counter: Counter) -> None:
+    """After it has made it."""
+    assert isinstance(counter.advance("t", 0), TryAgain)
+    assert [counter.advance("t", 0) for _ in range(3)] == [Advanced(1), Advanced(2), Advanced(3)]
+    assert server.asked == 3
+
+
+def test_whoever_is_behind_others_reads_it_first(server: ZooKeeper, counter: Counter) -> None:
+    for _ in range(2):
+        counter.advance("t", 0)
+    other = ZooKeeperCounter(WHERE, lambda: server)
+    assert isinstance(other.advance("t", 0), TryAgain)
+    assert other.advance("t", 0) == Advanced(2)
+    for _ in range(2):
+        assert isinstance(counter.advance("t", 0), TryAgain)
+    assert counter.advance("t", 0) == Advanced(3)
+
+
+@pytest.mark.parametrize("error", [LOST, TIMED_OUT, KazooError(-7), KazooError(-112), KazooError(-118)])
+def test_a_lost_answer_says_nothing_of_the_step(
+    server: ZooKeeper, counter: Counter, error: Exception
+) -> None:
+    counter.advance("t", 0)
+    server.faults.append(Fault(error, done=True))
+    assert isinstance(counter.advance("t", 0), Maybe)
+    assert isinstance(counter.advance("t", 0), TryAgain)
+    assert counter.advance("t", 0) == Advanced(2)
+
+
+@pytest.mark.parametrize(("code", "error"), [(-102, PermissionError), (-115, PermissionError), (-8, OSError)])
+def test_a_refusal_is_one(server: ZooKeeper, counter: Counter, code: int, error: type[Exception]) -> None:
+    counter.advance("#check", 0)
+    server.always = Fault(KazooError(code))
+    with pytest.raises(error, match="ZooKeeper refuses"):
+        counter.check()
+
+
+def test_a_server_that_only_reads_has_moved_nothing(server: ZooKeeper, counter: Counter) -> None:
+    counter.advance("t", 0)
+    server.faults.append(Fault(KazooError(-119)))
+    assert isinstance(counter.advance("t", 0), TryAgain)
+
+
+def test_who_has_no_session_has_sent_nothing() -> None:
+    def refused() -> ZooKeeper:
+        raise TIMED_OUT
+
+    counter = ZooKeeperCounter(WHERE, refused)
+    assert isinstance(counter.advance("t", 0), TryAgain)
+    with pytest.raises(ConnectionError, match="did not answer, or not now: nobody answered"):
+        counter.check()
+
+
+def test_what_is_no_counter_is_refused(server: ZooKeeper, counter: Counter) -> None:
+    server.nodes[f"{FOLDER}/c-t"] = (b"somebody's", Stat(0, 0))
+    refused = counter.advance("t", 0)
+    assert isinstance(refused, Refused)
+    assert "other than digits" in str(refused.error)
+
+
+def test_a_name_is_one_node(server: ZooKeeper, counter: Counter) -> None:
+    for name in ("a/b", ".", ".."):
+        counter.advance(name, 0)
+    assert set(server.nodes) == {f"{FOLDER}/{node}" for node in ("c-a%2Fb", "c-.", "c-..")}
+
+
+def test_it_tells_the_leader_s_own_time(server: ZooKeeper, counter: Counter) -> None:
+    counter.advance("t", 0)
+    moved = counter.advance("t", 0)
+    assert isinstance(moved, Advanced)
+    assert moved.now == server.nodes[f"{FOLDER}/c-t"][1].mtime
+
+
+def test_a_url_is_kazoo_s_parameters() -> None:
+    settings = zookeeper_settings("zookeeper://me:se%2Fcret@a,b:2182/lake?timeout=3")
+    assert settings.shown == "zookeeper://a:2181,b:2182/lake"
+    assert settings.said() == {
+        "hosts": "a:2181,b:2182/lake",
+        "timeout": 3.0,
+        "command_retry": {"max_tries": 0},
+        "auth_data": [("digest", "me:se/cret")],
+    }
+    assert "se/cret" not in f"{settings!r}{ZooKeeperCounter(settings)!r}"
+
+
+@pytest.mark.parametrize(
+    ("url", "says"),
+    [
+        ("zookeeper://", "names its host"),
+        ("zookeeper://a?timeot=1", "did you mean 'timeout'"),
+        ("zookeper://a", "did you mean zookeeper://"),
+    ],
+)
+def test_what_is_wrong_in_a_url_is_said(url: str, says: str) -> None:
+    with pytest.raises(ConfigError, match=says):
+        zookeeper_settings(url)
+
+
+def test_a_missing_client_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "kazoo", None)
+    with pytest.raises(ConfigError, match=r"pip install 'putifabsent\[zookeeper\]'"):
+        open_counter("zookeeper://host")
