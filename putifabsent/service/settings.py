@@ -49,7 +49,9 @@ class Ticking(BaseModel):
     Attributes
     ----------
     source
-        ``local``, ``truetime+redis://...``, or a registry's URL. It may have credentials.
+        ``local``, ``truetime+redis://...``, a registry's URL or a guarded address. It may have credentials.
+    options
+        Of a guarded address: its filesystem's.
     zone
         In which instants are written: the table's.
     skew
@@ -61,13 +63,20 @@ class Ticking(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     source: SecretStr
+    options: dict[str, Any] = Field(default={}, repr=False)
     zone: str = "UTC"
     skew: float | None = None
     timeout: float = 30.0
 
     def clock(self) -> Clock:
         """Return the clock; ``ConfigError`` says what is wrong."""
-        return clock(self.source.get_secret_value(), zone=self.zone, skew=self.skew, timeout=self.timeout)
+        return clock(
+            self.source.get_secret_value(),
+            zone=self.zone,
+            skew=self.skew,
+            timeout=self.timeout,
+            storage_options=self.options,
+        )
 
 
 class Settings(BaseModel):

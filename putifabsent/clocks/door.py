@@ -3,7 +3,9 @@
 ==========================  ===========================================================================
 ``local``                   this process's own clock: for one process
 ``truetime+redis://...``    a lock, the local clock, and a wait as long as clocks may differ
-a registry's URL            a counter there, and its own time: ``redis://``, ``dynamodb://``
+a registry's URL            a counter there, and its own time: ``redis://``, ``dynamodb://``,
+                            ``postgresql://``, ``zookeeper://``
+a guarded address           numbered records in a folder, and the store's time: ``pias3://lake/clock``
 ==========================  ===========================================================================
 """
 
@@ -15,25 +17,28 @@ import time
 import uuid
 from abc import ABC, abstractmethod
 from datetime import timezone, tzinfo
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from fsspec.core import url_to_fs
 
 from putifabsent.backends.local_counter import LocalCounter, counter_of_process
 from putifabsent.backends.per_process import PerProcess
 from putifabsent.backends.registry_urls import open_counter, open_lock
+from putifabsent.clocks.bucket import GUARD, BucketCounter
 from putifabsent.errors import ConfigError
-from putifabsent.shim.clock import MOST, Told, instant_of, millis_of, take, true_time
+from putifabsent.shim.clock import MOST, Told, instant_of, take, true_time
 from putifabsent.shim.drive import run, run_async
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from putifabsent.backends.base import Store
     from putifabsent.backends.counters import Counter
     from putifabsent.backends.registries import Lock
     from putifabsent.shim.requests import Protocol
 
-__all__ = ["NAME", "Clock", "Counted", "Source", "TrueTime", "clock", "instant_of", "millis_of"]
+__all__ = ["NAME", "Clock", "Counted", "Source", "TrueTime", "clock"]
 
 NAME = "instants"
 """What the counter, or the lock, is called: one for all tables, so that no two spellings of one differ."""
@@ -43,6 +48,7 @@ SKEW = 0.2
 
 _TRUE_TIME = "truetime+"
 _LOCAL = "local"
+_GUARDED = tuple(f"{each}://" for each in ("pias3", "piags", "piaaz", "piafile", "piamemory"))
 _KEPT = 1.0
 """Seconds after which the rest of a lease is thrown away."""
 
@@ -246,13 +252,15 @@ def clock(
     lease: int = 1,
     skew: float | None = None,
     timeout: float = 30.0,
+    storage_options: Mapping[str, Any] | None = None,
 ) -> Clock:
     """Return a clock; nothing is asked of its source yet.
 
     Parameters
     ----------
     source
-        ``"local"``; a registry's URL; ``truetime+`` and a lock's URL; or what has been made of one.
+        ``"local"``; a registry's URL; ``truetime+`` and a lock's URL; a guarded address; or what has been
+        made of one.
     zone
         In which instants are written: ``"UTC"``, ``"LOCAL"`` (this machine's), ``"Europe/Berlin"``. It must
         be the table's own. In a zone whose clocks are set back once a year, an hour is without instants.
@@ -262,28 +270,47 @@ def clock(
         Of TrueTime: seconds by which no two clocks differ, 0.2 by default.
     timeout
         Seconds to wait for instants.
+    storage_options
+        Of a guarded address: its filesystem's.
 
     Raises
     ------
     ConfigError
         What is wrong, without any credentials.
     """
-    return Clock(_source(source, skew), zone=_zone(zone), lease=lease, timeout=timeout)
+    return Clock(_source(source, skew, storage_options), zone=_zone(zone), lease=lease, timeout=timeout)
 
 
-def _source(source: str | Source, skew: float | None) -> Source:
+def _source(source: str | Source, skew: float | None, options: Mapping[str, Any] | None) -> Source:
     if isinstance(source, str) and source.startswith(_TRUE_TIME):
-        return TrueTime(open_lock(source.removeprefix(_TRUE_TIME)), skew=SKEW if skew is None else skew)
-    if skew is not None:
+        made: Source = TrueTime(
+            open_lock(source.removeprefix(_TRUE_TIME)), skew=SKEW if skew is None else skew
+        )
+    elif skew is not None:
         raise ConfigError(f"skew is of {_TRUE_TIME}... alone: no other source goes by clocks that may differ")
-    if isinstance(source, Source):
-        return source
-    if source == _LOCAL:
-        return Counted(counter_of_process())
-    if "://" not in source:
+    elif isinstance(source, Source):
+        made = source
+    elif source == _LOCAL:
+        made = Counted(counter_of_process())
+    elif source.startswith(_GUARDED):
+        return Counted(_in_bucket(source, dict(options or {})))
+    elif "://" not in source:
         # What is no URL may be a password: it is not repeated.
-        raise ConfigError(f"this names no clock: it is {_LOCAL}, {_TRUE_TIME}... or a registry's URL")
-    return Counted(open_counter(source))
+        raise ConfigError(
+            f"this names no clock: it is {_LOCAL}, {_TRUE_TIME}..., a registry's URL or a guarded address"
+        )
+    else:
+        made = Counted(open_counter(source))
+    if options:
+        raise ConfigError("storage_options are of a guarded address alone")
+    return made
+
+
+def _in_bucket(address: str, options: dict[str, Any]) -> BucketCounter:
+    said = options.pop("guard", ())
+    guard = [*((said,) if isinstance(said, str) else said), GUARD]
+    fs, folder = url_to_fs(address, guard=guard, **options)
+    return BucketCounter(fs, folder)
 
 
 def _zone(zone: str | tzinfo) -> tzinfo | None:

@@ -18,7 +18,7 @@ from putifabsent.backends.registry_urls import open_counter
 from putifabsent.clocks import NAME, Clock, Counted, TrueTime, clock, instant_of, millis_of
 from putifabsent.errors import ConfigError
 from putifabsent.testing.stores import forked
-from tests.doors.clock_takers import Taking, taken_by
+from tests.clocks.takers import Taking, taken_by
 from tests.servers import Valkey
 from tests.shim.clock_worlds import Server, World
 from tests.stub.redis_proxy import DROPPED_AFTER, DROPPED_BEFORE, RedisProxy

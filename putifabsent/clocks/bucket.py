@@ -1,0 +1,193 @@
+"""A counter in a bucket alone: numbered records, each created once, each saying how far the counter is.
+
+::
+
+    <folder>/<the counter's name>/00000000000000000042     1800000000123
+
+Whoever wants numbers lists the records, reads the newest, and creates the next one, which says where the
+counter is then. The mount's arbiter lets one writer do that; the others list again. So the records are one
+line, each of which continues the one before, and no lock is held: a turn would say who goes first, and the
+next number would still have to decide.
+
+Old records are removed, and a writer may be paused for so long that its number is free again. So whoever has
+won a number lists once more. Records are removed only behind so many newer ones: where fewer are there, the
+number had never been free before. Else what was taken is not used, which skips numbers, and harms nobody.
+
+Its time is the store's, which has stamped the record.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import threading
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from urllib.parse import quote
+
+from putifabsent.backends.counters import LARGEST, Advanced, Counter, no_such_step
+from putifabsent.backends.identities import bad_identity
+from putifabsent.backends.per_process import PerProcess
+from putifabsent.backends.refusals import caused
+from putifabsent.backends.registries import Maybe, Refused, TryAgain
+from putifabsent.backends.whole_seconds import WholeSeconds
+from putifabsent.errors import NameTaken, OutcomeUnknown, PutIfAbsentError
+
+if TYPE_CHECKING:
+    from putifabsent.backends.counters import AdvanceOutcome
+    from putifabsent.fsspec_plugin import GuardedFileSystem
+
+__all__ = ["GUARD", "BucketCounter"]
+
+GUARD = "**/.putifabsent-instants/**"
+"""What a mount must guard, so that its arbiter is asked about records."""
+
+_FOLDER = ".putifabsent-instants"
+_DIGITS = 20
+_KEPT = 64
+"""So many records are never removed: the newest, and those right behind it."""
+
+_SURE = 32
+"""With fewer newer ones a number was never free before; a listing that others add to may miss some of them."""
+
+_LONGEST = 200
+
+_FORBIDDEN = (PutIfAbsentError, PermissionError, IsADirectoryError, NotADirectoryError)
+
+
+class Record(NamedTuple):
+    """The newest record: its number, and where the counter is."""
+
+    number: int
+    last: int
+
+
+class BucketCounter(Counter):
+    """Counters in a folder of a guarded filesystem.
+
+    Two requests a call, and two more after others have counted: create, list; list, get.
+
+    Parameters
+    ----------
+    fs
+        It guards :data:`GUARD`.
+    folder
+        Which folder, in its words.
+    """
+
+    kind: ClassVar[str] = "bucket"
+    forgets: ClassVar[bool] = False
+
+    def __init__(self, fs: GuardedFileSystem, folder: str) -> None:
+        self._fs: Any = fs
+        self._folder = f"{folder.rstrip('/')}/{_FOLDER}"
+        self._seen: dict[str, Record] = {}
+        self._time = WholeSeconds()
+        # Threads of a process would only be in each other's way.
+        self._alone = PerProcess(threading.Lock)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.identity()}>"
+
+    def advance(self, name: str, floor: int, count: int = 1) -> AdvanceOutcome:
+        """Create the record after the newest; list, to see that it was not too late."""
+        if wrong := no_such_step(floor, count):
+            raise wrong
+        if refused := bad_identity(name, "name"):
+            return refused
+        folder = f"{self._folder}/{_component(name)}"
+        with self._alone():
+            mine = self._appended(name, folder, floor, count)
+            if not isinstance(mine, Record):
+                return mine
+            try:
+                return self._counted(name, folder, mine)
+            except (OSError, PutIfAbsentError) as error:
+                return Maybe(error)
+
+    def identity(self) -> str:
+        """Return the folder's address."""
+        return str(self._fs.unstrip_protocol(self._folder))
+
+    def check(self) -> None:
+        """Advance a counter of its own."""
+        outcome = self.advance("#check", 0)
+        if isinstance(outcome, Refused):
+            raise outcome.error
+        if not isinstance(outcome, Advanced) and not isinstance(outcome.cause, NameTaken):
+            why = f"the store did not answer, or not now: {outcome.cause}"
+            raise ConnectionError(errno.EIO, why, self._folder) from outcome.cause
+
+    def _appended(
+        self, name: str, folder: str, floor: int, count: int
+    ) -> Record | TryAgain | Refused | Maybe:
+        """Create the record after the newest."""
+        seen = self._seen.pop(name, None)
+        try:
+            newest = seen or self._newest(folder)
+            mine = Record(newest.number + 1, max(newest.last, floor) + count)
+            if mine.last > LARGEST:
+                at_its_end = OSError(errno.EOVERFLOW, "the counter is at its end", name)
+                # What was seen may be old: the next call looks.
+                return Refused(at_its_end) if seen is None else TryAgain(at_its_end)
+            self._fs.pipe_file(_record(folder, mine.number), str(mine.last).encode(), mode="create")
+        except NameTaken as error:
+            return TryAgain(error)
+        except OutcomeUnknown as error:
+            return Maybe(error)
+        except _FORBIDDEN as error:
+            return Refused(error)
+        except OSError as error:
+            return TryAgain(error)
+        except ValueError as error:
+            why = OSError(errno.EINVAL, "its newest record has other than digits", folder)
+            return Refused(caused(why, error))
+        return mine
+
+    def _counted(self, name: str, folder: str, mine: Record) -> AdvanceOutcome:
+        """Say whether a number that was won is one that nobody had before."""
+        numbers = self._numbers(folder)
+        if numbers[-1] - mine.number >= _SURE:
+            late = f"record {mine.number} came so late that others may have had it before"
+            return Maybe(TimeoutError(errno.ETIMEDOUT, late, folder))
+        when = self._fs.modified(_record(folder, mine.number))
+        self._seen[name] = mine
+        if mine.number % _KEPT == 0:
+            self._prune(folder, [each for each in numbers if each <= mine.number - _KEPT])
+        millis = int(when.timestamp() * 1000)
+        return Advanced(mine.last, millis if when.microsecond else self._time.seen(millis))
+
+    def _newest(self, folder: str) -> Record:
+        numbers = self._numbers(folder)
+        if not numbers:
+            self._fs.makedirs(folder, exist_ok=True)
+            return Record(0, 0)
+        number = numbers[-1]
+        return Record(number, int(self._fs.cat_file(_record(folder, number))))
+
+    def _numbers(self, folder: str) -> list[int]:
+        """Return the numbers of the records that are there, in order."""
+        self._fs.invalidate_cache(folder)
+        try:
+            found = self._fs.ls(folder, detail=False)
+        except FileNotFoundError:
+            return []
+        return sorted(int(last) for each in found if (last := each.rpartition("/")[2]).isdigit())
+
+    def _prune(self, folder: str, numbers: list[int]) -> None:
+        # Whoever comes next removes what is left.
+        with suppress(OSError, PutIfAbsentError):
+            for number in numbers:
+                self._fs.rm_file(_record(folder, number))
+
+
+def _record(folder: str, number: int) -> str:
+    return f"{folder}/{number:0{_DIGITS}d}"
+
+
+def _component(name: str) -> str:
+    """Return a name as a folder's: no slash, never a dot alone, and not too long for a disk."""
+    quoted = quote(name, safe="")
+    if len(quoted) > _LONGEST:
+        return f"h-{hashlib.sha256(name.encode()).hexdigest()}"
+    return f"c-{quoted}"
