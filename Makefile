@@ -98,6 +98,10 @@ bench-simulate: $(DEV) ## measure the collision simulation against a set union i
 bench-timeline: $(DEV) ## read 10,000 archived instants of a Hudi table from local disk
 	$(BIN)/python bench/timeline.py
 
+.PHONY: bench-clocks
+bench-clocks: $(DEV) ## take instants by 16 processes from each clock; SOURCES="postgresql://..." names others, WRONG= libfaketime
+	$(BIN)/python -m bench.clocks $(SOURCES) $(if $(WRONG),--wrong $(WRONG)) $(if $(SHORT),--instants 200)
+
 .PHONY: bench-service
 bench-service: $(DEV) ## measure creations through the coordination service beside those of a process itself
 	$(BIN)/python bench/service.py

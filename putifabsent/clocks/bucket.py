@@ -48,7 +48,7 @@ _KEPT = 64
 """So many records are never removed: the newest, and those right behind it."""
 
 _SURE = 32
-"""With fewer newer ones a number was never free before; a listing that others add to may miss some of them."""
+"""With fewer newer ones a number was never free before: a listing that others add to may miss some."""
 
 _LONGEST = 200
 
