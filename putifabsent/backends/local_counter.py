@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, ClassVar
 
 from putifabsent.backends.counters import LARGEST, Advanced, Counter, no_such_step
 from putifabsent.backends.identities import bad_identity
-from putifabsent.backends.per_process import PerProcess
 from putifabsent.backends.registries import Refused
 
 if TYPE_CHECKING:
@@ -88,5 +87,18 @@ class LocalCounter(Counter):
         return (steady + self._distance) // _NANOSECONDS
 
 
-counter_of_process = PerProcess(LocalCounter)
-"""The one counter of this process: two would give the same numbers."""
+_of_process = LocalCounter()
+
+
+def counter_of_process() -> LocalCounter:
+    """Return the one counter of this process: two would give the same numbers."""
+    return _of_process
+
+
+def _in_child() -> None:
+    global _of_process  # noqa: PLW0603 - a fork is another process in the same module
+    _of_process = LocalCounter()
+
+
+# Made here, and not when it is first asked for: of two threads each would make one.
+os.register_at_fork(after_in_child=_in_child)

@@ -12,6 +12,7 @@ a guarded address           numbered records in a folder, and the store's time: 
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 import time
 import uuid
@@ -23,7 +24,6 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from fsspec.core import url_to_fs
 
 from putifabsent.backends.local_counter import LocalCounter, counter_of_process
-from putifabsent.backends.per_process import PerProcess
 from putifabsent.backends.registry_urls import open_counter, open_lock
 from putifabsent.clocks.bucket import GUARD, BucketCounter
 from putifabsent.errors import ConfigError
@@ -177,7 +177,7 @@ class Clock:
         self._source = source
         self._size = lease
         self._timeout = timeout
-        self._leases = PerProcess(_Lease)
+        self._leases: dict[int, _Lease] = {}
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self._source!r}>"
@@ -196,7 +196,7 @@ class Clock:
         """
         if self._size == 1:
             return self._written(self._took(1))[0]
-        lease = self._leases()
+        lease = self._lease()
         with lease.lock:
             if not lease.left or time.monotonic() - lease.since > _KEPT:
                 lease.left, lease.since = self._took(self._size), time.monotonic()
@@ -216,7 +216,7 @@ class Clock:
         _refuse_odd(count)
         if self._size == 1:
             return self._written(self._took(count))
-        lease = self._leases()
+        lease = self._lease()
         with lease.lock:
             # What is left is below what comes now.
             lease.left = range(0)
@@ -234,6 +234,10 @@ class Clock:
         if self._size == 1:
             return self._written(await run_async(self._source.take(count), _NOWHERE, self._timeout))
         return await asyncio.to_thread(self.instants, count)
+
+    def _lease(self) -> _Lease:
+        # In one step: two threads have the same one.
+        return self._leases.setdefault(os.getpid(), _Lease())
 
     def _took(self, count: int) -> range:
         return run(self._source.take(count), _NOWHERE, self._timeout)
