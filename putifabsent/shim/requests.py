@@ -358,15 +358,15 @@ class Advance(NamedTuple):
     counter: Counter
     name: str
     floor: int
-    count: int
+    wanted: int
 
     def perform(self, _: Store) -> AdvanceOutcome:
         """Ask the counter."""
-        return self.counter.advance(self.name, self.floor, self.count)
+        return self.counter.advance(self.name, self.floor, self.wanted)
 
     async def perform_async(self, _: Store) -> AdvanceOutcome:
         """Ask the counter, asynchronously."""
-        return await self.counter.advance_async(self.name, self.floor, self.count)
+        return await self.counter.advance_async(self.name, self.floor, self.wanted)
 
 
 class Both(NamedTuple):
