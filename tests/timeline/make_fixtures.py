@@ -5,13 +5,15 @@
     python tests/timeline/make_fixtures.py hudi_cow /tmp/tables
 
 The folder is where the table is made, and its name ends up in what is kept. It wants PySpark 3.5 and the jars
-that ``make test-spark`` fetches. Of each table it keeps the timeline alone, without data files, and beside it
-what the format's own reader says of it, as JSON.
+that ``make test-spark`` fetches; for ``hudi_0_15`` it fetches Hudi 0.15. Of each table it keeps the timeline
+alone, without data files, and beside it what the format's own reader says of it, as JSON. ``hudi_long`` takes
+half an hour, the others a minute or two.
 """
 
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 import tarfile
 from contextlib import suppress
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[2]
 JARS = ROOT / "tools" / "spark" / "target" / "jars"
 FIXTURES = Path(__file__).parent / "fixtures"
+
+OLDER = "org.apache.hudi:hudi-spark3.5-bundle_2.12:0.15.0"
 
 # As few as Hudi allows, so that a small table has a deep history.
 TINY = {
@@ -45,11 +49,27 @@ TINY = {
     "hoodie.write.markers.type": "DIRECT",
 }
 
+BY_DEFAULT = {
+    "hoodie.keep.min.commits": "20",
+    "hoodie.keep.max.commits": "30",
+    "hoodie.timeline.compaction.batch.size": "10",
+}
 
 CATALOGS = {
     "delta": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
     "hudi": "org.apache.spark.sql.hudi.catalog.HoodieCatalog",
 }
+
+
+def jars(folder: Path, name: str) -> list[Path]:
+    """Return what a session wants: of Hudi the version that the tests have, or an older one."""
+    found = [each for each in sorted(JARS.glob("*.jar")) if "aws" not in each.name]
+    if name != "hudi_0_15":
+        return found
+    older = folder / "older"
+    said = [f"-Dartifact={OLDER}", f"-DoutputDirectory={older}", "-B", "-q"]
+    subprocess.run([ROOT / "hadoop" / "mvnw", "dependency:copy", *said], cwd=ROOT, check=True)
+    return [*(each for each in found if not each.name.startswith("hudi-")), *older.glob("*.jar")]
 
 
 def session(folder: Path, name: str) -> SparkSession:
@@ -59,7 +79,7 @@ def session(folder: Path, name: str) -> SparkSession:
         "spark.master": "local[1]",
         "spark.driver.memory": "1g",
         "spark.ui.enabled": "false",
-        "spark.jars": ",".join(str(each) for each in sorted(JARS.glob("*.jar")) if "aws" not in each.name),
+        "spark.jars": ",".join(str(each) for each in jars(folder, name)),
         "spark.sql.shuffle.partitions": "1",
         "spark.databricks.delta.snapshotPartitions": "1",
         "spark.serializer": "org.apache.spark.serializer.KryoSerializer",
@@ -74,11 +94,12 @@ def session(folder: Path, name: str) -> SparkSession:
 
 
 class Hudi:
-    """A Hudi table that is being made."""
+    """A Hudi table that is being made; ``older``: by a Hudi before 1.0, which calls some things otherwise."""
 
-    def __init__(self, spark: SparkSession, path: Path, **options: str) -> None:
+    def __init__(self, spark: SparkSession, path: Path, *, older: bool = False, **options: str) -> None:
         self.spark = spark
         self.path = path
+        self.older = older
         self.options = {**TINY, "hoodie.table.name": path.name, **options}
 
     def rows(self, first: int, count: int = 3) -> DataFrame:
@@ -113,30 +134,33 @@ class Hudi:
     def last(self) -> str:
         """Return the time of the last completed commit."""
         timeline = self.meta().getActiveTimeline().getCommitsTimeline().filterCompletedInstants()
-        return str(timeline.lastInstant().get().requestedTime())
+        return self.told(timeline.lastInstant().get())[0]
+
+    def told(self, instant: Any) -> list[str]:
+        """Return what Hudi says of an instant: its time, action, state and completion."""
+        time = instant.getTimestamp() if self.older else instant.requestedTime()
+        completed = instant.getStateTransitionTime() if self.older else instant.getCompletionTime()
+        state = instant.getState().name().lower()
+        return [time, instant.getAction(), state, completed if instant.isCompleted() and completed else ""]
 
     def answer(self) -> dict[str, Any]:
         """Return what Hudi itself reads from its timelines."""
         meta = self.meta()
         timelines = {"active": meta.getActiveTimeline(), "archived": meta.getArchivedTimeline()}
         answer: dict[str, Any] = {
-            kind: sorted(_told(each) for each in timeline.getInstants())
+            kind: sorted(self.told(each) for each in timeline.getInstants())
             for kind, timeline in timelines.items()
         }
         ever = {"limit": 100000, "start_ts": "0", "end_ts": "9"}
         answer["show_commits"] = self.call("show_commits", limit=100000)
         answer["show_archived_commits"] = self.call("show_archived_commits", **ever)
-        answer["show_timeline"] = self.call("show_timeline", limit=100000, showArchived=True)
+        if not self.older:
+            answer["show_timeline"] = self.call("show_timeline", limit=100000, showArchived=True)
         return answer
 
 
 def _plain(value: Any) -> Any:
     return value if isinstance(value, (int, float, str, bool, type(None))) else str(value)
-
-
-def _told(instant: Any) -> list[str]:
-    completion = instant.getCompletionTime() if instant.isCompleted() else ""
-    return [instant.requestedTime(), instant.getAction(), instant.getState().name().lower(), completion or ""]
 
 
 def every_action(table: Hudi) -> None:
@@ -147,7 +171,7 @@ def every_action(table: Hudi) -> None:
     table.write("insert_overwrite_table", 20)
     table.fail()
     table.write("insert", 30)
-    if table.options.get("hoodie.write.table.version") != "6":  # whose timeline this procedure does not find
+    if table.options.get("hoodie.write.table.version") != "6":  # whose timeline Hudi 1.2's does not find
         table.call("rollback_to_instant", instant_time=table.last())
     table.write("insert", 40)
     saved = table.last()
@@ -235,6 +259,35 @@ def hudi_v6(spark: SparkSession, folder: Path, name: str = "hudi_v6", *, stays: 
     return table
 
 
+def hudi_long(spark: SparkSession, folder: Path) -> Hudi:
+    """Return a table with more than 400 commits, and thresholds as Hudi has them by default."""
+    table = Hudi(spark, folder / "hudi_long", **BY_DEFAULT)
+    every_action(table)
+    archive(table, 200)
+    table.options |= {"hoodie.clustering.inline": "true", "hoodie.clustering.inline.max.commits": "20"}
+    archive(table, 200)
+    every_action(table)
+    archive(table, 10)
+    return table
+
+
+def hudi_0_15(spark: SparkSession, folder: Path) -> Hudi:
+    """Return a table of the last Hudi that knew version 6 alone."""
+    table = Hudi(spark, folder / "hudi_0_15", older=True)
+    spark.sql("set hoodie.metadata.enable=false")  # procedures don't know the table's options
+    table.options |= {
+        "hoodie.datasource.write.table.type": "MERGE_ON_READ",
+        "hoodie.compact.inline": "true",
+        "hoodie.compact.inline.max.delta.commits": "3",
+    }
+    every_action(table)
+    archive(table, 12)
+    table.options |= {"hoodie.clustering.inline": "true", "hoodie.clustering.inline.max.commits": "3"}
+    archive(table, 4)
+    table.fail()
+    return table
+
+
 def hudi_upgraded(spark: SparkSession, folder: Path) -> Hudi:
     """Return a table that began with version 6: a procedure of the newer Hudi upgrades it on its way."""
     return hudi_v6(spark, folder, "hudi_upgraded", stays=False)
@@ -245,6 +298,8 @@ HUDI: dict[str, Callable[[SparkSession, Path], Hudi]] = {
     "hudi_mor": hudi_mor,
     "hudi_v6": hudi_v6,
     "hudi_upgraded": hudi_upgraded,
+    "hudi_long": hudi_long,
+    "hudi_0_15": hudi_0_15,
 }
 
 

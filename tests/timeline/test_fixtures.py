@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 
 FIXTURES = Path(__file__).parent / "fixtures"
 LEVELS = ["hudi_cow", "hudi_mor", "hudi_upgraded"]
-TABLES = [*LEVELS, "hudi_v6"]
+# Hudi 0.15 has no such procedure.
+SHOWN = [*LEVELS, "hudi_v6"]
+TABLES = [*SHOWN, "hudi_0_15"]
 
 # Of these Hudi's completed name is another's.
 RENAMED = {"clustering", "compaction", "logcompaction"}
@@ -68,6 +70,7 @@ def test_the_archived_instants_are_hudi_s_own(real: Real) -> None:
     assert told(found) == [each for each in real.answer["archived"] if each[2] == "completed"]
 
 
+@pytest.mark.parametrize("real", SHOWN, indirect=True)
 def test_all_instants_are_those_of_show_timeline(real: Real) -> None:
     shown = {(each["instant_time"], each["action"], each["state"]) for each in real.answer["show_timeline"]}
     # Of version 6 the procedure shows an archived compaction a second time, beside the commit that it became.
