@@ -55,7 +55,7 @@ test-hadoop: $(DEV) ## build the adapter for the JVM, and run Hadoop's own suite
 
 .PHONY: test-spark
 test-spark: test-hadoop $(JAR) $(SPARK_JARS) $(SPARK4_JARS) $(SPARK35) $(SPARK4) ## that, then PySpark 3.5 and 4 with unmodified writers; SHORT=1 lets them commit less
-	tools/servers/install.sh azurite
+	tools/servers/install.sh azurite fake-gcs-server
 	SHORT=$(SHORT) .venv-spark35/bin/python -m pytest -m spark -v tests/spark
 	SHORT=$(SHORT) .venv-spark4/bin/python -m pytest -m "spark and not formats" -v tests/spark
 
@@ -142,7 +142,7 @@ lock: $(DEV) ## resolve the newest versions into locks/ (not tied to any index h
 	$(COMPILE) pyproject.toml --extra arrow --extra demo --extra dynamodb --extra redis --group build --group test-paimon \
 		--output-file locks/paimon.txt
 	$(COMPILE) pyproject.toml --extra spark --group build --group spark35 --output-file locks/spark35.txt
-	$(COMPILE) pyproject.toml --extra azure --extra spark --group build --group spark4 --output-file locks/spark4.txt
+	$(COMPILE) pyproject.toml --extra azure --extra gcs --extra spark --group build --group spark4 --output-file locks/spark4.txt
 
 # --- for the JVM ---------------------------------------------------------------------------------------------------
 

@@ -87,8 +87,8 @@ def stream(spark: SparkSession, checkpoint: str, batches: int) -> dict[str, Any]
     query.stop()
     ended = query.exception()
     failed = None if ended is None else str(ended)
-    # What Hadoop's client for Azure says of a query that is stopped, in words that Spark does not know.
-    if failed and "method:[java.lang.InterruptedException]" in failed:
+    # What clients of Azure and of GCS say of a query that is stopped, in words that Spark does not know.
+    if failed and "java.lang.InterruptedException" in failed:
         failed = None
     return {"batches": committed(), "failed": failed}
 
