@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from tests.inspection.conftest import Place
 
-HUDI = ["hudi_cow", "hudi_mor", "hudi_upgraded", "hudi_v6", "hudi_0_15"]
+HUDI = ["hudi_cow", "hudi_mor", "hudi_upgraded", "hudi_v6", "hudi_0_15", "hudi_long"]
 RACED = ["raced_hudi", "raced_hudi_mor", "raced_delta", "raced_paimon", "killed_hudi"]
 A, B = "aaaaaaaa-0", "bbbbbbbb-0"
 T = [f"2026010112000000{n}" for n in range(10)]

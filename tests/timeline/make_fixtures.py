@@ -49,6 +49,8 @@ TINY = {
     "hoodie.write.markers.type": "DIRECT",
 }
 
+SHOWN = ("action", "commit_time", "instant_time", "state", "state_transition_time")
+
 BY_DEFAULT = {
     "hoodie.keep.min.commits": "20",
     "hoodie.keep.max.commits": "30",
@@ -152,11 +154,15 @@ class Hudi:
             for kind, timeline in timelines.items()
         }
         ever = {"limit": 100000, "start_ts": "0", "end_ts": "9"}
-        answer["show_commits"] = self.call("show_commits", limit=100000)
-        answer["show_archived_commits"] = self.call("show_archived_commits", **ever)
+        answer["show_commits"] = self.shown("show_commits", limit=100000)
+        answer["show_archived_commits"] = self.shown("show_archived_commits", **ever)
         if not self.older:
-            answer["show_timeline"] = self.call("show_timeline", limit=100000, showArchived=True)
+            answer["show_timeline"] = self.shown("show_timeline", limit=100000, showArchived=True)
         return answer
+
+    def shown(self, procedure: str, **said: Any) -> list[dict[str, Any]]:
+        """Return what a procedure says of instants, as far as it is about the timeline."""
+        return [{key: row[key] for key in SHOWN if key in row} for row in self.call(procedure, **said)]
 
 
 def _plain(value: Any) -> Any:
@@ -378,7 +384,7 @@ def main() -> None:
         table = HUDI[name](spark, folder)
         keep(name, folder, timeline_of(table.path))
         answer = table.answer()
-    (FIXTURES / f"{name}.json").write_text(json.dumps(answer, indent=1, sort_keys=True) + "\n")
+    (FIXTURES / f"{name}.json").write_text(json.dumps(answer, sort_keys=True) + "\n")
     spark.stop()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import tarfile
 import time
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 FIXTURES = Path(__file__).parent / "fixtures"
 LEVELS = ["hudi_cow", "hudi_mor", "hudi_upgraded"]
 # Hudi 0.15 has no such procedure.
-SHOWN = [*LEVELS, "hudi_v6"]
+SHOWN = [*LEVELS, "hudi_long", "hudi_v6"]
 TABLES = [*SHOWN, "hudi_0_15"]
 
 # Of these Hudi's completed name is another's.
@@ -106,6 +107,14 @@ def test_they_were_archived_past_several_compactions_of_the_history(tmp_path: Pa
     manifest = Real(name, tmp_path).timeline.manifest()
     assert manifest.number > 20
     assert max(file.level for file in manifest.files) == 2
+
+
+def test_one_was_archived_so_by_the_thresholds_that_hudi_has_by_default(tmp_path: Path) -> None:
+    timeline = Real("hudi_long", tmp_path).timeline
+    assert sum(each.action in ("commit", "replacecommit") for each in timeline.history()) > 400
+    levels = Counter(file.level for file in timeline.manifest().files)
+    assert levels[0]
+    assert levels[1] > 2
 
 
 def test_every_action_is_in_one_of_them(tmp_path: Path) -> None:
