@@ -51,7 +51,9 @@ class Cursor(Protocol):
 class Connection(Protocol):
     """As much of psycopg's connection as is used here."""
 
-    closed: bool
+    @property
+    def closed(self) -> bool:
+        """Whether it is of no more use."""
 
     def execute(self, query: Any, params: Any = None) -> Cursor:
         """Send a statement, and read its answer."""

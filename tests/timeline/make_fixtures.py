@@ -96,12 +96,14 @@ def session(folder: Path, name: str) -> SparkSession:
 
 
 class Hudi:
-    """A Hudi table that is being made; ``older``: by a Hudi before 1.0, which calls some things otherwise."""
+    """A Hudi table that is being made."""
 
-    def __init__(self, spark: SparkSession, path: Path, *, older: bool = False, **options: str) -> None:
+    older = False
+    """Whether by a Hudi before 1.0, which calls some things otherwise."""
+
+    def __init__(self, spark: SparkSession, path: Path, **options: str) -> None:
         self.spark = spark
         self.path = path
-        self.older = older
         self.options = {**TINY, "hoodie.table.name": path.name, **options}
 
     def rows(self, first: int, count: int = 3) -> DataFrame:
@@ -279,7 +281,8 @@ def hudi_long(spark: SparkSession, folder: Path) -> Hudi:
 
 def hudi_0_15(spark: SparkSession, folder: Path) -> Hudi:
     """Return a table of the last Hudi that knew version 6 alone."""
-    table = Hudi(spark, folder / "hudi_0_15", older=True)
+    table = Hudi(spark, folder / "hudi_0_15")
+    table.older = True
     spark.sql("set hoodie.metadata.enable=false")  # procedures don't know the table's options
     table.options |= {
         "hoodie.datasource.write.table.type": "MERGE_ON_READ",
