@@ -24,7 +24,7 @@ MAVEN := hadoop/mvnw --batch-mode --quiet
 JOBS ?= 2
 # SHORT=1: the servers that are built in a minute or two, and short runs.
 SHORT ?=
-SERVERS := versitygw fake-gcs-server azurite gofakes3 dynamodb-local $(if $(SHORT),,minio s3s-fs)
+SERVERS := versitygw fake-gcs-server azurite gofakes3 dynamodb-local postgresql zookeeper $(if $(SHORT),,minio s3s-fs)
 # What pypaimon's environment, with its older fsspec and pyarrow, must pass as well: what rests on their releases.
 PAIMON_TESTS := tests/doors/test_paimon.py \
 	$(patsubst %,tests/fsspec_plugin/test_%.py,abstract arrow async chaining files promotion transactions unchanged)

@@ -53,7 +53,7 @@ class Connection(Protocol):
 
     @property
     def closed(self) -> bool:
-        """Whether it is of no more use."""
+        """Whether nothing can be sent by it any more."""
 
     def execute(self, query: Any, params: Any = None) -> Cursor:
         """Send a statement, and read its answer."""

@@ -11,7 +11,11 @@ Guarantees", "ZooKeeper Stat Structure"), kazoo's manual.
 from __future__ import annotations
 
 import errno
-from typing import TYPE_CHECKING, ClassVar, NamedTuple, Protocol
+import os
+import threading
+import weakref
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 from urllib.parse import quote
 
 from putifabsent.backends.counters import LARGEST, Advanced, Counter, no_such_step
@@ -19,7 +23,14 @@ from putifabsent.backends.identities import bad_identity
 from putifabsent.backends.per_process import PerProcess
 from putifabsent.backends.refusals import caused
 from putifabsent.backends.registries import Maybe, Refused, TryAgain
-from putifabsent.backends.zookeeper_words import BAD_VERSION, NO_NODE, NODE_EXISTS, code_of, meaning
+from putifabsent.backends.zookeeper_words import (
+    BAD_VERSION,
+    NO_NODE,
+    NODE_EXISTS,
+    NotSentError,
+    code_of,
+    meaning,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,6 +44,9 @@ FOLDER = "/putifabsent/counters"
 """Where the nodes are, below the address's own path."""
 
 _CHECKS = 4
+_PASSED = (BAD_VERSION, NO_NODE, NODE_EXISTS)
+"""Somebody else was faster."""
+
 _FIRST = b"0"
 
 
@@ -125,14 +139,17 @@ class ZooKeeperCounter(Counter):
 
     def check(self) -> None:
         """Advance a counter of its own."""
-        outcome: AdvanceOutcome | None = None
+        cause: BaseException | None = None
         for _ in range(_CHECKS):
             outcome = self.advance("#check", 0)
             if isinstance(outcome, Advanced):
                 return
             if isinstance(outcome, Refused):
                 raise outcome.error
-        cause = outcome.cause if isinstance(outcome, (TryAgain, Maybe)) else None
+            cause = outcome.cause
+            if not isinstance(cause, BlockingIOError) and code_of(cause) not in _PASSED:
+                # Nobody is there: another try would take as long again.
+                break
         why = f"ZooKeeper did not answer, or not now: {cause}"
         raise ConnectionError(errno.EIO, why, self._shown) from cause
 
@@ -165,17 +182,25 @@ class _Session:
             self._client.stop()
             self._client.close()
             raise
+        # Its thread does not know that nobody asks any more.
+        weakref.finalize(self, _leave, self._client, os.getpid()).atexit = False
 
     def get(self, path: str) -> tuple[bytes, Stat]:
-        found: tuple[bytes, Stat] = self._client.get_async(path).get(timeout=self._seconds)
+        found: tuple[bytes, Stat] = self._answer(self._client.get_async, path)
         return found
 
     def set(self, path: str, value: bytes, version: int) -> Stat:
-        stat: Stat = self._client.set_async(path, value, version=version).get(timeout=self._seconds)
+        stat: Stat = self._answer(self._client.set_async, path, value, version=version)
         return stat
 
     def create(self, path: str, value: bytes) -> None:
-        self._client.create_async(path, value, makepath=True).get(timeout=self._seconds)
+        self._answer(self._client.create_async, path, value, makepath=True)
+
+    def _answer(self, send: Callable[..., Any], *said: Any, **more: Any) -> Any:
+        if not self._client.connected:
+            # kazoo would keep it, and send it when nobody waits for it any more.
+            raise NotSentError(errno.ENOTCONN, "ZooKeeper is being connected to")
+        return send(*said, **more).get(timeout=self._seconds)
 
 
 def _looked(nodes: Nodes, path: str) -> Seen:
@@ -188,6 +213,13 @@ def _looked(nodes: Nodes, path: str) -> Seen:
         nodes.create(path, _FIRST)
         return Seen(0, int(_FIRST))
     return Seen(stat.version, int(value))
+
+
+def _leave(client: Any, pid: int) -> None:
+    """End a session, behind the caller's back: it is asked for the server's farewell."""
+    if pid == os.getpid():
+        with suppress(RuntimeError):  # no thread begins while Python ends
+            threading.Thread(target=client.stop, daemon=True).start()
 
 
 def _connected(settings: ZooKeeperSettings) -> Nodes:

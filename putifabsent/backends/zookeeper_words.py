@@ -7,7 +7,7 @@ import errno
 from putifabsent.backends.refusals import caused
 from putifabsent.backends.registries import Maybe, Refused, TryAgain
 
-__all__ = ["BAD_VERSION", "NODE_EXISTS", "NO_NODE", "code_of", "meaning"]
+__all__ = ["BAD_VERSION", "NODE_EXISTS", "NO_NODE", "NotSentError", "code_of", "meaning"]
 
 NO_NODE = -101
 BAD_VERSION = -103
@@ -23,6 +23,10 @@ _LOST = (_CONNECTION_LOSS, _OPERATION_TIMEOUT, _SESSION_EXPIRED, _SESSION_MOVED)
 _FORBIDDEN = (-102, -114, -115)
 
 
+class NotSentError(ConnectionError):
+    """There is no connection now, so nothing was sent."""
+
+
 def code_of(error: Exception) -> int | None:
     """Return the server's code; None: it has said nothing."""
     code = getattr(error, "code", None)
@@ -35,7 +39,7 @@ def meaning(error: Exception, where: str) -> TryAgain | Refused | Maybe:
     said = f"ZooKeeper refuses: {type(error).__name__}"
     if code in _FORBIDDEN:
         return Refused(caused(PermissionError(errno.EACCES, said, where), error))
-    if code == _READ_ONLY:
+    if code == _READ_ONLY or isinstance(error, NotSentError):
         return TryAgain(error)
     if code is None or code in _LOST:
         return Maybe(error)

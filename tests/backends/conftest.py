@@ -7,10 +7,20 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.backends.dynamodb_servers import credentials_of_the_lab, moto_one_at_a_time
+from tests.servers import chosen
 from tests.stub import FaultStub
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+collect_ignore = [
+    module
+    for name, module in {
+        "postgresql": "test_postgres_server.py",
+        "zookeeper": "test_zookeeper_server.py",
+    }.items()
+    if name not in chosen()
+]
 
 
 @pytest.fixture(scope="module")

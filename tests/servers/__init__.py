@@ -10,13 +10,15 @@ import os
 from typing import TYPE_CHECKING
 
 from tests.servers.azure import Azurite
-from tests.servers.base import BucketServer, Server
+from tests.servers.base import BucketServer, LastingServer, Server
 from tests.servers.dynamodb import DynamoDBLocal
 from tests.servers.gcs import FakeGCS
 from tests.servers.installed import NotInstalledError
+from tests.servers.postgresql import PostgreSQL
 from tests.servers.process import NotStartedError
 from tests.servers.s3 import GoFakeS3, LocalBucketServer, MinIO, Moto, S3Server, S3sFS, VersityGW
 from tests.servers.valkey import Valkey
+from tests.servers.zookeeper import ZooKeeper
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -28,16 +30,19 @@ __all__ = [
     "DynamoDBLocal",
     "FakeGCS",
     "GoFakeS3",
+    "LastingServer",
     "LocalBucketServer",
     "MinIO",
     "Moto",
     "NotInstalledError",
     "NotStartedError",
+    "PostgreSQL",
     "S3Server",
     "S3sFS",
     "Server",
     "Valkey",
     "VersityGW",
+    "ZooKeeper",
     "chosen",
     "server",
 ]
@@ -52,9 +57,11 @@ SERVERS: Mapping[str, type[Server]] = {
         LocalBucketServer,
         MinIO,
         Moto,
+        PostgreSQL,
         S3sFS,
         Valkey,
         VersityGW,
+        ZooKeeper,
     )
 }
 

@@ -12,7 +12,9 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
-Kind: TypeAlias = Literal["s3", "gcs", "azure", "redis", "dynamodb"]
+    from tests.servers.process import Process
+
+Kind: TypeAlias = Literal["s3", "gcs", "azure", "redis", "dynamodb", "postgresql", "zookeeper"]
 
 
 class Server(ABC):
@@ -96,3 +98,29 @@ class BucketServer(Server):
         bucket = f"test-{uuid.uuid4().hex[:12]}"
         self._make(bucket)
         return bucket
+
+
+class LastingServer(Server):
+    """A server that has on disk what it has acknowledged.
+
+    Attributes
+    ----------
+    process
+        Its command, once started.
+    """
+
+    process: Process
+
+    @property
+    def address(self) -> str:
+        """Its host and port."""
+        return f"127.0.0.1:{self.process.port}"
+
+    def kill(self) -> None:
+        """Kill it, in the middle of whatever it does; return when all of it is gone."""
+        self.process.kill()
+
+    def start_again(self) -> None:
+        """Start it at the same address, with what it had on disk."""
+        self.process.start_again()
+        self.pids = self.process.pids

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import http.client
 import os
+import select
+import signal
 import socket
 import subprocess
 import sys
 import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -63,6 +66,7 @@ class Process:
         self.pids: tuple[int, ...] = ()
         self._output = self.folder / "output"
         self._running = running
+        self._starts: Callable[[], bool] = lambda: False
 
     def start(
         self,
@@ -76,14 +80,41 @@ class Process:
         A free port can be lost before the server takes it: a server that ends at once is started
         again on another, a few times.
         """
+        self._starts = lambda: self._came_up(command, answers, environment or {})
         for _ in range(_PORTS_TRIED):
             self.port = free_port()
-            process = self._on_leash(command(self.port), environment or {})
-            if _comes_up(process, self.port, answers):
-                self._running.callback(_end, process)
+            if self._starts():
                 return
-            _end(process)
         raise NotStartedError(f"{self.name} did not answer on a free port; it printed:\n{self.tail()}")
+
+    def kill(self) -> None:
+        """Kill the command and its children, and return when they are gone."""
+        command = self.pids[-1]
+        listed = Path(f"/proc/{command}/task/{command}/children").read_text()
+        # Opened before the first is killed: a number may be another process's then.
+        family = [os.pidfd_open(pid) for pid in (command, *map(int, listed.split()))]
+        for member in family:
+            with suppress(ProcessLookupError):
+                signal.pidfd_send_signal(member, signal.SIGKILL)
+        for member in family:
+            ended, _, _ = select.select([member], [], [], _STOP_SECONDS)
+            os.close(member)
+            assert ended, f"{self.name} was killed, and goes on"
+
+    def start_again(self) -> None:
+        """Start what was killed on the port that it had, in the folder as it left it."""
+        if not self._starts():
+            raise NotStartedError(f"{self.name} did not answer again; it printed:\n{self.tail()}")
+
+    def _came_up(
+        self, command: Callable[[int], Sequence[str]], answers: Callable[[int], bool], more: Mapping[str, str]
+    ) -> bool:
+        process = self._on_leash(command(self.port), more)
+        if _comes_up(process, self.port, answers):
+            self._running.callback(_end, process)
+            return True
+        _end(process)
+        return False
 
     def tail(self) -> str:
         """The end of what it has printed."""

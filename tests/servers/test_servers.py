@@ -18,10 +18,12 @@ import boto3
 import fsspec
 import pytest
 
+import putifabsent
 from tests.servers import (
     SERVERS,
     BucketServer,
     DynamoDBLocal,
+    LastingServer,
     NotInstalledError,
     NotStartedError,
     Server,
@@ -142,6 +144,8 @@ def _gives_back(running: Server, body: bytes) -> bool:
         return bool(files.cat_file(name) == body)
     if isinstance(running, DynamoDBLocal):
         return _gives_an_item_back(running, body)
+    if isinstance(running, LastingServer):
+        return _counts_on(running)
     assert isinstance(running, Valkey)
     with socket.create_connection(_address(running), timeout=10) as connection:
         answers = connection.makefile("rb")
@@ -150,6 +154,14 @@ def _gives_back(running: Server, body: bytes) -> bool:
         connection.sendall(b"*2\r\n$3\r\nGET\r\n$1\r\nk\r\n")
         answers.readline()
         return answers.readline().strip() == body
+
+
+def _counts_on(running: LastingServer) -> bool:
+    """Whether it has a number still after it was killed."""
+    given = putifabsent.clock(running.endpoint).instant()
+    running.kill()
+    running.start_again()
+    return given < putifabsent.clock(running.endpoint).instant()
 
 
 def _gives_an_item_back(running: DynamoDBLocal, body: bytes) -> bool:

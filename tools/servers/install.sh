@@ -38,8 +38,13 @@ build() { # NAME VERSION FOLDER
         fake-gcs-server) bounded 1200 go install "github.com/fsouza/fake-gcs-server@$2" ;;
         gofakes3) bounded 600 go install "github.com/johannesboyne/gofakes3/cmd/gofakes3@$2" ;;
         minio) bounded 2400 go install "github.com/minio/minio@$2" ;;
+        postgresql) bounded 900 mvn -B -q -f "$here/postgresql/pom.xml" -Dpostgresql="$2" \
+            dependency:unpack-dependencies -DoutputDirectory="$3/unpacked" &&
+            bounded 120 "${PYTHON:-python3}" -m tarfile -e "$3"/unpacked/*.txz "$3" && rm -r "$3/unpacked" ;;
         s3s-fs) bounded 1800 cargo install --root "$3" --locked --features binary "s3s-fs@$2" ;;
         versitygw) bounded 1200 go install "github.com/versity/versitygw/cmd/versitygw@$2" ;;
+        zookeeper) bounded 900 mvn -B -q -f "$here/zookeeper/pom.xml" -Dzookeeper="$2" \
+            dependency:copy-dependencies -DoutputDirectory="$3/lib" -Dmdep.stripVersion=true ;;
         *) echo "pins.txt names it, install.sh can't build it" && return 2 ;;
     esac
 }

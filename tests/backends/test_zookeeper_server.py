@@ -1,0 +1,146 @@
+"""Counters in a real ZooKeeper keep what every counter promises, also when it is killed, or says no."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from kazoo.client import KazooClient
+from kazoo.security import make_digest_acl
+
+from putifabsent.backends.counters import Advanced
+from putifabsent.backends.registries import Refused, TryAgain
+from putifabsent.backends.registry_urls import open_counter
+from putifabsent.testing import CounterTests, LostCounterTests
+from tests.faults.failover import until
+from tests.servers import ZooKeeper
+from tests.servers.process import free_port
+from tests.stub.step_proxy import StepProxy, is_a_ping, is_set_data
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from typing import Literal
+
+    from putifabsent.backends.counters import Counter
+
+pytestmark = pytest.mark.servers
+
+
+@pytest.fixture(scope="module")
+def zookeeper() -> Iterator[ZooKeeper]:
+    with ZooKeeper() as running:
+        yield running
+
+
+@pytest.fixture
+def counter(zookeeper: ZooKeeper) -> Counter:
+    return open_counter(zookeeper.endpoint)
+
+
+@pytest.fixture
+def name(request: pytest.FixtureRequest) -> str:
+    return f"s3://bucket/{request.node.name}"
+
+
+class TestOnAServer(CounterTests, LostCounterTests):
+    @pytest.fixture
+    def make_counter(self, zookeeper: ZooKeeper) -> Callable[[], Counter]:
+        return partial(open_counter, zookeeper.endpoint)
+
+    @pytest.fixture
+    def unanswered(self, zookeeper: ZooKeeper, name: str) -> Iterator[Counter]:
+        yield from _losing(zookeeper, name, "answers")
+
+    @pytest.fixture
+    def unheard(self, zookeeper: ZooKeeper, name: str) -> Iterator[Counter]:
+        yield from _losing(zookeeper, name, "requests")
+
+
+def _losing(zookeeper: ZooKeeper, name: str, loses: Literal["answers", "requests"]) -> Iterator[Counter]:
+    with StepProxy(zookeeper.address, is_set_data, loses, is_a_ping) as proxy:
+        counter = open_counter(f"zookeeper://{proxy.address}")
+        # It makes the counter, and knows it then.
+        assert isinstance(counter.advance(name, 0), TryAgain)
+        yield counter
+
+
+def test_it_tells_the_leader_s_own_time(zookeeper: ZooKeeper, counter: Counter, name: str) -> None:
+    begun = _now(zookeeper)
+    moved = _moved(counter, name)
+    assert moved.now is not None
+    assert begun <= moved.now <= _now(zookeeper)
+
+
+def test_what_was_acknowledged_survives_the_server_s_death(
+    zookeeper: ZooKeeper, counter: Counter, name: str
+) -> None:
+    assert _moved(counter, name, 1000, 5) == Advanced(1005)
+    zookeeper.kill()
+    zookeeper.start_again()
+    # A step that was under way may have been made, and nobody has its number.
+    assert 1005 < _moved(counter, name).last <= 1007
+
+
+def test_a_session_without_a_connection_sends_nothing(
+    zookeeper: ZooKeeper, counter: Counter, name: str
+) -> None:
+    moved = _moved(counter, name)
+    zookeeper.kill()
+    try:
+        outcomes = [counter.advance(name, 0) for _ in range(3)]
+    finally:
+        zookeeper.start_again()
+    assert isinstance(outcomes[-1], TryAgain)
+    assert moved.last < _moved(counter, name).last <= moved.last + 2
+
+
+@pytest.mark.parametrize("who", ["me:wrong@", "somebody:else@", ""])
+def test_who_has_no_right_to_a_folder_is_told_so(zookeeper: ZooKeeper, name: str, who: str) -> None:
+    with _connected(zookeeper) as client:
+        client.add_auth("digest", "me:secret")
+        client.ensure_path("/mine", acl=[make_digest_acl("me", "secret", all=True)])
+    open_counter(f"zookeeper://me:secret@{zookeeper.address}/mine").check()
+    counter = open_counter(f"zookeeper://{who}{zookeeper.address}/mine")
+    refused = counter.advance(name, 0)
+    assert isinstance(refused, Refused)
+    assert isinstance(refused.error, PermissionError)
+    with pytest.raises(PermissionError, match="ZooKeeper refuses: NoAuthError"):
+        counter.check()
+
+
+def test_where_nobody_is_there_the_check_says_so() -> None:
+    with pytest.raises(ConnectionError, match="did not answer, or not now"):
+        open_counter(f"zookeeper://127.0.0.1:{free_port()}?timeout=1").check()
+
+
+def _moved(counter: Counter, name: str, floor: int = 0, count: int = 1) -> Advanced:
+    outcomes: list[Advanced] = []
+
+    def is_moved() -> bool:
+        outcome = counter.advance(name, floor, count)
+        assert not isinstance(outcome, Refused), outcome
+        outcomes.extend([outcome] if isinstance(outcome, Advanced) else [])
+        return bool(outcomes)
+
+    until(is_moved)
+    return outcomes[0]
+
+
+@contextmanager
+def _connected(zookeeper: ZooKeeper) -> Iterator[Any]:
+    client = KazooClient(zookeeper.address)
+    client.start()
+    try:
+        yield client
+    finally:
+        client.stop()
+        client.close()
+
+
+def _now(zookeeper: ZooKeeper) -> int:
+    """Return the leader's time, by a change."""
+    with _connected(zookeeper) as client:
+        client.ensure_path("/now")
+        return int(client.set("/now", b"").mtime)
