@@ -99,7 +99,8 @@ bench-timeline: $(DEV) ## read 10,000 archived instants of a Hudi table from loc
 	$(BIN)/python bench/timeline.py
 
 .PHONY: bench-clocks
-bench-clocks: $(DEV) ## take instants by 16 processes from each clock; SOURCES="postgresql://..." names others, WRONG= libfaketime
+bench-clocks: $(DEV) ## take instants by 16 processes from each clock, half of them with wrong wall clocks: half an hour; SHORT=1 takes a fiftieth, SOURCES="postgresql://..." others
+	tools/servers/install.sh dynamodb-local postgresql zookeeper
 	$(BIN)/python -m bench.clocks $(SOURCES) $(if $(WRONG),--wrong $(WRONG)) $(if $(SHORT),--instants 200)
 
 .PHONY: bench-service

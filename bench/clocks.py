@@ -1,15 +1,17 @@
-"""Instants of many processes from one source: ``python -m bench.clocks [SOURCE ...] [--wrong LIBRARY]``.
+"""Instants of many processes from one source: ``python -m bench.clocks [SOURCE ...] [--right]``.
 
 Each process takes its instants call by call, and records each call with the moments that it began after and
 ended before, by the machine's steady clock, which all of them share. Then it is checked, over all processes,
 that no instant was given twice, and that a call which began after another was answered has a higher one.
 
-``--wrong /path/to/libfaketimeMT.so.1`` has the wall clock of every second process wrong by ten minutes, to
-one side or the other, and set anew every second. TrueTime promises nothing then, so its clocks are wrong by a
-quarter of the skew, and stay so.
+The wall clock of every second process is wrong by ten minutes, to one side or the other, and set anew every
+second. TrueTime promises nothing then, so its clocks are wrong by a quarter of the skew, and stay so.
+``local`` is one process, by threads, whose clock stays as it is. ``--right`` leaves all clocks alone;
+``--wrong /path/to/libfaketime.so.1`` names another library than that of the package ``libfaketime``.
 
-Without sources: this process's clock, by threads; Valkey, from PyPI; TrueTime with a lock there; local disk
-as the bucket. Others by their URLs: ``postgresql://...``, ``zookeeper://...``, ``dynamodb://...``.
+Without sources: all that are here, one after the other: this process's clock, TrueTime with a lock in Valkey,
+local disk as the bucket, Valkey, and of those that tools/servers/install.sh puts there PostgreSQL, ZooKeeper
+and DynamoDB Local. ``disk`` and ``valkey`` are two of their names; others are named by their URLs.
 """
 
 from __future__ import annotations
@@ -22,14 +24,15 @@ import sys
 import tempfile
 import threading
 import time
-from contextlib import ExitStack
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import putifabsent
+from bench.clock_sources import NAMES, libfaketime, source
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
 PROCESSES = 16
 INSTANTS = 10_000
@@ -84,9 +87,9 @@ def judged(taken: Iterable[Taken]) -> Verdict:
     )
 
 
-def take(source: str, instants: int, at_once: int) -> list[Taken]:
+def take(url: str, instants: int, at_once: int) -> list[Taken]:
     """Take so many, as one caller."""
-    clock = putifabsent.clock(source, timeout=TIMEOUT)
+    clock = putifabsent.clock(url, timeout=TIMEOUT)
     taken = []
     for _ in range(instants // at_once):
         begun = time.monotonic_ns()
@@ -95,11 +98,11 @@ def take(source: str, instants: int, at_once: int) -> list[Taken]:
     return taken
 
 
-def by_threads(source: str, threads: int, instants: int, at_once: int) -> list[Taken]:
+def by_threads(url: str, threads: int, instants: int, at_once: int) -> list[Taken]:
     """Take them by threads of this process: its own clock is no other's."""
     taken: list[Taken] = []
     each = [
-        threading.Thread(target=lambda: taken.extend(take(source, instants, at_once))) for _ in range(threads)
+        threading.Thread(target=lambda: taken.extend(take(url, instants, at_once))) for _ in range(threads)
     ]
     for thread in each:
         thread.start()
@@ -108,9 +111,9 @@ def by_threads(source: str, threads: int, instants: int, at_once: int) -> list[T
     return taken
 
 
-def by_processes(source: str, processes: int, instants: int, at_once: int, wrong: str | None) -> list[Taken]:
+def by_processes(url: str, processes: int, instants: int, at_once: int, wrong: str | None) -> list[Taken]:
     """Take them by processes that begin together."""
-    jumps = not source.startswith("truetime+")
+    jumps = not url.startswith("truetime+")
     with tempfile.TemporaryDirectory() as folder:
         children = []
         for number in range(processes):
@@ -126,7 +129,7 @@ def by_processes(source: str, processes: int, instants: int, at_once: int, wrong
                 }
             children.append(
                 subprocess.Popen(
-                    [sys.executable, "-m", "bench.clocks", "--child", source, str(instants), str(at_once)],
+                    [sys.executable, "-m", "bench.clocks", "--child", url, str(instants), str(at_once)],
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
                     env=environment,
@@ -180,40 +183,43 @@ def _read(child: subprocess.Popen[bytes], number: int, told: list[bytes]) -> Non
     told[number] = child.stdout.read()
 
 
-def _child(source: str, instants: int, at_once: int) -> None:
+def _child(url: str, instants: int, at_once: int) -> None:
     os.write(1, _READY)
     os.read(0, 1)
-    print(json.dumps(take(source, instants, at_once)))
+    print(json.dumps(take(url, instants, at_once)))
 
 
-def _measured(source: str, said: argparse.Namespace) -> dict[str, Any]:
+def _measured(url: str, said: argparse.Namespace) -> dict[str, Any]:
     instants, at_once = said.instants, said.at_once
-    if source.startswith("truetime+"):
+    if url.startswith("truetime+"):
         instants, at_once = min(instants, TRUE_TIME_INSTANTS), 1
-    if source == "local":
-        taken = by_threads(source, said.processes, instants, at_once)
+    if url == "local":
+        taken = by_threads(url, said.processes, instants, at_once)
     else:
-        taken = by_processes(source, said.processes, instants, at_once, said.wrong)
-    shown = repr(putifabsent.clock(source))
-    return {"clock": shown, "processes": said.processes, "at_once": at_once, **judged(taken)._asdict()}
+        taken = by_processes(url, said.processes, instants, at_once, said.wrong)
+    shown = repr(putifabsent.clock(url))
+    run = {"clock": shown, "processes": said.processes, "at_once": at_once}
+    return {**run, "wrong": url != "local" and said.wrong is not None, **judged(taken)._asdict()}
 
 
-def _sources(said: argparse.Namespace, running: ExitStack) -> list[str]:
-    if said.sources:
-        return list(said.sources)
-    from tests.servers import Valkey
+def _all(said: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    from tests.servers import NotInstalledError
 
-    valkey = running.enter_context(Valkey())
-    folder = running.enter_context(tempfile.TemporaryDirectory())
-    return ["local", valkey.endpoint, f"truetime+{valkey.endpoint}", f"piafile://{folder}"]
+    for each in said.sources or NAMES:
+        try:
+            with source(each) if each in NAMES else nullcontext(each) as url:
+                yield _measured(url, said)
+        except NotInstalledError as error:
+            print(f"{each} is left out: {error}", file=sys.stderr)
 
 
 def _shown(found: list[dict[str, Any]], write: Callable[[str], object] = print) -> None:
-    counts = f"{'instants':>9} {'twice':>6} {'late':>5}"
+    counts = f"{'wrong':6} {'instants':>9} {'twice':>6} {'late':>5}"
     write(f"{'clock':60} {counts} {'a second':>9} {'median ms':>10} {'p99 ms':>9}")
     for each in found:
+        wrong = "half" if each["wrong"] else "none"
         write(
-            f"{each['clock'][:60]:60} {each['instants']:9} {each['duplicates']:6} {each['late']:5} "
+            f"{each['clock'][:60]:60} {wrong:6} {each['instants']:9} {each['duplicates']:6} {each['late']:5} "
             f"{each['a_second']:9.0f} {each['median_ms']:10.2f} {each['p99_ms']:9.2f}"
         )
 
@@ -221,15 +227,17 @@ def _shown(found: list[dict[str, Any]], write: Callable[[str], object] = print) 
 def main() -> None:
     """Measure each source; exit with 1 where an instant was given twice, or too low."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("sources", nargs="*", metavar="SOURCE", help="what putifabsent.clock takes")
+    parser.add_argument(
+        "sources", nargs="*", metavar="SOURCE", help="a name, or what putifabsent.clock takes"
+    )
     parser.add_argument("--processes", type=int, default=PROCESSES)
     parser.add_argument("--instants", type=int, default=INSTANTS, help="of each process")
     parser.add_argument("--at-once", type=int, default=AT_ONCE, help="how many a call takes")
-    parser.add_argument("--wrong", metavar="LIBRARY", help="libfaketime, for wrong wall clocks")
+    parser.add_argument("--wrong", metavar="LIBRARY", default=libfaketime(), help="what makes clocks wrong")
+    parser.add_argument("--right", dest="wrong", action="store_const", const=None, help="leave clocks alone")
     parser.add_argument("--json", action="store_true")
     said = parser.parse_args()
-    with ExitStack() as running:
-        found = [_measured(source, said) for source in _sources(said, running)]
+    found = list(_all(said))
     if said.json:
         print(json.dumps(found, indent=2))
     else:

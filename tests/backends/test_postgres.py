@@ -1,4 +1,4 @@
-"""What is done with PostgreSQL's answers. The server is imagined; a real one has `test_postgres_server.py`."""
+"""What is done with PostgreSQL's answers. The server is imagined; a real one: `test_postgres_server.py`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is done with ZooKeeper's answers. The server is imagined; a real one has `test_zookeeper_server.py`."""
+"""What is done with ZooKeeper's answers. The server is imagined; a real one: `test_zookeeper_server.py`."""
 
 from __future__ import annotations
 
