@@ -123,6 +123,31 @@ def test_who_is_not_connected_has_sent_nothing(server: Postgres, counter: Counte
         counter.check()
 
 
+@pytest.mark.parametrize(
+    ("said", "error"),
+    [
+        ('FATAL:  password authentication failed for user "lab"', PermissionError),
+        ("fe_sendauth: no password supplied", PermissionError),
+        ('FATAL:  no pg_hba.conf entry for host "10.0.0.1"', PermissionError),
+        ('FATAL:  role "lab" does not exist', PermissionError),
+        ('FATAL:  database "lab" does not exist', FileNotFoundError),
+    ],
+)
+def test_who_is_refused_at_the_door_is_told_so_without_a_code(
+    server: Postgres, counter: Counter, said: str, error: type[Exception]
+) -> None:
+    server.refuses = SqlError(None, f"connection failed: {said}")
+    refused = counter.advance("t", 0)
+    assert isinstance(refused, Refused)
+    assert type(refused.error) is error
+    assert said in str(refused.error)
+
+
+def test_the_same_words_in_a_lost_answer_refuse_nothing(server: Postgres, counter: Counter) -> None:
+    server.faults.append(Fault(SqlError(None, 'the table of those whose role "x" does not exist')))
+    assert isinstance(counter.advance("t", 0), Maybe)
+
+
 def test_it_tells_the_server_s_own_time(counter: Counter) -> None:
     moved = counter.advance("t", 0)
     assert isinstance(moved, Advanced)

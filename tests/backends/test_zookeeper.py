@@ -13,6 +13,7 @@ from putifabsent.backends.registries import Maybe, Refused, TryAgain
 from putifabsent.backends.registry_urls import open_counter, zookeeper_settings
 from putifabsent.backends.zookeeper import FOLDER, ZooKeeperCounter
 from putifabsent.backends.zookeeper_settings import ZooKeeperSettings
+from putifabsent.backends.zookeeper_words import NotSentError
 from putifabsent.errors import ConfigError
 from putifabsent.testing import CounterTests, LostCounterTests
 from tests.backends.imagined_servers import Fault, KazooError, Stat, ZooKeeper
@@ -114,6 +115,24 @@ def test_who_has_no_session_has_sent_nothing() -> None:
     assert isinstance(counter.advance("t", 0), TryAgain)
     with pytest.raises(ConnectionError, match="did not answer, or not now: nobody answered"):
         counter.check()
+
+
+def test_where_nobody_answers_the_check_asks_once() -> None:
+    asked = []
+
+    def refused() -> ZooKeeper:
+        asked.append("a session")
+        raise TIMED_OUT
+
+    with pytest.raises(ConnectionError):
+        ZooKeeperCounter(WHERE, refused).check()
+    assert asked == ["a session"]
+
+
+def test_what_was_not_sent_has_moved_nothing(server: ZooKeeper, counter: Counter) -> None:
+    counter.advance("t", 0)
+    server.faults.append(Fault(NotSentError("it is being connected to")))
+    assert isinstance(counter.advance("t", 0), TryAgain)
 
 
 def test_what_is_no_counter_is_refused(server: ZooKeeper, counter: Counter) -> None:

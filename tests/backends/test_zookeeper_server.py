@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -12,7 +13,8 @@ from kazoo.security import make_digest_acl
 
 from putifabsent.backends.counters import Advanced
 from putifabsent.backends.registries import Refused, TryAgain
-from putifabsent.backends.registry_urls import open_counter
+from putifabsent.backends.registry_urls import open_counter, zookeeper_settings
+from putifabsent.backends.zookeeper import ZooKeeperCounter
 from putifabsent.testing import CounterTests, LostCounterTests
 from tests.faults.failover import until
 from tests.servers import ZooKeeper
@@ -94,6 +96,16 @@ def test_a_session_without_a_connection_sends_nothing(
         zookeeper.start_again()
     assert isinstance(outcomes[-1], TryAgain)
     assert moved.last < _moved(counter, name).last <= moved.last + 2
+
+
+def test_a_session_ends_with_the_counter_that_had_it(zookeeper: ZooKeeper, name: str) -> None:
+    counter = ZooKeeperCounter(zookeeper_settings(zookeeper.endpoint))
+    _moved(counter, name)
+    client = counter._nodes()._client  # type: ignore[attr-defined]
+    assert client.connected
+    del counter
+    gc.collect()
+    until(lambda: not client.connected)
 
 
 @pytest.mark.parametrize("who", ["me:wrong@", "somebody:else@", ""])
