@@ -1,7 +1,8 @@
 """Counters in ZooKeeper: a node each, set only while it has the version that was last seen.
 
 So whoever has seen its last version moves it by one request. Where others have moved it since, the server
-says so, and the node is read first. Its time is the leader's, when it made the change (``mtime``).
+says so, and the next call reads the node right before it sets it: a pause between them would lose again.
+Its time is the leader's, when it made the change (``mtime``).
 
 A server that a client reads from may lag behind, but never behind what that client's own session was told
 last: after "another version" it knows that one. Sources: the ZooKeeper programmer's guide ("Consistency
@@ -115,15 +116,14 @@ class ZooKeeperCounter(Counter):
         except Exception as error:  # noqa: BLE001 - nothing was sent: there is no session
             outcome = meaning(error, self._shown)
             return TryAgain(error) if isinstance(outcome, Maybe) else outcome
-        path, seen = f"{FOLDER}/{_node(name)}", self._seen.get(name)
-        if seen is None:
-            return self._learnt(nodes, name, path)
+        path = f"{FOLDER}/{_node(name)}"
+        seen = self._seen.get(name) or self._learnt(nodes, name, path)
+        if not isinstance(seen, Seen):
+            return seen
         last = max(seen.last, floor) + count
         if last > LARGEST:
             # What was seen may be old, or of a node that was made anew.
-            learnt = self._learnt(nodes, name, path)
-            at_its_end = OSError(errno.EOVERFLOW, "the counter is at its end", name)
-            return Refused(at_its_end) if self._seen.get(name) == seen else learnt
+            return self._at_its_end(seen, self._learnt(nodes, name, path), name)
         try:
             stat = nodes.set(path, str(last).encode(), seen.version)
         except Exception as error:  # noqa: BLE001 - what it means is decided in one place
@@ -153,18 +153,26 @@ class ZooKeeperCounter(Counter):
         why = f"ZooKeeper did not answer, or not now: {cause}"
         raise ConnectionError(errno.EIO, why, self._shown) from cause
 
-    def _learnt(self, nodes: Nodes, name: str, path: str) -> TryAgain | Refused:
-        """Look where a counter is, or make it, and say that it is to be tried again: nothing is moved."""
+    def _learnt(self, nodes: Nodes, name: str, path: str) -> Seen | TryAgain | Refused:
+        """Look where a counter is, or make it; nothing is moved."""
         self._seen.pop(name, None)
         try:
-            self._seen[name] = _looked(nodes, path)
+            seen = self._seen[name] = _looked(nodes, path)
         except ValueError as error:
             why = OSError(errno.EINVAL, f"the node {path} is no counter: it has other than digits", name)
             return Refused(caused(why, error))
         except Exception as error:  # noqa: BLE001 - what it means is decided in one place
             outcome = TryAgain(error) if code_of(error) == NODE_EXISTS else meaning(error, self._shown)
             return TryAgain(error) if isinstance(outcome, Maybe) else outcome
-        return TryAgain(BlockingIOError(errno.EAGAIN, "it had to learn first where the counter is", name))
+        return seen
+
+    @staticmethod
+    def _at_its_end(seen: Seen, learnt: Seen | TryAgain | Refused, name: str) -> TryAgain | Refused:
+        if learnt == seen:
+            return Refused(OSError(errno.EOVERFLOW, "the counter is at its end", name))
+        if isinstance(learnt, Seen):
+            return TryAgain(BlockingIOError(errno.EAGAIN, "the counter is somewhere else now", name))
+        return learnt
 
 
 class _Session:
