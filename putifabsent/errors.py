@@ -152,7 +152,26 @@ class UnsafeStore(PutIfAbsentError):
 
 
 class InvalidTransition(PutIfAbsentError):
-    """The table format does not allow this step of its timeline (strict mode)."""
+    """The table format does not allow this step of its timeline (strict mode). Nothing was written.
+
+    Attributes
+    ----------
+    name
+        The name that the step would have made, as the writer said it.
+    reason
+        The step, and what is wrong with it.
+    """
+
+    def __init__(self, name: str, reason: str) -> None:
+        self.name = name
+        self.reason = reason
+        super().__init__(
+            f"{name}: this is no step of a timeline ({reason}), and nothing was written. Read the timeline "
+            "again: its writer has a bug, or another one has taken the instant on or back"
+        )
+
+    def __reduce__(self) -> tuple[type[InvalidTransition], tuple[str, str]]:
+        return type(self), (self.name, self.reason)
 
 
 class ConfigError(PutIfAbsentError, ValueError):

@@ -217,6 +217,27 @@ class Ledgers(Names):
         """Whether a table's ledger has a word in what becomes of a name."""
         return hudi_ledger.step_in(name) is not None
 
+    def _refusing(self, name: Name) -> Steps[None]:
+        """Let a table's ledger say why a name may not be created, if it does. Nothing is appended.
+
+        Raises
+        ------
+        Fenced, NameTaken
+            What it says.
+        """
+        table = yield from self._table_of(name)
+        if table is None:
+            return
+        creation = self._looker(table.name)
+
+        def asking(ledger: Ledger) -> Protocol[None]:
+            yield from ledger.current(creation)
+            rule = _rule(ledger, name, creation, version=table.version)
+            if rule is not None:
+                rule(ledger.state)
+
+        yield Decide(self._in_ledger(table.name, asking, writes=False))
+
     def _relying(self, name: Name) -> Steps[None]:
         """Find out, before a record is written, whether the store and the other mounts can be relied on."""
         raise NotImplementedError

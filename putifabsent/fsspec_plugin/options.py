@@ -71,6 +71,8 @@ class Mount:
         sessions write one file. ``"keep-both"``: Hudi's instants, too, without an arbiter; all that several
         sessions create under one name are kept. All mounts of the table must say the same,
         and its readers must come through one of them.
+    strict
+        Refuse what a Hudi timeline has no step for, by ``InvalidTransition``. Each mount says it for itself.
     deadline
         Seconds after which an unanswered creation is ``OutcomeUnknown``.
     """
@@ -81,6 +83,7 @@ class Mount:
     writer: str | None = None
     session: str | None = None
     salt: str | None = None
+    strict: bool = False
     deadline: float = 30.0
 
     def __post_init__(self) -> None:
@@ -93,6 +96,13 @@ class Mount:
             msg = f"salt='keep-both' is for where no arbiter can be had: without it, {self.arbiter!r} decides"
             raise ConfigError(msg)
         # Options come from catalogs and configuration files, too: their types are not to be trusted.
+        strict: Any = self.strict
+        if not isinstance(strict, bool):
+            msg = f"strict must be True or False, not {strict!r}"
+            raise ConfigError(msg)
+        if strict and self.salt == "keep-both":
+            msg = "strict=True is for instants that are unique: salt='keep-both' keeps several under one name"
+            raise ConfigError(msg)
         deadline: Any = self.deadline
         if not isinstance(deadline, (int, float)) or not 0 < deadline < math.inf:
             msg = f"deadline must be a positive number of seconds, not {deadline!r}"

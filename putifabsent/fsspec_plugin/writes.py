@@ -31,7 +31,7 @@ from putifabsent.backends.base import Found
 from putifabsent.backends.body import FileBody, InMemory
 from putifabsent.fsspec_plugin.bulk import together
 from putifabsent.fsspec_plugin.names import JUDGED
-from putifabsent.fsspec_plugin.transfers import Transfers
+from putifabsent.fsspec_plugin.strict import Strict
 
 if TYPE_CHECKING:
     from fsspec.callbacks import Callback
@@ -43,7 +43,7 @@ __all__ = ["WritesByName"]
 _EMPTY = InMemory(b"")
 
 
-class WritesByName(Transfers):
+class WritesByName(Strict):
     """Promotes writes to creates, by name."""
 
     # Names

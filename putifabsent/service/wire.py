@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from putifabsent.errors import (
     ConfigError,
     Fenced,
+    InvalidTransition,
     NameTaken,
     OutcomeUnknown,
     PutIfAbsentError,
@@ -179,6 +180,7 @@ FAILURES = (
     Failure(NameTaken, 409, "taken", "org.apache.hadoop.fs.FileAlreadyExistsException"),
     Failure(OutcomeUnknown, 504, "unknown", "org.putifabsent.hadoop.OutcomeUnknownException"),
     Failure(Fenced, 403, "fenced", "org.apache.hadoop.security.AccessControlException"),
+    Failure(InvalidTransition, 409, "invalid", "java.io.IOException"),
     Failure(UnsafeStore, 501, "unsafe", "java.io.IOException"),
     Failure(ConfigError, 400, "config", "java.io.IOException"),
     Failure(PutIfAbsentError, 500, "error", "java.io.IOException"),

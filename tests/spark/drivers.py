@@ -67,8 +67,8 @@ class Told(NamedTuple):
     mount: Mapping[str, Any] | None = None
 
 
-def told_on(server: BucketServer, bucket: str, *, guarded: bool, **more: str) -> Told:
-    """Return what a driver on a server's bucket is told: what its users would say."""
+def told_on(server: BucketServer, bucket: str, *, guarded: bool, strict: bool = False, **more: str) -> Told:
+    """Return what a driver on a server's bucket is told: what its users would say; more is Spark's."""
     options = server.storage_options
     settings = {
         "spark.master": "local[2]",
@@ -87,7 +87,8 @@ def told_on(server: BucketServer, bucket: str, *, guarded: bool, **more: str) ->
         **settings_of(f"s3a://{bucket}"),
         **more,
     }
-    return Told(settings, mount={"arbiter": "native"} if guarded else None)
+    strictly = {"strict": True} if strict else {}
+    return Told(settings, mount={"arbiter": "native", **strictly} if guarded else None)
 
 
 class Driver:

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from putifabsent.errors import ConfigError
 
-__all__ = ["KNOWN", "PROPERTIES", "Layout", "layout_of", "parsed"]
+__all__ = ["KNOWN", "PROPERTIES", "Layout", "layout_of", "other_layout", "parsed"]
 
 KNOWN = (6, 8, 9)
 """The table versions whose timelines can be read."""
@@ -26,6 +26,7 @@ PROPERTIES = (".hoodie/hoodie.properties", ".hoodie/hoodie.properties.backup")
 """Where a table's properties lie, from its root: Hudi removes the first while it writes it anew."""
 
 _FIRST_IN_LEVELS = 8
+_IN_LEVELS = "/.hoodie/timeline"
 _PAIR = re.compile(r"\s*(?P<key>(?:[^\\=:\s]|\\.)+)\s*[=:]?\s*(?P<value>.*)", re.DOTALL)
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 
@@ -102,3 +103,8 @@ def layout_of(properties: bytes, path: str) -> Layout:
     began = said.get("hoodie.table.initial.version", "")
     first = int(began if began.isdecimal() else version)
     return Layout(name, int(version), timeline, history, in_levels, zone.upper(), first)
+
+
+def other_layout(folder: str) -> str:
+    """Return where the timeline in a folder goes when its table is upgraded or downgraded, or comes from."""
+    return folder.rpartition("/")[0] if folder.endswith(_IN_LEVELS) else f"{folder}/timeline"

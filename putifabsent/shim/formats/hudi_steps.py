@@ -18,12 +18,12 @@ from __future__ import annotations
 from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
-from putifabsent.shim.formats.hudi import completed_as
+from putifabsent.shim.formats.hudi import completed_as, instant_in
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
 
-__all__ = ["STEPS", "Fault", "Finding", "Seen", "State", "check", "fault_of"]
+__all__ = ["STEPS", "Fault", "Finding", "Seen", "State", "check", "fault_of", "finding_beside", "is_moved"]
 
 _SAVEPOINT = "savepoint"
 _UNDOING = ("restore", "rollback")
@@ -169,12 +169,9 @@ def check(sequence: Iterable[Seen]) -> list[Finding]:
     last: dict[tuple[str, str, bool], Seen] = {}
     undoing: set[str] = set()
     for seen in sequence:
-        instant = (seen.time, seen.salt, seen.action == _SAVEPOINT)
+        instant = _kind(seen)
         before = last.get(instant)
-        was = None if before is None else before.state
-        fault = fault_of(was, seen.state, seen.action, undoing=bool(undoing - {seen.time}))
-        if before is not None and was is not None and seen.state is not None and not _goes_on(before, seen):
-            fault = Fault.CHANGED
+        fault = _fault(before, seen, undoing)
         if fault is None and _is_backwards(seen):
             fault = Fault.BACKWARDS
         if fault is not None:
@@ -184,6 +181,75 @@ def check(sequence: Iterable[Seen]) -> list[Finding]:
             is_open = seen.state in (State.REQUESTED, State.INFLIGHT)
             (undoing.add if is_open else undoing.discard)(seen.time)
     return findings
+
+
+def finding_beside(there: Iterable[str], last: str) -> Finding | None:
+    """Return why an instant may not get a name, beside the names that are there; None: it may.
+
+    Its times are not compared: writers' clocks differ, and a table's own zone may put them back in autumn.
+
+    Parameters
+    ----------
+    there
+        The last components of what is in the timeline's folder. Those of other instants only tell whether a
+        rollback or a restore is under way.
+    last
+        The name's. One that is no instant's may always be.
+    """
+    after = _seen(last)
+    if after is None:
+        return None
+    beside = [seen for seen in map(_seen, there) if seen is not None]
+    kind = _kind(after)
+    mine = [seen for seen in beside if _kind(seen) == kind]
+    before = max(mine, key=_rank, default=None)
+    ended = {seen.time for seen in beside if seen.state is State.COMPLETED and seen.action in _UNDOING}
+    undoing = {seen.time for seen in beside if seen.action in _UNDOING} - ended
+    fault = _fault(before, after, undoing)
+    return None if fault is None else Finding(fault, before, after)
+
+
+def is_moved(elsewhere: Iterable[str], last: str) -> bool:
+    """Whether an instant's name goes from one layout of its table to another, which is no step of it.
+
+    An upgrade and a downgrade move all names, the completed ones perhaps first.
+
+    Parameters
+    ----------
+    elsewhere
+        The last components of what is in the other layout's folder.
+    last
+        The name's.
+    """
+    after = _seen(last)
+    beside = [seen for seen in map(_seen, elsewhere) if seen is not None]
+    return after is not None and any(
+        _kind(seen) == _kind(after) and seen.state is after.state for seen in beside
+    )
+
+
+def _seen(last: str) -> Seen | None:
+    """Return what a name in a timeline's folder shows; None: no instant."""
+    step = instant_in(last)
+    if step is None:
+        return None
+    return Seen(step.instant, step.action, State(step.state), step.salt or "", step.completion, name=last)
+
+
+def _kind(seen: Seen) -> tuple[str, str, bool]:
+    return seen.time, seen.salt, seen.action == _SAVEPOINT
+
+
+def _rank(seen: Seen) -> int:
+    return -1 if seen.state is None else seen.state.rank
+
+
+def _fault(before: Seen | None, after: Seen, undoing: Collection[str]) -> Fault | None:
+    """Return what is wrong with a step of one instant, while others of these times undo something."""
+    was = None if before is None else before.state
+    if before is not None and was is not None and after.state is not None and not _goes_on(before, after):
+        return Fault.CHANGED
+    return fault_of(was, after.state, after.action, undoing=any(each != after.time for each in undoing))
 
 
 def _goes_on(before: Seen, after: Seen) -> bool:
