@@ -82,8 +82,8 @@ def mount(
         driver's address. Or the address of a service that runs already, whose secret is in
         ``PUTIFABSENT_SERVICE_SECRET``.
     options
-        Of the guarded filesystem: ``arbiter``, ``formats``, ``guard``, ``salt``, ``deadline``, ``writer``,
-        and what the wrapped one takes. They come before what the session says.
+        Of the guarded filesystem: ``arbiter``, ``formats``, ``guard``, ``salt``, ``strict``, ``deadline``,
+        ``writer``, and what the wrapped one takes. They come before what the session says.
 
     Returns
     -------

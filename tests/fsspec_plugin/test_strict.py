@@ -73,7 +73,7 @@ WAYS = {
     "fallen back": (f"{T}.logcompaction.requested", f"{T}.logcompaction.inflight",
                     f"-{T}.logcompaction.requested", f"{T}.logcompaction.requested",
                     f"{T}.logcompaction.inflight", f"{T}_{C}.deltacommit"),
-    "archived": (*COMMIT, f"-{COMMIT[0]}", f"-{COMMIT[1]}", f"-{COMMIT[2]}"),
+    "archived": (*COMMIT, f"{LATER}.commit.requested", *(f"-{last}" for last in COMMIT)),
     "savepoint": (*COMMIT, f"{T}.savepoint.inflight", f"{T}_{LATE}.savepoint", f"-{T}_{LATE}.savepoint",
                   f"-{T}.savepoint.inflight", f"{T}.savepoint.inflight", f"{T}_{LATE}.savepoint"),
     "rolled back when pending": (*COMMIT[:2], *ROLLBACK[:2], f"-{COMMIT[1]}", f"-{COMMIT[0]}", ROLLBACK[2]),

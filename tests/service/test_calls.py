@@ -234,6 +234,28 @@ async def test_a_session_whose_instant_was_taken_over_commits_nothing(
     assert records_of(ground, root) == ["OPEN", "TAKE", "COMPLETE"]
 
 
+async def test_what_a_strict_mount_refuses_is_no_step_and_leaves_nothing(ground: Ground, root: str) -> None:
+    mount = {"prefix": f"file:{ground.folder}", "options": {"strict": True}}
+    writer, token = Writer(None, root), str(uuid.uuid4())
+    ground.write(ground.name("source"), b"{}")
+    async with (
+        answering({"secret": SECRET, "mounts": [mount]}) as url,
+        Caller.at(url) as caller,
+    ):
+        refused = [
+            await caller.call("admit", writer.inflight(T)),
+            await caller.create(writer.completed(T), b"{}"),
+            await caller.call(
+                "rename", writer.completed(T), source=f"file:{ground.name('source')}", token=token
+            ),
+        ]
+        assert [(each.status, each.said["error"]) for each in refused] == [(409, "invalid")] * 3
+        assert (await caller.create(writer.requested(T), b""))[:2] == GUARDED
+        assert await caller.admitted(writer.inflight(T)) is False
+    assert records_of(ground, root) == ["OPEN"]
+    assert not ground.is_there(writer.completed(T))
+
+
 async def test_one_session_has_the_turn_of_a_table(caller: Caller, other: Caller, root: str) -> None:
     mine, theirs = str(uuid.uuid4()), str(uuid.uuid4())
     taken = await caller.call("turns/take", root, thread="main", token=mine)

@@ -9,7 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from putifabsent.shim.formats.hudi import ACTIONS, completed_as
-from putifabsent.shim.formats.hudi_steps import STEPS, Fault, Seen, State, check, fault_of
+from putifabsent.shim.formats.hudi_steps import (
+    STEPS,
+    Fault,
+    Seen,
+    State,
+    check,
+    fault_of,
+    finding_beside,
+    is_moved,
+)
 from tests.shim.folders import patient
 
 ASKED, GOING, ENDED = State.REQUESTED, State.INFLIGHT, State.COMPLETED
@@ -145,3 +154,68 @@ STATES = [None, *State]
 def test_each_step_is_valid_or_has_one_fault(before: State | None, after: State | None) -> None:
     fault = fault_of(before, after, "commit")
     assert (fault is None) == ((before, after) in STEPS or before is after is None)
+
+
+# --- beside what is there
+
+INSTANT = (f"{T}.compaction.requested", f"{T}.compaction.inflight", f"{T}_{DONE}.commit")
+UNDOING = (f"{LATER}.rollback.requested", f"{LATER}.rollback.inflight", f"{LATER}_{LATER}.rollback")
+
+
+def fault_beside(there: tuple[str, ...], last: str) -> Fault | None:
+    finding = finding_beside(there, last)
+    return None if finding is None else finding.fault
+
+
+@pytest.mark.parametrize(
+    ("there", "last"),
+    [
+        *((INSTANT[:n], last) for n, last in enumerate(INSTANT)),
+        (INSTANT[:2], INSTANT[1]),
+        ((INSTANT[1],), INSTANT[0]),
+        ((INSTANT[2], *UNDOING[:1]), INSTANT[1]),
+        ((INSTANT[2], *UNDOING[:2]), INSTANT[0]),
+        (INSTANT, f"{T}.savepoint.inflight"),
+        ((f"{T}.commit.requested", f"{T}.inflight"), f"{T}.commit"),  # version 6
+        ((f"{LATER}.commit.requested", f"{LATER}.inflight"), f"{LATER}_{T}.commit"),  # a clock went back
+        ((), "hoodie.properties"),
+        ((), f"{T}.commit.requested.5b2a"),  # before it is renamed
+    ],
+)
+def test_what_comes_next_may_be_put_beside_what_is_there(there: tuple[str, ...], last: str) -> None:
+    assert finding_beside(there, last) is None
+
+
+@pytest.mark.parametrize(
+    ("there", "last", "fault"),
+    [
+        ((), INSTANT[1], Fault.UNREQUESTED),
+        ((f"{T}001.commit.requested", f"{LATER}.commit.requested"), INSTANT[1], Fault.UNREQUESTED),
+        (INSTANT[:1], INSTANT[2], Fault.SKIPPED),
+        (INSTANT[:2], f"{T}_{DONE}.deltacommit", Fault.CHANGED),
+        (INSTANT, f"{T}_{LATER}.commit", Fault.REPEATED),
+        (INSTANT, INSTANT[1], Fault.REOPENED),
+        ((*INSTANT, *UNDOING), INSTANT[1], Fault.REOPENED),  # the rollback is over
+        (UNDOING, UNDOING[1], Fault.REOPENED),
+        (INSTANT, f"{T}_{LATER}.savepoint", Fault.UNREQUESTED),
+    ],
+)
+def test_what_does_not_come_next_may_not(there: tuple[str, ...], last: str, fault: Fault) -> None:
+    assert fault_beside(there, last) is fault
+
+
+@patient
+@given(
+    st.lists(st.sampled_from([*INSTANT, *UNDOING, f"{T}.savepoint.inflight"]), unique=True),
+    st.sampled_from([*INSTANT, *UNDOING]),
+)
+def test_the_order_of_a_listing_counts_for_nothing(there: list[str], last: str) -> None:
+    assert finding_beside(there, last) == finding_beside(sorted(there), last)
+
+
+def test_a_name_is_moved_from_where_its_instant_is_in_that_state() -> None:
+    assert is_moved([f"{T}.commit"], INSTANT[2])
+    assert is_moved([f"{T}.replacecommit.requested"], f"{T}.clustering.requested")
+    assert not is_moved([f"{T}.commit.requested", f"{LATER}.commit"], INSTANT[2])
+    assert not is_moved([f"{T}.savepoint"], INSTANT[2])
+    assert not is_moved([f"{T}.commit"], "hoodie.properties")

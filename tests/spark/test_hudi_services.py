@@ -118,6 +118,12 @@ def test_of_a_rollback_and_a_commit_at_once_each_is_done_or_refused(
     assert table.rows() == sorted(rows + [("other", 5)] * (not rolled_back) + [("other", 6)] * appended)
 
 
+@pytest.mark.parametrize("last", ["20260101120000001.inflight", "20260101120000001_20260101120000002.commit"])
+def test_what_hudi_never_does_is_refused(drivers: dict[str, Driver], bucket: str, last: str) -> None:
+    with pytest.raises(DriverError, match="this is no step of a timeline"):
+        drivers["one"].call("create", path=f"s3a://{bucket}/wrong/.hoodie/timeline/{last}")
+
+
 def failed(call: Callable[[], object]) -> Callable[[], DriverError | None]:
     """Have a call return why it failed, or None."""
 
