@@ -39,6 +39,9 @@ TIMELINES = {8: ".hoodie/timeline", 6: ".hoodie"}
 BENEATH = ".hoodie/metadata/.hoodie/timeline"
 """The timeline of a metadata table, which has no ledger."""
 
+SOME = pytest.mark.parametrize("ground", ["memory-native", "local-claims", "s3-ballot"], indirect=True)
+"""The rule has tests of its own: here it is that nothing is left behind, by the store or another arbiter."""
+
 
 def body_of(last: str) -> bytes:
     return plan_of(T) if last.endswith(".rollback.requested") else b"{}"
@@ -97,6 +100,7 @@ def test_what_hudi_does_goes_on(strict: Writer, way: str) -> None:
     assert strict.timeline() == sorted(there)
 
 
+@SOME
 @pytest.mark.parametrize("action", ["commit", "deltacommit", "replacecommit", "clean", "rollback", "restore"])
 def test_in_version_6_it_goes_on_too(ground: Ground, strict: Writer, action: str) -> None:
     ground.write(f"{strict.root}/.hoodie/hoodie.properties", b"hoodie.table.version=6\n")
@@ -143,6 +147,7 @@ BENEATH_ALONE = {
 """Of a table that has a ledger, that says so."""
 
 
+@SOME
 @pytest.mark.parametrize(
     ("folder", "case"),
     [
@@ -180,6 +185,7 @@ def test_without_the_option_nothing_is_refused(ground: Ground, a: Writer) -> Non
     assert ground.is_there(a.completed(T))
 
 
+@SOME
 @pytest.mark.parametrize("last", [f"{T}.commit.wanted", "notes", f"{T}.parquet", "history/manifest_1"])
 def test_what_is_no_instant_is_not_asked_about(strict: Writer, last: str) -> None:
     name = f"{strict.root}/{TIMELINES[8]}/{last}"
@@ -439,11 +445,12 @@ def test_an_instant_s_name_costs_one_listing_more_and_nothing_else_does(
         for name in (*others, *(f"{table}/{folder}/{last.replace(T, LATER)}" for last in COMMIT)):
             before = len(stub.requests)
             fs.pipe_file(name, b"{}")
-            made[name[len(table) :]] = [request.method for request in stub.requests[before:]]
+            # Some go out together.
+            made[name[len(table) :]] = sorted(each.method for each in stub.requests[before:])
         return made
 
     off, on = sent(strict=False), sent(strict=True)
-    assert on == {name: ["GET"] * ("/manifest" not in name and folder in name) + off[name] for name in off}
+    assert on == {name: ["GET"] * (f"{folder}/2026" in name) + off[name] for name in off}
     if folder == BENEATH:  # where no ledger has a word
         assert [made for name, made in off.items() if folder in name] == [["PUT"]] * 3
 

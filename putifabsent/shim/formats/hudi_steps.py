@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from putifabsent.shim.formats.hudi import completed_as, instant_in
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Iterable
 
 __all__ = ["STEPS", "Fault", "Finding", "Seen", "State", "check", "fault_of", "finding_beside", "is_moved"]
 
@@ -171,7 +171,7 @@ def check(sequence: Iterable[Seen]) -> list[Finding]:
     for seen in sequence:
         instant = _kind(seen)
         before = last.get(instant)
-        fault = _fault(before, seen, undoing)
+        fault = _fault(before, seen, undoing=bool(undoing))
         if fault is None and _is_backwards(seen):
             fault = Fault.BACKWARDS
         if fault is not None:
@@ -205,7 +205,7 @@ def finding_beside(there: Iterable[str], last: str) -> Finding | None:
     before = max(mine, key=_rank, default=None)
     ended = {seen.time for seen in beside if seen.state is State.COMPLETED and seen.action in _UNDOING}
     undoing = {seen.time for seen in beside if seen.action in _UNDOING} - ended
-    fault = _fault(before, after, undoing)
+    fault = _fault(before, after, undoing=bool(undoing))
     return None if fault is None else Finding(fault, before, after)
 
 
@@ -244,12 +244,12 @@ def _rank(seen: Seen) -> int:
     return -1 if seen.state is None else seen.state.rank
 
 
-def _fault(before: Seen | None, after: Seen, undoing: Collection[str]) -> Fault | None:
-    """Return what is wrong with a step of one instant, while others of these times undo something."""
+def _fault(before: Seen | None, after: Seen, *, undoing: bool) -> Fault | None:
+    """Return what is wrong with a step, as :func:`fault_of`; or that the instant is another action's."""
     was = None if before is None else before.state
     if before is not None and was is not None and after.state is not None and not _goes_on(before, after):
         return Fault.CHANGED
-    return fault_of(was, after.state, after.action, undoing=any(each != after.time for each in undoing))
+    return fault_of(was, after.state, after.action, undoing=undoing)
 
 
 def _goes_on(before: Seen, after: Seen) -> bool:
