@@ -103,9 +103,10 @@ class Strict(Transfers):
             if finding is None:
                 return
         elsewhere = yield from self._beside(other_layout(folder), step.instant)
-        if finding is not None and not hudi_steps.is_moved(map(_last, elsewhere), last):
-            yield from self._refusing(name)
-            raise InvalidTransition(name.path, str(finding))
+        if hudi_steps.is_moved(map(_last, elsewhere), last):
+            return
+        yield from self._refusing(name)
+        raise InvalidTransition(name.path, str(finding))
 
     def _shown_in(self, folder: str) -> Steps[list[str]]:
         """List a folder as readers see it: by what arbiters and ledgers say."""

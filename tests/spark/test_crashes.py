@@ -58,7 +58,7 @@ def start(
     jar = clock(tmp_path_factory.mktemp("clock"))
 
     def start(*, guarded: bool = True) -> Driver:
-        told = told_on(store, bucket, guarded=guarded, strict=True, **LEASE)
+        told = told_on(store, bucket, guarded=guarded, **LEASE).strictly()
         jars = f"{told.settings['spark.jars']},{jar}"
         told = told._replace(settings={**told.settings, "spark.jars": jars})
         started.append(Driver(told, logs / f"{len(started)}.log"))

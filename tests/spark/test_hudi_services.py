@@ -32,7 +32,7 @@ def drivers(
     store: BucketServer, bucket: str, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[dict[str, Driver]]:
     """Start two guarded drivers, and one that reads and knows nothing of the shim."""
-    told = [told_on(store, bucket, guarded=each, strict=True) for each in (True, True, False)]
+    told = [told_on(store, bucket, guarded=each).strictly() for each in (True, True, False)]
     with driving(told, tmp_path_factory.mktemp("drivers")) as drivers:
         yield dict(zip(("one", "other", "reader"), drivers, strict=True))
 
