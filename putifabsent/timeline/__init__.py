@@ -14,6 +14,7 @@ from putifabsent.timeline.hudi import HudiTimeline
 from putifabsent.timeline.hudi_history import HistoryFile, Manifest
 from putifabsent.timeline.opening import READERS, read
 from putifabsent.timeline.paimon import PaimonTimeline
+from putifabsent.timeline.parts import Part
 from putifabsent.timeline.problems import Problem, Problems, Trouble
 from putifabsent.timeline.reading import Record, Timeline
 from putifabsent.timeline.records import (
@@ -43,6 +44,7 @@ __all__ = [
     "Manifest",
     "Order",
     "PaimonTimeline",
+    "Part",
     "Problem",
     "Problems",
     "Raw",

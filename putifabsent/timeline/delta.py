@@ -10,13 +10,15 @@ from typing import TYPE_CHECKING, Any
 from putifabsent.errors import ConfigError
 from putifabsent.shim.formats.delta import number_in
 from putifabsent.timeline.files import below, numbered, read
+from putifabsent.timeline.parts import Numbered, numbered_parts
 from putifabsent.timeline.problems import Problem, Problems, Trouble, report
 from putifabsent.timeline.reading import Timeline
 from putifabsent.timeline.records import Commit, Content, Details
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
+    from putifabsent.timeline.parts import Part
     from putifabsent.timeline.records import Order
 
 __all__ = ["DeltaTimeline"]
@@ -50,15 +52,28 @@ class DeltaTimeline(Timeline[Commit]):
 
     def active(self, *, order: Order = "requested", problems: Problems | None = None) -> Iterator[Commit]:
         """Return the commits, one after the other."""
-        numbers = self._numbered()
-        for path, written in read(self.fs, list(numbers)):
-            commit = _commit(numbers[path], path, written, problems)
-            if commit is not None:
-                yield commit
+        return self._read(self._numbered(), problems)
 
     def history(self, *, order: Order = "requested", problems: Problems | None = None) -> Iterator[Commit]:
         """Return none: what Delta no longer needs is removed."""
         return iter(())
+
+    def parts(
+        self,
+        most: int | None = None,
+        *,
+        active: bool = True,
+        history: bool = True,
+        problems: Problems | None = None,
+    ) -> Sequence[Part]:
+        """Cut by numbers."""
+        return numbered_parts(self._numbered() if active else {}, {}, most)
+
+    def records_in(self, part: Part, *, problems: Problems | None = None) -> Iterator[Commit]:
+        """Return the commits of a part."""
+        if isinstance(part, Numbered):
+            return self._read(dict(part.active), problems)
+        return super().records_in(part, problems=problems)
 
     def details(self, record: Commit, problems: Problems | None = None) -> Details:
         """Return the commit's ``commitInfo``."""
@@ -70,6 +85,12 @@ class DeltaTimeline(Timeline[Commit]):
         for path, written in read(self.fs, list(paths)):
             with suppress(ValueError):
                 yield paths[path], _actions(written)
+
+    def _read(self, numbers: Mapping[str, int], problems: Problems | None) -> Iterator[Commit]:
+        for path, written in read(self.fs, list(numbers)):
+            commit = _commit(numbers[path], path, written, problems)
+            if commit is not None:
+                yield commit
 
     def _numbered(self) -> dict[str, int]:
         return numbered(self.fs, below(self.root, "_delta_log"), number_in)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timezone
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from putifabsent.errors import ConfigError
@@ -11,14 +12,17 @@ from putifabsent.shim.formats.hudi_layout import PROPERTIES, Layout, layout_of
 from putifabsent.timeline import hudi_active, hudi_archive, hudi_history
 from putifabsent.timeline.contents import content_of
 from putifabsent.timeline.files import below, listed, modified
+from putifabsent.timeline.hudi_parts import Stretch, stretches
 from putifabsent.timeline.problems import Problem, Problems, Trouble, report
 from putifabsent.timeline.reading import Timeline
 from putifabsent.timeline.records import Content, Details, Instant, Raw, State
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
+    from putifabsent.timeline.files import Listed
     from putifabsent.timeline.hudi_history import HistoryFile, Manifest
+    from putifabsent.timeline.parts import Part
     from putifabsent.timeline.records import Order
 
 __all__ = ["HudiTimeline"]
@@ -78,7 +82,7 @@ class HudiTimeline(Timeline[Instant]):
 
     def active(self, *, order: Order = "requested", problems: Problems | None = None) -> Iterator[Instant]:
         """Return the instants that are in the timeline's folder, each in its newest state."""
-        found = map(self._stamped, hudi_active.instants(listed(self.fs, self._active)))
+        found = self._active_of(listed(self.fs, self._active))
         return iter(sorted(found, key=lambda each: each.key(order)))
 
     def history(
@@ -99,7 +103,8 @@ class HudiTimeline(Timeline[Instant]):
             found = hudi_archive.instants(self.fs, self._history, raw=raw, problems=problems)
             return iter(sorted(found, key=lambda each: each.key(order)))
         files = self.manifest(problems).files
-        merged = hudi_history.merged(self.fs, files, raw=raw, problems=problems)
+        spans = hudi_history.spans(self.fs, files)
+        merged = hudi_history.merged(self.fs, spans, raw=raw, problems=problems)
         return merged if order == "requested" else iter(sorted(merged, key=lambda each: each.key(order)))
 
     def manifest(self, problems: Problems | None = None) -> Manifest:
@@ -107,6 +112,46 @@ class HudiTimeline(Timeline[Instant]):
         if not self.layout.in_levels:
             return hudi_history.Manifest(0)
         return hudi_history.manifest(self.fs, self._history, problems)
+
+    def parts(
+        self,
+        most: int | None = None,
+        *,
+        active: bool = True,
+        history: bool = True,
+        problems: Problems | None = None,
+    ) -> Sequence[Part]:
+        """Cut a history in levels by time, by the ends of its files; that of table version 6 stays whole.
+
+        Nothing but their bytes says which instants the log files of version 6 have.
+        """
+        if not self.layout.in_levels:
+            return super().parts(most, active=active, history=history, problems=problems)
+        # In this order: what is archived in between is in both.
+        there = listed(self.fs, self._active) if active else []
+        files = self.manifest(problems).files if history else ()
+        known = frozenset(each.identity for each in hudi_active.instants(there))
+        return stretches(hudi_history.spans(self.fs, files), most, there, known)
+
+    def records_in(self, part: Part, *, problems: Problems | None = None) -> Iterator[Instant]:
+        """Return the instants of a part: first what is active."""
+        if isinstance(part, Stretch):
+            return chain(self._active_of(part.active), self._archived_in(part, problems))
+        return super().records_in(part, problems=problems)
+
+    def _active_of(self, there: Iterable[Listed]) -> Iterator[Instant]:
+        return map(self._stamped, hudi_active.instants(there))
+
+    def _archived_in(self, part: Stretch, problems: Problems | None) -> Iterator[Instant]:
+        found: Problems | None = None if problems is None else []
+        for each in hudi_history.merged(self.fs, part.spans, raw=False, problems=found):
+            if part.has(each.time) and each.identity not in part.known:
+                yield each
+        # A file that reaches into several parts is reported by the first of them.
+        own = {span.file.path for span in part.spans if part.has(span.first)}
+        for problem in found or ():
+            if problem.path in own:
+                report(problems, problem)
 
     def instants_in(
         self, file: HistoryFile, *, raw: bool = False, problems: Problems | None = None

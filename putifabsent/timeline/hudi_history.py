@@ -7,6 +7,7 @@ one that names a manifest that has gone, takes the manifest with the highest num
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from putifabsent.shim.formats.hudi import history_in, manifest_in
@@ -16,9 +17,9 @@ from putifabsent.timeline.reading import arrow
 from putifabsent.timeline.records import Instant, Raw, State
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
-__all__ = ["HistoryFile", "Manifest", "instants_in", "manifest", "merged"]
+__all__ = ["HistoryFile", "Manifest", "Span", "instants_in", "manifest", "merged", "spans"]
 
 _VERSION = "_version_"
 _KNOWN = 1
@@ -26,10 +27,11 @@ _LIGHT = ["instantTime", "completionTime", "action", "version"]
 _HEAVY = [*_LIGHT, "metadata", "plan"]
 # So often an archiver may be faster: each time it has written a manifest more.
 _TRIES = 3
+_AT_ONCE = 16
 
 
 class HistoryFile(NamedTuple):
-    """A file of the history; the instants in it are of these times, both included.
+    """A file of the history.
 
     Attributes
     ----------
@@ -37,6 +39,8 @@ class HistoryFile(NamedTuple):
         Its full name.
     size
         Bytes.
+    first, last
+        As its name says. A table that was upgraded may have files whose names say too little (:class:`Span`).
     level
         0: as they were archived; each level above: of that many files of the level below made one.
     """
@@ -61,6 +65,14 @@ class Manifest(NamedTuple):
 
     number: int
     files: tuple[HistoryFile, ...] = ()
+
+
+class Span(NamedTuple):
+    """A file of the history, and the times of the instants in it, both included."""
+
+    file: HistoryFile
+    first: str
+    last: str
 
 
 def manifest(fs: Any, folder: str, problems: Problems | None) -> Manifest:
@@ -175,18 +187,58 @@ def _rows(batch: Any, path: str, problems: Problems | None) -> Iterator[Instant]
         yield Instant(time, action, State.COMPLETED, completion, source=path, raw=raw)
 
 
-def merged(
-    fs: Any, files: tuple[HistoryFile, ...], *, raw: bool, problems: Problems | None
-) -> Iterator[Instant]:
+def spans(fs: Any, files: Sequence[HistoryFile]) -> list[Span]:
+    """Return the times in files, by what their own ends say of them, many files at a time.
+
+    Of a file whose end can't be read, what its name says: who reads its instants hears why.
+
+    Raises
+    ------
+    OSError
+        The store refuses.
+    """
+    if not files:
+        return []
+    arrow()
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        return list(pool.map(lambda file: _span(fs, file), files))
+
+
+def _span(fs: Any, file: HistoryFile) -> Span:
+    pa = arrow()
+    try:
+        with fs.open(file.path, "rb") as opened, pa.parquet.ParquetFile(opened) as parquet:
+            times = _times(parquet)
+    except FileNotFoundError:
+        times = []
+    except (pa.ArrowException, OSError, ValueError) as error:
+        if getattr(error, "errno", None) is not None:
+            raise
+        times = []
+    return Span(file, min(times, default=file.first), max(times, default=file.last))
+
+
+def _times(parquet: Any) -> list[str]:
+    """Return times of which none in a file is before the first, or after the last."""
+    told = parquet.metadata
+    groups = [told.row_group(number) for number in range(told.num_row_groups)]
+    at = parquet.schema.names.index(_LIGHT[0])  # a ValueError, where there is none
+    known = [group.column(at).statistics for group in groups]
+    if all(each is not None and each.has_min_max for each in known):
+        return [time for each in known for time in (each.min, each.max)]
+    return [time for time in parquet.read(columns=_LIGHT[:1]).column(0).to_pylist() if time is not None]
+
+
+def merged(fs: Any, among: Sequence[Span], *, raw: bool, problems: Problems | None) -> Iterator[Instant]:
     """Return the instants in files by their times, each once, with few files in memory.
 
     An archiver that died in between has archived instants twice.
     """
     waiting: list[Instant] = []
-    for file in sorted(files, key=lambda file: file.first):
-        ready = [each for each in waiting if each.time < file.first]
+    for file, first, _ in sorted(among, key=lambda span: span.first):
+        ready = [each for each in waiting if each.time < first]
         if ready:
-            waiting = [each for each in waiting if each.time >= file.first]
+            waiting = [each for each in waiting if each.time >= first]
             yield from _once(ready)
         waiting.extend(instants_in(fs, file, raw=raw, problems=problems))
     yield from _once(waiting)

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import copy
 import heapq
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 
 from putifabsent.errors import ConfigError
+from putifabsent.timeline.parts import Whole, starts
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable, Iterator
+    from collections.abc import Hashable, Iterable, Iterator, Sequence
     from datetime import datetime
 
     import pyarrow as pa
+    from typing_extensions import Self
 
+    from putifabsent.timeline.parts import Part
     from putifabsent.timeline.problems import Problems
     from putifabsent.timeline.records import Details, Order
 
@@ -114,6 +118,51 @@ class Timeline(ABC, Generic[R]):
             each for each in self.history(order=order, problems=problems) if each.identity not in there
         )
         yield from heapq.merge(archived, active, key=lambda each: each.key(order))
+
+    def parts(
+        self,
+        most: int | None = None,
+        *,
+        active: bool = True,
+        history: bool = True,
+        problems: Problems | None = None,
+    ) -> Sequence[Part]:
+        """Cut it into parts, for who reads many of them side by side: together they have each record once.
+
+        What is active is looked up now, as is which files the history consists of; most of these are read
+        with their part.
+
+        Parameters
+        ----------
+        most
+            So many parts there may be; None: as many as it takes for none to take long.
+        active, history
+            Whether to read what is active, and what is archived.
+        problems
+            Takes what can't be read.
+
+        Raises
+        ------
+        ConfigError
+            There may be less than one part.
+        OSError
+            As for :meth:`active`.
+        """
+        starts([], most, 1)
+        return [Whole(active, history)]
+
+    def records_in(self, part: Part, *, problems: Problems | None = None) -> Iterator[R]:
+        """Return the records of a part, in no order; arguments and errors as for :meth:`active`."""
+        if not isinstance(part, Whole):
+            raise TypeError(f"{type(part).__name__} is no part of a timeline of {self.format}")
+        read = self.records if part.active and part.history else self.active if part.active else self.history
+        return read(problems=problems)
+
+    def through(self, fs: Any) -> Self:
+        """Return the same timeline, read through another filesystem of the same store."""
+        other = copy.copy(self)
+        other.fs = fs
+        return other
 
     def table(
         self, *, history: bool = True, order: Order = "requested", problems: Problems | None = None
