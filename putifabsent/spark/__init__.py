@@ -15,6 +15,8 @@
 ``source``           ``format("putifabsent")``: Parquet files, committed as a set (PySpark 4)
 ``datasets``         such a dataset as files: what is written, committed, read
 ``sets``             what its records say, and which may be next
+``timelines``        ``format("putifabsent-timeline")``: what has happened to a table (PySpark 4)
+``data_sources``     what both of these have in common, and ``addresses``: how users say where
 ===================  ==================================================================
 """
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from putifabsent.errors import ConfigError, Fenced, NameTaken, OutcomeUnknown
 from putifabsent.fsspec_plugin.protocols import guarded
+from putifabsent.spark.addresses import address_of
 from putifabsent.spark.sets import FILES, SETS, File, Record, State, carrier_of, name_of, number_of
 
 if TYPE_CHECKING:
@@ -44,18 +45,12 @@ class Dataset:
 
     def __init__(self, url: str, options: Mapping[str, Any] | None = None) -> None:
         said = dict(options or {})
-        scheme, colon, path = url.partition(":")
-        if not colon:
-            scheme, path = "file", url
-        if scheme in ("file", "local", "piafile"):
+        address = address_of(url)
+        if address.startswith(("file:", "local:", "piafile:")):
             said.setdefault("auto_mkdir", True)
-            if not path.startswith("/"):
-                # Each of Spark's processes has a folder of its own that it would be relative to.
-                raise ConfigError(f"the path must be absolute, or an address, not {url!r}")
         own = said.get("guard", ())
         # For readers, too: where a registry decides, a record may be committed and not yet published.
         said["guard"] = [*([own] if isinstance(own, str) else own), f"**/{SETS}/*.json"]
-        address = f"{scheme}://{path.removeprefix('//')}"
         self.fs, self.root = guarded(address, **{"formats": "none", **said})
         self._url = url
         self._state = State()

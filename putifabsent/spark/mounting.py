@@ -155,9 +155,10 @@ class Mounted(SparkSession.Builder):
             self._check(session.sparkContext)
             jvm.say_to_hudi()
             if hasattr(session, "dataSource"):  # PySpark 4
-                from putifabsent.spark.source import register
+                from putifabsent.spark import source, timelines
 
-                register(session)
+                source.register(session)
+                timelines.register(session)
             return session
 
     def create(self) -> NoReturn:

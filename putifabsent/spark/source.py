@@ -9,26 +9,15 @@
 
 from __future__ import annotations
 
-import difflib
 import errno
-import json
 import uuid
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-import pyspark
-
 from putifabsent.errors import ConfigError, Fenced
+from putifabsent.spark.data_sources import Place, api, arrow_schema, place_of
 from putifabsent.spark.datasets import Dataset
 from putifabsent.spark.sets import Batch, File, Offer, columns, nullable
-
-try:
-    from pyspark.sql import datasource as api
-except ImportError as error:
-    raise ImportError(
-        'format("putifabsent") needs PySpark 4.0 or newer, whose API of Python data sources it uses; '
-        f"this is PySpark {pyspark.__version__}"
-    ) from error
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -40,8 +29,6 @@ if TYPE_CHECKING:
 __all__ = ["SetSource", "register"]
 
 _OWN = ("path", "set", "storage_options")
-# What Spark hands on of its own.
-_SPARKS = ("checkpointlocation", "queryname")
 _QUERY = "sql.streaming.queryId"
 _STREAM = "stream"
 # PySpark 4.0 gives the rows of a stream one by one.
@@ -60,18 +47,6 @@ def register(spark: SparkSession) -> None:
     spark.createDataFrame([], "nothing int")  # makes the session this thread's
 
 
-@dataclass(frozen=True)
-class Place:
-    """Where a dataset is: what Spark's processes hand one another of it."""
-
-    url: str
-    options: dict[str, Any]
-
-    def open(self) -> Dataset:
-        """Return the dataset."""
-        return Dataset(self.url, self.options)
-
-
 class SetSource(api.DataSource):
     """The data source."""
 
@@ -85,7 +60,7 @@ class SetSource(api.DataSource):
         from pyspark.sql.types import StructType
 
         place = self._place()
-        said = place.open().state().schema
+        said = _open(place).state().schema
         if said is None:
             raise FileNotFoundError(errno.ENOENT, "nothing has been committed yet", place.url)
         return StructType.fromJson(said)
@@ -102,7 +77,7 @@ class SetSource(api.DataSource):
         """Commit a set, which with ``overwrite`` takes the place of all before it."""
         place = self._place()
         # What can be refused before anything is written is.
-        state = place.open().state()
+        state = _open(place).state()
         replaces = state.last if overwrite else None
         offer = Offer(str(uuid.uuid4()), "", _said(schema), (), self.options.get("set"), None, replaces)
         state.admits(offer, place.url)
@@ -115,18 +90,16 @@ class SetSource(api.DataSource):
         return SetStreamWriter(self._place(), schema, self.options.get("set") or _STREAM)
 
     def _place(self) -> Place:
-        for option in self.options:
-            if option not in (*_OWN, *_SPARKS):
-                near = difflib.get_close_matches(option, _OWN, n=1)
-                hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(_OWN)}"
-                raise ConfigError(f'format("putifabsent") has no option {option!r}: {hint}')
-        if "path" not in self.options:
-            raise ConfigError("say where the dataset is: save(path), load(path), or start(path)")
-        try:
-            options = json.loads(self.options.get("storage_options", "{}"))
-        except ValueError as error:
-            raise ConfigError("storage_options must be JSON") from error
-        return Place(self.options["path"], options)
+        return place_of(
+            self.options,
+            self.name(),
+            _OWN,
+            "say where the dataset is: save(path), load(path), or start(path)",
+        )
+
+
+def _open(place: Place) -> Dataset:
+    return Dataset(place.url, place.options)
 
 
 # --- writing
@@ -144,7 +117,7 @@ def _write(place: Place, batches: Iterable[pa.RecordBatch]) -> Written:
     from pyspark import TaskContext
 
     task = TaskContext.get()
-    file = place.open().write(batches, task.partitionId())
+    file = _open(place).write(batches, task.partitionId())
     return Written(file, task.getLocalProperty(_QUERY))
 
 
@@ -156,7 +129,7 @@ def _abort(place: Place, messages: Sequence[Written | None]) -> None:
     # Spark aborts after a commit that failed, too: what was offered then may have been committed. Only where
     # a task has no message, nobody can have offered anything.
     if None in messages:
-        place.open().discard(_files(messages))
+        _open(place).discard(_files(messages))
 
 
 def _said(schema: StructType) -> dict[str, Any]:
@@ -179,7 +152,7 @@ class SetWriter(api.DataSourceArrowWriter):
 
     def commit(self, messages: Sequence[Written | None]) -> None:
         """Commit what all tasks have written."""
-        dataset = self._place.open()
+        dataset = _open(self._place)
         dataset.commit(replace(self._offer, writer=dataset.fs.writer, files=_files(messages)))
 
     def abort(self, messages: Sequence[Written | None]) -> None:
@@ -208,7 +181,7 @@ class SetStreamWriter(_StreamWriter):  # type: ignore[misc,valid-type]
         (query,) = {message.query for message in messages if message is not None}
         if query is None:
             raise ConfigError("Spark does not say which query this is")
-        dataset = self._place.open()
+        dataset = _open(self._place)
         batch = Batch(self._stream, query, batchId)
         dataset.commit(Offer(str(uuid.uuid4()), dataset.fs.writer, _said(self._schema), files, None, batch))
 
@@ -243,7 +216,7 @@ class _Reading:
     def read(self, partition: api.InputPartition) -> Iterator[pa.RecordBatch]:
         """Read a file, in Spark's types."""
         if partition.value is not None:
-            yield from self._place.open().read(partition.value, _arrow_schema(self._schema))
+            yield from _open(self._place).read(partition.value, arrow_schema(self._schema))
 
     def _check(self, schema: dict[str, Any]) -> None:
         there = columns(schema)
@@ -259,7 +232,7 @@ class SetReader(_Reading, api.DataSourceReader):
 
     def partitions(self) -> list[Part]:
         """Return a part a file."""
-        state = self._place.open().state()
+        state = _open(self._place).state()
         if state.schema is not None:
             self._check(state.schema)
         # Some of Spark's versions make a part of their own of none, and others fail.
@@ -274,7 +247,7 @@ class SetStreamReader(_Reading, api.DataSourceStreamReader):
 
     def __init__(self, place: Place, schema: StructType) -> None:
         super().__init__(place, schema)
-        self._dataset = place.open()
+        self._dataset = _open(place)
 
     def initialOffset(self) -> dict[str, int]:
         """Begin with what the newest overwrite has left."""
@@ -297,12 +270,3 @@ class SetStreamReader(_Reading, api.DataSourceStreamReader):
         for record in records:
             self._check(record.offer.schema)
         return [Part(file.path) for record in records for file in record.offer.files]
-
-
-def _arrow_schema(schema: StructType) -> pa.Schema:
-    from pyspark.sql.pandas.types import to_arrow_schema
-
-    try:
-        return to_arrow_schema(schema, timezone="UTC")
-    except TypeError:  # PySpark 4.0 means UTC
-        return to_arrow_schema(schema)

@@ -9,12 +9,14 @@ from types import ModuleType
 import pytest
 
 
-def test_pyspark_before_4_is_told_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("source", ["putifabsent.spark.source", "putifabsent.spark.timelines"])
+def test_pyspark_before_4_is_told_what_is_missing(monkeypatch: pytest.MonkeyPatch, source: str) -> None:
     old, sql = ModuleType("pyspark"), ModuleType("pyspark.sql")
     vars(old)["__version__"] = "3.5.9"
     vars(old)["sql"] = sql
     monkeypatch.setitem(sys.modules, "pyspark", old)
     monkeypatch.setitem(sys.modules, "pyspark.sql", sql)
-    monkeypatch.delitem(sys.modules, "putifabsent.spark.source", raising=False)
+    for module in (source, "putifabsent.spark.data_sources"):
+        monkeypatch.delitem(sys.modules, module, raising=False)
     with pytest.raises(ImportError, match=r"needs PySpark 4\.0 or newer.*this is PySpark 3\.5\.9"):
-        importlib.import_module("putifabsent.spark.source")
+        importlib.import_module(source)
