@@ -98,6 +98,10 @@ bench-simulate: $(DEV) ## measure the collision simulation against a set union i
 bench-timeline: $(DEV) ## read 10,000 archived instants of a Hudi table from local disk
 	$(BIN)/python bench/timeline.py
 
+.PHONY: bench-spark-timeline
+bench-spark-timeline: $(SPARK4) ## read the same by PySpark 4, in 1, 2 and 4 partitions
+	.venv-spark4/bin/python bench/spark_timeline.py
+
 .PHONY: bench-clocks
 bench-clocks: $(DEV) ## take instants by 16 processes from each clock, half of them with wrong wall clocks: half an hour; SHORT=1 takes a fiftieth, SOURCES="postgresql://..." others
 	tools/servers/install.sh dynamodb-local postgresql zookeeper

@@ -67,12 +67,18 @@ def test_drivers_of_one_folder_are_two_writers(drivers: list[Driver]) -> None:
     assert len(writers) == len(sessions) == 2
 
 
-def test_the_data_source_is_registered_where_spark_has_the_api(drivers: list[Driver], tmp_path: Path) -> None:
+def test_the_data_sources_are_registered_where_spark_has_the_api(
+    drivers: list[Driver], tmp_path: Path
+) -> None:
     path = (tmp_path / "sets").as_uri()
     if not drivers[0].call("has_data_sources"):
         pytest.skip("PySpark 3.5 has no data sources in Python")
     together(partial(each.call, "parquet", path=path, rows=10, source="putifabsent") for each in drivers)
     assert drivers[0].call("count", path=path, source="putifabsent") == 20
+    (log := tmp_path / "table/_delta_log").mkdir(parents=True)
+    (log / "00000000000000000000.json").write_text('{"commitInfo": {}}')
+    table = (tmp_path / "table").as_uri()
+    assert drivers[0].call("count", path=table, source="putifabsent-timeline") == 1
 
 
 def test_a_builder_may_be_used_again_and_keeps_no_secret(tmp_path: Path) -> None:
