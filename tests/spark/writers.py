@@ -96,10 +96,18 @@ def _hudi(**options: str) -> Format:
     def read(spark: SparkSession, table: str) -> DataFrame:
         return spark.read.format("hudi").load(_path(spark, table))
 
-    return Format(append, read, ("HoodieWriteConflictException",))
+    return Format(append, read, _CONFLICTS["hudi"])
 
+
+# Another driver has completed, or rolled back, the clustering that this one was about to execute.
+_CLUSTERED_MEANWHILE = (
+    "NoSuchElementException: No value present in Option\n"
+    "\tat org.apache.hudi.common.util.Option.get(Option.java:93)\n"
+    "\tat org.apache.hudi.table.action.cluster.SparkExecuteClusteringCommitActionExecutor"
+)
 
 _CONFLICTS = {
+    "hudi": ("HoodieWriteConflictException", _CLUSTERED_MEANWHILE),
     # Ten tries of its own, then this.
     "iceberg": ("CommitFailedException",),
     "paimon": ("Commit failed", "conflict"),
