@@ -103,7 +103,7 @@ bench-spark-timeline: $(SPARK4) ## read the same by PySpark 4, in 1, 2 and 4 par
 	.venv-spark4/bin/python bench/spark_timeline.py
 
 .PHONY: bench-clocks
-bench-clocks: $(DEV) ## take instants by 16 processes from each clock, half of them with wrong wall clocks: half an hour; SHORT=1 takes a fiftieth, SOURCES="postgresql://..." others
+bench-clocks: $(DEV) ## take instants by 16 processes from each clock, half of them with wrong wall clocks: an hour; SHORT=1 takes a fiftieth, SOURCES="postgresql://..." others
 	tools/servers/install.sh dynamodb-local postgresql zookeeper
 	$(BIN)/python -m bench.clocks $(SOURCES) $(if $(WRONG),--wrong $(WRONG)) $(if $(SHORT),--instants 200)
 
