@@ -39,7 +39,7 @@ build() { # NAME VERSION FOLDER
         gofakes3) bounded 600 go install "github.com/johannesboyne/gofakes3/cmd/gofakes3@$2" ;;
         minio) bounded 2400 go install "github.com/minio/minio@$2" ;;
         postgresql) bounded 900 mvn -B -q -f "$here/postgresql/pom.xml" -Dpostgresql="$2" \
-            dependency:unpack-dependencies -DoutputDirectory="$3/unpacked" &&
+            dependency:unpack-dependencies -DoutputDirectory="$3/unpacked" -DmarkersDirectory="$3/unpacked" &&
             bounded 120 "${PYTHON:-python3}" -m tarfile -e "$3"/unpacked/*.txz "$3" && rm -r "$3/unpacked" ;;
         s3s-fs) bounded 1800 cargo install --root "$3" --locked --features binary "s3s-fs@$2" ;;
         versitygw) bounded 1200 go install "github.com/versity/versitygw/cmd/versitygw@$2" ;;
