@@ -82,8 +82,10 @@ class LocalCounter(Counter):
         """It is always there."""
 
     def _now(self) -> int:
+        # In this order: a stall between them makes the distance too small, which the next look mends.
+        wall = self._wall()
         steady = self._steady()
-        self._distance = max(self._distance, self._wall() - steady)
+        self._distance = max(self._distance, wall - steady)
         return (steady + self._distance) // _NANOSECONDS
 
 

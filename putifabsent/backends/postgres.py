@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 __all__ = ["PostgresCounter"]
 
 _ADVANCE = f"""
-INSERT INTO {TABLE} AS counter (name, last) VALUES (%(name)s, %(floor)s + %(count)s)
-ON CONFLICT (name) DO UPDATE SET last = greatest(counter.last, %(floor)s) + %(count)s
+INSERT INTO {TABLE} AS counter (name, last) VALUES (%(name)s, %(floor)s::bigint + %(count)s)
+ON CONFLICT (name) DO UPDATE SET last = greatest(counter.last, %(floor)s::bigint) + %(count)s
 WHERE counter.last <= {LARGEST} - %(count)s
 RETURNING last, floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint
 """  # noqa: S608 - constants alone
@@ -136,16 +136,20 @@ class PostgresCounter(Counter):
         if fit and not connection.closed:
             idle.append(connection)
             return
-        with suppress(Exception):
-            connection.close()
+        # What has ended this one, a restart say, has probably ended all.
+        ended = [connection]
+        with suppress(IndexError):
+            while True:
+                ended.append(idle.pop())
+        for each in ended:
+            with suppress(Exception):
+                each.close()
 
 
 def _connected(settings: PostgresSettings) -> Connection:
-    import psycopg
+    from putifabsent.backends.postgres_connection import connected
 
-    # Prepared statements are a session's, and a pooler gives each transaction another one.
-    connection: Connection = psycopg.connect(autocommit=True, prepare_threshold=None, **settings.said())
-    return connection
+    return connected(settings)
 
 
 def _key(name: str) -> str:

@@ -71,6 +71,9 @@ def refuse_unknown(parts: Parts, known: Iterable[str]) -> None:
 
 def hosts_of(parts: Parts, port: int) -> tuple[tuple[str, int], ...]:
     """Return its hosts, with this port where none is said."""
+    if "@" in parts.path:
+        # A password with a slash: what comes before it would be taken for a host, and shown.
+        raise ConfigError(f"the {parts.scheme}:// URL has an @ in its path{_ESCAPED}")
     found = []
     for each in parts.hosts.split(","):
         # An IPv6 address has colons of its own, in brackets.

@@ -147,7 +147,7 @@ class BucketCounter(Counter):
     def _counted(self, name: str, folder: str, mine: Record) -> AdvanceOutcome:
         """Say whether a number that was won is one that nobody had before."""
         numbers = self._numbers(folder)
-        if numbers[-1] - mine.number >= _SURE:
+        if not numbers or numbers[-1] - mine.number >= _SURE:
             late = f"record {mine.number} came so late that others may have had it before"
             return Maybe(TimeoutError(errno.ETIMEDOUT, late, folder))
         when = self._fs.modified(_record(folder, mine.number))

@@ -74,7 +74,8 @@ def _replaced(replacing: Told, group: Group, written: Sequence[_Written]) -> Ite
     at = replacing.instant
     for each in written:
         other = each.by.instant
-        if each.by is replacing or other.completion is None or at.completion is None:
+        # A compaction writes again what was there.
+        if each.by is replacing or each.by.is_service or other.completion is None or at.completion is None:
             continue
         if replacing.inputs is None:
             # It was to take away what it found; what came after that was written to nobody's file group.

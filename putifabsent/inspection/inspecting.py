@@ -14,7 +14,7 @@ from putifabsent.timeline import read
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
-    from putifabsent.inspection.findings import Finding
+    from putifabsent.inspection.findings import Finding, Kind
     from putifabsent.inspection.judged import Judged, Look
     from putifabsent.inspection.listing import Files, Progress
     from putifabsent.timeline import Timeline
@@ -119,8 +119,8 @@ def inspect(
     if findings and _state_of(timeline) != before:
         # It went on while it was looked at: what it was in the middle of is not there a second time.
         judged = judge(timeline, walk)
-        before_too = {(each.kind, each.names) for each in findings}
-        findings = [each for each in judged.findings if (each.kind, each.names) in before_too]
+        before_too = {about for each in findings for about in _abouts(each)}
+        findings = [each for each in judged.findings if not before_too.isdisjoint(_abouts(each))]
     return Report(
         url,
         timeline.format,
@@ -143,6 +143,11 @@ class _Walk:
         found = self._list(root, skipped)
         self.files = len(found.paths)
         return found
+
+
+def _abouts(finding: Finding) -> set[tuple[Kind, str]]:
+    """Return what a finding is about, each for itself: meanwhile, files may have been archived or removed."""
+    return {(finding.kind, each) for each in (*finding.names, *finding.moments)}
 
 
 def _state_of(timeline: Timeline[Any]) -> list[Any]:

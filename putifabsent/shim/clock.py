@@ -116,9 +116,12 @@ class Told:
     last
         Milliseconds since 1970, and when that was heard, by the caller's steady clock, in seconds; None: it
         has told nothing.
+    reached
+        How far its counter was then: what is above its time is not given yet.
     """
 
     last: tuple[int, float] | None = None
+    reached: int = 0
 
     def by(self, steady: float) -> int | None:
         """Return the registry's time now, or a little before; None: it must be asked."""
@@ -161,6 +164,10 @@ def take(counter: Counter, name: str, count: int, told: Told, steady: Callable[[
     """
     for attempt in counting(1):
         now = told.by((yield Now(steady)))
+        if now is not None and told.reached - now > _SECOND:
+            # What was taken now would be taken from all others, and may be too far away to be of use.
+            yield from _waited((told.reached - now) / _SECOND, counter.identity())
+            continue
         asked = 1 if now is None else count
         outcome: AdvanceOutcome = yield Advance(counter, name, max((now or 0) - 1, 0), asked)
         heard = yield Now(steady)
@@ -169,7 +176,7 @@ def take(counter: Counter, name: str, count: int, told: Told, steady: Callable[[
             continue
         if outcome.now is None:
             raise ConfigError(f"{counter.identity()} tells no time, so it is no clock")
-        expected, told.last = told.by(heard), (outcome.now, heard)
+        expected, told.last, told.reached = told.by(heard), (outcome.now, heard), outcome.last
         # A machine that was asleep goes on with a time that is long over.
         if now is not None and expected is not None and outcome.now - expected < _SECOND:
             return (yield from _given(outcome, count, 0, counter.identity()))
@@ -235,7 +242,8 @@ def _local(counter: Counter, name: str, count: int, skew: float) -> Protocol[ran
     """Read the local clock, and take as many numbers from then on as are wanted."""
     looked = yield from _stepped(counter, name, 0, 1)
     taken = yield from _stepped(counter, name, (looked.now or 1) - 1, count)
-    return (yield from _given(taken, count, skew, counter.identity()))
+    # Clocks are read in whole milliseconds: whoever comes next must not be within the last one.
+    return (yield from _given(taken, count, skew + 1 / _SECOND, counter.identity()))
 
 
 def _stepped(counter: Counter, name: str, floor: int, count: int) -> Protocol[Advanced]:
@@ -250,14 +258,18 @@ def _stepped(counter: Counter, name: str, floor: int, count: int) -> Protocol[Ad
 
 def _given(taken: Advanced, count: int, more: float, where: str) -> Protocol[range]:
     """Wait until the last number's time has come, by the clock of who has given it, and for so long more."""
-    seconds = max(taken.last - (taken.now or 0), 0) / _SECOND + more
+    yield from _waited(max(taken.last - (taken.now or 0), 0) / _SECOND + more, where)
+    return range(taken.last - count + 1, taken.last + 1)
+
+
+def _waited(seconds: float, where: str) -> Protocol[None]:
+    """Wait; raise where that is longer than may be waited."""
     if seconds and not (yield Sleep(seconds)):
         reason = (
             f"no instant was given: the next one is {seconds:.3f} s away. Either so many are wanted (a "
             "thousand a second are all there are), or the clock there was set back"
         )
         raise TimeoutError(errno.ETIMEDOUT, reason, where)
-    return range(taken.last - count + 1, taken.last + 1)
 
 
 def _again(outcome: object, attempt: int, where: str) -> Protocol[None]:

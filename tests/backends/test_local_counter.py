@@ -110,3 +110,24 @@ def test_a_process_has_one_counter_and_a_forked_child_its_own() -> None:
 
 def test_it_says_that_it_forgets() -> None:
     assert LocalCounter.forgets
+
+
+def test_a_stall_between_its_two_clocks_does_not_make_it_fast() -> None:
+    clocks = Clocks()
+    stalls = [300 * 10**6]
+
+    def steady() -> int:
+        # Time goes by when it has been read, whichever of the two comes second.
+        before = clocks.steady
+        clocks.passes(stalls.pop() if stalls else 0)
+        return before
+
+    def wall() -> int:
+        before = clocks.wall
+        clocks.passes(stalls.pop() if stalls else 0)
+        return before
+
+    counter = LocalCounter(wall, steady)
+    stalls.append(300 * 10**6)
+    counter.advance("t", 0)
+    assert now(counter.advance("t", 0)) == clocks.wall // 10**6

@@ -16,6 +16,7 @@ from putifabsent.backends.registry_urls import open_counter, postgres_settings
 from putifabsent.errors import ConfigError
 from putifabsent.testing import CounterTests, LostCounterTests
 from tests.backends.imagined_servers import Fault, Postgres, SqlError
+from tests.stub.silent_postgres import silent_postgres
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -55,6 +56,21 @@ class TestOnAnImaginedServer(CounterTests, LostCounterTests):
         losing = Postgres(server.rows)
         losing.always = Fault(LOST)
         return PostgresCounter(WHERE, losing.connect)
+
+
+def test_a_server_that_stands_still_is_not_waited_for_without_end() -> None:
+    with silent_postgres() as place:
+        counter = open_counter(f"postgresql://u:p@{place}/lab?timeout=0.1&sslmode=disable")
+        assert isinstance(counter.advance("t", 0), Maybe)
+
+
+def test_connections_that_a_restart_has_ended_are_thrown_away_together(server: Postgres) -> None:
+    counter = PostgresCounter(WHERE, server.connect)
+    ended = [server.connect() for _ in range(3)]
+    counter._idle().extend(ended)
+    server.always = Fault(LOST)
+    assert isinstance(counter.advance("t", 0), Maybe)
+    assert all(each.closed for each in ended)
 
 
 def test_each_call_is_one_statement_on_one_connection(server: Postgres, counter: Counter) -> None:

@@ -82,11 +82,13 @@ def test_a_session_that_the_server_ends_says_nothing_of_its_step(
     assert counter.advance(name, 0) == Advanced(2)
 
 
-def test_a_step_that_waits_too_long_has_moved_nothing(postgres: PostgreSQL, name: str) -> None:
-    counter = open_counter(f"{postgres.endpoint}?timeout=0.2")
+def test_a_step_that_waits_too_long_has_moved_nothing(
+    postgres: PostgreSQL, counter: Counter, name: str
+) -> None:
     assert counter.advance(name, 0) == Advanced(1)
+    impatient = open_counter(f"{postgres.endpoint}?timeout=0.2")
     with _held(postgres, name):
-        assert isinstance(counter.advance(name, 0), TryAgain)
+        assert isinstance(impatient.advance(name, 0), TryAgain)
     assert counter.advance(name, 0) == Advanced(2)
 
 

@@ -140,6 +140,19 @@ def test_a_compaction_that_was_rolled_back_may_be_performed_again(place: Place) 
     assert place.findings() == []
 
 
+def test_a_compaction_may_end_after_its_file_group_was_replaced(place: Place) -> None:
+    table = Hudi(place.fs, place.root)
+    table.wrote(T[1], C[1], stat(A, base(A, T[1])))
+    table.wrote(
+        T[3], C[3], stat(B, base(B, T[3])), action="replacecommit", partitionToReplaceFileIds={"": [A]}
+    )
+    table.write(base(A, T[2]))
+    parts = {"": [stat(A, base(A, T[2]), T[1])]}
+    said = {"partitionToWriteStats": parts}
+    table.complete(T[2], C[4], "commit", said, plan={"operations": [{"fileId": A}]}, began="compaction")
+    assert place.findings() == []
+
+
 def test_below_version_8_log_files_bear_the_instant_of_their_base_file(place: Place) -> None:
     table = Hudi(place.fs, place.root, version=6)
     table.wrote(T[1], "", stat(A, base(A, T[1])), action="deltacommit")

@@ -52,6 +52,24 @@ def test_what_is_missing_stays_missing_while_writers_write(place: Place) -> None
     assert finding.names == (f"{place.root}/p=1/{SECOND}",)
 
 
+def test_what_is_left_of_damage_when_a_cleaner_has_taken_the_rest_is_found(place: Place) -> None:
+    table = two_files(place)
+    for last in (FIRST, SECOND):
+        place.fs.rm_file(f"{place.root}/p=1/{last}")
+    cleaned: list[str] = []
+
+    def clean(done: int, total: int, what: str) -> None:
+        if not cleaned:
+            cleaned.append(FIRST)
+            partition = {"deletePathPatterns": [FIRST], "successDeleteFiles": []}
+            said = {"startCleanTime": T[2], "partitionMetadata": {"p=1": partition}}
+            table.complete(T[2], C[2], "clean", said)
+
+    (finding,) = place.findings(progress=clean)
+    assert finding.names == (f"{place.root}/p=1/{SECOND}",)
+    assert cleaned
+
+
 def test_files_are_listed_folder_by_folder_with_progress(place: Place) -> None:
     table = Delta(place.fs, place.root)
     table.change(0, "a", "p=1/b", "p=2/c")
