@@ -169,7 +169,9 @@ class BucketCounter(Counter):
         """Return the numbers of the records that are there, in order."""
         self._fs.invalidate_cache(folder)
         try:
-            found = self._fs.ls(folder, detail=False)
+            # What is there, and not all that an arbiter keeps of names: whoever meets a number that is
+            # decided, and not there yet, publishes it.
+            found = self._fs.fs.ls(folder, detail=False)
         except FileNotFoundError:
             return []
         return sorted(int(last) for each in found if (last := each.rpartition("/")[2]).isdigit())
