@@ -19,9 +19,8 @@ def _has_data_sources() -> bool:
     return find_spec("pyspark") is not None and find_spec("pyspark.sql.datasource") is not None
 
 
-# PySpark 3.5's Hadoop has a client for Azure that no server but Azure itself answers. Google's scheme is
-# tried on the newer one alone.
-_NEWER = ["test_azure.py", "test_gcs.py", "test_source.py", "test_timeline_source.py"]
+# PySpark 3.5's Hadoop has a client for Azure that no server but Azure itself answers.
+_NEWER = ["test_clouds.py", "test_source.py", "test_timeline_source.py"]
 collect_ignore = [] if _has_data_sources() else _NEWER
 
 
