@@ -84,6 +84,8 @@ class Process:
         for _ in range(_PORTS_TRIED):
             self.port = free_port()
             if self._starts():
+                # Whichever it is by then: it may have been started again.
+                self._running.callback(lambda: _end(self._started))
                 return
         raise NotStartedError(f"{self.name} did not answer on a free port; it printed:\n{self.tail()}")
 
@@ -103,6 +105,7 @@ class Process:
 
     def start_again(self) -> None:
         """Start what was killed on the port that it had, in the folder as it left it."""
+        _end(self._started)
         if not self._starts():
             raise NotStartedError(f"{self.name} did not answer again; it printed:\n{self.tail()}")
 
@@ -111,7 +114,7 @@ class Process:
     ) -> bool:
         process = self._on_leash(command(self.port), more)
         if _comes_up(process, self.port, answers):
-            self._running.callback(_end, process)
+            self._started = process
             return True
         _end(process)
         return False
