@@ -218,8 +218,8 @@ def test_whoever_is_refused_again_and_again_does_not_drive_the_counter_away() ->
     server, told = Server(world), Told()
     for behind in (0, *[40_000] * 100):
         server.behind = behind
-        steps = take(server, "t", 100, told, lambda: world.now)
-        request = next(steps)
+        steps: Any = take(server, "t", 100, told, lambda: world.now)
+        request: Any = next(steps)
         with suppress(StopIteration, TimeoutError):
             while True:
                 enough = not isinstance(request, Sleep) or request.seconds < 30
