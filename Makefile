@@ -24,7 +24,7 @@ MAVEN := hadoop/mvnw --batch-mode --quiet
 JOBS ?= 2
 # SHORT=1: the servers that are built in a minute or two, and short runs.
 SHORT ?=
-SERVERS := versitygw fake-gcs-server azurite gofakes3 dynamodb-local postgresql zookeeper $(if $(SHORT),,minio s3s-fs)
+SERVERS := versitygw fake-gcs-server azurite dynamodb-local postgresql zookeeper $(if $(SHORT),,gofakes3 minio s3s-fs)
 # What pypaimon's environment, with its older fsspec and pyarrow, must pass as well: what rests on their releases.
 PAIMON_TESTS := tests/doors/test_paimon.py \
 	$(patsubst %,tests/fsspec_plugin/test_%.py,abstract arrow async chaining files promotion transactions unchanged)
@@ -44,7 +44,7 @@ test: $(DEV) $(PAIMON) ## run the tests, then those of pypaimon's environment: a
 	$(PAIMON_BIN)/python -m pytest -n $(JOBS) -o addopts="--import-mode=importlib --strict-markers -ra" -m "not servers and not clouds and not proof" $(PAIMON_TESTS)
 
 .PHONY: test-servers
-test-servers: $(DEV) ## build real servers (once) and race them; SHORT=1 leaves out MinIO, which builds for minutes
+test-servers: $(DEV) ## build real servers (once) and race them; SHORT=1 leaves out three of them
 	tools/servers/install.sh $(SERVERS)
 	PUTIFABSENT_SERVERS="$(SERVERS)" SHORT=$(SHORT) LONG=$(if $(SHORT),,1) $(BIN)/python -m pytest -m servers
 
