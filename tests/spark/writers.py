@@ -99,7 +99,8 @@ def _hudi(**options: str) -> Format:
     return Format(append, read, _CONFLICTS["hudi"])
 
 
-# Another driver has completed, or rolled back, the clustering that this one was about to execute.
+# Another driver has completed, or rolled back, the clustering that this one was executing, or was about to.
+_CLUSTERED = "HoodieClusteringException: unable to transition clustering inflight to complete"
 _CLUSTERED_MEANWHILE = (
     "NoSuchElementException: No value present in Option\n"
     "\tat org.apache.hudi.common.util.Option.get(Option.java:93)\n"
@@ -107,7 +108,7 @@ _CLUSTERED_MEANWHILE = (
 )
 
 _CONFLICTS = {
-    "hudi": ("HoodieWriteConflictException", _CLUSTERED_MEANWHILE),
+    "hudi": ("HoodieWriteConflictException", _CLUSTERED, _CLUSTERED_MEANWHILE),
     # Ten tries of its own, then this.
     "iceberg": ("CommitFailedException",),
     "paimon": ("Commit failed", "conflict"),
