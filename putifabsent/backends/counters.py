@@ -8,13 +8,15 @@ one call is one request, which nobody sends twice on his own, and every answer i
 from __future__ import annotations
 
 import asyncio
+import errno
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import ClassVar, TypeAlias
 
 from putifabsent.backends.base import Maybe, Refused, TryAgain
+from putifabsent.backends.identities import bad_identity
 
-__all__ = ["LARGEST", "AdvanceOutcome", "Advanced", "Counter", "no_such_step"]
+__all__ = ["LARGEST", "AdvanceOutcome", "Advanced", "Counter", "at_its_end", "bad_step"]
 
 LARGEST = 2**53 - 1
 """The largest number of a counter: the largest that every registry can calculate with."""
@@ -110,8 +112,21 @@ class Counter(ABC):
         await asyncio.to_thread(self.check)
 
 
-def no_such_step(floor: int, count: int) -> ValueError | None:
-    """Return why no counter can be moved ``count`` beyond ``floor``, or None."""
-    if floor >= 0 and count >= 1 and floor + count <= LARGEST:
-        return None
-    return ValueError(f"a counter moves by 1 or more, from 0 or more, to 2**53 - 1: not {count} from {floor}")
+def bad_step(name: str, floor: int, count: int) -> Refused | None:
+    """Return why no registry can move this counter, or None.
+
+    Raises
+    ------
+    ValueError
+        No counter can be moved ``count`` beyond ``floor``.
+    """
+    if floor < 0 or count < 1 or floor + count > LARGEST:
+        raise ValueError(
+            f"a counter moves by 1 or more, from 0 or more, to 2**53 - 1: not {count} from {floor}"
+        )
+    return bad_identity(name, "name")
+
+
+def at_its_end(name: str) -> OSError:
+    """Return the error of a counter that has no such numbers left."""
+    return OSError(errno.EOVERFLOW, "the counter is at its end", name)

@@ -11,15 +11,13 @@ Source: the DynamoDB API reference (``UpdateItem``, ``ReturnValuesOnConditionChe
 
 from __future__ import annotations
 
-import errno
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from putifabsent.backends.counters import LARGEST, Advanced, Counter, no_such_step
+from putifabsent.backends.counters import LARGEST, Advanced, Counter, at_its_end, bad_step
 from putifabsent.backends.dynamodb_items import counted_on, counter_key, last_of, lifted
 from putifabsent.backends.dynamodb_requests import TIMEOUT, Table, silent
 from putifabsent.backends.dynamodb_sender import is_unmet
 from putifabsent.backends.dynamodb_table import checked_for_counters
-from putifabsent.backends.identities import bad_identity
 from putifabsent.backends.refusals import caused
 from putifabsent.backends.registries import Refused, TryAgain
 from putifabsent.backends.whole_seconds import WholeSeconds
@@ -73,9 +71,7 @@ class DynamoDBCounter(Counter):
         return await self._table.on_loop(self._advance, name, floor, count)
 
     async def _advance(self, name: str, floor: int, count: int) -> AdvanceOutcome:
-        if wrong := no_such_step(floor, count):
-            raise wrong
-        if refused := bad_identity(name, "name"):
+        if refused := bad_step(name, floor, count):
             return refused
         adds = self._seen.get(name, -1) >= floor
         update = counted_on(floor, count) if adds else lifted(floor, count)
@@ -94,7 +90,7 @@ class DynamoDBCounter(Counter):
             return silent(error, name)
         last = self._seen[name] = -1 if item is None else last_of(item)
         if last + count > LARGEST:
-            return Refused(caused(OSError(errno.EOVERFLOW, "the counter is at its end", name), error))
+            return Refused(caused(at_its_end(name), error))
         return TryAgain(error)
 
     def identity(self) -> str:

@@ -12,8 +12,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, ClassVar
 
-from putifabsent.backends.counters import LARGEST, Advanced, Counter, no_such_step
-from putifabsent.backends.identities import bad_identity
+from putifabsent.backends.counters import LARGEST, Advanced, Counter, at_its_end, bad_step
 from putifabsent.backends.registries import Refused
 
 if TYPE_CHECKING:
@@ -56,9 +55,7 @@ class LocalCounter(Counter):
 
     def advance(self, name: str, floor: int, count: int = 1) -> AdvanceOutcome:
         """Look at the clock and move the counter, alone."""
-        if wrong := no_such_step(floor, count):
-            raise wrong
-        if refused := bad_identity(name, "name"):
+        if refused := bad_step(name, floor, count):
             return refused
         # The lock of a forked child may be held by a thread that is not in it.
         if self._pid != os.getpid():
@@ -66,7 +63,7 @@ class LocalCounter(Counter):
         with self._lock:
             last = max(self._last.get(name, 0), floor) + count
             if last > LARGEST:
-                return Refused(OSError(errno.EOVERFLOW, "the counter is at its end", name))
+                return Refused(at_its_end(name))
             self._last[name] = last
             return Advanced(last, self._now())
 

@@ -10,17 +10,16 @@ Sources: PostgreSQL's manual (``INSERT``, "Date/Time Functions", "Asynchronous C
 
 from __future__ import annotations
 
-import errno
 import hashlib
 from collections import deque
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
-from putifabsent.backends.counters import LARGEST, Advanced, Counter, no_such_step
-from putifabsent.backends.identities import bad_identity
+from putifabsent.backends.counters import LARGEST, Advanced, Counter, at_its_end, bad_step
 from putifabsent.backends.per_process import PerProcess
 from putifabsent.backends.postgres_words import TABLE, meaning
-from putifabsent.backends.registries import Maybe, Refused, TryAgain
+from putifabsent.backends.refusals import require_answer
+from putifabsent.backends.registries import Maybe, Refused
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -87,9 +86,7 @@ class PostgresCounter(Counter):
 
     def advance(self, name: str, floor: int, count: int = 1) -> AdvanceOutcome:
         """``INSERT``, or ``UPDATE`` to beyond the larger of the row and the floor; in one statement."""
-        if wrong := no_such_step(floor, count):
-            raise wrong
-        if refused := bad_identity(name, "name"):
+        if refused := bad_step(name, floor, count):
             return refused
         idle = self._idle()
         try:
@@ -109,7 +106,7 @@ class PostgresCounter(Counter):
             raise
         self._put_back(idle, connection, fit=True)
         if row is None:
-            return Refused(OSError(errno.EOVERFLOW, "the counter is at its end", name))
+            return Refused(at_its_end(name))
         return Advanced(int(row[0]), int(row[1]))
 
     def identity(self) -> str:
@@ -118,12 +115,7 @@ class PostgresCounter(Counter):
 
     def check(self) -> None:
         """Advance a counter of its own."""
-        outcome = self.advance("#check", 0)
-        if isinstance(outcome, Refused):
-            raise outcome.error
-        if isinstance(outcome, (TryAgain, Maybe)):
-            why = f"PostgreSQL did not answer, or not now: {outcome.cause}"
-            raise ConnectionError(errno.EIO, why, self._shown) from outcome.cause
+        require_answer(self.advance("#check", 0), "PostgreSQL", self._shown)
 
     def _connection(self, idle: deque[Connection]) -> Connection:
         try:

@@ -16,7 +16,8 @@ from redis.exceptions import RedisError
 from putifabsent.backends.identities import bad_identity
 from putifabsent.backends.per_process import PerProcess
 from putifabsent.backends.redis_servers import NotSentError, servers_of
-from putifabsent.backends.redis_words import meaning, require_answer
+from putifabsent.backends.redis_words import meaning
+from putifabsent.backends.refusals import require_answer
 from putifabsent.backends.registries import Acquired, Free, Held, Lock, Released
 
 if TYPE_CHECKING:
@@ -89,7 +90,7 @@ class RedisLock(Lock):
         """Take a lock that nobody else asks for, and end it."""
         key, owner = f"check:{uuid.uuid4()}", str(uuid.uuid4())
         for outcome in (self.acquire(key, owner, _CHECK_LEASE), self.release(key, owner)):
-            require_answer(outcome, self._shown)
+            require_answer(outcome, "Redis", self._shown)
 
     def _told(self, script: str, key: str, owner: str, *milliseconds: int) -> Any:
         if refused := bad_identity(key, "key"):

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, ClassVar
 
 from redis.exceptions import RedisError
 
-from putifabsent.backends.counters import LARGEST, Advanced, Counter, no_such_step
-from putifabsent.backends.identities import bad_identity
+from putifabsent.backends.counters import LARGEST, Advanced, Counter, bad_step
 from putifabsent.backends.per_process import PerProcess
 from putifabsent.backends.redis_servers import NotSentError, servers_of
-from putifabsent.backends.redis_words import meaning, require_answer
+from putifabsent.backends.redis_words import meaning
+from putifabsent.backends.refusals import require_answer
 
 if TYPE_CHECKING:
     from putifabsent.backends.counters import AdvanceOutcome
@@ -58,9 +58,7 @@ class RedisCounter(Counter):
 
     def advance(self, name: str, floor: int, count: int = 1) -> AdvanceOutcome:
         """``EVAL``: ``GET``, the larger of it and the floor, ``SET``, ``TIME``."""
-        if wrong := no_such_step(floor, count):
-            raise wrong
-        if refused := bad_identity(name, "name"):
+        if refused := bad_step(name, floor, count):
             return refused
         key = f"{PREFIX}{name}"
         try:
@@ -74,4 +72,4 @@ class RedisCounter(Counter):
 
     def check(self) -> None:
         """Advance a counter of its own."""
-        require_answer(self.advance("#check", 0), self._shown)
+        require_answer(self.advance("#check", 0), "Redis", self._shown)

@@ -25,7 +25,7 @@ from putifabsent.backends.registries import Maybe, Refused, TryAgain
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["meaning", "require_answer"]
+__all__ = ["meaning"]
 
 _FORBIDDEN = (
     AuthenticationError,
@@ -54,16 +54,6 @@ def meaning(error: Exception, where: str) -> TryAgain | Refused | Maybe:
             return TryAgain(error)
         return Refused(caused(OSError(errno.EINVAL, f"Redis refuses: {error}", where), error))
     return Maybe(error)
-
-
-def require_answer(outcome: object, where: str) -> None:
-    """Pass if Redis has answered, and refused nothing; else raise what a check raises."""
-    if isinstance(outcome, Refused):
-        raise outcome.error
-    if isinstance(outcome, (TryAgain, Maybe)):
-        raise ConnectionError(
-            errno.EIO, f"Redis did not answer, or not now: {outcome.cause}", where
-        ) from outcome.cause
 
 
 def _links(error: BaseException | None) -> Iterator[BaseException]:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from putifabsent.backends.base import PutOutcome
     from putifabsent.backends.body import Body
 
-__all__ = ["bad_key", "caused", "read_whole", "unconditional", "unsupported"]
+__all__ = ["bad_key", "caused", "read_whole", "require_answer", "unconditional", "unsupported"]
 
 LONGEST_KEY = 1024
 """Bytes of UTF-8: the limit of S3, GCS and Azure alike."""
@@ -57,6 +57,21 @@ def read_whole(body: Body) -> bytes | Refused:
         return body.whole()
     except OSError as error:
         return Refused(error)
+
+
+def require_answer(outcome: object, who: str, where: str) -> None:
+    """Pass if a registry has answered, and refused nothing; else raise what a check raises.
+
+    Raises
+    ------
+    OSError
+        It refuses; or ``who``, for people, did not answer.
+    """
+    if isinstance(outcome, Refused):
+        raise outcome.error
+    if isinstance(outcome, (TryAgain, Maybe)):
+        why = f"{who} did not answer, or not now: {outcome.cause}"
+        raise ConnectionError(errno.EIO, why, where) from outcome.cause
 
 
 def unsupported(kind: str, keys: Iterable[str]) -> ConfigError:

@@ -90,18 +90,18 @@ def shown(hosts: Iterable[tuple[str, int]]) -> str:
     return ",".join(f"{f'[{host}]' if ':' in host else host}:{port}" for host, port in hosts)
 
 
-def timeout_of(parts: Parts) -> float | None:
-    """Return the option ``timeout``, in seconds; None: it is not said."""
+def timeout_of(parts: Parts) -> dict[str, float]:
+    """Return the option ``timeout``, in seconds, where it is said."""
     said = parts.options.get("timeout")
     if said is None:
-        return None
+        return {}
     try:
         seconds = float(said)
     except ValueError:
         seconds = 0
     if not 0 < seconds < float("inf"):
         raise ConfigError(f"timeout must be a positive number of seconds, not {said!r}")
-    return seconds
+    return {"timeout": seconds}
 
 
 def number_of(said: str, what: str) -> int:

@@ -220,9 +220,7 @@ def redis_settings(url: str) -> RedisSettings:
     if topology == "sentinel":
         for option in _SENTINEL_OPTIONS:
             said[option] = parts.options.get(option) or os.environ.get(f"PUTIFABSENT_{option.upper()}")
-    timeout = timeout_of(parts)
-    if timeout is not None:
-        said["timeout"] = timeout
+    said |= timeout_of(parts)
     if is_tls:
         said |= {"is_tls": True, "tls": _tls(parts)}
     return RedisSettings(where, topology, **said)
@@ -241,7 +239,7 @@ def postgres_settings(url: str) -> PostgresSettings:
     hosts, steps = hosts_of(parts, _POSTGRES_PORT), [unquote(step) for step in parts.path.split("/") if step]
     if len(steps) > 1:
         raise ConfigError(f"the path of the {parts.scheme}:// URL has too many steps")
-    database, timeout = "".join(steps), timeout_of(parts)
+    database = "".join(steps)
     return PostgresSettings(
         f"{parts.scheme}://{shown(hosts)}/{database}",
         hosts,
@@ -249,7 +247,7 @@ def postgres_settings(url: str) -> PostgresSettings:
         parts.username or os.environ.get("PUTIFABSENT_POSTGRES_USERNAME"),
         parts.password or os.environ.get("PUTIFABSENT_POSTGRES_PASSWORD"),
         {key: value for key, value in parts.options.items() if key != "timeout"},
-        **({} if timeout is None else {"timeout": timeout}),
+        **timeout_of(parts),
     )
 
 
@@ -263,14 +261,14 @@ def zookeeper_settings(url: str) -> ZooKeeperSettings:
     """
     parts = parts_of(url, COUNTERS)
     refuse_unknown(parts, ("timeout",))
-    hosts, path, timeout = hosts_of(parts, _ZOOKEEPER_PORT), parts.path.rstrip("/"), timeout_of(parts)
+    hosts, path = hosts_of(parts, _ZOOKEEPER_PORT), parts.path.rstrip("/")
     return ZooKeeperSettings(
         f"{parts.scheme}://{shown(hosts)}{path}",
         hosts,
         path,
         parts.username or os.environ.get("PUTIFABSENT_ZOOKEEPER_USERNAME"),
         parts.password or os.environ.get("PUTIFABSENT_ZOOKEEPER_PASSWORD"),
-        **({} if timeout is None else {"timeout": timeout}),
+        **timeout_of(parts),
     )
 
 
@@ -288,9 +286,7 @@ def _table(parts: Parts) -> dict[str, Any]:
     said: dict[str, Any] = dict(parts.options)
     if "endpoint_url" in said:
         _refuse_odd_endpoint(said["endpoint_url"])
-    if "timeout" in said:
-        said["timeout"] = timeout_of(parts)
-    return said
+    return said | timeout_of(parts)
 
 
 def _refuse_odd_endpoint(endpoint: str) -> None:

@@ -19,10 +19,9 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 from urllib.parse import quote
 
-from putifabsent.backends.counters import LARGEST, Advanced, Counter, no_such_step
-from putifabsent.backends.identities import bad_identity
+from putifabsent.backends.counters import LARGEST, Advanced, Counter, at_its_end, bad_step
 from putifabsent.backends.per_process import PerProcess
-from putifabsent.backends.refusals import caused
+from putifabsent.backends.refusals import caused, require_answer
 from putifabsent.backends.registries import Maybe, Refused, TryAgain
 from putifabsent.backends.zookeeper_words import (
     BAD_VERSION,
@@ -107,9 +106,7 @@ class ZooKeeperCounter(Counter):
 
     def advance(self, name: str, floor: int, count: int = 1) -> AdvanceOutcome:
         """``setData`` with the version that was seen; where none was, ``getData``, or ``create``."""
-        if wrong := no_such_step(floor, count):
-            raise wrong
-        if refused := bad_identity(name, "name"):
+        if refused := bad_step(name, floor, count):
             return refused
         try:
             nodes = self._nodes()
@@ -139,19 +136,14 @@ class ZooKeeperCounter(Counter):
 
     def check(self) -> None:
         """Advance a counter of its own."""
-        cause: BaseException | None = None
         for _ in range(_CHECKS):
             outcome = self.advance("#check", 0)
-            if isinstance(outcome, Advanced):
-                return
-            if isinstance(outcome, Refused):
-                raise outcome.error
-            cause = outcome.cause
-            if not isinstance(cause, BlockingIOError) and code_of(cause) not in _PASSED:
+            if isinstance(outcome, (Advanced, Refused)):
+                break
+            if not isinstance(outcome.cause, BlockingIOError) and code_of(outcome.cause) not in _PASSED:
                 # Nobody is there: another try would take as long again.
                 break
-        why = f"ZooKeeper did not answer, or not now: {cause}"
-        raise ConnectionError(errno.EIO, why, self._shown) from cause
+        require_answer(outcome, "ZooKeeper", self._shown)
 
     def _learnt(self, nodes: Nodes, name: str, path: str) -> Seen | TryAgain | Refused:
         """Look where a counter is, or make it; nothing is moved."""
@@ -169,7 +161,7 @@ class ZooKeeperCounter(Counter):
     @staticmethod
     def _at_its_end(seen: Seen, learnt: Seen | TryAgain | Refused, name: str) -> TryAgain | Refused:
         if learnt == seen:
-            return Refused(OSError(errno.EOVERFLOW, "the counter is at its end", name))
+            return Refused(at_its_end(name))
         if isinstance(learnt, Seen):
             return TryAgain(BlockingIOError(errno.EAGAIN, "the counter is somewhere else now", name))
         return learnt

@@ -25,10 +25,9 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 from urllib.parse import quote
 
-from putifabsent.backends.counters import LARGEST, Advanced, Counter, no_such_step
-from putifabsent.backends.identities import bad_identity
+from putifabsent.backends.counters import LARGEST, Advanced, Counter, at_its_end, bad_step
 from putifabsent.backends.per_process import PerProcess
-from putifabsent.backends.refusals import caused
+from putifabsent.backends.refusals import caused, require_answer
 from putifabsent.backends.registries import Maybe, Refused, TryAgain
 from putifabsent.backends.whole_seconds import WholeSeconds
 from putifabsent.errors import NameTaken, OutcomeUnknown, PutIfAbsentError
@@ -91,9 +90,7 @@ class BucketCounter(Counter):
 
     def advance(self, name: str, floor: int, count: int = 1) -> AdvanceOutcome:
         """Create the record after the newest; list, to see that it was not too late."""
-        if wrong := no_such_step(floor, count):
-            raise wrong
-        if refused := bad_identity(name, "name"):
+        if refused := bad_step(name, floor, count):
             return refused
         folder = f"{self._folder}/{_component(name)}"
         with self._alone():
@@ -112,11 +109,9 @@ class BucketCounter(Counter):
     def check(self) -> None:
         """Advance a counter of its own."""
         outcome = self.advance("#check", 0)
-        if isinstance(outcome, Refused):
-            raise outcome.error
-        if not isinstance(outcome, Advanced) and not isinstance(outcome.cause, NameTaken):
-            why = f"the store did not answer, or not now: {outcome.cause}"
-            raise ConnectionError(errno.EIO, why, self._folder) from outcome.cause
+        # Others may count there, too.
+        if not (isinstance(outcome, (TryAgain, Maybe)) and isinstance(outcome.cause, NameTaken)):
+            require_answer(outcome, "the store", self._folder)
 
     def _appended(
         self, name: str, folder: str, floor: int, count: int
@@ -127,9 +122,9 @@ class BucketCounter(Counter):
             newest = seen or self._newest(folder)
             mine = Record(newest.number + 1, max(newest.last, floor) + count)
             if mine.last > LARGEST:
-                at_its_end = OSError(errno.EOVERFLOW, "the counter is at its end", name)
+                ended = at_its_end(name)
                 # What was seen may be old: the next call looks.
-                return Refused(at_its_end) if seen is None else TryAgain(at_its_end)
+                return Refused(ended) if seen is None else TryAgain(ended)
             self._fs.pipe_file(_record(folder, mine.number), str(mine.last).encode(), mode="create")
         except NameTaken as error:
             return TryAgain(error)
