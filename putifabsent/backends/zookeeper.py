@@ -172,9 +172,12 @@ class _Session:
 
     def __init__(self, settings: ZooKeeperSettings) -> None:
         from kazoo.client import KazooClient
+        from kazoo.security import CREATOR_ALL_ACL
 
         self._seconds = settings.timeout
-        self._client = KazooClient(**settings.said())
+        # What is made with credentials is theirs alone; ZooKeeper's own default is everybody's.
+        acl = None if settings.username is None else CREATOR_ALL_ACL
+        self._client = KazooClient(default_acl=acl, **settings.said())
         try:
             self._client.start(timeout=settings.timeout)
         except BaseException:

@@ -119,6 +119,15 @@ def test_who_has_no_right_to_a_folder_is_told_so(zookeeper: ZooKeeper, name: str
         counter.check()
 
 
+def test_what_is_made_with_credentials_is_theirs_alone(zookeeper: ZooKeeper, name: str) -> None:
+    with _connected(zookeeper) as client:
+        client.ensure_path("/open")
+    _moved(open_counter(f"zookeeper://me:secret@{zookeeper.address}/open"), name)
+    refused = open_counter(f"zookeeper://somebody:else@{zookeeper.address}/open").advance(name, 0)
+    assert isinstance(refused, Refused)
+    assert isinstance(refused.error, PermissionError)
+
+
 def test_where_nobody_is_there_the_check_says_so() -> None:
     with pytest.raises(ConnectionError, match="did not answer, or not now"):
         open_counter(f"zookeeper://127.0.0.1:{free_port()}?timeout=1").check()
