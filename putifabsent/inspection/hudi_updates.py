@@ -46,6 +46,7 @@ def lost_updates(told: Sequence[Told]) -> Iterator[Finding]:
     for each in standing:
         for group in sorted(each.replaced):
             yield from _replaced(each, group, by_group.get(group, []))
+    yield from _replaced_twice([each for each in standing if each.instant.time not in undone])
 
 
 def _forked(group: Group, written: Sequence[_Written]) -> Iterator[Finding]:
@@ -97,3 +98,33 @@ def _replaced(replacing: Told, group: Group, written: Sequence[_Written]) -> Ite
             yield found(
                 Kind.LOST_UPDATE, (each.write.last,), detail, moments=(other.time, at.time), severity=severity
             )
+
+
+def _replaced_twice(standing: Sequence[Told]) -> Iterator[Finding]:
+    """Find file groups that two instants have replaced: the later one can't have seen the earlier one."""
+    by_group: dict[Group, list[Told]] = defaultdict(list)
+    for each in standing:
+        for group in each.replaced:
+            by_group[group].append(each)
+    twice: dict[tuple[str, str], list[tuple[Group, Told, Told]]] = defaultdict(list)
+    for group, replacing in by_group.items():
+        replacing.sort(key=lambda each: each.instant.key("completed"))
+        for earlier, later in pairwise(replacing):
+            # Two that removed rows, and wrote none, have removed the same.
+            if earlier.instant.time != later.instant.time and (earlier.writes or later.writes):
+                twice[earlier.instant.time, later.instant.time].append((group, earlier, later))
+    for times, met in twice.items():
+        _, earlier, later = met[0]
+        partitions = {group.partition for group, _, _ in met}
+        lasts = [
+            write.last
+            for each in (earlier, later)
+            for write in each.writes
+            if write.group.partition in partitions
+        ]
+        groups = ", ".join(sorted(group.id for group, _, _ in met))
+        detail = (
+            f"{earlier.instant.action} {times[0]} and {later.instant.action} {times[1]} have both replaced "
+            f"file group {groups}: what it had is there twice, or has come back"
+        )
+        yield found(Kind.LOST_UPDATE, lasts, detail, moments=times)

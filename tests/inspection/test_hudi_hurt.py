@@ -295,6 +295,32 @@ def test_an_update_of_a_file_group_that_was_overwritten_before_is_lost(place: Pl
     assert place.the(Kind.LOST_UPDATE).moments == (T[2], T[1])
 
 
+def test_a_file_group_that_two_have_replaced_is_there_twice(place: Place, table: Hudi) -> None:
+    for n, by in ((1, B), (2, "c")):
+        table.wrote(
+            T[n], C[n], stat(by, base(by, T[n])), action="replacecommit", partitionToReplaceFileIds={"": [A]}
+        )
+    finding = place.the(Kind.LOST_UPDATE)
+    assert finding.names == (base(B, T[1]), base("c", T[2]))
+    assert finding.moments == (T[1], T[2])
+    assert f"have both replaced file group {A}" in finding.detail
+
+
+def test_what_two_have_deleted_is_gone(place: Place, table: Hudi) -> None:
+    for n in (1, 2):
+        table.wrote(T[n], C[n], action="replacecommit", partitionToReplaceFileIds={"": [A]})
+    assert Kind.LOST_UPDATE not in place.kinds()
+
+
+def test_a_file_group_may_be_replaced_again_when_that_was_taken_back(place: Place, table: Hudi) -> None:
+    for n, by in ((1, B), (3, "c")):
+        table.wrote(
+            T[n], C[n], stat(by, base(by, T[n])), action="replacecommit", partitionToReplaceFileIds={"": [A]}
+        )
+    table.rolled_back(T[2], C[2], T[1], base(B, T[1]))
+    assert Kind.LOST_UPDATE not in place.kinds()
+
+
 def test_an_update_of_a_file_group_that_is_overwritten_later_is_meant_to_go(
     place: Place, table: Hudi
 ) -> None:
