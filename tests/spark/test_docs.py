@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from typing import TYPE_CHECKING
 
@@ -10,6 +9,7 @@ import pytest
 
 from tests.servers import VersityGW
 from tests.spark.drivers import ROOT, run_script, told_on
+from tests.spark.pages import laid_out
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,9 +36,7 @@ def defaults(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_a_page_runs(page: Path, defaults: Path, tmp_path: Path) -> None:
-    program = "\n".join(re.findall(r"^```python\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL))
-    assert "mount(" in program
-    # As a script: its tasks' functions are pickled by value.
-    (script := tmp_path / "page.py").write_text(program)
+    script = laid_out(page, tmp_path)
+    assert "mount(" in script.read_text()
     done = run_script(sys.executable, script, defaults=defaults, folder=tmp_path)
     assert done.returncode == 0, done.stderr[-3000:]

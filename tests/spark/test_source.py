@@ -7,7 +7,6 @@ import datetime as dt
 import decimal
 import json
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -26,6 +25,7 @@ from putifabsent.spark.datasets import Dataset
 from putifabsent.spark.source import SetSource, Written, register
 from tests.spark import jobs
 from tests.spark.jobs import append
+from tests.spark.pages import run_page
 from tests.stub import Fault, FaultStub, Op
 
 if TYPE_CHECKING:
@@ -396,12 +396,7 @@ def test_columns_of_one_name_are_refused(spark: SparkSession, path: str) -> None
 
 def test_what_the_documentation_shows_runs(tmp_path: Path) -> None:
     page = Path(__file__).parents[2] / "docs/how-to/plain-parquet-spark.md"
-    shown = re.findall(r"^```python\n(.*?)^```", page.read_text(), re.DOTALL | re.MULTILINE)
-    script = tmp_path / "shown.py"
-    script.write_text("".join(shown))
-    environment = {**os.environ, "PYSPARK_PYTHON": sys.executable, "TMPDIR": str(tmp_path)}
-    done = subprocess.run([sys.executable, str(script)], env=environment, timeout=PATIENCE, check=False)
-    assert done.returncode == 0
+    assert run_page(page, tmp_path, seconds=PATIENCE) == 0
 
 
 # --- processes

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import subprocess
-import sys
 import tarfile
 from collections import Counter
 from pathlib import Path
@@ -21,6 +18,7 @@ from putifabsent import ConfigError
 from putifabsent.spark.timelines import TimelineSource, register
 from putifabsent.timeline import read
 from tests.spark import jobs
+from tests.spark.pages import run_page
 from tests.stub import FaultStub
 from tests.timeline.tables import Hudi, Paimon
 
@@ -257,9 +255,4 @@ def test_a_schema_of_something_else_is_refused(
 
 def test_what_the_documentation_shows_runs(tmp_path: Path) -> None:
     page = Path(__file__).parents[2] / "docs/how-to/timelines-spark.md"
-    shown = re.findall(r"^```python\n(.*?)^```", page.read_text(), re.DOTALL | re.MULTILINE)
-    script = tmp_path / "shown.py"
-    script.write_text("".join(shown))
-    environment = {**os.environ, "PYSPARK_PYTHON": sys.executable, "TMPDIR": str(tmp_path)}
-    done = subprocess.run([sys.executable, str(script)], env=environment, timeout=300, check=False)
-    assert done.returncode == 0
+    assert run_page(page, tmp_path, seconds=300) == 0

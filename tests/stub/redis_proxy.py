@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
-import socket
 import threading
 from collections import defaultdict, deque
-from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING
 
+from tests.stub.tcp_proxy import TcpProxy
+
 if TYPE_CHECKING:
-    from types import TracebackType
+    import socket
 
     from typing_extensions import Self
 
@@ -47,26 +46,21 @@ def answers(error: str) -> Trouble:
     return Trouble(applies=False, says=f"-{error}\r\n".encode())
 
 
-class RedisProxy:
+class RedisProxy(TcpProxy):
     """The proxy. ``with RedisProxy("127.0.0.1:6379") as proxy:`` starts it.
 
     Attributes
     ----------
     commands
         The words of all that has arrived.
-    address
-        Its host and port.
     """
 
     def __init__(self, upstream: str) -> None:
-        host, _, port = upstream.partition(":")
-        self._upstream = (host, int(port))
+        super().__init__(upstream)
         self.commands: list[tuple[bytes, ...]] = []
-        self.address = ""
         self._scripts: defaultdict[str, deque[Trouble]] = defaultdict(deque)
         self._always: dict[str, Trouble] = {}
         self._over = threading.Event()
-        self._running = ExitStack()
 
     def script(self, command: str, *troubles: Trouble) -> None:
         """Have the next commands of a kind go wrong, one each."""
@@ -81,51 +75,29 @@ class RedisProxy:
         return sum(words[0].decode().upper() == command for words in self.commands)
 
     def __enter__(self) -> Self:
-        listening = socket.create_server(("127.0.0.1", 0), backlog=256)
-        self.address = f"127.0.0.1:{listening.getsockname()[1]}"
-        thread = threading.Thread(target=self._accept, args=(listening,), daemon=True)
-        thread.start()
-        self._running.callback(thread.join)
-        self._running.callback(listening.close)
-        # Closing alone does not end an accept that is under way.
-        self._running.callback(listening.shutdown, socket.SHUT_RDWR)
+        super().__enter__()
         self._running.callback(self._over.set)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._running.close()
-
-    def _accept(self, listening: socket.socket) -> None:
-        with contextlib.suppress(OSError):
-            while True:
-                client, _ = listening.accept()
-                threading.Thread(target=self._serve, args=(client,), daemon=True).start()
-
-    def _serve(self, client: socket.socket) -> None:
-        with contextlib.suppress(OSError), client, socket.create_connection(self._upstream) as server:
-            asked, told = client.makefile("rb"), server.makefile("rb")
-            while raw := _message(asked):
-                words = tuple(raw.split(b"\r\n")[2::2])
-                self.commands.append(words)
-                kind = words[0].decode().upper()
-                waiting = self._scripts[kind]
-                trouble = waiting.popleft() if waiting else self._always.get(kind)
-                said = b""
-                if trouble is None or trouble.applies:
-                    server.sendall(raw)
-                    said = _message(told)
-                if trouble is not None:
-                    if trouble.late:
-                        self._over.wait(_HELD_SECONDS)
-                    if not trouble.says:
-                        return
-                    said = trouble.says
-                client.sendall(said)
+    def _serve(self, client: socket.socket, server: socket.socket) -> None:
+        asked, told = client.makefile("rb"), server.makefile("rb")
+        while raw := _message(asked):
+            words = tuple(raw.split(b"\r\n")[2::2])
+            self.commands.append(words)
+            kind = words[0].decode().upper()
+            waiting = self._scripts[kind]
+            trouble = waiting.popleft() if waiting else self._always.get(kind)
+            said = b""
+            if trouble is None or trouble.applies:
+                server.sendall(raw)
+                said = _message(told)
+            if trouble is not None:
+                if trouble.late:
+                    self._over.wait(_HELD_SECONDS)
+                if not trouble.says:
+                    return
+                said = trouble.says
+            client.sendall(said)
 
 
 def _message(stream: IO[bytes]) -> bytes:

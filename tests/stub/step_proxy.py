@@ -5,14 +5,12 @@ from __future__ import annotations
 import contextlib
 import socket
 import threading
-from contextlib import ExitStack
 from typing import TYPE_CHECKING, Literal
+
+from tests.stub.tcp_proxy import TcpProxy
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from types import TracebackType
-
-    from typing_extensions import Self
 
 __all__ = ["StepProxy", "is_a_ping", "is_an_insert", "is_set_data"]
 
@@ -39,7 +37,7 @@ def is_a_ping(told: bytes) -> bool:
     return told[4:8] == b"\xff\xff\xff\xfe"
 
 
-class StepProxy:
+class StepProxy(TcpProxy):
     """Passes all on, up to a step: that is lost, or its answer, and the connection with it.
 
     Parameters
@@ -62,52 +60,23 @@ class StepProxy:
         loses: Literal["answers", "requests"],
         is_no_answer: Callable[[bytes], bool] = lambda _: False,
     ) -> None:
-        host, _, port = upstream.partition(":")
-        self._upstream = (host, int(port))
+        super().__init__(upstream)
         self._is_step = is_step
         self._loses = loses
         self._is_no_answer = is_no_answer
-        self.address = ""
-        self._running = ExitStack()
 
-    def __enter__(self) -> Self:
-        listening = socket.create_server(("127.0.0.1", 0), backlog=64)
-        self.address = f"127.0.0.1:{listening.getsockname()[1]}"
-        thread = threading.Thread(target=self._accept, args=(listening,), daemon=True)
-        thread.start()
-        self._running.callback(thread.join)
-        self._running.callback(listening.close)
-        # Closing alone does not end an accept that is under way.
-        self._running.callback(listening.shutdown, socket.SHUT_RDWR)
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._running.close()
-
-    def _accept(self, listening: socket.socket) -> None:
-        with contextlib.suppress(OSError):
-            while True:
-                client, _ = listening.accept()
-                threading.Thread(target=self._serve, args=(client,), daemon=True).start()
-
-    def _serve(self, client: socket.socket) -> None:
-        with contextlib.suppress(OSError), client, socket.create_connection(self._upstream) as server:
-            losing = threading.Event()
-            back = threading.Thread(target=self._answer, args=(client, server, losing), daemon=True)
-            back.start()
-            while asked := client.recv(_CHUNK):
-                if self._is_step(asked):
-                    if self._loses == "requests":
-                        break
-                    losing.set()
-                server.sendall(asked)
-            _end(client, server)
-            back.join(_PATIENCE)
+    def _serve(self, client: socket.socket, server: socket.socket) -> None:
+        losing = threading.Event()
+        back = threading.Thread(target=self._answer, args=(client, server, losing), daemon=True)
+        back.start()
+        while asked := client.recv(_CHUNK):
+            if self._is_step(asked):
+                if self._loses == "requests":
+                    break
+                losing.set()
+            server.sendall(asked)
+        _end(client, server)
+        back.join(_PATIENCE)
 
     def _answer(self, client: socket.socket, server: socket.socket, losing: threading.Event) -> None:
         with contextlib.suppress(OSError):

@@ -51,6 +51,12 @@ TINY = {
 
 SHOWN = ("action", "commit_time", "instant_time", "state", "state_transition_time")
 
+MERGE_ON_READ = {
+    "hoodie.datasource.write.table.type": "MERGE_ON_READ",
+    "hoodie.compact.inline": "true",
+    "hoodie.compact.inline.max.delta.commits": "3",
+}
+
 BY_DEFAULT = {
     "hoodie.keep.min.commits": "20",
     "hoodie.keep.max.commits": "30",
@@ -229,11 +235,7 @@ def hudi_cow(spark: SparkSession, folder: Path, **more: str) -> Hudi:
 
 def hudi_mor(spark: SparkSession, folder: Path, **more: str) -> Hudi:
     table = Hudi(spark, folder / "hudi_mor", **more)
-    table.options |= {
-        "hoodie.datasource.write.table.type": "MERGE_ON_READ",
-        "hoodie.compact.inline": "true",
-        "hoodie.compact.inline.max.delta.commits": "3",
-    }
+    table.options |= MERGE_ON_READ
     every_action(table)
     archive(table, 20)
     table.options["hoodie.compact.inline"] = "false"
@@ -248,20 +250,21 @@ def hudi_mor(spark: SparkSession, folder: Path, **more: str) -> Hudi:
     return table
 
 
+def compact_and_cluster(table: Hudi) -> None:
+    """Write a table of version 6 past its archiver, first with compactions alone."""
+    table.options |= MERGE_ON_READ
+    every_action(table)
+    archive(table, 12)
+    table.options |= {"hoodie.clustering.inline": "true", "hoodie.clustering.inline.max.commits": "3"}
+    archive(table, 4)
+
+
 def hudi_v6(spark: SparkSession, folder: Path, name: str = "hudi_v6", *, stays: bool = True) -> Hudi:
     said = {"hoodie.write.table.version": "6", **({"hoodie.write.auto.upgrade": "false"} if stays else {})}
     table = Hudi(spark, folder / name, **said)
     for key, value in {**said, "hoodie.metadata.enable": "false"}.items() if stays else ():
         spark.sql(f"set {key}={value}")
-    table.options |= {
-        "hoodie.datasource.write.table.type": "MERGE_ON_READ",
-        "hoodie.compact.inline": "true",
-        "hoodie.compact.inline.max.delta.commits": "3",
-    }
-    every_action(table)
-    archive(table, 12)
-    table.options |= {"hoodie.clustering.inline": "true", "hoodie.clustering.inline.max.commits": "3"}
-    archive(table, 4)
+    compact_and_cluster(table)
     every_action(table)
     table.fail()
     return table
@@ -284,15 +287,7 @@ def hudi_0_15(spark: SparkSession, folder: Path) -> Hudi:
     table = Hudi(spark, folder / "hudi_0_15")
     table.older = True
     spark.sql("set hoodie.metadata.enable=false")  # procedures don't know the table's options
-    table.options |= {
-        "hoodie.datasource.write.table.type": "MERGE_ON_READ",
-        "hoodie.compact.inline": "true",
-        "hoodie.compact.inline.max.delta.commits": "3",
-    }
-    every_action(table)
-    archive(table, 12)
-    table.options |= {"hoodie.clustering.inline": "true", "hoodie.clustering.inline.max.commits": "3"}
-    archive(table, 4)
+    compact_and_cluster(table)
     table.fail()
     return table
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import tarfile
-import time
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +14,10 @@ from putifabsent.shim.formats.hudi import ACTIONS
 from putifabsent.timeline import HudiTimeline, Instant, State, check_steps, read
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
+
+# The machine that wrote them told its time so, and version 6 leaves it to the reader's zone.
+pytestmark = pytest.mark.usefixtures("in_utc")
 
 FIXTURES = Path(__file__).parent / "fixtures"
 LEVELS = ["hudi_cow", "hudi_mor", "hudi_upgraded"]
@@ -41,16 +43,6 @@ class Real:
         assert isinstance(timeline, HudiTimeline)
         self.timeline = timeline
         self.answer: dict[str, Any] = json.loads((FIXTURES / f"{name}.json").read_text())
-
-
-@pytest.fixture(autouse=True)
-def in_utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The machine that wrote them told its time so, and version 6 leaves it to the reader's zone."""
-    with monkeypatch.context() as patched:
-        patched.setenv("TZ", "UTC")
-        time.tzset()
-        yield
-    time.tzset()
 
 
 @pytest.fixture(params=TABLES)

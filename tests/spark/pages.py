@@ -1,0 +1,30 @@
+"""Pages of the documentation, whose Python is run as it stands there."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+__all__ = ["laid_out", "run_page"]
+
+
+def laid_out(page: Path, folder: Path) -> Path:
+    """Write all Python of a page into one script: the functions of its tasks are pickled by value."""
+    script = folder / "page.py"
+    script.write_text(
+        "\n".join(re.findall(r"^```python\n(.*?)^```", page.read_text(), re.DOTALL | re.MULTILINE))
+    )
+    return script
+
+
+def run_page(page: Path, folder: Path, *, seconds: float) -> int:
+    """Run it in this Python, with a folder for what it leaves; return its exit status."""
+    environment = {**os.environ, "PYSPARK_PYTHON": sys.executable, "TMPDIR": str(folder)}
+    command = [sys.executable, str(laid_out(page, folder))]
+    return subprocess.run(command, env=environment, timeout=seconds, check=False).returncode
