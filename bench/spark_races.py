@@ -1,10 +1,11 @@
 """Unmodified writers on Spark, stock beside guarded: what was acknowledged, and what of it can be read.
 
-    python bench/spark_races.py [--writers 4] [--commits 10] [--only delta ...] [--json]
+    python bench/spark_races.py [--writers 4] [--commits 10] [--only delta ...] [--zookeeper] [--json]
 
 Each writer is a driver with its own JVM, all of them append to one table through S3A, on a real S3 server
 that keeps ``If-None-Match``; who reads has never seen the table, and nothing of the shim. Then queries run on
-one streaming checkpoint. Without the shim what is lost is chance: run it twice.
+one streaming checkpoint. Without the shim what is lost is chance: run it twice. With --zookeeper Hudi runs
+once more without the shim, by its own lock.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from collections import Counter
 from contextlib import ExitStack
 from pathlib import Path
 from time import monotonic
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
@@ -25,19 +27,20 @@ from rich.table import Table
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from tests.servers import VersityGW
+from tests.servers import VersityGW, ZooKeeper
 from tests.spark.drivers import driving, told_on
 from tests.spark.races import race, stream
 from tests.spark.writers import FORMATS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
     from typing_extensions import Self
 
     from tests.servers import BucketServer
 
 QUERIES = (2, 4)
+HUDI = {"hudi", "hudi_mor"}
 NAMES = {
     "delta": "Delta",
     "iceberg": "Iceberg",
@@ -55,6 +58,7 @@ def main() -> None:
     parser.add_argument("--writers", type=int, default=4)
     parser.add_argument("--commits", type=int, default=10, help="of each writer")
     parser.add_argument("--only", nargs="+", choices=FORMATS, default=list(FORMATS), metavar="FORMAT")
+    parser.add_argument("--zookeeper", action="store_true", help="Hudi by its own lock, too")
     parser.add_argument("--json", action="store_true", help="print figures for machines, on standard output")
     options = parser.parse_args()
     console = Console(stderr=True)
@@ -76,6 +80,12 @@ def main() -> None:
                     found["tables"].append(row)
                 for queries in QUERIES:
                     found["queries"].append(run.queries(queries, options.commits))
+        if options.zookeeper:
+            with ZooKeeper() as keeper, Run(store, guarded=False, writers=options.writers) as run:
+                run.how = "ZooKeeper's lock"
+                progress.update(task, description=run.how, total=None)
+                for form in HUDI & set(options.only):
+                    found["tables"].append(run.table(form, options, more=locked_by(keeper)))
     if options.json:
         json.dump(found, sys.stdout, indent=2)
         print()
@@ -105,10 +115,16 @@ class Run:
     def __exit__(self, *_: object) -> None:
         self._stack.close()
 
-    def table(self, form: str, options: argparse.Namespace, done: Callable[[], object]) -> dict[str, Any]:
-        """Race the writers of one format."""
+    def table(
+        self,
+        form: str,
+        options: argparse.Namespace,
+        done: Callable[[], object] = lambda: None,
+        more: Mapping[str, str] = MappingProxyType({}),
+    ) -> dict[str, Any]:
+        """Race the writers of one format, with more options of each append."""
         began = monotonic()
-        raced = race(self.drivers[: options.writers], self.reader, form, form, options.commits, done)
+        raced = race(self.drivers[: options.writers], self.reader, form, form, options.commits, done, **more)
         return {
             "format": NAMES[form],
             "how": self.how,
@@ -135,6 +151,18 @@ class Run:
             "refused": len(streamed.failed) - len(streamed.unclear),
             "other_errors": dict(Counter(each.splitlines()[0] for each in streamed.unclear)),
         }
+
+
+def locked_by(keeper: ZooKeeper) -> dict[str, str]:
+    """Return Hudi's options for several writers, by the lock that it has in ZooKeeper."""
+    return {
+        "hoodie.write.concurrency.mode": "optimistic_concurrency_control",
+        "hoodie.clean.failed.writes.policy": "LAZY",
+        "hoodie.write.lock.provider": "org.apache.hudi.client.transaction.lock.ZookeeperBasedLockProvider",
+        "hoodie.write.lock.zookeeper.url": keeper.address,
+        "hoodie.write.lock.zookeeper.base_path": "/hudi",
+        "hoodie.write.lock.zookeeper.lock_key": "table",
+    }
 
 
 def tables(found: dict[str, Any]) -> Iterable[Table]:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.servers import VersityGW
+from tests.spark.cluster import cluster
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from pyspark.sql import SparkSession
 
     from tests.servers import BucketServer
 
@@ -21,7 +26,9 @@ def _has_data_sources() -> bool:
 
 # PySpark 3.5's Hadoop has a client for Azure that no server but Azure itself answers.
 _NEWER = ["test_clouds.py", "test_source.py", "test_timeline_source.py"]
-collect_ignore = [] if _has_data_sources() else _NEWER
+# In a short run one release of PySpark is enough to show that writers can be tasks.
+_LONG = ["test_stress.py"] if os.environ.get("SHORT") else []
+collect_ignore = [] if _has_data_sources() else [*_NEWER, *_LONG]
 
 
 @pytest.fixture(scope="module")
@@ -29,6 +36,25 @@ def store() -> Iterator[BucketServer]:
     """Run a real S3 server, once a module."""
     with VersityGW() as store:
         yield store
+
+
+@pytest.fixture(scope="module")
+def master(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Run a standalone cluster of two workers, once a module."""
+    with cluster(2, tmp_path_factory.mktemp("workers")) as master:
+        yield master
+
+
+@pytest.fixture(params=["local[2]", "cluster"])
+def session(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[SparkSession]:
+    """Have a session of an experiment's, in this process and on a standalone cluster."""
+    from putifabsent.lab.sessions import session_at
+    from putifabsent.lab.stress.on_spark import SETTINGS
+
+    monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
+    master = request.getfixturevalue("master") if request.param == "cluster" else request.param
+    with session_at(master, "test", SETTINGS) as session:
+        yield session
 
 
 @pytest.fixture(scope="module")

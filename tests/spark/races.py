@@ -66,6 +66,7 @@ def race(
     table: str,
     commits: int,
     done: Callable[[], object] = lambda: None,
+    **options: str,
 ) -> Raced:
     """Have each driver append so many rows to one table, one by one, all drivers at once.
 
@@ -73,13 +74,15 @@ def race(
     ----------
     done
         Is called after each row.
+    options
+        Of each append.
     """
 
     def write(driver: Driver, who: str) -> tuple[list[Row], list[tuple[Row, DriverError]]]:
         acknowledged, refused = [], []
         for n in range(commits):
             try:
-                driver.call("append", form=form, table=table, who=who, n=n)
+                driver.call("append", form=form, table=table, who=who, n=n, **options)
                 acknowledged.append((who, n))
             except DriverError as error:
                 refused.append(((who, n), error))

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import sys
-from contextlib import ExitStack
 from pathlib import Path
 from textwrap import dedent
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.servers.process import Process, free_port
 from tests.spark.drivers import run_script, told_on
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from tests.servers import BucketServer
 
 pytestmark = [pytest.mark.spark, pytest.mark.formats, pytest.mark.timeout(600)]
@@ -50,38 +45,6 @@ JOB = """
     rows = spark.read.format("delta").load(f"s3a://{lake}/table").count()
     print(json.dumps({"said": said, "rows": rows}))
 """
-
-
-@pytest.fixture(scope="module")
-def master(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Run a standalone master and two workers, each with one core."""
-    folder = tmp_path_factory.mktemp("workers")
-    spec = importlib.util.find_spec("pyspark")
-    assert spec is not None
-    assert spec.origin is not None
-    home = Path(spec.origin).parent
-    start = [str(home / "bin" / "spark-class")]
-    master = f"spark://127.0.0.1:{free_port()}"
-    environment = {"SPARK_HOME": str(home), "PYSPARK_PYTHON": sys.executable}
-    with ExitStack() as stack:
-
-        def begin(name: str, what: str, *more: str, **variables: str) -> None:
-            process = Process(name, stack)
-            process.start(
-                lambda port: [*start, what, "--host", "127.0.0.1", "--webui-port", str(port), *more],
-                environment={**environment, **variables},
-            )
-
-        port = master.rpartition(":")[2]
-        begin("spark-master", "org.apache.spark.deploy.master.Master", "--port", port)
-        for number in ("0", "1"):
-            begin(
-                f"spark-worker-{number}",
-                "org.apache.spark.deploy.worker.Worker",
-                *("--cores", "1", "--memory", "1g", "--work-dir", str(folder / number), master),
-                PIA_WORKER=number,
-            )
-        yield master
 
 
 def test_a_submitted_job_is_guarded_on_every_worker(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from putifabsent.inspection import inspect
 from tests.spark.drivers import Driver, driving, told_on
 from tests.spark.races import check, race, stream
 from tests.spark.writers import FORMATS
@@ -41,9 +42,14 @@ def reader(store: BucketServer, bucket: str, tmp_path_factory: pytest.TempPathFa
         yield driver.wait()
 
 
+def folder_of(form: str, bucket: str) -> str | None:
+    """Return where a format's table is, where its timeline can be read."""
+    return {"iceberg": None, "paimon": f"{bucket}/paimon/db.db/paimon"}.get(form, f"{bucket}/{form}")
+
+
 @pytest.mark.parametrize("form", FORMATS)
 def test_no_acknowledged_row_is_lost_or_doubled(
-    form: str, drivers: list[Driver], reader: Driver, note: Note
+    form: str, drivers: list[Driver], reader: Driver, store: BucketServer, bucket: str, note: Note
 ) -> None:
     raced = race(drivers, reader, form, form, COMMITS)
     note(f"{len(raced.acknowledged)} acknowledged of {WRITERS * COMMITS}, {dict(raced.kinds())}")
@@ -52,6 +58,8 @@ def test_no_acknowledged_row_is_lost_or_doubled(
     assert raced.doubled == []
     own = FORMATS[form].conflicts
     assert [error for _, error in raced.refused if not any(each in error.message for each in own)] == []
+    if folder := folder_of(form, bucket):
+        assert inspect(f"s3://{folder}", **store.storage_options).damage == []
 
 
 @pytest.mark.parametrize("queries", [2, WRITERS])

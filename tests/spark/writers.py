@@ -107,8 +107,11 @@ _CLUSTERED_MEANWHILE = (
     "\tat org.apache.hudi.table.action.cluster.SparkExecuteClusteringCommitActionExecutor"
 )
 
+# Another driver runs the same clean.
+_CLEANED = ".clean.inflight already exists"
+
 _CONFLICTS = {
-    "hudi": ("HoodieWriteConflictException", _CLUSTERED, _CLUSTERED_MEANWHILE),
+    "hudi": ("HoodieWriteConflictException", _CLEANED, _CLUSTERED, _CLUSTERED_MEANWHILE),
     # Ten tries of its own, then this.
     "iceberg": ("CommitFailedException",),
     "paimon": ("Commit failed", "conflict"),
