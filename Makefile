@@ -40,7 +40,7 @@ demo: $(PAIMON) ## race 8 writers on a Paimon table, without and with putifabsen
 
 .PHONY: test
 test: $(DEV) $(PAIMON) ## run the tests, then those of pypaimon's environment: a few minutes
-	$(BIN)/python -m pytest -n $(JOBS)
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 	$(PAIMON_BIN)/python -m pytest -n $(JOBS) -o addopts="--import-mode=importlib --strict-markers -ra" -m "not servers and not clouds and not proof" $(PAIMON_TESTS)
 
 .PHONY: test-servers
@@ -93,6 +93,10 @@ bench-arbiters: $(DEV) ## count what each arbiter sends, and set 64 writers at o
 .PHONY: bench-simulate
 bench-simulate: $(DEV) ## measure the collision simulation against a set union in plain Python: half a minute
 	$(BIN)/python bench/simulate.py
+
+.PHONY: bench-spark-simulate
+bench-spark-simulate: $(SPARK4) ## run the simulation on standalone clusters of one and two workers: a quarter of an hour; SHORT=1 takes a minute or two
+	.venv-spark4/bin/python bench/spark_simulate.py --experiment 3 $(if $(SHORT),--runs 50000,--runs 1000000)
 
 .PHONY: bench-timeline
 bench-timeline: $(DEV) ## read 10,000 archived instants of a Hudi table from local disk

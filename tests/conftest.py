@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -77,3 +78,13 @@ def arbiter(request: pytest.FixtureRequest) -> str:
     address = {"redis": "lock", "dynamodb": "registry"}.get(request.param)
     said: str = request.getfixturevalue(address) if address else request.param
     return said
+
+
+@pytest.fixture
+def in_utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Have this machine's zone be UTC."""
+    with monkeypatch.context() as patched:
+        patched.setenv("TZ", "UTC")
+        time.tzset()
+        yield
+    time.tzset()

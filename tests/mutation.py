@@ -55,12 +55,23 @@ class Change:
                 module.__dict__.update({name: other.__dict__[name] for name in names})
         return made
 
-    def _module(self, package: ModuleType, source: str) -> ModuleType:
+    def text(self, package: ModuleType, source: str) -> str:
+        """Return a module's text, with this change if it is the one.
+
+        Raises
+        ------
+        LookupError
+            As above.
+        """
         text = (Path(package.__path__[0]) / f"{source}.py").read_text(encoding="utf-8")
-        if source == self.source:
-            if text.count(self.old) != 1:
-                raise LookupError(f"{self.name!r}: {source}.py has {self.old!r} {text.count(self.old)} times")
-            text = text.replace(self.old, self.new)
+        if source != self.source:
+            return text
+        if text.count(self.old) != 1:
+            raise LookupError(f"{self.name!r}: {source}.py has {self.old!r} {text.count(self.old)} times")
+        return text.replace(self.old, self.new)
+
+    def _module(self, package: ModuleType, source: str) -> ModuleType:
+        text = self.text(package, source)
         module = ModuleType(f"{package.__name__}.{source}".replace("/", "."))
         exec(compile(text, f"<{self.name}>", "exec"), module.__dict__)  # noqa: S102 - it is our own text
         return module

@@ -21,11 +21,13 @@ from putifabsent.cli.resolve import resolve
 from putifabsent.cli.serve import serve
 from putifabsent.cli.simulate import simulate
 from putifabsent.cli.spark_conf import spark_conf
+from putifabsent.cli.stress import stress
 
 __all__ = ["app"]
 
 _EXITS = (
-    "Exit codes: 0 done; 1 the answer is no (an unsafe store, a lost commit, a taken name, a damaged table); "
+    "Exit codes: 0 done; 1 the answer is no (an unsafe store, a lost commit, a taken name, a damaged table, "
+    "a broken promise); "
     "2 usage; 3 the outcome is unknown; 4 it could not be done, and nothing was written."
 )
 
@@ -62,6 +64,7 @@ app.command(epilog="Example: putifabsent serve settings.json")(serve)
 app.command(epilog="Example: putifabsent spark-conf s3a --address http://10.0.0.7:8976")(spark_conf)
 
 app.command(epilog="Example: putifabsent simulate --writers 2-20 --interval 1m --plots charts")(simulate)
+app.command(epilog="Example: putifabsent stress s3://bucket/scratch --stock --report report.html")(stress)
 
 
 def _print_version(wanted: bool) -> None:

@@ -9,7 +9,7 @@ import typer
 
 from putifabsent.cli.arguments import AsJson
 from putifabsent.cli.exits import Exit, exits
-from putifabsent.cli.rendering import Screen
+from putifabsent.cli.lab_rendering import LabScreen
 from putifabsent.lab.demo import run
 
 __all__ = ["demo"]
@@ -40,7 +40,7 @@ def demo(
     Counts the commits that were acknowledged, and those of them that can be read afterwards. It exits with
     1 if one was lost through putifabsent.
     """
-    screen = Screen(as_json=as_json)
+    screen = LabScreen(as_json=as_json)
     with exits(screen):
         with screen.progress() as progress:
             races = run(writers, commits, [ground.value for ground in store], progress, arbiter=arbiter)

@@ -24,7 +24,7 @@ _EXTRAS = {
     "gcsfs": "gcs", "google": "gcs",
     "s3fs": "s3", "aiobotocore": "s3", "botocore": "s3", "obstore": "s3",
     "aiohttp": "service", "pydantic": "service",
-    "matplotlib": "lab", "numpy": "lab",
+    "duckdb": "lab", "matplotlib": "lab", "numpy": "lab",
     "fastavro": "timeline",
     "localbucket": "demo", "pyarrow": "demo", "pypaimon": "demo",
 }  # fmt: skip
@@ -35,7 +35,7 @@ class Exit(IntEnum):
 
     =====  ==========================================================================
     0      done
-    1      the answer is no: an unsafe store, a lost commit, a taken name, a damaged table
+    1      the answer is no: an unsafe store, a lost commit, a taken name, a damaged table, a broken promise
     2      usage: an argument, an option, a missing package
     3      whether the name was created is unknown: keep the bytes, resolve the token
     4      it could not be done, and nothing was created

@@ -27,14 +27,11 @@ if TYPE_CHECKING:
     from putifabsent.backends.verdicts import Verdict
     from putifabsent.errors import Holder
     from putifabsent.inspection import Report
-    from putifabsent.lab.demo import Race
-    from putifabsent.lab.simulate import Cell
-    from putifabsent.lab.simulate.published import Published
     from putifabsent.shim.leftovers import Leftover
     from putifabsent.shim.names import Name
     from putifabsent.upkeep import Checked
 
-__all__ = ["Explained", "Screen"]
+__all__ = ["Explained", "Screen", "empty_table"]
 
 # Into a file or a pipe, where nobody has said how wide a line may be.
 _WIDTH = 160
@@ -75,29 +72,13 @@ class Screen:
 
     # Answers
 
-    def races(self, races: Sequence[Race]) -> None:
-        """Print what came of the demo's races."""
-        if self._as_json:
-            words = ("path", "store", "acknowledged", "readable", "lost", "seconds")
-            return self.json([{word: getattr(race, word) for word in words} for race in races])
-        table = _table("store", "path", "acknowledged", "readable", "lost", "seconds", right=4)
-        for race in races:
-            lost = Text(str(race.lost), "red" if race.lost else "green")
-            counts = (str(race.acknowledged), str(race.readable), lost, f"{race.seconds:.1f}")
-            table.add_row(race.store, race.path, *counts)
-        self._out.print(table)
-        for race in races:
-            for error, times in race.errors.items():
-                self._err.print(f"{race.path} on {race.store}: {times} x {error}", style="dim")
-        return self._out.print(_summary(races))
-
     def verdicts(self, url: str, verdicts: Mapping[str, Verdict]) -> None:
         """Print what a probe found."""
         if self._as_json:
             return self.json(
                 {word: {"safe": one.safe, "evidence": one.evidence} for word, one in verdicts.items()}
             )
-        table = _table("operation", "verdict", "evidence")
+        table = empty_table("operation", "verdict", "evidence")
         for word, one in verdicts.items():
             verdict = Text("safe", "green") if one.safe else Text("unsafe", "red")
             table.add_row(word, verdict, Text(one.evidence))
@@ -108,7 +89,7 @@ class Screen:
         """Print what names are."""
         if self._as_json:
             return self.json([_explanation(one) for one in explained])
-        table = _table("name", "role", "format", "identity", "guarded", "a plain write")
+        table = empty_table("name", "role", "format", "identity", "guarded", "a plain write")
         for one in explained:
             table.add_row(
                 Text(one.said),
@@ -162,7 +143,7 @@ class Screen:
             found = [{**_leftover(each), "left": each in checked.after} for each in checked.found]
             return self.json({"names": checked.names, "busy": checked.busy, "found": found})
         if checked.found:
-            table = _table("name", "what", "objects", "repaired" if repaired else "--repair would")
+            table = empty_table("name", "what", "objects", "repaired" if repaired else "--repair would")
             for each in checked.found:
                 done = Text("no", "red") if each in checked.after else Text("yes", "green")
                 row = (Text(each.name), each.what.value, str(each.objects))
@@ -176,34 +157,13 @@ class Screen:
             return self.json({"outcome": outcome, "name": url, "removed": removed})
         return self._out.print(f"{outcome} {url}: {removed} objects of its arbiter's removed", soft_wrap=True)
 
-    def simulated(self, cells: Sequence[Cell], published: Sequence[Published]) -> None:
-        """Print how often writers collided; beside it what was published, if that is what was simulated."""
-        from putifabsent.lab.simulate.durations import said
-
-        if self._as_json:
-            numbers = [{"experiment": each.number} for each in published] or [{} for _ in cells]
-            return self.json([{**number, **cell.row()} for number, cell in zip(numbers, cells, strict=True)])
-        told = ("writers", "interval", "jitter", "duration", "mean", "min", "max", "runs with one")
-        theirs: list[tuple[str, ...]]
-        theirs = [(f"{each.mean:.3f}", str(each.most), f"{each.percent:.1f} %") for each in published]
-        columns = (*told, "published: mean", "max", "runs with one") if theirs else told
-        table = _table(*columns, right=len(columns))
-        for cell, beside in zip(cells, theirs or [()] * len(cells), strict=True):
-            what, came = cell.experiment, (cell.mean, cell.fewest, cell.most, cell.percent)
-            spans = (said(each) for each in (what.interval, what.jitter, what.duration))
-            counts = ("{:.3f}", "{}", "{}", "{:.1f} %")
-            ours = (text.format(each) for text, each in zip(counts, came, strict=True))
-            table.add_row(str(what.writers), *spans, *ours, *beside)
-        self._out.print(table)
-        return self._out.print(_compared(cells, published), soft_wrap=True) if published else None
-
     def inspected(self, url: str, report: Report, *, timeline: bool) -> None:
         """Print what is wrong with a table; ``timeline``: and what has happened to it."""
         if self._as_json:
             return self.json(_inspection(url, report, timeline=timeline))
         if timeline and report.records:
             rows = [each.row() for each in report.records]
-            table = _table(*rows[0])
+            table = empty_table(*rows[0])
             for row in rows:
                 table.add_row(*(Text("" if value is None else str(value)) for value in row.values()))
             self._out.print(table)
@@ -258,7 +218,7 @@ def _width(stream: IO[str]) -> int | None:
     return None if stream.isatty() else _WIDTH
 
 
-def _table(*columns: str, right: int = 0) -> Table:
+def empty_table(*columns: str, right: int = 0) -> Table:
     """Return an empty table; its last ``right`` columns are numbers."""
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     for number, column in enumerate(columns):
@@ -291,23 +251,6 @@ def _some(names: Sequence[str]) -> list[str]:
     return [*names[:_NAMES], *([f"and {more:,} more"] if more > 0 else [])]
 
 
-def _summary(races: Sequence[Race]) -> str:
-    ours = [race for race in races if race.path == "putifabsent"]
-    stock = [race for race in races if race.path == "stock"]
-    lost = sum(race.lost for race in stock)
-    of = sum(race.acknowledged for race in stock)
-    first = (
-        f"pypaimon as it is acknowledged {of} commits and lost {lost} of them in this run"
-        if lost
-        else f"pypaimon as it is lost none of {of} commits in this run; another run may"
-    )
-    lost = sum(race.lost for race in ours)
-    of = sum(race.acknowledged for race in ours)
-    if lost:
-        return f"{first}. Through putifabsent {lost} of {of} were lost: that is a bug, please report it."
-    return f"{first}. Through putifabsent it acknowledged {of}, and lost none."
-
-
 def _conclusion(url: str, verdicts: Mapping[str, Verdict]) -> str:
     unsafe = [one.operation for one in verdicts.values() if not one.safe]
     stopping = ", ".join(word for word in unsafe if word in NEEDED)
@@ -319,18 +262,6 @@ def _conclusion(url: str, verdicts: Mapping[str, Verdict]) -> str:
     if unsafe:
         return f"A mount of {url} goes on: it makes no conditional copies, and renames in another way."
     return "No fault was found. That is no proof: a probe can prove a store unsafe, never safe."
-
-
-def _compared(cells: Sequence[Cell], published: Sequence[Published]) -> str:
-    from putifabsent.lab.simulate.published import LEVEL, differing
-
-    other = differing(cells, published)
-    if not other:
-        return (
-            f"All {len(cells)} published cells are reproduced: at {LEVEL:.1%}, noise explains what differs."
-        )
-    listed = "; ".join(str(cell.experiment) for cell in other)
-    return f"{len(other)} of {len(cells)} cells differ from the published ones by more than noise: {listed}."
 
 
 def _leftover(each: Leftover) -> dict[str, object]:

@@ -12,7 +12,7 @@ import typer
 
 from putifabsent.cli.arguments import AsJson
 from putifabsent.cli.exits import Exit, exits
-from putifabsent.cli.rendering import Screen
+from putifabsent.cli.lab_rendering import LabScreen
 from putifabsent.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def simulate(  # noqa: PLR0913 - one an option
     Without a file, there is a cell for each number of writers and interval. With --published it exits with
     1 if a cell differs from the published one by more than noise.
     """
-    screen = Screen(as_json=as_json)
+    screen = LabScreen(as_json=as_json)
     with exits(screen):
         from putifabsent.lab.simulate import published as publication
 
@@ -92,7 +92,7 @@ def simulate(  # noqa: PLR0913 - one an option
 
 
 def _run(
-    screen: Screen,
+    screen: LabScreen,
     experiments: Sequence[Experiment],
     runs: int,
     seed: int,
@@ -122,8 +122,8 @@ def _listed(file: Path) -> list[Experiment]:
 
 
 def _told(writers: Sequence[str], intervals: Sequence[str], jitter: str, duration: str) -> list[Experiment]:
+    from putifabsent.lab.durations import parse
     from putifabsent.lab.simulate import Experiment
-    from putifabsent.lab.simulate.durations import parse
 
     if not writers or not intervals:
         raise ConfigError("--writers and --interval go together: --writers 2-20 --interval 1m")

@@ -22,6 +22,7 @@ from putifabsent.backends.base import (
     TryAgain,
 )
 from putifabsent.backends.body import InMemory
+from putifabsent.lab.losing import LosingProxy
 from putifabsent.testing import LostAnswerTests, PublishTests, StoreTests, race, through_filesystem
 from putifabsent.testing.asking import ThroughTheStore
 from putifabsent.testing.races import creation_of
@@ -35,7 +36,6 @@ from tests.backends.azure_stores import (
     stage,
     store_at,
 )
-from tests.backends.losing import LosingProxy
 from tests.backends.on_stub import Objects, look_by_32_threads
 from tests.backends.scripted import Reply, Scripted
 from tests.servers import Azurite

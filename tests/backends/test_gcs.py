@@ -28,6 +28,7 @@ from putifabsent.backends.base import (
 from putifabsent.backends.body import InMemory
 from putifabsent.backends.gcs import GCSStore
 from putifabsent.backends.gcs_sender import outcome_of
+from putifabsent.lab.losing import LosingProxy
 from putifabsent.testing import (
     ConditionalCopyTests,
     LostAnswerTests,
@@ -40,7 +41,6 @@ from putifabsent.testing.asking import ThroughTheStore
 from putifabsent.testing.races import creation_of
 from tests.backends import answers
 from tests.backends.gcs_stores import CHUNK, NAME, create, nowhere, stage, store_at
-from tests.backends.losing import LosingProxy
 from tests.backends.on_stub import Objects, look_by_32_threads
 from tests.backends.scripted import Reply, Scripted
 from tests.servers import FakeGCS

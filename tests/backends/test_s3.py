@@ -10,6 +10,7 @@ from botocore.exceptions import ClientError
 
 from putifabsent.backends.base import Created, Refused
 from putifabsent.backends.body import InMemory
+from putifabsent.lab.losing import LosingProxy
 from putifabsent.shim.requests import Create, Delete, Get, Head, List, Stage
 from putifabsent.testing import (
     Around,
@@ -22,7 +23,6 @@ from putifabsent.testing import (
 )
 from putifabsent.testing.asking import held
 from putifabsent.testing.races import creation_of
-from tests.backends.losing import LosingProxy
 from tests.backends.on_stub import Objects
 from tests.backends.s3_stores import maker
 from tests.servers import SERVERS, LocalBucketServer, S3Server, chosen

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from putifabsent.errors import ConfigError
+from putifabsent.lab.durations import parse, said
 from putifabsent.lab.simulate import Cell, Experiment
 from putifabsent.lab.simulate.cells import read
-from putifabsent.lab.simulate.durations import parse, said
 
 if TYPE_CHECKING:
     from pathlib import Path

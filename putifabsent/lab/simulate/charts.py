@@ -6,18 +6,18 @@ about it holds 99.9 % of what as many runs come to.
 
 from __future__ import annotations
 
-import io
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Literal
 
-import matplotlib as mpl
 import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
+from putifabsent.lab import drawing
+from putifabsent.lab.durations import said
 from putifabsent.lab.simulate import birthday
-from putifabsent.lab.simulate.durations import said
 from putifabsent.lab.simulate.noise import mean_band, percent_band
 
 if TYPE_CHECKING:
@@ -33,16 +33,6 @@ _OURS = "#00796b"
 _MOST = "#b0532f"
 _PUBLISHED = "#37474f"
 _MINUTE = 60_000
-_STYLE: Any = {
-    "font.size": 10,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "grid.color": "#e4e8ea",
-    "axes.axisbelow": True,
-    # Letters, not their outlines: a tenth of the bytes.
-    "svg.fonttype": "none",
-}
 
 
 @dataclass(frozen=True)
@@ -144,19 +134,12 @@ def save(charts: Sequence[Chart], folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for chart in charts:
         (folder / f"{chart.name}.svg").write_text(svg(chart), encoding="utf-8")
-        with mpl.rc_context(_STYLE):
-            _draw(chart).savefig(folder / f"{chart.name}.png", dpi=160)
+        drawing.png(partial(_draw, chart), folder / f"{chart.name}.png")
 
 
 def svg(chart: Chart) -> str:
     """Return a chart as an SVG element; the same chart gives the same text."""
-    text = io.StringIO()
-    # Parts are named by a hash: with a salt of its own a chart finds its parts also where several share a
-    # page.
-    with mpl.rc_context({**_STYLE, "svg.hashsalt": chart.name}):
-        _draw(chart).savefig(text, format="svg", metadata={"Date": None, "Creator": None})
-    drawn = text.getvalue()
-    return drawn[drawn.index("<svg") :]
+    return drawing.svg(partial(_draw, chart), chart.name)
 
 
 def _draw(chart: Chart) -> Figure:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 
 from putifabsent.errors import ConfigError
-from putifabsent.lab.simulate.durations import said
+from putifabsent.lab.durations import said
 
 __all__ = ["Cell", "Experiment"]
 

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from collections import Counter
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-from pyspark.sql import SparkSession
 
+from putifabsent.lab.sessions import session_at
 from putifabsent.lab.simulate.running import Plan, Tally
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+
+    from pyspark.sql import SparkSession
 
     from putifabsent.lab.simulate.experiment import Cell, Experiment
 
@@ -42,14 +42,8 @@ def simulate(experiments: Sequence[Experiment], runs: int, seed: int, master: st
     """
     plan = Plan(experiments, runs, seed)
     plan.check()
-    if master.startswith("local"):
-        # PySpark would take the first python3 on the PATH, which need not have numpy.
-        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    session = SparkSession.builder.master(master).appName("putifabsent simulate").getOrCreate()
-    try:
+    with session_at(master, "putifabsent simulate") as session:
         return on(session, plan)
-    finally:
-        session.stop()
 
 
 def on(session: SparkSession, plan: Plan, partitions: int | None = None) -> list[Cell]:

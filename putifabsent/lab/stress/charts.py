@@ -1,0 +1,104 @@
+"""Charts of runs: how long commits took, how many there were, and what happened meanwhile."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow.compute as pc
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from putifabsent.lab import drawing
+from putifabsent.lab.stress.history import acknowledged_commits, latencies, since_begun
+from putifabsent.lab.stress.judging import count
+from putifabsent.lab.stress.rules import PROMISES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from putifabsent.lab.stress.running import Ran
+
+__all__ = ["svgs"]
+
+_COLOURS = ("#00796b", "#b0532f", "#37474f", "#7b1fa2", "#1976d2", "#827717", "#c2185b", "#5d4037")
+_PROMISES = dict(zip(PROMISES, ("#b71c1c", "#ef6c00", "#6a1b9a", "#1565c0", "#558b2f"), strict=True))
+
+
+def svgs(runs: Sequence[Ran]) -> Iterator[str]:
+    """Give the charts as SVG elements, in the order of a page."""
+    yield drawing.svg(partial(_breaches, runs), "breaches")
+    yield drawing.svg(partial(_latencies, runs), "latencies")
+    for number, ran in enumerate(runs):
+        yield drawing.svg(partial(_course, ran), f"course{number}")
+
+
+def _breaches(runs: Sequence[Ran]) -> Figure:
+    figure = Figure(figsize=(7, 1.4 + 0.36 * len(runs)), layout="constrained")
+    rates, broken = figure.subplots(1, 2, sharey=True, width_ratios=(1, 1.4))
+    places = range(len(runs))
+    rates.barh(places, [ran.figures.rate for ran in runs], color=_COLOURS[0], height=0.6)
+    rates.set_yticks(places, [ran.contender.label for ran in runs])
+    rates.invert_yaxis()
+    rates.set_xlabel("acknowledged commits a second")
+    left = np.zeros(len(runs))
+    tallies = [count(ran.violations) for ran in runs]
+    for promise, colour in _PROMISES.items():
+        counts = np.array([tally[promise] for tally in tallies])
+        broken.barh(places, counts, left=left, color=colour, height=0.6, label=promise)
+        left += counts
+    for place, sum_ in zip(places, left, strict=True):
+        broken.text(sum_, place, f" {int(sum_)}", va="center")
+    broken.set_xlim(0, max(1, *left * 1.15))
+    broken.xaxis.set_major_locator(MaxNLocator(integer=True))
+    broken.set_xlabel("broken promises")
+    figure.legend(*broken.get_legend_handles_labels(), loc="outside upper center", ncols=5, frameon=False)
+    return figure
+
+
+def _latencies(runs: Sequence[Ran]) -> Figure:
+    figure = Figure(figsize=(7, 3.9), layout="constrained")
+    axes = figure.add_subplot()
+    for number, ran in enumerate(runs):
+        took = np.sort(latencies(ran.history))
+        share = np.arange(1, len(took) + 1) / max(1, len(took)) * 100
+        style = "-" if ran.contender.is_ours else "--"
+        axes.plot(
+            took, share, style, color=_COLOURS[number % len(_COLOURS)], lw=1.4, label=ran.contender.label
+        )
+    axes.set_xscale("log")
+    axes.set_xlabel("milliseconds of an acknowledged commit's creation, or fewer")
+    axes.set_ylabel("of all, %")
+    axes.set_ylim(0, 100)
+    axes.legend(frameon=False, fontsize=9)
+    return figure
+
+
+def _course(ran: Ran) -> Figure:
+    figure = Figure(figsize=(7, 2.3), layout="constrained")
+    axes = figure.add_subplot()
+    history = ran.history.filter(~pc.field("closing"))
+    seconds = partial(since_begun, history)
+    times = seconds(acknowledged_commits(history), "ended")
+    counts, edges = np.histogram(times, bins=np.arange(0, (times.max() if len(times) else 0) + 2))
+    axes.stairs(counts, edges, fill=True, color=_COLOURS[0], alpha=0.7, label="commits a second")
+    top = max(1, *counts) * 1.25
+    kills = seconds(history.filter(pc.field("action") == "kill"), "begun")
+    axes.plot(kills, np.full(len(kills), top * 0.97), "x", ms=5, color=_COLOURS[1], label="writer killed")
+    pauses = history.filter((pc.field("action") == "pause") & pc.is_valid(pc.field("ended")))
+    axes.hlines(
+        np.full(pauses.num_rows, top * 0.9),
+        seconds(pauses, "begun"),
+        seconds(pauses, "ended"),
+        color=_COLOURS[2],
+        lw=3,
+        alpha=0.5,
+        label="writer paused",
+    )
+    axes.set_ylim(0, top)
+    axes.set_title(ran.contender.label, fontsize=11)
+    axes.set_xlabel("seconds")
+    axes.set_xlim(left=0)
+    axes.legend(frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(1, 0.5))
+    return figure

@@ -1,0 +1,208 @@
+"""The promises, as questions to a history: each asks for what breaks it, and an answer without rows is good.
+
+They are plain SQL over one view, ``history``, with the columns of :class:`.records.Operation`, and mean the
+same to DuckDB and to Spark. Each gives a ``name``, and in ``said`` what is wrong with it.
+
+Nothing is deleted under stress, so a name is a register that is written at most once. Its history is
+linearizable (Herlihy and Wing, "Linearizability", 1990) exactly if there is one content that all reads found,
+somebody offered it, no other creation was acknowledged, nobody who lost offered it, nobody had evidence of it
+before its creation began, and nobody found nothing after somebody had evidence. Reads, losses and
+acknowledgements are evidence. Where a name has an identity beside it (Hudi's instants), who is told that it
+is taken need not find this very name, nor ever any: its rival holds the instant before it has written a byte.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+__all__ = ["PROMISES", "RULES", "Rule"]
+
+PROMISES = {
+    "U": "one creation of a name is acknowledged",
+    "B": "bytes that were readable do not change",
+    "K": "what was acknowledged is kept, and no winner is told that it lost",
+    "T": "who is told that a name is taken has lost it to another",
+    "L": "there is one order of all that was told",
+}
+
+
+class Rule(NamedTuple):
+    """One question.
+
+    Attributes
+    ----------
+    promise
+        The letter of the promise that an answer breaks.
+    breach
+        What has happened, in a few words.
+    sql
+        The question.
+    """
+
+    promise: str
+    breach: str
+    sql: str
+
+
+# When a name was first known to be there, by the clock of each host.
+_KNOWN = """
+    select name, host, min(ended) as moment from history
+    where ended is not null
+    and (outcome in ('created', 'found') or (outcome = 'taken' and identity = name))
+    group by name, host
+"""
+# Whose a name is: whose content was read, and who was told so.
+_HOLDER = """
+    select distinct creation.name, creation.host, creation.begun
+    from history creation left join history found
+    on found.action = 'read' and found.name = creation.name and found.seen = creation.offered
+    where creation.action = 'create' and (creation.outcome = 'created' or found.name is not null)
+"""
+# Reads that an earlier creation must be visible to.
+_LATER = "(later.closing or (later.host = creation.host and later.begun > creation.ended))"
+
+RULES = (
+    Rule(
+        "U",
+        "more than one creation was acknowledged",
+        """
+        select identity as name, concat(cast(count(*) as string), ' creations were acknowledged') as said
+        from history where action = 'create' and outcome = 'created'
+        group by identity having count(*) > 1
+        """,
+    ),
+    Rule(
+        "U",
+        "more than one name of one identity is there",
+        """
+        select creation.identity as name,
+        concat(cast(count(distinct creation.name) as string), ' names are there') as said
+        from history creation join history found
+        on found.closing and found.outcome = 'found' and found.name = creation.name
+        where creation.action = 'create' and creation.identity <> creation.name
+        group by creation.identity having count(distinct creation.name) > 1
+        and count(distinct case when creation.outcome = 'created' then creation.name end) < 2
+        """,
+    ),
+    Rule(
+        "B",
+        "its bytes have changed",
+        """
+        select name, concat(cast(count(distinct seen) as string), ' contents were read') as said
+        from history where action = 'read' and outcome = 'found'
+        group by name having count(distinct seen) > 1
+        """,
+    ),
+    Rule(
+        "B",
+        "it has bytes that nobody wrote",
+        """
+        select found.name, concat('read were ', found.seen) as said
+        from history found left join history creation
+        on creation.action = 'create' and creation.name = found.name and creation.offered = found.seen
+        where found.action = 'read' and found.outcome = 'found' and creation.name is null
+        group by found.name, found.seen
+        """,
+    ),
+    Rule(
+        "K",
+        "an acknowledged creation is gone",
+        f"""
+        select creation.name, concat(creation.offered, ' was acknowledged, and is not there') as said
+        from history creation join history later
+        on later.action = 'read' and later.name = creation.name
+        where creation.action = 'create' and creation.outcome = 'created'
+        and (later.seen <> creation.offered or (later.outcome = 'absent' and {_LATER}))
+        group by creation.name, creation.offered
+        """,
+    ),
+    Rule(
+        "K",
+        "an acknowledged creation can't be read",
+        """
+        select creation.name, max(failed.error) as said
+        from history creation join history failed
+        on failed.closing and failed.outcome = 'failed' and failed.name = creation.name
+        where creation.action = 'create' and creation.outcome = 'created'
+        group by creation.name
+        """,
+    ),
+    Rule(
+        "K",
+        "a winner was told that it lost",
+        """
+        select creation.name, concat(creation.offered, ' was told that it lost, and is there') as said
+        from history creation join history found
+        on found.action = 'read' and found.name = creation.name and found.seen = creation.offered
+        where creation.action = 'create' and creation.outcome in ('taken', 'fenced')
+        group by creation.name, creation.offered
+        """,
+    ),
+    Rule(
+        "K",
+        "two commits are there that had not seen each other",
+        """
+        select creation.folder as name,
+        concat(cast(count(distinct creation.name) as string), ' commits followed on ', creation.saw) as said
+        from history creation left join history found
+        on found.closing and found.name = creation.name and found.seen = creation.offered
+        where creation.purpose = 'commit' and creation.saw is not null
+        and (creation.outcome = 'created' or found.name is not null)
+        group by creation.folder, creation.saw having count(distinct creation.name) > 1
+        """,
+    ),
+    Rule(
+        "T",
+        "it was called taken when nobody else had begun to create it",
+        """
+        select loser.name, concat(loser.offered, ' lost to nobody') as said
+        from history loser left join history other
+        on other.action = 'create' and other.identity = loser.identity and other.offered <> loser.offered
+        and (other.host <> loser.host or other.begun < loser.ended)
+        and coalesce(other.outcome, '') not in ('taken', 'fenced')
+        where loser.action = 'create' and loser.outcome = 'taken' and other.name is null
+        """,
+    ),
+    Rule(
+        "T",
+        "it was called taken, and nobody has it",
+        """
+        select loser.name, concat(loser.offered, ' lost, and the name is not there') as said
+        from history loser join history closing_read
+        on closing_read.closing and closing_read.name = loser.name and closing_read.outcome = 'absent'
+        where loser.action = 'create' and loser.outcome = 'taken' and loser.identity = loser.name
+        """,
+    ),
+    Rule(
+        "L",
+        "it was not there, after it had been",
+        f"""
+        select absent.name, concat('writer ', cast(absent.writer as string), ' did not find it') as said
+        from history absent
+        join ({_KNOWN}) known
+        on known.name = absent.name and known.host = absent.host and absent.begun > known.moment
+        where absent.action = 'read' and absent.outcome = 'absent' and not absent.closing
+        """,
+    ),
+    Rule(
+        "L",
+        "it was read, and is gone",
+        """
+        select found.name, concat('writer ', cast(min(found.writer) as string), ' had found it') as said
+        from history found join history absent
+        on absent.closing and absent.outcome = 'absent' and absent.name = found.name
+        where found.action = 'read' and found.outcome = 'found'
+        group by found.name
+        """,
+    ),
+    Rule(
+        "L",
+        "it was there, before its creation had begun",
+        f"""
+        select holder.name, 'it was known before the creation that made it' as said
+        from ({_HOLDER}) holder
+        join ({_KNOWN}) known
+        on known.name = holder.name and known.host = holder.host and known.moment < holder.begun
+        """,
+    ),
+)

@@ -1,0 +1,284 @@
+"""A run: writers on one path for some time, faults among them, and what their history says."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+from putifabsent.errors import ConfigError
+from putifabsent.lab.losing import LosingProxy
+from putifabsent.lab.stress.hands import Hands
+from putifabsent.lab.stress.history import figures, table_of
+from putifabsent.lab.stress.journal import Journal, kept
+from putifabsent.lab.stress.judging import judge
+from putifabsent.lab.stress.paths import endpoint_of
+from putifabsent.lab.stress.squad import Orders, tables_of
+from putifabsent.lab.stress.workloads import WORKLOADS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    import pyarrow as pa
+    from typing_extensions import Self
+
+    from putifabsent.lab.stress.history import Figures
+    from putifabsent.lab.stress.judging import Violation
+    from putifabsent.lab.stress.paths import Contender
+    from putifabsent.lab.stress.records import Operation
+
+__all__ = ["FAULTS", "Ground", "Progress", "Ran", "Stress", "obeyed", "run"]
+
+Progress: TypeAlias = Callable[[int, int, str], None]
+
+FAULTS = ("kill", "pause", "lost")
+_LOST_SHARE = 0.01
+_READERS = 16
+
+
+@dataclass(frozen=True)
+class Stress:
+    """What is to be run.
+
+    Attributes
+    ----------
+    root
+        A folder of the store that is there, as its paths say it.
+    formats
+        Which writers have, by turns: ``hudi``, ``paimon``, ``delta``.
+    writers
+        How many processes.
+    tables
+        How many of each format; fewer are more contended.
+    seconds
+        For how long.
+    faults
+        What happens to the writers: ``kill`` (-9), ``pause`` (up to eight seconds), ``lost`` (answers of the
+        store, one in a hundred).
+    seed
+        Of chance; the writers' own order is never the same.
+    """
+
+    root: str
+    formats: Sequence[str] = tuple(WORKLOADS)
+    writers: int = 32
+    tables: int = 1
+    seconds: float = 120
+    faults: Sequence[str] = FAULTS
+    seed: int = 1
+
+    def check(self) -> None:
+        """Raise ``ConfigError`` for what can't be run."""
+        for word in ("writers", "tables", "seconds"):
+            if getattr(self, word) <= 0:
+                raise ConfigError(f"{word} is {getattr(self, word)}: give a positive number")
+        for word, known in (("formats", tuple(WORKLOADS)), ("faults", FAULTS)):
+            unknown = sorted(set(getattr(self, word)) - set(known))
+            if unknown:
+                raise ConfigError(f"{word}: {', '.join(unknown)} is none of {', '.join(known)}")
+        if not self.formats:
+            raise ConfigError(f"formats: say at least one of {', '.join(WORKLOADS)}")
+        if self.writers < len(self.formats):
+            formats = len(self.formats)
+            raise ConfigError(f"writers is {self.writers}: give one or more for each of {formats} formats")
+
+    def orders(self, contender: Contender, root: str, writers: Sequence[int]) -> Orders:
+        """Return what a squad of some of the writers is told."""
+        return Orders(
+            contender,
+            root,
+            tuple(self.formats),
+            self.tables,
+            tuple(writers),
+            self.writers,
+            self.seconds,
+            "kill" in self.faults,
+            "pause" in self.faults,
+            self.seed,
+        )
+
+
+class Ran(NamedTuple):
+    """What came of a run.
+
+    Attributes
+    ----------
+    contender
+        On which path.
+    root
+        The folder of its tables.
+    history
+        All operations, in :data:`.history.SCHEMA`.
+    figures
+        What they come to.
+    violations
+        Which promises they break.
+    requests
+        What the store was asked, for all of it; None where that can't be counted.
+    lost
+        Of these, how many had a lost answer.
+    idle
+        Tables that have no acknowledged commit: nothing was tried there.
+    """
+
+    contender: Contender
+    root: str
+    history: pa.Table
+    figures: Figures
+    violations: list[Violation]
+    requests: int | None
+    lost: int
+    idle: list[str]
+
+
+def run(stress: Stress, contender: Contender, progress: Progress | None = None) -> Ran:
+    """Have the writers, each a process, write by one path; judge what they were told.
+
+    Parameters
+    ----------
+    stress
+        What is to be run. Its tables are new ones, in a folder of their own, and are left there.
+    contender
+        On which path.
+    progress
+        Called with (seconds that are over, seconds in all, what is going on).
+
+    Raises
+    ------
+    ConfigError
+        For what can't be run.
+    OSError
+        The tables could not be made.
+    """
+    stress.check()
+    with Ground(stress, contender) as ground, tempfile.TemporaryDirectory(prefix="putifabsent-stress-") as at:
+        orders = stress.orders(ground.contender, ground.root, range(stress.writers))
+        report = _report_to(progress, stress, contender.label)
+        operations = list(obeyed(orders, Path(at), report))
+        operations += ground.closing({each.name for each in operations if each.action == "create"})
+        history = table_of(operations)
+        return ground.ran(history, judge(history))
+
+
+class Ground:
+    """A new folder of a store, its tables laid, and a proxy before it where answers are to be lost.
+
+    Parameters
+    ----------
+    stress, contender
+        As for :func:`run`.
+    host
+        The address at which other machines reach this one.
+
+    Attributes
+    ----------
+    contender
+        The path, by the proxy.
+    root
+        The folder.
+    """
+
+    def __init__(self, stress: Stress, contender: Contender, host: str = "127.0.0.1") -> None:
+        self._stress = stress
+        self._told = contender
+        self._host = host
+        self._running = ExitStack()
+        self._proxy: LosingProxy | None = None
+        self._before = self._after = 0
+        self.contender = contender
+        self.root = f"{stress.root.rstrip('/')}/stress-{uuid.uuid4().hex[:8]}"
+
+    def __enter__(self) -> Self:
+        endpoint = endpoint_of(self._told.options)
+        with ExitStack() as running:
+            if endpoint is not None and endpoint.startswith("http:"):
+                proxy = LosingProxy(endpoint, share=0, seed=self._stress.seed, host=self._host)
+                self._proxy = running.enter_context(proxy)
+                self.contender = self._told.at(proxy.endpoint)
+            elif "lost" in self._stress.faults:
+                raise ConfigError(
+                    "answers can be lost on the way from a plain http:// endpoint alone: leave that fault "
+                    "out (--without lost)"
+                )
+            path = self.contender.path()
+            for form in self._stress.formats:
+                for folder in tables_of(self.root, form, self._stress.tables):
+                    WORKLOADS[form](folder).lay(path)
+            if self._proxy:
+                self._before = self._proxy.requests
+                self._proxy.share = _LOST_SHARE if "lost" in self._stress.faults else 0
+            self._running = running.pop_all()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._running.close()
+
+    def closing(self, names: Iterable[str]) -> list[Operation]:
+        """Read each of some names, when all writers have ended and nothing is lost any more."""
+        if self._proxy:
+            self._after, self._proxy.share = self._proxy.requests, 0
+        path = self.contender.path()
+        with tempfile.TemporaryDirectory() as at, ThreadPoolExecutor(_READERS) as readers:
+            with Journal(Path(at), "closing") as journal:
+                hands = Hands(path, journal, -1, closing=True)
+                list(readers.map(lambda name: hands.read("commit", self.root, name), sorted(names)))
+            return list(kept(Path(at)))
+
+    def ran(self, history: pa.Table, violations: list[Violation]) -> Ran:
+        """Return what has come of it."""
+        requests = self._after - self._before if self._proxy else None
+        lost = self._proxy.lost if self._proxy else 0
+        told = figures(history, self._stress.seconds)
+        idle = [
+            folder
+            for form in self._stress.formats
+            for folder in tables_of(self.root, form, self._stress.tables)
+            if folder not in told.tables
+        ]
+        return Ran(self._told, self.root, history, told, violations, requests, lost, idle)
+
+
+def obeyed(
+    orders: Orders, journals: Path, report: Callable[[float, int], None] = lambda *_: None
+) -> Iterator[Operation]:
+    """Have a squad of this machine do what it is told, and give what its writers did.
+
+    Parameters
+    ----------
+    orders
+        What it is told.
+    journals
+        An empty folder.
+    report
+        Called each half second with the seconds that are over and the commits acknowledged.
+    """
+    command = [sys.executable, "-m", "putifabsent.lab.stress.squad", str(journals)]
+    began = time.monotonic()
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as squad:  # noqa: S603
+        assert squad.stdin is not None  # noqa: S101 - for the type alone
+        assert squad.stdout is not None  # noqa: S101
+        squad.stdin.write(orders.line())
+        squad.stdin.flush()
+        for line in squad.stdout:
+            report(time.monotonic() - began, json.loads(line)["acknowledged"])
+    if squad.returncode:
+        raise RuntimeError(f"a squad of writers ended with {squad.returncode}; what it printed says why")
+    yield from kept(journals)
+
+
+def _report_to(progress: Progress | None, stress: Stress, label: str) -> Callable[[float, int], None]:
+    def report(over: float, acknowledged: int) -> None:
+        if progress:
+            over = min(over, stress.seconds)
+            progress(round(over), round(stress.seconds), f"{label}: {acknowledged:,} commits")
+
+    return report

@@ -1,0 +1,258 @@
+"""A squad: writers as processes of one parent, which kills and pauses them; ``python -m`` runs one.
+
+It is told what to do by a line of JSON on standard input, and stops when that is closed. Each half second it
+prints a line of JSON: how many commits its writers have had acknowledged.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import json
+import os
+import random
+import select
+import signal
+import sys
+import time
+import traceback
+from dataclasses import dataclass, field
+from functools import partial
+from importlib import import_module
+from itertools import count
+from multiprocessing.sharedctypes import RawArray
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from putifabsent.lab.stress.hands import Hands, failed
+from putifabsent.lab.stress.journal import Journal, host
+from putifabsent.lab.stress.paths import Contender
+from putifabsent.lab.stress.records import Operation
+from putifabsent.lab.stress.workloads import WORKLOADS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from putifabsent.lab.stress.records import Action
+
+__all__ = ["Orders", "tables_of"]
+
+_PR_SET_PDEATHSIG = 1
+_TICK = 0.05
+_REPORT_SECONDS = 0.5
+_KILL_SECONDS = 2.0
+_PAUSE_SECONDS = 3.0
+"""From one fault of a kind to the next of all writers of a run, or somewhat more on a busy machine."""
+_PAUSES = (0.5, 8.0)
+"""Seconds. A turn's lease is two: past twice that another writer breaks it."""
+_GRACE_SECONDS = 60.0
+"""For what is under way at the end: to wait for a turn, and to give up a creation, takes 50 at most."""
+_REST_SECONDS = 0.2
+"""After an error that was no answer."""
+
+
+class Orders(NamedTuple):
+    """What a squad is to do.
+
+    Attributes
+    ----------
+    contender
+        The path of its writers.
+    root
+        The folder of all tables.
+    formats
+        Which writers have: by turns, by the writers' numbers.
+    tables
+        How many there are of each format.
+    writers
+        The writers' numbers.
+    everybody
+        How many writers there are in all squads of the run.
+    seconds
+        For how long.
+    kills, pauses
+        Whether that happens to them.
+    seed
+        Of chance.
+    """
+
+    contender: Contender
+    root: str
+    formats: Sequence[str]
+    tables: int
+    writers: Sequence[int]
+    everybody: int
+    seconds: float
+    kills: bool
+    pauses: bool
+    seed: int
+
+    def line(self) -> str:
+        """Return them as a line of JSON."""
+        return json.dumps(self._asdict() | {"contender": self.contender._asdict()}) + "\n"
+
+    @classmethod
+    def told(cls, line: str) -> Orders:
+        """Return what a line says."""
+        said: dict[str, Any] = json.loads(line)
+        return cls(**said | {"contender": Contender(**said["contender"])})
+
+
+def tables_of(root: str, form: str, tables: int) -> list[str]:
+    """Return the folders of a format's tables."""
+    return [f"{root}/{form}.db/table{number}" for number in range(tables)]
+
+
+@dataclass
+class _Squad:
+    orders: Orders
+    journals: Path
+    acknowledged: Any
+    """By the writers' numbers: how many commits each has."""
+    holding: Any
+    """Whether each has its table's turn."""
+    living: dict[int, int] = field(default_factory=dict)
+    """Writers by their processes."""
+    paused: dict[int, tuple[float, int]] = field(default_factory=dict)
+    """Processes that stand still: until when, and the number of the fault in the journal."""
+    killed: set[int] = field(default_factory=set)
+    """Processes that will not end by themselves."""
+    lives: count[int] = field(default_factory=count)
+
+    def run(self) -> None:
+        try:
+            self._run()
+        finally:
+            # Whoever stands still, or did not end in time. None is to outlive the squad.
+            for process in self.living:
+                os.kill(process, signal.SIGKILL)
+            for process in self.living:
+                os.waitpid(process, 0)
+
+    def _run(self) -> None:
+        chance = random.Random(f"{self.orders.seed}:{self.orders.writers}")  # noqa: S311 - no secret
+        ends = time.monotonic() + self.orders.seconds
+        reported = 0.0
+        with Journal(self.journals, "faults") as faults:
+            for writer in self.orders.writers:
+                self._begin(writer, ends)
+            while self.living:
+                now = time.monotonic()
+                if now > ends + _GRACE_SECONDS or _is_alone():
+                    break
+                if now < ends:
+                    self._harm(chance, faults, now)
+                self._wake(faults, now if now < ends else float("inf"))
+                self._bury(ends)
+                if now - reported > _REPORT_SECONDS:
+                    reported = now
+                    print(json.dumps({"acknowledged": sum(self.acknowledged)}), flush=True)  # noqa: T201
+                time.sleep(_TICK)
+
+    def _begin(self, writer: int, ends: float) -> None:
+        life = next(self.lives)
+        self.holding[writer] = 0
+        process = os.fork()
+        if process:
+            self.living[process] = writer
+            return
+        try:
+            _die_with_parent()
+            os.close(0)
+            self._write(writer, life, ends)
+        except BaseException:  # noqa: BLE001 - nothing is above this
+            traceback.print_exc()
+            os._exit(1)
+        os._exit(0)
+
+    def _write(self, writer: int, life: int, ends: float) -> None:
+        random.seed(f"{self.orders.seed}:{writer}:{life}")
+        form = self.orders.formats[writer % len(self.orders.formats)]
+        folders = tables_of(self.orders.root, form, self.orders.tables)
+        squad = os.getppid()
+        with Journal(self.journals, f"{writer}.{life}") as journal:
+            hands = None
+            tables = [WORKLOADS[form](folder) for folder in folders]
+            while time.monotonic() < ends and os.getppid() == squad:
+                number = random.randrange(len(tables))  # noqa: S311 - no secret
+                try:
+                    if hands is None:
+                        holds = partial(self.holding.__setitem__, writer)
+                        hands = Hands(self.orders.contender.path(), journal, writer, holds=holds)
+                    self.acknowledged[writer] += tables[number].commit(hands)
+                except Exception as error:  # noqa: BLE001 - a writer goes on, whatever it meets
+                    failed(journal, writer, folders[number], error)
+                    time.sleep(_REST_SECONDS)
+
+    def _harm(self, chance: random.Random, faults: Journal, now: float) -> None:
+        """Kill one now and then, and have one stand still."""
+        share = len(self.orders.writers) / self.orders.everybody
+        if self.orders.kills and chance.random() < share * _TICK / _KILL_SECONDS:
+            process = chance.choice(list(self.living))
+            faults.end(self._note(faults, "kill", process))
+            self.killed.add(process)
+            os.kill(process, signal.SIGKILL)
+        if self.orders.pauses and chance.random() < share * _TICK / _PAUSE_SECONDS:
+            # Who has a turn has most to lose, and is one of many.
+            holders = [
+                process
+                for process, writer in self.living.items()
+                if self.holding[writer] and process not in self.paused
+            ]
+            process = chance.choice(holders or list(self.living))
+            if process not in self.paused:
+                until = now + chance.uniform(*_PAUSES)
+                self.paused[process] = until, self._note(faults, "pause", process)
+                os.kill(process, signal.SIGSTOP)
+
+    def _note(self, faults: Journal, action: Action, process: int) -> int:
+        root = self.orders.root
+        return faults.begin(Operation(action, host(), self.living[process], "", root, root, root))
+
+    def _wake(self, faults: Journal, now: float) -> None:
+        for process, (until, number) in list(self.paused.items()):
+            if until <= now:
+                os.kill(process, signal.SIGCONT)
+                faults.end(number)
+                del self.paused[process]
+
+    def _bury(self, ends: float) -> None:
+        """Take note of who has ended; who was killed begins another life."""
+        with contextlib.suppress(ChildProcessError):
+            while (ended := os.waitpid(-1, os.WNOHANG))[0]:
+                process, status = ended
+                writer = self.living.pop(process)
+                self.paused.pop(process, None)
+                if status and process not in self.killed:
+                    raise RuntimeError(f"writer {writer} has died of status {status}, and not of a fault")
+                if time.monotonic() < ends:
+                    self._begin(writer, ends)
+
+
+def _die_with_parent() -> None:
+    """Have the kernel kill this process when its parent dies, even if it stands still then."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def _is_alone() -> bool:
+    """Whether standard input is closed: whoever started this squad is gone, or wants no more."""
+    readable, _, _ = select.select([0], [], [], 0)
+    return bool(readable) and not os.read(0, 1)
+
+
+def main() -> None:
+    """Be a squad."""
+    # That of a terminal goes to all its processes: whoever started this one closes standard input then.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    orders = Orders.told(sys.stdin.readline())
+    # Once for all lives of all writers; nothing of it is used before the fork.
+    for module in orders.contender.imports:
+        with contextlib.suppress(ImportError):  # whoever needs it says so
+            import_module(module)
+    everybody = orders.everybody
+    _Squad(orders, Path(sys.argv[1]), RawArray("q", everybody), RawArray("b", everybody)).run()
+
+
+if __name__ == "__main__":
+    main()

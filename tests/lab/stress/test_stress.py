@@ -1,0 +1,139 @@
+"""Writers are killed, paused and not answered: what they are told holds, and a broken path is convicted."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from putifabsent.errors import ConfigError
+from putifabsent.lab.stress.paths import Guarded, guarded, stock_of
+from putifabsent.lab.stress.running import Stress, run
+from tests.lab.stress.broken import broken
+from tests.shim import ballot_mutants, mutants
+from tests.spark.pages import run_page
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from putifabsent.lab.servers import LocalBucket
+    from putifabsent.lab.stress.paths import Contender
+    from putifabsent.lab.stress.running import Ran
+
+pytestmark = pytest.mark.timeout(400)
+
+_TIMES = 5
+SIX = partial(Stress, writers=6, seconds=6.0)
+
+
+def soon(happens: Callable[[Ran], bool], what: Stress, contender: Contender) -> bool:
+    """Whether what happens to writers by chance does happen, in one of several runs by other seeds."""
+    return any(happens(run(replace(what, seed=seed), contender)) for seed in range(_TIMES))
+
+
+def purposes(ran: Ran) -> set[tuple[str, str]]:
+    return {
+        (each["action"], each["purpose"]) for each in ran.history.to_pylist() if each["outcome"] != "failed"
+    }
+
+
+def test_no_promise_is_broken_whatever_happens_to_writers(localbucket: LocalBucket) -> None:
+    told: list[tuple[int, int, str]] = []
+    contender = guarded("pias3", "putifabsent", {**localbucket.storage_options, "arbiter": "native"})
+    ran = run(SIX(localbucket.bucket), contender, lambda *all_: told.append(all_))
+    assert ran.violations == []
+    assert ran.figures.acknowledged > 10
+    assert ran.figures.faults["kill"] > 0
+    assert ran.lost > 0
+    assert ran.requests is not None
+    assert ran.requests > ran.figures.acknowledged
+    assert {("create", each) for each in ("commit", "request", "slice")} <= purposes(ran)
+    folders = {
+        each.rpartition(".db")[0].rpartition("/")[2] for each in set(ran.history["folder"].to_pylist())
+    }
+    assert {"hudi", "paimon", "delta"} <= folders
+    assert told[-1][:2] == (6, 6)
+    assert told[-1][2].startswith("putifabsent: ")
+
+
+def test_the_bucket_alone_keeps_the_promises(localbucket: LocalBucket) -> None:
+    contender = guarded("pias3", "ballot", {**localbucket.storage_options, "arbiter": "ballot"})
+    ran = run(SIX(localbucket.bucket), contender)
+    assert ran.violations == []
+    assert ran.figures.acknowledged
+
+
+def test_local_disk_keeps_them_without_a_proxy(tmp_path: Path) -> None:
+    ran = run(SIX(str(tmp_path), faults=("kill", "pause")), guarded("piafile", "local", {}))
+    assert ran.violations == []
+    assert ran.figures.acknowledged
+    assert ran.requests is None
+
+
+def test_each_life_of_a_writer_is_a_session(tmp_path: Path) -> None:
+    first, second = (guarded("piafile", "ours", {}).path() for _ in range(2))
+    assert isinstance(first, Guarded)
+    assert isinstance(second, Guarded)
+    assert first.fs.writer != second.fs.writer
+    assert first.fs.session != second.fs.session
+
+
+def test_who_stood_still_in_its_turn_is_fenced(localbucket: LocalBucket) -> None:
+    contender = guarded("pias3", "putifabsent", {**localbucket.storage_options, "arbiter": "native"})
+    what = Stress(localbucket.bucket, ("hudi",), writers=4, seconds=12.0, faults=("pause",))
+
+    def is_fenced(ran: Ran) -> bool:
+        assert ran.violations == []
+        return any("Fenced" in each for each in ran.history["error"].to_pylist() if each)
+
+    assert soon(is_fenced, what, contender)
+
+
+@pytest.mark.parametrize(
+    ("arbiter", "name"),
+    [("native", "exists is a loss without a look"), ("ballot", "its own value, whatever was accepted")],
+)
+def test_a_broken_protocol_is_convicted(localbucket: LocalBucket, arbiter: str, name: str) -> None:
+    [change] = [each for each in (*mutants.MUTANTS, *ballot_mutants.MUTANTS) if each.name == name]
+    options = {**localbucket.storage_options, "protocol": "pias3", "arbiter": arbiter}
+    what = Stress(localbucket.bucket, ("paimon",), writers=8, seconds=10.0, faults=("lost",))
+    assert soon(lambda ran: bool(ran.violations), what, broken(change, options))
+
+
+def test_stock_clients_are_convicted(localbucket: LocalBucket) -> None:
+    paths = {each.label: each for each in stock_of("pias3", localbucket.storage_options)}
+    assert set(paths) == {"s3fs", "boto3", "boto3, conditional", "pyarrow", "obstore"}
+    for label in ("boto3", "boto3, conditional"):
+        assert soon(
+            lambda ran: {each.promise for each in ran.violations} >= {"U", "K"},
+            Stress(localbucket.bucket, writers=8, seconds=6.0),
+            paths[label],
+        )
+
+
+@pytest.mark.parametrize(
+    ("what", "said"),
+    [
+        ({"writers": 0}, "writers is 0"),
+        ({"writers": 2}, "writers is 2: give one or more for each of 3 formats"),
+        ({"tables": -1}, "tables is -1"),
+        ({"seconds": 0.0}, "seconds is 0"),
+        ({"formats": ("orc",)}, "orc is none of hudi, paimon, delta"),
+        ({"formats": ()}, "say at least one of hudi"),
+        ({"faults": ("rain",)}, "rain is none of kill, pause, lost"),
+        ({"faults": ("lost",)}, "plain http:// endpoint"),
+    ],
+)
+def test_what_cannot_be_run_is_refused(what: dict[str, object], said: str, tmp_path: Path) -> None:
+    stress = Stress(str(tmp_path), **what)  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match=said):
+        run(stress, guarded("piafile", "local", {}))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_the_documentation_shows_runs(tmp_path: Path) -> None:
+    page = Path(__file__).parents[3] / "docs/how-to/stress.md"
+    assert run_page(page, tmp_path, seconds=120) == 0

@@ -1,0 +1,77 @@
+"""The stress bench as Spark tasks, on one machine and on a cluster, and its rules asked by Spark SQL."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+from typer.testing import CliRunner
+
+from putifabsent.cli.app import app
+from putifabsent.lab.servers import LocalBucket
+from putifabsent.lab.stress.paths import guarded, stock_of
+from putifabsent.lab.stress.running import Stress
+from tests.lab.stress.cases import CASES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from pyspark.sql import SparkSession
+
+    from putifabsent.lab.stress.records import Operation
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
+
+STRESS = Stress("lab", writers=4, seconds=8.0)
+DELTA = replace(STRESS, formats=("delta",))
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[LocalBucket]:
+    with LocalBucket() as server:
+        yield server
+
+
+def test_tasks_keep_the_promises_and_stock_clients_do_not(session: SparkSession, server: LocalBucket) -> None:
+    from putifabsent.lab.stress.on_spark import on
+
+    options = server.storage_options
+    ours = on(session, STRESS, guarded("pias3", "putifabsent", {**options, "arbiter": "native"}), 2)
+    assert ours.violations == []
+    assert ours.figures.acknowledged > 10
+    assert ours.figures.faults["kill"] > 0
+    assert set(ours.history["writer"].to_pylist()) == {-1, 0, 1, 2, 3}
+    [boto3] = [each for each in stock_of("pias3", options) if each.label == "boto3"]
+    assert {each.promise for each in on(session, DELTA, boto3, 2).violations} >= {"U", "K"}
+
+
+def test_the_rules_mean_the_same_to_spark(session: SparkSession) -> None:
+    from putifabsent.lab.stress.on_spark import judged
+
+    found = judged(session, [each for n, case in enumerate(CASES) for each in apart(case.broken, n)])
+    assert sorted((int(each.name.partition("/")[0]), each.promise, each.breach) for each in found) == [
+        (n, case.promise, case.breach) for n, case in enumerate(CASES)
+    ]
+    assert judged(session, [each for n, case in enumerate(CASES) for each in apart(case.right, n)]) == []
+
+
+def apart(history: Sequence[Operation], number: int) -> list[Operation]:
+    """Return a history in a world of its own, so that many can be asked about at once."""
+    return [
+        replace(each, name=f"{number}/{each.name}", identity=f"{number}/{each.identity}", folder=f"{number}")
+        for each in history
+    ]
+
+
+def test_the_verb_takes_a_master(server: LocalBucket, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
+    where = ("s3://lab", "--endpoint-url", server.endpoint, "-o", "key=lab", "-o", "secret=lab-secret")
+    told = ("--writers", "2", "--duration", "4s", "--format", "delta", "--master", "local[2]", "--json")
+    came = CliRunner().invoke(app, ("stress", *where, *told, "--arbiter", "native"))
+    assert came.exit_code == 0, came.stderr
+    [row] = json.loads(came.stdout)
+    assert row["commits"] > 0
+    assert set(row["violations"].values()) == {0}
