@@ -20,7 +20,8 @@ _DOOR = "putifabsent.fsspec_plugin"
 
 
 def broken(change: Change, options: Mapping[str, Any]) -> Contender:
-    """Return the path by a mutant, for which no promise is made."""
+    """Return the path by a mutant, for which no promise is made; this process stays a right one."""
+    import_module(_DOOR)
     told = {"name": change.name, "source": change.source, "old": change.old, "new": change.new}
     return Contender(change.name, f"{__name__}:open_path", {**options, "change": told})
 
@@ -28,7 +29,7 @@ def broken(change: Change, options: Mapping[str, Any]) -> Contender:
 def open_path(change: Mapping[str, str], **options: Any) -> Guarded:
     """Open it in a process that has not come through the door yet; in another one it is the right one.
 
-    So a test's own process, which makes the tables and reads them at last, stays as it is.
+    A test's own process makes the tables, and reads them at last.
     """
     if _DOOR not in sys.modules:
         _replace(Change(**change))
