@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import time
 import uuid
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from putifabsent.backends.base import STATE_FOLDER, Created, Creation, Found, Refused, Staged, TryAgain
+from putifabsent.backends.base import STATE_FOLDER, Created, Creation, Found, Maybe, Refused, Staged, TryAgain
 from putifabsent.backends.body import InMemory
 from putifabsent.backends.local import LocalStore
 
@@ -25,6 +26,8 @@ __all__ = ["Ground", "content"]
 _AT_ONCE = 16
 # A liar in a versioned bucket leaves one version of a name for each of its winners.
 _MOST_VERSIONS = 200
+# Names that are links to one file on a disk are not removed at once: of their removals one has its lock.
+_BETWEEN_TRIES = 0.01
 _log = logging.getLogger(__name__)
 
 
@@ -130,8 +133,11 @@ class Ground:
                 continue
             if not isinstance(seen, Found):
                 return not isinstance(seen, Refused)
-            if isinstance(self.store.delete(name, seen.holder.version), Refused):
+            told = self.store.delete(name, seen.holder.version)
+            if isinstance(told, Refused):
                 return False
+            if isinstance(told, Maybe):
+                time.sleep(_BETWEEN_TRIES)
         return False
 
 

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import threading
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import fsspec
 import pytest
 
-from putifabsent.backends.base import Absent, Exists, Listed, Maybe, Refused, TryAgain, Written
+from putifabsent.backends.base import Absent, Created, Exists, Listed, Maybe, Refused, TryAgain, Written
 from putifabsent.backends.body import InMemory
 from putifabsent.backends.local import LocalStore
+from putifabsent.backends.local_files import opened_alone
 from putifabsent.backends.memory import MemoryStore
 from putifabsent.backends.probe import BESIDE, CREATES, probe, verdicts_for
+from putifabsent.backends.probe_ground import Ground
 from putifabsent.fsspec_plugin.stores import store_of
 from tests.backends.memory_stores import OwnMemory
 from tests.servers import BucketServer, LocalBucketServer, chosen, server
@@ -52,6 +55,18 @@ def test_an_honest_store_is_found_safe_and_left_empty() -> None:
 def test_a_disk_is_found_safe_and_left_empty(tmp_path: Path) -> None:
     verdicts = probe(LocalStore(), str(tmp_path), operations=BESIDE, rounds=2)
     assert all(verdict.safe for verdict in verdicts.values()), verdicts
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_somebody_else_removes_meanwhile_is_waited_for(tmp_path: Path) -> None:
+    with Ground(LocalStore(), str(tmp_path)) as ground:
+        name = ground.name("held")
+        assert isinstance(ground.store.create(name, InMemory(b"a"), ground.creation()), Created)
+        with ExitStack() as held:
+            held.enter_context(opened_alone(name))
+            released = threading.Timer(0.3, held.pop_all().close)
+            released.start()
+    released.join()
     assert list(tmp_path.iterdir()) == []
 
 
