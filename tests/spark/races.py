@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import random
+import signal
+import time
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -16,7 +20,7 @@ if TYPE_CHECKING:
 
     Row = tuple[str, int]
 
-__all__ = ["Raced", "Streamed", "check", "race", "stream"]
+__all__ = ["Raced", "Streamed", "check", "kill_in_a_commit", "race", "stream"]
 
 # What Spark tells a query that another one went before; the last in a first batch that has begun (Spark 4).
 _REFUSED = ("Multiple streaming ", "STATE_STORE_CHECKPOINT_LOCATION_NOT_EMPTY")
@@ -95,6 +99,27 @@ def race(
     return Raced(
         [row for rows, _ in raced for row in rows], [row for _, rows in raced for row in rows], readable
     )
+
+
+def kill_in_a_commit(victim: Driver, took: float, **append: Any) -> bool:
+    """Have a driver append a row, kill it meanwhile, and return whether it was acknowledged nevertheless.
+
+    Parameters
+    ----------
+    took
+        Seconds of such a commit.
+    append
+        What it is told.
+    """
+    with ThreadPoolExecutor(1) as pool:
+        last = pool.submit(victim.call, "append", **append)
+        time.sleep(random.uniform(0.2, 1) * took)
+        victim.signal(signal.SIGKILL)
+        try:
+            last.result()
+        except DriverError:
+            return False
+    return True
 
 
 class Streamed(NamedTuple):

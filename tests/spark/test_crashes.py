@@ -20,6 +20,7 @@ import pytest
 
 from tests.service.processes import answers
 from tests.spark.drivers import JARS, ROOT, Driver, DriverError, told_on
+from tests.spark.races import kill_in_a_commit
 from tests.spark.writers import FORMATS
 
 if TYPE_CHECKING:
@@ -106,21 +107,13 @@ def test_a_driver_killed_in_a_commit_loses_nothing_and_holds_nobody_up(
     victim = start().wait()
     victim.call("make", form=form, table=table)
     acknowledged: list[Row] = []
-    took = []
     for n in range(2):
         began = time.monotonic()
         victim.call("append", form=form, table=table, who="victim", n=n)
-        took.append(time.monotonic() - began)
+        took = time.monotonic() - began
         acknowledged.append(("victim", n))
-    with ThreadPoolExecutor(1) as pool:
-        last = pool.submit(victim.call, "append", form=form, table=table, who="victim", n=2)
-        time.sleep(random.uniform(0.2, 1) * took[-1])
-        victim.signal(signal.SIGKILL)
-        try:
-            last.result()
-            acknowledged.append(("victim", 2))
-        except DriverError:
-            pass
+    if kill_in_a_commit(victim, took, form=form, table=table, who="victim", n=2):
+        acknowledged.append(("victim", 2))
     for n in range(COMMITS):
         other.call("append", form=form, table=table, who="other", n=n)
         acknowledged.append(("other", n))

@@ -1,0 +1,94 @@
+"""Makes the tables that the tests inspect: by unmodified writers on Spark, several at once, through the shim.
+
+::
+
+    .venv-spark35/bin/python -m tests.inspection.make_fixtures raced_delta [FOLDER]
+
+It wants what ``make test-spark`` installs, and takes a minute or two. Metadata is kept as it is; of data
+files the names alone.
+"""
+
+from __future__ import annotations
+
+import io
+import sys
+import tarfile
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import fsspec
+
+from tests.servers import VersityGW
+from tests.spark.drivers import Driver, driving, told_on
+from tests.spark.races import kill_in_a_commit, race
+
+if TYPE_CHECKING:
+    from tests.servers import BucketServer
+
+FIXTURES = Path(__file__).parent / "fixtures"
+
+WRITERS = 3
+COMMITS = 4
+FORMATS = {
+    "raced_delta": "delta",
+    "raced_hudi": "hudi",
+    "raced_hudi_mor": "hudi_mor",
+    "raced_paimon": "paimon",
+    "killed_hudi": "hudi",
+}
+METADATA = {".hoodie", "_delta_log", "snapshot", "schema", "changelog", "manifest"}
+SKIPPED = {".putifabsent", "metadata", ".heartbeat", ".temp", ".aux", "_commits"}
+
+
+def written(form: str, drivers: list[Driver], reader: Driver, table: str) -> None:
+    """Have all write to one table."""
+    came = race(drivers, reader, form, table, COMMITS)
+    assert came.lost == came.doubled == []
+
+
+def killed(form: str, victim: Driver, other: Driver, table: str) -> None:
+    """Kill one in its second commit, then have another one write."""
+    victim.call("make", form=form, table=table)
+    began = time.monotonic()
+    victim.call("append", form=form, table=table, who="victim", n=0)
+    kill_in_a_commit(victim, time.monotonic() - began, form=form, table=table, who="victim", n=1)
+    for n in range(COMMITS):
+        other.call("append", form=form, table=table, who="other", n=n)
+
+
+def keep(store: BucketServer, table: str, packed: Path) -> None:
+    """Pack a table."""
+    fs = fsspec.filesystem(store.scheme, **store.storage_options, use_listings_cache=False)
+    name = packed.name.partition(".")[0]
+    with tarfile.open(packed, "w:xz", format=tarfile.PAX_FORMAT) as archive:
+        for file, said in sorted(fs.find(table, detail=True).items()):
+            parts = file.removeprefix(f"{table}/").split("/")
+            if SKIPPED & set(parts):
+                continue
+            data = fs.cat_file(file) if parts[0] in METADATA else b""
+            info = tarfile.TarInfo("/".join((name, *parts)))
+            info.size = len(data)
+            info.mtime = said["LastModified"].timestamp()
+            archive.addfile(info, io.BytesIO(data))
+
+
+def main() -> None:
+    name = sys.argv[1]
+    folder = Path(sys.argv[2]) if sys.argv[2:] else FIXTURES
+    form = FORMATS[name]
+    with tempfile.TemporaryDirectory() as logs, VersityGW() as store:
+        bucket = store.new_bucket()
+        told = [told_on(store, bucket, guarded=each < WRITERS) for each in range(WRITERS + 1)]
+        with driving(told, Path(logs)) as (*drivers, reader):
+            if name.startswith("killed"):
+                killed(form, drivers[0], drivers[1], name)
+            else:
+                written(form, drivers, reader, name)
+        table = f"{bucket}/paimon/db.db/{name}" if form == "paimon" else f"{bucket}/{name}"
+        keep(store, table, folder / f"{name}.tar.xz")
+
+
+if __name__ == "__main__":
+    main()
