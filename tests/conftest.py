@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import time
+from functools import cache
 from typing import TYPE_CHECKING
 
+import botocore.session
 import pytest
 
 from putifabsent.lab.servers import LocalBucket
@@ -27,6 +29,14 @@ def pytest_report_teststatus(report: pytest.TestReport | pytest.CollectReport) -
     if not noted:
         return None
     return "passed", ".", f"PASSED ({noted})"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def models_are_read_once() -> Iterator[None]:
+    """A session of botocore reads megabytes of JSON, and thousands of tests have sessions of their own."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(botocore.session, "create_loader", cache(botocore.session.create_loader))
+        yield
 
 
 @pytest.fixture
