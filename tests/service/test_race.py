@@ -24,7 +24,7 @@ LOOKS = 15  # what a killed service has sent has arrived by then
 WON, LOST = "won", "lost"
 
 
-@pytest.mark.parametrize("arbiter", ["native", "ballot"])
+@pytest.mark.parametrize("arbiter", ["native", pytest.param("ballot", marks=pytest.mark.servers)])
 async def test_a_service_that_is_killed_costs_no_name_its_only_winner(
     arbiter: str, localbucket: LocalBucket
 ) -> None:

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.timeout(400)
 
+A_MINUTE = pytest.mark.servers
+
 _TIMES = 5
 SIX = partial(Stress, writers=6, seconds=6.0)
 
@@ -59,6 +61,7 @@ def test_no_promise_is_broken_whatever_happens_to_writers(localbucket: LocalBuck
     assert told[-1][2].startswith("putifabsent: ")
 
 
+@A_MINUTE
 def test_the_bucket_alone_keeps_the_promises(localbucket: LocalBucket) -> None:
     contender = guarded("pias3", "ballot", {**localbucket.storage_options, "arbiter": "ballot"})
     ran = run(SIX(localbucket.bucket), contender)
@@ -81,6 +84,7 @@ def test_each_life_of_a_writer_is_a_session(tmp_path: Path) -> None:
     assert first.fs.session != second.fs.session
 
 
+@A_MINUTE
 def test_who_stood_still_in_its_turn_is_fenced(localbucket: LocalBucket) -> None:
     contender = guarded("pias3", "putifabsent", {**localbucket.storage_options, "arbiter": "native"})
     what = Stress(localbucket.bucket, ("hudi",), writers=4, seconds=12.0, faults=("pause",))
@@ -92,6 +96,7 @@ def test_who_stood_still_in_its_turn_is_fenced(localbucket: LocalBucket) -> None
     assert soon(is_fenced, what, contender)
 
 
+@A_MINUTE
 @pytest.mark.parametrize(
     ("arbiter", "name"),
     [("native", "exists is a loss without a look"), ("ballot", "its own value, whatever was accepted")],
@@ -107,6 +112,7 @@ def test_a_broken_protocol_is_convicted(
     assert soon(lambda ran: bool(ran.violations), what, broken(change, options))
 
 
+@A_MINUTE
 def test_stock_clients_are_convicted(localbucket: LocalBucket) -> None:
     paths = {each.label: each for each in stock_of("pias3", localbucket.storage_options)}
     assert set(paths) == {"s3fs", "boto3", "boto3, conditional", "pyarrow", "obstore"}
