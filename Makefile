@@ -20,8 +20,8 @@ SPARK_JARS := tools/spark/target/jars/.stamp
 SPARK4_JARS := tools/spark4/target/jars/.stamp
 MAVEN := hadoop/mvnw --batch-mode --quiet
 
-# Processes that run tests side by side.
-JOBS ?= 2
+# Processes that run tests side by side: on two cores, for much of a test is waiting.
+JOBS ?= 3
 # SHORT=1: the servers that are built in a minute or two, and short runs.
 SHORT ?=
 SERVERS := versitygw fake-gcs-server azurite dynamodb-local postgresql zookeeper $(if $(SHORT),,gofakes3 minio s3s-fs)
