@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,27 +12,19 @@ from putifabsent.errors import ConfigError
 from putifabsent.lab.stress.paths import Guarded, guarded, stock_of
 from putifabsent.lab.stress.running import Stress, run
 from tests.lab.stress.broken import broken
+from tests.lab.stress.chance import soon
 from tests.shim import ballot_mutants, mutants
 from tests.spark.pages import run_page
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from putifabsent.lab.servers import LocalBucket
-    from putifabsent.lab.stress.paths import Contender
     from putifabsent.lab.stress.running import Ran
 
 pytestmark = pytest.mark.timeout(400)
 
 A_MINUTE = pytest.mark.servers
 
-_TIMES = 5
 SIX = partial(Stress, writers=6, seconds=6.0)
-
-
-def soon(happens: Callable[[Ran], bool], what: Stress, contender: Contender) -> bool:
-    """Whether what happens to writers by chance does happen, in one of several runs by other seeds."""
-    return any(happens(run(replace(what, seed=seed), contender)) for seed in range(_TIMES))
 
 
 def purposes(ran: Ran) -> set[tuple[str, str]]:
@@ -43,34 +34,39 @@ def purposes(ran: Ran) -> set[tuple[str, str]]:
 
 
 def test_no_promise_is_broken_whatever_happens_to_writers(localbucket: LocalBucket) -> None:
-    told: list[tuple[int, int, str]] = []
     contender = guarded("pias3", "putifabsent", {**localbucket.storage_options, "arbiter": "native"})
-    ran = run(SIX(localbucket.bucket), contender, lambda *all_: told.append(all_))
-    assert ran.violations == []
-    assert ran.figures.acknowledged > 10
-    assert ran.figures.faults["kill"] > 0
-    assert ran.lost > 0
-    assert ran.requests is not None
-    assert ran.requests > ran.figures.acknowledged
-    assert {("create", each) for each in ("commit", "request", "slice")} <= purposes(ran)
-    folders = {
-        each.rpartition(".db")[0].rpartition("/")[2] for each in set(ran.history["folder"].to_pylist())
-    }
-    assert {"hudi", "paimon", "delta"} <= folders
-    assert told[-1][:2] == (6, 6)
-    assert told[-1][2].startswith("putifabsent: ")
+
+    def all_has_happened(ran: Ran) -> bool:
+        assert ran.violations == []
+        assert ran.requests is not None
+        assert ran.requests > ran.figures.acknowledged
+        folders = {
+            each.rpartition(".db")[0].rpartition("/")[2] for each in set(ran.history["folder"].to_pylist())
+        }
+        assert {"hudi", "paimon", "delta"} <= folders
+        did = {("create", each) for each in ("commit", "request", "slice")} <= purposes(ran)
+        return did and "kill" in ran.figures.faults and ran.lost > 0 and ran.idle == []
+
+    assert soon(all_has_happened, SIX(localbucket.bucket), partial(run, contender=contender))
 
 
 @A_MINUTE
 def test_the_bucket_alone_keeps_the_promises(localbucket: LocalBucket) -> None:
     contender = guarded("pias3", "ballot", {**localbucket.storage_options, "arbiter": "ballot"})
-    ran = run(SIX(localbucket.bucket), contender)
-    assert ran.violations == []
-    assert ran.figures.acknowledged
+
+    def somebody_commits(ran: Ran) -> bool:
+        assert ran.violations == []
+        return ran.figures.acknowledged > 0
+
+    assert soon(somebody_commits, SIX(localbucket.bucket), partial(run, contender=contender))
 
 
 def test_local_disk_keeps_them_without_a_proxy(tmp_path: Path) -> None:
-    ran = run(SIX(str(tmp_path), faults=("kill", "pause")), guarded("piafile", "local", {}))
+    told: list[tuple[int, int, str]] = []
+    what = SIX(str(tmp_path), faults=("kill", "pause"))
+    ran = run(what, guarded("piafile", "local", {}), lambda *all_: told.append(all_))
+    assert told[-1][:2] == (6, 6)
+    assert told[-1][2].startswith("local: ")
     assert ran.violations == []
     assert ran.figures.acknowledged
     assert ran.requests is None
@@ -93,7 +89,7 @@ def test_who_stood_still_in_its_turn_is_fenced(localbucket: LocalBucket) -> None
         assert ran.violations == []
         return any("Fenced" in each for each in ran.history["error"].to_pylist() if each)
 
-    assert soon(is_fenced, what, contender)
+    assert soon(is_fenced, what, partial(run, contender=contender))
 
 
 @A_MINUTE
@@ -109,7 +105,7 @@ def test_a_broken_protocol_is_convicted(
     [change] = [each for each in (*mutants.MUTANTS, *ballot_mutants.MUTANTS) if each.name == name]
     options = {**localbucket.storage_options, "protocol": "pias3", "arbiter": arbiter}
     what = Stress(localbucket.bucket, ("paimon",), writers=8, seconds=10.0, faults=("lost",))
-    assert soon(lambda ran: bool(ran.violations), what, broken(change, options))
+    assert soon(lambda ran: bool(ran.violations), what, partial(run, contender=broken(change, options)))
 
 
 @A_MINUTE
@@ -120,7 +116,7 @@ def test_stock_clients_are_convicted(localbucket: LocalBucket) -> None:
         assert soon(
             lambda ran: {each.promise for each in ran.violations} >= {"U", "K"},
             Stress(localbucket.bucket, writers=8, seconds=6.0),
-            paths[label],
+            partial(run, contender=paths[label]),
         )
 
 
