@@ -30,32 +30,39 @@ if TYPE_CHECKING:
 FIXTURES = Path(__file__).parent / "fixtures"
 
 WRITERS = 3
-COMMITS = 4
-FORMATS = {
-    "raced_delta": "delta",
-    "raced_hudi": "hudi",
-    "raced_hudi_mor": "hudi_mor",
-    "raced_paimon": "paimon",
-    "killed_hudi": "hudi",
-}
+COMMITS = 10
 METADATA = {".hoodie", "_delta_log", "snapshot", "schema", "changelog", "manifest"}
 SKIPPED = {".putifabsent", "metadata", ".heartbeat", ".temp", ".aux", "_commits"}
 
 
-def written(form: str, drivers: list[Driver], reader: Driver, table: str) -> None:
+def raced(form: str, drivers: list[Driver], reader: Driver, table: str) -> None:
     """Have all write to one table."""
     came = race(drivers, reader, form, table, COMMITS)
     assert came.lost == came.doubled == []
 
 
-def killed(form: str, victim: Driver, other: Driver, table: str) -> None:
-    """Kill one in its second commit, then have another one write."""
-    victim.call("make", form=form, table=table)
-    began = time.monotonic()
-    victim.call("append", form=form, table=table, who="victim", n=0)
-    kill_in_a_commit(victim, time.monotonic() - began, form=form, table=table, who="victim", n=1)
+def killed(form: str, drivers: list[Driver], _: Driver, table: str) -> None:
+    """Kill all but one, each in its third commit, then have that one write."""
+    *victims, last = drivers
+    last.call("make", form=form, table=table)
+    for who, victim in enumerate(victims):
+        append = {"form": form, "table": table, "who": f"victim {who}"}
+        for n in range(2):
+            began = time.monotonic()
+            victim.call("append", **append, n=n)
+            took = time.monotonic() - began
+        kill_in_a_commit(victim, took, **append, n=2)
     for n in range(COMMITS):
-        other.call("append", form=form, table=table, who="other", n=n)
+        last.call("append", form=form, table=table, who="last", n=n)
+
+
+MADE = {
+    "raced_delta": ("delta", raced),
+    "raced_hudi": ("hudi", raced),
+    "raced_hudi_mor": ("hudi_mor", raced),
+    "raced_paimon": ("paimon", raced),
+    "killed_hudi": ("hudi", killed),
+}
 
 
 def keep(store: BucketServer, table: str, packed: Path) -> None:
@@ -65,7 +72,7 @@ def keep(store: BucketServer, table: str, packed: Path) -> None:
     with tarfile.open(packed, "w:xz", format=tarfile.PAX_FORMAT) as archive:
         for file, said in sorted(fs.find(table, detail=True).items()):
             parts = file.removeprefix(f"{table}/").split("/")
-            if SKIPPED & set(parts):
+            if SKIPPED & set(parts) or file.endswith("/"):  # a folder's marker
                 continue
             data = fs.cat_file(file) if parts[0] in METADATA else b""
             info = tarfile.TarInfo("/".join((name, *parts)))
@@ -77,15 +84,12 @@ def keep(store: BucketServer, table: str, packed: Path) -> None:
 def main() -> None:
     name = sys.argv[1]
     folder = Path(sys.argv[2]) if sys.argv[2:] else FIXTURES
-    form = FORMATS[name]
+    form, make = MADE[name]
     with tempfile.TemporaryDirectory() as logs, VersityGW() as store:
         bucket = store.new_bucket()
         told = [told_on(store, bucket, guarded=each < WRITERS) for each in range(WRITERS + 1)]
         with driving(told, Path(logs)) as (*drivers, reader):
-            if name.startswith("killed"):
-                killed(form, drivers[0], drivers[1], name)
-            else:
-                written(form, drivers, reader, name)
+            make(form, drivers, reader, name)
         table = f"{bucket}/paimon/db.db/{name}" if form == "paimon" else f"{bucket}/{name}"
         keep(store, table, folder / f"{name}.tar.xz")
 
