@@ -20,7 +20,7 @@ SPARK_JARS := tools/spark/target/jars/.stamp
 SPARK4_JARS := tools/spark4/target/jars/.stamp
 MAVEN := hadoop/mvnw --batch-mode --quiet
 
-# Processes that run tests side by side: on two cores, for much of a test is waiting.
+# Processes that run tests side by side: one more than two cores, for tests wait for servers.
 JOBS ?= 3
 # SHORT=1: the servers that are built in a minute or two, and short runs.
 SHORT ?=

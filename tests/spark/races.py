@@ -101,25 +101,23 @@ def race(
     )
 
 
-def kill_in_a_commit(victim: Driver, took: float, **append: Any) -> bool:
-    """Have a driver append a row, kill it meanwhile, and return whether it was acknowledged nevertheless.
-
-    Parameters
-    ----------
-    took
-        Seconds of such a commit.
-    append
-        What it is told.
-    """
+def kill_in_a_commit(victim: Driver, form: str, table: str, who: str) -> list[Row]:
+    """Have a driver append two rows, kill it while it appends a third, and return what was acknowledged."""
+    acknowledged = []
+    for n in range(2):
+        began = time.monotonic()
+        victim.call("append", form=form, table=table, who=who, n=n)
+        took = time.monotonic() - began
+        acknowledged.append((who, n))
     with ThreadPoolExecutor(1) as pool:
-        last = pool.submit(victim.call, "append", **append)
+        last = pool.submit(victim.call, "append", form=form, table=table, who=who, n=2)
         time.sleep(random.uniform(0.2, 1) * took)
         victim.signal(signal.SIGKILL)
         try:
             last.result()
         except DriverError:
-            return False
-    return True
+            return acknowledged
+    return [*acknowledged, (who, 2)]
 
 
 class Streamed(NamedTuple):

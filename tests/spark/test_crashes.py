@@ -106,14 +106,7 @@ def test_a_driver_killed_in_a_commit_loses_nothing_and_holds_nobody_up(
     table, other = f"killed_{form}", pair[0]
     victim = start().wait()
     victim.call("make", form=form, table=table)
-    acknowledged: list[Row] = []
-    for n in range(2):
-        began = time.monotonic()
-        victim.call("append", form=form, table=table, who="victim", n=n)
-        took = time.monotonic() - began
-        acknowledged.append(("victim", n))
-    if kill_in_a_commit(victim, took, form=form, table=table, who="victim", n=2):
-        acknowledged.append(("victim", 2))
+    acknowledged = kill_in_a_commit(victim, form, table, "victim")
     for n in range(COMMITS):
         other.call("append", form=form, table=table, who="other", n=n)
         acknowledged.append(("other", n))

@@ -45,9 +45,10 @@ def test_no_promise_is_broken_whatever_happens_to_writers(localbucket: LocalBuck
         }
         assert {"hudi", "paimon", "delta"} <= folders
         did = {("create", each) for each in ("commit", "request", "slice")} <= purposes(ran)
-        return did and "kill" in ran.figures.faults and ran.lost > 0 and ran.idle == []
+        return did and ran.figures.acknowledged > 10 and "kill" in ran.figures.faults and ran.lost > 0
 
-    assert soon(all_has_happened, SIX(localbucket.bucket), partial(run, contender=contender))
+    what = SIX(localbucket.bucket, seconds=12.0)
+    assert soon(all_has_happened, what, partial(run, contender=contender))
 
 
 @A_MINUTE
