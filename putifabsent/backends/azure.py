@@ -159,7 +159,7 @@ class AzureStore(Store):
         try:
             found = self._sender.container(container).walk_blobs(prefix, delimiter="/", **self._every)
             entries = (
-                Entry(f"{container}/{each.name}", each.last_modified)
+                Entry(f"{container}/{each.name}", each.last_modified, each.etag)
                 for each in found
                 if isinstance(each, BlobProperties)
             )

@@ -71,6 +71,7 @@ if TYPE_CHECKING:
 __all__ = ["GCSStore"]
 
 _ABSENT = {"ifGenerationMatch": "0"}
+_LISTED = "items(name,timeCreated,generation),nextPageToken"
 
 
 class GCSStore(Store, ConditionalCopy):
@@ -141,7 +142,7 @@ class GCSStore(Store, ConditionalCopy):
     def list(self, folder: str) -> ListOutcome:
         """List the bucket's objects that begin with the folder, page by page."""
         bucket, _, prefix = (folder.rstrip("/") + "/").partition("/")
-        wanted = {"prefix": prefix, "delimiter": "/", "fields": "items(name,timeCreated),nextPageToken"}
+        wanted = {"prefix": prefix, "delimiter": "/", "fields": _LISTED}
         entries: list[Entry] = []
         more: dict[str, str] | None = {}
         while more is not None:
@@ -151,7 +152,8 @@ class GCSStore(Store, ConditionalCopy):
                 outcome = _reading(error, folder)
                 return Listed(()) if isinstance(outcome, Absent) else outcome
             entries += (
-                Entry(f"{bucket}/{o['name']}", _time(o["timeCreated"])) for o in page.get("items", ())
+                Entry(f"{bucket}/{o['name']}", _time(o["timeCreated"]), o.get("generation"))
+                for o in page.get("items", ())
             )
             following = page.get("nextPageToken")
             more = {"pageToken": following} if following else None

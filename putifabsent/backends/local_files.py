@@ -222,7 +222,8 @@ def files_in(scan: Iterable[os.DirEntry[str]]) -> Iterator[Entry]:
     for entry in scan:
         with contextlib.suppress(FileNotFoundError):
             if entry.is_file():
-                yield Entry(entry.path, _time(entry.stat()))
+                found = entry.stat()
+                yield Entry(entry.path, _time(found), _identity(found))
 
 
 def _attribute(file: int, key: str) -> str | None:

@@ -98,7 +98,7 @@ class MemoryStore(WholeStore):
         now = self.fs.store.copy()  # in one step, whatever other threads do
         return Listed(
             tuple(
-                Entry(name, file.created)
+                Entry(name, file.created, _holder(file).version)
                 for name, file in now.items()
                 if name.startswith(start) and "/" not in name[len(start) :]
             )

@@ -117,10 +117,22 @@ class Got:
 
 
 class Entry(NamedTuple):
-    """One line of a listing: a full name, and when the store says it was made."""
+    """One line of a listing.
+
+    Attributes
+    ----------
+    name
+        The full name.
+    created
+        When the store says it was made.
+    tag
+        Tells these bytes from others that were under the name before or after; None where the listing does
+        not. Two tags are compared, nothing else: S3's ETag, GCS's generation, Azure's ETag, a file's inode.
+    """
 
     name: str
     created: datetime
+    tag: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -217,7 +217,10 @@ class S3Store(Store, ConditionalCopy, StagesAhead):
             except Exception as error:  # noqa: BLE001 - what it means is decided in one place
                 outcome = reading_of(error, folder)
                 return Listed(()) if isinstance(outcome, Absent) else outcome
-            entries += (Entry(f"{bucket}/{o['Key']}", o["LastModified"]) for o in page.get("Contents", ()))
+            entries += (
+                Entry(f"{bucket}/{o['Key']}", o["LastModified"], o.get("ETag"))
+                for o in page.get("Contents", ())
+            )
             more = {"ContinuationToken": page.get("NextContinuationToken", "")}
         return Listed(tuple(entries))
 

@@ -185,6 +185,8 @@ class Asked(WritesByName):
             All below a name that could be a pattern as well: it would take others along.
         """
         if self._is_removed_plainly(path, recursive=recursive):
+            if recursive:
+                self._walk_steps(self._ending_lives(path))
             return False
         if recursive and has_magic(path):
             msg = f"{path} has characters of a pattern: what is below it must be removed one by one"

@@ -115,13 +115,14 @@ class Creations(Ledgers):
         """Find out, once a table, whether its mounts let the same arbiter decide."""
         if self._has_agreed(name):
             return
-        arbiter = self._arbiter
-        if arbiter is None:
-            yield Decide(look_for_others(name.state))
-        else:
-            terms = yield Ask(partial(terms_of, arbiter, name.state))
-            yield Decide(agree(name.state, terms, self._looker(name)))
+        if self._arbiter is not None:
+            self._terms[name.state] = yield Ask(partial(terms_of, self._arbiter, name.state))
+        yield Decide(self._agreement(name))
         self._agreed.add(name.state)
+
+    def _agreement(self, name: Name) -> Protocol[None]:
+        terms = self._terms.get(name.state)
+        return look_for_others(name.state) if terms is None else agree(name.state, terms, self._looker(name))
 
     def _relying_on_copies(self, name: Name) -> Steps[bool]:
         """Find out, once and only when something is copied, whether its copies can be relied on, too."""

@@ -9,20 +9,23 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
 import threading
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from putifabsent.backends.base import Absent, Holder
+from putifabsent.errors import OutcomeUnknown, PutIfAbsentError
 from putifabsent.fsspec_plugin.deciders import place_of
+from putifabsent.fsspec_plugin.mounted import new_token
 from putifabsent.fsspec_plugin.names import Names
 from putifabsent.fsspec_plugin.steps import Call, Decide
 from putifabsent.fsspec_plugin.turns import Turn, turns_held
 from putifabsent.shim.formats import hudi_ledger
 from putifabsent.shim.formats.hudi_plans import rolled_back
 from putifabsent.shim.ledger import calls, completion, timeline
-from putifabsent.shim.ledger.book import Ledger, Native
+from putifabsent.shim.ledger.book import Lane, Ledger, Native
 from putifabsent.shim.ledger.facts import EVERY
 from putifabsent.shim.ledger.pruning import prune
 from putifabsent.shim.names import Name, Role
@@ -73,12 +76,15 @@ class Ledgers(Names):
     _books: dict[str, Ledger]
     _tables: dict[str, Table | None]
     _pruning: set[str]
+    _lanes: list[Lane]
+    _lanes_of: int
 
     def _set_up_ledgers(self, session: str) -> None:
         self.session = session
         self._books = {}
         self._tables = {}
         self._pruning = set()
+        self._lanes, self._lanes_of = [], os.getpid()
 
     def turn(self, table: str, *, lease: float = 60.0, timeout: float | None = None) -> Turn:
         """Return a table's turn: its lock, to be entered by ``with`` or ``async with``.
@@ -117,13 +123,22 @@ class Ledgers(Names):
 
         Readers, who may have no right to, remove nothing that has become needless.
         """
+        lane = self._lane()
         known = self._books.get(name.state)
         if known is None:
             decides = self._arbiter or Native(self.store.largest_put)
-            known = self._books.setdefault(name.state, Ledger(name, self.session, decides))
-        ledger = replace(known)  # its own, for one protocol; what the session has opened is shared
+            agrees = partial(self._agreement, name)
+            known = self._books.setdefault(name.state, Ledger(name, self.session, decides, lane, agrees))
+        ledger = replace(known, lane=lane)  # its own, for one protocol; what was opened is shared
         try:
-            return (yield from use(ledger))
+            found = yield from use(ledger)
+            self._lanes.append(lane)
+            return found
+        except PutIfAbsentError as error:
+            # After any other error a request of this lane may still be under way.
+            if not isinstance(error, OutcomeUnknown):
+                self._lanes.append(lane)
+            raise
         except FileNotFoundError:
             self._books.pop(name.state, None)  # its folder is gone: somebody has removed the table
             raise
@@ -132,6 +147,19 @@ class Ledgers(Names):
                 self._books[name.state] = ledger
                 if writes and ledger.behind >= EVERY and name.state not in self._pruning:
                     self._prune(ledger)
+
+    def _lane(self) -> Lane:
+        """Return a lane that no other protocol has, in this process or a fork of it."""
+        if self._lanes_of != os.getpid():
+            self._lanes, self._lanes_of = [], os.getpid()
+        try:
+            return self._lanes.pop()
+        except IndexError:
+            return Lane(new_token())
+
+    def _agreement(self, name: Name) -> Protocol[None]:
+        """Find out whether all mounts of a table that was made anew let the same arbiter decide."""
+        raise NotImplementedError
 
     def _forget_ledgers(self, folder: str) -> None:
         """Forget the tables in a folder that is removed."""

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from putifabsent.backends.registries import Claims, Lock
     from putifabsent.fsspec_plugin.reliance import Remade
     from putifabsent.fsspec_plugin.steps import Step, Steps
+    from putifabsent.shim.agreement import Terms
     from putifabsent.shim.deciding import Arbiter
     from putifabsent.shim.names import Name
     from putifabsent.shim.requests import Protocol, Request
@@ -53,6 +54,7 @@ class Mounted(ReadsThrough):
     _decider: Arbiter | None
     _relied: set[str]
     _agreed: set[str]
+    _terms: dict[str, Terms]
     _by_the_store: bool
     _copies: bool | None
     _evident: set[tuple[str, ...]]
@@ -72,6 +74,7 @@ class Mounted(ReadsThrough):
         self._decider = None
         self._relied = set()
         self._agreed = set()
+        self._terms = {}
         self._copies = None
         self._evident = set()
         self._locks = WeakKeyDictionary()

@@ -18,7 +18,7 @@ from putifabsent.fsspec_plugin.paths import each_of
 from putifabsent.fsspec_plugin.reads import is_state
 from putifabsent.fsspec_plugin.steps import Call, Decide
 from putifabsent.shim.formats.hudi_ledger import holds_state
-from putifabsent.shim.ledger.book import record_at
+from putifabsent.shim.ledger.book import lives_below, record_at, removed
 
 if TYPE_CHECKING:
     from putifabsent.fsspec_plugin.steps import Steps
@@ -32,6 +32,8 @@ class Removes(ListsDecided):
     def rm(self, path: Any, recursive: bool = False, maxdepth: int | None = None, **kwargs: Any) -> Any:
         """Remove files and folders. A removed name is free again."""
         if not self._is_a_pattern(path) and self._is_removed_plainly(path, recursive=recursive):
+            if recursive:
+                self._walk_steps(self._ending_lives(path))
             return self.fs.rm(self._own(path), recursive=recursive, maxdepth=maxdepth, **kwargs)
         one_by_one = recursive and (
             maxdepth is not None or self._arbiter is None or self._loses_instants(path)
@@ -43,6 +45,8 @@ class Removes(ListsDecided):
         self, path: Any, recursive: bool = False, maxdepth: int | None = None, **kwargs: Any
     ) -> Any:
         if not self._is_a_pattern(path) and self._is_removed_plainly(path, recursive=recursive):
+            if recursive:
+                await self._walk_steps_async(self._ending_lives(path))
             return await self._call("rm", self._own(path), recursive=recursive, maxdepth=maxdepth, **kwargs)
         one_by_one = recursive and (
             maxdepth is not None or self._arbiter is None or self._loses_instants(path)
@@ -91,6 +95,16 @@ class Removes(ListsDecided):
     def _loses_instants(self, path: Any) -> bool:
         """Whether a folder of instants is among what is removed, and the ledger that knows them stays."""
         return any(self._is_timeline(each) and not holds_state(each) for each in self._full_names(path))
+
+    def _ending_lives(self, path: Any) -> Steps[None]:
+        """End the ledgers of tables that are removed, before anything else of them goes.
+
+        Of tables further below, nobody here may know: their markers are the first of their folders to go.
+        """
+        for folder in self._full_names(path):
+            if not is_state(folder):
+                for marker in lives_below(folder):
+                    yield Decide(removed(marker))
 
     def _removing_plainly(self, paths: list[str]) -> Steps[None]:
         # What several are removed by takes a pattern for one, and these are names.
@@ -153,12 +167,12 @@ class Removes(ListsDecided):
         arbiter = self._arbiter
         assert arbiter is not None  # noqa: S101 - who has none removes as the wrapped filesystem does
         shown, sightings = yield from self._below(path, withdirs=False)
+        yield from self._removing_ledgers(path, {each.name for each in sightings})
         known = {sighting.name for sighting in sightings} & set(shown)
         for each in sorted(known):
             name = yield from self._known_as(each)
             yield Decide(arbiter.delete(name, self._looker(name)), name)
         yield from self._removing_plainly([each for each in shown if each not in known])
-        yield from self._removing_ledgers(path, {each.name for each in sightings})
         if self._has_folders:
             yield from self._removing_empty(self._full_name(path))
 

@@ -175,7 +175,7 @@ class ImaginedStore:
     def _list(self, things: dict[str, Thing], request: List) -> Any:
         inside = f"{request.folder}/"
         names = sorted(name for name in things if name.rpartition("/")[0] + "/" == inside)
-        return Listed(tuple(Entry(name, _THEN) for name in names))
+        return Listed(tuple(Entry(name, _THEN, things[name].token) for name in names))
 
     def _delete(self, things: dict[str, Thing], request: Delete) -> Any:
         thing = things.get(request.name)

@@ -130,7 +130,7 @@ def test_a_turn_does_not_wait_for_itself(memory: Ground) -> None:
 def test_other_tables_have_turns_when_they_are_used(memory: Ground) -> None:
     table = memory.name("paimon")
     with memory.mount(session="a").turn(table):
-        assert memory.is_there(f"{table}/.putifabsent/ledger/0000000001")
+        assert memory.is_there(f"{table}/.putifabsent/ledger/-life")
         with pytest.raises(TimeoutError), memory.mount(session="b").turn(table, timeout=SHORT):
             pass
 

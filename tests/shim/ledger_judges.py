@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from putifabsent.backends.base import Creation
 from putifabsent.errors import Fenced, NameTaken, OutcomeUnknown
-from putifabsent.shim.ledger.book import Ledger, Native
+from putifabsent.shim.ledger.book import Lane, Ledger, Native
 from putifabsent.shim.ledger.timeline import shown
+from putifabsent.shim.ledger.written import life_in
 from putifabsent.shim.requests import Pause
 
 if TYPE_CHECKING:
@@ -39,6 +40,10 @@ class Story:
         The TURN record of the turn that is held.
     lost
         The sessions that had an instant and can't go on with it, with it.
+    ended
+        The tokens of completions that have gone with their table.
+    number
+        Of the last record.
     wrong
         What must not be.
     """
@@ -48,6 +53,8 @@ class Story:
     undone: set[str] = field(default_factory=set)
     turn: dict[str, Any] | None = None
     lost: set[tuple[str, str]] = field(default_factory=set)
+    ended: set[str] = field(default_factory=set)
+    number: int = 0
     wrong: str | None = None
 
     def tell(self, number: int, said: dict[str, Any]) -> None:
@@ -83,7 +90,8 @@ class Story:
             self.lost.add((instant, self.owners.pop(instant)))
 
     def _complete(self, number: int, said: dict[str, Any]) -> None:
-        if self.owners.pop(said["instant"], None) != said["session"]:
+        instant, session = said["instant"], said["session"]
+        if self.owners.pop(instant, None) is None or (instant, session) in self.lost:
             self.wrong = f"{said['session']} completed what is not its own: {said}"
         held = self.turn and self.turn["number"]
         if said["turn"] != held:
@@ -148,19 +156,25 @@ class Judge:
 
     def _look(self, world: Any, state: Any) -> tuple[Story, str | None]:
         things = dict(state)
-        written = sorted((name, thing) for name, thing in things.items() if name.startswith(WAS))
-        story = Story()
-        for number, (name, thing) in enumerate(written, 1):
-            if int(name.removeprefix(WAS)) != number:
-                return story, f"record {number} is missing"
-            story.tell(number, json.loads(thing.data))
-        if story.wrong is not None:
-            return story, story.wrong
+        lives: dict[str, Story] = {}
+        for name in sorted(name for name in things if name.startswith(WAS)):
+            life, _, number = name.removeprefix(WAS).rpartition(".")
+            story = lives.setdefault(life, Story())
+            story.number += 1
+            if int(number) != story.number:
+                return story, f"record {story.number} of {life} is missing"
+            story.tell(story.number, json.loads(things[name].data))
+            if story.wrong is not None:
+                return story, story.wrong
+        marker = things.get(f"{self._name.state}/ledger/-life")
+        present = None if marker is None else life_in(marker.data, "").life
+        story = lives.pop(present or "", Story())
+        story.ended = {token for other in lives.values() for token in other.made}
         return story, self._disagreement(world, state, story) or self._loss(things, story)
 
     def _disagreement(self, world: Any, state: Any, story: Story) -> str | None:
         """Whether a reader who knows nothing yet comes to something else."""
-        ledger = Ledger(self._name, "judge", Native(99), state=self._first)
+        ledger = Ledger(self._name, "judge", Native(99), Lane("judge"), state=self._first)
         try:
             found = _run(ledger.current(Creation("judge", "judge", "")), world, state)
         except Exception as error:  # noqa: BLE001 - a reader that can't read is a finding
@@ -211,7 +225,7 @@ def _contradiction(story: Story, told: tuple[Told, ...]) -> str | None:
             continue
         how, value = each.ended
         made = each.actor.token in story.made
-        if how == "returned" and value == "done" and not made:
+        if how == "returned" and value == "done" and not made and each.actor.token not in story.ended:
             return f"{each.actor.name} was told that it has completed, and no record says so"
         if how == "raised" and made and not _is_unknown(value):
             return f"{each.actor.name} was told {value!r}, and it has completed"

@@ -35,8 +35,8 @@ MUTANTS = (
     Mutant(
         "a completion is valid for whoever wants it",
         "ledger/records",
-        "        if held.session != self.session:",
-        "        if False:",
+        "        if held.session != self.session and (reason :=",
+        "        if False and (reason :=",
         TAKEN,
     ),
     Mutant(
@@ -71,37 +71,29 @@ MUTANTS = (
     Mutant(
         "the number below is looked at, not what is above",
         "ledger/appending",
-        """    if ledger.newest(numbers) < number:
-""",
-        """    if (yield from ledger.get(number - 1, creation)) is not None:
-""",
+        " and ledger.newest(numbers) < number:",
+        " and (number == 1 or (yield from ledger.get(number - 1, creation)) is not None):",
         TOO_LATE,
     ),
     Mutant(
         "nothing is looked at after a win",
         "ledger/appending",
-        """    if ledger.newest(numbers) < number:
-""",
-        """    if True:
-""",
+        " and ledger.newest(numbers) < number:",
+        ":",
         TOO_LATE,
     ),
     Mutant(
         "what a checkpoint does not name counts",
         "ledger/appending",
-        """record.instant > state.horizon):
-        return False
-""",
-        """record.instant > state.horizon):
-        return True
-""",
+        "        return last == (number, creation.token)",
+        "        return last in (None, (number, creation.token))",
         TOO_LATE,
     ),
     Mutant(
         "the newest checkpoint is pruned",
         "ledger/pruning",
-        "if number < newest)",
-        "if number <= newest)",
+        "if number < newest]",
+        "if number <= newest]",
         PRUNED,
     ),
     Mutant(
@@ -109,11 +101,11 @@ MUTANTS = (
         "ledger/appending",
         """    except NameTaken:
         ledger.listed = max(ledger.listed, number)
-        return False
+        return None
 """,
         """    except NameTaken:
         ledger.state = __import__("dataclasses").replace(ledger.state, number=number)
-        return False
+        return None
 """,
         ROLLED_BACK,
     ),

@@ -8,11 +8,22 @@ from putifabsent.backends.base import Creation, Maybe
 from putifabsent.backends.body import InMemory
 from putifabsent.shim.formats.hudi_ledger import Asker, rule_for
 from putifabsent.shim.ledger import calls, completion, turns
-from putifabsent.shim.ledger.book import Ledger, Native
+from putifabsent.shim.ledger.book import Lane, Ledger, Native
 from putifabsent.shim.ledger.facts import State
 from putifabsent.shim.requests import Both, Now, Pause
 from putifabsent.testing.imagined import Thing
-from tests.shim.ledger_tables import NAME, ROOT, SMALL, STATE, TIMELINE, Table, no_clock, things_of
+from tests.shim.ledger_tables import (
+    LIFE,
+    NAME,
+    REAL,
+    ROOT,
+    SMALL,
+    STATE,
+    TIMELINE,
+    Table,
+    no_clock,
+    things_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -51,7 +62,7 @@ class Run:
 
     def session(self, name: str, *, has_read: bool = True) -> Ledger:
         """Return what a session knows, who has read the ledger or not."""
-        ledger = Ledger(NAME, name, Native(SMALL), state=State(every=self.every))
+        ledger = Ledger(NAME, name, Native(SMALL), Lane(f"lane-{name}"), state=State(every=self.every))
         if has_read:
             self.play(ledger.current(creation("reading")))
             self.asked.clear()
@@ -60,8 +71,12 @@ class Run:
     def play(self, protocol: Protocol[Any]) -> Any:
         """Run a protocol to its end."""
         self.asked.clear()
+        return self.play_on(protocol, None)
+
+    def play_on(self, protocol: Protocol[Any], outcome: Any) -> Any:
+        """Run a protocol to its end, whose last request had this outcome; None: it has not begun."""
         try:
-            request = next(protocol)
+            request = protocol.send(outcome)
             while True:
                 try:
                     outcome = self._outcome(request)
@@ -85,9 +100,18 @@ class Run:
         """Return the objects, by their names from the table's root."""
         return {name.removeprefix("b/t/"): thing for name, thing in self.state}
 
+    def remove_all(self) -> None:
+        """Remove the table, with all that the shim keeps of it."""
+        self.state = frozenset(each for each in self.state if not each[0].startswith("b/t/"))
+
+    def put_marker(self, state: State) -> None:
+        """Put another marker of the first life."""
+        self.put(f"{STATE}/ledger/-life", "another", REAL.marker_of(state))
+
     def put(self, path: str, token: str = "", data: bytes = b"old") -> None:
         """Put an object, round the shim."""
-        self.state = frozenset({*self.state, (path, Thing(token, data))})
+        others = (each for each in self.state if each[0] != path)
+        self.state = frozenset({*others, (path, Thing(token, data))})
 
     def _outcome(self, request: Any) -> Any:
         if isinstance(request, Both):
@@ -200,7 +224,7 @@ def said(request: Any) -> str:
     verb = type(request).__name__.lower()
     path = getattr(request, "name", None) or request.folder
     short = path.removeprefix(f"{STATE}/").removeprefix(f"{ROOT}/").removeprefix("b/t/")
-    number = short.removeprefix("ledger/")
+    number = short.removeprefix("ledger/").removeprefix(f"{LIFE}.")
     return f"{verb} {int(number) if number.isdecimal() else short}"
 
 

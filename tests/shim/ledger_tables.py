@@ -25,7 +25,7 @@ from putifabsent.testing.imagined import LOST, ImaginedStore, Thing
 from tests.shim.ledger_judges import WAS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
 ROOT = "b/t/.hoodie"
 TIMELINE = f"{ROOT}/timeline"
@@ -37,6 +37,8 @@ NAME = _found
 AT_ONCE = -1.0
 """The lease of a turn that whoever has looked twice may break: the worst of all clocks."""
 NEVER = 1e9
+LIFE = "first"
+"""The life of a table that is there at first."""
 SMALL = 2**20
 
 
@@ -51,10 +53,10 @@ class Table(ImaginedStore):
         if isinstance(request, Now):
             return state, 0.0
         after, outcome = super().apply(state, request)
-        if isinstance(request, Create) and after != state and request.name.startswith(f"{STATE}/ledger/"):
+        last = request.name.removeprefix(f"{STATE}/ledger/") if isinstance(request, Create) else ""
+        if "." in last and after != state and last.startswith(f"{life_of(dict(state))}."):
             things = dict(after)
-            number = int(request.name.rpartition("/")[2])
-            things.setdefault(f"{WAS}{number:010}", things[request.name])
+            things.setdefault(f"{WAS}{last}", things[request.name])
             after = frozenset(things.items())
         return after, outcome
 
@@ -69,6 +71,12 @@ class Table(ImaginedStore):
 
 def _removes_slice(request: Any) -> bool:
     return isinstance(request, Delete) and request.name.endswith(".parquet")
+
+
+def life_of(things: Mapping[str, Thing]) -> str | None:
+    """Return the table's present life; None: it has none."""
+    marker = things.get(f"{STATE}/ledger/-life")
+    return None if marker is None else REAL.life_in(marker.data, "").life
 
 
 def no_clock() -> float:
@@ -103,7 +111,7 @@ REAL = family(
 
 def history(before: Sequence[Any], *, every: int, p: Any = REAL) -> Iterator[tuple[Any, Any]]:
     """Yield the states that records come to, each with its last record, and with checkpoints where due."""
-    state = p.State(every=every)
+    state = p.State(every=every, life=LIFE)
     for record in before:
         if state.is_due:
             checkpoint = p.Checkpoint("before", "before", state.condensed())
@@ -116,10 +124,12 @@ def history(before: Sequence[Any], *, every: int, p: Any = REAL) -> Iterator[tup
 
 def things_of(before: Sequence[Any], *, every: int) -> Iterator[tuple[str, Thing]]:
     """Return the objects of a ledger with these records, and the bodies and names of what is completed."""
+    if before:
+        yield f"{STATE}/ledger/-life", Thing(LIFE, REAL.marker_of(facts.State(every=every, life=LIFE)))
     for record, state in history(before, every=every):
         thing = Thing(record.token, REAL.encode(record))
-        yield f"{STATE}/ledger/{state.number:010}", thing
-        yield f"{WAS}{state.number:010}", thing
+        yield f"{STATE}/ledger/{LIFE}.{state.number:010}", thing
+        yield f"{WAS}{LIFE}.{state.number:010}", thing
         if record.KIND == "COMPLETE":
             body = Thing(record.token, record.token.encode())
             yield f"{ROOT}/{record.body}", body

@@ -74,8 +74,13 @@ class Played:
         self.process, self.token, self.p = process, token, p
         self.session = process.session or f"s-{token}"
         states = [p.State(every=every), *(state for _, state in history(before, every=every, p=p))]
-        read = states[-1 if process.warm is None else process.warm]
-        self.start = partial(p.Ledger, NAME, self.session, p.Native(SMALL), state=read, listed=read.number)
+        self.known = states[-1 if process.warm is None else process.warm]
+
+    def start(self) -> Any:
+        """Return what it knows at first."""
+        read, lane = self.known, self.p.Lane(self.token)
+        knows = {"state": read, "listed": read.number, "marker": read.life or None}
+        return self.p.Ledger(NAME, self.session, self.p.Native(SMALL), lane, **knows)
 
     def creation(self, suffix: str = "") -> Creation:
         return Creation(self.token + suffix, "writer", STATE)

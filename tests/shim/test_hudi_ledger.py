@@ -135,7 +135,7 @@ def test_who_had_what_was_rolled_back_may_begin_it_anew_and_not_go_on_with_it() 
     first, next_ = run.session("A"), run.session("B")
     run.deletes(run.session("R"), inflight("1"))
     run.creates(next_, inflight("1"), "t")
-    with pytest.raises(Fenced, match="was taken over by session B"):
+    with pytest.raises(Fenced, match="belongs to session B"):
         run.creates(first, completed_name("1"), "late")
     with pytest.raises(Fenced, match="was rolled back since, and begun anew by session B"):
         run.creates(first, completed_name("1"), "later")
@@ -203,7 +203,21 @@ def test_a_whole_commit_in_a_turn_is_thirteen_requests() -> None:
 def test_another_process_may_complete_what_a_dead_one_has_left() -> None:
     run = Run(Open("9", "R", "r", "rollback"))
     run.creates(run.session("B"), completed_name("9"), "t")
-    assert kinds(run) == ["OPEN", "TAKE", "COMPLETE"]
+    assert kinds(run) == ["OPEN", "COMPLETE"]
+
+
+@pytest.mark.parametrize("holder", ["A", "C"], ids=["the owner", "a third"])
+def test_who_would_be_refused_takes_nothing_over(holder: str) -> None:
+    run = Run(ONE)
+    owner = run.session("A")
+    held = run.takes(owner if holder == "A" else run.session(holder), "turn")
+    assert held is not None
+    with pytest.raises(Fenced, match="it names turn None"):
+        run.creates(run.session("B"), completed_name("1"), "t")
+    assert kinds(run) == ["OPEN", "TURN"]
+    if holder == "A":
+        run.creates(owner, completed_name("1"), "mine", turn=held.number)
+    assert ("COMPLETE" in kinds(run)) == (holder == "A")
 
 
 def test_the_completed_name_of_an_instant_older_than_the_shim_is_created_by_name() -> None:
@@ -335,16 +349,27 @@ def test_slices_older_than_the_shim_are_written() -> None:
     assert run.asked == ["list ledger", "create f-0_1-0-1_0.parquet"]
 
 
-def test_an_owner_that_reconciles_removes_its_slices_and_the_ledger_is_not_asked() -> None:
+def test_an_owner_that_reconciles_removes_its_slices() -> None:
     run = Run(ONE)
     run.deletes(run.session("A"), slice_of("1"))
-    assert run.asked == ["delete f-0_1-0-1_1.parquet"]
+    assert run.asked == ["list ledger", "delete f-0_1-0-1_1.parquet"]
 
 
 def test_a_cleaner_removes_slices_of_what_is_completed() -> None:
     run = Run(ONE, FIRST)
     run.deletes(run.session("C"), slice_of("1"))
-    assert run.asked == ["delete f-0_1-0-1_1.parquet"]
+    assert run.asked == ["list ledger", "delete f-0_1-0-1_1.parquet"]
+
+
+def test_what_was_read_earlier_permits_no_deletion() -> None:
+    # Two replicas of a service: this one has not heard that 1 is completed, nor of the rollback.
+    run = Run(ONE)
+    replica = run.session("R")
+    run.completes(run.session("A"), "1", "done")
+    run.creates(run.session("R"), requested("9", "rollback"), "r", frees="1")
+    with pytest.raises(Fenced, match="no failed instant"):
+        run.deletes(replica, slice_of("1"))
+    assert not [each for each in run.asked if each.startswith("delete")]
 
 
 def test_a_rollback_removes_slices_of_what_it_has_freed() -> None:

@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import json
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import pytest
 
-from putifabsent.backends.base import Created, Refused
+from putifabsent.backends.base import Created, Maybe, Refused
 from putifabsent.errors import Fenced, OutcomeUnknown
 from putifabsent.shim.ledger import pruning, turns
 from putifabsent.shim.ledger.appending import append
-from putifabsent.shim.ledger.book import removed
 from putifabsent.shim.ledger.records import Free, Open, Take
 from tests.shim.ledger_runs import APPLIED, Run, creation, kinds
-from tests.shim.ledger_tables import STATE, completed, no_clock
+from tests.shim.ledger_tables import LIFE, REAL, STATE, completed, no_clock
 
 ONE = Open("1", "A", "o1")
 TWO = Open("2", "B", "o2")
 FIRST = completed("1", "first")(session="A")
+LEDGER = ".hoodie/.putifabsent/ledger"
 NO_RIGHTS = Refused(PermissionError("403"))
 
 
@@ -40,32 +42,20 @@ def test_a_warm_append_is_two_requests() -> None:
 def test_the_first_record_of_all_makes_the_folder() -> None:
     run = Run()
     assert run.play(append(run.session("A", has_read=False), opens("1", "A", "t"), creation("t"))) == 1
-    assert run.asked == ["list ledger", "put ledger/format", "create 1", "list ledger"]
+    assert run.asked == [
+        *("list ledger", "put ledger/format", "create ledger/-life"),
+        *("list ledger", "get ledger/-life", "list ledger"),
+        *("create ledger/lane-A-1.0000000001", "list ledger"),
+    ]
 
 
 def test_a_session_that_knows_nothing_reads_from_the_newest_checkpoint() -> None:
     run = Run(ONE, TWO, Open("3", "C", "o3"), every=3)
     cold = run.session("D", has_read=False)
     run.play(append(cold, opens("4", "D", "t"), creation("t")))
-    assert run.asked == ["list ledger", "get 3", "get 4", "create 5", "list ledger"]
+    marker = ["list ledger", "get ledger/-life", "list ledger"]
+    assert run.asked == [*marker, "get 3", "get 4", "create 5", "list ledger"]
     assert set(cold.state.open) == {"1", "2", "3", "4"}
-
-
-def test_a_session_whose_table_was_removed_begins_the_next_one_s_ledger() -> None:
-    run = Run(ONE, TWO)
-    ledger = run.session("B")
-    for number in (1, 2):
-        run.play(removed(ledger.record(number).path))
-    assert run.play(append(ledger, opens("3", "B", "t"), creation("t"))) == 1
-    assert run.session("X").state.open.keys() == {"3"}
-    assert kinds(run) == ["OPEN"]
-
-
-def test_a_reader_whose_table_was_removed_forgets_it() -> None:
-    run = Run(ONE)
-    ledger = run.session("B")
-    run.play(removed(ledger.record(1).path))
-    assert run.play(ledger.current(creation("r"))).open == {}
 
 
 def test_who_loses_a_number_reads_on_and_tries_the_next() -> None:
@@ -80,7 +70,7 @@ def test_who_loses_a_number_to_one_that_makes_its_record_invalid_is_fenced() -> 
     run = Run(ONE)
     owner, taker = run.session("A"), run.session("T")
     run.play(append(taker, lambda _: Take("1", "T", "t"), creation("t")))
-    with pytest.raises(Fenced, match="taken over by session T"):
+    with pytest.raises(Fenced, match="belongs to session T"):
         run.completes(owner, "1", "late")
     assert kinds(run) == ["OPEN", "TAKE"]
     assert ".hoodie/.putifabsent/bodies/late.0" not in run.things()
@@ -204,7 +194,7 @@ def test_pruning_leaves_the_newest_checkpoint_and_what_is_above_it() -> None:
     before = ledger.state
     assert ledger.behind == 2
     assert run.play(pruning.prune(ledger, creation("p"))) == 2
-    assert run.asked[:3] == ["list ledger", "delete 1", "delete 2"]
+    assert run.asked[:4] == ["list ledger", "list ledger", "delete 1", "delete 2"]
     assert kinds(run) == ["CHECKPOINT", "OPEN", "OPEN"]
     assert run.session("Y").state == before
     assert ledger.behind == 0
@@ -227,8 +217,6 @@ def behind_a_checkpoint() -> tuple[Run, Any]:
     """Return a table on which others have gone on while a session, who has read one record, was paused."""
     run = Run(ONE)
     paused = run.session("A")
-    for number in (2, 3, 4, 5):
-        run.put(f"{STATE}/ledger/{number:010}")
     full = Run(ONE, TWO, Open("3", "C", "o3"), Open("4", "D", "o4"), every=4)
     full.play(pruning.prune(full.session("X"), creation("p")))
     run.state, run.every = full.state, 4
@@ -247,21 +235,195 @@ def test_who_wins_a_number_behind_a_checkpoint_has_won_nothing_and_goes_on() -> 
     assert "5" in run.session("X").state.open
 
 
-def test_where_the_checkpoint_can_not_tell_any_more_nobody_can() -> None:
-    run, paused = behind_a_checkpoint()
+def many_appended(run: Run) -> Any:
+    """Have others go on past two checkpoints more, and prune."""
     other = run.session("E")
     for instant in ("6", "7", "8", "9"):
         run.play(append(other, opens(instant, "E", f"e{instant}"), creation(f"e{instant}")))
     run.play(pruning.prune(other, creation("p")))
+    return other
+
+
+def test_who_comes_back_after_many_records_of_others_hears_for_certain_and_goes_on() -> None:
+    run, paused = behind_a_checkpoint()
+    many_appended(run)
+    assert run.play(append(paused, opens("5", "A", "t"), creation("t"))) == 11
+    assert run.asked[0] == "create 2"
+    assert "5" in run.session("X").state.open
+
+
+def test_a_record_that_counted_is_the_last_of_its_lane_however_far_others_are() -> None:
+    run, _ = behind_a_checkpoint()
+    slow = run.session("S")
+    protocol = append(slow, opens("5", "S", "t"), creation("t"))
+    run.state, outcome = run.world.apply(run.state, next(protocol))
+    many_appended(run)
+    assert run.play_on(protocol, outcome) == 6
+    assert run.session("X").state.lasts["lane-S"] == (6, "t")
+
+
+def test_only_a_lane_that_was_dropped_can_not_be_told() -> None:
+    run, paused = behind_a_checkpoint()
+    paused.state = replace(paused.state, lanes=1)
+    run.put_marker(replace(paused.state.unborn(), life=LIFE, lanes=1))
+    checkpoint = REAL.decode(run.things()[f"{LEDGER}/{LIFE}.0000000004"].data, "").record
+    thing = REAL.encode(replace(checkpoint, state=replace(checkpoint.state, lanes=1, dropped=3)))
+    run.put(f"{STATE}/ledger/{LIFE}.0000000004", "k", thing)
     with pytest.raises(OutcomeUnknown, match="far beyond"):
         run.play(append(paused, opens("5", "A", "t"), creation("t")))
 
 
-def test_of_a_completion_a_checkpoint_can_tell_as_long_as_it_remembers_its_time() -> None:
+def test_a_job_that_takes_hours_between_its_first_record_and_its_last_one_commits() -> None:
     run, paused = behind_a_checkpoint()
-    other = run.session("E")
-    for instant in ("6", "7", "8", "9"):
-        run.play(append(other, opens(instant, "E", f"e{instant}"), creation(f"e{instant}")))
-    run.play(pruning.prune(other, creation("p")))
+    many_appended(run)
     assert run.completes(paused, "1", "mine") == Created("mine")
     assert run.session("X").state.completions["mine"].number > 8
+
+
+# --- lives ------------------------------------------------------------------------------------------------
+
+
+def test_a_session_whose_table_was_removed_begins_the_next_one_s_life() -> None:
+    run = Run(ONE, TWO)
+    ledger = run.session("B")
+    run.remove_all()
+    assert run.play(append(ledger, opens("3", "B", "t"), creation("t"))) == 1
+    assert run.session("X").state.open.keys() == {"3"}
+    assert ledger.state.life == "lane-B-1"
+
+
+def test_a_session_that_was_idle_meanwhile_goes_on_in_the_life_that_others_have_begun() -> None:
+    run = Run(ONE)
+    idle = run.session("B")
+    run.remove_all()
+    run.play(append(run.session("C"), opens("5", "C", "c"), creation("c")))
+    assert run.play(append(idle, opens("3", "B", "t"), creation("t"))) == 2
+    assert run.session("X").state.open.keys() == {"5", "3"}
+
+
+def test_a_turn_that_another_has_in_the_next_life_is_not_taken_by_who_was_idle() -> None:
+    run = Run(ONE)
+    idle = run.session("B")
+    run.remove_all()
+    assert run.takes(run.session("C"), "c")
+    assert run.takes(idle, "t") is None
+
+
+def test_who_completes_what_was_removed_with_its_table_is_fenced() -> None:
+    run = Run(ONE)
+    owner = run.session("A")
+    run.remove_all()
+    run.play(append(run.session("C"), opens("1", "A", "c"), creation("c")))
+    with pytest.raises(Fenced, match="the table was removed"):
+        run.completes(owner, "1", "late")
+    assert ".hoodie/.putifabsent/bodies/late.0" not in run.things()
+
+
+def test_a_reader_whose_table_was_removed_forgets_it() -> None:
+    run = Run(ONE)
+    ledger = run.session("B")
+    run.remove_all()
+    assert run.play(ledger.current(creation("r"))).open == {}
+
+
+def test_a_marker_that_was_not_answered_is_not_sent_again() -> None:
+    run = Run()
+    run.fails("create ledger/-life", Maybe(TimeoutError()))
+    run.play(append(run.session("A", has_read=False), opens("1", "A", "t"), creation("t")))
+    assert run.session("X").state.life == "lane-A-2"
+
+
+def test_a_gap_begins_no_life_and_says_how_it_ends() -> None:
+    run = Run(ONE, TWO)
+    fresh, old = run.session("X", has_read=False), run.session("B")
+    run.state = frozenset(each for each in run.state if not each[0].endswith(".0000000001"))
+    with pytest.raises(OSError, match=r"record 1 of the table's ledger is gone.*putifabsent drop"):
+        run.play(append(fresh, opens("3", "X", "x"), creation("x")))
+    run.state = frozenset(each for each in run.state if not each[0].endswith(".0000000002"))
+    with pytest.raises(OutcomeUnknown, match="record 2 of the table's ledger is gone"):
+        run.play(append(old, opens("3", "B", "t"), creation("t")))
+
+
+def test_records_of_lives_that_are_over_are_pruned_and_the_present_one_s_are_not() -> None:
+    run = Run(ONE)
+    run.put(f"{STATE}/ledger/{'an-earlier-1'}.0000000007")
+    run.play(pruning.prune(run.session("X"), creation("p")))
+    assert f"{LEDGER}/an-earlier-1.0000000007" not in run.things()
+    assert run.session("Y").state.open.keys() == {"1"}
+
+
+def test_what_another_life_has_written_since_it_was_listed_is_not_pruned() -> None:
+    run = Run(ONE)
+    pruner = run.session("X")
+
+    def another() -> None:
+        run.remove_all()
+        run.play_aside(append(run.session("C"), opens("5", "C", "c"), creation("c")))
+
+    run.fails("list ledger", None)
+    run.fails("list ledger", None, first=another)
+    run.play(pruning.prune(pruner, creation("p")))
+    assert run.session("Y").state.open.keys() == {"5"}
+
+
+def test_a_life_asks_once_whether_all_mounts_agree() -> None:
+    run, asked = Run(ONE), []
+    ledger = run.session("B")
+
+    def agrees() -> Any:
+        asked.append("agrees")
+        yield from ()
+
+    ledger.agrees = agrees
+    run.play(append(ledger, opens("2", "B", "t2"), creation("t2")))
+    assert asked == []
+    run.remove_all()
+    for instant in ("3", "4"):
+        run.play(append(ledger, opens(instant, "B", f"t{instant}"), creation(f"t{instant}")))
+    assert asked == ["agrees"]
+
+
+# --- ledgers of version 0.1.0 -------------------------------------------------------------------------------
+
+
+def of_0_1_0() -> Run:
+    """Return a table whose records are as version 0.1.0 wrote them: in no life, in an older form."""
+    run = Run(ONE, TWO)
+    for number, record in enumerate((ONE, TWO), 1):
+        said = {**json.loads(REAL.encode(record)), "format": 2, "reader": 2}
+        del said["lane"]
+        run.put(f"{STATE}/ledger/{number:010}", record.token, json.dumps(said).encode())
+    run.state = frozenset(each for each in run.state if LIFE not in each[0] and "-life" not in each[0])
+    return run
+
+
+def test_a_ledger_of_version_0_1_0_is_read_without_a_write() -> None:
+    run = of_0_1_0()
+    assert run.session("X").state.open.keys() == {"1", "2"}
+    assert not [each for each in run.asked if not each.startswith(("list", "get"))]
+
+
+def test_it_goes_on_in_a_life_of_its_own_that_begins_with_what_it_has_come_to() -> None:
+    run = of_0_1_0()
+    ledger = run.session("A")
+    assert run.completes(ledger, "1", "mine") == Created("mine")
+    fresh = run.session("X").state
+    assert (fresh.life, set(fresh.open), set(fresh.completions)) == ("lane-A-1", {"2"}, {"mine"})
+    other = run.session("B")
+    assert run.completes(other, "2", "theirs") == Created("theirs")
+
+
+def test_a_session_of_version_0_1_0_stops_at_a_record_that_it_can_not_read() -> None:
+    run = of_0_1_0()
+    run.play(append(run.session("C"), opens("3", "C", "t"), creation("t")))
+    last = json.loads(run.things()[f"{LEDGER}/0000000003"].data)
+    assert (last["kind"], last["reader"] > 2) == ("MOVE", True)
+
+
+def test_what_version_0_1_0_has_written_is_never_pruned() -> None:
+    run = of_0_1_0()
+    ledger = run.session("C")
+    for number in range(3, 9):
+        run.play(append(ledger, opens(str(number), "C", f"t{number}"), creation(f"t{number}")))
+    run.play(pruning.prune(ledger, creation("p")))
+    assert {f"{LEDGER}/{number:010}" for number in (1, 2, 3)} <= run.things().keys()

@@ -8,7 +8,7 @@ import time
 import uuid
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem
@@ -17,13 +17,13 @@ from putifabsent.backends.base import Absent, Creation, Got
 from putifabsent.backends.body import InMemory
 from putifabsent.backends.local import LocalStore
 from putifabsent.backends.memory import MemoryStore
-from putifabsent.errors import Fenced, OutcomeUnknown
+from putifabsent.errors import Fenced
 from putifabsent.shim.deciding import Balloting
 from putifabsent.shim.drive import run, run_async
 from putifabsent.shim.formats import hudi
 from putifabsent.shim.ledger import completion, pruning, turns
 from putifabsent.shim.ledger.appending import append
-from putifabsent.shim.ledger.book import Ledger, Native
+from putifabsent.shim.ledger.book import Lane, Ledger, Native
 from putifabsent.shim.ledger.facts import State
 from putifabsent.shim.ledger.records import Open
 from putifabsent.testing.registries import together
@@ -51,7 +51,8 @@ class Table:
         self.name = name
 
     def ledger(self, session: str) -> Ledger:
-        return Ledger(self.name, session, self.arbiter, state=State(every=self.every))
+        lane = Lane(str(uuid.uuid4()))
+        return Ledger(self.name, session, self.arbiter, lane, state=State(every=self.every))
 
     def run(self, protocol: Protocol[Any]) -> Any:
         return run(protocol, self.store, DEADLINE)
@@ -62,6 +63,7 @@ class Table:
     def records(self) -> list[dict[str, Any]]:
         """Return what was ever written, as any reader finds it."""
         ledger, number = self.ledger("reader"), 1
+        self.run(ledger.current(self.creation()))
         found: list[dict[str, Any]] = []
         while True:
             name = ledger.record(number)
@@ -86,26 +88,16 @@ def table(request: pytest.FixtureRequest, tmp_path: Path) -> Table:
     return Table(store, root, arbiter, every=8)
 
 
-class Made(NamedTuple):
-    """Tokens of a session's commits: what was acknowledged, and what it could not be told of."""
-
-    acknowledged: list[str]
-    unknown: list[str]
-
-
-def commits(table: Table, lease: float, number: int) -> Made:
-    """Commit in turns, as one session. Whoever is overtaken by far can't be told what became of a record."""
-    ledger, made = table.ledger(f"session-{number}"), Made([], [])
+def commits(table: Table, lease: float, number: int) -> list[str]:
+    """Commit in turns, as one session; return the tokens that were acknowledged. No answer is unknown."""
+    ledger, acknowledged = table.ledger(f"session-{number}"), []
     for which in range(COMMITS):
         instant = f"{which}{number:03}"
-        while not ledger.state.knows(instant):
-            opening = table.creation()
-            with contextlib.suppress(OutcomeUnknown):
-                table.run(append(ledger, partial(_open, instant, ledger.session, opening.token), opening))
+        opening = table.creation()
+        table.run(append(ledger, partial(_open, instant, ledger.session, opening.token), opening))
         held = None
         while held is None:
-            with contextlib.suppress(OutcomeUnknown):
-                held = table.run(turns.take(ledger, "main", lease, table.creation(), clock=time.monotonic))
+            held = table.run(turns.take(ledger, "main", lease, table.creation(), clock=time.monotonic))
         creation = table.creation()
         path = f"{table.root}/.hoodie/timeline/{instant}_{instant}9.commit"
         protocol = completion.complete(
@@ -118,15 +110,10 @@ def commits(table: Table, lease: float, number: int) -> Made:
             largest_publish=2**20,
         )
         with contextlib.suppress(Fenced):
-            try:
-                table.run(protocol)
-            except OutcomeUnknown:
-                made.unknown.append(creation.token)
-            else:
-                made.acknowledged.append(creation.token)
-        with contextlib.suppress(OutcomeUnknown):
-            table.run(turns.release(ledger, held.number, table.creation()))
-    return made
+            table.run(protocol)
+            acknowledged.append(creation.token)
+        table.run(turns.release(ledger, held.number, table.creation()))
+    return acknowledged
 
 
 def _open(instant: str, session: str, token: str, state: State) -> Open | None:
@@ -136,13 +123,12 @@ def _open(instant: str, session: str, token: str, state: State) -> Open | None:
 @pytest.mark.parametrize("lease", [60.0, 0.0], ids=["nobody is broken", "everybody is broken at once"])
 def test_turns_exclude_one_another_and_no_commit_is_lost(table: Table, lease: float) -> None:
     made = together(SESSIONS, partial(commits, table, lease))
-    acknowledged = {token for each in made for token in each.acknowledged}
-    unknown = {token for each in made for token in each.unknown}
+    acknowledged = {token for each in made for token in each}
     story = Story()
     for number, said in enumerate(table.records(), 1):
         story.tell(number, said)
         assert story.wrong is None
-    assert acknowledged <= set(story.made) <= acknowledged | unknown
+    assert acknowledged == set(story.made)
     if lease:
         assert len(acknowledged) == SESSIONS * COMMITS
     assert story.turn is None

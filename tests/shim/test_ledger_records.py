@@ -9,13 +9,14 @@ from typing import Any
 import pytest
 
 from putifabsent.errors import PutIfAbsentError
-from putifabsent.shim.ledger.facts import EVERY, KEPT, Completion, Held, Opened, State
+from putifabsent.shim.ledger.facts import EVERY, KEPT, Completion, Held, Last, Opened, State
 from putifabsent.shim.ledger.records import (
     KINDS,
     Break,
     Checkpoint,
     Complete,
     Free,
+    Move,
     Open,
     Record,
     Release,
@@ -82,7 +83,7 @@ REFUSED = [
     ("completed twice", (OPENED, DONE), replace(DONE, token="c2"), "1 is not open"),
     ("completed after it was freed", (OPENED, FREED), DONE, "1 is not open"),
     ("completed after it is rolled back", (OPENED, ROLLBACK), DONE, "1 is not open"),
-    ("completed after it was taken", (OPENED, TAKEN), DONE, "taken over by session B"),
+    ("completed after it was taken", (OPENED, TAKEN), DONE, "belongs to session B"),
     ("completed in a turn that is over", (OPENED, TURN, Break(2, "B", "b")), IN_TURN, "no turn is held"),
     ("completed in no turn, and one is held", (OPENED, TURN), DONE, "session A has turn 2"),
     (
@@ -125,7 +126,7 @@ def test_it_is_not_valid_and_says_why(
 
 def test_an_instant_below_the_horizon_is_not_opened_again() -> None:
     state = replace(State(), horizon="5")
-    assert "older than all" in str(valid(state, Open("4", "A", "o")))
+    assert "is over" in str(valid(state, Open("4", "A", "o")))
     assert valid(state, Open("6", "A", "o")) is None
     assert valid(replace(state, freed={"4": ("B",)}), Open("4", "A", "o")) is None
 
@@ -218,23 +219,65 @@ def test_a_checkpoint_remembers_the_tokens_since_the_one_before() -> None:
     assert state.condensed().tokens == {"l2": 4, "o2": 5}
 
 
-def test_a_checkpoint_forgets_old_completions_and_the_horizon_rises_with_them() -> None:
-    state = State(kept=2)
-    for number in range(1, 5):
+def completed(state: State, *instants: int) -> State:
+    for number in instants:
         state = fold(state, Open(f"{number}", "A", f"o{number}"))
         state = fold(state, Complete(f"{number}", "A", f"c{number}", f"{number}.commit", f"b{number}"))
+    return state
+
+
+def test_a_checkpoint_remembers_old_completions_by_their_names() -> None:
+    state = completed(State(kept=2), 1, 2, 3, 4)
     kept = state.condensed()
     assert set(kept.completions) == {"c3", "c4"}
-    assert kept.horizon == "2"
+    assert (set(kept.past), kept.horizon) == ({"1", "2"}, "")
     assert kept.unpublished == state.unpublished
+    assert valid(kept, Open("2", "B", "o")) == "2 is over; no more is remembered of it (horizon none)"
+    assert valid(kept, Open("0", "B", "o")) is None
 
 
-def test_a_checkpoint_forgets_old_freed_instants_and_the_horizon_rises_with_them() -> None:
+def test_it_remembers_old_freed_instants_likewise() -> None:
     state = State(kept=2)
     for number in range(1, 5):
         state = fold(fold(state, Open(f"{number}", "A", f"o{number}")), Free(f"{number}", "A", f"f{number}"))
     assert state.condensed().freed == {"3": ("A",), "4": ("A",)}
-    assert state.condensed().horizon == "2"
+    assert state.condensed().past == {"1", "2"}
+
+
+def test_the_horizon_rises_by_the_lowest_instant_first() -> None:
+    kept = completed(State(kept=1, names=2), 1, 2, 3, 4).condensed()
+    assert (set(kept.past), kept.horizon) == ({"2", "3"}, "1")
+
+
+def test_one_instant_ahead_of_its_time_does_not_move_the_horizon() -> None:
+    kept = completed(State(kept=1, names=2), 9, 1, 2, 3, 4, 5).condensed()
+    assert (set(kept.past), kept.horizon) == ({"4", "9"}, "3")
+    assert valid(kept, Open("6", "B", "o")) is None
+    assert valid(kept, Open("9", "B", "o")) is not None
+
+
+def test_the_horizon_does_not_go_back() -> None:
+    kept = replace(completed(State(kept=1, names=1), 3, 4, 5), horizon="7").condensed()
+    assert kept.horizon == "7"
+
+
+def test_what_was_undone_and_is_begun_anew_is_not_over() -> None:
+    state = fold(completed(State(kept=1, names=9), 1), Undo("1", "B", "u"))
+    state = completed(fold(state, Open("1", "B", "again")), 2)
+    assert state.condensed().past == set()
+
+
+def test_a_checkpoint_remembers_the_last_record_of_each_lane() -> None:
+    state = State(lanes=2)
+    for number, lane in enumerate("abcb", 1):
+        state = fold(state, Open(f"{number}", "A", f"o{number}"), lane)
+    kept = state.condensed()
+    assert (kept.lasts, kept.dropped) == ({"c": (3, "o3"), "b": (4, "o4")}, 1)
+
+
+def test_a_record_that_is_not_valid_is_void_to_all_readers() -> None:
+    state = after(OPENED)
+    assert fold(state, Open("1", "B", "o2"), "lane") == replace(state, number=2)
 
 
 def test_open_instants_and_the_turn_are_never_forgotten() -> None:
@@ -254,13 +297,14 @@ FULL = after(
 )
 EACH: list[Record] = [
     OPENED, ROLLBACK, TAKEN, DONE, IN_TURN, FREED, UNDONE, TURN, Release(2, "A", "l"), Break(2, "B", "l"),
-    Checkpoint("A", "k", FULL.condensed()),
+    Checkpoint("A", "k", replace(FULL.condensed(), past=frozenset("01"), lasts={"a lane": Last(3, "t")})),
+    Move("A", "m"),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize("record", EACH, ids=lambda record: str(record.KIND))
 def test_what_is_written_is_what_is_read(record: Record) -> None:
-    assert decode(encode(record), "here") == record
+    assert decode(encode(record, "a lane"), "here") == (record, "a lane")
 
 
 def test_every_kind_is_written() -> None:
@@ -269,7 +313,7 @@ def test_every_kind_is_written() -> None:
 
 def test_a_record_says_its_form_and_the_oldest_reader() -> None:
     assert json.loads(encode(TAKEN)) == {
-        "format": 2, "reader": 2, "kind": "TAKE", "instant": "1", "session": "B", "token": "t1",
+        "format": 3, "reader": 3, "lane": "", "kind": "TAKE", "instant": "1", "session": "B", "token": "t1",
     }  # fmt: skip
 
 
@@ -278,10 +322,10 @@ def said(**changes: Any) -> bytes:
 
 
 def test_a_later_form_that_older_readers_understand_is_read() -> None:
-    assert decode(said(format=2, colour="blue"), "here") == TAKEN
+    assert decode(said(format=4, colour="blue"), "here").record == TAKEN
 
 
-@pytest.mark.parametrize("changes", [{"format": 3, "reader": 3}, {"format": 3, "kind": "GIVE"}])
+@pytest.mark.parametrize("changes", [{"format": 4, "reader": 4}, {"format": 4, "kind": "GIVE"}])
 def test_what_a_later_version_means_is_refused_and_not_guessed(changes: dict[str, Any]) -> None:
     with pytest.raises(PutIfAbsentError, match=r"(?s)b/7 was written by a later putifabsent.*Upgrade"):
         decode(said(**changes), "b/7")
@@ -296,6 +340,6 @@ def test_what_is_no_record_is_refused(data: bytes) -> None:
 
 
 def test_a_checkpoint_without_a_state_is_refused() -> None:
-    data = json.dumps({**json.loads(encode(EACH[-1])), "state": {"number": 3}}).encode()
+    data = json.dumps({**json.loads(encode(Checkpoint("A", "k", FULL))), "state": {"number": 3}}).encode()
     with pytest.raises(PutIfAbsentError, match="here is no CHECKPOINT record"):
         decode(data, "here")

@@ -136,13 +136,11 @@ def _create_inflight(state: State, step: Step, asker: Asker) -> Todo:
 
 def _create_completed(state: State, step: Step, asker: Asker) -> Todo:
     held = state.open.get(step.instant)
-    if held is not None and held.session != asker.session:
-        return Append(Take(step.instant, asker.session, f"{asker.token}-take"))
     if held is not None or asker.token in state.completions or state.completed(step.instant) is not None:
         return Commit()
     if step.instant in state.freed or step.instant in asker.opened:
         raise asker.fenced(f"{step.instant} was rolled back")
-    if _is_forgotten(state, step.instant) and step.instant >= state.first:
+    if state.is_over(step.instant) and step.instant >= state.first:
         # A session forgets what it has opened, with its process; what is older than the ledger it never had.
         raise asker.fenced(f"{step.instant} is older than all that the ledger remembers ({state.horizon})")
     return ByName()
@@ -151,13 +149,13 @@ def _create_completed(state: State, step: Step, asker: Asker) -> Todo:
 def _delete_pending(state: State, step: Step, asker: Asker) -> Todo:
     if step.instant in state.open:
         return Append(Free(step.instant, asker.session, f"{asker.token}-free"))
-    return ByName(cached=_is_forgotten(state, step.instant))
+    return ByName()
 
 
 def _delete_completed(state: State, step: Step, asker: Asker) -> Todo:
     made = state.named(asker.relative)
     if made is None:
-        return Remove(None) if _is_forgotten(state, step.instant) else ByName()
+        return Remove(None) if state.is_over(step.instant) else ByName()
     if not made.undone and (made == state.unpublished or _is_rolled_back(state, step.instant)):
         return Append(Undo(step.instant, asker.session, f"{asker.token}-undo"))
     return Remove(made)
@@ -171,12 +169,12 @@ def _create_slice(state: State, step: Step, asker: Asker) -> Todo:
         raise asker.fenced(f"{step.instant} belongs to session {held.session}")
     if state.knows(step.instant):
         raise asker.fenced(f"{step.instant} is completed, or was rolled back")
-    return ByName(cached=_is_forgotten(state, step.instant))
+    return ByName(cached=state.is_over(step.instant))
 
 
 def _delete_slice(state: State, step: Step, asker: Asker) -> Todo:
     if not _is_rolled_back(state, step.instant):
-        return ByName(cached=state.knows(step.instant) or _is_forgotten(state, step.instant))
+        return ByName()
     if step.instant in state.open or state.completed(step.instant) is not None:
         raise asker.fenced(f"{step.instant} is no failed instant: a rollback that takes it for one is wrong")
     return ByName()
@@ -185,11 +183,6 @@ def _delete_slice(state: State, step: Step, asker: Asker) -> Todo:
 def _is_rolled_back(state: State, instant: str) -> bool:
     """Whether a rollback of it is open, whosever: a rollback that crashed is gone on with by others."""
     return any(each.frees == instant for each in state.open.values())
-
-
-def _is_forgotten(state: State, instant: str) -> bool:
-    """Whether nothing that is appended later can tell more of it."""
-    return instant <= state.horizon and not state.knows(instant)
 
 
 _CREATES: dict[str, Callable[[State, Step, Asker], Todo]] = {

@@ -4,8 +4,10 @@ Its number is the next one, and the mount's arbiter decides who gets it. Who los
 again what it wants to say, and tries the next.
 
 A writer that pauses before its create may come so late that its number is behind a checkpoint, and free
-again. So whoever has won a number lists what is above it. A checkpoint there says which tokens have come into
-it: the record counts if its own is among them. Where the checkpoint can't tell any more, nobody can.
+again; or that its table is gone. So whoever has won a number lists the folder once more. If the marker is
+another's, the life is over, and the record void. If a checkpoint is above the number, it says which record
+was the last of each lane: the record counts if it is that, and else is void. A void record stays where it is,
+and whoever wrote it begins again.
 
 "No" is said only of what was listed after the call began: a cache may be old.
 """
@@ -17,8 +19,7 @@ from typing import TYPE_CHECKING, NoReturn, TypeAlias
 
 from putifabsent.backends.body import InMemory
 from putifabsent.errors import Fenced, NameTaken, OutcomeUnknown, PutIfAbsentError
-from putifabsent.shim.ledger.book import removed
-from putifabsent.shim.ledger.records import Checkpoint, Complete, fold, valid
+from putifabsent.shim.ledger.records import Checkpoint, Move, fold
 from putifabsent.shim.ledger.written import encode
 from putifabsent.shim.requests import Pause
 
@@ -66,8 +67,7 @@ def append(
     Returns
     -------
     int or None
-        The record's number (0: it counts, and the number is forgotten); None where ``draft`` wants nothing
-        of the table's present state.
+        The record's number; None where ``draft`` wants nothing of the table's present state.
 
     Raises
     ------
@@ -81,7 +81,7 @@ def append(
     looked, losses = False, 0
     while creation.token not in ledger.state.tokens:
         state = ledger.state
-        if ledger.listed > state.number or (state.number == 0 and not looked):
+        if ledger.listed > state.number or not (state.life or looked):
             looked = yield from ledger.catch_up(creation)
             continue
         record, no = _wanted(ledger, draft, creation)
@@ -93,15 +93,20 @@ def append(
                 raise no
             return None
         looked = False
+        yield from ledger.agree()
         if first is not None:
             yield from first(state)
-        if (yield from _append(ledger, record, creation)):
-            break
+        if state.life or (state.number > 0 and not state.moved):
+            number = yield from _append(ledger, record, creation)
+            if number is not None:
+                return number
+        else:
+            yield from ledger.begin(creation)
         losses += 1
         if losses > _UNWAITED and not (yield Pause(losses - _UNWAITED)):
             reason = "nothing was appended: others were always faster"
             raise TimeoutError(errno.ETIMEDOUT, reason, ledger.folder)
-    return ledger.state.tokens.get(creation.token, 0)
+    return ledger.state.tokens[creation.token]
 
 
 def _wanted(
@@ -113,26 +118,29 @@ def _wanted(
         record = draft(state)
     except PutIfAbsentError as error:
         return None, error
-    if record is not None and state.is_due:
-        record = Checkpoint(ledger.session, creation.token, state.condensed())
-    reason = None if record is None else valid(state, record)
-    return (record, None) if reason is None else (None, Fenced(errno.EPERM, reason, ledger.root))
+    if record is not None and not state.moved:
+        reason = record.why_not(state)
+        if reason is not None:
+            return None, Fenced(errno.EPERM, reason, ledger.root)
+        if state.is_due:
+            record = Checkpoint(ledger.session, creation.token, state.condensed())
+        elif not state.life and state.number > 0:
+            record = Move(ledger.session, f"{creation.token}-move")
+    return record, None
 
 
-def _append(ledger: Ledger, record: Record, creation: Creation) -> Protocol[bool]:
-    """Try to get the next number; say whether what was wanted counts by now."""
-    if ledger.state.number == 0:
-        yield from ledger.begin(creation)
-    if isinstance(record, Checkpoint):
-        yield from _checkpoint(ledger, record, creation)
-        return False
+def _append(ledger: Ledger, record: Record, creation: Creation) -> Protocol[int | None]:
+    """Try to get the next number; return it, if what was wanted counts by now."""
     number = ledger.state.number + 1
+    if isinstance(record, (Checkpoint, Move)):
+        yield from _append_first(ledger, record, number, creation)
+        return None
     name = ledger.record(number)
     try:
-        yield from ledger.arbiter.create(name, InMemory(encode(record)), creation)
+        yield from ledger.arbiter.create(name, InMemory(encode(record, ledger.lane.name)), creation)
     except NameTaken:
         ledger.listed = max(ledger.listed, number)
-        return False
+        return None
     try:
         counts = yield from _counts(ledger, record, number, creation)
     except GeneratorExit:
@@ -142,7 +150,7 @@ def _append(ledger: Ledger, record: Record, creation: Creation) -> Protocol[bool
             raise
         reason = f"its record {number} is written, and what may have come before it can't be read: {error}"
         unknown_from(error, OutcomeUnknown(name.path, creation.token, reason))
-    return counts
+    return number if counts else None
 
 
 def unknown_from(error: BaseException, unknown: OutcomeUnknown) -> NoReturn:
@@ -154,37 +162,36 @@ def unknown_from(error: BaseException, unknown: OutcomeUnknown) -> NoReturn:
 
 def _counts(ledger: Ledger, record: Record, number: int, creation: Creation) -> Protocol[bool]:
     """Say whether a number that was won is one that others read, and bring the state up to it."""
-    numbers = yield from ledger.numbers()
-    if ledger.state.number != number - 1:
-        # What it was to follow on was removed with its table.
-        yield from removed(ledger.record(number).path)
-        ledger.listed = 0
-        return False
-    if ledger.newest(numbers) < number:
-        ledger.state = fold(ledger.state, record)
-        return True
+    ended = ledger.ended
+    numbers = yield from ledger.numbers(creation)
+    if ledger.ended == ended and ledger.newest(numbers) < number:
+        ledger.state = fold(ledger.state, record, ledger.lane.name)
+        return creation.token in ledger.state.tokens
     state = yield from ledger.current(creation)
-    token = creation.token
-    if token in state.tokens or token in state.completions:
-        return True
-    remembered = min(state.tokens.values(), default=state.number + 1)
-    if number >= remembered or (isinstance(record, Complete) and record.instant > state.horizon):
+    if ledger.ended != ended:
         return False
+    last = state.lasts.get(ledger.lane.name)
+    if last is not None or number > state.dropped:
+        return last == (number, creation.token)
     reason = (
         f"its record {number} was written when others were far beyond it: nobody can tell if it came first"
     )
-    raise OutcomeUnknown(ledger.record(number).path, token, reason)
+    raise OutcomeUnknown(ledger.record(number).path, creation.token, reason)
 
 
-def _checkpoint(ledger: Ledger, checkpoint: Checkpoint, creation: Creation) -> Protocol[None]:
-    """Say what all records come to. Whoever else does it says the same."""
-    name = ledger.record(checkpoint.state.number)
+def _append_first(
+    ledger: Ledger, record: Checkpoint | Move, number: int, creation: Creation
+) -> Protocol[None]:
+    """Append what must come first. Whoever else does it says the same."""
+    name = ledger.record(number)
     try:
-        yield from ledger.arbiter.create(name, InMemory(encode(checkpoint)), creation)
+        yield from ledger.arbiter.create(
+            name, InMemory(encode(record)), creation._replace(token=record.token)
+        )
     except NameTaken:
         pass
     except OutcomeUnknown as error:
-        reason = "nothing was appended, for there is no checkpoint yet where one is due"
+        reason = f"nothing was appended, for there is no {record.KIND} yet where one is due"
         raise TimeoutError(errno.ETIMEDOUT, reason, name.path) from error
-    # It is read, whosever it is: a newer one may be there already.
-    ledger.listed = max(ledger.listed, checkpoint.state.number)
+    # It is read, whosever it is: a checkpoint above it may be there already.
+    ledger.listed = max(ledger.listed, number)

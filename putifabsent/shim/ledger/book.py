@@ -2,40 +2,76 @@
 
 ::
 
-    <root>/.putifabsent/ledger/0000000001     the records, each created by the mount's arbiter
+    <root>/.putifabsent/ledger/-life          the marker of the present life, and what it begins with
+    <root>/.putifabsent/ledger/<life>.<number>  its records, each created by the mount's arbiter
     <root>/.putifabsent/bodies/<token>.<try>  the bytes of completions, before and after they are published
     <root>/.putifabsent/beats/<number>        a turn's last beat
+
+A ledger lives and dies with its table: whoever removes the table removes the marker, and whoever makes one
+there again begins a life of another name, with records of other names. What a session knows of a life that is
+over is forgotten as soon as it lists the folder; what it appends to it, nobody reads. So no gap, and nothing
+but an absent marker, permits to begin a life.
+
+Listings come in the order of names, and the marker's sorts first: a marker that a listing shows was there
+before all else was looked for.
+
+Version 0.1.0 had records ``ledger/<number>`` and no lives. They are read, and end with a MOVE, which it can't
+read; then a life begins with what they have come to.
 """
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from putifabsent.backends.base import STATE_FOLDER, Absent, Deleted, Holder, Refused, Written
+from putifabsent.backends.base import (
+    STATE_FOLDER,
+    Absent,
+    Deleted,
+    Holder,
+    Refused,
+    Written,
+)
 from putifabsent.backends.body import InMemory
+from putifabsent.errors import NameTaken, OutcomeUnknown
 from putifabsent.shim.create import create as native_create
 from putifabsent.shim.ledger.facts import State
 from putifabsent.shim.ledger.records import Checkpoint, fold
-from putifabsent.shim.ledger.written import FORMAT, READER, decode
+from putifabsent.shim.ledger.written import FORMAT, READER, decode, life_in, marker_of
 from putifabsent.shim.names import Name, Role
 from putifabsent.shim.reading import Located, read
-from putifabsent.shim.requests import Delete, Get, List, Pause, Put
+from putifabsent.shim.requests import Create, Delete, Get, List, Pause, Put
 
 if TYPE_CHECKING:
-    from putifabsent.backends.base import Created, Creation, DeleteOutcome, Got, Listed, PutOutcome
+    from collections.abc import Callable
+
+    from putifabsent.backends.base import (
+        Created,
+        CreateOutcome,
+        Creation,
+        DeleteOutcome,
+        Entry,
+        Got,
+        Listed,
+        PutOutcome,
+    )
     from putifabsent.backends.body import Body
     from putifabsent.shim.deciding import Arbiter
-    from putifabsent.shim.ledger.records import Record
+    from putifabsent.shim.ledger.written import Line
     from putifabsent.shim.requests import Protocol
 
-__all__ = ["Ledger", "Native", "Watched", "record_at", "removed"]
+__all__ = ["Lane", "Ledger", "Native", "Watched", "lives_below", "record_at", "removed"]
 
 _DIGITS = 10
+_LOOKS_AT_A_GAP = 2
+_MARKER = "-life"
 _RECORD = re.compile(
-    rf"(?P<table>.*?)(?P<hudi>/\.hoodie)?/{re.escape(STATE_FOLDER)}/ledger/[0-9]{{{_DIGITS}}}", re.DOTALL
+    rf"(?P<table>.*?)(?P<hudi>/\.hoodie)?/{re.escape(STATE_FOLDER)}/ledger/"
+    rf"({_MARKER}|([^/]+\.)?[0-9]{{{_DIGITS}}})",
+    re.DOTALL,
 )
 
 
@@ -64,6 +100,27 @@ class Native:
     def delete(self, name: Name, _: Creation) -> Protocol[None]:
         """One request."""
         return removed(name.path)
+
+
+@dataclass(slots=True)
+class Lane:
+    """One appender: it appends one record after the other, and is used no more by who was interrupted.
+
+    Attributes
+    ----------
+    name
+        A UUID.
+    lives
+        So many lives it has tried to begin.
+    """
+
+    name: str
+    lives: int = 0
+
+    def life(self) -> str:
+        """Return the name of another life: one that nobody has named before."""
+        self.lives += 1
+        return f"{self.name}-{self.lives}"
 
 
 class Watched(NamedTuple):
@@ -96,39 +153,54 @@ class Ledger:
         Any name of the table, which shows its root.
     session
         One process's life of a writer: a UUID that is made when the process begins.
+    lane
+        What it appends by; no two protocols at a time have the same.
     arbiter
         Who decides about records: the mount's.
+    agrees
+        Finds out whether all mounts of the table let that arbiter decide; asked when another life was begun.
     state
         What the records come to, as far as they were read.
     opened
-        The instants that this session has opened or taken.
+        The instants that this session has opened or taken, in whichever life.
     listed
         The highest number that a listing has shown.
     behind
-        How many records the last listing has shown behind a checkpoint: what pruning would remove.
+        How many objects the last listing has shown that pruning would remove.
     published
         The token of a completion that is known to be under its plain name.
     watched
         The turn that this session waits for.
-    life
-        How many ledgers before this one were removed, with their tables.
+    marker
+        The tag by which listings show the marker of the life that was read.
+    begun
+        The number that the life has begun with: its first record has the next one.
+    ended
+        How many lives this session has seen the end of.
+    agreed
+        After how many of them it has asked whether all mounts agree.
     """
 
     name: Name
     session: str
     arbiter: Native | Arbiter
+    lane: Lane
+    agrees: Callable[[], Protocol[None]] | None = None
     state: State = field(default_factory=State)
     opened: set[str] = field(default_factory=set)
     listed: int = 0
     behind: int = 0
     published: str | None = None
     watched: Watched | None = None
-    life: int = 0
+    marker: str | None = None
+    begun: int = 0
+    ended: int = 0
+    agreed: int = 0
 
     @property
     def age(self) -> tuple[int, int]:
         """How much is known: of two of a session, the one with the higher age knows more."""
-        return self.life, self.state.number
+        return self.ended, self.state.number
 
     @property
     def root(self) -> str:
@@ -156,36 +228,90 @@ class Ledger:
         """Return the name of a turn's beat."""
         return f"{self.name.state}/beats/{number:0{_DIGITS}}"
 
-    def record(self, number: int) -> Name:
-        """Return the name of a record."""
-        path = f"{self.folder}/{number:0{_DIGITS}}"
-        table, format_ = self.name.table, self.name.format
-        return Name(path, Role.LOG_ENTRY, format_, table, path, guarded=True)
+    def record(self, number: int, life: str | None = None) -> Name:
+        """Return the name of a record; by default of the life that was read."""
+        life = self.state.life if life is None else life
+        return self._entry(f"{life}.{number:0{_DIGITS}}" if life else f"{number:0{_DIGITS}}")
 
-    def numbers(self) -> Protocol[set[int]]:
-        """List the records.
+    def _entry(self, last: str) -> Name:
+        path = f"{self.folder}/{last}"
+        return Name(path, Role.LOG_ENTRY, self.name.format, self.name.table, path, guarded=True)
 
-        Where the last one that was read is gone, and no checkpoint has come after it, somebody has removed
-        the table: what was known of its ledger is forgotten.
+    def numbers(self, creation: Creation) -> Protocol[set[int]]:
+        """List the records of the table's present life.
+
+        Where that is another than was read, all that was known is forgotten. One request; some more where
+        the marker is not the one of the last listing.
+
+        Raises
+        ------
+        OSError
+            The ledger is there and its records are not: somebody has removed the table half.
         """
-        listed: Listed = yield from read(List(self.folder))
-        lasts = (entry.name.rpartition("/")[2] for entry in listed.entries)
-        numbers = {int(last) for last in lasts if last.isdecimal()}
+        found, life = yield from self._present()
+        numbers = found.get(life, set())
         newest, last = self.newest(numbers), self.state.number
-        if newest < last and last not in numbers and isinstance(self.arbiter, Native):
-            self.state = State(every=self.state.every, kept=self.state.kept)
-            self.published = self.watched = None
-            self.life += 1
-            self.listed = 0
+        if newest < last != self.begun and last not in numbers:
+            is_decided = not isinstance(self.arbiter, Native) and (yield from self.get(last, creation))
+            if not is_decided:
+                raise self._half_removed(last)
         self.listed = max(self.listed, *numbers, 0)
-        self.behind = sum(number < newest for number in numbers)
+        self.behind = sum(number < newest for number in numbers) if life else 0
+        self.behind += sum(len(others) for other, others in found.items() if other not in (life, ""))
         return numbers
+
+    def _present(self) -> Protocol[tuple[dict[str, set[int]], str]]:
+        """List the folder; return the numbers by their lives, and which life is the present one."""
+        shown: str | None = None
+        while True:
+            listed: Listed = yield from read(List(self.folder))
+            marker, found = _sorted(listed.entries)
+            if marker is None:
+                self.marker = None
+                if self.state.life or self._is_removed(found.get("", set())):
+                    self._forget(self.state.unborn())
+                return found, ""
+            if marker.tag is not None and marker.tag == self.marker:
+                return found, self.state.life
+            if marker.tag is not None and marker.tag == shown:
+                # The same before it was read and after.
+                self.marker = shown
+                return found, self.state.life
+            got: Got | Absent = yield from read(Get(marker.name))
+            if isinstance(got, Absent):
+                continue
+            base = life_in(got.data, marker.name)
+            if base.life != self.state.life:
+                self._forget(base)
+            if marker.tag is None:
+                # Read after the listing: what that has shown of the life is of this one.
+                return found, base.life
+            shown = marker.tag
+
+    def _is_removed(self, flat: set[int]) -> bool:
+        """Whether records of version 0.1.0 were read that are gone, with their table."""
+        last = self.state.number
+        return last > 0 and last not in flat and self.newest(flat) < last
+
+    def _forget(self, base: State) -> None:
+        self.ended += bool(self.state.life or self.state.number)
+        self.state, self.begun = base, base.number
+        self.published = self.watched = None
+        self.listed = self.behind = 0
+
+    def _half_removed(self, number: int) -> OSError:
+        reason = (
+            f"record {number} of the table's ledger is gone, and the ledger is not: somebody has removed the "
+            "table half, or is removing it. Remove the rest; or, while nobody writes, end the ledger by "
+            "`putifabsent drop`"
+        )
+        return OSError(errno.EIO, reason, self.folder)
 
     def newest(self, numbers: set[int]) -> int:
         """Return the number of the newest checkpoint among these; 0: there is none."""
         return max((number for number in numbers if number % self.state.every == 0), default=0)
 
-    def get(self, number: int, creation: Creation) -> Protocol[Record | None]:
+    def get(self, number: int, creation: Creation) -> Protocol[Line | None]:
         """Read one record; None: it is not there (any more)."""
         name = self.record(number)
         found = yield from self.arbiter.find(name, creation, helps=False)
@@ -204,33 +330,35 @@ class Ledger:
             something can't say so; a record that it has read may have been one that comes too late, of
             a number behind a checkpoint that came meanwhile.
         """
-        numbers = yield from self.numbers()
+        ended = self.ended
+        numbers = yield from self.numbers(creation)
         before, newest = self.state.number, self.newest(numbers)
         if newest > before:
-            checkpoint = yield from self.get(newest, creation)
-            if not isinstance(checkpoint, Checkpoint):
+            line = yield from self.get(newest, creation)
+            if line is None or not isinstance(line.record, Checkpoint):
                 return False
-            self.state = checkpoint.state
+            self.state = fold(self.state, line.record)
         # Of what others decide, a listing may not show what is decided last.
         while self.state.number + 1 in numbers or not isinstance(self.arbiter, Native):
-            record = yield from self.get(self.state.number + 1, creation)
-            if record is None:
+            line = yield from self.get(self.state.number + 1, creation)
+            if line is None:
                 break
-            self.state = fold(self.state, record)
-        return self.state.number == before and not any(number > before for number in numbers)
+            self.state = fold(self.state, *line)
+        is_new = self.state.number > before or any(number > before for number in numbers)
+        return self.ended == ended and not is_new
 
     def catch_up(self, creation: Creation) -> Protocol[bool]:
         """Read what is new, at least something of it; return whether nothing was, as :meth:`look` does."""
-        pauses = 0
+        stuck = 0
         while True:
-            before = self.state.number
+            before = self.age
             if (yield from self.look(creation)):
                 return True
-            if self.state.number > before:
+            if self.age > before:
                 return False
-            pauses += 1
-            if not (yield Pause(pauses)):
-                raise TimeoutError(errno.ETIMEDOUT, "the ledger could not be read in time", self.folder)
+            stuck += 1
+            if stuck > _LOOKS_AT_A_GAP:
+                raise self._half_removed(self.state.number + 1)
 
     def current(self, creation: Creation) -> Protocol[State]:
         """Read until nothing is new, and return what the table's state was meanwhile."""
@@ -238,7 +366,31 @@ class Ledger:
             pass
         return self.state
 
+    def agree(self) -> Protocol[None]:
+        """Find out, where another life was begun, whether the mount's arbiter decides in it, too."""
+        if self.agreed != self.ended and self.agrees is not None:
+            yield from self.agrees()
+        self.agreed = self.ended
+
     def begin(self, creation: Creation) -> Protocol[None]:
+        """Try to begin a life with what is known, where a listing has shown no marker; then list again.
+
+        A marker is sent once: one that lands late names a life that nobody has read. So whoever hears no
+        answer, and does not find it in a listing, sends one of another name.
+        """
+        base = replace(self.state, life=self.lane.life(), moved=False)
+        creation = creation._replace(token=base.life)
+        yield from self._make_folder(creation)
+        name, body = self._entry(_MARKER), InMemory(marker_of(base))
+        if not isinstance(self.arbiter, Native):
+            with contextlib.suppress(NameTaken, OutcomeUnknown):
+                yield from self.arbiter.create(name, body, creation)
+            return
+        outcome: CreateOutcome = yield Create(name.path, body, creation)
+        if isinstance(outcome, Refused):
+            raise outcome.error
+
+    def _make_folder(self, creation: Creation) -> Protocol[None]:
         """Make the ledger's folder, where a store has folders, by saying in it who may read it."""
         note = InMemory(b'{"format":%d,"reader":%d}' % (FORMAT, READER))
         pauses = 0
@@ -252,6 +404,41 @@ class Ledger:
             if not (yield Pause(pauses)):
                 reason = "the ledger's folder could not be made in time"
                 raise TimeoutError(errno.ETIMEDOUT, reason, self.folder) from outcome.cause
+
+    def over(self) -> Protocol[list[Name]]:
+        """Return the records of lives that are over, which nobody reads any more.
+
+        The marker is read after they were listed: a life that a listing shows, and that is not the marker's
+        then, has ended before.
+        """
+        listed: Listed = yield from read(List(self.folder))
+        _, found = _sorted(listed.entries)
+        others = {life: numbers for life, numbers in found.items() if life not in ("", self.state.life)}
+        if not others:
+            return []
+        got: Got | Absent = yield from read(Get(f"{self.folder}/{_MARKER}"))
+        if isinstance(got, Absent):
+            return []
+        present = life_in(got.data, f"{self.folder}/{_MARKER}").life
+        return [
+            self.record(number, life)
+            for life, numbers in others.items()
+            if life != present
+            for number in sorted(numbers)
+        ]
+
+
+def _sorted(entries: tuple[Entry, ...]) -> tuple[Entry | None, dict[str, set[int]]]:
+    """Return the marker, if there is one, and the records' numbers by their lives; none is 0.1.0's."""
+    marker, found = None, dict[str, set[int]]()
+    for entry in entries:
+        last = entry.name.rpartition("/")[2]
+        life, _, number = last.rpartition(".")
+        if last == _MARKER:
+            marker = entry
+        elif number.isdecimal():
+            found.setdefault(life, set()).add(int(number))
+    return marker, found
 
 
 def removed(path: str, version: str | None = None) -> Protocol[None]:
@@ -268,8 +455,15 @@ def removed(path: str, version: str | None = None) -> Protocol[None]:
             raise TimeoutError(errno.ETIMEDOUT, "it could not be removed in time", path) from outcome.cause
 
 
+def lives_below(folder: str) -> tuple[str, ...]:
+    """Return where the marker may lie of a table whose root, or whose Hudi folder, is ``folder``."""
+    if "/.hoodie/" in folder:
+        return ()
+    return tuple(f"{folder}{inside}/{STATE_FOLDER}/ledger/{_MARKER}" for inside in ("", "/.hoodie"))
+
+
 def record_at(path: str) -> Name | None:
-    """Return what a path is, if it is that of a ledger's record; None otherwise."""
+    """Return what a path is, if it is that of a ledger's record or marker; None otherwise."""
     found = _RECORD.fullmatch(path)
     if found is None:
         return None

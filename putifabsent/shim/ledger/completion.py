@@ -187,10 +187,12 @@ def _decide(
     ledger: Ledger, path: str, instant: str, body: Body, creation: Creation, turn: int | None
 ) -> Protocol[None]:
     """Store the body, and append the COMPLETE."""
+    life = ledger.state.life
     key = yield from _put(ledger, path, body, creation)
     try:
-        draft = _completing(ledger, path, instant, key, creation.token, turn)
+        draft = _completing(ledger, path, instant, key, creation.token, turn, life)
         yield from append(ledger, draft, creation, first=_settling(ledger, creation))
+        ledger.opened.add(instant)
         return
     except GeneratorExit:
         raise
@@ -245,11 +247,13 @@ def _see(ledger: Ledger, path: str, seen: HeadOutcome, creation: Creation) -> Pr
 
 
 def _completing(
-    ledger: Ledger, path: str, instant: str, key: str, token: str, turn: int | None
+    ledger: Ledger, path: str, instant: str, key: str, token: str, turn: int | None, life: str
 ) -> Callable[[State], Record | None]:
     def draft(state: State) -> Record | None:
         if token in state.completions:
             return None
+        if life not in ("", state.life):
+            raise Fenced(errno.EPERM, f"the table was removed since {instant} was begun", path)
         other = state.completed(instant)
         if other is not None and other.session != ledger.session:
             raise Fenced(errno.EPERM, f"{instant} was completed by session {other.session}", path)

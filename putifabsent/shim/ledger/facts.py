@@ -6,18 +6,35 @@ A state is a value. Nothing in it is anybody's opinion: whoever has read the sam
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["EVERY", "KEPT", "Completion", "Held", "Opened", "State"]
+__all__ = ["EVERY", "KEPT", "LANES", "NAMES", "Completion", "Held", "Last", "Opened", "State"]
 
 EVERY = 64
 """A checkpoint has every such number. All readers must agree on it: another one is another form."""
 
 KEPT = 256
-"""So many completions a checkpoint remembers, and it must agree, too; what is older is below the horizon."""
+"""So many completions a checkpoint remembers whole, and as many instants that were given up."""
+
+NAMES = 4096
+"""So many more instants it remembers by their names. Of all others, those up to the horizon are over."""
+
+LANES = 256
+"""Of so many lanes it remembers the last record."""
+
+
+class Last(NamedTuple):
+    """The last record of a lane.
+
+    A lane is one appender, which appends one record after the other: it can be told of each whether it
+    counts, however many records others have appended since. Whoever was interrupted uses its lane no more.
+    """
+
+    number: int
+    token: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,12 +139,24 @@ class State:
     first
         The lowest instant that was ever opened: what is below is older than the ledger.
     horizon
-        Of instants up to this one, what the state does not show is forgotten.
+        Of instants up to this one, what the state does not show is forgotten. It rises by the lowest instant
+        first: one that a wrong clock has put ahead of all others does not move it.
+    past
+        Instants above the horizon that are over, and of which only the name is remembered.
     tokens
         The numbers of the latest records, by token: a writer asks of these whether its own counts.
+    lasts
+        The last record of each lane that has appended lately.
+    dropped
+        The lanes that are not in ``lasts`` have appended nothing above this number.
     latest
         The token of the last completion: only that one can still be unpublished.
-    every, kept
+    life
+        Which of the table's lives this is, one after the other; empty: none was begun, or it is a ledger of
+        version 0.1.0.
+    moved
+        Whether nothing follows: the records of version 0.1.0 go on in a life.
+    every, kept, names, lanes
         When checkpoints are due, and what they remember.
     """
 
@@ -138,10 +167,17 @@ class State:
     turn: Held | None = None
     first: str = ""
     horizon: str = ""
+    past: frozenset[str] = frozenset()
     tokens: Mapping[str, int] = field(default_factory=dict)
+    lasts: Mapping[str, Last] = field(default_factory=dict)
+    dropped: int = 0
     latest: str | None = None
+    life: str = ""
+    moved: bool = False
     every: int = EVERY
     kept: int = KEPT
+    names: int = NAMES
+    lanes: int = LANES
 
     @property
     def is_due(self) -> bool:
@@ -168,24 +204,40 @@ class State:
         return max(found, key=lambda each: each.number, default=None)
 
     def knows(self, instant: str) -> bool:
-        """Whether the instant was ever opened, as far as the state remembers."""
+        """Whether the instant was ever opened, as far as the state remembers more than its name."""
         return (
             instant in self.open
             or instant in self.freed
             or any(each.instant == instant for each in self.completions.values())
         )
 
+    def is_over(self, instant: str) -> bool:
+        """Whether nothing but the name is remembered, or not even that: nobody may begin it any more."""
+        return (instant in self.past or instant <= self.horizon) and not self.knows(instant)
+
+    def unborn(self) -> State:
+        """Return the state of a ledger that has no record, which remembers as much."""
+        return State(every=self.every, kept=self.kept, names=self.names, lanes=self.lanes)
+
     def condensed(self) -> State:
         """Return what a checkpoint after this state remembers of it."""
         ordered = sorted(self.completions.values(), key=lambda each: each.number)
         freed = sorted(self.freed)
-        forgotten = [*(each.instant for each in ordered[: -self.kept]), *freed[: -self.kept]]
-        first = self.number + 1 - self.every
-        return replace(
+        whole = replace(
             self,
-            number=self.number + 1,
             freed={instant: self.freed[instant] for instant in freed[-self.kept :]},
             completions={each.token: each for each in ordered[-self.kept :]},
-            horizon=max([self.horizon, *forgotten]),
+        )
+        dropped = {*(each.instant for each in ordered[: -self.kept]), *freed[: -self.kept]}
+        past = sorted(self.past | {each for each in dropped if not whole.knows(each)})
+        lasts = sorted(self.lasts.items(), key=lambda lane: lane[1].number)
+        first = self.number + 1 - self.every
+        return replace(
+            whole,
+            number=self.number + 1,
+            horizon=max([self.horizon, *past[: -self.names]]),
+            past=frozenset(past[-self.names :]),
             tokens={token: number for token, number in self.tokens.items() if number > first},
+            lasts=dict(lasts[-self.lanes :]),
+            dropped=max([self.dropped, *(last.number for _, last in lasts[: -self.lanes])]),
         )

@@ -1,7 +1,9 @@
-"""What lies behind the newest checkpoint goes, the lowest number first.
+"""What lies behind the newest checkpoint goes, lowest number first; so do records of lives that are over.
 
 A number that is free again may be won by somebody who comes too late. What is above tells him so, as long as
 the newest checkpoint is there: that one stays, always.
+
+The records of version 0.1.0 stay, too: behind them a session of that version would begin anew.
 """
 
 from __future__ import annotations
@@ -30,11 +32,12 @@ def prune(ledger: Ledger, creation: Creation) -> Protocol[int]:
     int
         How many records.
     """
-    numbers = yield from ledger.numbers()
-    newest = ledger.newest(numbers)
-    behind = sorted(number for number in numbers if number < newest)
-    for number in behind:
-        yield from ledger.arbiter.delete(ledger.record(number), creation)
+    numbers = yield from ledger.numbers(creation)
+    newest = ledger.newest(numbers) if ledger.state.life else 0
+    behind = [ledger.record(number) for number in sorted(numbers) if number < newest]
+    behind += yield from ledger.over()
+    for name in behind:
+        yield from ledger.arbiter.delete(name, creation)
     state = yield from ledger.current(creation)
     beats: Listed = yield from read(List(ledger.beat(0).rpartition("/")[0]))
     held = None if state.turn is None else ledger.beat(state.turn.number)

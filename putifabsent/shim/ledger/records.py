@@ -12,6 +12,7 @@ record          what it says
 ``RELEASE``     it has given the turn back
 ``BREAK``       somebody has watched the turn longer than its lease, without a beat
 ``CHECKPOINT``  all that the records before come to, at fixed numbers
+``MOVE``        the records of version 0.1.0 end here, and go on in a life
 ==============  ====================================================================================
 
 Every one of them has a session (one process's life of a writer) and the token of the creation that wrote it.
@@ -22,7 +23,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
-from putifabsent.shim.ledger.facts import Completion, Held, Opened, State
+from putifabsent.shim.ledger.facts import Completion, Held, Last, Opened, State
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,6 +34,7 @@ __all__ = [
     "Checkpoint",
     "Complete",
     "Free",
+    "Move",
     "Open",
     "Record",
     "Release",
@@ -71,8 +73,8 @@ class Open:
             return f"{self.instant} is completed"
         if any(each.frees == self.instant for each in state.open.values()):
             return f"{self.instant} is being rolled back"
-        if self.instant <= state.horizon and self.instant not in state.freed:
-            return f"{self.instant} is older than all that the ledger remembers ({state.horizon})"
+        if state.is_over(self.instant):
+            return f"{self.instant} is over; no more is remembered of it (horizon {state.horizon or 'none'})"
         return None
 
     def after(self, state: State) -> State:
@@ -140,12 +142,15 @@ class Complete:
     turn: int | None = None
 
     def why_not(self, state: State) -> str | None:
-        """Valid where the instant is open and its own, and the turn it names is held now, or none is."""
+        """Valid where it is open, its own or its to take, and the turn that it names is held now, or none.
+
+        What would be refused must not take: so taking over and completing is one record.
+        """
         held = state.open.get(self.instant)
         if held is None:
             return f"{self.instant} is not open: it was completed, or rolled back"
-        if held.session != self.session:
-            return f"{self.instant} was taken over by session {held.session}"
+        if held.session != self.session and (reason := self._take().why_not(state)) is not None:
+            return f"{self.instant} belongs to session {held.session}: {reason}"
         if (state.turn and state.turn.number) != self.turn:
             return f"it names turn {self.turn}, and {_whose(state)}"
         if state.turn is not None and state.turn.session != self.session:
@@ -154,10 +159,15 @@ class Complete:
 
     def after(self, state: State) -> State:
         """It is completed; the turn goes on."""
+        if state.open[self.instant].session != self.session:
+            state = self._take().after(state)
         before, number = state.open[self.instant].had[:-1], state.number + 1
         made = Completion(self.instant, self.session, self.token, self.name, self.body, number, before=before)
         completions = {**state.completions, self.token: made}
         return replace(state, open=_without(state, self.instant), completions=completions, latest=self.token)
+
+    def _take(self) -> Take:
+        return Take(self.instant, self.session, self.token)
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,10 +306,27 @@ class Checkpoint:
         return self.state
 
 
-Record: TypeAlias = Open | Take | Complete | Free | Undo | Turn | Release | Break | Checkpoint
+@dataclass(frozen=True, slots=True)
+class Move:
+    """The last of the records that version 0.1.0 wrote in no life; who knows no lives stops at it."""
+
+    KIND: ClassVar[str] = "MOVE"
+    session: str
+    token: str
+
+    def why_not(self, state: State) -> str | None:
+        """Valid in no life, once."""
+        return "the ledger has moved" if state.life or state.moved else None
+
+    def after(self, state: State) -> State:
+        """What it has come to is what the life begins with."""
+        return replace(state, moved=True)
+
+
+Record: TypeAlias = Open | Take | Complete | Free | Undo | Turn | Release | Break | Checkpoint | Move
 
 KINDS: Mapping[str, type[Record]] = {
-    each.KIND: each for each in (Open, Take, Complete, Free, Undo, Turn, Release, Break, Checkpoint)
+    each.KIND: each for each in (Open, Take, Complete, Free, Undo, Turn, Release, Break, Checkpoint, Move)
 }
 
 
@@ -307,16 +334,25 @@ def valid(state: State, record: Record) -> str | None:
     """Return why a record may not follow on this state; None: it may."""
     if isinstance(record, Checkpoint) != state.is_due:
         return f"number {state.number + 1} is {'' if state.is_due else 'not '}a checkpoint's"
+    if state.moved:
+        return "the ledger has moved"
     return record.why_not(state)
 
 
-def fold(state: State, record: Record) -> State:
-    """Return the state after one record more, which was valid when it was appended."""
-    after = record.after(state)
+def fold(state: State, record: Record, lane: str = "") -> State:
+    """Return the state after one record more, of a lane.
+
+    It was valid when it was appended. One that is not is void, and all readers agree on that: its writer
+    had read records that somebody has removed since.
+    """
     if isinstance(record, Checkpoint):
-        return after
+        return record.state
     number = state.number + 1
-    return replace(after, number=number, tokens={**after.tokens, record.token: number})
+    if valid(state, record) is not None:
+        return replace(state, number=number)
+    after = record.after(state)
+    lasts = {**after.lasts, lane: Last(number, record.token)} if lane else after.lasts
+    return replace(after, number=number, tokens={**after.tokens, record.token: number}, lasts=lasts)
 
 
 def _without(state: State, instant: str | None) -> dict[str, Opened]:
