@@ -1,7 +1,7 @@
 """Claims in a DynamoDB table: each decided by one conditional ``PutItem``.
 
-Source: the DynamoDB API reference (``PutItem``, ``ReturnValuesOnConditionCheckFailure``), and its developer
-guide on read consistency: ``ConsistentRead`` sees every write that was answered.
+Source: the DynamoDB API reference (``PutItem``, ``DeleteItem``, ``ReturnValuesOnConditionCheckFailure``), and
+its developer guide on read consistency: ``ConsistentRead`` sees every write that was answered.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from putifabsent.backends.registries import (
     Claimed,
     ClaimPage,
     Claims,
+    Forgotten,
     FoundClaim,
     NotAsExpected,
     Refused,
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
         Claim,
         ClaimEntry,
         ClaimOutcome,
+        ForgetOutcome,
         PageOutcome,
         ReadOutcome,
     )
@@ -125,6 +127,25 @@ class DynamoDBClaims(Claims):
                 return _unmet(error, identity, expected)
             return self._table.no_write(error, identity)
         return Claimed()
+
+    def forget(self, identity: str, expected: Claim) -> ForgetOutcome:
+        """``DeleteItem`` with a condition."""
+        return self._table.run(self._forget, identity, expected)
+
+    async def forget_async(self, identity: str, expected: Claim) -> ForgetOutcome:
+        """``DeleteItem`` with a condition."""
+        return await self._table.on_loop(self._forget, identity, expected)
+
+    async def _forget(self, identity: str, expected: Claim) -> ForgetOutcome:
+        if refused := bad_identity(identity):
+            return refused
+        try:
+            await self._table.send("delete_item", Key=key_of(identity), **only_if(expected))
+        except Exception as error:  # noqa: BLE001 - what it means is decided in one place
+            if is_unmet(error):
+                return _unmet(error, identity, expected)
+            return self._table.no_write(error, identity)
+        return Forgotten()
 
     def list(self, folder: str, start: tuple[str, ...] | None = None) -> PageOutcome:
         """``Query`` with ``ConsistentRead``: a page is a MiB."""

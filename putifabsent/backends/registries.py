@@ -6,6 +6,7 @@ Where a store can't decide who creates a name, a registry beside it does. As in
 =======================  ==================================================================
 :class:`FoundClaim`      the identity has this claim now
 :class:`Claimed`         this request wrote the claim
+:class:`Forgotten`       this request removed the claim
 :class:`NotAsExpected`   another claim was there, or none; this request wrote nothing
 :class:`ClaimPage`       a part of a listing
 :class:`Acquired`        the owner holds the lock, for a lease from now
@@ -39,6 +40,8 @@ __all__ = [
     "Claimed",
     "Claims",
     "ExtendOutcome",
+    "ForgetOutcome",
+    "Forgotten",
     "FoundClaim",
     "Free",
     "Held",
@@ -63,7 +66,7 @@ class Claim:
     incarnation
         Which life of the name it is about, from 1.
     live
-        Whether that life goes on; a dead claim stays for ever, as the end mark.
+        Whether that life goes on; a dead claim stays, as the end mark.
     key
         The salted object's full name.
     token
@@ -106,6 +109,11 @@ class FoundClaim:
 @dataclass(frozen=True, slots=True)
 class Claimed:
     """The claim is written, by this request, and durable."""
+
+
+@dataclass(frozen=True, slots=True)
+class Forgotten:
+    """The claim is removed, by this request, for ever."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,6 +179,7 @@ class Released:
 
 ReadOutcome: TypeAlias = FoundClaim | Absent | TryAgain | Refused
 ClaimOutcome: TypeAlias = Claimed | NotAsExpected | TryAgain | Refused | Maybe
+ForgetOutcome: TypeAlias = Forgotten | NotAsExpected | TryAgain | Refused | Maybe
 PageOutcome: TypeAlias = ClaimPage | TryAgain | Refused
 AcquireOutcome: TypeAlias = Acquired | Held | TryAgain | Refused | Maybe
 ExtendOutcome: TypeAlias = Acquired | Held | Free | TryAgain | Refused | Maybe
@@ -178,7 +187,7 @@ ReleaseOutcome: TypeAlias = Released | Held | Free | TryAgain | Refused | Maybe
 
 
 class Claims(ABC):
-    """Decides which object an identity belongs to. What it has decided it keeps for ever.
+    """Decides which object an identity belongs to. What it has decided it keeps until it is to forget it.
 
     An *identity* is the store's canonical address and the name: ``s3://bucket/folder/name``. One registry
     serves many stores. What stands before the last ``/`` is its folder.
@@ -212,7 +221,7 @@ class Claims(ABC):
             Valid Unicode without NUL, with a ``/`` in it, of any length; two spellings are two identities.
             What can't be kept is ``Refused``, and never kept as something else.
         claim
-            What it becomes. Nothing but another ``write`` may ever change or remove it.
+            What it becomes. Nothing but another ``write``, or ``forget``, may ever change or remove it.
         expected
             None: no claim. A claim: one with the same :attr:`Claim.mark`.
 
@@ -223,6 +232,24 @@ class Claims(ABC):
             or a later one, and that of all writes that expected the same, no other was or will be answered
             so. ``NotAsExpected``, ``TryAgain`` and ``Refused`` promise that this request wrote nothing
             *and never will*. Whatever can't be promised is ``Maybe``: read, and look at the token.
+        """
+
+    @abstractmethod
+    def forget(self, identity: str, expected: Claim) -> ForgetOutcome:
+        """Remove the claim of ``identity`` in one atomic step, only if it is exactly what is ``expected``.
+
+        Parameters
+        ----------
+        identity
+            As for :meth:`write`. Its next claim may be any first one, a request that comes late included.
+        expected
+            As for :meth:`write`.
+
+        Returns
+        -------
+        ForgetOutcome
+            ``Forgotten`` promises that every read that begins from now on sees no claim, or one that was
+            written since. The others as for :meth:`write`.
         """
 
     @abstractmethod
@@ -284,6 +311,10 @@ class Claims(ABC):
     async def write_async(self, identity: str, claim: Claim, expected: Claim | None) -> ClaimOutcome:
         """:meth:`write`, asynchronously. Cancelled, its outcome is unknown."""
         return await asyncio.to_thread(self.write, identity, claim, expected)
+
+    async def forget_async(self, identity: str, expected: Claim) -> ForgetOutcome:
+        """:meth:`forget`, asynchronously. Cancelled, its outcome is unknown."""
+        return await asyncio.to_thread(self.forget, identity, expected)
 
     async def list_async(self, folder: str, start: tuple[str, ...] | None = None) -> PageOutcome:
         """:meth:`list`, asynchronously."""

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 
 from putifabsent.backends.base import Absent, Created, Found, Holder
 from putifabsent.errors import NameTaken, OutcomeUnknown, PutIfAbsentError
-from putifabsent.shim.reading import Located, look, read
+from putifabsent.shim.reading import Located, look, read, removed
 from putifabsent.shim.requests import Head
 from putifabsent.shim.scenes import End, Prepare, creation_of, is_void, marked, rank_of, void_of
 from putifabsent.shim.standing import stand_in_series
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from putifabsent.shim.requests import Protocol
     from putifabsent.shim.scenes import Key, Scene
 
-__all__ = ["clean", "create", "delete", "find", "glance", "resolve"]
+__all__ = ["clean", "create", "delete", "find", "forget", "glance", "resolve"]
 
 
 def create(name: Name, body: Body, creation: Creation) -> Protocol[Created]:
@@ -190,6 +190,26 @@ def clean(name: Name, creation: Creation) -> Protocol[int]:
     for key in over:
         yield from voter.remove(voter.path(key))
     return len(over)
+
+
+def forget(name: Name, creation: Creation) -> Protocol[None]:
+    """Remove all that is kept of an identity, its last end included, and its plain names.
+
+    The bytes go first, for what is gone nobody publishes again; the plain names last, for whoever goes
+    through them finds there what one who died in the middle has left.
+
+    Raises
+    ------
+    OSError
+        The store refuses, or does not answer in time: it can be called again.
+    """
+    voter = Voter(name, creation)
+    scene = yield from voter.scene()
+    ends = [End(*end) for end in sorted(scene.ends.items())]
+    keys: list[Key] = [*sorted(scene.prepares, key=lambda each: each.round), *scene.accepts, *ends]
+    left = [*map(voter.path, keys), *name.all_names]
+    while left:
+        yield from removed(left.pop(0))
 
 
 def _create(voter: Voter, body: Body) -> Protocol[Created]:

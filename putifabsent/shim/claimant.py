@@ -18,12 +18,13 @@ from putifabsent.backends.base import (
     TryAgain,
     Written,
 )
-from putifabsent.backends.registries import Claim, Claimed, FoundClaim, NotAsExpected
+from putifabsent.backends.registries import Claim, Claimed, Forgotten, FoundClaim, NotAsExpected
 from putifabsent.errors import NameTaken, OutcomeUnknown
 from putifabsent.shim.reading import Located, look, read
 from putifabsent.shim.requests import (
     Both,
     Delete,
+    ForgetClaim,
     Head,
     List,
     Pause,
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
         PutOutcome,
     )
     from putifabsent.backends.body import Body
-    from putifabsent.backends.registries import ClaimOutcome, Claims
+    from putifabsent.backends.registries import ClaimOutcome, Claims, ForgetOutcome
     from putifabsent.shim.names import Name
     from putifabsent.shim.requests import Protocol
 
@@ -255,6 +256,14 @@ class Claimant:
     def end(self, claim: Claim) -> Protocol[Claim]:
         """End a claim; return the one that is there then: a later one, if others were faster."""
         return self.write(replace(claim, live=False), claim)
+
+    def forget(self, claim: Claim) -> Protocol[Forgotten | NotAsExpected | Refused]:
+        """Have the registry forget a dead claim, until it has answered."""
+        while True:
+            outcome: ForgetOutcome = yield ForgetClaim(self.claims, self.identity, claim)
+            if isinstance(outcome, (Forgotten, NotAsExpected, Refused)):
+                return outcome
+            yield from self.pause("the registry has not forgotten a claim in time", outcome.cause)
 
     def burn(self, claim: Claim | None, free: dict[str, Salted]) -> Protocol[Claim]:
         """End the incarnation that these bytes were put for, before it begins."""

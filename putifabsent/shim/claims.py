@@ -24,10 +24,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from putifabsent.backends.base import Absent, Created, Found, Holder
+from putifabsent.backends.base import Absent, Created, Found, Holder, Refused
+from putifabsent.backends.registries import NotAsExpected
 from putifabsent.errors import NameTaken, PutIfAbsentError
 from putifabsent.shim.claimant import Claimant, has_ended, holder_of
-from putifabsent.shim.reading import Located
+from putifabsent.shim.reading import Located, removed
 from putifabsent.shim.requests import Delete, Head
 from putifabsent.shim.salted import identity_of
 from putifabsent.shim.standing import stand_in_series
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
     from putifabsent.shim.names import Name
     from putifabsent.shim.requests import Protocol
 
-__all__ = ["clean", "create", "delete", "find", "resolve"]
+__all__ = ["clean", "create", "delete", "find", "forget", "resolve"]
 
 
 def create(name: Name, body: Body, creation: Creation, *, claims: Claims, place: str) -> Protocol[Created]:
@@ -203,6 +204,39 @@ def clean(name: Name, creation: Creation, *, claims: Claims, place: str) -> Prot
     hidden = yield from claimant.hide_all(claim)
     yield from claimant.repair()
     return removed + hidden
+
+
+def forget(name: Name, creation: Creation, *, claims: Claims, place: str) -> Protocol[None]:
+    """Remove all that is kept of an identity, its claim included, and its plain names.
+
+    The claim is ended and the bytes go before it is forgotten, for what is gone nobody publishes again; the
+    plain names go last, for whoever goes through them finds there what one who died in the middle has left.
+
+    Raises
+    ------
+    OutcomeUnknown
+        Store or registry don't answer in time, or refuse: it can be called again.
+    OSError
+        The same; or all has gone but the dead claim, which the registry refuses to forget.
+    """
+    claimant = Claimant(name, creation, claims, identity_of(name, place))
+    claim = yield from claimant.read()
+    while claim is not None and claim.live:
+        claim = yield from claimant.end(claim)
+    left = list((yield from claimant.listed()))
+    while left:
+        yield from removed(left.pop(0))
+    refused: Refused | None = None
+    if claim is not None:
+        outcome = yield from claimant.forget(claim)
+        if isinstance(outcome, NotAsExpected) and outcome.current is not None:
+            return  # it was begun anew meanwhile
+        refused = outcome if isinstance(outcome, Refused) else None
+    left = list(name.all_names)
+    while left:
+        yield from removed(left.pop(0))
+    if refused is not None:
+        raise refused.error
 
 
 def _decide(claimant: Claimant, body: Body) -> Protocol[Claim]:

@@ -76,6 +76,22 @@ class Arbiter(ABC):
         """Free ``name``."""
 
     @abstractmethod
+    def forget(self, name: Name, creation: Creation) -> Protocol[None]:
+        """Remove all that is kept of an identity, its end marks included, and its plain names.
+
+        After :meth:`delete` an end mark stays, by which requests that come late, and creators who were paused
+        meanwhile, know that their incarnation is over. Without it they begin the identity anew, and win, each
+        for itself: two of them may. So it is for identities of which nobody can be harmed by that: whoever
+        wins one finds out afterwards, from elsewhere, whether that still counts, and readers look elsewhere.
+        It can be called again after a failure, as long as a plain name is there to tell of the identity.
+
+        Raises
+        ------
+        OutcomeUnknown, OSError
+            Store or registry refuse, or don't answer in time.
+        """
+
+    @abstractmethod
     def knows(self, name: Name) -> Protocol[bool]:
         """Say whether the name was ever put to this arbiter. One request."""
 
@@ -172,6 +188,10 @@ class Balloting(Arbiter):
     def delete(self, name: Name, creation: Creation) -> Protocol[None]:
         """As the contract says."""
         return ballot.delete(name, creation)
+
+    def forget(self, name: Name, creation: Creation) -> Protocol[None]:
+        """As the contract says."""
+        return ballot.forget(name, creation)
 
     def knows(self, name: Name) -> Protocol[bool]:
         """As the contract says."""
@@ -276,6 +296,10 @@ class Claiming(Arbiter):
     def delete(self, name: Name, creation: Creation) -> Protocol[None]:
         """As the contract says."""
         return claims.delete(name, creation, claims=self.claims, place=self.place)
+
+    def forget(self, name: Name, creation: Creation) -> Protocol[None]:
+        """As the contract says."""
+        return claims.forget(name, creation, claims=self.claims, place=self.place)
 
     def knows(self, name: Name) -> Protocol[bool]:
         """As the contract says."""

@@ -1,4 +1,7 @@
-"""Read until the store answers. Reading twice is harmless, so only refusals and the deadline end it."""
+"""Read until the store answers. Reading twice is harmless, so only refusals and the deadline end it.
+
+So is removing twice what nobody makes again.
+"""
 
 from __future__ import annotations
 
@@ -7,16 +10,17 @@ from dataclasses import dataclass
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
-from putifabsent.backends.base import Absent, Found, Refused, TryAgain
+from putifabsent.backends.base import Absent, Deleted, Found, Refused, TryAgain
 from putifabsent.errors import OutcomeUnknown
-from putifabsent.shim.requests import Head, Pause
+from putifabsent.shim.requests import Delete, Head, Pause
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from putifabsent.backends.base import DeleteOutcome
     from putifabsent.shim.requests import Get, List, ListClaims, Protocol, ReadClaim, SweepClaims
 
-__all__ = ["Located", "look", "read", "unanswered"]
+__all__ = ["Located", "look", "read", "removed", "unanswered"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,3 +83,21 @@ def look(path: str, name: str, token: str, why: str) -> Protocol[Found | Absent]
         lambda error: OutcomeUnknown(name, token, f"{why}, and {path} can't be looked at: {error}"),
     )
     return seen
+
+
+def removed(path: str) -> Protocol[None]:
+    """Remove an object, until that is certain.
+
+    Raises
+    ------
+    OSError
+        The store refuses, or does not answer until the deadline.
+    """
+    for attempt in count(1):
+        outcome: DeleteOutcome = yield Delete(path)
+        if isinstance(outcome, Deleted):
+            return
+        cause = outcome.error if isinstance(outcome, Refused) else outcome.cause
+        if isinstance(outcome, Refused) or not (yield Pause(attempt)):
+            error = unanswered(cause)
+            raise error from (None if error is cause else cause)

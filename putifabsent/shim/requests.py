@@ -33,6 +33,7 @@ if TYPE_CHECKING:
         Claim,
         ClaimOutcome,
         Claims,
+        ForgetOutcome,
         Lock,
         PageOutcome,
         ReadOutcome,
@@ -48,6 +49,7 @@ __all__ = [
     "Create",
     "Delete",
     "Discard",
+    "ForgetClaim",
     "Get",
     "Head",
     "List",
@@ -287,6 +289,22 @@ class WriteClaim(NamedTuple):
         return await self.claims.write_async(self.identity, self.claim, self.expected)
 
 
+class ForgetClaim(NamedTuple):
+    """Remove an identity's claim, only if it is what is expected."""
+
+    claims: Claims
+    identity: str
+    expected: Claim
+
+    def perform(self, _: Store) -> ForgetOutcome:
+        """Ask the registry."""
+        return self.claims.forget(self.identity, self.expected)
+
+    async def perform_async(self, _: Store) -> ForgetOutcome:
+        """Ask the registry, asynchronously."""
+        return await self.claims.forget_async(self.identity, self.expected)
+
+
 class ListClaims(NamedTuple):
     """Read a page of the claims of the names directly in a folder."""
 
@@ -424,6 +442,7 @@ Request: TypeAlias = (
     | Publish
     | ReadClaim
     | WriteClaim
+    | ForgetClaim
     | ListClaims
     | SweepClaims
     | Acquire

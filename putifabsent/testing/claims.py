@@ -14,6 +14,7 @@ from putifabsent.backends.registries import (
     Absent,
     Claimed,
     ClaimPage,
+    Forgotten,
     FoundClaim,
     Maybe,
     NotAsExpected,
@@ -151,6 +152,32 @@ class ClaimsTests(InBothColours):
         ask.write(f"{place}/name", claim, None)
         assert ask.write(f"{place}/name", claim, None) == NotAsExpected(claim)
 
+    def test_a_claim_that_is_forgotten_is_as_if_it_had_never_been(self, ask: Asked, place: str) -> None:
+        """Read, listed and decided anew; and its neighbour is not touched."""
+        name, beside = f"{place}/name", f"{place}/name2"
+        first, second = first_claim(name), first_claim(name)
+        ask.write(name, first, None)
+        ask.write(beside, first_claim(beside), None)
+        assert ask.forget(name, first) == Forgotten()
+        assert ask.read(name) == Absent()
+        assert [entry.identity for entry in all_pages(ask.list, place)] == [beside]
+        assert ask.write(name, second, None) == Claimed()
+
+    @pytest.mark.parametrize("wrong", WRONG.values(), ids=WRONG)
+    def test_only_the_claim_that_was_expected_is_forgotten(
+        self, ask: Asked, place: str, wrong: Callable[[Claim], Claim | None]
+    ) -> None:
+        """Another one stays, and is told."""
+        name = f"{place}/name"
+        there = replace(first_claim(name), incarnation=2)
+        ask.write(name, there, None)
+        assert ask.forget(name, wrong(there) or first_claim(name)) == NotAsExpected(there)
+        assert ask.read(name) == FoundClaim(there)
+
+    def test_what_is_not_there_cannot_be_forgotten(self, ask: Asked, place: str) -> None:
+        """So is a lost answer resolved."""
+        assert ask.forget(f"{place}/name", first_claim(place)) == NotAsExpected(None)
+
     # --- identities
 
     def test_no_identity_is_taken_for_another(self, ask: Asked, place: str) -> None:
@@ -210,6 +237,7 @@ class ClaimsTests(InBothColours):
         for identity in ("", "name"):
             assert isinstance(ask.write(identity, first_claim(identity), None), Refused)
             assert isinstance(ask.read(identity), Refused)
+            assert isinstance(ask.forget(identity, first_claim(identity)), Refused)
 
     # --- listing
 

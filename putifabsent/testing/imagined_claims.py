@@ -4,8 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from putifabsent.backends.registries import Absent, Claim, Claimed, FoundClaim, Maybe, NotAsExpected, TryAgain
-from putifabsent.shim.requests import ReadClaim, WriteClaim
+from putifabsent.backends.registries import (
+    Absent,
+    Claim,
+    Claimed,
+    Forgotten,
+    FoundClaim,
+    Maybe,
+    NotAsExpected,
+    TryAgain,
+)
+from putifabsent.shim.requests import ForgetClaim, ReadClaim, WriteClaim
 from putifabsent.testing.imagined import LOST
 
 if TYPE_CHECKING:
@@ -36,7 +45,7 @@ class ImaginedClaims:
 
     def apply(self, state: Any, request: Any) -> tuple[State, Any]:
         """Return the state after a request, and its outcome."""
-        if not isinstance(request, (ReadClaim, WriteClaim)):
+        if not isinstance(request, (ReadClaim, WriteClaim, ForgetClaim)):
             return self.store.apply(state, request)
         there = dict(state).get(request.identity)
         if isinstance(request, ReadClaim):
@@ -44,19 +53,21 @@ class ImaginedClaims:
         if (there and there.mark) != (request.expected and request.expected.mark):
             return state, NotAsExpected(there)
         others = state - {(request.identity, there)}
+        if isinstance(request, ForgetClaim):
+            return others, Forgotten()
         if self.forgets and not request.claim.live:
             return others, Claimed()
         return others | {(request.identity, request.claim)}, Claimed()
 
     def unanswered(self, request: Any) -> Any:
         """Return what a lost answer means."""
-        if isinstance(request, (ReadClaim, WriteClaim)):
+        if isinstance(request, (ReadClaim, WriteClaim, ForgetClaim)):
             return Maybe(LOST) if self.changes(request) else TryAgain(LOST)
         return self.store.unanswered(request)
 
     def changes(self, request: Any) -> bool:
         """Whether it writes."""
-        return isinstance(request, WriteClaim) or self.store.changes(request)
+        return isinstance(request, (WriteClaim, ForgetClaim)) or self.store.changes(request)
 
     def begun(self, state: Any, request: Any) -> Hashable | None:
         """Return what is left of a copy that has read its source."""

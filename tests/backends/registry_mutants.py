@@ -116,6 +116,13 @@ CLAIMS = (
     ),
     # What is kept
     Mutant(
+        "whatever is there is forgotten",
+        "dynamodb",
+        '"delete_item", Key=key_of(identity), **only_if(expected)',
+        '"delete_item", Key=key_of(identity)',
+        "test_only_the_claim_that_was_expected_is_forgotten[token]",
+    ),
+    Mutant(
         "TTL on claims",
         "dynamodb_table",
         "            return made\n",

@@ -104,10 +104,11 @@ UNKNOWN = (
 def test_throttling_passes_and_has_written_nothing(
     proxy: DynamoDBProxy, claims: Claims, trouble: Trouble
 ) -> None:
-    for operation in ("PutItem", "GetItem", "Query", "Scan"):
+    for operation in ("PutItem", "GetItem", "Query", "Scan", "DeleteItem"):
         proxy.script(operation, trouble)
     claim = first_claim(NAME)
     assert isinstance(claims.write(NAME, claim, None), TryAgain)
+    assert isinstance(claims.forget(NAME, claim), TryAgain)
     assert isinstance(claims.read(NAME), TryAgain)
     assert isinstance(claims.list("s3://bucket"), TryAgain)
     assert isinstance(claims.sweep("s3://bucket"), TryAgain)
@@ -117,9 +118,11 @@ def test_throttling_passes_and_has_written_nothing(
 
 @pytest.mark.parametrize("trouble", STAYING, ids=lambda one: one.name)
 def test_a_missing_right_is_refused_as_such(proxy: DynamoDBProxy, claims: Claims, trouble: Trouble) -> None:
-    for operation in ("PutItem", "GetItem", "Query"):
+    for operation in ("PutItem", "GetItem", "Query", "DeleteItem"):
         proxy.script(operation, trouble)
-    for outcome in (claims.write(NAME, first_claim(NAME), None), claims.read(NAME), claims.list("s3://b")):
+    claim = first_claim(NAME)
+    asked = (claims.write(NAME, claim, None), claims.read(NAME), claims.list("s3://b"))
+    for outcome in (*asked, claims.forget(NAME, claim)):
         assert isinstance(outcome, Refused)
         assert isinstance(outcome.error, PermissionError)
         assert outcome.error.__cause__ is not None
@@ -155,8 +158,18 @@ def test_each_call_that_is_answered_is_one_request(proxy: DynamoDBProxy, claims:
     asyncio.run(claims.read_async(NAME))
     claims.list("s3://bucket/table/snapshot")
     claims.sweep("s3://bucket")
-    told = ["PutItem", "PutItem", "GetItem", "PutItem", "GetItem", "Query", "Scan"]
+    claims.forget(NAME, replace(claim, live=False))
+    told = ["PutItem", "PutItem", "GetItem", "PutItem", "GetItem", "Query", "Scan", "DeleteItem"]
     assert proxy.sent() == told
+
+
+def test_a_forgotten_claim_whose_answer_is_lost_may_be_gone(proxy: DynamoDBProxy, claims: Claims) -> None:
+    claim = first_claim(NAME)
+    claims.write(NAME, claim, None)
+    proxy.script("DeleteItem", Trouble.DROPPED_AFTER)
+    assert isinstance(claims.forget(NAME, claim), Maybe)
+    assert proxy.sent("DeleteItem") == ["DeleteItem"]
+    assert claims.forget(NAME, claim) == NotAsExpected(None)
 
 
 def test_every_read_is_strongly_consistent(proxy: DynamoDBProxy, claims: Claims) -> None:

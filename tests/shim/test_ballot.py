@@ -22,7 +22,7 @@ from putifabsent.backends.base import (
 )
 from putifabsent.backends.body import InMemory
 from putifabsent.errors import NameTaken, OutcomeUnknown
-from putifabsent.shim.ballot import clean, create, delete, find, glance, resolve
+from putifabsent.shim.ballot import clean, create, delete, find, forget, glance, resolve
 from putifabsent.shim.names import ordinary
 from putifabsent.shim.reading import Located
 from putifabsent.shim.requests import Delete, Head, List, Pause, Publish, Put
@@ -426,6 +426,24 @@ def test_a_name_that_no_ballot_knows_is_deleted_as_it_is() -> None:
     empty = (LISTED, shows())
     removed = (Delete(NAME.path, "v1"), Deleted())
     assert play(delete(NAME, MINE), empty, (LOOK, held_by(None)), empty, removed, empty) is None
+
+
+def test_what_is_forgotten_goes_with_its_ends_the_bytes_first_and_the_plain_name_last() -> None:
+    second, vote = prepare(k=2), accept(k=2)
+    kept = (accept(), vote, prepare(OTHER), second, prepare("9", k=2, round_=1), end(f"{ME}.0"))
+    gone = (prepare(OTHER), second, prepare("9", k=2, round_=1), accept(), vote, end(f"{ME}.0"), NAME.path)
+    removals = ((Delete(path), Deleted()) for path in gone)
+    assert play(forget(NAME, MINE), (LISTED, shows(*kept)), *removals) is None
+
+
+@pytest.mark.parametrize(
+    "script",
+    [((Delete(prepare()), Refused(NO_RIGHTS)),), ((Delete(prepare()), Maybe(NO_RIGHTS)), too_late())],
+    ids=["refused", "late"],
+)
+def test_what_may_not_be_removed_is_not_forgotten_and_that_is_raised(script: Any) -> None:
+    with pytest.raises(PermissionError, match="403"):
+        play(forget(NAME, MINE), (LISTED, shows(prepare())), *script)
 
 
 def test_clean_up_leaves_the_newest_end_and_publishes_what_lives() -> None:

@@ -24,12 +24,23 @@ from putifabsent.backends.base import (
     TryAgain,
     Written,
 )
-from putifabsent.backends.registries import Claim, Claimed, FoundClaim, NotAsExpected
+from putifabsent.backends.registries import Claim, Claimed, Forgotten, FoundClaim, NotAsExpected
 from putifabsent.errors import NameTaken, OutcomeUnknown
 from putifabsent.shim import claims as real
 from putifabsent.shim.names import Name, Series, ordinary
 from putifabsent.shim.reading import Located
-from putifabsent.shim.requests import Both, Delete, Head, List, Pause, Publish, Put, ReadClaim, WriteClaim
+from putifabsent.shim.requests import (
+    Both,
+    Delete,
+    ForgetClaim,
+    Head,
+    List,
+    Pause,
+    Publish,
+    Put,
+    ReadClaim,
+    WriteClaim,
+)
 from tests.shim.scripted import BODY, BUSY, LOST, ME, NOON, OTHER, later, numbered, play, too_late
 
 PATH = "bucket/t/name"
@@ -751,6 +762,36 @@ def removed(path: str) -> tuple[Delete, Deleted]:
 
 
 QUIET = (LOOK, Absent())
+
+
+def forget() -> Any:
+    return real.forget(NAME, MINE, **TABLE)
+
+
+FORGET = ForgetClaim(REGISTRY, IDENTITY, dead(ME))
+MINE_ENDED = ((ASK, FoundClaim(claim())), (write(dead(ME), claim()), Claimed()))
+KEYS = lists(key(), key(OTHER, 2))
+KEYS_GONE = (removed(key()), removed(key(OTHER, 2)))
+
+
+def test_what_is_forgotten_is_ended_then_its_bytes_go_then_its_claim_then_the_plain_name() -> None:
+    script = (*MINE_ENDED, KEYS, *KEYS_GONE, (FORGET, Forgotten()), removed(PATH))
+    assert play(forget(), *script) is None
+
+
+def test_what_another_has_forgotten_meanwhile_is_forgotten() -> None:
+    lost = ((FORGET, Maybe(LOST)), later(1), (FORGET, NotAsExpected(None)), removed(PATH))
+    assert play(forget(), *MINE_ENDED, KEYS, *KEYS_GONE, *lost) is None
+
+
+def test_what_was_begun_anew_meanwhile_stays() -> None:
+    anew = (FORGET, NotAsExpected(claim(OTHER, 2)))
+    assert play(forget(), *MINE_ENDED, KEYS, *KEYS_GONE, anew) is None
+
+
+def test_what_a_registry_refuses_to_forget_leaves_the_dead_claim_alone() -> None:
+    with pytest.raises(PermissionError, match="403"):
+        play(forget(), *MINE_ENDED, KEYS, *KEYS_GONE, (FORGET, Refused(NO_RIGHTS)), removed(PATH))
 
 
 def test_clean_up_of_a_name_that_never_was_removes_nothing() -> None:
