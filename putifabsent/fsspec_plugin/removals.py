@@ -18,7 +18,7 @@ from putifabsent.fsspec_plugin.paths import each_of
 from putifabsent.fsspec_plugin.reads import is_state
 from putifabsent.fsspec_plugin.steps import Call, Decide
 from putifabsent.shim.formats.hudi_ledger import holds_state
-from putifabsent.shim.ledger.book import lives_below, record_at, removed
+from putifabsent.shim.ledger.book import is_marker, lives_below, record_at, removed
 
 if TYPE_CHECKING:
     from putifabsent.fsspec_plugin.steps import Steps
@@ -185,8 +185,9 @@ class Removes(ListsDecided):
         listed = yield Call("find", (self._own(path),))
         names = {self._full_name(each) for each in listed}
         records = [name for each in sorted(names | known) if (name := record_at(each)) is not None]
-        for name in records:
-            yield Decide(arbiter.delete(name, self._looker(name)))
+        for name in records:  # of each ledger its marker first; after that nobody reads the others any more
+            end = arbiter.delete if is_marker(name.path) else arbiter.forget
+            yield Decide(end(name, self._looker(name)))
         kept = {f"{name.state}/{part}" for name in records for part in ("bodies", "beats")}
         yield from self._removing_plainly(sorted(each for each in names if each.rpartition("/")[0] in kept))
 

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from putifabsent.backends.base import Creation
 from putifabsent.errors import Fenced, NameTaken, OutcomeUnknown
+from putifabsent.shim.ledger.appending import append
 from putifabsent.shim.ledger.book import Lane, Ledger, Native
+from putifabsent.shim.ledger.records import Open
 from putifabsent.shim.ledger.timeline import shown
 from putifabsent.shim.ledger.written import life_in
 from putifabsent.shim.requests import Pause
@@ -139,10 +141,15 @@ class Judge:
         The state from which a reader begins.
     archived
         Instants whose completed name may be gone, though nobody has undone it.
+    is_certain
+        Whether no answer is lost or late: then nobody may hear of an unknown outcome.
     """
 
-    def __init__(self, name: Name, first: State, archived: Collection[str] = ()) -> None:
+    def __init__(
+        self, name: Name, first: State, archived: Collection[str] = (), *, is_certain: bool = False
+    ) -> None:
         self._name, self._first, self._archived = name, first, archived
+        self._is_certain = is_certain
         self._known: dict[Any, tuple[Story, str | None]] = {}
 
     def judge(self, world: Any, state: Any, told: tuple[Told, ...]) -> str | None:
@@ -150,6 +157,8 @@ class Judge:
         if state not in self._known:
             self._known[state] = self._look(world, state)
         story, wrong = self._known[state]
+        if self._is_certain and (unknown := _unknown(told)) is not None:
+            return unknown
         return (
             wrong or _contradiction(story, told) or _gap(self._name, story, told) or _left(state, story, told)
         )
@@ -170,7 +179,18 @@ class Judge:
         present = None if marker is None else life_in(marker.data, "").life
         story = lives.pop(present or "", Story())
         story.ended = {token for other in lives.values() for token in other.made}
-        return story, self._disagreement(world, state, story) or self._loss(things, story)
+        wrong = self._disagreement(world, state, story) or self._loss(things, story)
+        return story, wrong or self._wedge(world, state)
+
+    def _wedge(self, world: Any, state: Any) -> str | None:
+        """Whether a session that nobody disturbs can't begin an instant, whatever others have left."""
+        ledger = Ledger(self._name, "judge", Native(99), Lane("judge"), state=self._first)
+        opening = append(ledger, lambda _: Open("z", "judge", "z"), Creation("z", "judge", ""))
+        try:
+            _run(opening, world, state)
+        except Exception as error:  # noqa: BLE001 - whatever it is, nobody could work any more
+            return f"nobody can append any more: {error!r}"
+        return None
 
     def _disagreement(self, world: Any, state: Any, story: Story) -> str | None:
         """Whether a reader who knows nothing yet comes to something else."""
@@ -192,7 +212,12 @@ class Judge:
         if said != was:
             return f"a reader comes to {said}, and the records say {was}"
         folder = f"{ledger.root}/timeline"
-        names = [name for name in dict(state) if name.rpartition("/")[0] == folder]
+        # What is being removed bit by bit is shown as long as it is there.
+        names = [
+            name
+            for name, thing in state
+            if name.rpartition("/")[0] == folder and thing.token not in story.ended
+        ]
         gone = {ledger.path(each["name"]) for each in self._over(story)}
         listed = [path for path in shown(ledger, folder, names) if path not in gone]
         meant = sorted({ledger.path(each["name"]) for each in story.standing()} - gone)
@@ -231,6 +256,14 @@ def _contradiction(story: Story, told: tuple[Told, ...]) -> str | None:
             return f"{each.actor.name} was told {value!r}, and it has completed"
         if how == "raised" and not isinstance(value, (OSError, NameTaken, Fenced)):
             return f"{each.actor.name} ended with {value!r}"
+    return None
+
+
+def _unknown(told: tuple[Told, ...]) -> str | None:
+    """Whether somebody was told that nobody knows, and no answer was lost."""
+    for each in told:
+        if each.ended is not None and each.ended[0] == "raised" and isinstance(each.ended[1], OutcomeUnknown):
+            return f"{each.actor.name} was told {each.ended[1]!r}, and every request was answered"
     return None
 
 

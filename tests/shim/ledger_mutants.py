@@ -17,7 +17,43 @@ RESTORED_AND_NEXT = "a commit, its restore, and the next"
 PRUNED = "two commits and a pruner"
 TOO_LATE = "two who come too late, and a pruner"
 
+LANDS_LATE = "a marker that lands late"
+REMOVED_BIT_BY_BIT = "a commit in a turn, and the table is removed bit by bit"
+REPLICAS = "a commit, and a rollback by two replicas of a service"
+
 MUTANTS = (
+    Mutant(
+        "all lives have one name",
+        "ledger/book",
+        '        return f"{self.name}-{self.lives}"',
+        '        return "life"',
+        LANDS_LATE,
+    ),
+    Mutant(
+        "a marker is sent twice",
+        "ledger/book",
+        "        self.lives += 1\n",
+        "        self.lives = 1\n",
+        LANDS_LATE,
+    ),
+    Mutant(
+        "what a session knows outlives the table",
+        "ledger/book",
+        "                if self.state.life or self._is_removed",
+        "                if False and self._is_removed",
+        REMOVED_BIT_BY_BIT,
+    ),
+    Mutant(
+        "what was read earlier permits a deletion",
+        "formats/hudi_ledger",
+        """    if not _is_rolled_back(state, step.instant):
+        return ByName()
+""",
+        """    if not _is_rolled_back(state, step.instant):
+        return ByName(cached=True)
+""",
+        REPLICAS,
+    ),
     Mutant(
         "a completion is valid when nobody else holds the turn",
         "ledger/records",

@@ -28,6 +28,10 @@ READER = Process("read", session="L", warm=0)
 ARCHIVER = Process("archive", "1", "Z")
 PRUNER = Process("prune")
 BREAKER = Process("breaks")
+REMOVER = Process("remove")
+SLOW_REMOVER = Process("remove_one_by_one")
+IDLE = Process("commit", "5", "N", opens=True, lease=NEVER)
+NEWCOMER = Process("commit", "6", "M", opens=True, warm=0)
 LATE_ONCE = Faults(late=1, crashes=1, pauses=1)
 LATE = (Process("commit", "1", "A", warm=1), Process("commit", "2", "B", warm=2), PRUNER)
 
@@ -83,9 +87,70 @@ SHORT = (
         BEHIND,
         every=4,
     ),
+    Scenario(
+        "a commit, and a rollback by two replicas of a service",
+        (A, Process("rollback_by_replicas", "1", "R")),
+        Faults(crashes=1),
+        ONE,
+    ),
+    Scenario("two who begin a ledger", (IDLE, NEWCOMER), Faults(crashes=1)),
+    Scenario("a marker that lands late", (NEWCOMER, REMOVER), Faults(late=1, crashes=1, pauses=1)),
+    Scenario(
+        "a commit in a turn, and the table is removed", (A_TURN, REMOVER), Faults(lost=1, crashes=1), ONE
+    ),
+    Scenario("who was idle, and the table is removed", (IDLE, REMOVER), Faults(lost=1, crashes=1), TWO),
+    Scenario(
+        "a commit in a turn, and the table is removed bit by bit",
+        (A_TURN, SLOW_REMOVER),
+        Faults(crashes=1),
+        ONE,
+    ),
+    Scenario(
+        "a new table's first commit, and the old one goes bit by bit",
+        (NEWCOMER, SLOW_REMOVER),
+        Faults(crashes=1),
+        DONE,
+    ),
+    Scenario(
+        "two mounts of one session, and a pruner",
+        (A, Process("commit", "2", "A"), PRUNER),
+        Faults(crashes=1),
+        (*ONE, Open("2", "A", "o2")),
+        every=3,
+    ),
 )
 
 LONG = (
+    Scenario("a commit, and others pass a checkpoint", (A, B_TURN, PRUNER), Faults(crashes=1), TWO, every=3),
+    Scenario("two who begin a ledger, in trouble", (IDLE, NEWCOMER), Faults(lost=1, crashes=1, pauses=1)),
+    Scenario("a new table's first commit, and who was idle", (NEWCOMER, IDLE, REMOVER), Faults(), ONE),
+    Scenario(
+        "two mounts of one session, one paused past checkpoints",
+        (Process("commit", "1", "A", warm=1), Process("commit", "2", "A"), PRUNER),
+        Faults(crashes=1, pauses=1),
+        (*ONE, Open("2", "A", "o2"), *THREE[2:], Open("4", "D", "o4")),
+        every=4,
+    ),
+    Scenario("two who were idle, and the table is removed", (IDLE, A_TURN, REMOVER), Faults(crashes=1), ONE),
+    Scenario(
+        "two who were idle, and the table is removed, in trouble",
+        (IDLE, A, REMOVER),
+        Faults(lost=1, late=1, crashes=1, pauses=1),
+        ONE,
+    ),
+    Scenario(
+        "a pruner, who was idle, and the table is removed",
+        (IDLE, PRUNER, REMOVER),
+        Faults(lost=1, crashes=1, pauses=1),
+        BEHIND,
+        every=4,
+    ),
+    Scenario(
+        "who was idle, a new table, and the old one goes bit by bit",
+        (IDLE, NEWCOMER, SLOW_REMOVER),
+        Faults(crashes=1, pauses=1),
+        ONE,
+    ),
     Scenario("two in turns, and a breaker", (A_TURN, B_TURN, BREAKER), Faults(crashes=1, pauses=1), TWO),
     Scenario("three in turns", (A_TURN, B_TURN, C_TURN), Faults(crashes=1, pauses=1), THREE),
     Scenario(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from putifabsent.backends.base import Maybe
 from putifabsent.shim.formats import hudi, hudi_ledger
@@ -42,6 +42,10 @@ LIFE = "first"
 SMALL = 2**20
 
 
+class RemoveAll(NamedTuple):
+    """The table is removed, with all that the shim keeps of it, at one moment."""
+
+
 class Table(ImaginedStore):
     """A store that remembers who created each record first: removed records have been read by somebody.
 
@@ -52,6 +56,8 @@ class Table(ImaginedStore):
     def apply(self, state: Any, request: Any) -> tuple[Any, Any]:
         if isinstance(request, Now):
             return state, 0.0
+        if isinstance(request, RemoveAll):
+            return frozenset(each for each in state if each[0].startswith(WAS)), None
         after, outcome = super().apply(state, request)
         last = request.name.removeprefix(f"{STATE}/ledger/") if isinstance(request, Create) else ""
         if "." in last and after != state and last.startswith(f"{life_of(dict(state))}."):
@@ -61,7 +67,7 @@ class Table(ImaginedStore):
         return after, outcome
 
     def unanswered(self, request: Any) -> Any:
-        if isinstance(request, Now):
+        if isinstance(request, (Now, RemoveAll)):
             return None
         return Maybe(LOST) if _removes_slice(request) else super().unanswered(request)
 

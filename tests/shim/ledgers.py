@@ -24,6 +24,7 @@ from tests.shim.ledger_tables import (
     SMALL,
     STATE,
     TIMELINE,
+    RemoveAll,
     Table,
     family,
     history,
@@ -138,11 +139,19 @@ class Played:
 
     def rollback(self) -> Protocol[str]:
         """Roll an instant back that is taken for pending: its slice, its names; and complete the rollback."""
-        process, ledger = self.process, self.start()
+        ledger = self.start()
+        return self._rollback(ledger, ledger)
+
+    def rollback_by_replicas(self) -> Protocol[str]:
+        """Do so by two caches: that by which slices are removed has read nothing since the beginning."""
+        return self._rollback(self.start(), self.start())
+
+    def _rollback(self, ledger: Any, replica: Any) -> Protocol[str]:
+        process = self.process
         path = f"{TIMELINE}/9{process.instant}.rollback.requested"
         rule = self.rule(ledger, path, "", deletes=False, frees=process.instant)
         yield from self.p.decide(ledger, rule, self.creation())
-        yield from self.deletes(ledger, slice_of(process.instant), "-d")
+        yield from self.deletes(replica, slice_of(process.instant), "-d")
         yield from self.deletes(ledger, f"{TIMELINE}/{process.instant}.inflight", "-i")
         yield from self.completes(ledger, f"9{process.instant}", "-done")
         return "rolled back"
@@ -188,6 +197,21 @@ class Played:
     def prune(self) -> Protocol[str]:
         yield from self.p.prune(self.start(), self.creation())
         return "pruned"
+
+    def remove(self) -> Protocol[str]:
+        """Remove the table at one moment."""
+        yield RemoveAll()
+        return "removed"
+
+    def remove_one_by_one(self) -> Protocol[str]:
+        """Remove what is there now of the table, the ledger's marker before all else, as the shim does."""
+        found = []
+        for folder in (f"{STATE}/ledger", f"{STATE}/bodies", f"{STATE}/beats", TIMELINE, "b/t"):
+            listed = yield List(folder)
+            found += [entry.name for entry in listed.entries]
+        for name in found:
+            yield from removed(name)
+        return "removed"
 
     def read(self) -> Protocol[tuple[str, ...]]:
         """List the timeline."""
@@ -266,7 +290,8 @@ class Scenario:
 def play(scenario: Scenario, p: Any = REAL, *, most: int | None = None) -> Explored:
     """Play all schedules of a scenario."""
     archived = {each.instant for each in scenario.processes if each.does == "archive"}
-    judge = Judge(NAME, facts.State(every=scenario.every), archived)
+    is_certain = not (scenario.faults.lost or scenario.faults.late)
+    judge = Judge(NAME, facts.State(every=scenario.every), archived, is_certain=is_certain)
     return explore(scenario.actors(p), scenario.world(), judge, scenario.faults, most=most)
 
 

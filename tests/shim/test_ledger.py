@@ -14,7 +14,9 @@ from putifabsent.backends.base import Created, Maybe, Refused
 from putifabsent.errors import Fenced, OutcomeUnknown
 from putifabsent.shim.ledger import pruning, turns
 from putifabsent.shim.ledger.appending import append
+from putifabsent.shim.ledger.facts import Held
 from putifabsent.shim.ledger.records import Free, Open, Take
+from putifabsent.shim.ledger.turns import take
 from tests.shim.ledger_runs import APPLIED, Run, creation, kinds
 from tests.shim.ledger_tables import LIFE, REAL, STATE, completed, no_clock
 
@@ -114,7 +116,7 @@ def test_the_same_token_is_the_same_record() -> None:
     ledger = run.session("B")
     first = run.play(append(ledger, opens("2", "B", "t"), creation("t")))
     assert run.play(append(ledger, lambda _: Open("2", "B", "t"), creation("t"))) == first == 2
-    assert run.asked == []
+    assert run.asked == ["list ledger"]
     elsewhere = run.session("B")
     assert run.play(append(elsewhere, lambda _: Open("2", "B", "t"), creation("t"))) == 2
 
@@ -307,6 +309,19 @@ def test_a_turn_that_another_has_in_the_next_life_is_not_taken_by_who_was_idle()
     run.remove_all()
     assert run.takes(run.session("C"), "c")
     assert run.takes(idle, "t") is None
+
+
+def test_who_wins_a_turn_in_a_life_that_is_over_has_none() -> None:
+    run = Run(ONE)
+    late = run.session("B")
+
+    def another() -> None:
+        run.remove_all()
+        run.play_aside(take(run.session("C"), "main", 9.0, creation("c"), clock=no_clock))
+
+    run.fails("list ledger", None, first=another)
+    assert run.takes(late, "t") is None
+    assert run.session("X").state.turn == Held(1, "C", "main", 9.0)
 
 
 def test_who_completes_what_was_removed_with_its_table_is_fenced() -> None:

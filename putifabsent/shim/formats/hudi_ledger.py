@@ -60,7 +60,8 @@ class Asker:
     token
         Of the creation, or made for the deletion: the records that it appends are called after it.
     opened
-        The instants that this session has opened or taken: they are never older than the shim.
+        The instants that are known not to be older than the ledger: the session has opened or taken them, or
+        has seen them open in a life that has ended.
     path
         The name that is created or deleted, and ``relative`` the same from the ledger's root.
     frees
@@ -131,6 +132,7 @@ def _create_inflight(state: State, step: Step, asker: Asker) -> Todo:
         raise asker.fenced(f"{step.instant} is completed")
     if step.instant in state.freed:
         return Append(Open(step.instant, asker.session, asker.token, step.action))
+    _refuse_removed(state, step, asker)
     return ByName()
 
 
@@ -138,8 +140,10 @@ def _create_completed(state: State, step: Step, asker: Asker) -> Todo:
     held = state.open.get(step.instant)
     if held is not None or asker.token in state.completions or state.completed(step.instant) is not None:
         return Commit()
-    if step.instant in state.freed or step.instant in asker.opened:
+    if step.instant in state.freed:
         raise asker.fenced(f"{step.instant} was rolled back")
+    if step.instant in asker.opened:
+        raise asker.fenced(f"{step.instant} was rolled back, or removed with its table")
     if state.is_over(step.instant) and step.instant >= state.first:
         # A session forgets what it has opened, with its process; what is older than the ledger it never had.
         raise asker.fenced(f"{step.instant} is older than all that the ledger remembers ({state.horizon})")
@@ -169,6 +173,7 @@ def _create_slice(state: State, step: Step, asker: Asker) -> Todo:
         raise asker.fenced(f"{step.instant} belongs to session {held.session}")
     if state.knows(step.instant):
         raise asker.fenced(f"{step.instant} is completed, or was rolled back")
+    _refuse_removed(state, step, asker)
     return ByName(cached=state.is_over(step.instant))
 
 
@@ -178,6 +183,12 @@ def _delete_slice(state: State, step: Step, asker: Asker) -> Todo:
     if step.instant in state.open or state.completed(step.instant) is not None:
         raise asker.fenced(f"{step.instant} is no failed instant: a rollback that takes it for one is wrong")
     return ByName()
+
+
+def _refuse_removed(state: State, step: Step, asker: Asker) -> None:
+    """Refuse to go on with an instant that was begun in an earlier life of the table."""
+    if step.instant in asker.opened and not (state.knows(step.instant) or state.is_over(step.instant)):
+        raise asker.fenced(f"the table was removed since {step.instant} was begun")
 
 
 def _is_rolled_back(state: State, instant: str) -> bool:

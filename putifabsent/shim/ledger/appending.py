@@ -9,7 +9,8 @@ another's, the life is over, and the record void. If a checkpoint is above the n
 was the last of each lane: the record counts if it is that, and else is void. A void record stays where it is,
 and whoever wrote it begins again.
 
-"No" is said only of what was listed after the call began: a cache may be old.
+"No" is said only of what was listed after the call began: a cache may be old. Nor is a record that was read,
+and not won, said to count before another listing: it may have landed when the life was over.
 """
 
 from __future__ import annotations
@@ -79,34 +80,31 @@ def append(
         The store refused or did not answer, and nothing was appended.
     """
     looked, losses = False, 0
-    while creation.token not in ledger.state.tokens:
+    while True:
         state = ledger.state
-        if ledger.listed > state.number or not (state.life or looked):
+        number = state.tokens.get(creation.token)
+        if number is not None and looked:
+            return number
+        is_behind = ledger.listed > state.number or not (state.life or looked)
+        record, no = (None, None) if is_behind or number is not None else _wanted(ledger, draft, creation)
+        if record is None and not looked:
             looked = yield from ledger.catch_up(creation)
             continue
-        record, no = _wanted(ledger, draft, creation)
+        if record is None and no is not None:
+            raise no
         if record is None:
-            if not looked:
-                looked = yield from ledger.catch_up(creation)
-                continue
-            if no is not None:
-                raise no
             return None
         looked = False
         yield from ledger.agree()
         if first is not None:
             yield from first(state)
-        if state.life or (state.number > 0 and not state.moved):
-            number = yield from _append(ledger, record, creation)
-            if number is not None:
-                return number
-        else:
-            yield from ledger.begin(creation)
+        number = yield from _append(ledger, record, creation)
+        if number is not None:
+            return number
         losses += 1
         if losses > _UNWAITED and not (yield Pause(losses - _UNWAITED)):
             reason = "nothing was appended: others were always faster"
             raise TimeoutError(errno.ETIMEDOUT, reason, ledger.folder)
-    return ledger.state.tokens[creation.token]
 
 
 def _wanted(
@@ -131,7 +129,10 @@ def _wanted(
 
 def _append(ledger: Ledger, record: Record, creation: Creation) -> Protocol[int | None]:
     """Try to get the next number; return it, if what was wanted counts by now."""
-    number = ledger.state.number + 1
+    state, number = ledger.state, ledger.state.number + 1
+    if not state.life and (state.moved or state.number == 0):
+        yield from ledger.begin(creation)
+        return None
     if isinstance(record, (Checkpoint, Move)):
         yield from _append_first(ledger, record, number, creation)
         return None

@@ -63,7 +63,7 @@ if TYPE_CHECKING:
     from putifabsent.shim.ledger.written import Line
     from putifabsent.shim.requests import Protocol
 
-__all__ = ["Lane", "Ledger", "Native", "Watched", "lives_below", "record_at", "removed"]
+__all__ = ["Lane", "Ledger", "Native", "Watched", "is_marker", "lives_below", "record_at", "removed"]
 
 _DIGITS = 10
 _LOOKS_AT_A_GAP = 2
@@ -97,7 +97,7 @@ class Native:
         yield from ()
         return Located(Holder(None), name.path)
 
-    def delete(self, name: Name, _: Creation) -> Protocol[None]:
+    def forget(self, name: Name, _: Creation) -> Protocol[None]:
         """One request."""
         return removed(name.path)
 
@@ -162,7 +162,8 @@ class Ledger:
     state
         What the records come to, as far as they were read.
     opened
-        The instants that this session has opened or taken, in whichever life.
+        The instants that this session has opened or taken, and all that were open when a life has ended:
+        none of them is older than the ledger.
     listed
         The highest number that a listing has shown.
     behind
@@ -295,6 +296,7 @@ class Ledger:
 
     def _forget(self, base: State) -> None:
         self.ended += bool(self.state.life or self.state.number)
+        self.opened.update(self.state.open)
         self.state, self.begun = base, base.number
         self.published = self.watched = None
         self.listed = self.behind = 0
@@ -344,8 +346,10 @@ class Ledger:
             if line is None:
                 break
             self.state = fold(self.state, *line)
-        is_new = self.state.number > before or any(number > before for number in numbers)
-        return self.ended == ended and not is_new
+        if self.ended != ended or self.state.number > before or any(number > before for number in numbers):
+            return False
+        self.listed = before
+        return True
 
     def catch_up(self, creation: Creation) -> Protocol[bool]:
         """Read what is new, at least something of it; return whether nothing was, as :meth:`look` does."""
@@ -460,6 +464,11 @@ def lives_below(folder: str) -> tuple[str, ...]:
     if "/.hoodie/" in folder:
         return ()
     return tuple(f"{folder}{inside}/{STATE_FOLDER}/ledger/{_MARKER}" for inside in ("", "/.hoodie"))
+
+
+def is_marker(path: str) -> bool:
+    """Whether a ledger's object is the marker of its life."""
+    return path.endswith(f"/{_MARKER}")
 
 
 def record_at(path: str) -> Name | None:

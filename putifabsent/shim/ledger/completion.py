@@ -79,6 +79,8 @@ def complete(
     if body.size > largest_publish:
         reason = f"the store copies no more than {largest_publish} bytes, and these are {body.size}"
         raise OSError(errno.EFBIG, reason, path)
+    if creation.token in ledger.state.completions:
+        yield from ledger.current(creation)
     if creation.token not in ledger.state.completions:
         yield from _decide(ledger, path, instant, body, creation, turn)
     made = ledger.state.completions.get(creation.token)

@@ -37,7 +37,7 @@ def prune(ledger: Ledger, creation: Creation) -> Protocol[int]:
     behind = [ledger.record(number) for number in sorted(numbers) if number < newest]
     behind += yield from ledger.over()
     for name in behind:
-        yield from ledger.arbiter.delete(name, creation)
+        yield from ledger.arbiter.forget(name, creation)
     state = yield from ledger.current(creation)
     beats: Listed = yield from read(List(ledger.beat(0).rpartition("/")[0]))
     held = None if state.turn is None else ledger.beat(state.turn.number)
