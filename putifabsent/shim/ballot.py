@@ -26,7 +26,7 @@ from putifabsent.shim.reading import Located, look, read, removed
 from putifabsent.shim.requests import Head
 from putifabsent.shim.scenes import End, Prepare, creation_of, is_void, marked, rank_of, void_of
 from putifabsent.shim.standing import stand_in_series
-from putifabsent.shim.voter import Ended, Voter
+from putifabsent.shim.voter import Ended, Removed, Voter, is_copy
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -96,11 +96,14 @@ def glance(name: Name, creation: Creation) -> Protocol[None]:
         raise NameTaken(voter.name, (yield from _holder(voter, scene.incarnation, value)))
 
 
-def find(name: Name, creation: Creation) -> Protocol[Located | Absent]:
+def find(name: Name, creation: Creation, *, helps: bool = True) -> Protocol[Located | Absent]:
     """Say who holds ``name`` and where its bytes lie, finishing what a dead writer has left.
 
     One listing, where nobody is in the middle of creating the name; one look more at a name that this
-    protocol has never created, for it may be older than the shim.
+    protocol has never created, for it may be older than the shim, and where a ballot has begun above the last
+    accept, for the plain name proves a decision that a listing does not. Only where nothing does is a ballot
+    finished, which is to write: then nobody was told that the name was created, unless a deletion of its
+    incarnation before has hidden the plain name.
 
     Parameters
     ----------
@@ -108,17 +111,32 @@ def find(name: Name, creation: Creation) -> Protocol[Located | Absent]:
         What the policy says of the name.
     creation
         Whose token makes this reader's ballots its own.
+    helps
+        Whether it must be known. Else a name in its first incarnation is absent where this reader may not
+        finish a ballot: nobody was told otherwise by its creator.
+
+    Raises
+    ------
+    OutcomeUnknown
+        A creator has died in the middle, and this reader may not finish what that has begun.
     """
     voter = Voter(name, creation)
     scene = yield from voter.scene()
     while True:
         try:
-            value = yield from voter.finished(scene)
+            value = yield from voter.settled(scene)
         except Ended as ended:
             yield from voter.pause("the name is being deleted and created meanwhile")
             scene = ended.scene
             continue
-        if value is not None:
+        except Exception as error:
+            if error is not voter.refused:
+                raise
+            if not helps and scene.incarnation == 1:
+                return Absent()
+            reason = f"its creator stopped in the middle, and who reads it may not finish that: {error}"
+            raise voter.unknown(reason) from error
+        if value is not None and not is_void(value):
             if rank_of(value) != name.rank:
                 return Absent()  # the identity is there, under another of its names
             prepare = Prepare(scene.incarnation, 0, value)
@@ -224,11 +242,16 @@ def _create(voter: Voter, body: Body) -> Protocol[Created]:
                 return Created()
             incarnation = ended.scene.incarnation
             continue
+        except Removed:
+            yield from voter.pause("its ballots are being removed, by something that goes round the shim")
+            continue
         if voter.is_mine(value):
             yield from voter.publish(incarnation, value)
             yield from _stand(voter, Prepare(incarnation, 0, value))
             return Created()
-        yield from _withdraw(voter, prepare)
+        # An accept says nothing without its prepare: of my own value it must not, of another's it must.
+        if incarnation not in voter.helped:
+            yield from _withdraw(voter, prepare)
         raise NameTaken(voter.name, (yield from _holder(voter, incarnation, value)))
 
 
@@ -239,12 +262,19 @@ def _value_of(voter: Voter, scene: Scene, prepare: Prepare) -> Protocol[str]:
     value = scene.decided(prepare.incarnation)
     if value is not None:
         return (yield from voter.valid(prepare.incarnation, value))
-    yield from _look_at_plain(voter, scene, prepare)
-    return (yield from voter.decide(prepare, scene, prepare.voter))
+    value = yield from _look_at_plain(voter, scene, prepare)
+    return (yield from voter.decide(prepare, scene, prepare.voter)) if value is None else value
 
 
-def _look_at_plain(voter: Voter, scene: Scene, prepare: Prepare) -> Protocol[None]:
-    """See whether something is under a plain name of which no ballot knows: it was there before."""
+def _look_at_plain(voter: Voter, scene: Scene, prepare: Prepare) -> Protocol[str | None]:
+    """Return the value that a plain name proves to be decided, as :meth:`Voter.proven`.
+
+    Raises
+    ------
+    NameTaken
+        Something is under it of which no ballot knows: it was there before.
+    """
+    accept = scene.highest(prepare.incarnation)
     for name in voter.what.all_names:
         failed: Exception | None = None
         try:
@@ -256,11 +286,14 @@ def _look_at_plain(voter: Voter, scene: Scene, prepare: Prepare) -> Protocol[Non
             raise failed
         if isinstance(seen, Absent) or scene.has_ended(seen.holder.token):
             continue
+        if accept is not None and is_copy(seen, prepare.incarnation, accept.value):
+            return accept.value
         # Listed after the look: what was published by then has its ballots by now.
         if marked(seen.holder.token) is not None and (yield from voter.scene()).knows(seen.holder.token):
             continue
         yield from _withdraw(voter, prepare)
         raise NameTaken(voter.name, _plain_holder(seen))
+    return None
 
 
 def _was_mine(voter: Voter, scene: Scene, prepare: Prepare) -> Protocol[bool]:
@@ -299,6 +332,8 @@ def _void(voter: Voter) -> Protocol[Scene]:
             yield from voter.called(scene, void_of(voter.creation.token))
         except Ended as ended:
             scene = ended.scene
+        except Removed:
+            scene = yield from voter.scene()
     return scene
 
 

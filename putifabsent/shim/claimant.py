@@ -181,8 +181,11 @@ class Claimant:
             Claim(incarnation, live=True, key=self.key or "", token=token, writer=writer), expected
         )
 
-    def give_way(self, there: Claim) -> Protocol[None]:
-        """Return where the incarnation after this claim's may begin.
+    def give_way(self, there: Claim) -> Protocol[Claim]:
+        """Return the dead claim after which the next incarnation may begin.
+
+        A living one of which nothing is left dies: no deletion removes bytes before it has ended their claim,
+        so something that goes round the shim has removed them, and nobody can bring them back.
 
         Raises
         ------
@@ -199,18 +202,41 @@ class Claimant:
         # Of one incarnation there is one claim: mine can't come any more.
         self.may_hold = None
         if there.live:
-            raise NameTaken(self.name.path, (yield from self.holder(there)))
+            # When it was made the store knows, if it may be asked.
+            seen = yield from self.glimpse(there.key)
+            if not isinstance(seen, Absent) or (yield from self.is_shown(there)):
+                raise NameTaken(self.name.path, holder_of(there, seen))
+            now = yield from self.read()
+            if now is None:
+                raise NameTaken(self.name.path, holder_of(there))  # it was, until it was forgotten
+            if now == there:
+                now = yield from self.end(there)
+                self.may_hold = None
+            return (yield from self.give_way(now))
         yield Delete(self.key or "")
         # Its deleter may have died, or be slow: then somebody could publish these bytes over mine.
         yield from self.remove(there.key)
+        return there
 
-    def holder(self, claim: Claim) -> Protocol[Holder]:
-        """Say whose a claim is; when it was made the store knows, if it can be asked."""
-        seen: HeadOutcome = yield Head(claim.key)
-        return holder_of(claim, seen)
+    def glimpse(self, path: str) -> Protocol[Found | Absent | Refused]:
+        """See who holds a path, if the store lets me."""
+        while True:
+            seen: HeadOutcome = yield Head(path)
+            if not isinstance(seen, TryAgain):
+                return seen
+            yield from self.pause(f"the store did not say in time what is under {path}", seen.cause)
 
-    def located(self, claim: Claim) -> Protocol[Located | None]:
-        """Find the bytes of a living claim, and publish them where they are not; None: it lives no more."""
+    def is_shown(self, claim: Claim) -> Protocol[bool]:
+        """Whether the plain name of a living claim may show it, or something that went round the shim."""
+        path = self.path_of(claim)
+        seen = Absent() if path is None else (yield from self.glimpse(path))
+        return not isinstance(seen, Absent) and not (isinstance(seen, Found) and has_ended(seen, claim))
+
+    def located(self, claim: Claim) -> Protocol[Located | Absent | None]:
+        """Find the bytes of a living claim, and publish them where they are not.
+
+        Absent: nothing is left of it, not even the copy. None: it lives no more.
+        """
         path = self.name.path
         seen, shown = yield Both(Head(claim.key), Head(path))
         if isinstance(seen, (TryAgain, Refused)):
@@ -221,6 +247,8 @@ class Claimant:
                 return None
             if is_shown:
                 return Located(holder_of(claim, shown), path)
+            if isinstance(shown, Absent) or (isinstance(shown, Found) and has_ended(shown, claim)):
+                return Absent()
             reason = f"its bytes are gone: something that goes round the shim has removed {claim.key}"
             raise OSError(errno.EIO, reason, path)
         if not is_shown and not isinstance(shown, Refused):

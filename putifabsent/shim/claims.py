@@ -119,7 +119,8 @@ def find(
     OutcomeUnknown
         It can't be known.
     OSError
-        The bytes of a living claim are gone: something that goes round the shim has removed them.
+        The bytes of a living claim are gone, and something else is under the plain name: what goes round the
+        shim has removed the ones, and put the other.
     """
     claimant = Claimant(name, creation, claims, identity_of(name, place))
     while True:
@@ -249,7 +250,7 @@ def _decide(claimant: Claimant, body: Body) -> Protocol[Claim]:
             if there.live and claimant.is_mine(there):
                 claimant.may_hold = there.incarnation
                 return there
-        yield from claimant.give_way(there)
+        there = yield from claimant.give_way(there)
         yield from claimant.put(there.incarnation + 1, body)
         expected, there = there, None
 

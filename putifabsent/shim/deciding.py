@@ -177,9 +177,8 @@ class Balloting(Arbiter):
         return ballot.create(name, body, creation)
 
     def find(self, name: Name, creation: Creation, *, helps: bool = True) -> Protocol[Located | Absent]:
-        """As the contract says. One listing is enough, whether it helps or not."""
-        del helps
-        return ballot.find(name, creation)
+        """As the contract says. Where one listing is enough, it does not look at the bytes."""
+        return ballot.find(name, creation, helps=helps)
 
     def resolve(self, name: Name, creation: Creation) -> Protocol[Holder | None]:
         """As the contract says."""

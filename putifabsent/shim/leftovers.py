@@ -117,8 +117,8 @@ def in_ballots(name: Name, creation: Creation) -> Protocol[list[Leftover]]:
     for path, seen in looks.items():
         if isinstance(seen, Found) and scene.has_ended(seen.holder.token):
             found.append((path, What.COPY, path, 1))
-    value = scene.decided(living)
-    if scene.is_abandoned and not any(_is_older(scene, seen) for seen in looks.values()):
+    value = scene.decided(living) or scene.bare(living)
+    if value is None and scene.is_abandoned and not any(_is_older(scene, seen) for seen in looks.values()):
         found.append((voter.name, What.ABANDONED, voter.folder, len(scene.ballots(living))))
     elif scene.highest(living) is not None and (value is None or is_void(value)):
         found.append((voter.name, What.UNDECIDED, voter.folder, 1))
@@ -186,7 +186,7 @@ def mend_ballots(name: Name, creation: Creation, *, free_lost: bool) -> Protocol
     left = yield from in_ballots(name, creation)
     whats = {each.what: each for each in left}
     scene = yield from voter.scene()
-    value = scene.decided(scene.incarnation)
+    value = scene.decided(scene.incarnation) or scene.bare(scene.incarnation)
     if value is not None and not is_void(value):
         if What.LOST in whats and free_lost and Prepare(scene.incarnation, 0, value) not in scene.made:
             # Says the same of this incarnation, whatever has become of it meanwhile.

@@ -10,6 +10,11 @@ A voter is a creation's token with the number of its try, for a key that was not
 and with the rank of its name, where the identity has several: ``<token>.<try>[.<rank>]``. A value is the
 voter who put its bytes; or *void*, which is nobody's, and for which clean-up votes: where that is decided,
 the incarnation ends before it has begun.
+
+Something that goes round the shim may remove a table, object by object, while somebody votes. What it has
+removed nobody puts again, so an accept whose own prepare is gone, or whose value's, says nothing: others may
+have decided meanwhile what its voter could not see. And a key of an incarnation tells that the one before it
+has ended, though its end is gone.
 """
 
 from __future__ import annotations
@@ -193,7 +198,9 @@ class Scene:
     @property
     def incarnation(self) -> int:
         """The one that lives, or may begin to."""
-        return max(self.ends, default=0) + 1
+        votes: list[Prepare | Accept] = [*self.prepares, *self.accepts]
+        begun = (each.incarnation for each in votes)
+        return max((1, *(ended + 1 for ended in self.ends), *begun))
 
     def has_ended(self, token: str | None) -> bool:
         """Whether what carries this token was the name once, and is not any more."""
@@ -206,9 +213,8 @@ class Scene:
         return was is not None and (was[0] < self.incarnation or self.highest(was[0]) is not None)
 
     def ballots(self, incarnation: int) -> set[Ballot]:
-        """Return the ballots of an incarnation. Its accepts tell of them, too: a loser's prepare goes."""
-        votes: list[Prepare | Accept] = [*self.prepares, *self.accepts]
-        return {each.ballot for each in votes if each.incarnation == incarnation}
+        """Return the ballots of an incarnation."""
+        return {each.ballot for each in self.prepares if each.incarnation == incarnation}
 
     def latest(self, incarnation: int) -> Ballot:
         """Return the highest ballot of the incarnation; one below all others where it has none."""
@@ -224,8 +230,24 @@ class Scene:
 
     def highest(self, incarnation: int) -> Accept | None:
         """Return the accept of the incarnation's highest ballot that has one."""
-        accepts = [each for each in self.accepts if each.incarnation == incarnation]
+        accepts = [each for each in self.accepts if each.incarnation == incarnation and self.stands(each)]
         return max(accepts, key=lambda each: each.ballot, default=None)
+
+    def stands(self, accept: Accept) -> bool:
+        """Whether nothing that an accept rests on was removed round the shim: its prepare, and its bytes."""
+        own = Prepare(accept.incarnation, *accept.ballot)
+        return own in self.made and (is_void(accept.value) or self.has_bytes(accept))
+
+    def bare(self, incarnation: int) -> str | None:
+        """Return the value that the incarnation had, as its accepts tell, where its bytes are gone."""
+        accepts = [each for each in self.accepts if each.incarnation == incarnation]
+        last = max(accepts, key=lambda each: each.ballot, default=None)
+        is_bare = last is not None and not is_void(last.value) and not self.has_bytes(last)
+        return last.value if last is not None and is_bare and self.highest(incarnation) is None else None
+
+    def has_bytes(self, accept: Accept) -> bool:
+        """Whether the bytes of an accept's value are there."""
+        return Prepare(accept.incarnation, 0, accept.value) in self.made
 
     @property
     def is_abandoned(self) -> bool:

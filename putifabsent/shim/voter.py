@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from putifabsent.backends.base import Absent, Deleted, Exists, Maybe, Refused, Written
+from putifabsent.backends.base import Absent, Deleted, Exists, Found, Maybe, Refused, Written
 from putifabsent.backends.body import InMemory
 from putifabsent.errors import OutcomeUnknown
 from putifabsent.shim.reading import look, read, unanswered
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from putifabsent.shim.requests import Protocol
     from putifabsent.shim.scenes import Key
 
-__all__ = ["Ended", "Voter"]
+__all__ = ["Ended", "Removed", "Voter", "is_copy"]
 
 _NOTHING = InMemory(b"")
 
@@ -42,6 +42,10 @@ class Ended(Exception):
 
     def __init__(self, scene: Scene) -> None:
         self.scene = scene
+
+
+class Removed(Exception):
+    """No error: what was to be decided is gone, removed round the shim, and nothing of mine was decided."""
 
 
 @dataclass(slots=True)
@@ -60,6 +64,12 @@ class Voter:
         How often it has backed off.
     committed
         The incarnations in which its own value may have been accepted, or that it may have ended.
+    helped
+        The incarnations in which it may have accepted another's value with its first ballot.
+    accepted
+        The accepts that it has put, or may have.
+    refused
+        The store's refusal to take a ballot.
     folder
         Where the ballots lie.
     """
@@ -69,6 +79,9 @@ class Voter:
     tries: int = 0
     pauses: int = 0
     committed: set[int] = field(default_factory=set)
+    helped: set[int] = field(default_factory=set)
+    accepted: set[Accept] = field(default_factory=set)
+    refused: Exception | None = None
     folder: str = field(init=False)
 
     def __post_init__(self) -> None:
@@ -127,6 +140,7 @@ class Voter:
             if isinstance(outcome, Written):
                 return prepare
             if isinstance(outcome, Refused):
+                self.refused = outcome.error
                 raise outcome.error
             if isinstance(outcome, Maybe):
                 self.tries += 1
@@ -204,16 +218,43 @@ class Voter:
         Ended
             The incarnation has ended meanwhile.
         """
+        value = yield from self.settled(scene)
+        return None if value is None else (yield from self.valid(scene.incarnation, value))
+
+    def settled(self, scene: Scene) -> Protocol[str | None]:
+        """Return what is decided of the living incarnation, which may be void; as :meth:`finished`.
+
+        A ballot is only called, which is to write, where nothing proves a decision.
+        """
         incarnation = scene.incarnation
         if scene.highest(incarnation) is None:
             return None
-        value = scene.decided(incarnation)
+        value = yield from self.proven(scene)
         if value is None:
             scene = yield from self._quiet(scene)
-            value = scene.decided(incarnation)
-        if value is None:
-            value = yield from self.called(scene, None)
-        return (yield from self.valid(incarnation, value))
+            value = yield from self.proven(scene)
+        while value is None:
+            if scene.highest(incarnation) is None:
+                return None
+            try:
+                value = yield from self.called(scene, None)
+            except Removed:
+                scene = yield from self._quiet(scene)
+        return value
+
+    def proven(self, scene: Scene) -> Protocol[str | None]:
+        """Return what is decided of the living incarnation, as far as a listing and the plain name prove it.
+
+        Only what is decided is ever published, and a copy carries its incarnation and its value: so it proves
+        the decision whatever ballots have come after it.
+        """
+        value = scene.decided(scene.incarnation)
+        accept = scene.highest(scene.incarnation)
+        if value is not None or accept is None or is_void(accept.value):
+            return value
+        path = self.name_of(accept.value)
+        seen = yield from look(path, self.name, self.creation.token, "its ballots don't tell who has it")
+        return accept.value if is_copy(seen, scene.incarnation, accept.value) else None
 
     def called(self, scene: Scene, own: str | None) -> Protocol[str]:
         """Call a ballot above all of the living incarnation, and decide it as :meth:`decide`."""
@@ -252,6 +293,10 @@ class Voter:
         ------
         Ended
             The incarnation has ended meanwhile.
+        Removed
+            Something that goes round the shim has removed what there was to decide, or my prepare.
+        OutcomeUnknown
+            It has done so when my own value may have been decided.
         """
         value = yield from self._decide(prepare, scene, own)
         return (yield from self.valid(prepare.incarnation, value))
@@ -261,25 +306,48 @@ class Voter:
         while True:
             if scene.incarnation > incarnation:
                 raise Ended(scene)
+            self.refuse_removed(prepare, scene, own)
             if not scene.higher(incarnation, prepare.ballot):
                 highest = scene.highest(incarnation)
                 value = own if highest is None else highest.value
                 if value is None:
-                    raise LookupError("there is nothing to decide")
+                    raise Removed
                 if value == own:
                     self.committed.add(incarnation)
-                yield from self.put(Accept(*prepare, value))
+                elif prepare.round == 0:
+                    self.helped.add(incarnation)
+                accept = Accept(*prepare, value)
+                self.accepted.add(accept)
+                yield from self.put(accept)
                 scene = yield from self.scene()
                 if scene.incarnation > incarnation:
                     raise Ended(scene)
-                if not scene.higher(incarnation, prepare.ballot):
-                    return value
+                # Not where my keys are gone: who did not see them may have decided.
+                self.refuse_removed(prepare, scene, own)
+                decided = scene.decided(incarnation)
+                if decided is not None:
+                    return decided
             scene = yield from self._quiet(scene)
+            self.refuse_removed(prepare, scene, own)
             decided = scene.decided(incarnation)
             if decided is not None:
                 return decided
             prepare = yield from self.put_new(incarnation, scene.next_round(incarnation), _NOTHING)
             scene = yield from self.scene()
+
+    def refuse_removed(self, prepare: Prepare, scene: Scene, own: str | None) -> None:
+        """Pass if all that I have put is there: this prepare, the bytes that I stand for, my accepts."""
+        incarnation = prepare.incarnation
+        mine = {prepare} if own is None or is_void(own) else {prepare, Prepare(incarnation, 0, own)}
+        accepted = {each for each in self.accepted if each.incarnation == incarnation}
+        if mine <= scene.made.keys() and accepted <= set(scene.accepts):
+            return
+        self.accepted -= accepted
+        if incarnation in self.committed:
+            raise self.unknown("its ballots were removed, by something that goes round the shim")
+        # The key is never put again.
+        self.tries += 1
+        raise Removed
 
     def _quiet(self, scene: Scene) -> Protocol[Scene]:
         """Back off until there is a decision, or no ballot has come from one listing to the next.
@@ -301,3 +369,8 @@ class Voter:
                 raise Ended(scene)
             if scene.latest(incarnation) == before or scene.decided(incarnation) is not None:
                 return scene
+
+
+def is_copy(seen: Found | Absent, incarnation: int, value: str) -> bool:
+    """Whether what a plain name showed is the copy of a value."""
+    return isinstance(seen, Found) and marked(seen.holder.token) == (incarnation, value)

@@ -13,6 +13,10 @@ OLD = "a name older than the shim"
 CLEAN = "clean-up at any time"
 COPY = "a copy of the table, cleaned up"
 COPIED = "a name that came with a copy of the table"
+LATE_END = "an end that comes late, after clean-up, and a creator"
+REMOVED = "two creators, and a removal"
+AT_ONCE = "two creators, and a removal at once"
+READ_ONLY = "a reader who may not write"
 
 MUTANTS = (
     Mutant(
@@ -21,11 +25,9 @@ MUTANTS = (
         """                scene = yield from self.scene()
                 if scene.incarnation > incarnation:
                     raise Ended(scene)
-                if not scene.higher(incarnation, prepare.ballot):
-                    return value
-""",
+                # Not""",
         """                return value
-""",
+                # Not""",
         TWO,
     ),
     Mutant(
@@ -34,21 +36,10 @@ MUTANTS = (
         """                scene = yield from self.scene()
                 if scene.incarnation > incarnation:
                     raise Ended(scene)
-                if not scene.higher""",
+                # Not""",
         """                scene = yield from self.scene()
-                if not scene.higher""",
-        CLEANED,
-    ),
-    Mutant(
-        "listed before it is put",
-        "ballot",
-        """        prepare = yield from voter.put_new(incarnation, 0, body)
-        scene = yield from voter.scene()
-""",
-        """        scene = yield from voter.scene()
-        prepare = yield from voter.put_new(incarnation, 0, body)
-""",
-        TWO,
+                # Not""",
+        DELETED,
     ),
     Mutant(
         "its own value, whatever was accepted",
@@ -65,13 +56,6 @@ MUTANTS = (
         THREE,
     ),
     Mutant(
-        "an accept tells of no ballot",
-        "scenes",
-        "[*self.prepares, *self.accepts]",
-        "[*self.prepares]",
-        THREE,
-    ),
-    Mutant(
         "whatever is accepted is decided",
         "scenes",
         "return None if accept is None or self.higher(incarnation, accept.ballot) else accept.value",
@@ -81,17 +65,9 @@ MUTANTS = (
     Mutant(
         "whoever has backed off takes what is accepted for decided",
         "voter",
-        "            decided = scene.decided(incarnation)\n",
-        "            accept = scene.highest(incarnation)\n            decided = accept and accept.value\n",
+        "self.refuse_removed(prepare, scene, own)\n            decided = scene.decided(incarnation)\n",
+        "accept = scene.highest(incarnation)\n            decided = accept and accept.value\n",
         THREE,
-    ),
-    Mutant(
-        "decided before it is accepted",
-        "voter",
-        """                yield from self.put(Accept(*prepare, value))
-                scene""",
-        """                scene""",
-        TWO,
     ),
     Mutant(
         "a key that was not answered is put again",
@@ -129,7 +105,7 @@ MUTANTS = (
         "ballot",
         "if end[0] < newest]",
         "if end[0] <= newest]",
-        CLEANED,
+        LATE_END,
     ),
     Mutant(
         "acknowledged before it is published",
@@ -197,8 +173,8 @@ MUTANTS = (
     Mutant(
         "what was there before is overwritten",
         "ballot",
-        "    yield from _look_at_plain(voter, scene, prepare)\n",
-        "",
+        "    value = yield from _look_at_plain(voter, scene, prepare)\n",
+        "    value = None\n",
         OLD,
     ),
     Mutant(
@@ -235,5 +211,43 @@ MUTANTS = (
 """,
         "",
         COPY,
+    ),
+    # What goes round the shim, and who may only read
+    Mutant(
+        "voted again though my accept is gone",
+        "voter",
+        "if mine <= scene.made.keys() and accepted <= set(scene.accepts):",
+        "if mine <= scene.made.keys():",
+        REMOVED,
+    ),
+    Mutant(
+        "what was removed after my vote is put again",
+        "voter",
+        """        if incarnation in self.committed:
+            raise self.unknown("its ballots""",
+        """        if False:
+            raise self.unknown("its ballots""",
+        AT_ONCE,
+    ),
+    Mutant(
+        "an accept whose prepare or bytes are gone stands",
+        "scenes",
+        "        return own in self.made and (is_void(accept.value) or self.has_bytes(accept))\n",
+        "        return True\n",
+        REMOVED,
+    ),
+    Mutant(
+        "whoever has helped another takes its prepare away",
+        "ballot",
+        "        if incarnation not in voter.helped:\n",
+        "        if True:\n",
+        THREE,
+    ),
+    Mutant(
+        "the plain name proves nothing",
+        "voter",
+        "return accept.value if is_copy(seen, scene.incarnation, accept.value) else None",
+        "return None",
+        READ_ONLY,
     ),
 )

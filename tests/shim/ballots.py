@@ -11,11 +11,12 @@ from putifabsent.backends.base import Absent, Creation
 from putifabsent.backends.body import InMemory
 from putifabsent.shim import ballot
 from putifabsent.shim.names import ordinary
-from putifabsent.shim.scenes import creation_of, marked
+from putifabsent.shim.scenes import creation_of, folder_of, marked
 from putifabsent.testing.explore import Faults, explore
-from putifabsent.testing.imagined import ImaginedStore, Thing
+from putifabsent.testing.imagined import Thing
 from putifabsent.testing.linear import LinearName
 from tests.mutation import Change
+from tests.shim.removals import RemovableStore, often, removing, removing_at_once, unread, without_rights
 from tests.shim.roles import actors_of
 
 if TYPE_CHECKING:
@@ -24,7 +25,8 @@ if TYPE_CHECKING:
 
     from putifabsent.shim.names import Name
     from putifabsent.shim.requests import Protocol
-    from putifabsent.testing.explore import Actor, Explored
+    from putifabsent.testing.explore import Actor, Explored, Told
+    from putifabsent.testing.imagined import ImaginedStore
 
 NAME = ordinary("bucket/t/name")
 OTHER_NAME = "bucket/t/name.gz"
@@ -43,9 +45,10 @@ class Scenario:
     name
         For people.
     roles
-        A word for each process: ``c`` creates, ``d`` deletes, ``r`` reads, ``x`` cleans up; one letter
-        after another, each begins when the one before has ended. Capitals do so to another name of the
-        same identity.
+        A word for each process: ``c`` creates, ``d`` deletes, ``r`` reads, ``x`` cleans up; ``o`` and ``q``
+        read without the right to write, ``q`` without having to know; ``w``, ``v`` and ``a`` remove all
+        round the shim (:mod:`tests.shim.removals`). One letter after another, each begins when the one
+        before has ended. Capitals do so to another name of the same identity.
     faults
         What may go wrong.
     first
@@ -80,6 +83,11 @@ def _played(
         "c": ("create", lambda: protocols.create(name, body, creation)),
         "d": ("delete", lambda: protocols.delete(name, creation)),
         "r": ("read", lambda: protocols.find(name, creation)),
+        "o": ("read", lambda: without_rights(protocols.find(name, creation))),
+        "q": ("other", lambda: without_rights(protocols.find(name, creation, helps=False))),
+        "w": ("delete", lambda: removing(folder_of(name), name.path)),
+        "v": ("delete", lambda: removing(folder_of(name), name.path, plain_first=True)),
+        "a": ("delete", lambda: removing_at_once("bucket/t/")),
         "x": ("other", lambda: protocols.clean(name, creation)),
     }[letter.lower()]
 
@@ -153,7 +161,7 @@ class Ground:
 
     def store(self, *things: tuple[str, Thing]) -> ImaginedStore:
         """Return it, with these objects."""
-        return ImaginedStore(
+        return RemovableStore(
             conditions=False,
             republishes=self.republishes,
             versions=self.versions,
@@ -170,6 +178,18 @@ GROUNDS = (
 )
 
 
+class Judges:
+    """What several judges promise."""
+
+    def __init__(self, *judges: Callable[[Any, Any, tuple[Told, ...]], str | None]) -> None:
+        self._judges = judges
+
+    def judge(self, world: Any, state: Any, told: tuple[Told, ...]) -> str | None:
+        """Return which promise is broken, or None."""
+        broken = (judge(world, state, told) for judge in self._judges)
+        return next((each for each in broken if each is not None), None)
+
+
 def play(
     protocols: Any,
     scenario: Scenario,
@@ -181,11 +201,19 @@ def play(
     actors = scenario.actors(protocols)
     # Whatever is late may hit what came after it; only a reader through the shim is sure then.
     plain = len(scenario.names) == 1
-    shown, hidden = plain and not scenario.faults.late, plain and not ground.slow_copies
+    # A removal that goes by names hits the plain name of whoever came meanwhile.
+    is_removed = not set("wva").isdisjoint(scenario.roles)
+    shown = plain and not scenario.faults.late and not is_removed
+    hidden = plain and not ground.slow_copies
     first = None if scenario.first is None else Thing(scenario.first, b"first")
     things = () if first is None else ((NAME.path, first),)
     before = first and _creation_of(first.token)
-    held = judge(actors, scenario.names, shown=shown, hidden=hidden, first=before)
+    held: Any = judge(actors, scenario.names, shown=shown, hidden=hidden, first=before)
+    if is_removed:
+        linear = held
+        held = Judges(lambda world, state, told: linear.judge(world, state, often(told)))
+    if not set("oq").isdisjoint(scenario.roles):
+        held = Judges(held.judge, unread)
     return explore(actors, ground.store(*things), held, scenario.faults, most=most)
 
 
@@ -206,7 +234,25 @@ SHORT = (
     Scenario("a name that came with a copy of the table", "c dx", Faults(crashes=1, pauses=1), "old.0~1"),
     Scenario("a copy of the table, cleaned up", "c x", Faults(lost=1, crashes=1, pauses=1), "old.0~1"),
 )
+READ_ONLY = (
+    Scenario("a reader who may not write", "c c o", Faults(crashes=1, pauses=1)),
+    Scenario("a reader who may not write, and need not know", "c c q", Faults(crashes=1, pauses=1)),
+)
+REMOVED = (
+    Scenario("a creator, and a removal, and a creator", "c wc", Faults(lost=1, crashes=1, pauses=1)),
+    Scenario("two creators, and a removal", "c c w", Faults(pauses=1)),
+    Scenario("two creators, and a removal of the plain name first", "c c v", Faults(pauses=1)),
+    Scenario("two creators, and a removal at once", "c c a", Faults(lost=1, crashes=1, pauses=1)),
+    Scenario("a creator, a removal and a reader", "c w r", Faults(crashes=1, pauses=1)),
+    Scenario("a deletion and a removal", "cdc w", Faults(pauses=1)),
+)
 LONG = (
+    Scenario("an end that comes late, after clean-up, and a creator", "cdxc", Faults(late=1, pauses=1)),
+    Scenario("a creator, a removal at once, a creator, and a reader", "c ac r", Faults(pauses=1)),
+    Scenario("a reader who may not write, beside a deletion", "cd c o", Faults(crashes=1, pauses=1)),
+    Scenario("two creators, a removal, and a creator", "c c wc", Faults(pauses=1)),
+    Scenario("two creators, a removal of the plain name first, and a creator", "c c vc", Faults(pauses=1)),
+    Scenario("two creators, a removal and a reader", "c c w r", Faults(pauses=1)),
     Scenario("a creation that is deleted and cleaned up, and a creator", "cdx c", Faults(pauses=1)),
     Scenario("older than the shim, and clean-up at any time", "c d x", Faults(crashes=1, pauses=1), "old"),
     Scenario("copied, and clean-up at any time", "c d x", Faults(crashes=1, pauses=1), "old.0~1"),

@@ -331,4 +331,12 @@ def clean""",
         "",
         "copied with its marks",
     ),
+    # What goes round the shim
+    Mutant(
+        "a claim of which nothing is left lives on",
+        "claimant",
+        "            if not isinstance(seen, Absent) or (yield from self.is_shown(there)):\n",
+        "            if True:\n",
+        "a creator, and a removal, and a creator",
+    ),
 )

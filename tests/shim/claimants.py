@@ -12,11 +12,13 @@ from putifabsent.backends.body import InMemory
 from putifabsent.errors import PutIfAbsentError
 from putifabsent.shim import claims as real
 from putifabsent.shim.names import ordinary
+from putifabsent.shim.salted import folder_of
 from putifabsent.testing.explore import Faults, explore
-from putifabsent.testing.imagined import ImaginedStore, Thing
+from putifabsent.testing.imagined import Thing
 from putifabsent.testing.imagined_claims import ImaginedClaims
 from putifabsent.testing.linear import LinearName
 from tests.mutation import Change
+from tests.shim.removals import RemovableStore, often, removing, removing_at_once
 from tests.shim.roles import actors_of
 
 if TYPE_CHECKING:
@@ -52,7 +54,8 @@ class Scenario:
         For people.
     roles
         A word for each process: ``c`` creates, ``d`` deletes, ``r`` reads and helps, ``l`` only reads the
-        claim, ``x`` cleans up; one letter after another, each begins when the one before has ended.
+        claim, ``x`` cleans up; ``w``, ``v`` and ``a`` remove all round the shim
+        (:mod:`tests.shim.removals`). One letter after another, each begins when the one before has ended.
     faults
         What may go wrong.
     store
@@ -72,7 +75,7 @@ class Scenario:
 
     def world(self, *, forgets: bool = False) -> ImaginedClaims:
         things = [(NAME.path, Thing(self.older, b"older"))] if self.older else []
-        store = ImaginedStore(conditions=False, things=things, **STORES[self.store])
+        store = RemovableStore(conditions=False, things=things, **STORES[self.store])
         return ImaginedClaims(store, forgets=forgets)
 
     def actors(self, protocols: Any = real) -> list[Actor]:
@@ -85,6 +88,9 @@ class Scenario:
         # Where no answer comes in time it is won, and a reader publishes it; and a deletion that comes late,
         # and goes by names, hides the name until it is read.
         shown = faults.lost + faults.late <= faults.pauses and (versions or not faults.late)
+        is_removed = not set("wva").isdisjoint(self.roles)
+        if is_removed:
+            shown = False
         common: dict[str, Any] = {
             "plain": NAME.path,
             "bodies": {self.older: b"older", **{each.token: each.token.encode() for each in actors}},
@@ -93,6 +99,10 @@ class Scenario:
             # What an older name is marked with is all that is known of it.
             "creation_of": lambda token: token if token == self.older else token.rpartition(".")[0] or token,
         }
+        if is_removed:
+            # A reader who only reads the claim does not see that its bytes are gone.
+            held = LinearName(partial(_last, protocols, helps=True), shown=False, **common)
+            return Judges(lambda world, state, told: held.judge(world, state, often(told)))
         return Judges(
             _nobody_fails,
             LinearName(partial(_last, real, helps=False), shown=shown, **common).judge,
@@ -153,6 +163,9 @@ def _played(protocols: Any, letter: str, token: str) -> tuple[str, Callable[[], 
         "r": ("read", lambda: protocols.find(NAME, creation, **registry)),
         "l": ("read", lambda: protocols.find(NAME, creation, helps=False, **registry)),
         "x": ("other", lambda: protocols.clean(NAME, creation, **registry)),
+        "w": ("delete", lambda: removing(folder_of(NAME), NAME.path)),
+        "v": ("delete", lambda: removing(folder_of(NAME), NAME.path, plain_first=True)),
+        "a": ("delete", lambda: removing_at_once("bucket/t/")),
     }[letter]
 
 
@@ -202,6 +215,15 @@ SHORT = (
     Scenario(
         "older than the shim, by name", "c d x", Faults(crashes=1, pauses=1), "unversioned", older=OLDER
     ),
+)
+
+REMOVED = (
+    Scenario("a creator, and a removal, and a creator", "c wc", Faults(lost=1, crashes=1, pauses=1)),
+    Scenario("two creators, and a removal at once", "c c a", Faults(lost=1, crashes=1, pauses=1)),
+    Scenario("two creators, and a removal", "c c w", Faults(pauses=1)),
+    Scenario("two creators, and a removal of the plain name first", "c c v", Faults(pauses=1)),
+    Scenario("a deletion, a creator, and a removal at once", "cd c a", Faults(pauses=1)),
+    Scenario("a creator, a removal at once, a creator, a reader", "c ac r", Faults(crashes=1, pauses=1)),
 )
 
 _FAMILY = ("salted", "claimant", "claims")

@@ -124,6 +124,29 @@ def test_what_was_accepted_is_taken_over() -> None:
         )
 
 
+def test_what_is_published_is_taken_without_a_ballot_of_ones_own() -> None:
+    lower = (prepare("0"), accept("0", "0.0"), prepare())
+    shown = (LOOK, held_by("0.0~1"))
+    with pytest.raises(NameTaken) as caught:
+        play(creating(), MY_PUT, (LISTED, shows(*lower)), shown, WITHDRAW, shown)
+    assert caught.value.holder is not None
+    assert caught.value.holder.token == "0"
+
+
+def test_bytes_that_were_removed_before_they_were_voted_for_are_put_again() -> None:
+    second = put(prepare(tries=1), b"my bytes", tries=1)
+    with pytest.raises(AssertionError, match=r"asked for more: List"):
+        play(creating(), MY_PUT, (LISTED, shows()), UNSEEN, later(), (second, Written()))
+
+
+@pytest.mark.parametrize(
+    "left", [(), (accept(),), (prepare(),), (prepare("9"), accept("9", "9.0"))], ids=["", "A", "P", "others"]
+)
+def test_a_vote_that_was_removed_or_its_bytes_is_unknown(left: tuple[str, ...]) -> None:
+    with pytest.raises(OutcomeUnknown, match="removed"):
+        play(creating(), MY_PUT, ALONE, UNSEEN, MY_VOTE, (LISTED, shows(*left)))
+
+
 def test_whoever_has_backed_off_looks_before_it_disturbs_a_ballot_again() -> None:
     higher = (prepare(), prepare("9"))
     decided = (*higher, accept("9", "9.0"))
@@ -350,8 +373,10 @@ def test_a_reader_finishes_what_a_dead_writer_left() -> None:
     found = play(
         find(NAME, MINE),
         (LISTED, shows(*left)),
+        UNSEEN,
         later(),
         (LISTED, shows(*left)),
+        UNSEEN,
         (put(prepare(round_=2)), Written()),
         (LISTED, shows(*ballots)),
         (put(vote), Written()),
@@ -362,8 +387,61 @@ def test_a_reader_finishes_what_a_dead_writer_left() -> None:
 
 def test_a_reader_leaves_writers_the_time_to_decide() -> None:
     now, soon = (*THEIRS, prepare("9")), (*THEIRS, prepare("9"), accept("9", f"{OTHER}.0"))
-    found = play(find(NAME, MINE), (LISTED, shows(*now)), later(), (LISTED, shows(*soon)))
+    found = play(find(NAME, MINE), (LISTED, shows(*now)), UNSEEN, later(), (LISTED, shows(*soon)))
     assert found == Located(Holder(OTHER, None, NOON), prepare(OTHER))
+
+
+HIGHER = (LISTED, shows(*THEIRS, prepare("dead", round_=1)))
+SHOWN = (LOOK, held_by(f"{OTHER}.0~1"))
+CALLED = put(prepare(round_=2))
+
+
+def test_what_is_published_is_read_without_a_ballot_whatever_ballot_has_begun() -> None:
+    assert play(find(NAME, MINE), HIGHER, SHOWN) == Located(Holder(OTHER, None, NOON), prepare(OTHER))
+
+
+@pytest.mark.parametrize("token", ["9.0~1", f"{OTHER}.0~2", OTHER, None])
+def test_what_else_a_plain_name_shows_proves_nothing(token: str | None) -> None:
+    other = (LOOK, held_by(token))
+    with pytest.raises(AssertionError, match=r"asked for more: Put.*P~0000000001~0000000002~"):
+        play(find(NAME, MINE), HIGHER, other, later(), HIGHER, other)
+
+
+def test_who_may_not_write_cannot_know_a_name_that_nothing_proves() -> None:
+    script = (HIGHER, UNSEEN, later(), HIGHER, UNSEEN, (CALLED, Refused(NO_RIGHTS)))
+    with pytest.raises(OutcomeUnknown, match="may not finish") as caught:
+        play(find(NAME, MINE), *script)
+    assert caught.value.__cause__ is NO_RIGHTS
+
+
+def test_who_need_not_know_takes_a_first_creation_that_nobody_was_told_of_for_absent() -> None:
+    script = (HIGHER, UNSEEN, later(), HIGHER, UNSEEN, (CALLED, Refused(NO_RIGHTS)))
+    assert play(find(NAME, MINE, helps=False), *script) == Absent()
+
+
+def test_a_later_creation_may_be_hidden_and_is_unknown_to_who_may_not_write() -> None:
+    second = (end("9.0"), prepare(OTHER, k=2), accept(OTHER, f"{OTHER}.0", k=2), prepare("9", k=2, round_=1))
+    listed = (LISTED, shows(*second))
+    refused = (put(prepare(k=2, round_=2), k=2), Refused(NO_RIGHTS))
+    with pytest.raises(OutcomeUnknown):
+        play(find(NAME, MINE, helps=False), listed, UNSEEN, later(), listed, UNSEEN, refused)
+
+
+def test_a_key_of_an_incarnation_tells_that_the_one_before_has_ended() -> None:
+    second = (prepare(OTHER, k=2), accept(OTHER, f"{OTHER}.0", k=2))
+    found = play(find(NAME, MINE), (LISTED, shows(*THEIRS, *second)))
+    assert found == Located(Holder(OTHER, None, NOON), prepare(OTHER, k=2))
+
+
+def test_an_accept_whose_bytes_are_gone_says_nothing() -> None:
+    assert play(find(NAME, MINE), (LISTED, shows(THEIRS[1])), UNSEEN) == Absent()
+    ballot_alone = (prepare("9", round_=1), accept("9", f"{OTHER}.0", round_=1))
+    assert play(find(NAME, MINE), (LISTED, shows(*ballot_alone)), UNSEEN) == Absent()
+
+
+def test_a_store_that_cannot_be_listed_is_no_reader_without_rights() -> None:
+    with pytest.raises(PermissionError):
+        play(find(NAME, MINE, helps=False), (LISTED, Refused(NO_RIGHTS)))
 
 
 def test_a_name_without_a_vote_is_not_there() -> None:
@@ -420,6 +498,13 @@ def test_a_deletion_ends_the_incarnation_then_removes_the_bytes_then_the_plain_n
         )
         is None
     )
+
+
+def test_a_deletion_that_can_not_look_after_its_end_is_unknown() -> None:
+    script = ((LISTED, shows(*THEIRS)), (put(end(f"{OTHER}.0")), Written()), (LISTED, Refused(NO_RIGHTS)))
+    with pytest.raises(OutcomeUnknown) as caught:
+        play(delete(NAME, MINE), *script)
+    assert caught.value.__cause__ is NO_RIGHTS
 
 
 def test_a_name_that_no_ballot_knows_is_deleted_as_it_is() -> None:
@@ -514,7 +599,11 @@ def test_a_writer_who_votes_before_clean_up_does_keeps_its_bytes() -> None:
 
 def test_a_name_that_is_decided_for_nobody_is_ended_by_who_sees_it_and_is_free() -> None:
     over = (LISTED, shows(*VOTED, end(VOID)))
-    assert play(find(NAME, MINE), (LISTED, shows(*VOTED)), ENDED, over, later(), UNSEEN) == Absent()
+    assert play(delete(NAME, MINE), (LISTED, shows(*VOTED)), ENDED, over, UNSEEN, over) is None
+
+
+def test_a_name_that_is_decided_for_nobody_is_not_there_for_who_may_not_end_it() -> None:
+    assert play(find(NAME, MINE), (LISTED, shows(*VOTED)), UNSEEN) == Absent()
 
 
 def test_a_creator_goes_on_with_the_incarnation_after_nobodys() -> None:

@@ -10,7 +10,17 @@ import pytest
 from putifabsent.shim import ballot
 from putifabsent.testing.explore import Faults, wander
 from tests.shim.ballot_mutants import MUTANTS
-from tests.shim.ballots import GROUNDS, LONG, SHORT, Mutant, Scenario, judge, play
+from tests.shim.ballots import (
+    GROUNDS,
+    LONG,
+    READ_ONLY,
+    REMOVED,
+    SHORT,
+    Mutant,
+    Scenario,
+    judge,
+    play,
+)
 from tests.shim.schedules import AT_RANDOM, SEEDS
 
 if TYPE_CHECKING:
@@ -37,6 +47,24 @@ def test_no_schedule_breaks_a_promise(scenario: Scenario, ground: Ground, note: 
     note(found)
     assert found.violation is None, found.violation
     assert found.complete
+    assert found.states > 100
+
+
+@pytest.mark.parametrize(("scenario", "ground"), played(READ_ONLY, HARDEST))
+def test_who_may_not_write_reads_what_was_acknowledged(
+    scenario: Scenario, ground: Ground, note: Note
+) -> None:
+    found = play(ballot, scenario, ground)
+    note(found)
+    assert found.violation is None, found.violation
+    assert found.states > 100
+
+
+@pytest.mark.parametrize("scenario", REMOVED, ids=str)
+def test_no_removal_round_the_shim_has_two_creators_win(scenario: Scenario, note: Note) -> None:
+    found = play(ballot, scenario, GROUNDS[0])
+    note(found)
+    assert found.violation is None, found.violation
     assert found.states > 100
 
 
@@ -80,6 +108,6 @@ def test_no_schedule_of_many_at_random_does(seed: int, note: Note) -> None:
 @pytest.mark.parametrize("mutant", MUTANTS, ids=str)
 def test_a_mutant_is_found_out(mutant: Mutant) -> None:
     protocols = mutant.protocols()
-    scenario = next(each for each in (*SHORT, *LONG) if each.name == mutant.scenario)
+    scenario = next(each for each in (*SHORT, *READ_ONLY, *REMOVED, *LONG) if each.name == mutant.scenario)
     found = (play(protocols, scenario, ground).violation for ground in GROUNDS)
     assert any(found), f"{scenario} does not find out that {mutant}"

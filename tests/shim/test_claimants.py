@@ -9,16 +9,25 @@ import pytest
 
 from putifabsent.testing.explore import Faults, wander
 from tests.shim.claimant_mutants import MUTANTS
-from tests.shim.claimants import LONG, SHORT, STORES, Kind, Mutant, Scenario, explored
+from tests.shim.claimants import LONG, REMOVED, SHORT, STORES, Kind, Mutant, Scenario, explored
 
 if TYPE_CHECKING:
     from tests.conftest import Note
 
-BY_NAME = {scenario.name: scenario for scenario in SHORT}
+BY_NAME = {scenario.name: scenario for scenario in (*SHORT, *REMOVED)}
 
 
 @pytest.mark.parametrize("scenario", SHORT, ids=str)
 def test_no_schedule_breaks_a_promise(scenario: Scenario, note: Note) -> None:
+    found = explored(scenario)
+    note(found)
+    assert found.violation is None, found.violation
+    assert found.complete
+    assert found.states > 100
+
+
+@pytest.mark.parametrize("scenario", REMOVED, ids=str)
+def test_no_removal_round_the_shim_has_two_creators_win(scenario: Scenario, note: Note) -> None:
     found = explored(scenario)
     note(found)
     assert found.violation is None, found.violation

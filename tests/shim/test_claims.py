@@ -292,11 +292,48 @@ def test_another_end_of_the_same_incarnation_was_never_mine() -> None:
         (Delete(key(OTHER)), Deleted()),
         (put(2), Written()),
         (write(second, dead()), NotAsExpected(claim(OTHER, 3))),
-        (Head(key(OTHER, 3)), Absent()),
+        (Head(key(OTHER, 3)), Refused(NO_RIGHTS)),
         (Delete(key(ME, 2)), Deleted()),
     )
     with pytest.raises(NameTaken):
         play(create(), PUT, *script)
+
+
+LOST_CLAIM = (HELD, (Head(key(OTHER)), Absent()))
+"""A living claim, and its bytes are gone."""
+DIES = (write(dead(), claim(OTHER)), Claimed())
+
+
+def test_a_living_claim_of_which_nothing_is_left_dies_and_the_next_incarnation_is_mine() -> None:
+    second = claim(ME, 2)
+    script = (
+        (LOOK, Absent()),
+        (ASK, FoundClaim(claim(OTHER))),
+        DIES,
+        REMOVED,
+        (Delete(key(OTHER)), Deleted()),
+        (put(2), Written()),
+        (write(second, dead()), Claimed()),
+        (publish(second), Written("v2")),
+    )
+    assert play(create(), PUT, *LOST_CLAIM, *script) == Created("v2")
+
+
+@pytest.mark.parametrize("shown", [shows(mark(OTHER)), shows("foreign"), Refused(NO_RIGHTS)], ids=type)
+def test_a_living_claim_whose_plain_name_may_be_there_is_taken(shown: Any) -> None:
+    with pytest.raises(NameTaken):
+        play(create(), PUT, *LOST_CLAIM, (LOOK, shown), REMOVED)
+
+
+def test_a_claim_that_has_ended_since_its_bytes_were_looked_for_makes_way() -> None:
+    ended = (LOOK, Absent()), (ASK, FoundClaim(dead())), REMOVED, (Delete(key(OTHER)), Deleted())
+    with pytest.raises(AssertionError, match=r"asked for more: Put.*0~2~"):
+        play(create(), PUT, *LOST_CLAIM, *ended)
+
+
+def test_a_claim_that_was_forgotten_since_was_there() -> None:
+    with pytest.raises(NameTaken):
+        play(create(), PUT, *LOST_CLAIM, (LOOK, Absent()), (ASK, Absent()), REMOVED)
 
 
 def test_a_dead_claim_of_mine_is_unknown() -> None:
@@ -624,9 +661,13 @@ def test_bytes_that_others_have_removed_are_read_from_their_copy() -> None:
     assert play(find(), LIVES, *script) == Located(replace(THEIRS, version="v1"), PATH)
 
 
-def test_bytes_that_others_have_removed_with_their_copy_are_an_error() -> None:
+def test_a_name_of_which_nothing_is_left_is_not_there() -> None:
+    assert play(find(), LIVES, (SEES, (Absent(), Absent())), LIVES) == Absent()
+
+
+def test_bytes_that_others_have_removed_and_written_over_are_an_error() -> None:
     with pytest.raises(OSError, match="its bytes are gone"):
-        play(find(), LIVES, (SEES, (Absent(), Absent())), LIVES)
+        play(find(), LIVES, (SEES, (Absent(), shows("foreign"))), LIVES)
 
 
 def test_bytes_that_can_not_be_looked_at_are_unknown() -> None:
