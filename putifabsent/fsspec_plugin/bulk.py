@@ -19,7 +19,7 @@ from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from putifabsent.backends.waiting import done_or_undone
-from putifabsent.errors import OutcomeUnknown, unknown_of
+from putifabsent.errors import NameExpired, NameTaken, OutcomeUnknown, unknown_of
 from putifabsent.fsspec_plugin.turns import turns_held, with_turns
 from putifabsent.shim.formats.hudi import step_of
 from putifabsent.shim.names import Role
@@ -58,6 +58,7 @@ class Bulk:
         self._unknown: list[OutcomeUnknown] = []
         self._before: dict[str, str] = {}
         self._ended: dict[str, asyncio.Event] = {}
+        self._failed: dict[str, BaseException] = {}
 
     def put_in_order(self, series: Sequence[Sequence[str]]) -> None:
         """Have each of these names wait for the one before it; they are begun in this order."""
@@ -67,14 +68,26 @@ class Bulk:
             self._ended.update((name, asyncio.Event()) for name in known)
 
     async def in_turn(self, name: str, create: Callable[[], Awaitable[T]]) -> T:
-        """Await a creation when it is its turn."""
+        """Await a creation when it is its turn; without the one before it, it would leave a gap."""
         try:
-            if name in self._before:
-                await self._ended[self._before[name]].wait()
+            await self._turn_of(name)
             return await create()
+        except BaseException as error:
+            # A number that another holds is there; and a source that is not is the caller's to skip.
+            if isinstance(error, NameExpired) or not isinstance(error, (NameTaken, FileNotFoundError)):
+                self._failed[name] = error
+            raise
         finally:
             if name in self._ended:
                 self._ended[name].set()
+
+    async def _turn_of(self, name: str) -> None:
+        before = self._before.get(name)
+        if before is None:
+            return
+        await self._ended[before].wait()
+        if before in self._failed:
+            raise self._failed[before]
 
     def join(self) -> None:
         """Take part; a creation that begins after the end of the call is cancelled instead."""

@@ -125,6 +125,14 @@ def test_one_series_is_created_one_after_the_other(stub: FaultStub, cloud: Cloud
     assert [key[-7:-5] for _, key in made] == ["10", "11", "12"]
 
 
+def test_what_follows_a_number_that_was_not_created_is_not_created(stub: FaultStub) -> None:
+    fs = GuardedFileSystem(fs=filesystem(stub, "s3"), arbiter="native", skip_instance_cache=True)
+    stub.script(Op.PUT, Fault.FORBIDDEN_403)
+    with pytest.raises(PermissionError):
+        fs.pipe({f"bucket/t/_delta_log/{number:020d}.json": b"x" for number in (2, 1, 0)})
+    assert not stub.objects
+
+
 @pytest.mark.parametrize("ground", ["memory-native", "local-native", "s3-native"], indirect=True)
 def test_a_failed_copy_of_a_series_ends(ground: Ground) -> None:
     """Nobody waits for ever for one who has failed."""
