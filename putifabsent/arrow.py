@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 from pyarrow.fs import FSSpecHandler, PyFileSystem
 
+from putifabsent.fsspec_plugin.bulk import ascending, place_of
 from putifabsent.fsspec_plugin.protocols import guarded
 
 if TYPE_CHECKING:
-    from pyarrow.fs import FileSystem
+    from pyarrow.fs import FileInfo, FileSelector, FileSystem
 
 __all__ = ["filesystem"]
 
@@ -39,6 +40,10 @@ def filesystem(url: str, **options: Any) -> FileSystem:
     failure, whatever ``fs`` is: on local disk that is the winner's file. An address is no path to
     ``os.remove``, so say ``"piafile:///table/part-0.parquet"`` there.
 
+    ``pyarrow.fs.copy_files`` of a table with numbered entries wants ``use_threads=False``, and this
+    filesystem as its source: it lists each series in ascending order. Created out of order, an entry looks
+    expired, and is refused.
+
     Examples
     --------
     >>> import pyarrow as pa, pyarrow.parquet as pq
@@ -49,4 +54,13 @@ def filesystem(url: str, **options: Any) -> FileSystem:
     putifabsent.errors.NameTaken: ...
     """
     fs, _ = guarded(url, **options)
-    return PyFileSystem(FSSpecHandler(fs))
+    return PyFileSystem(_InOrder(fs))
+
+
+class _InOrder(FSSpecHandler):
+    """Lists each numbered series in ascending order: what copies a folder creates it so."""
+
+    def get_file_info_selector(self, selector: FileSelector) -> list[FileInfo]:
+        found = super().get_file_info_selector(selector)
+        infos, _ = ascending(found, lambda info: info.path, lambda path: place_of(self.fs.explain(path)))
+        return infos

@@ -4,6 +4,7 @@ Grouped by what a caller can do about it:
 
 ===========================  ==============================================================
 :class:`NameTaken`           pick another name, or read what the holder wrote
+:class:`NameExpired`         read the newest entry of the series, and go on from there
 :class:`OutcomeUnknown`      keep your data; ask again with ``fs.resolve(name, token)``
 :class:`Fenced`              stop: another writer has taken over
 :class:`UnsafeStore`         configure an arbiter: this store can't decide
@@ -28,6 +29,7 @@ __all__ = [
     "Fenced",
     "Holder",
     "InvalidTransition",
+    "NameExpired",
     "NameTaken",
     "OutcomeUnknown",
     "PutIfAbsentError",
@@ -47,6 +49,8 @@ class Holder:
         The UUID of the application that made it, or None.
     created
         When, by the store's clock, or None where the store does not say.
+    begun
+        When its upload was begun, where the store says only that: S3, of an object that came in parts.
     size
         Bytes.
     version
@@ -59,12 +63,15 @@ class Holder:
     created: datetime | None = None
     size: int = 0
     version: str | None = None
+    begun: datetime | None = None
 
     def __str__(self) -> str:
         who = "another creation" if self.token else "a writer outside putifabsent"
         if self.writer:
             who = f"writer {self.writer}"
         when = f" at {self.created.isoformat()}" if self.created else ""
+        if self.begun and not self.created:
+            when = f", begun at {self.begun.isoformat()}"
         token = f" (token {self.token})" if self.token else ""
         return f"{who}{when}{token}"
 
@@ -87,13 +94,28 @@ class NameTaken(PutIfAbsentError, FileExistsError):
     def __init__(self, name: str, holder: Holder | None = None) -> None:
         self.name = name
         self.holder = holder
-        by = f"held by {holder}" if holder else "held by another creation"
-        super().__init__(
-            errno.EEXIST, f"the name is taken: {by}. Choose another name, or read what is there", name
-        )
+        super().__init__(errno.EEXIST, self._reason(), name)
+
+    def _reason(self) -> str:
+        by = f"held by {self.holder}" if self.holder else "held by another creation"
+        return f"the name is taken: {by}. Choose another name, or read what is there"
 
     def __reduce__(self) -> tuple[type[NameTaken], tuple[str, Holder | None]]:
         return type(self), (self.name, self.holder)
+
+
+class NameExpired(NameTaken):
+    """The number was used before, and has expired: later ones are there, and nobody would read this one.
+
+    What was created under the name has been removed again. Nobody holds it: ``holder`` is None.
+    """
+
+    def _reason(self) -> str:
+        return (
+            "the number has expired: later ones are there, and nobody reads this one any more, so it was "
+            "removed again. Read the newest entry and go on from there. To restore old entries, create them "
+            "in ascending order, or write them with the wrapped filesystem while nobody else writes"
+        )
 
 
 class OutcomeUnknown(PutIfAbsentError, OSError):

@@ -37,10 +37,12 @@ from putifabsent.backends.base import (
 )
 from putifabsent.backends.refusals import bad_key, caused, unconditional, unsupported
 from putifabsent.backends.single_send import are_texts
+from putifabsent.backends.whole_seconds import http_date
 from putifabsent.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from datetime import datetime
 
     from adlfs import AzureBlobFileSystem
 
@@ -145,6 +147,20 @@ class AzureStore(Store):
                 found.etag,
             )
         )
+
+    def time(self, name: str) -> datetime | None:
+        """The ``Date`` of an answer about the blob's properties."""
+        dates: list[str | None] = []
+
+        def note(answer: Any) -> None:
+            dates.append(answer.http_response.headers.get("Date"))
+
+        try:
+            self._sender.blob(*_split(name)).get_blob_properties(raw_response_hook=note, **self._every)
+        except Exception as error:  # noqa: BLE001 - without a time nothing is claimed
+            answer = getattr(error, "response", None)
+            dates.append(None if answer is None else answer.headers.get("Date"))
+        return http_date(dates[-1]) if dates else None
 
     def get(self, name: str) -> GetOutcome:
         """``Get Blob``."""
@@ -309,7 +325,11 @@ def _split(name: str) -> tuple[str, str]:
 def _created(answer: Mapping[str, Any], name: str) -> Created | Maybe:
     # What was applied has an entity tag; an answer without one is some proxy's.
     etag = answer.get("etag")
-    return Created(str(etag)) if etag else Maybe(OSError(errno.EIO, "the answer has no ETag", name))
+    return (
+        Created(str(etag), answer.get("date"))
+        if etag
+        else Maybe(OSError(errno.EIO, "the answer has no ETag", name))
+    )
 
 
 def _copied(answer: Mapping[str, Any], name: str) -> Created | Maybe:

@@ -54,6 +54,7 @@ from putifabsent.errors import Holder
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from datetime import datetime
 
     from putifabsent.backends.ahead import Ahead
     from putifabsent.backends.body import Body
@@ -304,6 +305,17 @@ class Store(ABC):
     def discard(self, staged: Staged) -> None:
         """Remove staged bytes, as well as that can be done. Never raises."""
 
+    def time(self, name: str) -> datetime | None:
+        """Return the store's own time, by the clock that dates its objects; None where it can't be had.
+
+        Parameters
+        ----------
+        name
+            A name, there or not, whose server is meant.
+        """
+        del name
+        return None
+
     async def create_async(self, name: str, body: Body, creation: Creation) -> CreateOutcome:
         """:meth:`create`, asynchronously. Cancelled, its outcome is unknown."""
         return await asyncio.to_thread(self.create, name, body, creation)
@@ -311,6 +323,10 @@ class Store(ABC):
     async def head_async(self, name: str) -> HeadOutcome:
         """:meth:`head`, asynchronously."""
         return await asyncio.to_thread(self.head, name)
+
+    async def time_async(self, name: str) -> datetime | None:
+        """:meth:`time`, asynchronously."""
+        return await asyncio.to_thread(self.time, name)
 
     async def get_async(self, name: str) -> GetOutcome:
         """:meth:`get`, asynchronously."""

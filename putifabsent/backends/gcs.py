@@ -47,6 +47,7 @@ from putifabsent.backends.gcs_upload import (
 )
 from putifabsent.backends.gcs_words import Words, words_of
 from putifabsent.backends.refusals import bad_key, unconditional
+from putifabsent.backends.whole_seconds import http_date
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -129,6 +130,14 @@ class GCSStore(Store, ConditionalCopy):
                 str(found["generation"]),
             )
         )
+
+    def time(self, name: str) -> datetime | None:
+        """The ``Date`` of an answer about the object's resource."""
+        try:
+            answer = self._sender.raw("GET", self._sender.url(*self._split(name)), params={"fields": "name"})
+        except Exception:  # noqa: BLE001 - without a time nothing is claimed
+            return None
+        return http_date(answer.headers.get("Date"))
 
     def get(self, name: str) -> GetOutcome:
         """Get the object's media."""

@@ -25,6 +25,7 @@ from putifabsent.backends.base import Created, Exists, Gone, Maybe, Refused, Try
 from putifabsent.backends.body import Body
 from putifabsent.backends.gcs_sender import outcome_of, unexpected
 from putifabsent.backends.resending import SENDS, schedule
+from putifabsent.backends.whole_seconds import http_date
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -208,7 +209,7 @@ def made(answer: requests.Response, *within: str) -> Created:
         told = answer.json()
         for key in within:
             told = told[key]
-        return Created(str(told["generation"]))
+        return Created(str(told["generation"]), http_date(answer.headers.get("Date")))
     except (ValueError, KeyError, TypeError):
         # Also what is no success at all.
         raise unexpected(answer) from None

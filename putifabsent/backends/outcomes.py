@@ -42,9 +42,19 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Created:
-    """The bytes are under the name, and this request wrote them."""
+    """The bytes are under the name, and this request wrote them.
+
+    Attributes
+    ----------
+    version
+        Which object it is.
+    at
+        The store's own time of its answer, or None where that does not say it. A store that shows a time
+        before that for what came in parts must say it.
+    """
 
     version: str | None = None
+    at: datetime | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from typing import IO, TYPE_CHECKING, Any, ClassVar
 
+from botocore.exceptions import ClientError
 from fsspec.asyn import sync
 
 from putifabsent.backends.ahead import Ahead
@@ -37,7 +38,14 @@ from putifabsent.backends.body import FileBody
 from putifabsent.backends.per_process import PerProcess
 from putifabsent.backends.refusals import bad_key, unconditional
 from putifabsent.backends.s3_lane import FastLane
-from putifabsent.backends.s3_sender import Sender, cause_of, outcome_of, reading_of
+from putifabsent.backends.s3_sender import (
+    Sender,
+    cause_of,
+    date_of,
+    is_in_parts,
+    outcome_of,
+    reading_of,
+)
 from putifabsent.backends.s3_upload import (
     PART,
     Upload,
@@ -54,6 +62,7 @@ from putifabsent.backends.waiting import done_or_undone
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
     from collections.abc import Awaitable, Callable, Coroutine, Mapping
+    from datetime import datetime
 
     from s3fs import S3FileSystem
 
@@ -174,15 +183,31 @@ class S3Store(Store, ConditionalCopy, StagesAhead):
             return reading_of(error, name)
         # Some servers capitalise what are HTTP headers, after all.
         metadata = {key.lower(): value for key, value in answer.get("Metadata", {}).items()}
+        modified = answer["LastModified"]
+        in_parts = is_in_parts(answer.get("ETag"))
         return Found(
             Holder(
                 metadata.get(TOKEN_KEY),
                 metadata.get(WRITER_KEY),
-                answer["LastModified"],
+                None if in_parts else modified,
                 answer["ContentLength"],
                 answer.get("VersionId"),
+                modified if in_parts else None,
             )
         )
+
+    def time(self, name: str) -> datetime | None:
+        """``HeadObject``; see :meth:`time_async`."""
+        now: datetime | None = sync(self._loop, self.time_async, name)
+        return now
+
+    async def time_async(self, name: str) -> datetime | None:
+        """``HeadObject``, by the client that shows the ``Date`` of an answer."""
+        bucket, key = self._split(name)
+        try:
+            return date_of(await self._sender.call("head_object", Bucket=bucket, Key=key))
+        except Exception as error:  # noqa: BLE001 - without a time nothing is claimed
+            return date_of(error.response) if isinstance(error, ClientError) else None
 
     def get(self, name: str) -> GetOutcome:
         """``GetObject``."""

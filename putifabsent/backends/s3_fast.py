@@ -41,6 +41,7 @@ from putifabsent.backends.base import (
 )
 from putifabsent.backends.pool import Pool
 from putifabsent.backends.refusals import caused, read_whole, unconditional
+from putifabsent.backends.s3_sender import is_in_parts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -246,13 +247,16 @@ def _credential(frozen: Any) -> dict[str, Any]:
 
 def _found(answer: obstore.GetResult) -> Found:
     meta, attributes = answer.meta, answer.attributes
+    modified = meta["last_modified"]
+    in_parts = is_in_parts(meta["e_tag"])
     return Found(
         Holder(
             attributes.get(TOKEN_KEY),
             attributes.get(WRITER_KEY),
-            meta["last_modified"],
+            None if in_parts else modified,
             meta["size"],
             meta["version"],
+            modified if in_parts else None,
         )
     )
 

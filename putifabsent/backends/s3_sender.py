@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import re
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
@@ -18,16 +19,28 @@ from s3fs.errors import translate_boto_error
 from putifabsent.backends.aws_session import LOST, NOT_SENT, ONCE, WRONG, SingleSend, code_of, status_of
 from putifabsent.backends.base import Absent, Exists, Gone, Maybe, Refused, TryAgain
 from putifabsent.backends.refusals import caused
+from putifabsent.backends.whole_seconds import http_date
 
 if TYPE_CHECKING:
     from collections.abc import Container, Mapping
+    from datetime import datetime
 
-__all__ = ["Sender", "cause_of", "has_no_source", "is_absent", "outcome_of", "reading_of"]
+__all__ = [
+    "Sender",
+    "cause_of",
+    "date_of",
+    "has_no_source",
+    "is_absent",
+    "is_in_parts",
+    "outcome_of",
+    "reading_of",
+]
 
 _TOO_MANY_REQUESTS = 429
 _SERVER_ERRORS = range(500, 600)
 _SERVER_CODES = {"InternalError", "ServiceUnavailable", "SlowDown", "RequestTimeout", "500", "503"}
 _ABSENT = {"NoSuchKey", "NoSuchVersion", "404"}
+_IN_PARTS = re.compile(r"-\d+\"?$")
 _CONFLICTS = {"ConditionalRequestConflict", "OperationAborted", "409"}
 
 
@@ -137,6 +150,16 @@ def cause_of(outcome: object, error: BaseException) -> Exception:
 def is_absent(error: BaseException) -> bool:
     """Whether the store says that an object, or the one asked for, is not there."""
     return isinstance(error, ClientError) and (code_of(error) in _ABSENT or _is_unmet(error))
+
+
+def date_of(answer: Mapping[str, Any]) -> datetime | None:
+    """Return the store's time of an answer, or of a client's error."""
+    return http_date(answer.get("ResponseMetadata", {}).get("HTTPHeaders", {}).get("date"))
+
+
+def is_in_parts(etag: str | None) -> bool:
+    """Whether an object came in parts. Of such, S3 says when the upload was begun, not when it ended."""
+    return etag is not None and _IN_PARTS.search(etag) is not None
 
 
 def has_no_source(error: BaseException) -> bool:

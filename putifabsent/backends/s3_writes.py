@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from putifabsent.backends.base import Absent, Created, Gone, Maybe, Refused
 from putifabsent.backends.refusals import read_whole, unconditional
-from putifabsent.backends.s3_sender import has_no_source, outcome_of
+from putifabsent.backends.s3_sender import date_of, has_no_source, outcome_of
 from putifabsent.backends.s3_words import OF_THE_SOURCE, of_a_copy, of_a_creation
 
 if TYPE_CHECKING:
@@ -140,5 +140,5 @@ class Writes:
 def _created(answer: Mapping[str, Any], name: str) -> Created | Maybe:
     # What was applied has an entity tag; an answer without one is some proxy's.
     if answer.get("ETag") or answer.get("CopyObjectResult", {}).get("ETag"):
-        return Created(answer.get("VersionId"))
+        return Created(answer.get("VersionId"), date_of(answer))
     return Maybe(OSError(errno.EIO, "the answer has no entity tag", name))

@@ -8,15 +8,25 @@ little is missing.
 from __future__ import annotations
 
 import time
+from datetime import timezone
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from datetime import datetime
 
-__all__ = ["WholeSeconds"]
+__all__ = ["WholeSeconds", "http_date"]
 
 _SECOND = 1000
+
+
+def http_date(text: str | None) -> datetime | None:
+    """Read HTTP's ``Date``: the second that had begun; None for none."""
+    try:
+        return parsedate_to_datetime(text or "").astimezone(timezone.utc)
+    except (TypeError, ValueError):
+        return None
 
 
 class WholeSeconds:
@@ -46,11 +56,8 @@ class WholeSeconds:
         int or None
             Within the second that the answer says. None: it says none.
         """
-        try:
-            second = int(parsedate_to_datetime(date or "").timestamp()) * _SECOND
-        except (TypeError, ValueError):
-            return None
-        return self.seen(second)
+        said = http_date(date)
+        return None if said is None else self.seen(int(said.timestamp()) * _SECOND)
 
     def seen(self, second: int) -> int:
         """Return the time in a second that has just been seen, by its first millisecond."""

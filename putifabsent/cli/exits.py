@@ -95,4 +95,5 @@ def _end(screen: Screen, code: Exit, error: BaseException, *more: str) -> NoRetu
 def _fields(holder: Holder | None) -> dict[str, object] | None:
     if holder is None:
         return None
-    return {**asdict(holder), "created": holder.created.isoformat() if holder.created else None}
+    times = {key: time.isoformat() for key in ("created", "begun") if (time := getattr(holder, key))}
+    return {**asdict(holder), **times}

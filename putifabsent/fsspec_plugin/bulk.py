@@ -3,24 +3,49 @@
 fsspec runs them as tasks of its own. The end of a call, by the first error, by a cancellation or by an
 interrupt (Ctrl-C) of the thread that waits for it, does not reach those: they would go on unseen, and the
 tokens of what they may have created would be lost.
+
+Numbered names come in ascending order, each after the one before it has ended: a later number that is there
+first would make an earlier one look expired. So do the steps of a timeline, which its ledger takes in order.
+What fsspec makes of folders and patterns is known by a rehearsal: it calls the methods that create single
+files, which note what they are called for.
 """
 
 from __future__ import annotations
 
 import asyncio
+from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from putifabsent.backends.waiting import done_or_undone
-from putifabsent.errors import OutcomeUnknown, unknown_of
+from putifabsent.errors import NameExpired, NameTaken, OutcomeUnknown, unknown_of
 from putifabsent.fsspec_plugin.turns import turns_held, with_turns
+from putifabsent.shim.formats.hudi import step_of
+from putifabsent.shim.names import Role
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Iterator, Sequence
 
-__all__ = ["Bulk", "join", "together", "waited_for"]
+    from putifabsent.shim.names import Name
+
+__all__ = [
+    "Bulk",
+    "ascending",
+    "in_order",
+    "join",
+    "one_of_many",
+    "one_of_many_async",
+    "place_of",
+    "rehearsal",
+    "together",
+    "waited_for",
+]
+
+_STATES = ("requested", "inflight", "completed", "base", "log")
 
 T = TypeVar("T")
+Method = TypeVar("Method", bound="Callable[..., Any]")
 
 
 class Bulk:
@@ -31,6 +56,38 @@ class Bulk:
         self._tasks: set[asyncio.Task[Any]] = set()
         self._over = False
         self._unknown: list[OutcomeUnknown] = []
+        self._before: dict[str, str] = {}
+        self._ended: dict[str, asyncio.Event] = {}
+        self._failed: dict[str, BaseException] = {}
+
+    def put_in_order(self, series: Sequence[Sequence[str]]) -> None:
+        """Have each of these names wait for the one before it; they are begun in this order."""
+        for names in series:
+            known = list(dict.fromkeys(names))
+            self._before.update(zip(known[1:], known, strict=False))
+            self._ended.update((name, asyncio.Event()) for name in known)
+
+    async def in_turn(self, name: str, create: Callable[[], Awaitable[T]]) -> T:
+        """Await a creation when it is its turn; without the one before it, it would leave a gap."""
+        try:
+            await self._turn_of(name)
+            return await create()
+        except BaseException as error:
+            # A number that another holds is there; and a source that is not is the caller's to skip.
+            if isinstance(error, NameExpired) or not isinstance(error, (NameTaken, FileNotFoundError)):
+                self._failed[name] = error
+            raise
+        finally:
+            if name in self._ended:
+                self._ended[name].set()
+
+    async def _turn_of(self, name: str) -> None:
+        before = self._before.get(name)
+        if before is None:
+            return
+        await self._ended[before].wait()
+        if before in self._failed:
+            raise self._failed[before]
 
     def join(self) -> None:
         """Take part; a creation that begins after the end of the call is cancelled instead."""
@@ -72,6 +129,99 @@ def join() -> Bulk | None:
     if bulk is not None:
         bulk.join()
     return bulk
+
+
+def place_of(name: Name) -> tuple[Any, Any] | None:
+    """Return the series that a name belongs to, and its number there; a timeline's steps are one, too."""
+    folder = name.path.rpartition("/")[0]
+    if name.series is not None and name.guarded:
+        return (folder, name.series.pattern), name.series.number
+    step = step_of(name.path) if name.role is Role.INSTANT else None
+    return step and (folder, (step.instant, _STATES.index(step.state)))
+
+
+def ascending(
+    items: Sequence[T], target_of: Callable[[T], Any], number_of: Callable[[Any], tuple[Any, Any] | None]
+) -> tuple[list[T], list[list[Any]]]:
+    """Put the numbered names among ``items`` into ascending order; the others keep their places.
+
+    Parameters
+    ----------
+    items
+        What is to be created.
+    target_of
+        Says under which name an item is to be created.
+    number_of
+        Says a name's series and its number in it; None for a name that has none.
+
+    Returns
+    -------
+    tuple
+        The items, and the names of each series.
+    """
+    series: dict[Any, list[tuple[Any, int]]] = {}
+    for place, item in enumerate(items):
+        found = number_of(target_of(item))
+        if found is not None:
+            series.setdefault(found[0], []).append((found[1], place))
+    ordered = list(items)
+    for numbers in series.values():
+        places = [place for _, place in numbers]
+        for place, (_, whence) in zip(places, sorted(numbers), strict=True):
+            ordered[place] = items[whence]
+    names = [[target_of(items[place]) for _, place in sorted(numbers)] for numbers in series.values()]
+    return ordered, names
+
+
+_rehearsed: ContextVar[list[tuple[Any, Any]] | None] = ContextVar("_rehearsed", default=None)
+
+
+@contextmanager
+def rehearsal() -> Iterator[list[tuple[Any, Any]]]:
+    """Note what single files are created for, and create none."""
+    noted: list[tuple[Any, Any]] = []
+    token = _rehearsed.set(noted)
+    try:
+        yield noted
+    finally:
+        _rehearsed.reset(token)
+
+
+def one_of_many(method: Method) -> Method:
+    """Let a method of two names be rehearsed."""
+
+    @wraps(method)
+    def noted(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if (rehearsed := _rehearsed.get()) is None:
+            return method(self, *args, **kwargs)
+        return rehearsed.append(args[:2])
+
+    return cast("Method", noted)
+
+
+def one_of_many_async(target: int) -> Callable[[Method], Method]:
+    """Let a method that creates the name in its argument ``target`` be rehearsed, and have it take turns."""
+
+    def decorate(method: Method) -> Method:
+        @wraps(method)
+        async def in_turn(self: Any, *args: Any, **kwargs: Any) -> Any:
+            if (rehearsed := _rehearsed.get()) is not None:
+                return rehearsed.append(args[:2])
+            bulk = _bulk.get()
+            if bulk is None or len(args) <= target:
+                return await method(self, *args, **kwargs)
+            return await bulk.in_turn(args[target], partial(method, self, *args, **kwargs))
+
+        return cast("Method", in_turn)
+
+    return decorate
+
+
+def in_order(series: Sequence[Sequence[str]]) -> None:
+    """Have the names of the call under way wait for each other."""
+    bulk = _bulk.get()
+    if bulk is not None:
+        bulk.put_in_order(series)
 
 
 async def together(many: Awaitable[T]) -> T:

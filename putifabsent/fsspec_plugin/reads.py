@@ -9,7 +9,7 @@ from fsspec.asyn import AsyncFileSystem
 from fsspec.spec import AbstractFileSystem
 
 from putifabsent.backends.base import STATE_FOLDER
-from putifabsent.fsspec_plugin.bulk import waited_for
+from putifabsent.fsspec_plugin.bulk import one_of_many, waited_for
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -155,6 +155,7 @@ class ReadsThrough(AsyncFileSystem):
     async def _cat_ranges(self, paths: list[str], *args: Any, **kwargs: Any) -> list[Any]:
         return cast("list[Any]", await self._call("cat_ranges", self._own(paths), *args, **kwargs))
 
+    @one_of_many
     def get_file(self, rpath: str, lpath: Any, **kwargs: Any) -> Any:
         """Copy a file to local disk."""
         return self._read("get_file", rpath, lpath, **kwargs)

@@ -18,7 +18,9 @@ import errno
 import io
 import os
 import shutil
+from functools import partial
 from glob import has_magic
+from inspect import signature
 from pathlib import Path
 from stat import S_ISDIR
 from typing import TYPE_CHECKING, Any
@@ -29,11 +31,22 @@ from fsspec.utils import other_paths
 
 from putifabsent.backends.base import Found
 from putifabsent.backends.body import FileBody, InMemory
-from putifabsent.fsspec_plugin.bulk import together
+from putifabsent.fsspec_plugin.bulk import (
+    ascending,
+    in_order,
+    one_of_many,
+    one_of_many_async,
+    place_of,
+    rehearsal,
+    together,
+)
 from putifabsent.fsspec_plugin.names import JUDGED
 from putifabsent.fsspec_plugin.strict import Strict
+from putifabsent.shim.drive import walk, walk_async
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Mapping
+
     from fsspec.callbacks import Callback
 
     from putifabsent.shim.names import Name
@@ -96,6 +109,7 @@ class WritesByName(Strict):
             return None
         return self._create(name, InMemory(value), kwargs)
 
+    @one_of_many_async(0)
     async def _pipe_file(self, path: str, value: Any, mode: str = "overwrite", **kwargs: Any) -> Any:
         name = await self._promote_async(path, explicit=mode == "create")
         if name is None:
@@ -104,6 +118,7 @@ class WritesByName(Strict):
             return await asyncio.to_thread(self.pipe_file, path, value, mode, **kwargs)
         return await self._create_async(name, InMemory(value), kwargs)
 
+    @one_of_many
     def put_file(
         self,
         lpath: Any,
@@ -129,6 +144,7 @@ class WritesByName(Strict):
                 self._create(name, body, kwargs)
         return callback.absolute_update(body.size)
 
+    @one_of_many_async(1)
     async def _put_file(
         self,
         lpath: Any,
@@ -150,6 +166,7 @@ class WritesByName(Strict):
             await self._create_async(name, body, kwargs)
         return callback.absolute_update(body.size)
 
+    @one_of_many
     def cp_file(self, path1: str, path2: str, **kwargs: Any) -> Any:
         """Copy a file within the store."""
         name = self._promote(path2, explicit=False)
@@ -162,6 +179,7 @@ class WritesByName(Strict):
                     raise
         return self._read("cp_file", path1, self._written_as(path2), **kwargs)
 
+    @one_of_many_async(1)
     async def _cp_file(self, path1: str, path2: str, **kwargs: Any) -> Any:
         name = await self._promote_async(path2, explicit=False)
         if name is not None:
@@ -230,32 +248,98 @@ class WritesByName(Strict):
     def pipe(self, path: Any, value: Any = None, **kwargs: Any) -> Any:
         """Write bytes to files."""
         if self._intrans:  # one after the other: they are created in the order of writing
-            return AbstractFileSystem.pipe(self, path, value, **kwargs)
+            return AbstractFileSystem.pipe(self, self._sorted(path)[0], value, **kwargs)
+        if not self.fs.async_impl:
+            path, _ = self._sorted(path)
         return self._in_bulk("pipe", path, value, **kwargs)
 
-    async def _pipe(self, *args: Any, **kwargs: Any) -> Any:
-        return await together(super()._pipe(*args, **kwargs))
+    async def _pipe(self, path: Any, *args: Any, **kwargs: Any) -> Any:
+        whole = super()._pipe
+
+        async def piped() -> Any:
+            values, series = self._sorted(path)
+            in_order(series)
+            return await whole(values, *args, **kwargs)
+
+        return await together(piped())
+
+    def _sorted(self, path: Any) -> tuple[Any, list[list[str]]]:
+        """Put what is to be piped into order: a dictionary of bytes by names; a single name is as it is."""
+        if not isinstance(path, dict):
+            return path, []
+        items, series = ascending(list(path.items()), lambda item: item[0], self._number_of)
+        return dict(items), series
+
+    def _number_of(self, path: Any) -> tuple[Any, Any] | None:
+        try:
+            return place_of(self.explain(path))
+        except (TypeError, ValueError):
+            return None  # it is refused when it is written
+
+    def _calls_in_order(
+        self, way: Callable[..., Any], one: Any, other: Any, *args: Any, **kwargs: Any
+    ) -> Generator[Mapping[str, Any], Any, Any]:
+        """Yield the calls of ``way``, fsspec's from many names to many, that come to the same in order."""
+        options = signature(way).bind(one, other, *args, **kwargs).arguments
+        options |= options.pop("kwargs", {})
+        source, target = list(options)[:2]
+        lists = isinstance(one, list) and isinstance(other, list)
+        alone = (
+            not options.get("recursive") and isinstance(one, (str, os.PathLike)) and not has_magic(str(one))
+        )
+        if alone and not lists:
+            return (yield options)
+        pairs = list(zip(one, other, strict=False)) if lists else []
+        if not lists:
+            with rehearsal() as pairs:
+                nothing = yield {
+                    **options,
+                    **({"callback": DEFAULT_CALLBACK} if "callback" in options else {}),
+                }
+            if not pairs:
+                return nothing
+        ordered, series = ascending(pairs, lambda pair: pair[1], self._number_of)
+        in_order(series)
+        if "on_error" in signature(way).parameters and options.get("on_error") is None:
+            options["on_error"] = "ignore" if options.get("recursive") else "raise"
+        expanded = {key: each for key, each in options.items() if key not in {"recursive", "maxdepth"}}
+        lists_of = {source: [pair[0] for pair in ordered], target: [pair[1] for pair in ordered]}
+        return (yield {**expanded, **lists_of})
+
+    def _walk_in_order(self, method: str, *args: Any, **kwargs: Any) -> Any:
+        way = partial(getattr(AbstractFileSystem, method), self)
+        return walk(self._calls_in_order(way, *args, **kwargs), lambda options: way(**options))
+
+    async def _walk_in_order_async(self, way: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        return await together(
+            walk_async(self._calls_in_order(way, *args, **kwargs), lambda options: way(**options))
+        )
+
+    def _many(self, method: str, *args: Any, **kwargs: Any) -> Any:
+        if self.fs.async_impl:
+            return self._in_bulk(method, *args, **kwargs)
+        return self._walk_in_order(method, *args, **kwargs)
 
     def put(self, lpath: Any, rpath: Any, *args: Any, **kwargs: Any) -> Any:
         """Upload local files and folders."""
         if self._intrans:
             kwargs.pop("batch_size", None)
-            return AbstractFileSystem.put(self, lpath, self._own(rpath), *args, **kwargs)
-        return self._in_bulk("put", lpath, self._own(rpath), *args, **kwargs)
+            return self._walk_in_order("put", lpath, self._own(rpath), *args, **kwargs)
+        return self._many("put", lpath, self._own(rpath), *args, **kwargs)
 
     async def _put(self, *args: Any, **kwargs: Any) -> Any:
-        return await together(super()._put(*args, **kwargs))
+        return await self._walk_in_order_async(super()._put, *args, **kwargs)
 
     def get(self, rpath: Any, lpath: Any, *args: Any, **kwargs: Any) -> Any:
         """Download files and folders."""
-        return self._in_bulk("get", self._own(rpath), lpath, *args, **kwargs)
+        return self._many("get", self._own(rpath), lpath, *args, **kwargs)
 
     def copy(self, path1: Any, path2: Any, *args: Any, **kwargs: Any) -> Any:
         """Copy files and folders within the store."""
-        return self._in_bulk("copy", self._own(path1), self._own(path2), *args, **kwargs)
+        return self._many("copy", self._own(path1), self._own(path2), *args, **kwargs)
 
     async def _copy(self, *args: Any, **kwargs: Any) -> Any:
-        return await together(super()._copy(*args, **kwargs))
+        return await self._walk_in_order_async(super()._copy, *args, **kwargs)
 
     def expand_path(self, path: Any, *args: Any, **kwargs: Any) -> list[str]:
         """Turn patterns and folders into names."""
@@ -291,8 +375,9 @@ class WritesByName(Strict):
                 return self._from(self._source(path1, name), name, kwargs, keep=False)
             if on_disk:
                 return self.fs.mv(path1, path2, recursive=recursive, maxdepth=maxdepth, **kwargs)
-        # One that has an `mv` of its own moves whole folders; fsspec's fails on them.
-        if both_plain and recursive and maxdepth is None and type(self.fs).mv is not AbstractFileSystem.mv:
+        # fsspec's own fails on the folders of a store that has none.
+        moves_folders = not self._has_folders or type(self.fs).mv is not AbstractFileSystem.mv
+        if both_plain and recursive and maxdepth is None and moves_folders:
             return self._move_folder(path1, path2)
         return AbstractFileSystem.mv(self, path1, path2, recursive=recursive, maxdepth=maxdepth, **kwargs)
 

@@ -21,11 +21,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from putifabsent.backends.base import Absent, Created, Found, Holder
-from putifabsent.errors import NameTaken, OutcomeUnknown, PutIfAbsentError
+from putifabsent.errors import NameExpired, NameTaken, OutcomeUnknown, PutIfAbsentError
+from putifabsent.shim.expiry import check_number
 from putifabsent.shim.reading import Located, look, read, removed
 from putifabsent.shim.requests import Head
 from putifabsent.shim.scenes import End, Prepare, creation_of, is_void, marked, rank_of, void_of
-from putifabsent.shim.standing import stand_in_series
 from putifabsent.shim.voter import Ended, Removed, Voter, is_copy
 
 if TYPE_CHECKING:
@@ -158,7 +158,7 @@ def resolve(name: Name, creation: Creation) -> Protocol[Holder | None]:
     if seen.holder.token != creation.token:
         raise NameTaken(name.path, seen.holder)
     made = seen.holder.created
-    yield from stand_in_series(name, creation.token, lost=True, made=lambda: _already(made))
+    yield from check_number(name, creation.token, lost=True, put_at=lambda: _already(made))
     # Its ballots don't say who wrote it, nor how much.
     more = yield from look(seen.path, name.path, creation.token, "it was created")
     return replace(more.holder, token=creation.token) if isinstance(more, Found) else seen.holder
@@ -344,10 +344,10 @@ def _end(voter: Voter, incarnation: int, value: str) -> Protocol[Scene]:
 
 
 def _stand(voter: Voter, prepare: Prepare) -> Protocol[None]:
-    yield from stand_in_series(
+    yield from check_number(
         voter.what,
         voter.creation.token,
-        made=lambda: _made(voter, prepare),
+        put_at=lambda: _made(voter, prepare),
         withdraw=lambda: _free(voter, prepare),
     )
 
@@ -356,7 +356,7 @@ def _made(voter: Voter, prepare: Prepare) -> Protocol[datetime | None]:
     """Say when the bytes of a creation were put, by the store's time; None: they are gone."""
     path = voter.path(prepare)
     seen = yield from look(path, voter.name, voter.creation.token, "it was created")
-    return None if isinstance(seen, Absent) else seen.holder.created
+    return None if isinstance(seen, Absent) else seen.holder.created or seen.holder.begun
 
 
 def _already(known: datetime | None) -> Protocol[datetime | None]:
@@ -369,7 +369,7 @@ def _free(voter: Voter, prepare: Prepare) -> Protocol[NoReturn]:
     scene = yield from _end(voter, prepare.incarnation, prepare.voter)
     yield from voter.bury(scene)
     yield from _remove_plain(voter, voter.name, older=False)
-    raise NameTaken(voter.name)
+    raise NameExpired(voter.name)
 
 
 def _holder(voter: Voter, incarnation: int, value: str) -> Protocol[Holder]:

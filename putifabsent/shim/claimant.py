@@ -347,7 +347,7 @@ class Claimant:
     def made(self, claim: Claim) -> Protocol[datetime | None]:
         """Say when the bytes of a claim were put; None: they are gone."""
         seen = yield from self.look(claim.key)
-        return None if isinstance(seen, Absent) else seen.holder.created
+        return None if isinstance(seen, Absent) else seen.holder.created or seen.holder.begun
 
     def hide_all(self, claim: Claim | None) -> Protocol[int]:
         """Remove what has ended from all names of the identity; return from how many."""

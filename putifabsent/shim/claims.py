@@ -16,8 +16,8 @@ publishes over them. The plain name is for readers without the shim, and for nam
 which no claim has made.
 
 All names of one identity (its aliases) share one claim: the registry decides which of them comes into being.
-Numbers expire as under the store's own decision (:mod:`putifabsent.shim.standing`), but by the time at which
-the bytes were put, for a reader may have published them again later.
+Numbers expire as under the store's own decision (:mod:`putifabsent.shim.expiry`), but the bytes were put
+before the claim, and published after it: the store's time of the one is early, that of the other late.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from typing import TYPE_CHECKING
 
 from putifabsent.backends.base import Absent, Created, Found, Holder, Refused
 from putifabsent.backends.registries import NotAsExpected
-from putifabsent.errors import NameTaken, PutIfAbsentError
+from putifabsent.errors import NameExpired, NameTaken, PutIfAbsentError
 from putifabsent.shim.claimant import Claimant, has_ended, holder_of
+from putifabsent.shim.expiry import check_number
 from putifabsent.shim.reading import Located, removed
 from putifabsent.shim.requests import Delete, Head
 from putifabsent.shim.salted import identity_of
-from putifabsent.shim.standing import stand_in_series
 
 if TYPE_CHECKING:
     from typing import NoReturn
@@ -77,10 +77,10 @@ def create(name: Name, body: Body, creation: Creation, *, claims: Claims, place:
     try:
         claim = yield from _decide(claimant, body)
         created = yield from claimant.show(claim, name.path)
-        yield from stand_in_series(
+        yield from check_number(
             name,
             creation.token,
-            made=lambda: claimant.made(claim),
+            put_at=lambda: claimant.made(claim),
             withdraw=lambda: _withdraw(claimant, claim),
         )
     except GeneratorExit:
@@ -146,7 +146,8 @@ def resolve(name: Name, creation: Creation, *, claims: Claims, place: str) -> Pr
         return None
     if seen.holder.token != creation.token:
         raise NameTaken(name.path, seen.holder)
-    yield from stand_in_series(name, creation.token, lost=True)
+    # When it was claimed, nobody says: after its bytes were put, and before it was published.
+    yield from check_number(name, creation.token, lost=True)
     return seen.holder
 
 
@@ -283,4 +284,4 @@ def _withdraw(claimant: Claimant, claim: Claim) -> Protocol[NoReturn]:
     ended = yield from claimant.end(claim)
     yield from claimant.remove(claim.key)
     yield from claimant.hide(claimant.name.path, ended, older=False)
-    raise NameTaken(claimant.name.path)
+    raise NameExpired(claimant.name.path)

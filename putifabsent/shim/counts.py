@@ -16,6 +16,7 @@ from putifabsent.shim.requests import (
     Pause,
     Publish,
     Put,
+    Since,
     WriteClaim,
 )
 
@@ -63,7 +64,7 @@ class Counts(NamedTuple):
         for request in requests:
             if isinstance(request, Pause):
                 pauses += 1
-            elif not isinstance(request, Now):
+            elif not isinstance(request, (Now, Since)):
                 for each in request if isinstance(request, Both) else (request,):
                     kind = _kind(type(each).__name__)
                     kinds[kind] = kinds.get(kind, 0) + 1

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import errno
 from dataclasses import dataclass
+from datetime import timedelta
 from itertools import count
 from typing import TYPE_CHECKING, NoReturn, TypeAlias
 
@@ -26,6 +27,7 @@ from putifabsent.backends.base import (
 )
 from putifabsent.backends.body import InMemory
 from putifabsent.errors import NameTaken, OutcomeUnknown, PutIfAbsentError
+from putifabsent.shim.expiry import Made, check_win
 from putifabsent.shim.reading import look, read
 from putifabsent.shim.requests import (
     Complete,
@@ -36,10 +38,11 @@ from putifabsent.shim.requests import (
     Get,
     Head,
     Pause,
+    Since,
     Stage,
     StageCopy,
+    StoreTime,
 )
-from putifabsent.shim.standing import stand
 
 if TYPE_CHECKING:
     from putifabsent.backends.base import CompleteOutcome, Creation, Holder
@@ -50,6 +53,9 @@ if TYPE_CHECKING:
 __all__ = ["copy", "create", "rename", "resolve"]
 
 _Source: TypeAlias = Create | Copy | Stage | StageCopy
+
+_MARGIN = timedelta(seconds=2)
+"""Of the store's time as its answers say it, in whole seconds, and as its objects do."""
 
 
 def create(name: Name, body: Body, creation: Creation, *, largest_put: int) -> Protocol[Created]:
@@ -69,7 +75,7 @@ def create(name: Name, body: Body, creation: Creation, *, largest_put: int) -> P
     Raises
     ------
     NameTaken
-        Another creation provably holds the name.
+        Another creation provably holds the name; NameExpired: its number was used before, and has expired.
     OutcomeUnknown
         No answer until the deadline, or none that proves anything.
     OSError
@@ -167,8 +173,9 @@ def resolve(name: Name, token: str) -> Protocol[Holder | None]:
         return None
     if seen.holder.token != token:
         raise NameTaken(name.path, seen.holder)
-    yield from stand(name, token, lost=True, may_withdraw=False)
     holder: Holder = seen.holder
+    made = Made(holder.created or holder.begun, holder.created)
+    yield from check_win(name, token, lost=True, made=made, may_withdraw=False)
     return holder
 
 
@@ -193,6 +200,13 @@ class _Sendings:
         if isinstance(outcome, TryAgain):
             self.busy = outcome.cause
 
+    def made(self, created: Created) -> Made | None:
+        """Say when the name was created; None where a listing says it, as of what came in one put."""
+        if created.at is None and self.upload is None:
+            return None
+        # Of what came in parts, S3's listings and looks show when its upload was begun.
+        return Made(created.at, created.at)
+
     def unknown(self, reason: str) -> OutcomeUnknown:
         self.uncertain = True
         error = OutcomeUnknown(self.path, self.token, reason)
@@ -212,7 +226,8 @@ def _create(name: Name, send: _Source, creation: Creation) -> Protocol[Created]:
             yield from _look_at_aliases(name)
         created = yield from _decide(send, sendings)
         if name.aliases or name.series is not None:
-            yield from stand(name, creation.token, lost=sendings.lost is not None)
+            lost, made = sendings.lost is not None, sendings.made(created)
+            yield from check_win(name, creation.token, lost=lost, made=made)
     except GeneratorExit:
         raise
     except BaseException as error:
@@ -300,4 +315,22 @@ def _whose(outcome: CompleteOutcome, sendings: _Sendings) -> Protocol[Created | 
     sendings.uncertain = holder.token == sendings.token
     if sendings.uncertain:
         return Created(holder.version)
+    if sendings.lost is not None and not (yield from _was_there_before(holder, sendings)):
+        raise sendings.unknown(
+            "an answer was lost, and another is there that may have come later: what was created first may "
+            "have been read, and deleted since"
+        )
     raise NameTaken(sendings.path, holder)
+
+
+def _was_there_before(holder: Holder, sendings: _Sendings) -> Protocol[bool]:
+    """Whether the holder had the name, by the store's own time, before the first request for it was sent."""
+    if holder.created is None:
+        return False
+    sendings.uncertain = True
+    now = yield StoreTime(sendings.path)
+    if now is None:
+        return False
+    sent = now - timedelta(seconds=(yield Since()))
+    sendings.uncertain = holder.created >= sent - _MARGIN
+    return not sendings.uncertain

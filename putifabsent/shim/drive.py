@@ -11,7 +11,7 @@ import time
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from putifabsent.backends.base import Staged
-from putifabsent.shim.requests import Both, Pause, Sleep
+from putifabsent.shim.requests import Both, Pause, Since, Sleep
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Generator
@@ -51,10 +51,10 @@ def run(
         What the protocol raises. An interruption (Ctrl-C) goes through the protocol, which knows what
         had been sent.
     """
-    first_staging, began = True, time.monotonic()
+    first_staging, began, first_sent = True, time.monotonic(), _asleep_too()
 
     def perform(request: Request) -> object:
-        nonlocal first_staging, began
+        nonlocal first_staging, began, first_sent
         if note is not None:
             note(request)
         if isinstance(request, (Pause, Sleep)):
@@ -62,11 +62,13 @@ def run(
             if seconds is not None:
                 time.sleep(seconds)
             return seconds is not None
+        if isinstance(request, Since):
+            return _asleep_too() - first_sent
         if isinstance(request, Both):
             return _both(request, store)
         outcome = request.perform(store)
         if first_staging and isinstance(outcome, Staged):
-            first_staging, began = False, time.monotonic()
+            first_staging, began, first_sent = False, time.monotonic(), _asleep_too()
         return outcome
 
     return walk(protocol, perform)
@@ -79,10 +81,10 @@ async def run_async(
 
     A cancellation goes through the protocol, too, and stays a cancellation.
     """
-    first_staging, began = True, time.monotonic()
+    first_staging, began, first_sent = True, time.monotonic(), _asleep_too()
 
     async def perform(request: Request) -> object:
-        nonlocal first_staging, began
+        nonlocal first_staging, began, first_sent
         if note is not None:
             note(request)
         if isinstance(request, (Pause, Sleep)):
@@ -90,11 +92,13 @@ async def run_async(
             if seconds is not None:
                 await asyncio.sleep(seconds)
             return seconds is not None
+        if isinstance(request, Since):
+            return _asleep_too() - first_sent
         if isinstance(request, Both):
             return await _both_async(request, store)
         outcome = await request.perform_async(store)
         if first_staging and isinstance(outcome, Staged):
-            first_staging, began = False, time.monotonic()
+            first_staging, began, first_sent = False, time.monotonic(), _asleep_too()
         return outcome
 
     return await walk_async(protocol, perform)
@@ -133,6 +137,12 @@ async def walk_async(steps: Generator[Step, Any, T], perform: Callable[[Step], A
     except StopIteration as end:
         value: T = end.value
         return value
+
+
+def _asleep_too() -> float:
+    """Return the seconds of a clock that goes on while the machine sleeps, where there is one."""
+    clock = getattr(time, "CLOCK_BOOTTIME", None)
+    return time.monotonic() if clock is None else time.clock_gettime(clock)
 
 
 def _both(both: Both, store: Store) -> tuple[object, object]:

@@ -51,12 +51,16 @@ class Series:
         The full names under which ``number - 1`` may lie, the likeliest first; empty for the first.
     pattern
         Matches the last component of each sibling; its group ``n`` is the number.
+    has_gaps
+        Whether the format itself leaves numbers out. Where it does not, a missing number below others
+        has been there, and has expired; numbers expire in ascending order.
     """
 
     number: int
     first: int
     predecessors: tuple[str, ...]
     pattern: re.Pattern[str]
+    has_gaps: bool = False
 
     def number_of(self, name: str) -> int | None:
         """Return the number of a sibling (a full name or its last component), or None for another file."""

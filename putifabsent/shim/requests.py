@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 from putifabsent.backends.base import ConditionalCopy, Refused
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from putifabsent.backends.base import (
         CompleteOutcome,
         CreateOutcome,
@@ -62,9 +64,11 @@ __all__ = [
     "ReadClaim",
     "Release",
     "Request",
+    "Since",
     "Sleep",
     "Stage",
     "StageCopy",
+    "StoreTime",
     "SweepClaims",
     "WriteClaim",
 ]
@@ -411,6 +415,24 @@ class Now(NamedTuple):
         return self.clock()
 
 
+class StoreTime(NamedTuple):
+    """Ask for the store's own time. The outcome: that, or None where the store does not say it."""
+
+    name: str
+
+    def perform(self, store: Store) -> datetime | None:
+        """Ask ``store``."""
+        return store.time(self.name)
+
+    async def perform_async(self, store: Store) -> datetime | None:
+        """Ask ``store``, asynchronously."""
+        return await store.time_async(self.name)
+
+
+class Since(NamedTuple):
+    """How long ago the first request that decides was sent. The outcome: seconds, not too few."""
+
+
 class Pause(NamedTuple):
     """Back off before the attempt after ``attempt`` (from 1). The outcome: True, or False at the deadline.
 
@@ -450,6 +472,8 @@ Request: TypeAlias = (
     | Advance
     | Both
     | Now
+    | StoreTime
+    | Since
     | Pause
     | Sleep
 )

@@ -33,6 +33,7 @@ from putifabsent.shim.requests import (
     Publish,
     Put,
     Stage,
+    StoreTime,
 )
 
 if TYPE_CHECKING:
@@ -106,8 +107,8 @@ class ImaginedStore:
 
     def unanswered(self, request: Any) -> Any:
         """Return what a lost answer means: reading twice is harmless, staging too, writing may not be."""
-        if isinstance(request, Discard):
-            return None  # it promises nothing
+        if isinstance(request, (Discard, StoreTime)):
+            return None  # they promise nothing
         return Maybe(LOST) if self.changes(request) else TryAgain(LOST)
 
     def changes(self, request: Any) -> bool:
@@ -177,6 +178,9 @@ class ImaginedStore:
         names = sorted(name for name in things if name.rpartition("/")[0] + "/" == inside)
         return Listed(tuple(Entry(name, _THEN, things[name].token) for name in names))
 
+    def _time(self, _: dict[str, Thing], __: StoreTime) -> None:
+        """It has no clock."""
+
     def _delete(self, things: dict[str, Thing], request: Delete) -> Any:
         thing = things.get(request.name)
         if thing is not None and (not self.versions or request.version in (None, thing.token)):
@@ -195,6 +199,7 @@ class ImaginedStore:
         Get: _get,
         List: _list,
         Delete: _delete,
+        StoreTime: _time,
     }
 
 

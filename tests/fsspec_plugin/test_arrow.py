@@ -243,3 +243,15 @@ def test_wrong_options_are_told() -> None:
         putifabsent.arrow.filesystem("memory://", gaurd="x")
     with pytest.raises(ConfigError, match="can't be guarded"):
         putifabsent.arrow.filesystem("http://127.0.0.1:1/x")
+
+
+def test_a_numbered_series_is_copied_in_ascending_order(ground: Ground, fs: Any) -> None:
+    """By name, the tenth comes before the first."""
+    source, target = ground.name("from"), ground.name("to")
+    for folder in source, target:
+        ground.around.makedirs(f"{folder}/metadata", exist_ok=True)
+    files = {f"metadata/v{number}.metadata.json": f"{number}".encode() for number in range(85, 115)}
+    for name, data in files.items():
+        ground.write(f"{source}/{name}", data)
+    pyarrow.fs.copy_files(source, target, source_filesystem=fs, destination_filesystem=fs, use_threads=False)
+    assert {name: ground.read(f"{target}/{name}") for name in files} == files

@@ -105,7 +105,7 @@ def test_copies_and_moves_are_refused_until_its_end(ground: Ground, here: Path, 
     assert ground.read(ground.log()) == BODY
 
 
-def test_what_is_piped_together_is_created_in_that_order(ground: Ground) -> None:
+def test_a_series_that_is_piped_together_is_created_in_ascending_order(ground: Ground) -> None:
     """So that what follows a loser is not created."""
     numbers = [3, 0, 2, 1]
 
@@ -117,7 +117,7 @@ def test_what_is_piped_together_is_created_in_that_order(ground: Ground) -> None
     with pytest.raises(NameTaken) as caught:
         writes()
     assert caught.value.name == ground.log(2)
-    assert [ground.is_there(ground.log(number)) for number in numbers] == [True, True, True, False]
+    assert [ground.is_there(ground.log(number)) for number in numbers] == [False, True, True, True]
     assert ground.read(ground.log(2)) == b"the winner's"
 
 

@@ -11,7 +11,7 @@ from tests.shim.scripted import Shim
 
 History = Literal["PlainNames", "NumberedNames", "AliasedNames"]
 
-_FAMILY = ("reading", "standing", "create")
+_FAMILY = ("reading", "expiry", "create")
 
 
 @dataclass(frozen=True)
@@ -29,8 +29,8 @@ class Mutant(Change):
     def shim(self) -> Shim:
         """Return the protocols with this change."""
         modules = self.modules(shim_package, _FAMILY)
-        create, standing = modules["create"], modules["standing"]
-        return Shim(create.create, create.copy, create.rename, create.resolve, standing.stand)
+        create, expiry = modules["create"], modules["expiry"]
+        return Shim(create.create, create.copy, create.rename, create.resolve, expiry.check_win)
 
 
 _PROVEN = "proven = not (sendings.uncertain or isinstance(error, OutcomeUnknown))"
@@ -42,7 +42,7 @@ MUTANTS = (
         "create",
         "sendings.uncertain = holder.token == sendings.token",
         "sendings.uncertain = False",
-        "PlainNames",
+        None,
     ),
     Mutant(
         "anybody's token is taken for mine",
@@ -124,6 +124,21 @@ MUTANTS = (
         "isinstance(outcome, Maybe)",
         None,
     ),
+    Mutant(
+        "another's name after a lost answer is a loss, whenever it came",
+        "create",
+        "    if sendings.lost is not None and not (",
+        "    if False and not (",
+        "PlainNames",
+    ),
+    Mutant(
+        "what has passed since the first request is forgotten",
+        "create",
+        "sent = now - timedelta(seconds=(yield Since()))",
+        "sent = now",
+        None,
+    ),
+    Mutant("a whole second is taken for exact", "create", ">= sent - _MARGIN", ">= sent", None),
     # Uploads
     Mutant("an upload is discarded on unknown", "create", _PROVEN, "proven = True", "PlainNames"),
     Mutant(
@@ -188,73 +203,107 @@ MUTANTS = (
     ),
     # Numbers
     Mutant(
-        "nobody looks whether a win stands",
+        "nobody looks whether a win counts",
         "create",
-        "        if name.aliases or name.series is not None:\n"
-        "            yield from stand(name, creation.token, lost=sendings.lost is not None)\n",
-        "",
+        "        if name.aliases or name.series is not None:\n            lost, made",
+        "        if False:\n            lost, made",
         "NumberedNames",
     ),
     Mutant(
         "a predecessor that is gone proves nothing",
-        "standing",
-        "    folder = name.path.rpartition",
-        "    return\n    folder = name.path.rpartition",
+        "expiry",
+        "    mine, later = yield from _list(",
+        "    return\n    mine, later = yield from _list(",
         "NumberedNames",
     ),
     Mutant(
-        "a number is removed though later ones are newer",
-        "standing",
-        "any(_was_before(created, mine[0]) for",
-        "any(_was_before(mine[0], created) for",
+        "a number is removed though the next one is newer",
+        "expiry",
+        "_is_clearly_before(following, made.earliest)",
+        "_is_clearly_before(made.earliest, following)",
         "NumberedNames",
     ),
     Mutant(
-        "a number is removed though later ones are only about as old",
-        "standing",
-        "return mine - other > CLEARLY_OLDER",
-        "return mine - other >= timedelta()",
+        "a number is removed though the next one is only about as old",
+        "expiry",
+        "other - one > CLEARLY",
+        "other - one >= timedelta()",
         None,
     ),
     Mutant(
         "about as old is a win",
-        "standing",
-        "if not all(created > mine[0] for created in later):",
-        "if False:",
+        "expiry",
+        "if not skipped and all(_is_clearly_before(made.latest, created) for created in nearest):",
+        "if not skipped:",
         "NumberedNames",
     ),
     Mutant(
         "after a lost answer an expired number is taken for another's",
-        "standing",
-        "for created in later) and not lost:",
-        "for created in later):",
+        "expiry",
+        "if expired and not lost:",
+        "if expired:",
         "NumberedNames",
     ),
     Mutant(
+        "a next number that is gone proves nothing",
+        "expiry",
+        "return bool(later) and not series.has_gaps and series.number + 1 not in later",
+        "return False",
+        "NumberedNames",
+    ),
+    Mutant(
+        "what came in parts is as old as its upload",
+        "create",
+        "return Made(created.at, created.at)",
+        "return None",
+        "NumberedNames",
+    ),
+    Mutant(
+        "a gap that the format leaves is taken for an expired number",
+        "expiry",
+        "bool(later) and not series.has_gaps and",
+        "bool(later) and",
+        None,
+    ),
+    Mutant(
+        "a next number that came while it was listed is taken for gone",
+        "expiry",
+        "        _, later = yield from _list(name, series, token)\n",
+        "        pass\n",
+        None,
+    ),
+    Mutant(
+        "an expired number is called another's",
+        "expiry",
+        "_withdraw(name, token, NameExpired(name.path))",
+        "_withdraw(name, token, NameTaken(name.path))",
+        None,
+    ),
+    Mutant(
         "somebody else's creation is removed",
-        "standing",
+        "expiry",
         "if isinstance(mine, Absent) or mine.holder.token != token:",
         "if isinstance(mine, Absent):",
         None,
     ),
     Mutant(
         "a number that others have removed is taken for a loser's",
-        "standing",
+        "expiry",
         "            if attempt > 1:\n",
         "            if True:\n",
         None,
     ),
     Mutant(
         "a removal that was lost is taken for done",
-        "standing",
+        "expiry",
         "if isinstance(outcome, Deleted):",
         "if True:",
         "NumberedNames",
     ),
     Mutant(
-        "a later resolution does not ask whether a number stands",
+        "a later resolution does not ask whether a number counts",
         "create",
-        "    yield from stand(name, token, lost=True, may_withdraw=False)\n",
+        "    yield from check_win(name, token, lost=True, made=made, may_withdraw=False)\n",
         "",
         None,
     ),
@@ -266,10 +315,10 @@ MUTANTS = (
         None,
     ),
     Mutant(
-        "a later resolution removes what does not stand",
+        "a later resolution removes what does not count",
         "create",
-        "lost=True, may_withdraw=False)",
-        "lost=True)",
+        "lost=True, made=made, may_withdraw=False)",
+        "lost=False, made=made)",
         None,
     ),
     # Aliases
@@ -282,14 +331,21 @@ MUTANTS = (
     ),
     Mutant(
         "an alias that comes first is not looked at",
-        "standing",
+        "expiry",
         "for alias in name.aliases[: name.rank]:",
         "for alias in name.aliases[:0]:",
         "AliasedNames",
     ),
     Mutant(
+        "what may have been read is removed for an alias that came later",
+        "expiry",
+        "may_withdraw=may_withdraw and not lost",
+        "may_withdraw=may_withdraw",
+        None,
+    ),
+    Mutant(
         "an alias that comes later is not waited for",
-        "standing",
+        "expiry",
         "for alias in name.aliases[name.rank :]:",
         "for alias in name.aliases[:0]:",
         "AliasedNames",

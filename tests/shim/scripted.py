@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from putifabsent.backends.base import Creation, Entry, Found, Holder, Listed, Staged
 from putifabsent.backends.body import Body, InMemory
 from putifabsent.shim import create as create_module
-from putifabsent.shim import standing as standing_module
+from putifabsent.shim import expiry as expiry_module
 from putifabsent.shim.names import Series, ordinary
 from putifabsent.shim.requests import Pause
 
@@ -41,7 +41,7 @@ class Shim:
     copy: Callable[..., Protocol[Any]]
     rename: Callable[..., Protocol[Any]]
     resolve: Callable[..., Protocol[Any]]
-    stand: Callable[..., Protocol[Any]]
+    check_win: Callable[..., Protocol[Any]]
 
 
 REAL = Shim(
@@ -49,7 +49,7 @@ REAL = Shim(
     create_module.copy,
     create_module.rename,
     create_module.resolve,
-    standing_module.stand,
+    expiry_module.check_win,
 )
 
 
@@ -112,8 +112,10 @@ def staged(number: int = 1) -> Staged:
     return Staged(PATH, f"upload {number}")
 
 
-def numbered(name: Name, number: int, pattern: re.Pattern[str], *predecessors: str) -> Name:
-    return name._replace(series=Series(number, 1, predecessors, pattern))
+def numbered(
+    name: Name, number: int, pattern: re.Pattern[str], *predecessors: str, has_gaps: bool = False
+) -> Name:
+    return name._replace(series=Series(number, 1, predecessors, pattern, has_gaps))
 
 
 def listing(**files: timedelta | None) -> Listed:

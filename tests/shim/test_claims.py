@@ -25,7 +25,7 @@ from putifabsent.backends.base import (
     Written,
 )
 from putifabsent.backends.registries import Claim, Claimed, Forgotten, FoundClaim, NotAsExpected
-from putifabsent.errors import NameTaken, OutcomeUnknown
+from putifabsent.errors import NameExpired, NameTaken, OutcomeUnknown
 from putifabsent.shim import claims as real
 from putifabsent.shim.names import Name, Series, ordinary
 from putifabsent.shim.reading import Located
@@ -574,18 +574,33 @@ def test_the_first_number_has_no_predecessor_to_look_for() -> None:
     assert play(create(first), *NTH_WON) == Created("v1")
 
 
-def test_a_number_stands_by_the_time_of_its_bytes_not_by_that_of_its_copy() -> None:
-    # Others have built on it, and a reader has published it once more since.
-    names = listed(snapshot_5=timedelta(hours=1), snapshot_6=timedelta(minutes=1))
-    script = (BEFORE, Absent()), (List("bucket/t"), names), (Head(NTH.key), shows(mark()))
+def numbers(own: timedelta, **others: timedelta) -> tuple[tuple[Any, Any], ...]:
+    """The entry before is gone; the bytes were put at noon, and published so much later."""
+    entries = listed(snapshot_5=own, **others)
+    return (BEFORE, Absent()), (List("bucket/t"), entries), (Head(NTH.key), shows(mark()))
+
+
+def test_a_number_counts_where_the_next_one_is_clearly_newer_than_its_publication() -> None:
+    script = numbers(timedelta(minutes=1), snapshot_6=timedelta(hours=1))
     assert play(create(NUMBERED), *NTH_WON, *script) == Created("v1")
 
 
-STALE = (
-    (BEFORE, Absent()),
-    (List("bucket/t"), listed(snapshot_5=timedelta(), snapshot_6=-timedelta(hours=1))),
-    (Head(NTH.key), shows(mark())),
-)
+def test_a_next_number_between_the_bytes_and_the_publication_proves_nothing() -> None:
+    """The claim lies between the two, and may have been sent after a pause."""
+    script = numbers(timedelta(hours=1), snapshot_6=timedelta(minutes=30))
+    with pytest.raises(OutcomeUnknown):
+        play(create(NUMBERED), *NTH_WON, *script)
+
+
+@pytest.mark.parametrize("age", [timedelta(), -timedelta(hours=1)], ids=str)
+def test_a_next_number_that_is_not_published_may_be_there(age: timedelta) -> None:
+    entries = List("bucket/t"), listed(snapshot_5=timedelta(), snapshot_7=-age)
+    script = *numbers(timedelta(), snapshot_7=-age), entries
+    with pytest.raises(OutcomeUnknown):
+        play(create(NUMBERED), *NTH_WON, *script)
+
+
+STALE = numbers(timedelta(), snapshot_6=-timedelta(hours=1))
 END_NTH = WriteClaim(REGISTRY, f"s3://{NUMBER}", replace(NTH, live=False), NTH)
 
 
@@ -596,7 +611,7 @@ def test_a_number_that_had_expired_is_freed_again_and_taken() -> None:
         (Head(NUMBER), shows(mark(), "v1")),
         (Delete(NUMBER, "v1"), Deleted()),
     )
-    with pytest.raises(NameTaken):
+    with pytest.raises(NameExpired):
         play(create(NUMBERED), *NTH_WON, *STALE, *script)
 
 

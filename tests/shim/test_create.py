@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from putifabsent.backends.base import (
     Absent,
     Created,
     Exists,
+    Found,
     Gone,
     Holder,
     Maybe,
@@ -24,7 +26,9 @@ from putifabsent.shim.requests import (
     Discard,
     Head,
     Pause,
+    Since,
     Stage,
+    StoreTime,
 )
 from tests.shim.scripted import (
     BODY,
@@ -33,6 +37,7 @@ from tests.shim.scripted import (
     ME,
     MINE,
     NAME,
+    NOON,
     OTHER,
     PATH,
     REAL,
@@ -129,9 +134,45 @@ def test_a_lost_answer_then_exists_with_my_token_is_a_win(shim: Shim) -> None:
     assert play(create(shim), *script) == Created("v1")
 
 
-def test_a_lost_answer_then_exists_with_another_token_is_a_loss(shim: Shim) -> None:
-    with pytest.raises(NameTaken):
-        play(create(shim), (PUT, Maybe(LOST)), later(1), (PUT, Exists()), (LOOK, held_by(OTHER)))
+# The first put was sent at five seconds past noon, by the store's time.
+SENT = (StoreTime(PATH), NOON + timedelta(seconds=10)), (Since(), 5.0)
+LOST_THEN_EXISTS = (PUT, Maybe(LOST)), later(1), (PUT, Exists())
+
+
+def held_since(seconds: float) -> Any:
+    return LOOK, held_by(OTHER, after=timedelta(seconds=seconds))
+
+
+def test_a_lost_answer_then_another_who_was_there_before_is_a_loss(shim: Shim) -> None:
+    with pytest.raises(NameTaken) as taken:
+        play(create(shim), *LOST_THEN_EXISTS, held_since(2.9), *SENT)
+    assert taken.value.holder == held_since(2.9)[1].holder
+
+
+@pytest.mark.parametrize("seconds", [3, 4.9, 6])
+def test_a_lost_answer_then_another_who_may_have_come_later_is_unknown(shim: Shim, seconds: float) -> None:
+    """Mine may have landed, been read, and been deleted before the other came."""
+    with pytest.raises(OutcomeUnknown) as unknown:
+        play(create(shim), *LOST_THEN_EXISTS, held_since(seconds), *SENT)
+    assert unknown.value.__cause__ is LOST
+
+
+def test_a_lost_answer_then_another_of_a_store_without_a_time_is_unknown(shim: Shim) -> None:
+    with pytest.raises(OutcomeUnknown):
+        play(create(shim), *LOST_THEN_EXISTS, held_since(-99), (StoreTime(PATH), None))
+
+
+def test_a_lost_answer_then_another_of_which_only_the_beginning_is_known_is_unknown(shim: Shim) -> None:
+    in_parts = Found(Holder(OTHER, begun=NOON - timedelta(days=1)))
+    with pytest.raises(OutcomeUnknown):
+        play(create(shim), *LOST_THEN_EXISTS, (LOOK, in_parts))
+
+
+def test_interrupted_while_it_asks_for_the_time_it_carries_its_token(shim: Shim) -> None:
+    stop = KeyboardInterrupt()
+    with pytest.raises(KeyboardInterrupt):
+        play(create(shim), *LOST_THEN_EXISTS, held_since(-99), (StoreTime(PATH), stop))
+    assert isinstance(stop.__cause__, OutcomeUnknown)
 
 
 def test_absent_after_a_lost_answer_is_unknown(shim: Shim) -> None:
@@ -239,9 +280,15 @@ def test_a_lost_answer_to_a_completion_is_looked_up_first(shim: Shim) -> None:
 
 
 def test_a_lost_answer_to_a_completion_then_another_holder_discards_the_upload(shim: Shim) -> None:
-    script = (STAGE, staged()), (Complete(staged()), Maybe(LOST)), (LOOK, held_by(OTHER))
+    script = (STAGE, staged()), (Complete(staged()), Maybe(LOST)), held_since(-60), *SENT
     with pytest.raises(NameTaken):
         play(create_large(shim), *script, (Discard(staged()), None))
+
+
+def test_a_lost_answer_to_a_completion_then_a_later_holder_leaves_the_upload(shim: Shim) -> None:
+    script = (STAGE, staged()), (Complete(staged()), Maybe(LOST)), held_since(60), *SENT
+    with pytest.raises(OutcomeUnknown):
+        play(create_large(shim), *script)
 
 
 def test_a_completion_that_never_arrived_is_sent_again_for_the_same_upload(shim: Shim) -> None:

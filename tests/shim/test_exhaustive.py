@@ -106,7 +106,6 @@ def test_a_store_that_ignores_the_condition_is_found_out_with_the_schedule() -> 
 
 # The others do harm with large bodies, renames, refusals or interruptions: random histories find those.
 KILLED = {
-    "my own token is taken for another's",
     "anybody's token is taken for mine",
     "exists is a loss without a look",
     "a 404 proves that the creation failed",

@@ -126,6 +126,8 @@ class PlainNames(History):
 class NumberedNames(History):
     """A series that grows and expires, and writers that may be paused past the expiry of their number.
 
+    They may be paused between any two of their requests; what comes in parts shows when it was begun.
+
     Not searched for: *two* paused writers of consecutive numbers, where the second takes what the first
     has left behind for its living predecessor.
     """
@@ -133,7 +135,7 @@ class NumberedNames(History):
     moves = (
         *History.moves,
         *("a_writer_begins_the_next_number",) * 3,
-        *("the_oldest_expires", "others_go_on", "time_passes") * 2,
+        *("the_oldest_expires", "others_go_on", "time_passes", "whole_retentions_pass") * 2,
         "a_late_request_lands",
     )
 
@@ -157,6 +159,14 @@ class NumberedNames(History):
         following = self.numbers()[-1] + 1
         name = numbered(ordinary(self.path_of(following)), following, SNAPSHOT, self.path_of(following - 1))
         self.creating(name, ("small", "large")[number % 2])
+
+    def whole_retentions_pass(self, number: int) -> None:
+        """Others commit, and all that was there before expires: a writer that is paused sees none of it."""
+        before = self.numbers()
+        self.others_go_on(1 + number % 2)
+        if self.numbers() != before:
+            for each in before:
+                del self.world.objects[self.path_of(each)]
 
     def others_go_on(self, number: int) -> None:
         """Other writers, who are never in trouble, commit a few."""

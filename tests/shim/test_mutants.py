@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.shim import test_create, test_rename, test_standing
+from tests.shim import test_create, test_expiry, test_rename
 from tests.shim.mutants import MUTANTS, Mutant
 from tests.shim.scripted import REAL
 from tests.shim.test_histories import HISTORIES, PlainNames, found_out
@@ -26,7 +26,7 @@ FOUND_BY_HISTORIES = [mutant for mutant in MUTANTS if mutant.history]
 def cases() -> list[tuple[str, Callable[[Shim], None]]]:
     """Return the scripted tests, one for each of their parameters."""
     found: list[tuple[str, Callable[[Shim], None]]] = []
-    for module in (test_create, test_rename, test_standing):
+    for module in (test_create, test_expiry, test_rename):
         for name, test in vars(module).items():
             if name.startswith("test_"):
                 marks = getattr(test, "pytestmark", [])

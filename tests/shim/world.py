@@ -22,7 +22,7 @@ from putifabsent.backends.base import (
     Staged,
     TryAgain,
 )
-from putifabsent.errors import NameTaken, OutcomeUnknown
+from putifabsent.errors import NameExpired, NameTaken, OutcomeUnknown
 from putifabsent.shim.requests import (
     Complete,
     Copy,
@@ -33,8 +33,10 @@ from putifabsent.shim.requests import (
     Head,
     List,
     Pause,
+    Since,
     Stage,
     StageCopy,
+    StoreTime,
 )
 from tests.shim.scripted import BUSY, LOST, NOON
 
@@ -58,23 +60,30 @@ MISHAPS = (
 
 
 class Thing(NamedTuple):
-    """What was once under a name."""
+    """What was once under a name; what came in parts shows, as on S3, only when its upload was begun."""
 
     name: str
     token: str | None
     data: bytes
     created: datetime
     version: str
+    begun: datetime | None = None
+
+    @property
+    def shown(self) -> datetime:
+        return self.begun or self.created
 
     @property
     def holder(self) -> Holder:
-        return Holder(self.token, None, self.created, len(self.data), self.version)
+        created = None if self.begun else self.created
+        return Holder(self.token, None, created, len(self.data), self.version, self.begun)
 
 
 class Upload(NamedTuple):
     data: bytes
     creation: Creation
     name: str
+    begun: datetime
 
 
 class Late(NamedTuple):
@@ -105,8 +114,8 @@ class World:
     resends: bool = False
     tells: bool = False
 
-    def place(self, name: str, data: bytes, token: str | None) -> Thing:
-        thing = Thing(name, token, data, self.now, f"v{len(self.born)}")
+    def place(self, name: str, data: bytes, token: str | None, begun: datetime | None = None) -> Thing:
+        thing = Thing(name, token, data, self.now, f"v{len(self.born)}", begun)
         self.objects[name] = thing
         self.born.append(thing)
         return thing
@@ -136,15 +145,15 @@ class World:
         if number not in self.uploads:
             return Gone()
         upload = self.uploads[number]
-        outcome = self._decide(upload.name, upload.data, upload.creation)
+        outcome = self._decide(upload.name, upload.data, upload.creation, upload.begun)
         if isinstance(outcome, Created):
             del self.uploads[number]
         return outcome
 
-    def _decide(self, name: str, data: bytes, creation: Creation) -> Any:
+    def _decide(self, name: str, data: bytes, creation: Creation, begun: datetime | None = None) -> Any:
         if name in self.objects:
             return Exists(self.objects[name].holder if self.tells else None)
-        return Created(self.place(name, data, creation.token).version)
+        return Created(self.place(name, data, creation.token, begun).version, self.now)
 
     def _stage(self, request: Stage) -> Any:
         return self._open(request.name, request.body.whole(), request.creation)
@@ -157,7 +166,7 @@ class World:
 
     def _open(self, name: str, data: bytes, creation: Creation) -> Staged:
         self.opened += 1
-        self.uploads[self.opened] = Upload(data, creation, name)
+        self.uploads[self.opened] = Upload(data, creation, name, self.now)
         return Staged(name, self.opened)
 
     def _discard(self, request: Discard) -> None:
@@ -174,7 +183,7 @@ class World:
     def _list(self, request: List) -> Any:
         return Listed(
             tuple(
-                Entry(name, thing.created)
+                Entry(name, thing.shown)
                 for name, thing in self.objects.items()
                 if name.rpartition("/")[0] == request.folder
             )
@@ -186,8 +195,13 @@ class World:
             del self.objects[request.name]
         return Deleted()
 
+    def _storetime(self, _: StoreTime) -> datetime:
+        return self.now
+
     def perform(self, request: Request, fate: str, token: str) -> Any:
         """Return what becomes of a request by its fate; an exception is thrown at its sender."""
+        if isinstance(request, StoreTime) and "interrupted" not in fate:
+            return self.apply(request) if fate == "answered" else None
         if isinstance(request, Pause):
             return KeyboardInterrupt() if "interrupted" in fate else fate != "refused"
         if isinstance(request, Discard):
@@ -239,6 +253,10 @@ class Writer:
     evidence: Holder | None = None
     born_and_absent: bool = False
     has_sent: bool = False
+    sent: datetime | None = None
+    expired: bool = False
+    born_before: bool = False
+    has_removed: bool = False
     doubtful: set[int] = field(default_factory=set)
     discarded: set[int] = field(default_factory=set)
 
@@ -249,7 +267,13 @@ class Writer:
         """Have the request under way meet its fate, and the protocol hear of it."""
         request = self.request
         self._check_before(request)
-        outcome = self.world.perform(request, fate, self.token)
+        if isinstance(request, (Create, Copy, Complete)) and self.sent is None:
+            self.sent = self.world.now
+        if isinstance(request, Since):
+            assert self.sent is not None
+            outcome: Any = (self.world.now - self.sent).total_seconds()
+        else:
+            outcome = self.world.perform(request, fate, self.token)
         self._note(request, outcome)
         try:
             if isinstance(outcome, BaseException):
@@ -261,6 +285,7 @@ class Writer:
             self._check_win()
         except NameTaken as error:
             self.ended = "taken"
+            self.expired = isinstance(error, NameExpired)
             self._check_loss(error)
         except OutcomeUnknown as error:
             self.ended = "unknown"
@@ -297,13 +322,17 @@ class Writer:
         if isinstance(request, Head) and request.name == self.name.path:
             self.evidence = outcome.holder if isinstance(outcome, Found) else None
             self.born_and_absent = isinstance(outcome, Absent) and self.is_born()
-        elif not isinstance(request, (Pause, Discard)):
+        elif not isinstance(request, (Pause, Discard, StoreTime, Since)):
             self.born_and_absent = False
         if isinstance(request, Head) and request.name in self.name.aliases and not self.has_sent:
             self.evidence = outcome.holder if isinstance(outcome, Found) else None
         self.has_sent = self.has_sent or isinstance(request, (Create, Copy, Stage, StageCopy))
+        if isinstance(request, Delete) and request.name == self.name.path:
+            self.has_removed = True
         if isinstance(outcome, Exists):
             self.evidence = outcome.holder
+        if isinstance(outcome, (Exists, Found)):
+            self.born_before = self.is_born()
         if isinstance(request, Complete) and isinstance(outcome, (Maybe, KeyboardInterrupt)):
             self.doubtful.add(request.staged.upload)
 
@@ -317,17 +346,19 @@ class Writer:
 
     def _check_loss(self, error: NameTaken) -> None:
         assert error.name == self.name.path
+        assert self.withdrew or not self.expired, "an expired number is told to one who never created it"
         if not self.withdrew:
             assert self.evidence is not None, "a false loss: nobody was seen to hold the name"
             assert self.evidence.token != self.token, "a false loss: the name was mine"
+            # What lands later, after the other was deleted, only the store could have kept out.
+            assert not self.born_before, "a false loss: it had been created, and may have been read"
         self._check_no_upload()
 
     @property
     def withdrew(self) -> bool:
         """Whether it was told so after it had created the name, and removed it again."""
         can_withdraw = bool(self.name.aliases or self.name.series)
-        mine = self.evidence is None or self.evidence.token == self.token
-        return can_withdraw and mine and self.is_born()
+        return can_withdraw and self.has_removed and self.is_born()
 
     def _check_unknown(self, error: BaseException) -> None:
         assert isinstance(error, OutcomeUnknown)

@@ -135,6 +135,7 @@ class Uploads:
             upload.metadata,
             content_type=upload.content_type,
             etag=f"{_etag(digests)}-{len(parts)}",
+            last_modified=upload.begun,
         )
         self._state.uploads.pop(upload.id, None)
         root = xml(
@@ -149,7 +150,7 @@ class Uploads:
     def _list(self, request: Request) -> Answer:
         prefix = request.query.get("prefix", "")
         found = [
-            xml("Upload", Key=upload.key, UploadId=upload.id, Initiated="2026-01-01T00:00:00.000Z")
+            xml("Upload", Key=upload.key, UploadId=upload.id, Initiated=upload.begun.isoformat())
             for upload in self._state.uploads.values()
             if upload.bucket == request.bucket and upload.key.startswith(prefix)
         ]

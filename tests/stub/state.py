@@ -48,6 +48,8 @@ class Upload:
         S3 wants a new upload after a 409 to the completion of one; it must still be aborted.
     generation_match
         What GCS's session was asked to check when it ends.
+    begun
+        When it was opened: AWS dates by that what came in parts.
     """
 
     id: str
@@ -58,6 +60,7 @@ class Upload:
     parts: dict[str, bytes] = field(default_factory=dict)
     spent: bool = False
     generation_match: str | None = None
+    begun: datetime = field(default_factory=lambda: datetime.now(timezone.utc))
 
 
 class Page(NamedTuple):

@@ -75,7 +75,8 @@ def _entry(path: str, folder: str, last: str, root: str, evidence: str) -> Name 
         path,
         guarded=True,
         evidence=(evidence,),
-        series=Series(number, FIRST, before, _BATCH),
+        # Under asynchronous progress tracking, only some batches are logged.
+        series=Series(number, FIRST, before, _BATCH, has_gaps=True),
     )
 
 
@@ -86,6 +87,9 @@ def _file_entry(path: str, folder: str, last: str, root: str, evidence: tuple[st
     number = int(match["n"])
     plain = f"{folder}/{number}"
     before = f"{folder}/{number - 1}"
+    predecessors = (before, f"{before}.compact") if number > FIRST else ()
+    # A sink logs every batch; what a source counts is its own business.
+    series = Series(number, FIRST, predecessors, _FILE_BATCH, has_gaps=bool(evidence))
     return Name(
         path,
         Role.LOG_ENTRY,
@@ -95,7 +99,7 @@ def _file_entry(path: str, folder: str, last: str, root: str, evidence: tuple[st
         guarded=True,
         evidence=evidence,
         aliases=(plain if match["compact"] else f"{plain}.compact",),
-        series=Series(number, FIRST, (before, f"{before}.compact") if number > FIRST else (), _FILE_BATCH),
+        series=series,
         rank=0 if match["compact"] else 1,
     )
 

@@ -1,0 +1,244 @@
+"""Does a win count? After a win, expired numbers and aliases are checked: no store decides those by itself.
+
+Numbered names expire. A writer paused past the expiry of ``snapshot-5`` would create it again, be
+acknowledged, and never be read. So a winner looks whether the entry before its own is still there. If it is
+not, the listing tells. Numbers expire in ascending order: with later ones there, and the next one gone, mine
+had been there before, and is removed again; no clock is needed. With the next one there, the store's own
+times tell, where they lie clearly apart.
+
+Aliases are other names of one identity (``v3.metadata.json``, ``v3.gz.metadata.json``). The store decides
+each name by itself; so a winner looks for the others, and the one that comes first in the order that all
+writers share counts.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from itertools import count
+from typing import TYPE_CHECKING, NamedTuple, NoReturn
+
+from putifabsent.backends.base import Absent, Deleted, Found, Refused
+from putifabsent.errors import NameExpired, NameTaken, OutcomeUnknown
+from putifabsent.shim.reading import look, read
+from putifabsent.shim.requests import Delete, List, Pause
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from putifabsent.backends.base import DeleteOutcome, Listed
+    from putifabsent.shim.names import Name, Series
+    from putifabsent.shim.requests import Protocol
+
+__all__ = ["CLEARLY", "Made", "check_number", "check_win"]
+
+CLEARLY = timedelta(minutes=5)
+"""How far apart two of the store's own times must lie to say which creation came first."""
+
+_CREATED = "it was created"
+_REMOVED = "it was created, and removed before it was looked at again"
+
+
+class Made(NamedTuple):
+    """When a creation came into being, by the store's own time.
+
+    Attributes
+    ----------
+    earliest, latest
+        Not before, and not after; None where that is not known.
+    """
+
+    earliest: datetime | None
+    latest: datetime | None
+
+
+def check_win(
+    name: Name, token: str, *, lost: bool, made: Made | None = None, may_withdraw: bool = True
+) -> Protocol[None]:
+    """Return if the win of ``name`` by ``token`` counts.
+
+    Parameters
+    ----------
+    name, token, lost, made
+        As for :func:`check_number`.
+    may_withdraw
+        Whether a creation that does not count may be removed: not by one who only asks.
+
+    Raises
+    ------
+    NameTaken
+        Another creation had the identity before, or the number has expired; mine has been removed again.
+    OutcomeUnknown
+        It can't be known; nothing has been removed.
+    """
+    if name.aliases:
+        yield from _check_aliases(name, token, may_withdraw=may_withdraw and not lost)
+    yield from check_number(name, token, lost=lost, made=made)
+
+
+def check_number(
+    name: Name,
+    token: str,
+    *,
+    lost: bool = False,
+    made: Made | None = None,
+    put_at: Callable[[], Protocol[datetime | None]] | None = None,
+    withdraw: Callable[[], Protocol[NoReturn]] | None = None,
+) -> Protocol[None]:
+    """Return if the number of ``name`` had not expired before; otherwise as :func:`check_win`.
+
+    Parameters
+    ----------
+    name, token
+        Which creation of which name.
+    lost
+        Whether an answer to it was lost. Then what looks like a second creation of an expired number may
+        be this one itself, which had been there before, and was sent once more.
+    made
+        When it was made. None: when the listing says, as it is for what came in one put.
+    put_at
+        For what is decided elsewhere and only published under the name: when its bytes were put (None: they
+        are gone). A listing shows publications: they may be later, and one that is missing proves nothing.
+    withdraw
+        Removes the creation, and raises NameExpired, where that is more than to remove the plain name.
+    """
+    series = name.series
+    if series is None or not series.predecessors:
+        return
+    for predecessor in series.predecessors:
+        if isinstance((yield from look(predecessor, name.path, token, _CREATED)), Found):
+            return
+    mine, later = yield from _list(name, series, token)
+    made = yield from _made_when(name, token, made, mine, put_at)
+    if _is_skipped(series, later):
+        # Names are listed one after the other: the next number may have come when its place was passed, and
+        # those after it before theirs. A second listing shows it, if it is still there.
+        _, later = yield from _list(name, series, token)
+    expired = _has_expired(series, later, made, shows_all=put_at is None)
+    if expired and not lost:
+        yield from withdraw() if withdraw is not None else _withdraw(name, token, NameExpired(name.path))
+    if expired or expired is None:
+        reason = (
+            f"{_CREATED}, the entry before it is gone, and later ones are there: number {series.number} "
+            "may have expired before"
+        )
+        raise OutcomeUnknown(name.path, token, reason)
+
+
+def _made_when(
+    name: Name,
+    token: str,
+    made: Made | None,
+    listed: datetime | None,
+    put_at: Callable[[], Protocol[datetime | None]] | None,
+) -> Protocol[Made]:
+    earliest = listed if put_at is None else (yield from put_at())
+    if earliest is None:
+        raise OutcomeUnknown(name.path, token, _REMOVED)
+    return made or Made(earliest, listed)
+
+
+def _has_expired(series: Series, later: dict[int, datetime], made: Made, *, shows_all: bool) -> bool | None:
+    """Whether a number had been there before it was made now; None: it can't be known.
+
+    Parameters
+    ----------
+    series
+        The number's place.
+    later
+        The later numbers that a listing shows, and when they were made; of uploads, when they were begun: not
+        before their predecessor was there.
+    made
+        When this one was made.
+    shows_all
+        Whether what the listing does not show is not there.
+    """
+    skipped, following = _is_skipped(series, later), later.get(series.number + 1)
+    if skipped and shows_all:
+        return True
+    if skipped:
+        following = min(later.values())
+    if following is not None and made.earliest is not None and _is_clearly_before(following, made.earliest):
+        return True
+    nearest = later.values() if following is None else (following,)
+    if not skipped and all(_is_clearly_before(made.latest, created) for created in nearest):
+        return False
+    return None
+
+
+def _list(name: Name, series: Series, token: str) -> Protocol[tuple[datetime | None, dict[int, datetime]]]:
+    """Return when the listing says that ``name`` was made (None: it is not there), and all later numbers."""
+    folder = name.path.rpartition("/")[0]
+    listed: Listed = yield from read(
+        List(folder),
+        lambda error: OutcomeUnknown(name.path, token, f"{_CREATED}, and {folder} can't be listed: {error}"),
+    )
+    mine: datetime | None = None
+    later: dict[int, datetime] = {}
+    for path, created in listed.entries:
+        if path == name.path:
+            mine = created
+        number = series.number_of(path)
+        if number is not None and number > series.number:
+            later[number] = min(created, later.get(number, created))
+    return mine, later
+
+
+def _is_skipped(series: Series, later: dict[int, datetime]) -> bool:
+    """Whether the next number has been there, and has expired: so this one had, before."""
+    return bool(later) and not series.has_gaps and series.number + 1 not in later
+
+
+def _check_aliases(name: Name, token: str, *, may_withdraw: bool) -> Protocol[None]:
+    for alias in name.aliases[: name.rank]:
+        seen = yield from look(alias, name.path, token, _CREATED)
+        if isinstance(seen, Found):
+            if not may_withdraw:
+                raise _beside(name, alias, token)
+            yield from _withdraw(name, token, NameTaken(name.path, seen.holder))
+    for alias in name.aliases[name.rank :]:
+        yield from _outlast(name, alias, token, may_withdraw=may_withdraw)
+
+
+def _beside(name: Name, alias: str, token: str) -> OutcomeUnknown:
+    return OutcomeUnknown(
+        name.path, token, f"{_CREATED}, and {alias}, which stands for the same, is there, too"
+    )
+
+
+def _outlast(name: Name, alias: str, token: str, *, may_withdraw: bool) -> Protocol[None]:
+    """Wait until a later alias has withdrawn; one that was clearly there before has won."""
+    for attempt in count(1):
+        other = yield from look(alias, name.path, token, _CREATED)
+        if isinstance(other, Absent):
+            return
+        mine = yield from look(name.path, name.path, token, _CREATED)
+        if isinstance(mine, Absent):
+            raise OutcomeUnknown(name.path, token, _REMOVED)
+        before, after = other.holder.created, mine.holder.created
+        if may_withdraw and after is not None and _is_clearly_before(before, after):
+            yield from _withdraw(name, token, NameTaken(name.path, other.holder))
+        if not (yield Pause(attempt)):
+            raise _beside(name, alias, token)
+
+
+def _withdraw(name: Name, token: str, loss: NameTaken) -> Protocol[NoReturn]:
+    """Remove my creation, and call it lost only once it is gone: readers would take it for what it says."""
+    for attempt in count(1):
+        mine = yield from look(name.path, name.path, token, _CREATED)
+        if isinstance(mine, Absent) or mine.holder.token != token:
+            if attempt > 1:
+                raise loss
+            # Somebody else removed it. So what was seen under the name may have been another's.
+            raise OutcomeUnknown(name.path, token, _REMOVED)
+        outcome: DeleteOutcome = yield Delete(name.path, mine.holder.version)
+        if isinstance(outcome, Deleted):
+            raise loss
+        if isinstance(outcome, Refused) or not (yield Pause(attempt)):
+            cause = outcome.error if isinstance(outcome, Refused) else outcome.cause
+            reason = f"{_CREATED}, it does not count, and it can't be removed again: {cause}"
+            raise OutcomeUnknown(name.path, token, reason) from cause
+    raise AssertionError
+
+
+def _is_clearly_before(one: datetime | None, other: datetime) -> bool:
+    return one is not None and other - one > CLEARLY
