@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from fsspec.asyn import AsyncFileSystem
 from fsspec.spec import AbstractFileSystem
+from fsspec.utils import isfilelike
 
 from putifabsent.backends.base import STATE_FOLDER
 from putifabsent.fsspec_plugin.bulk import waited_for
@@ -44,6 +45,8 @@ def is_state(name: str) -> bool:
 
 class ReadsThrough(AsyncFileSystem):
     """Delegates every read to ``self.fs``."""
+
+    _kind: str
 
     @property
     def fs(self) -> AbstractFileSystem:
@@ -156,10 +159,14 @@ class ReadsThrough(AsyncFileSystem):
         return cast("list[Any]", await self._call("cat_ranges", self._own(paths), *args, **kwargs))
 
     def get_file(self, rpath: str, lpath: Any, **kwargs: Any) -> Any:
-        """Copy a file to local disk."""
+        """Copy a file to local disk; where that is what is guarded, the copy is a write like any other."""
+        if self._kind == "local" and not isfilelike(lpath):
+            return self.cp_file(rpath, lpath)
         return self._read("get_file", rpath, lpath, **kwargs)
 
     async def _get_file(self, rpath: str, lpath: Any, **kwargs: Any) -> Any:
+        if self._kind == "local" and not isfilelike(lpath):
+            return await self._cp_file(rpath, lpath)
         return await self._read_async("get_file", rpath, lpath, **kwargs)
 
     # Facts
