@@ -12,6 +12,7 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
 from putifabsent.backends.base import STATE_FOLDER, TOKEN_KEY, WRITER_KEY, Entry, Found, Holder
+from putifabsent.backends.body import Body, read_at
 from putifabsent.backends.refusals import caused
 from putifabsent.errors import UnsafeStore
 
@@ -19,13 +20,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from putifabsent.backends.base import Creation
-    from putifabsent.backends.body import Body
 
 __all__ = [
     "LOOK",
     "LOST",
     "NO_LINKS",
     "TRIES",
+    "SourceFile",
     "about",
     "anothers",
     "files_in",
@@ -58,6 +59,40 @@ NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EM
 
 LOST = {errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.EINTR}
 """What an answer that was lost on its way from a file server looks like."""
+
+
+class SourceFile(Body):
+    """A file that is to be copied, by its name: nothing is open between two reads.
+
+    Parameters
+    ----------
+    path
+        Its name.
+    seen
+        What it was when the copy began; another file there, or a change of it, is an OSError.
+    """
+
+    __slots__ = ("_path", "_seen")
+
+    def __init__(self, path: str, seen: os.stat_result) -> None:
+        self._path = path
+        self._seen = _state(seen)
+        self.size = seen.st_size
+
+    def read(self, start: int, stop: int) -> bytes:
+        """Return ``[start, stop)``."""
+        file = os.open(self._path, LOOK)
+        try:
+            data = read_at(file, start, stop, self._path)
+            if _state(os.fstat(file)) != self._seen:
+                raise OSError(errno.EBUSY, "the source was changed while it was being copied", self._path)
+            return data
+        finally:
+            os.close(file)
+
+
+def _state(found: os.stat_result) -> tuple[int, ...]:
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
 
 
 def obstacle(folder: str, name: str) -> OSError | None:

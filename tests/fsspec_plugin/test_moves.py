@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from putifabsent import NameTaken
+from putifabsent.backends.local import LocalStore
 from putifabsent.fsspec_plugin import GuardedFileSystem
 from tests.stub import Op, Step
 from tests.stub.clients import filesystem
@@ -92,6 +94,27 @@ def test_on_disk_what_nobody_guards_is_got_as_before(local: Ground) -> None:
     fs.makedirs(local.name("folder"))
     fs.get_file(local.name("folder"), local.name("another"))
     assert fs.isdir(local.name("another"))
+
+
+def test_on_disk_a_large_file_is_never_in_memory_as_a_whole(
+    local: Ground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fs, body = local.fs, bytes(range(250)) * 100_000
+    local.write(local.name("a"), body)
+    read: list[int] = []
+
+    def pread(file: int, length: int, offset: int) -> bytes:
+        read.append(length)
+        return real(file, length, offset)
+
+    real = os.pread
+    monkeypatch.setattr(os, "pread", pread)
+    monkeypatch.delattr(LocalStore, "get")
+    fs.cp_file(local.name("a"), local.log(0))
+    fs.mv(local.name("a"), local.log(1))
+    assert len(body) > fs.store.largest_put >= max(read)
+    assert (local.read(local.log(0)), local.read(local.log(1))) == (body, body)
+    assert not local.is_there(local.name("a"))
 
 
 def test_on_disk_a_file_that_nobody_guards_is_renamed(local: Ground) -> None:
