@@ -142,8 +142,9 @@ def _open_new(path: str, folder: str) -> int:
             if attempt == TRIES:
                 raise
         except PermissionError:
-            if attempt == TRIES or not _missing_rights(folder):
-                raise
+            with contextlib.suppress(FileNotFoundError):
+                if attempt == TRIES or not _missing_rights(folder):
+                    raise
             # Another user made it, and was killed before it was open to others, or is about to open it.
             with contextlib.suppress(OSError):
                 os.rmdir(folder)
@@ -194,7 +195,7 @@ def _make_own(folder: str) -> None:
             with contextlib.suppress(OSError):
                 os.fchown(handle, owner, above.st_gid)
                 break
-        if missing:
+        with contextlib.suppress(PermissionError):  # of a filesystem whose folders all have one mode
             os.fchmod(handle, stat.S_IMODE(found.st_mode) | missing)
     finally:
         os.close(handle)

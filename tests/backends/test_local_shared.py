@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import stat
@@ -148,6 +149,34 @@ def test_who_may_not_write_there_is_refused(shared: Path) -> None:
     shared.chmod(0o755 if IS_ROOT else 0o555)
     assert "Permission denied" in by(ANNE, creates, f"{shared}/name")
     shared.chmod(0o777)
+
+
+def test_a_folder_that_goes_while_its_rights_are_looked_at_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tmp_path.chmod(0o777)
+    real, refusals = os.open, [PermissionError(errno.EACCES, "not yet")]
+
+    def opens(path: str, flags: int, *mode: int) -> int:
+        if flags & os.O_CREAT and refusals:
+            Path(path).parent.rmdir()
+            raise refusals.pop()
+        return real(path, flags, *mode)
+
+    monkeypatch.setattr(os, "open", opens)
+    assert creates(f"{tmp_path}/name") == Created.__name__
+
+
+def test_a_folder_whose_mode_can_not_be_changed_is_used_as_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuses(*arguments: object) -> None:
+        raise PermissionError(errno.EPERM, "not on this filesystem")
+
+    tmp_path.chmod(0o777)
+    for call in ("fchmod", "fchown"):
+        monkeypatch.setattr(os, call, refuses)
+    assert creates(f"{tmp_path}/name") == Created.__name__
 
 
 def test_a_link_in_the_place_of_an_own_folder_opens_nothing_else(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import threading
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,6 +16,7 @@ from putifabsent.backends.base import Absent, Staged
 from putifabsent.backends.body import InMemory
 from putifabsent.backends.gcs import GCSStore
 from putifabsent.backends.local import LocalStore
+from putifabsent.backends.redis import RedisLock
 from putifabsent.backends.undone import AT_ONCE, in_thread, or_undone
 from putifabsent.testing.races import creation_of
 from tests.backends.gcs_stores import CHUNK, NAME, store_at
@@ -167,8 +169,17 @@ CALLS: dict[str, tuple[Any, ...]] = {
 }
 
 
-@pytest.mark.parametrize("call", CALLS)
-@pytest.mark.parametrize("kind", [GCSStore, AzureStore, LocalStore])
+OF_A_LOCK: dict[str, tuple[Any, ...]] = {
+    "acquire": ("key", "owner", 1.0),
+    "extend": ("key", "owner", 1.0),
+    "release": ("key", "owner"),
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "call"),
+    [*product((GCSStore, AzureStore, LocalStore), CALLS), *product((RedisLock,), OF_A_LOCK)],
+)
 async def test_as_many_calls_run_at_the_same_time_as_a_client_has_connections(
     monkeypatch: pytest.MonkeyPatch, kind: type[Any], call: str
 ) -> None:
@@ -177,7 +188,8 @@ async def test_as_many_calls_run_at_the_same_time_as_a_client_has_connections(
     arrived: list[int] = []
     monkeypatch.setattr(kind, call, lambda *_: arrived.append(together.wait(10)))
     store = object.__new__(kind)
-    calls = [getattr(store, f"{call}_async")(*CALLS[call]) for _ in range(AT_ONCE)]
+    arguments = {**CALLS, **OF_A_LOCK}[call]
+    calls = [getattr(store, f"{call}_async")(*arguments) for _ in range(AT_ONCE)]
     await asyncio.gather(*calls)
     assert sorted(arrived) == list(range(AT_ONCE))
 
