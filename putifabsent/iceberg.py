@@ -6,7 +6,6 @@ there looks first and then overwrites, is a create here on every name.
 
 from __future__ import annotations
 
-import contextlib
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlparse
 
@@ -64,6 +63,4 @@ def _mount(properties: dict[str, Any]) -> dict[str, Any]:
             known = ", ".join(f"{_PREFIX}{name}" for name in Mount.__dataclass_fields__)
             msg = f"unknown property {_PREFIX}{option}: the mount's are {known}"
             raise ConfigError(msg)
-    with contextlib.suppress(ValueError):  # the mount says what is wrong with it
-        own["deadline"] = float(own.get("deadline", Mount.deadline))
     return own

@@ -338,11 +338,6 @@ def _storage_options(guarded: type[GuardedFileSystem], options: Mapping[str, Any
     own = {
         key.removeprefix(_PREFIX): _parsed(value) for key, value in options.items() if key.startswith(_PREFIX)
     }
-    if isinstance(own.get("deadline"), str):
-        try:
-            own["deadline"] = float(own["deadline"])
-        except ValueError as error:
-            raise ConfigError(f"deadline is a number of seconds, not {own['deadline']!r}") from error
     return {
         # Other writers' snapshots must be seen at once; and what is in a Paimon warehouse is Paimon's.
         "use_listings_cache": False,

@@ -19,7 +19,6 @@ protocol knows whether a second send is harmless.
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from abc import ABC, abstractmethod
 from typing import IO, TYPE_CHECKING, Any, ClassVar, NamedTuple
@@ -135,7 +134,7 @@ class ConditionalCopy(ABC):
 
     async def copy_async(self, source: str, name: str, creation: Creation) -> CreateOutcome:
         """:meth:`copy`, asynchronously."""
-        return await asyncio.to_thread(self.copy, source, name, creation)
+        return await in_thread(lambda: self.copy(source, name, creation))
 
 
 class StagesAhead(ABC):
@@ -154,8 +153,8 @@ class Store(ABC):
     """Holds bytes under names, and decides who creates a name.
 
     Names are full paths as the wrapped filesystem says them (``bucket/folder/file``, ``/folder/file``).
-    Every method has an asynchronous twin; the default one runs it in a thread. All must be safe for
-    any number of threads, and after a fork.
+    Every method has an asynchronous twin; the default one runs it in a thread, 64 at the same time. All must
+    be safe for any number of threads, and after a fork; a client has connections for so many.
 
     Attributes
     ----------
@@ -318,11 +317,11 @@ class Store(ABC):
 
     async def create_async(self, name: str, body: Body, creation: Creation) -> CreateOutcome:
         """:meth:`create`, asynchronously. Cancelled, its outcome is unknown."""
-        return await asyncio.to_thread(self.create, name, body, creation)
+        return await in_thread(lambda: self.create(name, body, creation))
 
     async def head_async(self, name: str) -> HeadOutcome:
         """:meth:`head`, asynchronously."""
-        return await asyncio.to_thread(self.head, name)
+        return await in_thread(lambda: self.head(name))
 
     async def time_async(self, name: str) -> datetime | None:
         """:meth:`time`, asynchronously."""
@@ -330,23 +329,23 @@ class Store(ABC):
 
     async def get_async(self, name: str) -> GetOutcome:
         """:meth:`get`, asynchronously."""
-        return await asyncio.to_thread(self.get, name)
+        return await in_thread(lambda: self.get(name))
 
     async def list_async(self, folder: str) -> ListOutcome:
         """:meth:`list`, asynchronously."""
-        return await asyncio.to_thread(self.list, folder)
+        return await in_thread(lambda: self.list(folder))
 
     async def delete_async(self, name: str, version: str | None = None) -> DeleteOutcome:
         """:meth:`delete`, asynchronously."""
-        return await asyncio.to_thread(self.delete, name, version)
+        return await in_thread(lambda: self.delete(name, version))
 
     async def put_async(self, name: str, body: Body, creation: Creation) -> PutOutcome:
         """:meth:`put`, asynchronously. Cancelled, its outcome is unknown."""
-        return await asyncio.to_thread(self.put, name, body, creation)
+        return await in_thread(lambda: self.put(name, body, creation))
 
     async def publish_async(self, source: str, name: str, creation: Creation) -> PublishOutcome:
         """:meth:`publish`, asynchronously. Cancelled, its outcome is unknown."""
-        return await asyncio.to_thread(self.publish, source, name, creation)
+        return await in_thread(lambda: self.publish(source, name, creation))
 
     async def stage_async(self, name: str, body: Body, creation: Creation) -> StageOutcome:
         """:meth:`stage`, asynchronously. Cancelled, it leaves no open upload either."""
@@ -361,11 +360,11 @@ class Store(ABC):
 
     async def complete_async(self, staged: Staged) -> CompleteOutcome:
         """:meth:`complete`, asynchronously. Cancelled, its outcome is unknown."""
-        return await asyncio.to_thread(self.complete, staged)
+        return await in_thread(lambda: self.complete(staged))
 
     async def discard_async(self, staged: Staged) -> None:
         """:meth:`discard`, asynchronously."""
-        await asyncio.to_thread(self.discard, staged)
+        await in_thread(lambda: self.discard(staged))
 
     async def _drop(self, outcome: StageOutcome) -> None:
         if isinstance(outcome, Staged):

@@ -55,8 +55,8 @@ class InMemory(Body):
     __slots__ = ("data",)
 
     def __init__(self, data: bytes | bytearray | memoryview) -> None:
-        # A caller's buffer may change under a second send; bytes can't.
-        self.data = data if type(data) is bytes else bytes(data)
+        # A caller's buffer may change under a second send; bytes can't. And `bytes` takes numbers, too.
+        self.data = data if type(data) is bytes else bytes(memoryview(data))
         self.size = len(self.data)
 
     def read(self, start: int, stop: int) -> bytes:

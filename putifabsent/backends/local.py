@@ -31,6 +31,7 @@ from putifabsent.backends.local_files import (
     LOST,
     NO_LINKS,
     TRIES,
+    SourceFile,
     about,
     anothers,
     files_in,
@@ -58,6 +59,7 @@ if TYPE_CHECKING:
         ListOutcome,
         PublishOutcome,
         PutOutcome,
+        StageOutcome,
     )
     from putifabsent.backends.body import Body
 
@@ -71,6 +73,8 @@ class LocalStore(WholeStore):
     """A POSIX filesystem with hard links and extended attributes (ext4, xfs, btrfs, NFSv4.2)."""
 
     kind: ClassVar[str] = "local"
+    # What a copy holds in memory; the bytes of larger files pass through it piece by piece.
+    largest_put = 16 * 2**20
 
     def create(self, name: str, body: Body, creation: Creation) -> CreateOutcome:
         """Write and sync a temporary file, link it to the name, sync the folder."""
@@ -185,6 +189,26 @@ class LocalStore(WholeStore):
             return _publish(source, file, name)
         except OSError as error:
             return Maybe(error)
+        finally:
+            os.close(file)
+
+    def stage_copy(
+        self, source: str, size: int, version: str | None, name: str, creation: Creation
+    ) -> StageOutcome:
+        """Keep where the source is; its bytes are read when they are written."""
+        del size
+        try:
+            file = os.open(source, LOOK)
+        except FileNotFoundError:
+            return Absent()
+        except OSError as error:
+            return TryAgain(error) if error.errno in LOST else Refused(error)
+        try:
+            if version not in (None, holder_of(file).version):
+                return Absent()
+            return self.stage(name, SourceFile(source, os.fstat(file)), creation)
+        except OSError as error:
+            return TryAgain(error)
         finally:
             os.close(file)
 

@@ -12,6 +12,7 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
 from putifabsent.backends.base import STATE_FOLDER, TOKEN_KEY, WRITER_KEY, Entry, Found, Holder
+from putifabsent.backends.body import Body, read_at
 from putifabsent.backends.refusals import caused
 from putifabsent.errors import UnsafeStore
 
@@ -19,13 +20,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from putifabsent.backends.base import Creation
-    from putifabsent.backends.body import Body
 
 __all__ = [
     "LOOK",
     "LOST",
     "NO_LINKS",
     "TRIES",
+    "SourceFile",
     "about",
     "anothers",
     "files_in",
@@ -58,6 +59,40 @@ NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EM
 
 LOST = {errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.EINTR}
 """What an answer that was lost on its way from a file server looks like."""
+
+
+class SourceFile(Body):
+    """A file that is to be copied, by its name: nothing is open between two reads.
+
+    Parameters
+    ----------
+    path
+        Its name.
+    seen
+        What it was when the copy began; another file there, or a change of it, is an OSError.
+    """
+
+    __slots__ = ("_path", "_seen")
+
+    def __init__(self, path: str, seen: os.stat_result) -> None:
+        self._path = path
+        self._seen = _state(seen)
+        self.size = seen.st_size
+
+    def read(self, start: int, stop: int) -> bytes:
+        """Return ``[start, stop)``."""
+        file = os.open(self._path, LOOK)
+        try:
+            data = read_at(file, start, stop, self._path)
+            if _state(os.fstat(file)) != self._seen:
+                raise OSError(errno.EBUSY, "the source was changed while it was being copied", self._path)
+            return data
+        finally:
+            os.close(file)
+
+
+def _state(found: os.stat_result) -> tuple[int, ...]:
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
 
 
 def obstacle(folder: str, name: str) -> OSError | None:
@@ -98,12 +133,22 @@ def temporary(body: Body, creation: Creation, name: str) -> Iterator[tuple[str, 
 
 
 def _open_new(path: str, folder: str) -> int:
-    for _ in range(TRIES):
-        with contextlib.suppress(FileExistsError):
-            os.mkdir(folder)
+    for attempt in range(TRIES + 1):
         with contextlib.suppress(FileNotFoundError):
+            _make_own(folder)
+        try:
             return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
-    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+        except FileNotFoundError:
+            if attempt == TRIES:
+                raise
+        except PermissionError:
+            with contextlib.suppress(FileNotFoundError):
+                if attempt == TRIES or not _missing_rights(folder):
+                    raise
+            # Another user made it, and was killed before it was open to others, or is about to open it.
+            with contextlib.suppress(OSError):
+                os.rmdir(folder)
+    raise AssertionError
 
 
 def _write(file: int, data: bytes) -> None:
@@ -118,12 +163,48 @@ def _write(file: int, data: bytes) -> None:
 def make_own_folders(folder: str) -> None:
     """Make ``folder`` and those above it that are the shim's own: a state folder, and all below one."""
     own = list(_own(folder))
-    for _ in range(TRIES):
-        with contextlib.suppress(FileNotFoundError):
+    for attempt in range(TRIES + 1):
+        try:
             for each in reversed(own):
-                with contextlib.suppress(FileExistsError):
-                    os.mkdir(each)
+                _make_own(each)
+        except FileNotFoundError:
+            if attempt == TRIES:
+                raise
+        else:
             return
+
+
+def _make_own(folder: str) -> None:
+    """Make a folder of the shim's own, if it is not there, as open to others as the one that it is in.
+
+    Whoever may create a name there creates it by way of this folder, and may be another user.
+    """
+    above = os.stat(os.path.dirname(folder))
+    with contextlib.suppress(FileExistsError):
+        os.mkdir(folder, stat.S_IMODE(above.st_mode) | stat.S_IRWXU)
+    found = os.lstat(folder)
+    if found.st_uid != os.geteuid() or not stat.S_ISDIR(found.st_mode):
+        return
+    missing = _missing_rights(folder)
+    if not missing and (found.st_uid, found.st_gid) == (above.st_uid, above.st_gid):
+        return
+    # Not by its name: others may put a link there.
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        for owner in (above.st_uid, -1):  # who is not root can give it to a group alone
+            with contextlib.suppress(OSError):
+                os.fchown(handle, owner, above.st_gid)
+                break
+        with contextlib.suppress(PermissionError):  # of a filesystem whose folders all have one mode
+            os.fchmod(handle, stat.S_IMODE(found.st_mode) | missing)
+    finally:
+        os.close(handle)
+
+
+def _missing_rights(folder: str) -> int:
+    """Return what the mode of a folder lacks of that of the folder which it is in."""
+    above = stat.S_IMODE(os.stat(os.path.dirname(folder)).st_mode) & ~stat.S_ISUID
+    return above & ~stat.S_IMODE(os.lstat(folder).st_mode)
 
 
 def sync_own_folders(folder: str) -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from putifabsent.backends.base import STATE_FOLDER, Created, Creation, Found, Maybe, Refused, Staged, TryAgain
 from putifabsent.backends.body import InMemory
 from putifabsent.backends.local import LocalStore
+from putifabsent.backends.local_files import make_own_folders
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -105,7 +106,7 @@ class Ground:
     def __enter__(self) -> Self:
         # Only a local disk has folders that must be there before a file can be.
         if isinstance(self.store, LocalStore):
-            _make(Path(self.folder))
+            make_own_folders(self.folder)
         return self
 
     def __exit__(
@@ -139,14 +140,3 @@ class Ground:
             if isinstance(told, Maybe):
                 time.sleep(_BETWEEN_TRIES)
         return False
-
-
-def _make(folder: Path) -> None:
-    # Whoever leaves the folder between empty removes it, perhaps between my two steps.
-    for _ in range(100):
-        with contextlib.suppress(FileExistsError):
-            folder.parent.mkdir()
-        with contextlib.suppress(FileNotFoundError):
-            folder.mkdir()
-            return
-    folder.mkdir()

@@ -22,12 +22,12 @@ ones too.
 
 from __future__ import annotations
 
-import asyncio
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple, TypeAlias
 
 from putifabsent.backends.base import Absent, Maybe, Refused, TryAgain
+from putifabsent.backends.undone import in_thread
 
 __all__ = [
     "Absent",
@@ -306,11 +306,11 @@ class Claims(ABC):
 
     async def read_async(self, identity: str) -> ReadOutcome:
         """:meth:`read`, asynchronously."""
-        return await asyncio.to_thread(self.read, identity)
+        return await in_thread(lambda: self.read(identity))
 
     async def write_async(self, identity: str, claim: Claim, expected: Claim | None) -> ClaimOutcome:
         """:meth:`write`, asynchronously. Cancelled, its outcome is unknown."""
-        return await asyncio.to_thread(self.write, identity, claim, expected)
+        return await in_thread(lambda: self.write(identity, claim, expected))
 
     async def forget_async(self, identity: str, expected: Claim) -> ForgetOutcome:
         """:meth:`forget`, asynchronously. Cancelled, its outcome is unknown."""
@@ -318,19 +318,19 @@ class Claims(ABC):
 
     async def list_async(self, folder: str, start: tuple[str, ...] | None = None) -> PageOutcome:
         """:meth:`list`, asynchronously."""
-        return await asyncio.to_thread(self.list, folder, start)
+        return await in_thread(lambda: self.list(folder, start))
 
     async def sweep_async(self, place: str, start: tuple[str, ...] | None = None) -> PageOutcome:
         """:meth:`sweep`, asynchronously."""
-        return await asyncio.to_thread(self.sweep, place, start)
+        return await in_thread(lambda: self.sweep(place, start))
 
     async def identity_async(self) -> str:
         """:meth:`identity`, asynchronously."""
-        return await asyncio.to_thread(self.identity)
+        return await in_thread(self.identity)
 
     async def check_async(self) -> None:
         """:meth:`check`, asynchronously."""
-        await asyncio.to_thread(self.check)
+        await in_thread(self.check)
 
 
 class Lock(ABC):
@@ -390,16 +390,16 @@ class Lock(ABC):
 
     async def acquire_async(self, key: str, owner: str, lease: float) -> AcquireOutcome:
         """:meth:`acquire`, asynchronously. Cancelled, its outcome is unknown."""
-        return await asyncio.to_thread(self.acquire, key, owner, lease)
+        return await in_thread(lambda: self.acquire(key, owner, lease))
 
     async def extend_async(self, key: str, owner: str, lease: float) -> ExtendOutcome:
         """:meth:`extend`, asynchronously."""
-        return await asyncio.to_thread(self.extend, key, owner, lease)
+        return await in_thread(lambda: self.extend(key, owner, lease))
 
     async def release_async(self, key: str, owner: str) -> ReleaseOutcome:
         """:meth:`release`, asynchronously."""
-        return await asyncio.to_thread(self.release, key, owner)
+        return await in_thread(lambda: self.release(key, owner))
 
     async def check_async(self) -> None:
         """:meth:`check`, asynchronously."""
-        await asyncio.to_thread(self.check)
+        await in_thread(self.check)

@@ -5,24 +5,32 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import contextvars
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, TypeVar
+
+from putifabsent.backends.per_process import PerProcess
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-__all__ = ["in_thread", "or_undone"]
+__all__ = ["AT_ONCE", "in_thread", "or_undone"]
 
 T = TypeVar("T")
 
+AT_ONCE = 64
+"""Calls at the same time. A loop has only a few threads of its own: 6 on two cores."""
+
+_threads = PerProcess(lambda: ThreadPoolExecutor(AT_ONCE, "putifabsent-store"))
+
 
 def in_thread(work: Callable[[], T]) -> asyncio.Future[T]:
-    """Begin ``work`` in a thread of the loop's.
+    """Begin ``work`` in one of :data:`AT_ONCE` threads.
 
     What this returns is no task, as ``asyncio.to_thread`` would be: a loop that ends cancels all its tasks,
     and nobody would hear any more what the thread has made.
     """
     context = contextvars.copy_context()
-    return asyncio.get_running_loop().run_in_executor(None, lambda: context.run(work))
+    return asyncio.get_running_loop().run_in_executor(_threads(), context.run, work)
 
 
 async def or_undone(

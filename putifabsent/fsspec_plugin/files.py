@@ -7,14 +7,15 @@ in one step. An exception on the way, or a handle that nobody holds any more, di
 from __future__ import annotations
 
 import contextlib
+import errno
 import io
+import os
 import sys
 import tempfile
 import threading
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, NoReturn
 
 from putifabsent.backends.body import Body, FileBody, InMemory, write_all
-from putifabsent.fsspec_plugin.leaving import Leaving, Opening
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -28,6 +29,9 @@ __all__ = ["CompressedFile", "GuardedFile", "GuardedText", "ReadOnlyBytes"]
 
 IN_MEMORY = 16 * 2**20
 """Bytes kept in memory before they go to a temporary file; what is sent in one put needs no disk."""
+
+_MISTAKEN = (FileExistsError, StopIteration, StopAsyncIteration, GeneratorExit, SystemExit)
+"""What a refused ``close`` must not raise: the first says that a name is taken, the others end unheard."""
 
 
 class GuardedFile(io.BufferedIOBase):
@@ -48,10 +52,13 @@ class GuardedFile(io.BufferedIOBase):
 
     Notes
     -----
-    Closing is taken for "the bytes are complete", except where it is not: in a ``with`` block that an
-    exception leaves, or in a destructor, it discards; anywhere else while an exception is being handled
-    that began after the file was opened, it discards and raises, since a half file under a guarded name
-    would stay.
+    An exception that leaves its ``with`` block discards, and so does dropping it. ``close`` creates the name,
+    wherever it is called from, with one exception. While an exception is being handled that began after the
+    file was opened, the bytes may be half a file: ``fsspec.open`` and ``contextlib.closing`` close what an
+    exception leaves behind just as a caller does who has caught it and is done. Nothing tells the two apart,
+    so the file is discarded, and ``close`` raises. Who wants it created there ends a ``with`` block of it.
+
+    In a forked child the parent's file can only be discarded: they would write to one temporary file.
     """
 
     def __init__(
@@ -73,7 +80,9 @@ class GuardedFile(io.BufferedIOBase):
         self._turns = threading.RLock()  # threads that share a handle write one after the other
         self._pending = True
         self._dropped = False
-        self._opening = Opening()
+        self._finished = False
+        self._process = os.getpid()
+        self._handled_before = sys.exc_info()[1:]  # has nothing to do with this file
 
     @property
     def name(self) -> str:
@@ -153,22 +162,25 @@ class GuardedFile(io.BufferedIOBase):
         """Do nothing: nobody can see the bytes before the file is complete."""
 
     def close(self) -> None:
-        """Create the name, once; or discard (see the notes of the class)."""
+        """Create the name, once; or discard, and raise (see the notes of the class)."""
         if self.closed:
             return
-        how = self._opening.leaving()
         super().close()
-        if self._dropped or how in (Leaving.BY_A_BLOCK, Leaving.BY_A_DESTRUCTOR):
+        error = self._handled()
+        if self._dropped:
             self.discard()
-        elif how is Leaving.BY_A_HANDLER:
+        elif not self._is_here():
             self.discard()
-            msg = (
-                f"{self.path}: closed while {sys.exc_info()[1]!r} was being handled: the bytes may be half a "
-                f"file, and were discarded. Close it before, or open it inside the handler"
-            )
-            raise OSError(msg)
+            raise self._of_the_parent()
+        elif error is not None and not self._finished:
+            self.discard()
+            self._refuse(error)
         elif self.autocommit:
             self.commit()
+
+    def finish(self) -> None:
+        """Say that all has been written: closing creates the name, whatever is being handled."""
+        self._finished = True
 
     def commit(self) -> None:
         """Create the name from what was written.
@@ -182,6 +194,9 @@ class GuardedFile(io.BufferedIOBase):
         """
         if not self._pending:
             return
+        if not self._is_here():
+            self.discard()
+            raise self._of_the_parent()
         if not self.closed:
             self.discard()
             msg = f"{self.path}: committed before it was closed: it may be half a file, and was discarded"
@@ -209,6 +224,7 @@ class GuardedFile(io.BufferedIOBase):
     ) -> None:
         """Create the name, or discard when an exception leaves the block."""
         if kind is None:
+            self.finish()
             self.close()
         else:
             self.discard()
@@ -224,7 +240,35 @@ class GuardedFile(io.BufferedIOBase):
         del source
         self._dropped = True
 
+    def _handled(self) -> BaseException | None:
+        """Return the exception that is being handled, if that began after the file was opened."""
+        _, error, traceback = sys.exc_info()
+        before, its_traceback = self._handled_before
+        # The same object may have been raised again meanwhile, as the result of a failed future is.
+        return None if error is before and traceback is its_traceback else error
+
+    def _refuse(self, error: BaseException) -> NoReturn:
+        """Let an exception go on that may have cut the file short; whoever had caught it hears why."""
+        why = (
+            f"{self.path}: closed while {error!r} was being handled: the bytes may be half a file, and were "
+            f"discarded. If they are all there, close it by a `with` block of its own"
+        )
+        if isinstance(error, _MISTAKEN):
+            raise OSError(why) from error
+        if sys.version_info >= (3, 11):
+            error.add_note(why)
+        raise error
+
+    def _is_here(self) -> bool:
+        return os.getpid() == self._process
+
+    def _of_the_parent(self) -> OSError:
+        why = f"process {self._process} opened it, and this one was forked from that: open a file here"
+        return OSError(errno.EBADF, why, self.path)
+
     def _check_open(self) -> None:
+        if not self._is_here():
+            raise self._of_the_parent()
         if self.closed:
             msg = f"{self.path}: I/O operation on a closed file"
             raise ValueError(msg)
@@ -270,10 +314,12 @@ class GuardedText(io.TextIOWrapper):
         traceback: TracebackType | None,
     ) -> None:
         """Create the name, or discard when an exception leaves the block."""
-        if kind is not None:
-            self.buffer.discard()  # type: ignore[attr-defined]
-            return
-        self.close()
+        below: Any = self.buffer
+        if kind is None:
+            below.finish()
+            self.close()
+        else:
+            below.discard()
 
 
 class CompressedFile(io.BufferedIOBase):
@@ -299,6 +345,10 @@ class CompressedFile(io.BufferedIOBase):
             self._compressor.close()
             self._below.close()
 
+    def finish(self) -> None:
+        """Say that all has been written."""
+        self._below.finish()
+
     def discard(self) -> None:
         """Forget everything."""
         self._below.discard()
@@ -314,6 +364,7 @@ class CompressedFile(io.BufferedIOBase):
     ) -> None:
         """Create the name, or discard when an exception leaves the block."""
         if kind is None:
+            self.finish()
             self.close()
         else:
             self.discard()

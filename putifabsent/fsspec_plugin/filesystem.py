@@ -58,6 +58,12 @@ def _made_again(
     return make(cls, args, options)
 
 
+def _is_mode(mode: str) -> bool:
+    letters = {*mode}
+    known = len(letters) == len(mode) and letters <= {*"rwxabt+"}
+    return known and len(letters & {*"rwxa"}) == 1 and not letters >= {*"bt"}
+
+
 def _after_fork() -> None:
     for instance in list(_instances.values()):
         instance._forget_process()
@@ -238,7 +244,13 @@ class GuardedFileSystem(Asked, ChainedFileSystem):
             return {cls._own(key): value for key, value in path.items()}
         if isinstance(path, (list, tuple, set)):
             return [cls._own(one) for one in path]
-        return "" if path is None else cls._own(stringify_path(path))
+        if path is None:
+            return ""
+        plain = stringify_path(path)
+        if not isinstance(plain, str):
+            msg = f"a path must be a str or an os.PathLike of one, not {path!r}"
+            raise TypeError(msg)
+        return cls._own(plain)
 
     @classmethod
     def _strip_protocol(cls, path: Any) -> Any:
@@ -322,7 +334,12 @@ class GuardedFileSystem(Asked, ChainedFileSystem):
         if "r" in mode and "+" not in mode:
             return None
         name = self._promote(path, explicit="x" in mode)
-        if name is not None and ("a" in mode or "r" in mode):
+        if name is None:
+            return None
+        if not _is_mode(mode):
+            msg = f"invalid mode: {mode!r}"
+            raise ValueError(msg)
+        if "a" in mode or "r" in mode:
             msg = f"{name.path} is guarded: its bytes don't change, so it can't be opened with mode {mode!r}"
             raise io.UnsupportedOperation(msg)
         return name

@@ -362,9 +362,11 @@ class Ledgers(Names):
             return Table(name, hudi_ledger.NEWEST)
         folder = name.path.rpartition("/")[0]
         if folder not in self._tables:
-            table = None
-            for root in hudi_ledger.above(folder):
-                table = self._tables.get(root) or (yield from self._table_at(root))
+            roots = tuple(hudi_ledger.above(folder))
+            # Once a table: what is below a known one is a partition of it.
+            table = next((known for root in roots if (known := self._tables.get(root))), None)
+            for root in () if table is not None else roots:
+                table = yield from self._table_at(root)
                 if table is not None:
                     self._tables[root] = table
                     break

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import inspect
 import math
@@ -28,6 +29,7 @@ _FSSPEC = {
 }  # fmt: skip
 SALTED = ("slices", "keep-both")
 """What ``salt`` may be, but ``"off"``."""
+_FLAGS = {"true": True, "false": False}
 _BY_PROTOCOL = {"s3": {"profile"}}
 
 
@@ -96,22 +98,35 @@ class Mount:
             msg = f"salt='keep-both' is for where no arbiter can be had: without it, {self.arbiter!r} decides"
             raise ConfigError(msg)
         # Options come from catalogs and configuration files, too: their types are not to be trusted.
-        strict: Any = self.strict
-        if not isinstance(strict, bool):
-            msg = f"strict must be True or False, not {strict!r}"
-            raise ConfigError(msg)
-        if strict and self.salt == "keep-both":
+        object.__setattr__(self, "strict", _flag("strict", self.strict))
+        if self.strict and self.salt == "keep-both":
             msg = "strict=True is for instants that are unique: salt='keep-both' keeps several under one name"
             raise ConfigError(msg)
-        deadline: Any = self.deadline
-        if not isinstance(deadline, (int, float)) or not 0 < deadline < math.inf:
-            msg = f"deadline must be a positive number of seconds, not {deadline!r}"
-            raise ConfigError(msg)
+        object.__setattr__(self, "deadline", _seconds("deadline", self.deadline))
         for option in ("writer", "session"):
             said: Any = getattr(self, option)
             if said is not None and not (isinstance(said, str) and said.isascii() and said.isprintable()):
                 msg = f"{option} must be printable ASCII, such as a UUID, not {said!r}: it becomes a header"
                 raise ConfigError(msg)
+
+
+def _flag(option: str, given: Any) -> bool:
+    found = _FLAGS.get(given.lower()) if isinstance(given, str) else given
+    if not isinstance(found, bool):
+        msg = f"{option} must be True or False, not {given!r}"
+        raise ConfigError(msg)
+    return found
+
+
+def _seconds(option: str, given: Any) -> float:
+    found = given
+    if isinstance(given, str):
+        with contextlib.suppress(ValueError):
+            found = float(given)
+    if isinstance(found, bool) or not isinstance(found, (int, float)) or not 0 < found < math.inf:
+        msg = f"{option} must be a positive number of seconds, not {given!r}"
+        raise ConfigError(msg)
+    return found
 
 
 def check_options(given: Iterable[str], wrapped: type[AbstractFileSystem], protocol: str) -> None:

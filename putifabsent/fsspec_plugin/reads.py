@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from fsspec.asyn import AsyncFileSystem
 from fsspec.spec import AbstractFileSystem
+from fsspec.utils import isfilelike
 
 from putifabsent.backends.base import STATE_FOLDER
 from putifabsent.fsspec_plugin.bulk import one_of_many, waited_for
@@ -44,6 +45,8 @@ def is_state(name: str) -> bool:
 
 class ReadsThrough(AsyncFileSystem):
     """Delegates every read to ``self.fs``."""
+
+    _kind: str
 
     @property
     def fs(self) -> AbstractFileSystem:
@@ -157,10 +160,14 @@ class ReadsThrough(AsyncFileSystem):
 
     @one_of_many
     def get_file(self, rpath: str, lpath: Any, **kwargs: Any) -> Any:
-        """Copy a file to local disk."""
+        """Copy a file to local disk; where that is what is guarded, the copy is a write like any other."""
+        if self._kind == "local" and not isfilelike(lpath):
+            return self.cp_file(rpath, lpath)
         return self._read("get_file", rpath, lpath, **kwargs)
 
     async def _get_file(self, rpath: str, lpath: Any, **kwargs: Any) -> Any:
+        if self._kind == "local" and not isfilelike(lpath):
+            return await self._cp_file(rpath, lpath)
         return await self._read_async("get_file", rpath, lpath, **kwargs)
 
     # Facts

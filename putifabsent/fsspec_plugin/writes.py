@@ -101,7 +101,7 @@ class WritesByName(Strict):
 
     def pipe_file(self, path: str, value: Any, mode: str = "overwrite", **kwargs: Any) -> Any:
         """Write bytes. ``mode="create"`` creates on every name."""
-        if (name := self._promote(path, explicit=mode == "create")) is None:
+        if (name := self._promote(path, explicit=_creates(mode))) is None:
             return self.fs.pipe_file(self._written_as(path), value, **kwargs)
         if self._intrans:
             with self.open(path, "xb", **kwargs) as file:
@@ -111,7 +111,7 @@ class WritesByName(Strict):
 
     @one_of_many_async(0)
     async def _pipe_file(self, path: str, value: Any, mode: str = "overwrite", **kwargs: Any) -> Any:
-        name = await self._promote_async(path, explicit=mode == "create")
+        name = await self._promote_async(path, explicit=_creates(mode))
         if name is None:
             return await self._call("pipe_file", self._written_as(path), value, **kwargs)
         if self._intrans:
@@ -131,7 +131,7 @@ class WritesByName(Strict):
         name = None
         # What is not there is told before a ledger is asked, which may take an instant over.
         if not S_ISDIR(Path(lpath).stat().st_mode):
-            name = self._promote(rpath, explicit=mode == "create")
+            name = self._promote(rpath, explicit=_creates(mode))
         if name is None:
             return self.fs.put_file(lpath, self._written_as(rpath), callback=callback, **kwargs)
         with Path(lpath).open("rb") as file:
@@ -155,7 +155,7 @@ class WritesByName(Strict):
     ) -> Any:
         name = None
         if not S_ISDIR((await asyncio.to_thread(Path(lpath).stat)).st_mode):
-            name = await self._promote_async(rpath, explicit=mode == "create")
+            name = await self._promote_async(rpath, explicit=_creates(mode))
         if name is None:
             return await self._call("put_file", lpath, self._written_as(rpath), callback=callback, **kwargs)
         if self._intrans:
@@ -435,3 +435,10 @@ class WritesByName(Strict):
 
     async def _makedirs(self, path: str, exist_ok: bool = False) -> Any:
         return await self._call("makedirs", self._own(path), exist_ok=exist_ok)
+
+
+def _creates(mode: str) -> bool:
+    if mode not in ("create", "overwrite"):
+        msg = f"mode must be 'create' or 'overwrite', not {mode!r}"
+        raise ValueError(msg)
+    return mode == "create"

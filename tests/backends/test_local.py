@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
 
-from putifabsent.backends.base import Absent, Exists, Found, Refused
+from putifabsent.backends.base import Absent, Exists, Found, Refused, Staged
 from putifabsent.backends.body import InMemory
 from putifabsent.backends.local import LocalStore
 from putifabsent.testing import Around, PublishTests, SharedStoreTests
@@ -105,3 +105,33 @@ def test_what_is_no_file_holds_no_name(unreadable: Path, what: str, monkeypatch:
         unreadable.mkdir()
     assert isinstance(LocalStore().head(str(unreadable)), Refused)
     assert LocalStore().head(str(unreadable.with_name("absent"))) == Absent()
+
+
+@pytest.mark.parametrize("change", ["rewritten", "replaced", "removed", "shorter"])
+@pytest.mark.parametrize("before", ["it is staged", "it is completed"])
+def test_a_source_that_changes_while_it_is_copied_is_never_half_copied(
+    tmp_path: Path, change: str, before: str
+) -> None:
+    source, name = tmp_path / "source", f"{tmp_path}/name"
+    source.write_bytes(b"first")
+    os.utime(source, (0, 0))
+    store = LocalStore()
+    seen = store.head(str(source))
+    assert isinstance(seen, Found)
+
+    def changes() -> None:
+        if change in ("replaced", "removed"):
+            source.rename(tmp_path / "away")
+        if change != "removed":
+            source.write_bytes(b"other" if change != "shorter" else b"")
+
+    if before == "it is staged":
+        changes()
+    staged = store.stage_copy(str(source), 5, seen.holder.version, name, creation_of(name))
+    if before == "it is staged":
+        assert isinstance(staged, Absent)
+        return
+    assert isinstance(staged, Staged)
+    changes()
+    assert isinstance(store.complete(staged), Refused)
+    assert not Path(name).exists()

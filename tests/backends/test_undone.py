@@ -4,21 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import threading
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from putifabsent.backends import gcs_upload
+from putifabsent.backends.azure import AzureStore
+from putifabsent.backends.base import Absent, Staged
 from putifabsent.backends.body import InMemory
-from putifabsent.backends.undone import in_thread, or_undone
+from putifabsent.backends.gcs import GCSStore
+from putifabsent.backends.local import LocalStore
+from putifabsent.backends.redis import RedisLock
+from putifabsent.backends.undone import AT_ONCE, in_thread, or_undone
 from putifabsent.testing.races import creation_of
 from tests.backends.gcs_stores import CHUNK, NAME, store_at
+from tests.fsspec_plugin.children import in_a_child
 from tests.stub import Fault, FaultStub, Op
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Iterator
-
-    from putifabsent.backends.gcs import GCSStore
 
 BODY = InMemory(b"x" * 3 * CHUNK)
 
@@ -146,3 +152,53 @@ async def test_a_thread_keeps_its_context() -> None:
     word = contextvars.ContextVar("word", default="nothing")
     word.set("said")
     assert await in_thread(word.get) == "said"
+
+
+CALLS: dict[str, tuple[Any, ...]] = {
+    "create": ("b/name", InMemory(b""), creation_of("b/name")),
+    "head": ("b/name",),
+    "get": ("b/name",),
+    "list": ("b",),
+    "delete": ("b/name",),
+    "put": ("b/name", InMemory(b""), creation_of("b/name")),
+    "publish": ("b/name~salt", "b/name", creation_of("b/name")),
+    "stage": ("b/name", InMemory(b""), creation_of("b/name")),
+    "stage_copy": ("b/other", 1, None, "b/name", creation_of("b/name")),
+    "complete": (Staged("b/name", []),),
+    "discard": (Staged("b/name", []),),
+}
+
+
+OF_A_LOCK: dict[str, tuple[Any, ...]] = {
+    "acquire": ("key", "owner", 1.0),
+    "extend": ("key", "owner", 1.0),
+    "release": ("key", "owner"),
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "call"),
+    [*product((GCSStore, AzureStore, LocalStore), CALLS), *product((RedisLock,), OF_A_LOCK)],
+)
+async def test_as_many_calls_run_at_the_same_time_as_a_client_has_connections(
+    monkeypatch: pytest.MonkeyPatch, kind: type[Any], call: str
+) -> None:
+    """Not as few as a loop has threads of its own on a small machine."""
+    together = threading.Barrier(AT_ONCE)
+    arrived: list[int] = []
+    monkeypatch.setattr(kind, call, lambda *_: arrived.append(together.wait(10)))
+    store = object.__new__(kind)
+    arguments = {**CALLS, **OF_A_LOCK}[call]
+    calls = [getattr(store, f"{call}_async")(*arguments) for _ in range(AT_ONCE)]
+    await asyncio.gather(*calls)
+    assert sorted(arrived) == list(range(AT_ONCE))
+
+
+def looked_at() -> bool:
+    return isinstance(asyncio.run(LocalStore().head_async("/nowhere")), Absent)
+
+
+def test_a_forked_process_has_threads_of_its_own() -> None:
+    assert looked_at()
+    assert in_a_child("fork", looked_at) is True
+    assert looked_at()

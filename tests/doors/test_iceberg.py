@@ -192,6 +192,7 @@ def test_the_mount_s_options_are_properties(local: Ground) -> None:
             "putifabsent.guard": "**/claim",
             "putifabsent.writer": "me",
             "putifabsent.deadline": "7",
+            "putifabsent.strict": "true",
         }
     )
     write(io, location(local, "claim"), b"one", overwrite=True)
@@ -199,7 +200,7 @@ def test_the_mount_s_options_are_properties(local: Ground) -> None:
         write(io, location(local, "claim"), b"two", overwrite=True)
     assert isinstance(io, GuardedFileIO)
     fs = io.get_fs("file")
-    assert (fs.writer, fs._mount.deadline) == ("me", 7.0)
+    assert (fs.writer, fs._mount.deadline, fs._mount.strict) == ("me", 7.0, True)
 
 
 @pytest.mark.parametrize(

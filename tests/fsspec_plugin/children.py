@@ -62,6 +62,19 @@ def pipe_file(fs: Any, name: str, body: bytes, extra: dict[str, Any]) -> str | N
     return "won"
 
 
+def use_of_the_parents(file: Any, act: str) -> None:
+    """Use a file that the parent has open."""
+    if act == "write":
+        file.write(b"the child's")
+    elif act == "close":
+        file.close()
+    elif act == "seek":
+        file.seek(0)
+    else:
+        with file:
+            pass
+
+
 def use(fs: Any, free: str, taken: str, extra: dict[str, Any]) -> dict[str, Any]:
     """Do a little of everything."""
     with fs.open(free, "wb") as file:

@@ -159,20 +159,16 @@ def test_what_breaks_on_the_way_is_not_created(ground: Ground, fs: Any) -> None:
             writer.write_table(ROWS)
             raise OnTheWayError
 
-    with pytest.raises(OSError, match=r"OnTheWayError.* discarded") as caught:
-        by_stream()
-    assert isinstance(caught.value.__context__, OnTheWayError)
-    with pytest.raises(OnTheWayError):
-        by_writer()
+    for writes in (by_stream, by_writer):
+        with pytest.raises(OnTheWayError):
+            writes()
     assert ground.files() == []
 
 
 def test_what_is_dropped_is_not_created(ground: Ground, fs: Any) -> None:
     stream = fs.open_output_stream(ground.name("data/1.parquet"))
     stream.write(b"half")
-    writer = pyarrow.parquet.ParquetWriter(ground.name("data/2.parquet"), ROWS.schema, filesystem=fs)
-    writer.write_table(ROWS)
-    del stream, writer
+    del stream
     gc.collect()
     assert ground.files() == []
 

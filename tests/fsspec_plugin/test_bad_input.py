@@ -62,6 +62,65 @@ def test_an_empty_path_is_refused(ground: Ground, write: Way) -> None:
     assert ground.files() == []
 
 
+@pytest.mark.parametrize("path", [b"/t/x", 5, 1.5, object()])
+@pytest.mark.parametrize("way", ["pipe_file", "open", "cat_file", "exists", "explain"])
+def test_what_is_no_path_is_a_type_error(ground: Ground, way: str, path: Any) -> None:
+    arguments = {"pipe_file": (b"x",), "open": ("wb",)}.get(way, ())
+    with pytest.raises(TypeError, match="a path must be"):
+        getattr(ground.fs, way)(path, *arguments)
+
+
+@pytest.mark.parametrize("value", [5, True, [1, 2], "text", None, 1.5])
+@pytest.mark.parametrize("way", ["pipe_file", "pipe", "_pipe_file", "write", "in a transaction"])
+def test_what_are_no_bytes_is_a_type_error_and_nothing_is_written(
+    memory: Ground, way: str, value: Any
+) -> None:
+    fs, name = memory.fs, memory.log()
+
+    def writes() -> None:
+        if way == "_pipe_file":
+            asyncio.run(fs._pipe_file(name, value))
+        elif way == "write":
+            with fs.open(name, "wb") as file:
+                file.write(value)
+        elif way == "in a transaction":
+            with fs.transaction:
+                fs.pipe_file(name, value)
+        else:
+            getattr(fs, way)(name, value)
+
+    with pytest.raises(TypeError):
+        writes()
+    assert memory.files() == []
+
+
+@pytest.mark.parametrize(
+    "mode", ["", "b", "t", "q", "+", "Create", "create", "wx", "rw", "wbb", "wtb", "wU", "w++", "bb"]
+)
+def test_a_mode_that_there_is_not_is_a_value_error(memory: Ground, mode: str) -> None:
+    with pytest.raises(ValueError, match="mode"):
+        memory.fs.open(memory.log(), mode)
+    assert memory.files() == []
+
+
+@pytest.mark.parametrize("mode", ["Create", "created", "", "w", None])
+@pytest.mark.parametrize("way", ["pipe_file", "_pipe_file", "put_file", "_put_file"])
+def test_a_put_that_creates_or_overwrites_says_which(
+    memory: Ground, way: str, mode: Any, tmp_path: Path
+) -> None:
+    """Else a slip of the pen overwrites."""
+    (tmp_path / "file").write_bytes(b"x")
+
+    def puts(name: str) -> None:
+        arguments = (name, b"x") if "pipe" in way else (str(tmp_path / "file"), name)
+        asyncio.run(getattr(memory.fs, way)(*arguments, mode=mode))
+
+    for name in (memory.log(), memory.name("file")):
+        with pytest.raises(ValueError, match="mode must be 'create' or 'overwrite'"):
+            puts(name)
+    assert memory.files() == []
+
+
 def test_a_bucket_is_no_name(s3: Ground, write: Way) -> None:
     with pytest.raises(OSError, match=r"names a bucket, and no object in it: 'lab'"):
         write(s3.fs, "lab")

@@ -202,23 +202,115 @@ def test_an_exception_that_was_handled_on_the_way_does_not_discard(memory: Groun
 
 
 @pytest.mark.parametrize("opening", FILES)
-def test_closing_in_a_handler_is_refused_loudly(memory: Ground, opening: Opening) -> None:
-    """Whether the bytes are complete can't be told: a half file under a guarded name would stay."""
-    file = opening(memory, memory.log())
-    write(file, "half")
+def test_a_file_that_is_closed_while_an_exception_is_handled_is_discarded_and_the_exception_goes_on(
+    memory: Ground, opening: Opening
+) -> None:
+    """Whether the bytes are complete can't be known: a half file under a guarded name would stay."""
 
-    def writes() -> None:
+    def writes(file: Any) -> None:
         try:
             raise OnTheWayError("broken pipe")
         finally:
             file.close()
 
-    with pytest.raises(OSError, match=r"closed while .*broken pipe.* discarded") as caught:
-        writes()
-    assert memory.log() in str(caught.value)
-    assert isinstance(caught.value.__context__, OnTheWayError)
-    assert file.closed
+    def goes_on(file: Any) -> None:
+        try:
+            fail()
+        except OnTheWayError:
+            file.close()
+
+    def journals(file: Any) -> None:
+        with Journal(file):
+            raise OnTheWayError
+
+    def calls_back(file: Any) -> None:
+        with contextlib.ExitStack() as stack:
+            stack.callback(file.close)
+            raise OnTheWayError
+
+    for act in (writes, goes_on, journals, calls_back):
+        file = opening(memory, memory.log())
+        write(file, "half")
+        with pytest.raises(OnTheWayError) as caught:
+            act(file)
+        if sys.version_info >= (3, 11):
+            assert memory.log() in caught.value.__notes__[0]
+        assert file.closed
+        assert memory.files() == []
+
+
+class Journal:
+    """Goes on after an exception, whose end it has written down."""
+
+    def __init__(self, file: Any, *, by_a_block: bool = False) -> None:
+        self._file = file
+        self._by_a_block = by_a_block
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, *error: object) -> bool:
+        if self._by_a_block:
+            with self._file:
+                write(self._file, "aborted")
+        else:
+            write(self._file, "aborted")
+            self._file.close()
+        return True
+
+
+@pytest.mark.parametrize("opening", FILES)
+def test_a_block_that_ends_well_creates_whatever_is_being_handled(memory: Ground, opening: Opening) -> None:
+    file = opening(memory, memory.log())
+    write(file, "work, ")
+    with Journal(file, by_a_block=True):
+        raise OnTheWayError
+    compression = "gzip" if "compressed" in opening.__name__ else None
+    with memory.fs.open(memory.log(), "rb", compression=compression) as written:
+        assert written.read() == b"work, aborted"
+
+
+@pytest.mark.parametrize("ending", [StopIteration(), GeneratorExit(), SystemExit(0), FileExistsError("x")])
+def test_an_ending_that_nobody_hears_does_not_hide_that_a_file_was_discarded(
+    memory: Ground, ending: BaseException
+) -> None:
+    file = memory.fs.open(memory.log(), "wb")
+    try:
+        raise ending
+    except type(ending):
+        with pytest.raises(OSError, match="discarded") as caught:
+            file.close()
+    assert caught.value.__cause__ is ending
+    assert not isinstance(caught.value, FileExistsError)
     assert memory.files() == []
+
+
+@pytest.mark.parametrize("opening", FILES)
+def test_an_explicit_close_creates_wherever_it_is_called(memory: Ground, opening: Opening) -> None:
+    class Closing:
+        """Whatever it is called by, it closes a complete file."""
+
+        def __init__(self, name: str) -> None:
+            self.file = opening(memory, name)
+            write(self.file, "whole")
+
+        def __enter__(self) -> None:
+            pass
+
+        def __exit__(self, *error: object) -> None:
+            self.file.close()
+
+        def __del__(self) -> None:
+            self.file.close()
+
+    names = [memory.log(number) for number in range(3)]
+    with Closing(names[0]):
+        pass
+    dropped = Closing(names[1])
+    del dropped
+    with contextlib.ExitStack() as stack:
+        stack.callback(Closing(names[2]).file.close)
+    assert [memory.is_there(name) for name in names] == [True] * 3
 
 
 def test_a_zip_archive_that_breaks_is_discarded(memory: Ground) -> None:

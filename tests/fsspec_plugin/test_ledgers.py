@@ -362,6 +362,18 @@ def test_slices_where_no_table_is_cost_one_look(stub: FaultStub) -> None:
     assert [each.op for each in stub.requests[seen:]] == [Op.PUT]
 
 
+def test_a_table_is_looked_for_once_however_many_partitions_it_has(stub: FaultStub) -> None:
+    fs = on_stub(stub)
+    fs.pipe_file("bucket/t/.hoodie/hoodie.properties", b"hoodie.table.version=9")
+    writer = Writer(fs, "bucket/t")
+    writer.begins("100")
+    first, second = (writer.slice_of("100").replace("/t/", f"/t/{day}/a/b/c/d/e/f/") for day in (1, 2))
+    fs.pipe_file(first, b"")
+    seen = len(stub.requests)
+    fs.pipe_file(second, b"")
+    assert [each.op for each in stub.requests[seen:]] == [Op.PUT]
+
+
 def test_a_version_of_a_slice_is_not_written(stub: FaultStub) -> None:
     fs = on_stub(stub)
     with pytest.raises(ValueError, match="names one version"):

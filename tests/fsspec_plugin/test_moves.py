@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from putifabsent import NameTaken
+from putifabsent.backends.local import LocalStore
 from putifabsent.fsspec_plugin import GuardedFileSystem
 from tests.stub import Op, Step
 from tests.stub.clients import filesystem
@@ -50,6 +52,69 @@ def test_on_disk_a_path_is_a_plain_name_whatever_it_holds(local: Ground, folder:
     fs.mv(source, f"{table}/{target}")
     assert local.read(name) == LATE
     assert fs.store.head(name).holder.token is not None
+
+
+@pytest.mark.parametrize(
+    "way", ["get_file", "get", "get all", "get several", "download", "_get_file", "_get"]
+)
+def test_on_disk_what_is_got_replaces_no_guarded_name(local: Ground, way: str) -> None:
+    """There the local side is guarded, too."""
+    fs, source, name = local.fs, local.name(f"stage/{LOG}"), local.name(LOG)
+    fs.makedirs(local.name("stage/_delta_log"))
+    local.write(source, LATE)
+
+    def gets() -> None:
+        if way == "get all":
+            fs.get(f"{local.folder}/stage/_delta_log/", f"{local.folder}/_delta_log/", recursive=True)
+        elif way == "get several":
+            fs.get([source], [name])
+        elif way.startswith("_"):
+            asyncio.run(getattr(fs, way)(source, name))
+        else:
+            getattr(fs, way)(source, name)
+
+    gets()
+    assert (local.read(name), fs.store.head(name).holder.writer) == (LATE, fs.writer)
+    fs.rm_file(name)
+    fs.pipe_file(name, WINNER)
+    with pytest.raises(NameTaken):
+        gets()
+    assert local.read(name) == WINNER
+
+
+def test_on_disk_what_nobody_guards_is_got_as_before(local: Ground) -> None:
+    fs, source = local.fs, local.name("a")
+    local.write(source, WINNER)
+    for _ in range(2):
+        fs.get_file(source, local.name("b"))
+        fs.get(source, local.name("c"))
+    with Path(local.name("d")).open("wb") as file:
+        fs.get_file(source, file)
+    assert [local.read(local.name(each)) for each in "bcd"] == [WINNER] * 3
+    fs.makedirs(local.name("folder"))
+    fs.get_file(local.name("folder"), local.name("another"))
+    assert fs.isdir(local.name("another"))
+
+
+def test_on_disk_a_large_file_is_never_in_memory_as_a_whole(
+    local: Ground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fs, body = local.fs, bytes(range(250)) * 100_000
+    local.write(local.name("a"), body)
+    read: list[int] = []
+
+    def pread(file: int, length: int, offset: int) -> bytes:
+        read.append(length)
+        return real(file, length, offset)
+
+    real = os.pread
+    monkeypatch.setattr(os, "pread", pread)
+    monkeypatch.delattr(LocalStore, "get")
+    fs.cp_file(local.name("a"), local.log(0))
+    fs.mv(local.name("a"), local.log(1))
+    assert len(body) > fs.store.largest_put >= max(read)
+    assert (local.read(local.log(0)), local.read(local.log(1))) == (body, body)
+    assert not local.is_there(local.name("a"))
 
 
 def test_on_disk_a_file_that_nobody_guards_is_renamed(local: Ground) -> None:

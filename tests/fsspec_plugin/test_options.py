@@ -55,10 +55,17 @@ def test_the_error_is_a_value_error() -> None:
         fsspec.filesystem("piamemory", zzzzzz=1)
 
 
-@pytest.mark.parametrize("deadline", [0, -1, math.nan, math.inf, "soon", "30", None, [1]])
+@pytest.mark.parametrize("deadline", [0, -1, math.nan, math.inf, "soon", "nan", "-1", "", True, None, [1]])
 def test_a_deadline_is_a_positive_number_of_seconds(deadline: Any) -> None:
     with pytest.raises(ConfigError, match="deadline must be a positive number of seconds"):
         fsspec.filesystem("piamemory", deadline=deadline)
+
+
+def test_options_may_come_as_text(local: Ground) -> None:
+    """As from catalogs and configuration files."""
+    fs = local.mount(deadline="7.5", strict="True", formats="delta, hudi")
+    assert (fs._mount.deadline, fs._mount.strict) == (7.5, True)
+    assert local.mount(strict="false")._mount.strict is False
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ import fsspec
 import pytest
 
 from putifabsent import NameTaken
+from putifabsent.fsspec_plugin.files import IN_MEMORY
 from tests.fsspec_plugin.children import (
     BODY,
     SECONDS,
@@ -26,6 +27,7 @@ from tests.fsspec_plugin.children import (
     pipe_file,
     resolve,
     use,
+    use_of_the_parents,
 )
 from tests.stub import Fault, FaultStub, Op
 
@@ -148,6 +150,20 @@ def test_an_open_file_of_the_parent_is_not_created_by_its_child(place: tuple[Gro
     assert not ground.is_there(ground.log())
     file.close()
     assert ground.read(ground.log()) == BODY
+
+
+@pytest.mark.parametrize("size", [4, IN_MEMORY + 4])
+@pytest.mark.parametrize("act", ["write", "close", "leave", "seek"])
+def test_a_child_has_no_part_in_an_open_file_of_its_parent(memory: Ground, size: int, act: str) -> None:
+    """They share one temporary file, and the place in it."""
+    before, after = b"a" * (size - 2), b"bb"
+    with memory.fs.open(memory.log(), "w+b") as file:
+        file.write(before)
+        error = in_a_child("fork", use_of_the_parents, file, act)
+        assert isinstance(error, OSError)
+        assert "forked" in str(error)
+        file.write(after)
+    assert memory.read(memory.log()) == before + after
 
 
 @pytest.mark.parametrize("context", ["spawn", "fork"])

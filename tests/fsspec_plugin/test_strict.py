@@ -460,7 +460,7 @@ def test_an_instant_s_name_costs_one_listing_more_and_nothing_else_does(
 # --- the option
 
 
-@pytest.mark.parametrize("strict", ["true", 1, None, "yes"])
+@pytest.mark.parametrize("strict", ["", 1, "1", None, "yes"])
 def test_it_is_said_by_true_or_false(strict: Any) -> None:
     with pytest.raises(ConfigError, match="strict must be True or False"):
         fsspec.filesystem("piamemory", strict=strict)
