@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from putifabsent.errors import (
     ConfigError,
+    Damaging,
     Fenced,
     Holder,
     InvalidTransition,
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ConfigError",
+    "Damaging",
     "Fenced",
     "Holder",
     "InvalidTransition",

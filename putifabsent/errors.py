@@ -9,6 +9,7 @@ Grouped by what a caller can do about it:
 :class:`Fenced`              stop: another writer has taken over
 :class:`UnsafeStore`         configure an arbiter: this store can't decide
 :class:`InvalidTransition`   the format does not allow this step
+:class:`Damaging`            write it again: these bytes would damage the table
 :class:`ConfigError`         correct an option
 ===========================  ==============================================================
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ConfigError",
+    "Damaging",
     "Fenced",
     "Holder",
     "InvalidTransition",
@@ -193,6 +195,30 @@ class InvalidTransition(PutIfAbsentError):
         )
 
     def __reduce__(self) -> tuple[type[InvalidTransition], tuple[str, str]]:
+        return type(self), (self.name, self.reason)
+
+
+class Damaging(PutIfAbsentError, OSError):
+    """The bytes would damage their table, and were refused: nothing was created, and the name is free.
+
+    Attributes
+    ----------
+    name
+        The name, as the writer said it.
+    reason
+        What is wrong with the bytes, and what to do.
+    """
+
+    def __init__(self, name: str, reason: str) -> None:
+        self.name = name
+        self.reason = reason
+        super().__init__(
+            errno.EINVAL,
+            f"it would damage its table, and was not created: {reason}",
+            name,
+        )
+
+    def __reduce__(self) -> tuple[type[Damaging], tuple[str, str]]:
         return type(self), (self.name, self.reason)
 
 

@@ -325,7 +325,7 @@ class Store(ABC):
 
     async def time_async(self, name: str) -> datetime | None:
         """:meth:`time`, asynchronously."""
-        return await asyncio.to_thread(self.time, name)
+        return await in_thread(lambda: self.time(name))
 
     async def get_async(self, name: str) -> GetOutcome:
         """:meth:`get`, asynchronously."""

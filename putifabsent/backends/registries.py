@@ -314,7 +314,7 @@ class Claims(ABC):
 
     async def forget_async(self, identity: str, expected: Claim) -> ForgetOutcome:
         """:meth:`forget`, asynchronously. Cancelled, its outcome is unknown."""
-        return await asyncio.to_thread(self.forget, identity, expected)
+        return await in_thread(lambda: self.forget(identity, expected))
 
     async def list_async(self, folder: str, start: tuple[str, ...] | None = None) -> PageOutcome:
         """:meth:`list`, asynchronously."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 from dataclasses import replace
 from functools import partial
@@ -19,6 +20,7 @@ from putifabsent.fsspec_plugin.reliance import copies_safely, rely_on, verdicts_
 from putifabsent.fsspec_plugin.steps import Ask, Decide
 from putifabsent.shim.agreement import agree, look_for_others
 from putifabsent.shim.create import create, resolve
+from putifabsent.shim.formats.whole import check_whole
 from putifabsent.shim.reading import Located
 
 if TYPE_CHECKING:
@@ -34,6 +36,9 @@ if TYPE_CHECKING:
     from putifabsent.shim.requests import Protocol
 
 __all__ = ["Creations"]
+
+_AT_ONCE = 2**17
+"""Bytes; to look at more takes a millisecond and longer, for which a loop is not held up."""
 
 
 class Creations(Ledgers):
@@ -134,6 +139,7 @@ class Creations(Ledgers):
         return bool(self._copies)
 
     def _create(self, name: Name, body: Body, extra: Mapping[str, Any], token: str | None = None) -> None:
+        check_whole(name, body)
         self._refuse_folder(name)
         if not self._is_reliable(name):
             self._walk_steps(self._relying(name))
@@ -168,6 +174,10 @@ class Creations(Ledgers):
         return self.store.ahead(name.path, file, self._creation(name, extra))
 
     async def _create_async(self, name: Name, body: Body, extra: Mapping[str, Any]) -> None:
+        if body.size <= _AT_ONCE:
+            check_whole(name, body)
+        else:
+            await asyncio.to_thread(check_whole, name, body)
         self._refuse_folder(name)
         if not self._is_reliable(name):
             await self._walk_steps_async(self._relying(name))

@@ -5,13 +5,15 @@ from __future__ import annotations
 import contextlib
 import errno
 import tempfile
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from putifabsent.backends.body import FileBody
 from putifabsent.fsspec_plugin.keeping import Keeps
-from putifabsent.fsspec_plugin.steps import Decide
+from putifabsent.fsspec_plugin.steps import Ask, Decide
 from putifabsent.shim.create import copy, rename
+from putifabsent.shim.formats.whole import check_whole
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -63,7 +65,9 @@ class Transfers(Keeps):
             except FileNotFoundError as error:
                 raise FileNotFoundError(errno.ENOENT, "the source is not there", source) from error
             with here.open("rb") as file:
-                creating = self._creating(name, FileBody(file), self._creation(name, extra, token))
+                body = FileBody(file)
+                yield Ask(partial(check_whole, name, body))
+                creating = self._creating(name, body, self._creation(name, extra, token))
                 yield Decide(creating, name, creates=True)
 
 

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from putifabsent.errors import (
     ConfigError,
+    Damaging,
     Fenced,
     InvalidTransition,
     NameTaken,
@@ -181,6 +182,7 @@ FAILURES = (
     Failure(OutcomeUnknown, 504, "unknown", "org.putifabsent.hadoop.OutcomeUnknownException"),
     Failure(Fenced, 403, "fenced", "org.apache.hadoop.security.AccessControlException"),
     Failure(InvalidTransition, 409, "invalid", "java.io.IOException"),
+    Failure(Damaging, 422, "damaging", "java.io.IOException"),
     Failure(UnsafeStore, 501, "unsafe", "java.io.IOException"),
     Failure(ConfigError, 400, "config", "java.io.IOException"),
     Failure(PutIfAbsentError, 500, "error", "java.io.IOException"),

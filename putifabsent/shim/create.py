@@ -28,6 +28,7 @@ from putifabsent.backends.base import (
 from putifabsent.backends.body import InMemory
 from putifabsent.errors import NameTaken, OutcomeUnknown, PutIfAbsentError
 from putifabsent.shim.expiry import Made, check_win
+from putifabsent.shim.formats.whole import check_whole
 from putifabsent.shim.reading import look, read
 from putifabsent.shim.requests import (
     Complete,
@@ -103,6 +104,8 @@ def copy(
     ------
     FileNotFoundError
         ``source`` is not there.
+    Damaging
+        Its bytes are not whole. What the store copies by itself is not looked at.
     NameTaken, OutcomeUnknown, OSError
         As for :func:`create`.
     """
@@ -121,7 +124,9 @@ def copy(
         if len(got.data) != size:
             reason = f"{len(got.data)} bytes were read of the {size} that the store said it has"
             raise OSError(errno.EIO, reason, source)
-        send = Create(name.path, InMemory(got.data), creation)
+        body = InMemory(got.data)
+        check_whole(name, body)
+        send = Create(name.path, body, creation)
     yield from _create(name, send, creation)
 
 

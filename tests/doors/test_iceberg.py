@@ -16,7 +16,7 @@ from pyiceberg.serializers import ToOutputFile
 from pyiceberg.table import StaticTable
 
 import putifabsent
-from putifabsent import ConfigError, NameTaken
+from putifabsent import ConfigError, Damaging, NameTaken
 from putifabsent.fsspec_plugin import GuardedFileSystem
 from putifabsent.iceberg import GuardedFileIO
 
@@ -66,6 +66,15 @@ def catalog(place: Ground, properties: dict[str, str], tmp_path: Path) -> Iterat
 
 def location(place: Ground, last: str) -> str:
     return f"{place.plain}://{place.name(last)}"
+
+
+def test_half_a_metadata_file_is_a_failure_and_no_loss(place: Ground, properties: dict[str, str]) -> None:
+    file = GuardedFileIO(properties).new_output(location(place, "t/metadata/v1.metadata.json"))
+    stream = file.create()
+    stream.write(b'{"format-version": 2, "schemas": [')
+    with pytest.raises(Damaging):
+        stream.close()
+    assert not file.exists()
 
 
 def write(io: Any, where: str, body: bytes, *, overwrite: bool = False) -> None:

@@ -17,7 +17,7 @@ from pypaimon.common.options import Options
 from pypaimon.schema.schema_change import SchemaChange
 
 import putifabsent.paimon
-from putifabsent.errors import ConfigError, NameTaken, OutcomeUnknown
+from putifabsent.errors import ConfigError, Damaging, NameTaken, OutcomeUnknown
 from putifabsent.lab import demo
 from putifabsent.lab.servers import LocalBucket
 from putifabsent.paimon import GuardedCatalog, GuardedFileIO
@@ -525,6 +525,22 @@ def test_a_proven_loss_is_false(files: GuardedFileIO, anywhere: dict[str, Any]) 
     assert files.rename(f"{name}.tmp", name) is False
     assert files.read_file_utf8(name) == "first"
     assert files.read_file_utf8(f"{name}.tmp") == "third"
+
+
+def test_half_a_snapshot_is_a_failure_and_no_loss(files: GuardedFileIO, anywhere: dict[str, Any]) -> None:
+    name, half = f"{anywhere['warehouse']}/t/snapshot/snapshot-1", '{"id": 1, "schemaId"'
+    with pytest.raises(Damaging):
+        files.try_to_write_atomic(name, half)
+    assert files.exists(name) is False
+    assert files.try_to_write_atomic(name, f"{half}: 0}}") is True
+
+
+def test_half_a_snapshot_that_is_renamed_is_a_failure_and_no_loss(tmp_path: Path) -> None:
+    files = GuardedFileIO(str(tmp_path), Options({}))
+    (tmp_path / "temporary").write_bytes(b'{"id": 1, "schemaId"')
+    with pytest.raises(Damaging):
+        files.rename(f"{tmp_path}/temporary", f"{tmp_path}/snapshot/snapshot-1")
+    assert (tmp_path / "temporary").exists()
 
 
 def test_a_plain_write_to_a_guarded_name_is_a_creation(

@@ -149,7 +149,7 @@ def test_it_is_renamed_to_as_well(ground: Ground, a: Writer) -> None:
 
 def test_who_removes_a_name_removes_what_it_reads_there(a: Writer, b: Writer, reader: Writer) -> None:
     for each in (a, b):
-        each.commits("100", b"")
+        each.commits("100", b"{}")
     with pytest.raises(OSError, match="2 sessions"):
         reader.fs.rm_file(a.completed("100"))
     with pytest.raises(OSError, match="2 sessions"):

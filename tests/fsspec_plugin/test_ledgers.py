@@ -151,7 +151,7 @@ def test_savepoints_and_the_metadata_table_go_by_their_names(ground: Ground, a: 
     a.commits("100")
     before = records_of(ground, a.root)
     b.fs.pipe_file(f"{b.root}/.hoodie/timeline/100.savepoint.inflight", b"")
-    b.fs.pipe_file(b.completed("100", action="savepoint"), b"")
+    b.fs.pipe_file(b.completed("100", action="savepoint"), b"{}")
     b.fs.makedirs(f"{b.root}/.hoodie/metadata/.hoodie/timeline", exist_ok=True)
     b.fs.pipe_file(f"{b.root}/.hoodie/metadata/.hoodie/timeline/100.deltacommit.requested", b"")
     assert records_of(ground, a.root) == before

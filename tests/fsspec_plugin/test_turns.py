@@ -190,12 +190,12 @@ def test_asynchronously_a_turn_is_a_task_s_own(memory: Ground) -> None:
             await fs._pipe_file(writer.requested(instant), b"")
 
         async def beside() -> None:
-            await fs._pipe_file(writer.completed("200"), b"")
+            await fs._pipe_file(writer.completed("200"), b"{}")
 
         async with fs.turn(root, lease=LONG) as turn:
             assert turn.number is not None
             held = turns.turns_held()
-            await fs._pipe_file(writer.completed("100"), b"")
+            await fs._pipe_file(writer.completed("100"), b"{}")
         assert not turns.turns_held()
         assert held
         await beside()
@@ -229,4 +229,4 @@ def test_commits_under_different_names_do_not_lose_each_other(local: Ground) -> 
     assert len(names) == writers * times
     assert sorted(int(local.read(name)) for name in names) == list(range(1, writers * times + 1))
     with pytest.raises(Fenced, match="was completed by session"):
-        local.fs.pipe_file(names[0], b"")
+        local.fs.pipe_file(names[0], b"{}")

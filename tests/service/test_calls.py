@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.fsspec_plugin.hudi_tables import Writer, records_of
+from tests.fsspec_plugin.hudi_tables import Writer, plan_of, records_of
 from tests.service.callers import SECRET, Caller, answering, manifest
 
 if TYPE_CHECKING:
@@ -164,6 +164,28 @@ async def test_whoever_has_completed_an_instant_unheard_finds_it(
         answer = await again.call("resolve", writer.completed(T), token=token)
         assert answer.said["holder"]["token"] == token
     assert ground.read(writer.completed(T)) == b"{}"
+
+
+@pytest.mark.parametrize("call", ["create", "rename"])
+@pytest.mark.parametrize("format_", ["delta", "hudi"])
+async def test_half_a_file_is_refused_for_certain_and_the_name_stays_free(
+    format_: str, call: str, caller: Caller, root: str, ground: Ground
+) -> None:
+    writer, token = Writer(None, root), str(uuid.uuid4())
+    name, body = (ground.log(), b'{"add":{}}\n') if format_ == "delta" else (writer.completed(T), plan_of(T))
+    await caller.create(writer.requested(T), b"")
+    ground.write(ground.name("source"), body[:-3])
+    refused = (
+        await caller.create(name, body[:-3], token)
+        if call == "create"
+        else await caller.call("rename", name, source=f"file:{ground.name('source')}", token=token)
+    )
+    assert (refused.status, refused.said["error"]) == (422, "damaging")
+    assert not ground.is_there(name)
+    assert ground.read(ground.name("source")) == body[:-3]
+    assert records_of(ground, root) == ["OPEN"]
+    assert (await caller.create(name, body))[:2] == GUARDED
+    assert ground.read(name) == body
 
 
 async def test_a_filesystem_hears_of_the_names_of_all_its_mounts(ground: Ground) -> None:

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from putifabsent import errors
-from putifabsent.errors import Holder, InvalidTransition, NameTaken, OutcomeUnknown
+from putifabsent.errors import Damaging, Holder, InvalidTransition, NameTaken, OutcomeUnknown
 from putifabsent.service.calls import CALLS
 from putifabsent.service.settings import SECRET
 from putifabsent.service.wire import FAILURES, failed
@@ -34,7 +34,8 @@ def test_each_word_is_of_one_error() -> None:
 
 @pytest.mark.parametrize("error", OURS, ids=lambda each: each.__name__)
 def test_every_error_of_this_package_is_answered(error: type[Exception]) -> None:
-    said = {OutcomeUnknown: ("name", "token"), InvalidTransition: ("name", "why")}
+    named = ("name", "why")
+    said = {OutcomeUnknown: ("name", "token"), InvalidTransition: named, Damaging: named}
     status, answer = failed(error(*said.get(error, ("why",))))
     assert status >= 400
     assert answer["error"] not in ("internal", "store", "request")

@@ -7,7 +7,12 @@ import org.apache.hadoop.fs.Abortable;
 import org.apache.hadoop.fs.CommonPathCapabilities;
 import org.apache.hadoop.fs.StreamCapabilities;
 
-/** Creates a guarded name from what was written when it is closed. Aborted, or never closed, it creates nothing. */
+/**
+ * Creates a guarded name from what was written when it is closed. Aborted, or never closed, it creates nothing.
+ *
+ * <p>A writer that fails between two of its writes closes it as well, and nothing here shows that. Half of what its
+ * format writes is then refused by the service, which looks at the bytes.
+ */
 final class CreatedOnClose extends OutputStream implements Abortable, StreamCapabilities {
 
   /** Brings the name into being. */

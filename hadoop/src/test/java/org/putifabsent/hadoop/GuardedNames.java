@@ -154,6 +154,47 @@ public abstract class GuardedNames {
     assertThatThrownBy(() -> stream.write(1)).isInstanceOf(IOException.class);
   }
 
+  /** A writer that fails between two writes of its own, and is closed all the same: its stream can't see that. */
+  @Test
+  public void halfAFileIsRefusedAtCloseAndItsNameStaysFree() throws IOException {
+    String json = "{\"commitInfo\":{}}\n{\"add\":{\"path\":\"a\"}}\n";
+    isRefusedInHalves(entry(0), json.getBytes(StandardCharsets.UTF_8));
+    String instant = "20260101120000001_20260101120100001.commit";
+    isRefusedInHalves(path("t/.hoodie/timeline/" + instant), avro());
+    isRefusedInHalves(path("t/.hoodie/" + instant.replaceFirst("_[0-9]+", "")), "{\"stats\": [1]}".getBytes());
+  }
+
+  private void isRefusedInHalves(Path name, byte[] whole) throws IOException {
+    FSDataOutputStream stream = fs.create(name, false);
+    stream.write(whole, 0, whole.length / 2);
+    stream.write(whole, whole.length / 2, whole.length - whole.length / 2 - 3);
+    assertThatThrownBy(stream::close)
+        .isExactlyInstanceOf(IOException.class)
+        .hasMessageContaining("its bytes are not whole");
+    stream.close();
+    assertThat(fs.exists(name)).isFalse();
+
+    Path temporary = path("temporary");
+    try (FSDataOutputStream half = fs.create(temporary, true)) {
+      half.write(whole, 0, whole.length - 3);
+    }
+    assertThatThrownBy(() -> fs.rename(temporary, name)).isExactlyInstanceOf(IOException.class);
+    assertThat(fs.exists(temporary)).isTrue();
+    assertThat(fs.exists(name)).isFalse();
+
+    try (FSDataOutputStream again = fs.create(name, false)) {
+      again.write(whole);
+    }
+    assertThat(Files.readAllBytes(new File(name.toUri().getPath()).toPath())).isEqualTo(whole);
+  }
+
+  /** Returns a file of Avro with one record: letters, its schema, a marker; the record, and the marker. */
+  private static byte[] avro() {
+    String header = "Obj\1\2\26avro.schema\20\"string\"\0";
+    String marker = "0123456789abcdef";
+    return (header + marker + "\2\4\2x" + marker).getBytes(StandardCharsets.ISO_8859_1);
+  }
+
   @Test
   public void everyCreateIsGuarded() throws IOException {
     EnumSet<CreateFlag> flags = EnumSet.of(CreateFlag.CREATE, CreateFlag.OVERWRITE);

@@ -1,0 +1,255 @@
+"""Whether the bytes of a guarded name are whole: what a writer has left in the middle is not published.
+
+A body that begins as its format does must end as its format does. One that begins otherwise is no half of
+what the format writes: nothing is known of it, and it passes.
+
+============  ==============================================  =============================================
+bytes         are whole where                                 can't be told, and pass
+============  ==============================================  =============================================
+Avro          there is a record, and the sync marker is at    more blocks of records; Hudi's instants have
+              the end                                         one
+JSON, and     every brace and bracket is closed; Spark's      lines that are not there at all, but for the
+lines of it   offsets and commits have each kind of line      first of each kind; half of a bare number
+gzip          its checksum is there, and what is in it is     one of more than :data:`LARGE` bytes
+              whole
+Parquet       the footer is there that the end tells of
+none at all   the format writes that: Hudi requests by empty files, an empty Delta commit has no actions,
+              and what a source of Spark's keeps is its own affair
+============  ==============================================  =============================================
+
+Of more than :data:`LARGE` bytes the ends are looked at alone; JSON in one line then ends with a brace, of
+which nobody can tell whether it is the last one.
+"""
+
+from __future__ import annotations
+
+import re
+import zlib
+from typing import TYPE_CHECKING, NamedTuple
+
+from putifabsent.errors import Damaging
+from putifabsent.shim.formats import delta, hudi, iceberg, paimon, spark
+from putifabsent.shim.names import Role
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from putifabsent.backends.body import Body
+    from putifabsent.shim.names import Name
+
+__all__ = ["LARGE", "check_whole", "lack_of"]
+
+LARGE = 16 * 2**20
+"""Bytes; of a body that has more the ends are looked at alone."""
+
+_END = 2**20
+_CUT_OFF = "it ends within its first bytes"
+_AVRO = b"Obj\x01"
+_SYNC = 16
+_LONGEST_NUMBER = 63  # bits, before the last byte of it
+_GZIP = b"\x1f\x8b"
+_PARQUET = (b"PAR1", b"PARE")  # the second one's footer is encrypted
+_FOOTER = 8  # its length, and the same letters again
+_VERSION = re.compile(rb"\0?v[0-9]+\r?")  # of Spark's logs, their first line; Kafka's begin with a zero
+_LINES = {"offsets": 3, "commits": 2}
+"""Version, metadata, one offset a source."""
+
+
+class _Seen(NamedTuple):
+    """What is looked at of a body: ``head`` and ``tail`` are each all of it, unless it is large."""
+
+    size: int
+    head: bytes
+    tail: bytes
+
+    @property
+    def is_all(self) -> bool:
+        return self.size == len(self.head)
+
+
+def check_whole(name: Name, body: Body) -> None:
+    """Refuse to create a guarded name from bytes that are not whole.
+
+    Raises
+    ------
+    Damaging
+        They are not: it says what they lack.
+    """
+    lack = lack_of(name, body)
+    if lack is not None:
+        advice = "Write it again from its beginning; half a file that is to be kept goes round the guard"
+        raise Damaging(name.path, f"its bytes are not whole: {lack}. {advice}")
+
+
+def lack_of(name: Name, body: Body) -> str | None:
+    """Return what a guarded name's bytes lack to be whole; None: nothing, as far as can be told.
+
+    Parameters
+    ----------
+    name
+        What the policy says of it. What no format guards, passes.
+    body
+        The bytes. It takes microseconds for some kilobytes, and ten milliseconds a mebibyte.
+    """
+    rule = _RULES.get(name.format or "") if name.guarded else None
+    if rule is None:
+        return None
+    if not body.size:
+        return None if _may_be_empty(name) else f"there are none, and {name.format} always has some here"
+    if body.size > LARGE:
+        return rule(name, _Seen(body.size, body.read(0, _END), body.read(body.size - _END, body.size)))
+    written = body.whole()
+    return rule(name, _Seen(body.size, written, written))
+
+
+# --- one rule a format
+
+
+def _may_be_empty(name: Name) -> bool:
+    if name.format == hudi.FORMAT:
+        step = hudi.instant_in(name.path.rpartition("/")[2])
+        return step is not None and step.state != "completed"
+    return name.format == delta.FORMAT or (name.format == spark.FORMAT and "/sources/" in name.path)
+
+
+def _hudi(name: Name, seen: _Seen) -> str | None:
+    if name.role is Role.LOG_ENTRY:
+        return _parquet(seen)
+    return _avro(seen) or _document(seen)
+
+
+def _delta(_: Name, seen: _Seen) -> str | None:
+    return _lines(seen) if seen.head[:1] == b"{" else None
+
+
+def _iceberg(_: Name, seen: _Seen) -> str | None:
+    return _gzip(seen) or _document(seen)
+
+
+def _paimon(_: Name, seen: _Seen) -> str | None:
+    return _document(seen)
+
+
+def _spark(name: Name, seen: _Seen) -> str | None:
+    first = seen.head.partition(b"\n")[0]
+    if not _VERSION.fullmatch(first):
+        return _CUT_OFF if first in (b"\0", b"\0v", b"v") else _document(seen)
+    log = name.path.rpartition("/")[0].rpartition("/")[2]
+    if len(seen.head.strip().split(b"\n", 2)) < _LINES.get(log, 1):
+        return "its last lines are not there"
+    return _lines(seen)
+
+
+_RULES: dict[str, Callable[[Name, _Seen], str | None]] = {
+    delta.FORMAT: _delta,
+    hudi.FORMAT: _hudi,
+    iceberg.FORMAT: _iceberg,
+    paimon.FORMAT: _paimon,
+    spark.FORMAT: _spark,
+}
+
+# --- one rule a kind of bytes
+
+
+def _document(seen: _Seen) -> str | None:
+    if seen.head[:1] != b"{":
+        return None
+    if seen.is_all:
+        return _left_open(seen.head)
+    # In more lines than one, only the last brace begins one.
+    end = b"\n}" if seen.head[1:3].startswith((b"\n", b"\r\n")) else b"}"
+    return None if seen.tail.rstrip().endswith(end) else "its last brace is not there"
+
+
+def _lines(seen: _Seen) -> str | None:
+    if seen.is_all:
+        return _left_open(seen.head)
+    tail = seen.tail.rstrip()
+    _, begins, last = tail.rpartition(b"\n")
+    if begins:
+        return _left_open(last)
+    return None if tail.endswith(b"}") else "its last line is cut off"
+
+
+def _left_open(text: bytes) -> str | None:
+    # All that is in strings goes, also in one that has no end: the braces around that are open all the same.
+    pieces = text.replace(b"\\\\", b"").replace(b'\\"', b"").split(b'"')[::2]
+    bare = b"".join(pieces)
+    left = bare.count(b"{") + bare.count(b"[") - bare.count(b"}") - bare.count(b"]")
+    return f"{left} of its braces and brackets are not closed" if left > 0 else None
+
+
+def _avro(seen: _Seen) -> str | None:
+    if not seen.head.startswith(_AVRO):
+        return _CUT_OFF if _AVRO.startswith(seen.head) else None
+    header = seen.head[:_END]
+    try:
+        sync = _after_map(header, len(_AVRO))
+    except IndexError:
+        return _CUT_OFF if seen.size <= _END else None
+    data = sync + _SYNC
+    if seen.size <= data:
+        return "there is no record in it"
+    return None if seen.tail[-_SYNC:] == header[sync:data] else "its last sync marker is not there"
+
+
+def _after_map(data: bytes, at: int) -> int:
+    """Return where the map ends that begins at ``at``; IndexError: not in these bytes."""
+    while True:
+        count, at = _long(data, at)
+        if count == 0:
+            return at
+        if count < 0:  # their size in bytes comes first
+            _, at = _long(data, at)
+        for _ in range(2 * abs(count)):  # keys and values
+            length, at = _long(data, at)
+            at += length
+            if length < 0:
+                raise IndexError(at)
+
+
+def _long(data: bytes, at: int) -> tuple[int, int]:
+    """Return a number, and where it ends; IndexError: not in these bytes."""
+    value = 0
+    for shift in range(0, _LONGEST_NUMBER + 1, 7):
+        byte = data[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if not byte & 0x80:
+            return (value >> 1) ^ -(value & 1), at
+    raise IndexError(at)
+
+
+def _gzip(seen: _Seen) -> str | None:
+    if not seen.head.startswith(_GZIP):
+        return _CUT_OFF if _GZIP.startswith(seen.head) else None
+    if not seen.is_all:
+        return None
+    stream = zlib.decompressobj(wbits=31)
+    packed, written, size = seen.head, bytearray(), 0
+    while not stream.eof:
+        try:
+            piece = stream.decompress(packed, _END)
+        except zlib.error as error:
+            return f"it can't be unpacked: {error}"
+        packed = stream.unconsumed_tail
+        if not (piece or packed):
+            return "its checksum is not there"
+        size += len(piece)
+        written += piece
+        if len(written) > LARGE:
+            del written[_END:-_END]
+    inside = bytes(written)
+    return _document(
+        _Seen(size, inside, inside) if size == len(inside) else _Seen(size, inside[:_END], inside[-_END:])
+    )
+
+
+def _parquet(seen: _Seen) -> str | None:
+    letters = seen.head[: len(_PARQUET[0])]
+    if letters not in _PARQUET:
+        return _CUT_OFF if _PARQUET[0].startswith(letters) else None
+    end = seen.tail[-_FOOTER:]
+    length = int.from_bytes(end[:4], "little")
+    is_there = end[4:] == letters and 0 < length <= seen.size - len(letters) - _FOOTER
+    return None if is_there else "its footer is not there"
