@@ -185,7 +185,6 @@ def delta(made: Recorded) -> None:
     made.sql(
         f"create table {at} (id bigint, v string) using delta tblproperties ('delta.checkpointInterval'='3',"
         " 'delta.checkpointPolicy'='v2', 'delta.enableChangeDataFeed'='true')",
-        "set spark.databricks.delta.deltaLog.minorCompaction.useForReads=true",
         *(f"insert into {at} values ({n}, 'a')" for n in range(5)),
         f"update {at} set v = 'b' where id = 3",
         f"optimize {at}",
@@ -198,7 +197,6 @@ def delta(made: Recorded) -> None:
         f"alter table {at} set tblproperties ('delta.checkpointPolicy'='classic',"
         " 'delta.logRetentionDuration'='interval 0 seconds')",
         *(f"insert into {at} values ({n}, 'c', 1)" for n in range(3)),
-        f"create or replace table {at} (id bigint) using delta",
     )
 
 

@@ -156,7 +156,11 @@ final class Guard {
       throw refusal.asHadoopSays();
     }
     if (created && overwrite) {
-      removeChecksum(path);
+      try {
+        removeChecksum(path);
+      } catch (IOException left) {
+        // It is created, and must not look like a failure. Whoever reads it hears of the checksums.
+      }
     }
     return created;
   }
