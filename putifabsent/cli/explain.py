@@ -54,5 +54,8 @@ def _path(url: str) -> str:
 
 def _checked(one: Explained, option: Sequence[str] | None, endpoint_url: str | None) -> Explained:
     fs, _ = mount(one.said, option, endpoint_url)
-    found = next((path for path in one.name.evidence if fs.exists(path)), None)
-    return Explained(one.said, one.name, checked=True, found=found)
+    found, against = (
+        next((path for path in paths if fs.exists(path)), None)
+        for paths in (one.name.evidence, one.name.unless)
+    )
+    return Explained(one.said, one.name, checked=True, found=found, against=against)

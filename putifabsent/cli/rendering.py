@@ -41,16 +41,22 @@ _NAMES = 10
 
 @dataclass(frozen=True)
 class Explained:
-    """A name as it was said, and what it is; ``found`` is the evidence that a check came upon."""
+    """A name as it was said, and what it is.
+
+    ``found`` is the evidence that a check came upon, ``against`` what shows that another format keeps it.
+    """
 
     said: str
     name: Name
     checked: bool = False
     found: str | None = None
+    against: str | None = None
 
     @property
     def guarded(self) -> bool | None:
         """Whether a plain write to it is a create; None where that depends on evidence not looked for."""
+        if self.against is not None:
+            return False
         if not (self.name.guarded and self.name.evidence):
             return self.name.guarded
         return self.found is not None if self.checked else None
@@ -294,11 +300,15 @@ def _explanation(one: Explained) -> dict[str, object]:
         "guarded": one.guarded,
         "evidence": list(one.name.evidence),
         "found": one.found,
+        "unless": list(one.name.unless),
+        "against": one.against,
         "write": _write(one),
     }
 
 
 def _guarded(one: Explained) -> Text:
+    if one.against is not None:
+        return Text(f"no: {_in_table(one, one.against)} is there")
     wanted = " or ".join(_in_table(one, path) for path in one.name.evidence)
     if one.guarded is None:
         return Text(f"with evidence: {wanted}", "yellow")

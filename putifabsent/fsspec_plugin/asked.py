@@ -65,8 +65,15 @@ class Asked(WritesByName):
         """
         return self._policy.asked
 
-    def admit(self, path: str) -> Admission:
+    def admit(self, path: str, *, overwrite: bool = False) -> Admission:
         """Say what a plain write to ``path`` is; of an instant with a ledger, it is this session's then.
+
+        Parameters
+        ----------
+        path
+            The name.
+        overwrite
+            Whether the writer asks to overwrite: :meth:`create_as` says where that means something.
 
         Raises
         ------
@@ -77,7 +84,8 @@ class Asked(WritesByName):
         """
         name = self._promote(path, explicit=False)
         if name is not None:
-            if self._arbiter is None:  # another publishes for a dead winner when the creation itself loses
+            # Another arbiter publishes for a dead winner when the creation itself loses.
+            if self._arbiter is None and not (overwrite and name.replaced):
                 self._look_early(name)
             return Admission(guarded=True)
         own, at = self._own(path), self._written_as(path)
@@ -97,8 +105,12 @@ class Asked(WritesByName):
             return None
         return slices_of(name.path.rpartition("/")[0], step.instant)
 
-    def create_as(self, path: str, value: bytes, creation_token: str) -> bool:
+    def create_as(self, path: str, value: bytes, creation_token: str, *, overwrite: bool = False) -> bool:
         """Create a guarded name under a token of the caller's; False, and nothing is written: it is not one.
+
+        A name that commands of its format overwrite on purpose is removed first, if ``overwrite`` says that
+        this is one, and the bytes differ. Between the two requests the name is missing: if another creates it
+        then, this fails as every creation does.
 
         Parameters
         ----------
@@ -108,6 +120,9 @@ class Asked(WritesByName):
             Its bytes.
         creation_token
             A UUID of this call alone: whoever hears no answer asks by it, and never calls again with it.
+        overwrite
+            Whether the writer asks to overwrite. It means nothing where no command of the name's format does:
+            by default Hadoop's creates ask for it all.
 
         Raises
         ------
@@ -118,8 +133,23 @@ class Asked(WritesByName):
         name = self._promote(path, explicit=False)
         if name is None:
             return False
+        if name.replaced:
+            if overwrite and self._holds(name.path, value):
+                return True
+            # Only a commit can come too late for its number.
+            name = name._replace(series=None)
         self._create(name, InMemory(value), {}, token)
         return True
+
+    def _holds(self, path: str, value: bytes) -> bool:
+        """Whether a name has these bytes; if it has others, it is removed."""
+        try:
+            if self.cat_file(path) == value:
+                return True
+            self.rm_file(path)
+        except FileNotFoundError:
+            pass
+        return False
 
     def rename_as(self, source: str, path: str, creation_token: str) -> bool:
         """Create a guarded name from ``source``, which goes after a win; else as :meth:`create_as`.

@@ -65,18 +65,27 @@ class Names(Mounted):
         """Say whether what a name wants beside it is there, so that it is its format's."""
         if self._is_evident(name):
             return True
-        for sibling in name.evidence:
+        # Who may not see what speaks against a name is not kept from creating it.
+        if (yield from self._any(name.unless, PermissionError)):
+            return False
+        if name.evidence and not (yield from self._any(name.evidence)):
+            return False
+        self._evident.add(_beside(name))
+        return True
+
+    def _any(self, siblings: tuple[str, ...], *absences: type[OSError]) -> Steps[bool]:
+        """Say whether one of several files or folders is there."""
+        for sibling in siblings:
             # A listing from before the table was made would leave its names unguarded.
             self.fs.invalidate_cache(sibling)
             # Not `exists`, to which any error is an absence: the name would be left unguarded.
-            with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+            with contextlib.suppress(FileNotFoundError, NotADirectoryError, *absences):
                 yield Call("info", (sibling,))
-                self._evident.add(name.evidence)
                 return True
         return False
 
     def _is_evident(self, name: Name) -> bool:
-        return not name.evidence or name.evidence in self._evident
+        return not name.depends or _beside(name) in self._evident
 
     def _classify(self, path: Any, *, explicit: bool) -> Name:
         stripped = self._strip_protocol(path)
@@ -92,3 +101,8 @@ class Names(Mounted):
     def _is_a_version(self, path: Any) -> bool:
         """Whether a path names one version of an object."""
         raise NotImplementedError
+
+
+def _beside(name: Name) -> tuple[str, ...]:
+    """Return what is looked for beside a name: what speaks for it, nothing, and what speaks against it."""
+    return (*name.evidence, "", *name.unless)

@@ -103,12 +103,13 @@ def _names(doing: Doing) -> dict[str, Any]:
 
 
 def _admit(doing: Doing) -> dict[str, Any]:
-    return doing.fs.admit(doing.path)._asdict()
+    return doing.fs.admit(doing.path, overwrite=doing.said.overwrite)._asdict()
 
 
 def _create(doing: Doing) -> dict[str, Any]:
     with doing.in_turn():
-        return {"guarded": doing.fs.create_as(doing.path, doing.body, doing.said.token)}
+        said: Create = doing.said
+        return {"guarded": doing.fs.create_as(doing.path, doing.body, said.token, overwrite=said.overwrite)}
 
 
 def _rename(doing: Doing) -> dict[str, Any]:

@@ -71,11 +71,19 @@ class Names(Call):
 
 
 class Admit(Call):
-    """Ask whether this name may be written to the store itself."""
+    """Ask whether this name may be written to the store itself.
+
+    Attributes
+    ----------
+    overwrite
+        Whether the writer asks to overwrite.
+    """
+
+    overwrite: bool = False
 
 
-class Create(Call):
-    """Create this name from the body.
+class Creation(Call):
+    """Bring this name into being.
 
     Attributes
     ----------
@@ -89,7 +97,19 @@ class Create(Call):
     turn: int | None = None
 
 
-class Rename(Create):
+class Create(Creation):
+    """Create this name from the body.
+
+    Attributes
+    ----------
+    overwrite
+        Whether the writer asks to overwrite; it is done where its format has a command for that.
+    """
+
+    overwrite: bool = False
+
+
+class Rename(Creation):
     """Create this name from another object, which goes after a win.
 
     Attributes

@@ -97,6 +97,13 @@ class Name(NamedTuple):
         Its place in a numbered series, or None.
     rank
         Where the name itself stands among its aliases in that order: 0 wins a tie against all of them.
+    unless
+        Files one of which exists where another format keeps this name, and overwrites it. The name is guarded
+        only if none of them does.
+    replaced
+        Whether its format has commands that write it in place on purpose: over what is there, if the call
+        says so (Hadoop's ``overwrite``), and also where its number has expired. What commits it comes without
+        that flag, and where it has a number, by a rename.
     """
 
     path: str
@@ -109,6 +116,13 @@ class Name(NamedTuple):
     aliases: tuple[str, ...] = ()
     series: Series | None = None
     rank: int = 0
+    unless: tuple[str, ...] = ()
+    replaced: bool = False
+
+    @property
+    def depends(self) -> bool:
+        """Whether what lies beside the name decides if it is guarded."""
+        return bool(self.evidence or self.unless)
 
     @property
     def all_names(self) -> tuple[str, ...]:

@@ -52,7 +52,8 @@ class Policy:
     Attributes
     ----------
     asks_evidence
-        Whether names that other programs use as well are guarded only with evidence.
+        Whether names that other programs use as well are guarded only with evidence. What speaks against a
+        name is looked for all the same.
 
     Raises
     ------
@@ -99,10 +100,12 @@ class Policy:
             name = name.granted()
         if (
             self._guarded is not None
-            and (name is None or name.evidence or not name.guarded)
+            and (name is None or name.depends or not name.guarded)
             and self._guarded.fullmatch(path)
             and not is_state(path)
         ):
+            if name is not None and name.guarded and not name.evidence:
+                return name._replace(unless=())
             return Name(path, Role.OTHER, None, None, path, guarded=True)
         return name or ordinary(path)
 

@@ -346,6 +346,16 @@ def test_explain_check_looks_for_the_evidence() -> None:
     assert "yes: schema/schema-0 is there" in _run("explain", name, "--check").stdout
 
 
+def test_explain_looks_for_what_speaks_against_a_name_only_with_check(tmp_path: Path) -> None:
+    name, schema = str(tmp_path / "t/metadata/v3.metadata.json"), tmp_path / "t/schema/schema-0"
+    schema.parent.mkdir(parents=True)
+    schema.write_bytes(b"{}")
+    without = _said(_run("explain", name, "--json"))[0]
+    assert (without["guarded"], without["unless"], without["against"]) == (True, [str(schema)], None)
+    found = _said(_run("explain", name, "--check", "--json"))[0]
+    assert (found["guarded"], found["against"], found["write"]) == (False, str(schema), "overwrites")
+
+
 def test_explain_goes_by_the_formats_and_patterns_of_a_mount() -> None:
     name, manifest = "s3://b/t/snapshot/snapshot-7", "s3://b/t/manifest-1"
     said = _said(_run("explain", name, manifest, "--format", "paimon", "--guard", "manifest-*", "--json"))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from putifabsent.errors import Fenced, NameTaken
+from putifabsent.errors import Fenced, NameTaken, OutcomeUnknown
 from putifabsent.fsspec_plugin.asked import Admission
 from tests.fsspec_plugin.hudi_tables import Writer
 
@@ -65,6 +65,75 @@ def test_a_taken_name_is_not_admitted_or_not_created(ground: Ground) -> None:
     with pytest.raises(NameTaken):
         late()
     assert ground.read(ground.log()) == b"mine"
+
+
+def replaced(ground: Ground, last: str) -> str:
+    """Return a name that a command of its format overwrites, with its folder."""
+    name = ground.name(last)
+    ground.around.makedirs(name.rpartition("/")[0], exist_ok=True)
+    return name
+
+
+def overwrite(ground: Ground, name: str, value: bytes) -> None:
+    assert ground.fs.admit(name, overwrite=True) == Admission(guarded=True)
+    assert ground.fs.create_as(name, value, token(), overwrite=True)
+
+
+@pytest.mark.parametrize("last", ["t/.hoodie/timeline/1.compaction.requested", "w/db.db/t/schema/schema-0"])
+def test_what_a_command_of_its_format_overwrites_is_overwritten_where_the_call_says_so(
+    ground: Ground, last: str
+) -> None:
+    name = replaced(ground, last)
+    overwrite(ground, name, b"one")
+    overwrite(ground, name, b"two")
+    assert ground.read(name) == b"two"
+    with pytest.raises(NameTaken):
+        ground.fs.create_as(name, b"three", token())
+    with pytest.raises(NameTaken):
+        ground.fs.pipe_file(name, b"three")
+    assert ground.read(name) == b"two"
+
+
+def test_overwriting_with_the_same_bytes_leaves_the_creation_as_it_is(ground: Ground) -> None:
+    name, mine = replaced(ground, "w/db.db/t/schema/schema-0"), token()
+    ground.fs.create_as(name, b"one", mine)
+    overwrite(ground, name, b"one")
+    assert ground.fs.resolve_as(name, mine).token == mine
+
+
+def test_nothing_else_is_overwritten_whatever_the_call_says(ground: Ground) -> None:
+    ground.fs.create_as(ground.log(), b"mine", token())
+    with pytest.raises(NameTaken):
+        overwrite(ground, ground.log(), b"theirs")
+    assert ground.read(ground.log()) == b"mine"
+
+
+def test_a_snapshot_that_has_expired_is_written_again_in_place_and_not_by_a_rename(ground: Ground) -> None:
+    replaced(ground, "w/db.db/t/schema/schema-0")
+    ground.fs.pipe_file(ground.name("w/db.db/t/schema/schema-0"), b"{}")
+    name = replaced(ground, "w/db.db/t/snapshot/snapshot-3")
+    ground.write(ground.name("w/db.db/t/snapshot/snapshot-7"), b"{}")
+    ground.write(ground.name("late"), b"{}")
+    with pytest.raises((NameTaken, OutcomeUnknown)):
+        ground.fs.rename_as(ground.name("late"), name, token())
+    if ground.is_there(name):  # it may have expired: nothing is removed then
+        ground.fs.rm_file(name)
+    assert ground.fs.create_as(name, b"{}", token())
+
+
+def test_an_overwritten_plan_is_executed_by_who_comes_then(ground: Ground, root: str) -> None:
+    plan = f"{root}/.hoodie/timeline/{T}.compaction.requested"
+    planner, admin, executor = (
+        ground.mount(session=f"5b1d0e6a-0000-4000-8000-00000000000{n}") for n in (1, 2, 3)
+    )
+    planner.pipe_file(plan, b"all of it")
+    assert admin.create_as(plan, b"less", token(), overwrite=True)
+    assert ground.read(plan) == b"less"
+    executor.pipe_file(f"{root}/.hoodie/timeline/{T}.compaction.inflight", b"")
+    executor.pipe_file(f"{root}/.hoodie/timeline/{T}_{T}.commit", b"{}")
+    assert ground.read(f"{root}/.hoodie/timeline/{T}_{T}.commit") == b"{}"
+    with pytest.raises(Fenced):  # it goes on with a plan that is no more
+        planner.pipe_file(f"{root}/.hoodie/timeline/{T}_{T}1.commit", b"{}")
 
 
 @pytest.mark.parametrize("wrong", ["", "a word", UUID.upper(), UUID.replace("-", "")])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import math
 import os
 import subprocess
@@ -237,6 +238,61 @@ def test_evidence_of_one_table_is_none_for_another(stub: FaultStub, on_stub: Any
     fs.pipe_file("bucket/d/offsets/0", b"one")
     fs.pipe_file("bucket/d/offsets/0", b"two")
     assert stub.objects["bucket", "d/offsets/0"].data == b"two"
+
+
+@pytest.mark.parametrize(
+    ("metadata", "schema"),
+    [
+        ("w/db.db/t/metadata", "w/db.db/t/schema/schema-0"),
+        ("w/iceberg/db/t/metadata", "w/db.db/t/schema/schema-0"),
+    ],
+)
+def test_what_paimon_keeps_for_iceberg_s_readers_is_left_alone(
+    ground: Ground, metadata: str, schema: str
+) -> None:
+    fs = ground.mount(skip_instance_cache=True)
+    for folder in (metadata, "w/db.db/t/schema", "w/db.db/t/snapshot"):
+        ground.around.makedirs(ground.name(folder), exist_ok=True)
+    fs.pipe_file(ground.name(schema), b"{}")
+    fs.pipe_file(ground.name("w/db.db/t/snapshot/snapshot-1"), b"{}")
+    fs.pipe_file(ground.name(f"{metadata}/v1.metadata.json"), b"one")
+    fs.pipe_file(ground.name(f"{metadata}/v1.metadata.json"), b"two")
+    assert ground.read(ground.name(f"{metadata}/v1.metadata.json")) == b"two"
+
+
+def test_what_speaks_against_iceberg_s_names_is_looked_for_once_a_table(
+    stub: FaultStub, on_stub: Any
+) -> None:
+    fs = on_stub(skip_instance_cache=True)
+
+    def looks(number: int) -> int:
+        before = len(stub.requests)
+        fs.pipe_file(f"bucket/t/metadata/v{number}.metadata.json", BODY)
+        return sum(request.key.startswith("t/schema") for request in stub.requests[before:])
+
+    assert looks(1) > 0
+    assert looks(2) == 0
+    with pytest.raises(NameTaken):
+        fs.pipe_file("bucket/t/metadata/v2.metadata.json", BODY)
+
+
+def test_who_may_not_see_what_speaks_against_a_name_creates_it(
+    local: Ground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = local.name("t/metadata")
+    local.around.makedirs(folder)
+    stat = os.stat
+
+    def forbidden(path: Any, *args: Any, **kwargs: Any) -> os.stat_result:
+        if str(path).endswith("schema-0"):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
+        return stat(path, *args, **kwargs)
+
+    fs = local.mount(skip_instance_cache=True)
+    monkeypatch.setattr(os, "stat", forbidden)
+    fs.pipe_file(f"{folder}/v1.metadata.json", BODY)
+    with pytest.raises(NameTaken):
+        fs.pipe_file(f"{folder}/v1.metadata.json", BODY)
 
 
 # --- who writes

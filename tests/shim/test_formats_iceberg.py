@@ -23,6 +23,7 @@ def test_every_version_is_guarded_by_its_name_alone(root: str, version: int, suf
     assert (name.role, name.format, name.table) == (Role.SNAPSHOT, "iceberg", root)
     assert name.guarded
     assert name.evidence == ()
+    assert name.unless[0] == f"{root}/schema/schema-0"
 
 
 @patient
@@ -52,6 +53,26 @@ def test_the_version_before_may_be_compressed_or_not(root: str, version: int, su
     assert (series.number, series.first) == (version, 1)
     assert set(series.predecessors) == {f"{root}/metadata/v{version - 1}{each}" for each in SUFFIXES}
     assert [series.number_of(each) for each in series.predecessors] == [version - 1] * 3
+
+
+def test_paimon_s_copy_of_iceberg_metadata_lies_beside_its_table_or_in_a_catalog_s_folder() -> None:
+    assert POLICY.classify("bucket/w/db.db/t/metadata/v3.metadata.json").unless == (
+        "bucket/w/db.db/t/schema/schema-0",
+    )
+    assert POLICY.classify("bucket/w/iceberg/db/t/metadata/v3.metadata.json").unless == (
+        "bucket/w/iceberg/db/t/schema/schema-0",
+        "bucket/w/db.db/t/schema/schema-0",
+    )
+
+
+def test_what_speaks_against_a_version_counts_in_a_mount_that_names_the_format_too() -> None:
+    name = "bucket/t/metadata/v3.metadata.json"
+    assert Policy(formats=["iceberg"]).classify(name).unless == ("bucket/t/schema/schema-0",)
+
+
+def test_a_pattern_of_the_user_guards_a_version_whatever_speaks_against_it() -> None:
+    name = "bucket/t/metadata/v3.metadata.json"
+    assert Policy(guard="**/metadata/*").classify(name) == POLICY.classify(name)._replace(unless=())
 
 
 def test_the_first_version_has_no_predecessor() -> None:

@@ -76,7 +76,7 @@ def test_all_names_of_an_identity_agree_about_it(path: str) -> None:
     for alias in name.aliases:
         other = POLICY.classify(alias)
         assert (other.identity, other.canonical, other.table) == (name.identity, name.canonical, name.table)
-        assert (other.guarded, other.evidence) == (name.guarded, name.evidence)
+        assert (other.guarded, other.evidence, other.unless) == (name.guarded, name.evidence, name.unless)
         assert {other.path, *other.aliases} == {name.path, *name.aliases}
     assert name.canonical in (name.path, *name.aliases)
 
@@ -111,6 +111,7 @@ def test_an_unguarded_name_is_its_own_identity(path: str) -> None:
     name = POLICY.classify(path)
     if not name.guarded:
         assert (name.identity, name.aliases, name.series, name.evidence) == (path, (), None, ())
+        assert (name.unless, name.replaced) == ((), False)
 
 
 @patient
@@ -293,9 +294,9 @@ def test_a_pattern_guards_a_name_whatever_lies_beside_it(path: str) -> None:
     if not path.strip("/"):
         return
     assert name.guarded
-    assert name.evidence == ()
+    assert not name.depends
     if auto.guarded and not auto.evidence:
-        assert name == auto
+        assert name == auto._replace(unless=())
     else:
         assert name == Name(path, Role.OTHER, None, None, path, guarded=True)
 

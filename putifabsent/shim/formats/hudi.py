@@ -22,6 +22,9 @@ that differ only in the completion time ``C``, which is chosen while writing. A 
 ``T`` with the commit that it saves, and is an identity beside it. Names that differ in action or ``C`` can't
 be listed as aliases: keeping them apart is a ledger's business, not a store's.
 
+A plan is created once, but for a compaction's: the command that takes a file group out of it overwrites it,
+with the flag to do so (``CompactionAdminClient.unscheduleCompactionFileId``). No writer's create has that.
+
 ``.hoodie/metadata/`` is a table of its own, with its own timeline. Its slices, like any table's, belong to
 the writer of their instant, and are never guarded by their name. On local disk Hudi writes ``<name>.<uuid>``
 and renames; only the final name is guarded.
@@ -221,7 +224,8 @@ def _instant(path: str, folder: str, last: str, table: str) -> Name | None:
     elif completed and (completed_at or folder.endswith("/timeline")):
         identity = f"{folder}/{instant}.{'savepoint' if completed == 'savepoint' else 'completed'}"
     guarded = state == "requested" or completed is not None
-    return Name(path, Role.INSTANT, FORMAT, table, identity, guarded)
+    replaced = state == "requested" and pending == "compaction"
+    return Name(path, Role.INSTANT, FORMAT, table, identity, guarded, replaced=replaced)
 
 
 def _history(path: str, folder: str, last: str, table: str) -> Name | None:
@@ -249,7 +253,7 @@ _TABLE = (
         ".hoodie/timeline/<T>.<action>.requested",
         Role.INSTANT, True, "T (of a savepoint: the name)",
         "bucket/t/.hoodie/timeline/20260101120000000.commit.requested",
-        "table version 8 and later",
+        "table version 8 and later; a command may overwrite a compaction's: see below",
     ),
     (
         ".hoodie/timeline/<T>_<C>.<action>",
@@ -261,7 +265,7 @@ _TABLE = (
         ".hoodie/<T>.<action>.requested",
         Role.INSTANT, True, "T (of a savepoint: the name)",
         "bucket/t/.hoodie/20260101120000000.commit.requested",
-        "table version 6",
+        "table version 6; the same",
     ),
     (
         ".hoodie/<T>.<action>",

@@ -8,6 +8,12 @@ No evidence is asked for. The first commit has nothing beside it but its own tem
 leave a table's creation open to a race; and the name is Iceberg's own: ``v<N>`` and ``.metadata.json``, in a
 folder ``metadata``. A program that rewrites such a file in place breaks Iceberg's rule, and is refused.
 
+But for Paimon, which can keep metadata for Iceberg's readers (``metadata.iceberg.storage``): ``v<N>`` repeats
+what ``snapshot-N`` says, which alone is decided. Paimon writes it again when a tag is made or deleted, and
+replaces it when a snapshot's number is used again. So it is left alone where Paimon's ``schema/schema-0``
+shows whose table it is: beside ``metadata/``, or, of ``iceberg/<database>/<table>/metadata/``, in
+``<database>.db/<table>/`` beside ``iceberg/``.
+
 Tables with a catalog write ``<N>-<uuid>.metadata.json``: unique by itself, and left alone.
 """
 
@@ -27,6 +33,7 @@ _VERSION = re.compile(
     r"v(?P<n>[1-9][0-9]{0,9})(?P<suffix>\.metadata\.json|\.gz\.metadata\.json|\.metadata\.json\.gz)"
 )
 ASKED = (rf".*/metadata/{_VERSION.pattern}",)
+_OF_PAIMON = re.compile(r"(?P<warehouse>.*)/iceberg/(?P<database>[^/]+)/(?P<table>[^/]+)", re.DOTALL)
 _SUFFIXES = (".metadata.json", ".gz.metadata.json", ".metadata.json.gz")
 
 
@@ -53,7 +60,15 @@ def classify(path: str, folder: str, last: str) -> Name | None:
         aliases=names[:rank] + names[rank + 1 :],
         series=Series(number, FIRST, _names(folder, number - 1) if number > FIRST else (), _VERSION),
         rank=rank,
+        unless=_tables_of_paimon(table),
     )
+
+
+def _tables_of_paimon(table: str) -> tuple[str, ...]:
+    """Return the first schemas that Paimon's tables would have whose Iceberg metadata lies in ``table``."""
+    match = _OF_PAIMON.fullmatch(table)
+    elsewhere = (f"{match['warehouse']}/{match['database']}.db/{match['table']}",) if match else ()
+    return tuple(f"{root}/schema/schema-0" for root in (table, *elsewhere))
 
 
 def _names(folder: str, number: int) -> tuple[str, ...]:
@@ -66,13 +81,13 @@ _TABLE = (
         "metadata/v<N>.metadata.json",
         Role.SNAPSHOT, True, "N",
         "bucket/db/t/metadata/v3.metadata.json",
-        "wins a tie against the compressed names of N",
+        "wins a tie against the compressed names of N; as ever where Paimon keeps them: see below",
     ),
     (
         "metadata/v<N>.gz.metadata.json, v<N>.metadata.json.gz",
         Role.SNAPSHOT, True, "N",
         "bucket/db/t/metadata/v3.gz.metadata.json",
-        "",
+        "the same",
     ),
     (
         "metadata/version-hint.text",

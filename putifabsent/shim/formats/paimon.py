@@ -15,6 +15,10 @@ Other programs have a ``snapshot-3`` in a ``snapshot`` folder too, so evidence i
     ``snapshot/``. A table's creation has nothing beside it, so outside the catalogs' shape (a table with a
     path of its own) it is *not* guarded unless the mount names the format.
 
+Commits come by a rename, all of them. What is written in place is written by a command: a branch is made, and
+fast-forwarded, by copying schemas and snapshots with the flag to overwrite (a fast-forward copies the schemas
+that both have, too), and whoever rolls back to a tag writes its expired snapshot again.
+
 Manifests, index and data files carry UUIDs. ``LATEST`` and ``EARLIEST`` are pointers. Tags and consumers are
 replaced on purpose. So is ``changelog/changelog-N``: it is made from the expiring ``snapshot-N`` alone, and
 whoever repeats the expiry writes the same bytes again (``ChangelogManager.commitChangelog``).
@@ -67,6 +71,7 @@ def classify(path: str, folder: str, last: str) -> Name | None:
         guarded=True,
         evidence=_evidence(path, root, table, kind),
         series=Series(number, first, before, pattern),
+        replaced=True,
     )
 
 
@@ -102,19 +107,19 @@ _TABLE = (
         "snapshot/snapshot-<N>",
         Role.SNAPSHOT, True, "the name",
         "bucket/warehouse/db.db/t/snapshot/snapshot-3",
-        "with schema/schema-0 in the table",
+        "with schema/schema-0 in the table; commands may overwrite it: see below",
     ),
     (
         "branch/branch-<name>/snapshot/snapshot-<N>",
         Role.SNAPSHOT, True, "the name",
         "bucket/warehouse/db.db/t/branch/branch-dev/snapshot/snapshot-3",
-        "with schema/schema-0 in the branch or in the table",
+        "with schema/schema-0 in the branch or in the table; the same",
     ),
     (
         "<database>.db/<table>/schema/schema-<N>",
         Role.SNAPSHOT, True, "the name",
         "bucket/warehouse/db.db/t/schema/schema-0",
-        "",
+        "commands may overwrite it",
     ),
     (
         "schema/schema-<N> elsewhere",

@@ -74,12 +74,12 @@ final class Guard {
     return names().pattern.matcher(name(path).full).matches();
   }
 
-  private Admission admitted(Path path) throws IOException {
+  private Admission admitted(Path path, boolean overwrite) throws IOException {
     if (!isAsked(path)) {
       return Admission.PLAIN;
     }
     try {
-      return service.admit(name(path));
+      return service.admit(name(path), overwrite);
     } catch (Refusal refusal) {
       throw refusal.asHadoopSays();
     }
@@ -91,7 +91,7 @@ final class Guard {
 
   /** Returns where the wrapped filesystem may change a file as it pleases. */
   Path changeable(Path path, String how) throws IOException {
-    Admission admission = admitted(path);
+    Admission admission = admitted(path, false);
     if (admission.guarded) {
       throw new UnsupportedOperationException(path + " is guarded: nothing may " + how);
     }
@@ -100,8 +100,8 @@ final class Guard {
 
   // --- create
 
-  FSDataOutputStream created(Path path, boolean recursive, Writing plainly) throws IOException {
-    Admission admission = admitted(path);
+  FSDataOutputStream created(Path path, boolean overwrite, boolean recursive, Writing plainly) throws IOException {
+    Admission admission = admitted(path, overwrite);
     if (!admission.guarded) {
       return plainly.to(written(path, admission));
     }
@@ -113,7 +113,7 @@ final class Guard {
             name(path),
             names().largestBody,
             (bytes, length) -> {
-              if (!decided(path, recursive, bytes, length)) {
+              if (!decided(path, overwrite, recursive, bytes, length)) {
                 // What made it a table's name has gone meanwhile.
                 try (FSDataOutputStream plain = plainly.to(path)) {
                   plain.write(bytes, 0, length);
@@ -135,24 +135,34 @@ final class Guard {
     if (flags != null && flags.contains(CreateFlag.APPEND)) {
       return plainly.to(changeable(path, "append to it"));
     }
-    return created(path, recursive, plainly);
+    return created(path, flags != null && flags.contains(CreateFlag.OVERWRITE), recursive, plainly);
   }
 
-  private boolean decided(Path path, boolean recursive, byte[] bytes, int length) throws IOException {
+  private boolean decided(Path path, boolean overwrite, boolean recursive, byte[] bytes, int length)
+      throws IOException {
     removeStaleChecksum(path);
+    boolean created;
     try {
       try {
-        return service.create(name(path), bytes, length);
+        created = service.create(name(path), bytes, length, overwrite);
       } catch (Refusal refusal) {
         if (!recursive || !refusal.kind.equals(Refusal.ABSENT)) {
           throw refusal;
         }
         wrapped.mkdirs(path.getParent());
-        return service.create(name(path), bytes, length);
+        created = service.create(name(path), bytes, length, overwrite);
       }
     } catch (Refusal refusal) {
       throw refusal.asHadoopSays();
     }
+    if (created && overwrite) {
+      try {
+        removeChecksum(path);
+      } catch (IOException left) {
+        // It is created, and must not look like a failure. Whoever reads it hears of the checksums.
+      }
+    }
+    return created;
   }
 
   private void refuseWithoutFolder(Path path) throws IOException {
@@ -253,11 +263,19 @@ final class Guard {
   /** Removes the checksums of a file that is not there: whatever is created under its name has none. */
   private void removeStaleChecksum(Path path) throws IOException {
     if (wrapped instanceof ChecksumFileSystem && !guarded.makeQualified(path).isRoot()) {
+      if (!((ChecksumFileSystem) wrapped).getRawFileSystem().exists(path)) {
+        removeChecksum(path);
+      }
+    }
+  }
+
+  /** Removes the checksums of what was there before, written round the guard. */
+  private void removeChecksum(Path path) throws IOException {
+    if (wrapped instanceof ChecksumFileSystem) {
       ChecksumFileSystem checking = (ChecksumFileSystem) wrapped;
-      FileSystem raw = checking.getRawFileSystem();
       Path checksum = checking.getChecksumFile(path);
-      if (raw.exists(checksum) && !raw.exists(path)) {
-        raw.delete(checksum, false);
+      if (checking.getRawFileSystem().exists(checksum)) {
+        checking.getRawFileSystem().delete(checksum, false);
       }
     }
   }

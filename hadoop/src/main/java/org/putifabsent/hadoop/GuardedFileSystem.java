@@ -73,6 +73,7 @@ public final class GuardedFileSystem extends FilterFileSystem {
       Progressable progress) throws IOException {
     return guard.created(
         path,
+        overwrite,
         true,
         to -> super.create(to, permission, overwrite, bufferSize, replication, blockSize, progress));
   }

@@ -50,6 +50,7 @@ public final class GuardedLocalFileSystem extends LocalFileSystem {
       Progressable progress) throws IOException {
     return guard.created(
         path,
+        overwrite,
         true,
         to -> super.create(to, permission, overwrite, bufferSize, replication, blockSize, progress));
   }
@@ -69,6 +70,7 @@ public final class GuardedLocalFileSystem extends LocalFileSystem {
       Progressable progress) throws IOException {
     return guard.created(
         path,
+        overwrite,
         false,
         to -> super.createNonRecursive(to, permission, overwrite, bufferSize, replication, blockSize, progress));
   }
@@ -79,6 +81,7 @@ public final class GuardedLocalFileSystem extends LocalFileSystem {
       long blockSize, Progressable progress) throws IOException {
     return guard.created(
         path,
+        flags.contains(CreateFlag.OVERWRITE),
         false,
         to -> super.createNonRecursive(to, permission, flags, bufferSize, replication, blockSize, progress));
   }

@@ -84,17 +84,19 @@ final class Service {
   }
 
   /**
-   * Asks what a plain write is.
+   * Asks what a plain write is, which may ask to overwrite.
    *
    * @throws Refusal another creation holds the name, or another session the instant that it belongs to
    */
-  Admission admit(Name name) throws IOException, Refusal {
+  Admission admit(Name name, boolean overwrite) throws IOException, Refusal {
     for (Pattern pattern : admitted) {
       if (pattern.matcher(name.filesystem() + name.full).matches()) {
         return Admission.PLAIN;
       }
     }
-    JsonObject answer = asked("admit", said(name));
+    JsonObject said = said(name);
+    said.addProperty("overwrite", overwrite);
+    JsonObject answer = asked("admit", said);
     text(answer, "also").ifPresent(also -> remember(name, also));
     return new Admission(answer.get("guarded").getAsBoolean(), text(answer, "at").orElse(null));
   }
@@ -108,15 +110,16 @@ final class Service {
   }
 
   /**
-   * Creates a guarded name; false, and nothing was done: it is not one.
+   * Creates a guarded name; false, and nothing was done: it is not one. Only a name that a command of its format
+   * overwrites on purpose is overwritten, if that is asked for.
    *
    * @throws OutcomeUnknownException it may be created, or not
    * @throws InterruptedIOException the same, as the thread is wanted elsewhere; that is its cause
    */
-  boolean create(Name name, byte[] bytes, int length) throws IOException, Refusal {
+  boolean create(Name name, byte[] bytes, int length, boolean overwrite) throws IOException, Refusal {
     String token = UUID.randomUUID().toString();
     String turn = Turn.held(this, name).map(held -> "&turn=" + held.number).orElse("");
-    String query = "create?path=" + encoded(name.address) + "&token=" + token + turn;
+    String query = "create?path=" + encoded(name.address) + "&token=" + token + turn + "&overwrite=" + overwrite;
     return created(name, token, request(query, BodyPublishers.ofByteArray(bytes, 0, length)));
   }
 

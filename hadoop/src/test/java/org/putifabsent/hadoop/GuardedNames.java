@@ -17,6 +17,7 @@ import java.util.concurrent.ExecutionException;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
+import org.apache.commons.io.IOUtils;
 import org.apache.hadoop.fs.CreateFlag;
 import org.apache.hadoop.fs.FSDataOutputStream;
 import org.apache.hadoop.fs.FileAlreadyExistsException;
@@ -121,6 +122,21 @@ public abstract class GuardedNames {
   public void createKnowsWhatIsTaken() throws IOException {
     losesBy(name -> fs.create(name, false));
     assertThatThrownBy(() -> fs.create(entry(0), true)).isInstanceOf(FileAlreadyExistsException.class);
+  }
+
+  @Test
+  public void whatCommandsOfAFormatOverwriteIsOverwrittenWhereTheCallSaysSo() throws IOException {
+    for (Path name : List.of(
+        path("t/.hoodie/timeline/20260101120000000.compaction.requested"), path("db.db/t/schema/schema-0"))) {
+      create(name, "first");
+      assertThatThrownBy(() -> fs.create(name, false)).isInstanceOf(FileAlreadyExistsException.class);
+      write(fs.create(name, true), "second");
+      assertThat(IOUtils.toString(fs.open(name), StandardCharsets.UTF_8)).isEqualTo("second");
+      write(fs.createFile(name).overwrite(true).build(), "third");
+      assertThat(IOUtils.toString(fs.open(name), StandardCharsets.UTF_8)).isEqualTo("third");
+      assertThatThrownBy(() -> fs.createFile(name).overwrite(false).build())
+          .isInstanceOf(FileAlreadyExistsException.class);
+    }
   }
 
   @Test

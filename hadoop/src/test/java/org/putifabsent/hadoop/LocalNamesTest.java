@@ -36,6 +36,14 @@ public class LocalNamesTest extends GuardedNames {
     return FileContext.getFileContext(URI.create("file:///"), conf());
   }
 
+  @Test
+  public void anOverwrittenNameLosesTheChecksumsOfWhatWasThere() throws IOException {
+    Path plan = path("t/.hoodie/timeline/20260101120000000.compaction.requested");
+    write(bare().create(plan), "bytes of old");
+    write(fs.create(plan, true), "bytes");
+    assertThat(IOUtils.toString(fs.open(plan), StandardCharsets.UTF_8)).isEqualTo("bytes");
+  }
+
   @Override
   FileSystem session() throws IOException {
     return FileSystem.newInstanceLocal(conf());
