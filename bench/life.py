@@ -1,7 +1,7 @@
 """A year in minutes: a table's whole life, by each arbiter: ``python -m bench.life [--json] [--quick]``.
 
 Three mounts write one table as Hudi does, and idle, start again, remove the table and make it anew, archive,
-and roll back what died; one of them has a clock that is two hours fast, and a reader without rights looks on.
+and roll back what died; the clock of one is two hours fast for a while, and a reader without rights looks on.
 Nobody is in another's way and no answer is lost, so each commit must be acknowledged, or be refused for
 certain where its table was removed under it; what the shim keeps must stay bounded, and requests must not
 grow. Exits with 1 where that is not so.

@@ -3,8 +3,8 @@
 A few mounts write one table. Each commits some times, and idles while the others go on, between two commits
 or within one. A mount may start again, with or without a commit that it has begun; may remove the table, by
 itself or round the shim, and begin a new one; and whoever meets what died rolls it back. One of them has a
-clock that is two hours fast. Nobody is in another's way: nothing but a table that was removed meanwhile is a
-reason to refuse anything.
+clock that is two hours fast, for a while. Nobody is in another's way: nothing but a table that was removed
+meanwhile is a reason to refuse anything.
 """
 
 from __future__ import annotations
@@ -29,10 +29,12 @@ if TYPE_CHECKING:
 
 __all__ = ["Plan", "live"]
 
-_STEP = 300_000
-"""Milliseconds between two commits."""
-
 _FAST = 7_200_000
+"""Milliseconds."""
+
+_UNNOTICED = 60
+"""So many instants a table gets from the clock that is fast, until somebody sets it."""
+
 _GAPS = (0, 3, 40, 70, 130, 340)
 _BURST = 4
 _LONG = _RESTARTS = 0.06
@@ -93,10 +95,13 @@ class _Table:
         Those that may be.
     dead
         Instants that nobody goes on with, and how often somebody has tried to roll them back.
+    fast
+        How many instants it got from a clock that is fast.
     """
 
     root: str
     life: int = 0
+    fast: int = 0
     there: dict[str, bytes] = field(default_factory=dict)
     maybe: set[str] = field(default_factory=set)
     dead: dict[str, int] = field(default_factory=dict)
@@ -125,9 +130,7 @@ class _Life:
         self.table = _Table(ground.new_table())
         self.writers = [_Writer(ground.mount(), number) for number in range(plan.mounts)]
         self.reader = ground.mount(reads_only=True)
-        # The last of them is about now.
-        self.start = (time.time_ns() // 10**6 // _STEP - plan.commits) * _STEP
-        self.tried = self.instants = self.fruitless = 0
+        self.tried = self.fruitless = self.last = 0
         quarter = plan.commits // 4
         removals = min(max(3, plan.commits // 100), 20)
         self.removals = [quarter * (each + 1) // removals for each in range(removals)]
@@ -221,10 +224,12 @@ class _Life:
     # Commits
 
     def _instant(self, writer: _Writer) -> str:
-        self.instants += 1
-        fast = _FAST if writer.number == self.plan.mounts - 1 else 0
-        # No two are the same, whoever's clock is fast.
-        return instant_of(self.start + self.tried * _STEP + fast + self.instants % _STEP)
+        # The right time is the store's, and no two are the same.
+        self.last = max(self.last + 1, time.time_ns() // 10**6)
+        if writer.number < self.plan.mounts - 1 or self.table.fast >= _UNNOTICED:
+            return instant_of(self.last)
+        self.table.fast += 1
+        return instant_of(self.last + _FAST)
 
     def _begin(self, writer: _Writer) -> _Begun | None:
         fs, table = writer.fs, self.table
