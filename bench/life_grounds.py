@@ -215,7 +215,7 @@ class _S3(Ground):
             "pias3",
             arbiter=self.registry.arbiter,
             session=str(uuid.uuid4()),
-            deadline=10.0,
+            deadline=5.0,
             **self._options(f"http://{self._wire.at['store']}", **({"token": READING} if reads_only else {})),
         )
 

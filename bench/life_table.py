@@ -42,8 +42,10 @@ _MOST, _LEAST = 30, 20
 """Completed instants: with more than so many, so many are kept."""
 
 _MANIFESTS, _MERGED = 3, 10
-_PATIENCE = 6
+_PATIENCE = 4
 _WEDGES = 3
+"""So many commits in a row that come to nothing are a wedge, and so many wedges end a life."""
+
 _COMPLETED = re.compile(r"(?P<instant>\d{17})_\d+\.(commit|rollback)")
 _PENDING = re.compile(r"(?P<instant>\d{17})\.(?P<rest>\S+)")
 _PROPERTIES = b"hoodie.table.name=t\nhoodie.table.version=9\n"
@@ -172,7 +174,8 @@ class _Life:
             self._overwrite(writer)
         begun, writer.begun = writer.begun, None
         if begun is None:
-            self._roll_back(writer)
+            if not self.fruitless:
+                self._roll_back(writer)
             begun = self._begin(writer)
             if begun is not None and self.draw.random() < _LONG:
                 writer.begun = begun
