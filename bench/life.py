@@ -16,7 +16,6 @@ import argparse
 import json
 import logging
 import sys
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
@@ -90,9 +89,13 @@ def _lives(options: argparse.Namespace) -> Iterator[tuple[str, str, int]]:
 def _figures(place: str, arbiter: str, history: History) -> dict[str, Any]:
     kinds = sorted({kind for kind, _ in history.outcomes})
     return {
-        **asdict(history),
         "place": place,
         "arbiter": arbiter,
+        "reasons": dict(history.reasons.most_common()),
+        "lost": history.lost,
+        "ghosts": history.ghosts,
+        "changed": history.changed,
+        "wedged": history.wedged,
         "outcomes": {kind: {each: history.came(each, kind) for each in OUTCOMES} for kind in kinds},
         "samples": [each._asdict() for each in history.samples],
         "problems": judged(history),

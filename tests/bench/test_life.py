@@ -82,7 +82,8 @@ def test_the_usual_is_a_trough_of_what_is_kept_and_a_mean_of_what_is_sent() -> N
 def lived(*options: str) -> dict[str, Any]:
     command = [sys.executable, "-m", "bench.life", "--json", "--places", "memory", *options]
     done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=150)
-    [life] = json.loads(done.stdout or done.stderr)
+    assert done.stdout, done.stderr
+    [life] = json.loads(done.stdout)
     assert done.returncode == bool(life["problems"])
     return dict(life)
 
