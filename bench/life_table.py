@@ -297,8 +297,8 @@ class _Life:
 
     def _roll_back_one(self, fs: Any, instant: str, number: str, name: str) -> None:
         table = self.table
-        pending, _ = _read(fs, table.timeline)
-        if instant not in pending:
+        pending, completed = _read(fs, table.timeline)
+        if instant not in pending or instant in completed:
             return
         with fs.turn(f"{table.root}/.hoodie"):
             fs.pipe_file(table.name(f"{number}.rollback.requested"), plan_of(instant))
