@@ -46,19 +46,20 @@ class Host:
         Seconds by which the wall clock differs from the true time; so it may.
     wrong
         Seconds by which it is wrong beyond that, each until a moment of the world.
-    right
-        Whether it was right when it was looked at last.
     """
 
     world: World
     off: float = 0.0
     wrong: tuple[tuple[float, float], ...] = ()
-    right: bool = True
+
+    @property
+    def is_mended(self) -> bool:
+        """Whether the wall clock is right, and stays so."""
+        return all(until <= self.world.now for until, _ in self.wrong)
 
     def wall(self) -> float:
         """Seconds since 1970, as it has them."""
         wrong = next((by for until, by in self.wrong if self.world.now < until), 0.0)
-        self.right = not wrong
         return START / 1000 + self.world.now + self.off + wrong
 
     def counter(self) -> LocalCounter:
@@ -144,7 +145,10 @@ class OneLock(Lock):
 
 @dataclass(frozen=True)
 class Taken:
-    """One call: the steps it began after and ended before, what it got, when, whether by a right clock."""
+    """One call: the steps it began after and ended before, what it got, and when.
+
+    ``right`` says whether its host's clock was right when it had waited for the last time.
+    """
 
     begun: int
     ended: int
@@ -166,6 +170,8 @@ class Process:
     _steps: Any = None
     _request: Any = None
     _begun: int = 0
+    _right: bool = True
+    _waited: bool = False
 
     def step(self, number: int) -> None:
         """Perform one request."""
@@ -175,6 +181,9 @@ class Process:
             return
         request = self._request
         outcome: Any = True
+        if self._waited:
+            self._right = self.host is None or self.host.is_mended
+        self._waited = isinstance(request, Sleep)
         if isinstance(request, Sleep):
             self.ready = self.world.now + request.seconds
         elif isinstance(request, Pause):
@@ -185,8 +194,8 @@ class Process:
             self._request = self._steps.send(outcome)
         except StopIteration as end:
             # What is waited for ends only then.
-            at, right = max(self.ready, self.world.now), self.host is None or self.host.right
-            self.taken.append(Taken(self._begun, number, end.value, at, right))
+            at = max(self.ready, self.world.now)
+            self.taken.append(Taken(self._begun, number, end.value, at, self._right))
             self._steps, self.left = None, self.left - 1
 
 

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 SKEW = 0.2
 ME = "11111111-1111-4111-8111-111111111111"
 SEEDS = st.integers(0, 2**32)
-MOST = 300
+MOST = 600
 """Seeds: several times as many as the last mutant needs."""
 
 
@@ -69,7 +69,7 @@ def played(seed: int, shim: Any = real, *, mended: bool) -> list[list[Taken]]:
 
 
 def holds(taken: list[list[Taken]]) -> bool:
-    """Whether right looks gave each number once, in the order of time, and each process none again.
+    """Whether right clocks gave each number once, in the order of time, and each process none again.
 
     And each when it was past, by whatever right clock: none is behind the true time here.
     """
