@@ -96,3 +96,10 @@ def test_a_life_tries_what_it_says_and_measures_it() -> None:
     assert [each["commits"] for each in life["samples"]][-1] == 30
     assert all(each["a_commit"] > 10 for each in life["samples"])
     assert life["lost"] == life["ghosts"] == life["changed"] == []
+
+
+@pytest.mark.parametrize(("arbiter", "commits"), [("native", 150), ("ballot", 60)])
+def test_a_table_s_whole_life_breaks_no_promise(arbiter: str, commits: int) -> None:
+    """Nothing is unknown, lost or refused needlessly, and what the shim keeps is bounded."""
+    life = lived("--arbiters", arbiter, "--commits", str(commits))
+    assert life["problems"] == [], life["reasons"]
