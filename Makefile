@@ -111,6 +111,11 @@ bench-clocks: $(DEV) ## take instants by 16 processes from each clock, half of t
 	tools/servers/install.sh dynamodb-local postgresql zookeeper
 	$(BIN)/python -m bench.clocks $(SOURCES) $(if $(WRONG),--wrong $(WRONG)) $(if $(SHORT),--instants 200)
 
+.PHONY: bench-life
+bench-life: $(DEV) ## live a table's year by each arbiter, in memory and on S3 servers, and see that nothing is unknown or grows: hours; SHORT=1 takes minutes
+	$(if $(SHORT),,tools/servers/install.sh versitygw)
+	$(BIN)/python -m bench.life $(if $(SHORT),--quick,--s3 versitygw)
+
 .PHONY: bench-service
 bench-service: $(DEV) ## measure creations through the coordination service beside those of a process itself
 	$(BIN)/python bench/service.py

@@ -5,7 +5,8 @@ ended before, by the machine's steady clock, which all of them share. Then it is
 that no instant was given twice, and that a call which began after another was answered has a higher one.
 
 The wall clock of every second process is wrong by ten minutes, to one side or the other, and set anew every
-second. TrueTime promises nothing then, so its clocks are wrong by a quarter of the skew, and stay so.
+second. TrueTime promises nothing then, so its clocks are wrong by a quarter of the skew, and stay so; but two
+seconds fast when their processes start, and mended before they take the first instant.
 ``local`` is one process, by threads, whose clock stays as it is. ``--right`` leaves all clocks alone;
 ``--wrong /path/to/libfaketime.so.1`` names another library than that of the package ``libfaketime``.
 
@@ -40,6 +41,7 @@ TRUE_TIME_INSTANTS = 50
 AT_ONCE = 10
 SKEW = 0.2
 WRONG = 600
+FAST = 2
 TIMEOUT = 600.0
 _READY, _GO = b"r", b"g"
 
@@ -120,7 +122,7 @@ def by_processes(url: str, processes: int, instants: int, at_once: int, wrong: s
             environment = dict(os.environ)
             if wrong is not None and number % 2:
                 file = Path(folder) / f"wrong-{number}"
-                file.write_text(_offset(number, jumps=jumps))
+                file.write_text(_offset(number, jumps=True) if jumps else f"+{FAST}")
                 environment |= {
                     "LD_PRELOAD": wrong,
                     "FAKETIME_TIMESTAMP_FILE": str(file),
@@ -138,6 +140,8 @@ def by_processes(url: str, processes: int, instants: int, at_once: int, wrong: s
         for child in children:
             assert child.stdout is not None
             assert child.stdout.read(1) == _READY
+        for file in Path(folder).glob("wrong-*") if not jumps else ():
+            _replace(file, _offset(int(file.name.rpartition("-")[2]), jumps=False))
         over = threading.Event()
         jumping = threading.Thread(target=_jump, args=(Path(folder), over if jumps else None), daemon=True)
         jumping.start()
@@ -172,10 +176,14 @@ def _jump(folder: Path, over: threading.Event | None) -> None:
     while over is not None and not over.wait(1):
         for file in folder.glob("wrong-*"):
             said = file.read_text()
-            # In one step: nobody reads half of it.
-            fresh = folder / f"fresh-{file.name}"
-            fresh.write_text(other[said[0]] + said[1:])
-            fresh.replace(file)
+            _replace(file, other[said[0]] + said[1:])
+
+
+def _replace(file: Path, text: str) -> None:
+    # In one step: nobody reads half of it.
+    fresh = file.with_name(f"fresh-{file.name}")
+    fresh.write_text(text)
+    fresh.replace(file)
 
 
 def _read(child: subprocess.Popen[bytes], number: int, told: list[bytes]) -> None:
@@ -184,6 +192,7 @@ def _read(child: subprocess.Popen[bytes], number: int, told: list[bytes]) -> Non
 
 
 def _child(url: str, instants: int, at_once: int) -> None:
+    putifabsent.clock(url)
     os.write(1, _READY)
     os.read(0, 1)
     print(json.dumps(take(url, instants, at_once)))

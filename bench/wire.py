@@ -3,6 +3,8 @@
 A relay reads what a client sends, counts each request once its head is there, waits, and passes it on. What
 comes back it doesn't look at. So whatever a client sends is counted, whoever has sent it: a retry of some
 layer below, a thread of its own, a connection's first words.
+
+Whoever has the session token :data:`READING` may only read: what else it sends to S3 is refused here.
 """
 
 from __future__ import annotations
@@ -21,7 +23,10 @@ if TYPE_CHECKING:
 
     Passing: TypeAlias = Callable[[asyncio.StreamReader, "_Onward"], Awaitable[None]]
 
-__all__ = ["Speech", "Wire"]
+__all__ = ["READING", "Speech", "Wire"]
+
+READING = "reading"
+"""A session token, of a client that may only read."""
 
 Speech: TypeAlias = Literal["http", "redis"]
 """What a server is spoken to in."""
@@ -102,7 +107,7 @@ class _Relay:
             answers, server = await asyncio.open_connection(*self._server)
             answering = asyncio.create_task(_pump(answers, writer))
             try:
-                onward = _Onward(server, self._counts, self._delay)
+                onward = _Onward(server, writer, self._counts, self._delay)
                 while True:
                     await self._passing(reader, onward)
             finally:
@@ -119,10 +124,13 @@ async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 
 
 class _Onward:
-    """The way to a server."""
+    """The way to a server, and back to the client."""
 
-    def __init__(self, server: asyncio.StreamWriter, counts: Counter[str], delay: float) -> None:
+    def __init__(
+        self, server: asyncio.StreamWriter, client: asyncio.StreamWriter, counts: Counter[str], delay: float
+    ) -> None:
         self._server = server
+        self._client = client
         self._counts = counts
         self._delay = delay
 
@@ -137,6 +145,14 @@ class _Onward:
         """Pass on more of it."""
         self._server.write(piece)
 
+    async def refuse(self, kind: str) -> None:
+        """Count a request, and answer that it is not allowed."""
+        self._counts[kind] += 1
+        body = b"<Error><Code>AccessDenied</Code><Message>It may only read.</Message></Error>"
+        head = "HTTP/1.1 403 Forbidden\r\nContent-Type: application/xml\r\nConnection: close\r\n"
+        self._client.write(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+        await self._client.drain()
+
 
 async def _http(reader: asyncio.StreamReader, onward: _Onward) -> None:
     head = await reader.readuntil(b"\r\n\r\n")
@@ -144,8 +160,13 @@ async def _http(reader: asyncio.StreamReader, onward: _Onward) -> None:
     headers = {name.lower(): value.strip() for name, _, value in (field.partition(":") for field in fields)}
     if "transfer-encoding" in headers:
         raise NotImplementedError(f"a body of unknown length: {line}")
-    await onward.request(_kind_of(line, headers), head)
     left = int(headers.get("content-length", "0"))
+    if headers.get("x-amz-security-token") == READING and line.partition(" ")[0] not in ("GET", "HEAD"):
+        if "expect" not in headers:
+            await reader.readexactly(left)
+        await onward.refuse(_kind_of(line, headers))
+        raise EOFError
+    await onward.request(_kind_of(line, headers), head)
     # The client may wait for "100 Continue" before it sends this.
     while left:
         piece = await reader.read(min(left, _PIECE))

@@ -1,7 +1,8 @@
 """A counter in this process's memory, and a clock that only goes on: all that one process alone needs.
 
 Its time is the wall clock's at first, and goes on with the steady one. Where the wall clock is set back, it
-goes on as before; where that is set forward, it goes along. So its distance to the steady clock only grows.
+goes on as before; where that is set forward, it goes along. So its distance to the steady clock only grows:
+this is a time for one process alone, and no source of instants that shares them goes by it.
 """
 
 from __future__ import annotations

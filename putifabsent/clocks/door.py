@@ -94,7 +94,9 @@ class Counted(Source):
 
 
 class TrueTime(Source):
-    """A lock, the local clock, and a wait.
+    """A lock, a wait, and a look at the local clock (:func:`~putifabsent.shim.clock.true_time`).
+
+    Each call measures the time anew: what the clock showed before has no part in it.
 
     Parameters
     ----------
@@ -105,7 +107,7 @@ class TrueTime(Source):
     skew
         Seconds: no two clocks of those who use it may differ by so much.
     counter
-        This process's own, with its clock; None: the one that all clocks of this process share.
+        This process's own; None: the one that all clocks of this process share.
 
     Raises
     ------
@@ -127,9 +129,9 @@ class TrueTime(Source):
         return f"<{type(self).__name__} {self._lock!r}, {self._skew:g} s>"
 
     def take(self, count: int) -> Protocol[range]:
-        """Lock, look, wait, unlock."""
+        """Lock, wait, look, unlock."""
         counter, owner = self._counter or counter_of_process(), str(uuid.uuid4())
-        return true_time(self._lock, counter, self._name, count, owner=owner, skew=self._skew)
+        return true_time(self._lock, counter, self._name, count, owner=owner, skew=self._skew, wall=time.time)
 
 
 class _Lease:

@@ -13,7 +13,7 @@ by the registry's clock. So even a registry that forgets, as Redis can, gives no
 of what takes over is not further behind than it took to take over.
 
 TrueTime wants no registry that counts, but a lock, and clocks that differ by less than is waited for
-(:func:`true_time`).
+(:func:`true_time`). It measures the time anew for each call: a wrong clock does no harm after it is mended.
 """
 
 from __future__ import annotations
@@ -179,30 +179,51 @@ def take(counter: Counter, name: str, count: int, told: Told, steady: Callable[[
         expected, told.last, told.reached = told.by(heard), (outcome.now, heard), outcome.last
         # A machine that was asleep goes on with a time that is long over.
         if now is not None and expected is not None and outcome.now - expected < _SECOND:
-            return (yield from _given(outcome, count, 0, counter.identity()))
+            return (yield from _given(outcome, count, counter.identity()))
     raise AssertionError  # for mypy: counting never ends
 
 
 def true_time(
-    lock: Lock, counter: Counter, name: str, count: int, *, owner: str, skew: float
+    lock: Lock,
+    counter: Counter,
+    name: str,
+    count: int,
+    *,
+    owner: str,
+    skew: float,
+    wall: Callable[[], float],
 ) -> Protocol[range]:
-    """Take instants by the local clock, under a lock, and keep that until no clock is behind them any more.
+    """Take instants by the local clock: lock, wait, look at the clock, unlock.
 
-    So whoever has the lock next reads a later time, if no two clocks differ by ``skew`` or more. The lock may
-    be lost meanwhile; then it can't be given back, and the instants are not used.
+    The bound. With *e* half the skew, a look that shows *w* stands for the interval [*w* - *e*, *w* + *e*],
+    and is *right* if the true time is within it: TrueTime of the Spanner paper. A call waits for
+    ``2 * e + count`` milliseconds under the lock, then looks, and gives the ``count`` milliseconds up to
+    *w* - 2 *e*. The next holder of the lock waits as long before its look, which shows more than
+    *w* + ``count`` if both are right. So all its instants are above, and those of two calls are in the order
+    of their locks. This is the paper's commit wait, made before the look instead of after it, and so each
+    call rests on one look at the clock.
+
+    What was measured before that look has no part in it: a clock that was wrong, and has been mended, is
+    right at once. No call whose look is right gives what another such call gives, in any process, nor what
+    its own process gave at any time: where that is later than the clock, since that was fast, it is waited
+    for. What a wrong clock gave may be given by *another* process, when its time has come.
+
+    The lock may be lost meanwhile; then it can't be given back, and the instants are not used.
 
     Parameters
     ----------
     lock, name
         Who goes first, and of what.
     counter
-        This process's own, with the local clock.
+        This process's own: what it has given. Its time has no part in it.
     count
         How many, from 1 to :data:`MOST`.
     owner
         A UUID for this call alone.
     skew
-        Seconds.
+        Seconds by which no two clocks differ.
+    wall
+        The local clock: seconds since 1970.
 
     Returns
     -------
@@ -224,7 +245,7 @@ def true_time(
             yield from _again(acquired, attempt, lock.identity())
             continue
         try:
-            numbers = yield from _local(counter, name, count, skew)
+            numbers = yield from _measured(counter, name, count, skew, wall)
         except GeneratorExit:
             raise
         except BaseException:
@@ -238,12 +259,22 @@ def true_time(
     raise AssertionError  # for mypy: counting never ends
 
 
-def _local(counter: Counter, name: str, count: int, skew: float) -> Protocol[range]:
-    """Read the local clock, and take as many numbers from then on as are wanted."""
-    looked = yield from _stepped(counter, name, 0, 1)
-    taken = yield from _stepped(counter, name, (looked.now or 1) - 1, count)
-    # Clocks are read in whole milliseconds: whoever comes next must not be within the last one.
-    return (yield from _given(taken, count, skew + 1 / _SECOND, counter.identity()))
+def _measured(
+    counter: Counter, name: str, count: int, skew: float, wall: Callable[[], float]
+) -> Protocol[range]:
+    """Wait, look at the clock, and take numbers that are past by every clock."""
+    # One more, for seconds are rounded.
+    wait = skew + (count + 1) / _SECOND
+    while True:
+        yield from _waited(wait, counter.identity())
+        now: float = yield Now(wall)
+        past = int((now - skew) * _SECOND)
+        taken = yield from _stepped(counter, name, max(past - count, 0), count)
+        if taken.last <= past:
+            return range(taken.last - count + 1, taken.last + 1)
+        # This process gave later ones, by a clock that was fast. These are thrown away: whether others may
+        # have had them is known only by the look at which they are past.
+        wait = (taken.last + count - past) / _SECOND
 
 
 def _stepped(counter: Counter, name: str, floor: int, count: int) -> Protocol[Advanced]:
@@ -256,9 +287,9 @@ def _stepped(counter: Counter, name: str, floor: int, count: int) -> Protocol[Ad
     return outcome
 
 
-def _given(taken: Advanced, count: int, more: float, where: str) -> Protocol[range]:
-    """Wait until the last number's time has come, by the clock of who has given it, and for so long more."""
-    yield from _waited(max(taken.last - (taken.now or 0), 0) / _SECOND + more, where)
+def _given(taken: Advanced, count: int, where: str) -> Protocol[range]:
+    """Wait until the last number's time has come, by the clock of who has given it."""
+    yield from _waited(max(taken.last - (taken.now or 0), 0) / _SECOND, where)
     return range(taken.last - count + 1, taken.last + 1)
 
 

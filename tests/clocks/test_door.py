@@ -14,7 +14,8 @@ import pytest
 
 import putifabsent
 from putifabsent.backends.counters import Advanced
-from putifabsent.backends.registry_urls import open_counter
+from putifabsent.backends.local_counter import LocalCounter
+from putifabsent.backends.registry_urls import open_counter, open_lock
 from putifabsent.clocks import NAME, Clock, Counted, TrueTime, clock, instant_of, millis_of
 from putifabsent.errors import ConfigError
 from putifabsent.testing.stores import forked
@@ -247,7 +248,17 @@ def test_the_counter_is_one_for_all_tables(proxy: RedisProxy) -> None:
 
 
 def test_a_lock_of_true_time_is_its_own_way_to_be_made(proxy: RedisProxy) -> None:
-    from putifabsent.backends.registry_urls import open_lock
-
     made = TrueTime(open_lock(f"redis://{proxy.address}"), skew=0.001)
     assert clock(made).instant() < clock(made).instant()
+
+
+def test_true_time_measures_anew_when_a_fast_host_was_mended(
+    proxy: RedisProxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wall = time.time
+    with monkeypatch.context() as fast:
+        fast.setattr(time, "time", lambda: wall() + 600)
+        counter = LocalCounter(wall=lambda: time.time_ns() + 600 * 10**9)
+        made = clock(TrueTime(open_lock(f"redis://{proxy.address}"), skew=0.001, counter=counter))
+    before = wall()
+    assert before * 1000 <= millis_of(made.instant()) <= wall() * 1000

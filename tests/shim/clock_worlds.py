@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from putifabsent.backends.counters import Advanced, Counter
+from putifabsent.backends.local_counter import LocalCounter
 from putifabsent.backends.registries import Acquired, Free, Held, Lock, Maybe, Released, TryAgain
 from putifabsent.shim.requests import Pause, Sleep
 
@@ -33,6 +34,37 @@ class World:
     def millis(self) -> int:
         """It, in milliseconds since 1970."""
         return START + int(self.now * 1000)
+
+
+@dataclass
+class Host:
+    """A machine: a steady clock, and a wall clock that may be wrong, and is mended.
+
+    Attributes
+    ----------
+    off
+        Seconds by which the wall clock differs from the true time; so it may.
+    wrong
+        Seconds by which it is wrong beyond that, each until a moment of the world.
+    """
+
+    world: World
+    off: float = 0.0
+    wrong: tuple[tuple[float, float], ...] = ()
+
+    @property
+    def is_mended(self) -> bool:
+        """Whether the wall clock is right, and stays so."""
+        return all(until <= self.world.now for until, _ in self.wrong)
+
+    def wall(self) -> float:
+        """Seconds since 1970, as it has them."""
+        wrong = next((by for until, by in self.wrong if self.world.now < until), 0.0)
+        return START / 1000 + self.world.now + self.off + wrong
+
+    def counter(self) -> LocalCounter:
+        """Return the counter of a process that starts there now."""
+        return LocalCounter(lambda: int(self.wall() * 10**9), lambda: int(self.world.now * 10**9))
 
 
 class Server(Counter):
@@ -74,11 +106,14 @@ class OneLock(Lock):
 
     kind = "one"
 
-    def __init__(self, draw: Random) -> None:
+    def __init__(self, draw: Random, *, loses: bool = True) -> None:
         self.draw = draw
+        self.loses = loses
         self.owner: str | None = None
 
     def _lost(self) -> bool:
+        if not self.loses:
+            return False
         if self.draw.random() < 0.1:
             self.owner = None
         return self.draw.random() < 0.1
@@ -110,12 +145,16 @@ class OneLock(Lock):
 
 @dataclass(frozen=True)
 class Taken:
-    """One call: the steps it began after and ended before, what it got, and when."""
+    """One call: the steps it began after and ended before, what it got, and when.
+
+    ``right`` says whether its host's clock was right when it had waited for the last time.
+    """
 
     begun: int
     ended: int
     numbers: range
     at: float
+    right: bool = True
 
 
 @dataclass
@@ -125,11 +164,14 @@ class Process:
     world: World
     call: Callable[[], Protocol[range]]
     left: int
+    host: Host | None = None
     ready: float = 0.0
     taken: list[Taken] = field(default_factory=list)
     _steps: Any = None
     _request: Any = None
     _begun: int = 0
+    _right: bool = True
+    _waited: bool = False
 
     def step(self, number: int) -> None:
         """Perform one request."""
@@ -139,6 +181,9 @@ class Process:
             return
         request = self._request
         outcome: Any = True
+        if self._waited:
+            self._right = self.host is None or self.host.is_mended
+        self._waited = isinstance(request, Sleep)
         if isinstance(request, Sleep):
             self.ready = self.world.now + request.seconds
         elif isinstance(request, Pause):
@@ -149,7 +194,8 @@ class Process:
             self._request = self._steps.send(outcome)
         except StopIteration as end:
             # What is waited for ends only then.
-            self.taken.append(Taken(self._begun, number, end.value, max(self.ready, self.world.now)))
+            at = max(self.ready, self.world.now)
+            self.taken.append(Taken(self._begun, number, end.value, at, self._right))
             self._steps, self.left = None, self.left - 1
 
 
@@ -165,6 +211,12 @@ def play(world: World, processes: list[Process], draw: Random) -> list[Taken]:
         draw.choice(able).step(number)
         world.now += draw.choice((0.0, 0.0001, 0.001, 0.02))
     return [taken for each in processes for taken in each.taken]
+
+
+def unique(taken: list[Taken]) -> bool:
+    """Whether no number was given twice."""
+    numbers = [number for each in taken for number in each.numbers]
+    return len(set(numbers)) == len(numbers)
 
 
 def in_order(taken: list[Taken]) -> bool:

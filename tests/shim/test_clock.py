@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import itertools
 from contextlib import suppress
 from datetime import timezone
 from functools import partial
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -16,15 +15,11 @@ from hypothesis import strategies as st
 
 from putifabsent.backends.base import Refused
 from putifabsent.backends.counters import Advanced
-from putifabsent.backends.local_counter import LocalCounter
-from putifabsent.backends.registries import Acquired, Free, Held, Maybe, Released, TryAgain
+from putifabsent.backends.registries import Maybe, TryAgain
 from putifabsent.errors import ConfigError
-from putifabsent.shim.clock import Told, instant_of, millis_of, take, true_time
-from putifabsent.shim.requests import Acquire, Advance, Now, Pause, Release, Sleep
-from tests.shim.clock_worlds import LOST, START, OneLock, Process, Server, World, in_order, play
-
-if TYPE_CHECKING:
-    from putifabsent.shim.requests import Protocol
+from putifabsent.shim.clock import Told, instant_of, millis_of, take
+from putifabsent.shim.requests import Advance, Now, Pause, Sleep
+from tests.shim.clock_worlds import LOST, START, Process, Server, World, in_order, play
 
 BERLIN = ZoneInfo("Europe/Berlin")
 ZONES = (timezone.utc, BERLIN, ZoneInfo("America/St_Johns"), ZoneInfo("Asia/Kathmandu"))
@@ -274,82 +269,3 @@ def test_a_registry_that_tells_no_time_is_no_clock() -> None:
     steps.send(Advanced(1))
     with pytest.raises(ConfigError, match="a server tells no time"):
         steps.send(1.0)
-
-
-# --- TrueTime
-
-
-@given(seed=SEEDS, processes=st.integers(1, 5))
-def test_clocks_that_differ_by_less_than_is_waited_for_never_collide(seed: int, processes: int) -> None:
-    """Whatever becomes of the lock: what was read while it was lost is not used."""
-    draw, world = Random(seed), World()
-    lock, owners = OneLock(draw), itertools.count()
-
-    def process() -> Process:
-        wrong = draw.uniform(0, SKEW)
-        clock = LocalCounter(
-            lambda: int((START / 1000 + world.now + wrong) * 10**9), lambda: int(world.now * 10**9)
-        )
-
-        def call() -> Protocol[range]:
-            return true_time(lock, clock, "t", draw.randint(1, 20), owner=str(next(owners)), skew=SKEW)
-
-        return Process(world, call, 3)
-
-    taken = play(world, [process() for _ in range(processes)], draw)
-    numbers = [number for each in taken for number in each.numbers]
-    assert len(set(numbers)) == len(numbers)
-    assert in_order(taken)
-
-
-def locked(count: int = 2, told: int = START) -> Any:
-    """Begin, and go on until the time is waited for."""
-    steps = true_time(OneLock(Random(0)), Server(World()), "t", count, owner=ME, skew=SKEW)
-    assert isinstance(next(steps), Acquire)
-    assert steps.send(Acquired())[2:] == (0, 1)
-    assert steps.send(Advanced(1, told))[2:] == (told - 1, count)
-    return steps
-
-
-def test_the_lock_is_kept_until_no_clock_is_behind() -> None:
-    """The skew after the last of them."""
-    steps = locked()
-    assert steps.send(Advanced(START + 1, START)) == Sleep(0.001 + SKEW + 0.001)
-    assert isinstance(steps.send(True), Release)
-    with pytest.raises(StopIteration) as end:
-        steps.send(Released())
-    assert end.value.value == range(START, START + 2)
-
-
-@pytest.mark.parametrize("lost", [Free(), Held("another", 1.0), Maybe(LOST)], ids=["free", "held", "unheard"])
-def test_what_was_read_while_the_lock_was_lost_is_not_used(lost: object) -> None:
-    steps = locked()
-    steps.send(Advanced(START + 1, START))
-    steps.send(True)
-    request = steps.send(lost)
-    if isinstance(request, Pause):
-        request = steps.send(True)
-    assert isinstance(request, Acquire)
-
-
-def test_a_wait_that_fails_gives_the_lock_back() -> None:
-    steps = locked()
-    steps.send(Advanced(START + 90_000, START))
-    assert isinstance(steps.send(False), Release)
-    with pytest.raises(TimeoutError, match=r"90.201 s away"):
-        steps.send(Released())
-
-
-def test_a_lock_that_others_keep_is_given_up_at_the_deadline() -> None:
-    steps = true_time(OneLock(Random(0)), Server(World()), "t", 1, owner=ME, skew=SKEW)
-    next(steps)
-    assert isinstance(steps.send(Held("another", 5.0)), Pause)
-    with pytest.raises(TimeoutError, match="held by another"):
-        steps.send(False)
-
-
-def test_a_lock_whose_answer_was_lost_is_found_to_be_held() -> None:
-    steps = true_time(OneLock(Random(0)), Server(World()), "t", 1, owner=ME, skew=SKEW)
-    next(steps)
-    assert isinstance(steps.send(Maybe(LOST)), Acquire)
-    assert isinstance(steps.send(Held(ME, 5.0)), Advance)

@@ -1,0 +1,157 @@
+"""What came of a table's life, and whether that keeps the promises."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from statistics import mean
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["OUTCOMES", "History", "Sample", "judged", "near"]
+
+OUTCOMES = ("acknowledged", "refused", "needless", "unknown", "failed")
+"""What an action was answered; ``needless``: refused for certain, and nothing stood in its way."""
+
+_EACH = 4
+"""So many objects, or items, at most, are kept of each name that is there."""
+
+_OLD = 100
+"""After fewer commits nothing has settled, and nothing can be seen to grow."""
+
+# A fifth of a life each: where it has settled, and where it ends.
+_SETTLED, _END = (0.4, 0.6), (0.8, 1.0)
+
+
+class Sample(NamedTuple):
+    """What was measured after so many commits.
+
+    Attributes
+    ----------
+    commits
+        That were tried until then.
+    state, items
+        Objects that the shim keeps of the table, and items in the registry.
+    live
+        All other objects of the table.
+    a_commit, ls, start_up
+        Requests: of a commit, on average since the last sample; of a listing of the timeline by a mount that
+        has read it before; and by one that is new.
+    seconds
+        Of a commit, on average since the last sample.
+    """
+
+    commits: int
+    state: int
+    items: int
+    live: int
+    a_commit: float
+    ls: int
+    start_up: int
+    seconds: float
+
+
+@dataclass
+class History:
+    """What came of a life.
+
+    Attributes
+    ----------
+    outcomes
+        How often each kind of action had each outcome.
+    reasons
+        What was raised, and how often, but where it was refused with reason.
+    lost, ghosts, changed
+        Completed names: acknowledged and not listed; listed, though refused, or nobody's; with other bytes
+        than were acknowledged.
+    wedged
+        How often nobody could commit any more.
+    samples
+        In the order of time.
+    """
+
+    outcomes: Counter[tuple[str, str]] = field(default_factory=Counter)
+    reasons: Counter[str] = field(default_factory=Counter)
+    lost: list[str] = field(default_factory=list)
+    ghosts: list[str] = field(default_factory=list)
+    changed: list[str] = field(default_factory=list)
+    wedged: int = 0
+    samples: list[Sample] = field(default_factory=list)
+
+    def came(self, outcome: str, kind: str | None = None) -> int:
+        """Return how many actions, or those of a kind, had an outcome."""
+        return sum(many for (of, had), many in self.outcomes.items() if had == outcome and kind in (None, of))
+
+
+def judged(history: History) -> list[str]:
+    """Return which promises were not kept; none: the table may live on."""
+    problems = [
+        f"{many} {what}"
+        for what, many in (
+            ("outcomes are unknown, and nothing was lost on the way", history.came("unknown")),
+            ("actions failed", history.came("failed")),
+            ("actions were refused needlessly", history.came("needless")),
+            ("acknowledged names are lost", len(history.lost)),
+            ("names are there that nobody was promised", len(history.ghosts)),
+            ("names have other bytes than were acknowledged", len(history.changed)),
+            ("times nobody could commit any more", history.wedged),
+        )
+        if many
+    ]
+    if not history.came("acknowledged", "commit"):
+        problems.append("no commit was acknowledged")
+    return problems + _grown(history.samples)
+
+
+def near(samples: Sequence[Sample], commits: int) -> Sample:
+    """Return what is usual about so many commits: the least state, and means of the rest."""
+    usual = [each for each in samples if 0.8 * commits <= each.commits <= commits] or [samples[-1]]
+    return Sample(
+        usual[-1].commits,
+        min(each.state for each in usual),
+        min(each.items for each in usual),
+        min(each.live for each in usual),
+        mean(each.a_commit for each in usual),
+        round(mean(each.ls for each in usual)),
+        round(mean(each.start_up for each in usual)),
+        mean(each.seconds for each in usual),
+    )
+
+
+def _grown(samples: Sequence[Sample]) -> list[str]:
+    """Return what a table's age has made larger."""
+    before, after = (_within(samples, share) for share in (_SETTLED, _END))
+    if not before or not after or after[-1].commits < _OLD:
+        return []
+    # What is kept comes in waves, up to the next checkpoint or archival: their troughs are compared. A table
+    # that has more names than before may have more kept.
+    live = max(0, _least(after, "live") - _least(before, "live"))
+    kept = _EACH * live + 48
+    found = []
+    for what, of, over, share, more in (
+        ("objects of the shim's", "state", _least, 1.25, kept),
+        ("items in the registry", "items", _least, 1.25, kept),
+        ("requests a commit", "a_commit", _mean, 1.5, 8),
+        ("requests of a listing", "ls", _mean, 1.5, 8 + live),
+        ("requests of a first listing", "start_up", _mean, 1.5, 24 + live),
+    ):
+        was, now = over(before, of), over(after, of)
+        if now > share * was + more:
+            commits = f"{before[-1].commits:,} and {after[-1].commits:,} commits"
+            found.append(f"{what} grow: {was:,.0f} and {now:,.0f}, at {commits}")
+    return found
+
+
+def _least(samples: Sequence[Sample], of: str) -> float:
+    return float(min(getattr(each, of) for each in samples))
+
+
+def _mean(samples: Sequence[Sample], of: str) -> float:
+    return float(mean(getattr(each, of) for each in samples))
+
+
+def _within(samples: Sequence[Sample], share: tuple[float, float]) -> list[Sample]:
+    last = samples[-1].commits if samples else 0
+    return [each for each in samples if share[0] * last < each.commits <= share[1] * last]

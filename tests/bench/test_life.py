@@ -1,0 +1,105 @@
+"""What the bench of a table's life says is so: it convicts what broke a promise, and lives a life itself."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections import Counter
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from bench.life_history import History, Sample, judged, near
+
+GOOD = History(
+    Counter({("commit", "acknowledged"): 97, ("commit", "refused"): 3, ("read", "acknowledged"): 10}),
+    # Waves, up to the next checkpoint.
+    samples=[Sample(each * 10, 30 + each % 3 * 40, 0, 90, 50.0, 1, 30, 0.01) for each in range(1, 31)],
+)
+
+
+def grows(**by: int) -> History:
+    """Return a life in which something grows with each commit."""
+    samples = [
+        each._replace(**{what: getattr(each, what) + each.commits * more for what, more in by.items()})
+        for each in GOOD.samples
+    ]
+    return replace(GOOD, samples=samples)
+
+
+def heard(kind: str, outcome: str) -> History:
+    return replace(GOOD, outcomes=GOOD.outcomes + Counter({(kind, outcome): 1}))
+
+
+def test_a_good_life_is_not_convicted() -> None:
+    """It may have been refused where its table was removed."""
+    assert judged(GOOD) == []
+
+
+@pytest.mark.parametrize(
+    ("bad", "says"),
+    [
+        (heard("commit", "unknown"), "1 outcomes are unknown"),
+        (heard("read", "unknown"), "1 outcomes are unknown"),
+        (heard("archive", "failed"), "1 actions failed"),
+        (heard("commit begun", "needless"), "1 actions were refused needlessly"),
+        (replace(GOOD, lost=["1_2.commit"]), "1 acknowledged names are lost"),
+        (replace(GOOD, ghosts=["1_2.commit"]), "1 names are there that nobody was promised"),
+        (replace(GOOD, changed=["1_2.commit"]), "1 names have other bytes"),
+        (replace(GOOD, wedged=1), "1 times nobody could commit"),
+        (replace(GOOD, outcomes=Counter({("commit", "refused"): 9})), "no commit was acknowledged"),
+        (grows(state=1), "objects of the shim's grow"),
+        (grows(items=1), "items in the registry grow"),
+        (grows(a_commit=1), "requests a commit grow"),
+        (grows(ls=1), "requests of a listing grow"),
+        (grows(start_up=1), "requests of a first listing grow"),
+    ],
+    ids=lambda each: each.replace(" ", "-") if isinstance(each, str) else "",
+)
+def test_a_bad_life_is_convicted(bad: History, says: str) -> None:
+    [problem] = judged(bad)
+    assert says in problem
+
+
+def test_a_table_that_has_more_names_may_have_more_kept_of_them() -> None:
+    assert judged(grows(state=3, live=1)) == []
+    assert judged(grows(state=9, live=1)) != []
+
+
+def test_a_life_that_is_too_short_to_settle_may_grow() -> None:
+    young = grows(state=9, a_commit=9)
+    assert judged(replace(young, samples=young.samples[:9])) == []
+
+
+def test_the_usual_is_a_trough_of_what_is_kept_and_a_mean_of_what_is_sent() -> None:
+    samples = [GOOD.samples[0]._replace(commits=90 + each, state=each, a_commit=each) for each in range(11)]
+    found = near(samples, 100)
+    assert (found.state, found.a_commit) == (0, 5)
+
+
+def lived(*options: str) -> dict[str, Any]:
+    command = [sys.executable, "-m", "bench.life", "--json", "--places", "memory", *options]
+    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=150)
+    assert done.stdout, done.stderr
+    [life] = json.loads(done.stdout)
+    assert done.returncode == bool(life["problems"])
+    return dict(life)
+
+
+def test_a_life_tries_what_it_says_and_measures_it() -> None:
+    life = lived("--arbiters", "native", "--commits", "30")
+    began, committed = life["outcomes"]["commit begun"], life["outcomes"]["commit"]
+    assert sum(began.values()) - began["acknowledged"] + sum(committed.values()) >= 28
+    assert life["outcomes"]["overwrite"]["acknowledged"] >= 3
+    assert [each["commits"] for each in life["samples"]][-1] == 30
+    assert all(each["a_commit"] > 10 for each in life["samples"])
+    assert life["lost"] == life["ghosts"] == life["changed"] == []
+
+
+@pytest.mark.parametrize(("arbiter", "commits"), [("native", 150), ("ballot", 60)])
+def test_a_table_s_whole_life_breaks_no_promise(arbiter: str, commits: int) -> None:
+    """Nothing is unknown, lost or refused needlessly, and what the shim keeps is bounded."""
+    life = lived("--arbiters", arbiter, "--commits", str(commits))
+    assert life["problems"] == [], life["reasons"]
