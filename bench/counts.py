@@ -18,7 +18,7 @@ from putifabsent.errors import NameTaken
 from putifabsent.fsspec_plugin.deciders import arbiter_of, registry_of
 from putifabsent.shim.drive import run
 from putifabsent.shim.ledger.appending import append
-from putifabsent.shim.ledger.book import Ledger, Native
+from putifabsent.shim.ledger.book import Lane, Ledger, Native
 from putifabsent.shim.ledger.records import Open
 from putifabsent.shim.policy import Policy
 from putifabsent.shim.requests import Now, Pause
@@ -171,7 +171,7 @@ def _decider(far: Far, arbiter: str, store: Store) -> Arbiter | Native:
 
 def _ledger(decides: Arbiter | Native, name: Name) -> Callable[[int], Protocol[Any]]:
     """Return what appends to a ledger of its own, as one session that reads only what is new to it."""
-    ledger = Ledger(name, str(uuid.uuid4()), decides)
+    ledger = Ledger(name, str(uuid.uuid4()), decides, Lane(str(uuid.uuid4())))
 
     def one_more(number: int) -> Protocol[Any]:
         creation = _creation(name.state)

@@ -174,12 +174,12 @@ def _list(name: Name, series: Series, token: str) -> Protocol[tuple[datetime | N
     )
     mine: datetime | None = None
     later: dict[int, datetime] = {}
-    for path, created in listed.entries:
-        if path == name.path:
-            mine = created
-        number = series.number_of(path)
+    for entry in listed.entries:
+        if entry.name == name.path:
+            mine = entry.created
+        number = series.number_of(entry.name)
         if number is not None and number > series.number:
-            later[number] = min(created, later.get(number, created))
+            later[number] = min(entry.created, later.get(number, entry.created))
     return mine, later
 
 
