@@ -145,7 +145,7 @@ class LocalStore(WholeStore):
         a later file between the look and the unlink; nor on NFS, where what is open for reading has no lock.
         """
         try:
-            with contextlib.suppress(FileNotFoundError):
+            with contextlib.suppress(FileNotFoundError, NotADirectoryError):
                 _unlink(name, version)
             # Also what others have unlinked: it must not be back after a power failure.
             with contextlib.suppress(FileNotFoundError, NotADirectoryError):

@@ -176,7 +176,8 @@ def test_each_time_it_backs_off_is_a_pause(measured: Measured, stub: FaultStub, 
 
 
 def disturbed(ground: Ground) -> None:
-    """Leave a higher ballot than the one that was decided: it may be that nobody has decided."""
+    """Leave a higher ballot than the one that was decided, and hide the name: nothing proves the decision."""
+    hidden(ground)
     (folder,) = {name.rpartition("/")[0] for name in ground.around.find(ground.folder) if scenes.parsed(name)}
     ground.write(f"{folder}/{scenes.written(scenes.Prepare(1, 1, 'rival.0'))}", b"")
 

@@ -186,11 +186,10 @@ def test_names_of_other_programs_are_guarded_with_evidence_only(
     assert ground.read(name) == b"two"
 
     ground.around.makedirs(ground.name(f"t/{evidence}").rpartition("/")[0], exist_ok=True)
-    ground.write(ground.name(f"t/{evidence}"), b"")
+    ground.write(ground.name(f"t/{evidence}"), b"other")
     writes: list[Callable[[], Any]] = [
         lambda: fs.pipe_file(name, b"three"),
         lambda: fs.open(name, "wb"),
-        lambda: fs.touch(name),
         lambda: fs.cp_file(ground.name(f"t/{evidence}"), name),
         lambda: fs.mv(ground.name(f"t/{evidence}"), name),
     ]

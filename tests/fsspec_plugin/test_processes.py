@@ -309,7 +309,7 @@ try:
         with fs.open(name, "wb") as file:
             file.write(bytes(20 * 2**20))
     elif way == "many":
-        fs.pipe({name: b"mine", **{f"{name[:-6]}{number}.json": b"mine" for number in (1, 2)}})
+        fs.pipe({name: b"mine", **{name.replace("_delta_log", f"{n}/_delta_log"): b"mine" for n in (1, 2)}})
     else:
         with fs.open(name, "wb") as file:
             file.write(b"mine")

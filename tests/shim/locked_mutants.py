@@ -118,13 +118,6 @@ MUTANTS = (
         "test_what_another_has_put_to_the_vote_is_not_taken_for_decided",
     ),
     Mutant(
-        "a glance takes an ended incarnation for the living one",
-        "ballot",
-        "    value = scene.decided(scene.incarnation)\n    if value is not None and not",
-        "    value = scene.decided(1)\n    if value is not None and not",
-        "a creator after a deletion, nobody is granted it",
-    ),
-    Mutant(
         "an interruption of the release is swallowed",
         "locked",
         "    except Exception:  # noqa: BLE001, S110 - the lease ends by itself\n",
