@@ -319,3 +319,13 @@ def test_repair_removes_the_records_that_writers_without_the_right_have_left(
     fsck(memory.mount(), root, repair=True)
     assert len(records_of(memory, root)) < 64
     Writer(memory.mount(), root).commits("200")
+
+
+def test_a_ledger_that_somebody_has_removed_half_keeps_nobody_from_checking(memory: Ground) -> None:
+    root = table_in(memory)
+    Writer(memory.mount(), root).commits("100")
+    first = next(
+        name for name in memory.around.find(f"{root}/.hoodie/.putifabsent") if name.endswith(".0000000001")
+    )
+    memory.around.rm_file(first)
+    assert fsck(memory.mount(), root, repair=True).found == []
