@@ -47,6 +47,12 @@ T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
 
+_MAY_NOT_DELETE = (
+    "this session may not remove what %s does not need: old records, beats and bodies stay, and each "
+    "append lists the records. Grant it the right to delete (on S3 s3:DeleteObject; under DynamoDB also "
+    "dynamodb:DeleteItem), or have somebody who has it write, or run `putifabsent fsck --repair`. %s"
+)
+
 
 class Table(NamedTuple):
     """A table that has a ledger.
@@ -76,6 +82,7 @@ class Ledgers(Names):
     _books: dict[str, Ledger]
     _tables: dict[str, Table | None]
     _pruning: set[str]
+    _unpruned: set[str]
     _lanes: list[Lane]
     _lanes_of: int
 
@@ -84,6 +91,7 @@ class Ledgers(Names):
         self._books = {}
         self._tables = {}
         self._pruning = set()
+        self._unpruned = set()  # where this session may not, and has said so
         self._lanes, self._lanes_of = [], os.getpid()
 
     def turn(self, table: str, *, lease: float = 60.0, timeout: float | None = None) -> Turn:
@@ -177,7 +185,11 @@ class Ledgers(Names):
             try:
                 self._run(prune(mine, self._looker(ledger.name)))
             except Exception as error:  # noqa: BLE001 - it is tried again after the next checkpoint
-                _log.debug("what %s does not need any more could not be removed: %s", ledger.folder, error)
+                is_news = isinstance(error, PermissionError) and state not in self._unpruned
+                if is_news:
+                    self._unpruned.add(state)
+                said = _MAY_NOT_DELETE if is_news else "what %s does not need could not be removed: %s"
+                _log.log(logging.WARNING if is_news else logging.DEBUG, said, ledger.folder, error)
             finally:
                 self._pruning.discard(state)
 

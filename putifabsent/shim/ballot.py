@@ -40,6 +40,9 @@ if TYPE_CHECKING:
 
 __all__ = ["clean", "create", "delete", "find", "forget", "glance", "resolve"]
 
+_ENDS = 2
+"""So many ends a deletion leaves: a creator who was paused past the one but last is told that it has won."""
+
 
 def create(name: Name, body: Body, creation: Creation) -> Protocol[Created]:
     """Bring ``name`` into being with these bytes, at most once.
@@ -167,6 +170,9 @@ def resolve(name: Name, creation: Creation) -> Protocol[Holder | None]:
 def delete(name: Name, creation: Creation) -> Protocol[None]:
     """Free ``name``: end its incarnation, then remove its bytes, then the plain name.
 
+    Then what is needless goes, so that a name that is created and deleted again and again keeps no more than
+    its last ends. What can't be removed stays for the next one, and for clean-up.
+
     Raises
     ------
     OutcomeUnknown
@@ -183,7 +189,10 @@ def delete(name: Name, creation: Creation) -> Protocol[None]:
         scene = yield from _end(voter, scene.incarnation, value)
     yield from voter.bury(scene)
     yield from _remove_plain(voter, name.path, older=True)
-    yield from _show(voter)
+    left = _needless((yield from _show(voter)), _ENDS)
+    with contextlib.suppress(OutcomeUnknown):
+        while left:
+            yield from voter.remove(voter.path(left.pop(0)))
 
 
 def clean(name: Name, creation: Creation) -> Protocol[int]:
@@ -200,11 +209,7 @@ def clean(name: Name, creation: Creation) -> Protocol[int]:
     for each in name.all_names:
         yield from _remove_plain(voter, each, older=False)
     yield from _show(voter)
-    newest = scene.incarnation - 1
-    # The ends come last: without them, what is left of their incarnations would seem to live.
-    keys: list[Key] = [*scene.prepares, *scene.accepts]
-    over = [key for key in keys if key.incarnation <= newest]
-    over += [End(*end) for end in sorted(scene.ends.items()) if end[0] < newest]
+    over = _needless(scene, 1)
     for key in over:
         yield from voter.remove(voter.path(key))
     return len(over)
@@ -400,8 +405,25 @@ def _remove_plain(voter: Voter, name: str, *, older: bool) -> Protocol[None]:
         yield from voter.remove(name, seen.holder.version)
 
 
-def _show(voter: Voter) -> Protocol[None]:
-    """Publish the living incarnation where nothing shows it: a deletion of the one before may have hit it."""
+def _needless(scene: Scene, ends: int) -> list[Key]:
+    """Return the keys of ended incarnations, without their last ends, of which so many stay.
+
+    The ends come last: without them, what is left of their incarnations would seem to live.
+    """
+    newest = scene.incarnation - 1
+    keys: list[Key] = [*scene.prepares, *scene.accepts]
+    over = [key for key in keys if key.incarnation <= newest]
+    return [*over, *(End(*end) for end in sorted(scene.ends.items()) if end[0] <= newest - ends)]
+
+
+def _show(voter: Voter) -> Protocol[Scene]:
+    """Publish the living incarnation where nothing shows it: a deletion of the one before may have hit it.
+
+    Returns
+    -------
+    Scene
+        What a listing has shown by then.
+    """
     scene = yield from voter.scene()
     with contextlib.suppress(Ended):
         value = yield from voter.finished(scene)
@@ -409,3 +431,4 @@ def _show(voter: Voter) -> Protocol[None]:
             seen = yield from look(voter.name_of(value), voter.name, voter.creation.token, "it lives")
             if isinstance(seen, Absent):
                 yield from voter.publish(scene.incarnation, value)
+    return scene

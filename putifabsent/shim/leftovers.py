@@ -44,6 +44,7 @@ class What(str, Enum):
     ``unbacked``     the arbiter's bytes are gone, and their copy under the plain name is there
     ``lost``         the bytes of a name that lives are gone, and their copy as well
     ``temporary``    a temporary file of the local disk
+    ``needless``     the bytes of a commit of an instant that is over: its writer died, or it is published
     ``strange``      what is kept of a name that can't be told: by a mount with other formats, or hashed
     ===============  ==========================================================================
     """
@@ -57,6 +58,7 @@ class What(str, Enum):
     UNBACKED = "unbacked"
     LOST = "lost"
     TEMPORARY = "temporary"
+    NEEDLESS = "needless"
     STRANGE = "strange"
 
     @property
@@ -75,6 +77,7 @@ _REPAIRS = {
     What.UNBACKED: "copy the bytes back",
     What.LOST: "nothing: put the bytes back, or free the name",
     What.TEMPORARY: "remove it",
+    What.NEEDLESS: "remove it",
     What.STRANGE: "nothing",
 }
 

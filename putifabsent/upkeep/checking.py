@@ -6,6 +6,7 @@ from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, NamedTuple
 
 from putifabsent.backends.base import Maybe, Refused
+from putifabsent.shim.ledger.pruning import needless, prune
 from putifabsent.shim.leftovers import Leftover, What
 from putifabsent.upkeep.tables import Table
 
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from putifabsent.fsspec_plugin import GuardedFileSystem
+    from putifabsent.shim.ledger.book import Ledger
     from putifabsent.shim.names import Name
 
     Progress = Callable[[int, int, str], None]
@@ -96,10 +98,18 @@ def check(
     progress: Progress | None = None,
 ) -> Checked:
     """Do so; as :func:`fsck`."""
+    ledgers = table.ledgers()
     identities = table.identities()
     before = _ANY_TIME if grace == 0 else datetime.now(timezone.utc) - timedelta(seconds=grace)
     found = [Leftover(folder, What.STRANGE, folder) for folder in identities.strange]
     after = list(found)
+    for ledger in ledgers:
+        bodies = _needless(table, ledger)
+        found += bodies
+        if repair:
+            table.fs.perform(prune(ledger, table.creation(ledger.name.state)))
+            bodies = _needless(table, ledger)
+        after += bodies
     busy = 0
     temporary = _temporary(table, before)
     total = len(identities.names)
@@ -120,6 +130,11 @@ def check(
     if progress is not None:
         progress(total, total, "")
     return Checked(found, after, total, busy)
+
+
+def _needless(table: Table, ledger: Ledger) -> list[Leftover]:
+    bodies = table.fs.perform(needless(ledger, table.creation(ledger.name.state)))
+    return [Leftover(each.name, What.NEEDLESS, each.name, newest=each.created) for each in bodies]
 
 
 def _left(table: Table, name: Name) -> list[Leftover]:

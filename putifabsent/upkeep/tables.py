@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import re
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -12,7 +13,8 @@ from putifabsent.errors import ConfigError
 from putifabsent.fsspec_plugin.deciders import terms_of
 from putifabsent.fsspec_plugin.mounted import new_token
 from putifabsent.shim.agreement import look_for_others
-from putifabsent.shim.ledger.book import record_at
+from putifabsent.shim.formats.hudi_ledger import timeline_in
+from putifabsent.shim.ledger.book import Lane, Ledger, Native, record_at
 from putifabsent.shim.names import ordinary
 from putifabsent.shim.places import placed
 
@@ -108,6 +110,27 @@ class Table:
     def creation(self, state: str) -> Creation:
         """Return a creation for one that creates no name; what it puts goes with this state."""
         return Creation(new_token(), self.fs.writer, state)
+
+    def ledgers(self) -> list[Ledger]:
+        """Return the ledgers of the Hudi tables, without those that somebody has removed half."""
+        decides = self.fs.decider or Native(self.fs.store.largest_put)
+        folders = (state.removesuffix(_BELOW[:-1]) for state in self.states)
+        names = (timeline_in(self.fs.policy.classify, folder) for folder in folders)
+        found = [
+            Ledger(name, new_token(), decides, Lane(new_token()))
+            for name in names
+            if name is not None and f"{name.state}/ledger/-life" in self.kept
+        ]
+        return [ledger for ledger in found if self._is_whole(ledger)]
+
+    def _is_whole(self, ledger: Ledger) -> bool:
+        try:
+            self.fs.perform(ledger.current(self.creation(ledger.name.state)))
+        except OSError as error:
+            if (error.errno, error.filename) != (errno.EIO, ledger.folder):
+                raise
+            return False
+        return True
 
     def identities(self) -> Identities:
         """Find out what the mount's arbiter keeps something of."""

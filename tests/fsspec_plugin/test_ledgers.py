@@ -11,6 +11,7 @@ import fsspec
 import pytest
 
 from putifabsent import Fenced, NameTaken, OutcomeUnknown
+from putifabsent.backends.base import Refused
 from tests.fsspec_plugin.children import in_a_child, pipe_file
 from tests.fsspec_plugin.hudi_tables import Writer, plan_of, records_of, table_in
 from tests.fsspec_plugin.test_async import closed
@@ -351,6 +352,22 @@ def test_readers_remove_no_records(memory: Ground, monkeypatch: pytest.MonkeyPat
     assert not begun
     b.commits("200")
     assert begun
+
+
+def test_who_may_not_delete_says_so_once_and_commits(
+    memory: Ground, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    root = table_in(memory)
+    a = Writer(memory.mount(session="a"), root)
+    monkeypatch.setattr(a.fs.store, "delete", lambda *_: Refused(PermissionError("403")))
+    for number in range(100, 200):
+        a.commits(str(number))
+        for thread in threading.enumerate():
+            if thread.name == "putifabsent-prune":
+                thread.join()
+    said = [each.getMessage() for each in caplog.records if each.levelname == "WARNING"]
+    assert len([each for each in said if "s3:DeleteObject" in each]) == 1
+    assert len(a.timeline()) == 3 * 100
 
 
 def test_slices_where_no_table_is_cost_one_look(stub: FaultStub) -> None:

@@ -103,8 +103,8 @@ MUTANTS = (
     Mutant(
         "the newest end is cleaned up as well",
         "ballot",
-        "if end[0] < newest]",
-        "if end[0] <= newest]",
+        "if end[0] <= newest - ends)]",
+        "if end[0] <= newest)]",
         LATE_END,
     ),
     Mutant(
@@ -149,10 +149,9 @@ MUTANTS = (
     Mutant(
         "what a deletion has hit by mistake is not published again",
         "ballot",
-        """    yield from _remove_plain(voter, name.path, older=True)
-    yield from _show(voter)
+        """    left = _needless((yield from _show(voter)), _ENDS)
 """,
-        """    yield from _remove_plain(voter, name.path, older=True)
+        """    left = _needless((yield from voter.scene()), _ENDS)
 """,
         DELETED,
     ),

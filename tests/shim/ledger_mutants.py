@@ -100,8 +100,8 @@ MUTANTS = (
     Mutant(
         "bodies are kept by instant",
         "ledger/completion",
-        "        key = ledger.body(creation.token, tries)",
-        '        key = ledger.body(path.rpartition("/")[2].partition("_")[0], tries)',
+        "        key = ledger.body(instant, creation.token, tries)",
+        '        key = ledger.body(instant, "", tries)',
         TAKEN,
     ),
     Mutant(
@@ -130,6 +130,13 @@ MUTANTS = (
         "ledger/pruning",
         "if number < newest]",
         "if number <= newest]",
+        PRUNED,
+    ),
+    Mutant(
+        "a body of which no completion knows is pruned",
+        "ledger/pruning",
+        "if (of := _instant_of(each.name)) and state.is_over(of)]",
+        "if _instant_of(each.name) not in {made.instant for made in state.completions.values()}]",
         PRUNED,
     ),
     Mutant(
@@ -170,8 +177,8 @@ MUTANTS = (
     Mutant(
         "the body comes after the record",
         "ledger/completion",
-        "    key = yield from _put(ledger, path, body, creation)\n",
-        "    key = ledger.body(creation.token, 0)\n",
+        "    key = yield from _put(ledger, path, instant, body, creation)\n",
+        "    key = ledger.body(instant, creation.token, 0)\n",
         COMMITS,
     ),
     Mutant(
@@ -193,8 +200,8 @@ MUTANTS = (
     Mutant(
         "a body that was not answered is sent again",
         "ledger/completion",
-        "        key = ledger.body(creation.token, tries)",
-        "        key = ledger.body(creation.token, 0)",
+        "        key = ledger.body(instant, creation.token, tries)",
+        "        key = ledger.body(instant, creation.token, 0)",
         RESTORED,
     ),
     Mutant(

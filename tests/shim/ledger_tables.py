@@ -150,4 +150,6 @@ def slice_of(instant: str) -> str:
 def completed(instant: str, token: str) -> Any:
     """Return a COMPLETE as ``complete`` writes it."""
     name = f"timeline/{instant}_{instant}9.commit"
-    return partial(records.Complete, instant, token=token, name=name, body=f".putifabsent/bodies/{token}.0")
+    return partial(
+        records.Complete, instant, token=token, name=name, body=f".putifabsent/bodies/{instant}~{token}.0"
+    )

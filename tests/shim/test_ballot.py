@@ -500,6 +500,27 @@ def test_a_deletion_ends_the_incarnation_then_removes_the_bytes_then_the_plain_n
     )
 
 
+def deleted(listed: tuple[Any, Any], *removals: tuple[Any, Any]) -> None:
+    """Delete a name that is over already, of which a listing shows this; see what else is removed."""
+    assert play(delete(NAME, MINE), listed, UNSEEN, listed, *removals) is None
+
+
+def test_a_deletion_removes_what_is_left_of_ended_incarnations() -> None:
+    lost = prepare(OTHER, round_=1)
+    left = (LISTED, shows(lost, accept(OTHER), end(f"{OTHER}.0")))
+    deleted(left, (Delete(lost), Deleted()), (Delete(accept(OTHER)), Deleted()))
+
+
+def test_a_deletion_leaves_the_last_two_ends() -> None:
+    ends = [end(f"{OTHER}.0", k=k) for k in (1, 2, 3, 4)]
+    deleted((LISTED, shows(*ends)), *((Delete(each), Deleted()) for each in ends[:2]))
+
+
+def test_a_name_is_deleted_though_what_is_left_of_it_can_not_be_removed() -> None:
+    left = (LISTED, shows(accept(OTHER), end(f"{OTHER}.0")))
+    deleted(left, (Delete(accept(OTHER)), Refused(NO_RIGHTS)))
+
+
 def test_a_deletion_that_can_not_look_after_its_end_is_unknown() -> None:
     script = ((LISTED, shows(*THEIRS)), (put(end(f"{OTHER}.0")), Written()), (LISTED, Refused(NO_RIGHTS)))
     with pytest.raises(OutcomeUnknown) as caught:
@@ -599,7 +620,8 @@ def test_a_writer_who_votes_before_clean_up_does_keeps_its_bytes() -> None:
 
 def test_a_name_that_is_decided_for_nobody_is_ended_by_who_sees_it_and_is_free() -> None:
     over = (LISTED, shows(*VOTED, end(VOID)))
-    assert play(delete(NAME, MINE), (LISTED, shows(*VOTED)), ENDED, over, UNSEEN, over) is None
+    removals = ((Delete(each), Deleted()) for each in VOTED)
+    assert play(delete(NAME, MINE), (LISTED, shows(*VOTED)), ENDED, over, UNSEEN, over, *removals) is None
 
 
 def test_a_name_that_is_decided_for_nobody_is_not_there_for_who_may_not_end_it() -> None:

@@ -272,7 +272,7 @@ def test_the_archiver_removes_the_names_of_a_completed_instant() -> None:
     run.deletes(ledger, completed_name("1"))
     assert run.asked == [
         "list ledger",
-        "delete bodies/first.0",
+        "delete bodies/1~first.0",
         "head timeline/1_19.commit",
         "delete timeline/1_19.commit",
     ]
@@ -292,7 +292,7 @@ def test_a_rollback_undoes_a_completion_before_it_removes_it(session: str) -> No
     run.deletes(run.session(session), completed_name("1"), "d")
     assert kinds(run)[-1] == "UNDO"
     assert run.asked[-3:] == [
-        "delete bodies/first.0",
+        "delete bodies/1~first.0",
         "head timeline/1_19.commit",
         "delete timeline/1_19.commit",
     ]
@@ -309,7 +309,7 @@ def test_a_completed_name_that_is_forgotten_goes_with_the_body_it_is_a_copy_of()
     run.put(ledger.record(64).path)
     run.deletes(ledger, completed_name("1"))
     assert ".hoodie/timeline/1_19.commit" not in run.things()
-    assert ".hoodie/.putifabsent/bodies/first.0" not in run.things()
+    assert ".hoodie/.putifabsent/bodies/1~first.0" not in run.things()
 
 
 @pytest.mark.parametrize("path", [requested("0"), inflight("0"), completed_name("0")])

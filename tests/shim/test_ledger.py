@@ -75,7 +75,7 @@ def test_who_loses_a_number_to_one_that_makes_its_record_invalid_is_fenced() -> 
     with pytest.raises(Fenced, match="belongs to session T"):
         run.completes(owner, "1", "late")
     assert kinds(run) == ["OPEN", "TAKE"]
-    assert ".hoodie/.putifabsent/bodies/late.0" not in run.things()
+    assert ".hoodie/.putifabsent/bodies/1~late.0" not in run.things()
 
 
 def test_no_is_said_only_of_what_was_listed_just_now() -> None:
@@ -215,6 +215,58 @@ def test_pruning_removes_the_beats_of_turns_that_are_over() -> None:
     assert [name for name in run.things() if "/beats/" in name] == [".hoodie/.putifabsent/beats/0000000004"]
 
 
+def with_bodies(*bodies: str, **base: Any) -> Run:
+    """Return a table of a life that has begun with this, in which these bodies lie."""
+    run = Run(ONE)
+    run.put_marker(replace(run.session("X").state.unborn(), life=LIFE, **base))
+    for body in bodies:
+        run.put(f"{STATE}/bodies/{body}")
+    return run
+
+
+def bodies_of(run: Run) -> list[str]:
+    return sorted(name.rpartition("/")[2] for name in run.things() if "/bodies/" in name)
+
+
+def test_a_body_that_a_killed_writer_has_left_goes_when_its_instant_is_over() -> None:
+    run = with_bodies("0~killed.0", "03~killed.1", "04~may-come.0", past=frozenset({"03"}), horizon="02")
+    run.play(pruning.prune(run.session("X"), creation("p")))
+    assert bodies_of(run) == ["04~may-come.0"]
+
+
+def test_a_body_whose_writer_may_be_paused_stays_however_old_it_is() -> None:
+    run = with_bodies("1~open.0", "2~freed.0", freed={"2": ("B",)}, past=frozenset({"2"}))
+    run.play(pruning.prune(run.session("X"), creation("p")))
+    assert bodies_of(run) == ["1~open.0", "2~freed.0"]
+
+
+def test_a_body_of_version_0_1_0_stays_for_its_key_does_not_tell_whose_it_is() -> None:
+    run = with_bodies("old.0", horizon="9")
+    run.play(pruning.prune(run.session("X"), creation("p")))
+    assert bodies_of(run) == ["old.0"]
+
+
+def test_a_body_that_was_put_in_a_life_that_has_begun_meanwhile_stays() -> None:
+    run = with_bodies(past=frozenset({"5"}))
+    pruner = run.session("X")
+
+    def another() -> None:
+        run.remove_all()
+        writer = run.session("C", has_read=False)
+        run.play_aside(append(writer, opens("5", "C", "c"), creation("c")))
+        run.put(f"{STATE}/bodies/5~c.0")
+
+    run.fails("list bodies", None, first=another)
+    run.play(pruning.prune(pruner, creation("p")))
+    assert bodies_of(run) == ["5~c.0"]
+
+
+def test_bodies_are_listed_before_the_state_is_read_by_which_they_are_judged() -> None:
+    run = with_bodies("5~killed.0", past=frozenset({"5"}))
+    assert run.play(pruning.needless(run.session("X"), creation("p")))
+    assert run.asked == ["list bodies", "list ledger"]
+
+
 def behind_a_checkpoint() -> tuple[Run, Any]:
     """Return a table on which others have gone on while a session, who has read one record, was paused."""
     run = Run(ONE)
@@ -331,7 +383,7 @@ def test_who_completes_what_was_removed_with_its_table_is_fenced() -> None:
     run.play(append(run.session("C"), opens("1", "A", "c"), creation("c")))
     with pytest.raises(Fenced, match="the table was removed"):
         run.completes(owner, "1", "late")
-    assert ".hoodie/.putifabsent/bodies/late.0" not in run.things()
+    assert ".hoodie/.putifabsent/bodies/1~late.0" not in run.things()
 
 
 def test_a_reader_whose_table_was_removed_forgets_it() -> None:

@@ -29,7 +29,7 @@ def test_a_completion_is_five_requests_and_one_more_where_another_s_is_before_it
     run = Run(ONE, TWO, Open("3", "B", "o3"))
     ledger = run.session("B")
     path = "timeline/2_29.commit"
-    alone = ["put bodies/c.0", f"head {path}", "create 4", "list ledger", f"publish {path}"]
+    alone = ["put bodies/2~c.0", f"head {path}", "create 4", "list ledger", f"publish {path}"]
     assert run.completes(ledger, "2", "c") == Created("c")
     assert run.asked == alone
     run.completes(ledger, "3", "d")
@@ -51,9 +51,9 @@ def test_what_a_dead_writer_has_completed_is_published_before_the_next() -> None
 
 def test_the_body_of_an_unanswered_put_is_put_under_another_key() -> None:
     run = Run(ONE)
-    run.fails("put bodies/c.0", Maybe(LOST))
+    run.fails("put bodies/1~c.0", Maybe(LOST))
     run.completes(run.session("A"), "1", "c")
-    assert [each for each in run.asked if each.startswith("put")] == ["put bodies/c.0", "put bodies/c.1"]
+    assert [each for each in run.asked if each.startswith("put")] == ["put bodies/1~c.0", "put bodies/1~c.1"]
 
 
 def test_a_plain_name_that_went_round_the_shim_is_taken() -> None:
@@ -64,7 +64,7 @@ def test_a_plain_name_that_went_round_the_shim_is_taken() -> None:
     assert caught.value.holder is not None
     assert caught.value.holder.token == "other"
     assert kinds(run) == ["OPEN"]
-    assert ".hoodie/.putifabsent/bodies/c.0" not in run.things()
+    assert ".hoodie/.putifabsent/bodies/1~c.0" not in run.things()
 
 
 def test_an_instant_is_completed_once() -> None:
@@ -101,7 +101,7 @@ def test_no_answer_to_the_record_is_unknown_by_the_plain_name_and_resolved_by_it
     with pytest.raises(OutcomeUnknown) as caught:
         run.completes(ledger, "1", "c")
     assert (caught.value.name, caught.value.token) == (completed_name("1"), "c")
-    assert ".hoodie/.putifabsent/bodies/c.0" in run.things()
+    assert ".hoodie/.putifabsent/bodies/1~c.0" in run.things()
     holder = run.play(completion.resolve(run.session("X"), completed_name("1"), creation("c")))
     assert holder.token == "c"
     with pytest.raises(NameTaken):
@@ -160,13 +160,13 @@ def test_an_interruption_once_the_record_was_sent_carries_the_plain_name_and_the
     unknown = caught.value.__cause__
     assert isinstance(unknown, OutcomeUnknown)
     assert (unknown.name, unknown.token) == (completed_name("1"), "c")
-    assert ".hoodie/.putifabsent/bodies/c.0" in run.things()
+    assert ".hoodie/.putifabsent/bodies/1~c.0" in run.things()
 
 
 def test_an_interruption_before_the_record_was_sent_is_just_one() -> None:
     run = Run(ONE)
     ledger = run.session("A")
-    run.fails("put bodies/c.0", None, first=_interrupted)
+    run.fails("put bodies/1~c.0", None, first=_interrupted)
     with pytest.raises(KeyboardInterrupt) as caught:
         run.completes(ledger, "1", "c")
     assert caught.value.__cause__ is None
@@ -178,7 +178,7 @@ def _interrupted() -> None:
 
 def test_a_refused_body_completes_nothing() -> None:
     run = Run(ONE)
-    run.fails("put bodies/c.0", NO_RIGHTS)
+    run.fails("put bodies/1~c.0", NO_RIGHTS)
     with pytest.raises(PermissionError, match="403"):
         run.completes(run.session("A"), "1", "c")
     assert kinds(run) == ["OPEN"]
@@ -192,7 +192,7 @@ def test_a_plain_name_that_can_not_be_looked_at_completes_nothing(seen: Any) -> 
     with pytest.raises(PermissionError, match="403"):
         run.completes(run.session("A"), "1", "c")
     assert kinds(run) == ["OPEN"]
-    assert ".hoodie/.putifabsent/bodies/c.0" not in run.things()
+    assert ".hoodie/.putifabsent/bodies/1~c.0" not in run.things()
 
 
 def test_a_disk_that_has_an_undone_life_under_the_name_makes_way() -> None:
@@ -221,8 +221,12 @@ def test_what_is_undone_is_not_shown_and_not_published_again() -> None:
     assert run.asked == ["create 3", "list ledger"]
     names = [completed_name("1")]
     assert timeline.shown(run.session("L"), TIMELINE, names) == []
-    run.play(completion.remove(ledger, completed_name("1"), made))
-    assert run.asked == ["delete bodies/first.0", "head timeline/1_19.commit", "delete timeline/1_19.commit"]
+    run.play(completion.remove(ledger, completed_name("1"), "1", made))
+    assert run.asked == [
+        "delete bodies/1~first.0",
+        "head timeline/1_19.commit",
+        "delete timeline/1_19.commit",
+    ]
     run.play(completion.settle(run.session("X"), creation("s")))
     assert ".hoodie/timeline/1_19.commit" not in run.things()
     assert run.play(completion.undo(ledger, "1", creation("v"))) == made
@@ -235,7 +239,7 @@ def test_removing_an_earlier_life_spares_a_later_one_under_the_same_name() -> No
     earlier = run.play(completion.undo(ledger, "1", creation("u")))
     run.play(append(ledger, lambda _: Open("1", "A", "o"), creation("o")))
     run.completes(ledger, "1", "c")
-    run.play(completion.remove(ledger, completed_name("1"), earlier))
+    run.play(completion.remove(ledger, completed_name("1"), "1", earlier))
     assert run.things()[".hoodie/timeline/1_19.commit"].data == b"c"
 
 
@@ -252,4 +256,4 @@ def test_names_in_records_go_with_a_table_that_is_moved() -> None:
     assert (ledger.root, ledger.folder) == (ROOT, f"{STATE}/ledger")
     run.completes(ledger, "1", "c")
     [made] = run.session("X").state.completions.values()
-    assert (made.name, made.body) == ("timeline/1_19.commit", ".putifabsent/bodies/c.0")
+    assert (made.name, made.body) == ("timeline/1_19.commit", ".putifabsent/bodies/1~c.0")

@@ -10,9 +10,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from putifabsent.errors import ConfigError, NameTaken
+from putifabsent.shim.ledger.facts import State
+from putifabsent.shim.ledger.written import marker_of
 from putifabsent.shim.leftovers import What
 from putifabsent.testing.deaths import stepped
 from putifabsent.upkeep import fsck
+from tests.fsspec_plugin.hudi_tables import Writer, records_of, table_in
 from tests.upkeep.writers import Writers, all_readers_agree, mounted
 
 if TYPE_CHECKING:
@@ -287,3 +290,42 @@ def test_names_that_have_ended_cost_a_registry_nothing_more(local: Ground, regis
     assert check(ground).names == 1
     ground.write(ground.name("name-1"), b"another tool's, and new")
     assert check(ground).names == 2
+
+
+def test_bodies_of_killed_committers_are_removed_when_their_instants_are_over(memory: Ground) -> None:
+    root = table_in(memory)
+    state = f"{root}/.hoodie/.putifabsent"
+    memory.around.pipe_file(f"{state}/ledger/-life", marker_of(State(life="one", past=frozenset({"099"}))))
+    Writer(memory.mount(), root).commits("100")
+    killed = f"{state}/bodies/099~killed.0"
+    for body in (killed, f"{state}/bodies/101~busy.0"):
+        memory.around.pipe_file(body, b"")
+    found = fsck(memory.mount(), root)
+    assert [(each.what, each.path) for each in found.found] == [(What.NEEDLESS, killed)]
+    assert fsck(memory.mount(), root, repair=True).after == []
+    left = [name.rpartition("/")[2].partition("~")[0] for name in memory.around.find(f"{state}/bodies")]
+    assert left == ["100", "101"]
+
+
+def test_repair_removes_the_records_that_writers_without_the_right_have_left(
+    memory: Ground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = table_in(memory)
+    writer = Writer(memory.mount(), root)
+    monkeypatch.setattr(writer.fs, "_prune", lambda _: None)
+    for number in range(100, 140):
+        writer.commits(str(number))
+    assert len(records_of(memory, root)) > 64
+    fsck(memory.mount(), root, repair=True)
+    assert len(records_of(memory, root)) < 64
+    Writer(memory.mount(), root).commits("200")
+
+
+def test_a_ledger_that_somebody_has_removed_half_keeps_nobody_from_checking(memory: Ground) -> None:
+    root = table_in(memory)
+    Writer(memory.mount(), root).commits("100")
+    first = next(
+        name for name in memory.around.find(f"{root}/.hoodie/.putifabsent") if name.endswith(".0000000001")
+    )
+    memory.around.rm_file(first)
+    assert fsck(memory.mount(), root, repair=True).found == []

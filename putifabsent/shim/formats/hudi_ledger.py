@@ -159,10 +159,10 @@ def _delete_pending(state: State, step: Step, asker: Asker) -> Todo:
 def _delete_completed(state: State, step: Step, asker: Asker) -> Todo:
     made = state.named(asker.relative)
     if made is None:
-        return Remove(None) if state.is_over(step.instant) else ByName()
+        return Remove(step.instant, None) if state.is_over(step.instant) else ByName()
     if not made.undone and (made == state.unpublished or _is_rolled_back(state, step.instant)):
         return Append(Undo(step.instant, asker.session, f"{asker.token}-undo"))
-    return Remove(made)
+    return Remove(step.instant, made)
 
 
 def _create_slice(state: State, step: Step, asker: Asker) -> Todo:

@@ -4,7 +4,8 @@
 
     <root>/.putifabsent/ledger/-life          the marker of the present life, and what it begins with
     <root>/.putifabsent/ledger/<life>.<number>  its records, each created by the mount's arbiter
-    <root>/.putifabsent/bodies/<token>.<try>  the bytes of completions, before and after they are published
+    <root>/.putifabsent/bodies/<instant>~<token>.<try>
+                                              the bytes of completions, before and after they are published
     <root>/.putifabsent/beats/<number>        a turn's last beat
 
 A ledger lives and dies with its table: whoever removes the table removes the marker, and whoever makes one
@@ -16,7 +17,7 @@ Listings come in the order of names, and the marker's sorts first: a marker that
 before all else was looked for.
 
 Version 0.1.0 had records ``ledger/<number>`` and no lives. They are read, and end with a MOVE, which it can't
-read; then a life begins with what they have come to.
+read; then a life begins with what they have come to. Its bodies were called ``<token>.<try>``.
 """
 
 from __future__ import annotations
@@ -221,9 +222,14 @@ class Ledger:
         """Return a name as records say it, so that a table may be moved."""
         return path.removeprefix(f"{self.root}/")
 
-    def body(self, token: str, tries: int) -> str:
-        """Return the key of a completion's bytes."""
-        return f"{self.name.state}/bodies/{token}.{tries}"
+    @property
+    def bodies(self) -> str:
+        """Where the bytes of completions lie."""
+        return f"{self.name.state}/bodies"
+
+    def body(self, instant: str, token: str, tries: int) -> str:
+        """Return the key of a completion's bytes; it tells of which instant they are."""
+        return f"{self.bodies}/{instant}~{token}.{tries}"
 
     def beat(self, number: int) -> str:
         """Return the name of a turn's beat."""

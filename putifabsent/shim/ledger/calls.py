@@ -58,10 +58,13 @@ class Remove:
 
     Attributes
     ----------
+    instant
+        What it has completed.
     made
         The completion; None: its record is forgotten, and the plain name tells where the body is.
     """
 
+    instant: str
     made: Completion | None
 
 
@@ -179,7 +182,7 @@ def delete(ledger: Ledger, rule: Rule, path: str, creation: Creation) -> Protoco
     todo = yield from _about(path, creation, decide(ledger, rule, creation))
     if not isinstance(todo, Remove):
         return False
-    return (yield from remove(ledger, path, todo.made))
+    return (yield from remove(ledger, path, todo.instant, todo.made))
 
 
 def _about(path: str, creation: Creation, deciding: Protocol[Todo]) -> Protocol[Todo]:

@@ -119,7 +119,7 @@ def undo(ledger: Ledger, instant: str, creation: Creation) -> Protocol[Completio
     return max(gone, key=lambda each: each.number, default=None)
 
 
-def remove(ledger: Ledger, path: str, made: Completion | None) -> Protocol[bool]:
+def remove(ledger: Ledger, path: str, instant: str, made: Completion | None) -> Protocol[bool]:
     """Remove a completed name that was undone, or is archived: its body, then the plain name.
 
     Parameters
@@ -128,6 +128,8 @@ def remove(ledger: Ledger, path: str, made: Completion | None) -> Protocol[bool]
         What the session knows.
     path
         The completed name.
+    instant
+        What it completes.
     made
         Its completion; None: it is forgotten, and the plain name itself tells whose body it is a copy of.
 
@@ -148,7 +150,8 @@ def remove(ledger: Ledger, path: str, made: Completion | None) -> Protocol[bool]
         return made is not None
     token = seen.holder.token
     if made is None and token is not None:
-        yield from removed(ledger.body(token, 0))
+        yield from removed(ledger.body(instant, token, 0))
+        yield from removed(f"{ledger.bodies}/{token}.0")  # as version 0.1.0 called it
     there = ledger.state.completions.get(token or "")
     if there is not None and not there.undone and there != made:
         return True  # the same name, completed again since
@@ -190,7 +193,7 @@ def _decide(
 ) -> Protocol[None]:
     """Store the body, and append the COMPLETE."""
     life = ledger.state.life
-    key = yield from _put(ledger, path, body, creation)
+    key = yield from _put(ledger, path, instant, body, creation)
     try:
         draft = _completing(ledger, path, instant, key, creation.token, turn, life)
         yield from append(ledger, draft, creation, first=_settling(ledger, creation))
@@ -211,11 +214,11 @@ def _decide(
     raise failed
 
 
-def _put(ledger: Ledger, path: str, body: Body, creation: Creation) -> Protocol[str]:
+def _put(ledger: Ledger, path: str, instant: str, body: Body, creation: Creation) -> Protocol[str]:
     """Store the bytes, and see meanwhile that nobody who goes round the shim has the plain name."""
     tries = 0
     while True:
-        key = ledger.body(creation.token, tries)
+        key = ledger.body(instant, creation.token, tries)
         answers: tuple[PutOutcome, HeadOutcome] = yield Both(Put(key, body, creation), Head(path))
         put, seen = answers
         if isinstance(put, Written):

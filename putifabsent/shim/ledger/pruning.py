@@ -1,9 +1,18 @@
-"""What lies behind the newest checkpoint goes, lowest number first; so do records of lives that are over.
+"""What no writer and no reader needs any more goes.
+
+Records behind the newest checkpoint, lowest number first, and records of lives that are over.
 
 A number that is free again may be won by somebody who comes too late. What is above tells him so, as long as
 the newest checkpoint is there: that one stays, always.
 
 The records of version 0.1.0 stay, too: behind them a session of that version would begin anew.
+
+Bodies of instants that are over. Their key tells the instant, for nothing else about a body tells whether its
+writer was killed or is paused, for however long, before its COMPLETE. An instant that is over is never opened
+again, so nobody completes it; and if it was completed, that was published before the next completion was
+appended, and nobody publishes it any more. The bodies are listed before the state is read: a body that is put
+later may be of another life, in which its instant is not over; and a COMPLETE says in which life its body was
+put. So no clock is asked. What a killed writer has left stays as long as the ledger remembers its instant.
 """
 
 from __future__ import annotations
@@ -15,15 +24,15 @@ from putifabsent.shim.reading import read
 from putifabsent.shim.requests import List
 
 if TYPE_CHECKING:
-    from putifabsent.backends.base import Creation, Listed
+    from putifabsent.backends.base import Creation, Entry, Listed
     from putifabsent.shim.ledger.book import Ledger
     from putifabsent.shim.requests import Protocol
 
-__all__ = ["prune"]
+__all__ = ["needless", "prune"]
 
 
 def prune(ledger: Ledger, creation: Creation) -> Protocol[int]:
-    """Remove the records that the newest checkpoint has made needless, and the beats of turns that are over.
+    """Remove the records that the newest checkpoint has made needless, and bodies and beats of what is over.
 
     Nobody waits for it: a writer may do it in the background, whenever it has passed a checkpoint.
 
@@ -38,10 +47,24 @@ def prune(ledger: Ledger, creation: Creation) -> Protocol[int]:
     behind += yield from ledger.over()
     for name in behind:
         yield from ledger.arbiter.forget(name, creation)
-    state = yield from ledger.current(creation)
+    for entry in (yield from needless(ledger, creation)):
+        yield from removed(entry.name)
+    state = ledger.state
     beats: Listed = yield from read(List(ledger.beat(0).rpartition("/")[0]))
     held = None if state.turn is None else ledger.beat(state.turn.number)
     for entry in beats.entries:
         if entry.name != held and entry.name <= ledger.beat(state.number):
             yield from removed(entry.name)
     return len(behind)
+
+
+def needless(ledger: Ledger, creation: Creation) -> Protocol[list[Entry]]:
+    """Return the bodies that nobody needs any more. Two requests, where nothing is new."""
+    listed: Listed = yield from read(List(ledger.bodies))
+    state = yield from ledger.current(creation)
+    return [each for each in listed.entries if (of := _instant_of(each.name)) and state.is_over(of)]
+
+
+def _instant_of(body: str) -> str:
+    """Return of which instant a body is; empty: version 0.1.0 put it, whose keys don't tell."""
+    return body.rpartition("/")[2].rpartition("~")[0]
