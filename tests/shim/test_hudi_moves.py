@@ -186,6 +186,17 @@ def test_what_was_moved_is_archived_with_its_body(move: Move) -> None:
     assert there(run, move.following)
 
 
+def test_whoever_removes_a_stray_name_takes_no_commit_back_that_may_be_unpublished() -> None:
+    run = Run(*records_before(BOTH))
+    run.state = frozenset(each for each in run.state if each[0] != BOTH.was)
+    run.put(BOTH.name)
+    run.deletes(run.session("Z"), BOTH.name)
+    assert not there(run, BOTH.name)
+    run.play(completion.settle(run.session("B"), creation("s")))
+    assert there(run, BOTH.was)
+    assert kinds(run) == ["OPEN", "COMPLETE"]
+
+
 # --- publishing and listing -------------------------------------------------------------------------------
 
 
@@ -272,6 +283,18 @@ MUTANTS = tuple(
             "formats/hudi_ledger",
             "state.named(asker.relative) or _made_of(state, step.instant)",
             "state.named(asker.relative)",
+        ),
+        (
+            "whoever removes a stray name removes the last commit",
+            "formats/hudi_ledger",
+            " and made.name != asker.relative and not is_rolled_back:",
+            " and False:",
+        ),
+        (
+            "the last commit is removed by name though it is rolled back",
+            "formats/hudi_ledger",
+            " and made.name != asker.relative and not is_rolled_back:",
+            " and made.name != asker.relative:",
         ),
         (
             "the first completion of an instant is its only one",

@@ -163,7 +163,10 @@ def _delete_completed(state: State, step: Step, asker: Asker) -> Todo:
     made = state.named(asker.relative) or _made_of(state, step.instant)
     if made is None:
         return Remove(None) if state.is_over(step.instant) else ByName()
-    if not made.undone and (made == state.unpublished or _is_rolled_back(state, step.instant)):
+    is_rolled_back = _is_rolled_back(state, step.instant)
+    if made == state.unpublished and made.name != asker.relative and not is_rolled_back:
+        return ByName()  # it may be no name of it, and its own may still be to come
+    if not made.undone and (made == state.unpublished or is_rolled_back):
         return Append(Undo(step.instant, asker.session, f"{asker.token}-undo"))
     return Remove(made)
 
