@@ -234,7 +234,15 @@ def test_properties_that_are_being_written_anew_are_read_from_their_copy() -> No
     assert not there(run, UPGRADE.was)
 
 
-@pytest.mark.parametrize("properties", [b"hoodie.table.version=6", b"hoodie.table.name=t", b""])
+@pytest.mark.parametrize(
+    "properties",
+    [
+        b"hoodie.table.version=6",
+        b"hoodie.table.version=8\nhoodie.timeline.path=",
+        b"hoodie.table.version=?",
+        b"",
+    ],
+)
 def test_what_a_dead_writer_has_left_is_published_where_the_table_has_not_left(properties: bytes) -> None:
     run = Run(*records_before(UPGRADE))
     run.state = frozenset(each for each in run.state if each[0] != UPGRADE.was)
@@ -323,14 +331,14 @@ MUTANTS = tuple(
         (
             "what is not there was moved",
             "formats/hudi_layout",
-            "return version.isdecimal() and folder",
-            "return True or folder",
+            'return not folder.endswith(f"/.hoodie/{inside}".rstrip("/"))',
+            "return True",
         ),
         (
             "where no version is said the table has left",
             "formats/hudi_layout",
-            "return version.isdecimal() and folder",
-            "return not version or folder",
+            "if not version.isdecimal() or int(version) == 0:",
+            "if False:",
         ),
         (
             "the copy of the properties is not read",

@@ -110,8 +110,12 @@ def is_left(folder: str, properties: bytes) -> bool:
 
     Where the properties don't say their version, it has not left.
     """
-    version = parsed(properties).get("hoodie.table.version", "")
-    return version.isdecimal() and folder.endswith(_IN_LEVELS) != (int(version) >= _FIRST_IN_LEVELS)
+    said = parsed(properties)
+    version = said.get("hoodie.table.version", "0")
+    if not version.isdecimal() or int(version) == 0:
+        return False
+    inside = said.get("hoodie.timeline.path", "timeline") if int(version) >= _FIRST_IN_LEVELS else ""
+    return not folder.endswith(f"/.hoodie/{inside}".rstrip("/"))
 
 
 def other_layout(folder: str) -> str:
