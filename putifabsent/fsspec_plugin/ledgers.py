@@ -23,6 +23,7 @@ from putifabsent.fsspec_plugin.names import Names
 from putifabsent.fsspec_plugin.steps import Call, Decide
 from putifabsent.fsspec_plugin.turns import Turn, turns_held
 from putifabsent.shim.formats import hudi_ledger
+from putifabsent.shim.formats.hudi_moves import was_moved
 from putifabsent.shim.formats.hudi_plans import rolled_back
 from putifabsent.shim.ledger import calls, completion, timeline
 from putifabsent.shim.ledger.book import Lane, Ledger, Native
@@ -328,8 +329,15 @@ class Ledgers(Names):
         if not hudi_ledger.is_completed(name):
             return None
         view = yield from self._timeline(name.path.rpartition("/")[0])
-        key = None if view is None else view.late.get(name.path)
+        key = None if view is None else (yield from self._late(view, name.path))
         return None if key is None else Located(Holder(None), key)
+
+    def _late(self, view: timeline.View, path: str) -> Steps[str | None]:
+        """Return where the bytes lie of a name that is not there; None: nothing is late, or it was moved."""
+        key = view.late.get(path)
+        if key is None or (yield Decide(was_moved(path))):
+            return None
+        return key
 
     def _is_timeline(self, folder: str) -> bool:
         return hudi_ledger.timeline_in(self._policy.classify, folder) is not None

@@ -86,11 +86,13 @@ class ListsDecided(ReadsDecided):
 
     def _viewed(self, view: View, shown: Details) -> Steps[None]:
         """Show what a ledger says of a timeline, as it was read before the timeline was listed."""
-        for name in view.undone:
-            shown.pop(name, None)
+        for name in view.hidden(shown):
+            del shown[name]
         for name in view.late.keys() - shown.keys():
-            with contextlib.suppress(FileNotFoundError):  # undone meanwhile, and removed
-                shown[name] = renamed((yield Call("info", (view.late[name],))), name)
+            key = yield from self._late(view, name)
+            if key is not None:
+                with contextlib.suppress(FileNotFoundError):  # undone meanwhile, and removed
+                    shown[name] = renamed((yield Call("info", (key,))), name)
 
     # All below a folder
 
@@ -156,12 +158,12 @@ class ListsDecided(ReadsDecided):
         """Show what ledgers say of the timelines that were found."""
         for folder in sorted({name.rpartition("/")[0] for name in found if may_show_instants(name)}):
             view = yield from self._timeline(folder)
-            if view is None or not (view.late.keys() - found.keys() or view.undone & found.keys()):
+            if view is None or not (view.late.keys() - found.keys() or view.hidden(found)):
                 continue
             # Once more, for these were listed before the ledger was read.
             listed = yield from self._listing(folder, {"detail": True})
             files = {self._full_name(each["name"]): each for each in listed if each["type"] == "file"}
-            gone = {name for name in view.undone if name not in files}
+            gone = view.hidden(found) - files.keys()
             found = {name: each for name, each in found.items() if name not in gone} | files
         return found
 

@@ -45,7 +45,9 @@ def test_what_a_dead_writer_has_completed_is_published_before_the_next() -> None
     run = Run(ONE, TWO, FIRST)
     run.state = frozenset(each for each in run.state if "/timeline/" not in each[0])
     run.completes(run.session("B"), "2", "c")
-    assert run.asked[2:5] == ["head timeline/1_19.commit", "publish timeline/1_19.commit", "create 4"]
+    properties = ["get hoodie.properties", "get hoodie.properties.backup"]
+    expected = ["head timeline/1_19.commit", *properties, "publish timeline/1_19.commit", "create 4"]
+    assert run.asked[2:7] == expected
     assert run.things()[".hoodie/timeline/1_19.commit"].data == b"first"
 
 

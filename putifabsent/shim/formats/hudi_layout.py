@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from putifabsent.errors import ConfigError
 
-__all__ = ["KNOWN", "PROPERTIES", "Layout", "layout_of", "other_layout", "parsed"]
+__all__ = ["KNOWN", "PROPERTIES", "Layout", "is_left", "layout_of", "other_layout", "parsed"]
 
 KNOWN = (6, 8, 9)
 """The table versions whose timelines can be read."""
@@ -103,6 +103,19 @@ def layout_of(properties: bytes, path: str) -> Layout:
     began = said.get("hoodie.table.initial.version", "")
     first = int(began if began.isdecimal() else version)
     return Layout(name, int(version), timeline, history, in_levels, zone.upper(), first)
+
+
+def is_left(folder: str, properties: bytes) -> bool:
+    """Whether a table that had its timeline in a folder has it in the other layout's now.
+
+    Where the properties don't say their version, it has not left.
+    """
+    said = parsed(properties)
+    version = said.get("hoodie.table.version", "0")
+    if not version.isdecimal() or int(version) == 0:
+        return False
+    inside = said.get("hoodie.timeline.path", "timeline") if int(version) >= _FIRST_IN_LEVELS else ""
+    return not folder.endswith(f"/.hoodie/{inside}".rstrip("/"))
 
 
 def other_layout(folder: str) -> str:

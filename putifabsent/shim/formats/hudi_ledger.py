@@ -3,6 +3,9 @@
 An instant that nobody has opened through the shim is older than it, and goes by its names alone. So do
 savepoints (they share ``T`` with the commit that they save), the metadata table beneath a table, and log
 files below table version 8 (they carry the instant of their base file).
+
+An upgrade or a downgrade gives completed instants other names, round the shim. An instant stays one
+completion: whoever removes a completed name of it means that one, whatever it was completed as.
 """
 
 from __future__ import annotations
@@ -21,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from collections.abc import Set as AbstractSet
 
-    from putifabsent.shim.ledger.facts import State
+    from putifabsent.shim.ledger.facts import Completion, State
     from putifabsent.shim.names import Name
 
 __all__ = [
@@ -157,12 +160,21 @@ def _delete_pending(state: State, step: Step, asker: Asker) -> Todo:
 
 
 def _delete_completed(state: State, step: Step, asker: Asker) -> Todo:
-    made = state.named(asker.relative)
+    made = state.named(asker.relative) or _made_of(state, step.instant)
     if made is None:
         return Remove(step.instant, None) if state.is_over(step.instant) else ByName()
-    if not made.undone and (made == state.unpublished or _is_rolled_back(state, step.instant)):
+    is_rolled_back = _is_rolled_back(state, step.instant)
+    if made == state.unpublished and made.name != asker.relative and not is_rolled_back:
+        return ByName()  # it may be no name of it, and its own may still be to come
+    if not made.undone and (made == state.unpublished or is_rolled_back):
         return Append(Undo(step.instant, asker.session, f"{asker.token}-undo"))
     return Remove(step.instant, made)
+
+
+def _made_of(state: State, instant: str) -> Completion | None:
+    """Return the latest completion of an instant, undone or not: the table has given it another name."""
+    found = [each for each in state.completions.values() if each.instant == instant]
+    return max(found, key=lambda each: each.number, default=None)
 
 
 def _create_slice(state: State, step: Step, asker: Asker) -> Todo:

@@ -170,7 +170,7 @@ class Ledger:
     behind
         How many objects the last listing has shown that pruning would remove.
     published
-        The token of a completion that is known to be under its plain name.
+        The token of a completion that is known to be under its plain name, or to have been moved from there.
     watched
         The turn that this session waits for.
     marker

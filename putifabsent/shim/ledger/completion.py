@@ -2,7 +2,8 @@
 
 The body goes first, under a key of its own; then the COMPLETE, which decides; then the store copies the body
 to the plain name. Whoever completes after that sees to it that the copy is there, so at most the last
-completion is ever unpublished. What is undone loses its body before its name: a copy that fails where its
+completion is ever unpublished. One whose table was upgraded or downgraded since lies under another name, and
+is not published again. What is undone loses its body before its name: a copy that fails where its
 source is gone can't bring it back.
 """
 
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from putifabsent.backends.base import Absent, Created, Exists, Found, Refused, Written
 from putifabsent.errors import Fenced, Holder, NameTaken, OutcomeUnknown, unknown_of
+from putifabsent.shim.formats.hudi_moves import was_moved
 from putifabsent.shim.ledger.appending import append, unknown_from
 from putifabsent.shim.ledger.book import removed
 from putifabsent.shim.ledger.records import Complete, Undo
@@ -282,8 +284,10 @@ def _settling(ledger: Ledger, creation: Creation) -> Callable[[State], Protocol[
         made = state.unpublished
         if made is None or made.token == ledger.published:
             return
-        seen: HeadOutcome = yield from read(Head(ledger.path(made.name)))
-        if isinstance(seen, Found) and seen.holder.token == made.token:
+        path = ledger.path(made.name)
+        seen: HeadOutcome = yield from read(Head(path))
+        is_there = isinstance(seen, Found) and seen.holder.token == made.token
+        if is_there or (isinstance(seen, Absent) and (yield from was_moved(path))):
             ledger.published = made.token
             return
         yield from _publish(ledger, made, creation, must=True)
