@@ -14,6 +14,7 @@ from putifabsent.cli.fsck import fsck
 from putifabsent.cli.init import init
 from putifabsent.cli.inspect import inspect
 from putifabsent.cli.leave import leave
+from putifabsent.cli.ledger import ledger
 from putifabsent.cli.migrate import migrate
 from putifabsent.cli.probe import probe
 from putifabsent.cli.put import put
@@ -56,6 +57,7 @@ app.command(
 
 app.command(epilog="Example: putifabsent init 'dynamodb://claims?region=eu-west-1'")(init)
 app.command(epilog="Example: putifabsent fsck s3://bucket/table -o arbiter=ballot --repair")(fsck)
+app.command(epilog="Example: putifabsent ledger s3://bucket/table")(ledger)
 app.command(epilog="Example: putifabsent migrate s3://bucket/table -o arbiter=ballot --to native")(migrate)
 app.command(epilog="Example: putifabsent leave s3://bucket/table -o arbiter=ballot")(leave)
 app.command(epilog="Example: putifabsent drop s3://bucket/table -o arbiter=ballot")(drop)

@@ -20,12 +20,13 @@ def drop(
     endpoint_url: Endpoint = None,
     as_json: AsJson = False,
 ) -> None:
-    """Remove what an arbiter keeps of a table that was removed, end marks included.
+    """Remove what an arbiter keeps of a table that was removed, end marks included; and its ledger.
 
-    It refuses where a name lives. The table's writers must be stopped.
+    It refuses where a name lives that another arbiter than the store itself has decided. Where the store
+    decides, it ends the ledger of a table that is there, too, whose names stay. The writers must be stopped.
     """
     screen = Screen(as_json=as_json)
-    ask(f"What the arbiter keeps of {url} will be removed.", yes=yes)
+    ask(f"What the arbiter keeps of {url} will be removed, and its ledger.", yes=yes)
     with exits(screen):
         fs, path = mount(url, option, endpoint_url)
         with screen.waiting(f"removing what is kept of {url}"):

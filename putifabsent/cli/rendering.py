@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import sys
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import IO, TYPE_CHECKING, Literal
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from putifabsent.inspection import Report
     from putifabsent.shim.leftovers import Leftover
     from putifabsent.shim.names import Name
-    from putifabsent.upkeep import Checked
+    from putifabsent.upkeep import Checked, TableLedger
 
 __all__ = ["Explained", "Screen", "empty_table"]
 
@@ -37,6 +37,11 @@ __all__ = ["Explained", "Screen", "empty_table"]
 _WIDTH = 160
 # Of a finding's names, of which a table may have any number.
 _NAMES = 10
+
+_HORIZON_AHEAD = (
+    "The horizon itself is ahead: instants of right clocks are refused until time has passed it. "
+    "With all writers stopped, `putifabsent drop` ends the ledger, and the next writer begins another."
+)
 
 
 @dataclass(frozen=True)
@@ -185,6 +190,22 @@ class Screen:
             self._out.print(f"  What to do: {each.do}.", soft_wrap=True)
         return self._out.print(f"{url}: {report.verdict}", soft_wrap=True)
 
+    def ledger(self, url: str, found: TableLedger | None) -> None:
+        """Print what a table's ledger has come to; None: it has none."""
+        if self._as_json:
+            return self.json({"name": url, "ledger": None if found is None else _ledger(found)})
+        if found is None:
+            return self._out.print(f"{url}: the table has no ledger", soft_wrap=True)
+        if found.open:
+            table = empty_table("open instant", "action", "session", "since record")
+            for each in found.open:
+                since = "older than is remembered" if each.since is None else str(each.since)
+                table.add_row(Text(each.instant), Text(each.action), Text(each.session), since)
+            self._out.print(table)
+        for line in _ledger_lines(found):
+            self._out.print(line, soft_wrap=True)
+        return None
+
     # While it goes on
 
     @contextmanager
@@ -287,6 +308,35 @@ def _state_of(url: str, checked: Checked) -> str:
     if not found:
         return f"{url}: {checked.names} names, nothing is left of dead writers.{busy}"
     return f"{url}: {checked.names} names, {found} findings, {left} left.{busy}"
+
+
+def _ledger(found: TableLedger) -> dict[str, object]:
+    return {**asdict(found), "written": found.written.isoformat()}
+
+
+def _ledger_lines(found: TableLedger) -> list[str]:
+    life = found.life or "none: its records are of version 0.1.0"
+    newest = f"the newest checkpoint is {found.checkpoint}" if found.checkpoint else "no checkpoint yet"
+    ended = f", and {found.ended} of lives that are over" if found.ended else ""
+    lines = [
+        f"folder   {found.folder}",
+        f"life     {life}",
+        f"records  {found.number}; {newest}; {found.listed} are listed{ended}",
+    ]
+    if found.half_removed is not None:
+        return [*lines, f"{found.half_removed}."]
+    turn, counts = found.turn, (found.whole, found.by_name, len(found.open))
+    held = turn and f"{turn.number}, session {turn.session}, thread {turn.thread}, lease {turn.lease:g} s"
+    above = "above it {} instants are remembered whole, {} by name, {} are open".format(*counts)
+    time = f"{found.written:%Y-%m-%d %H:%M:%S %Z}"
+    return [
+        *lines,
+        f"turn     {held or 'none is held'}",
+        f"horizon  {found.horizon or 'none'}; {above}",
+        f"ahead    {len(found.ahead)} instants are later than the store's time ({time})",
+        *(f"    {instant}" for instant in _some(found.ahead)),
+        *([_HORIZON_AHEAD] if found.horizon in found.ahead else []),
+    ]
 
 
 def _explanation(one: Explained) -> dict[str, object]:

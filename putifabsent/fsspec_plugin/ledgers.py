@@ -123,6 +123,17 @@ class Ledgers(Names):
         """
         return Turn(self, self._full_name(table), lease, self._mount.deadline if timeout is None else timeout)
 
+    def ledger(self, table: str) -> Ledger:
+        """Return a table's ledger, of which nothing is read yet, for somebody who looks after the table.
+
+        Parameters
+        ----------
+        table
+            As for :meth:`turn`.
+        """
+        name = self._walk_steps(self._table_for_turns(self._full_name(table)))
+        return Ledger(name, self.session, self._arbiter or Native(self.store.largest_put), Lane(new_token()))
+
     # What is known of them
 
     def _in_ledger(

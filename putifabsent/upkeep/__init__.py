@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from putifabsent.upkeep.checking import GRACE, Checked, fsck
+from putifabsent.upkeep.ledgers import Begun, TableLedger, ledger_of
 from putifabsent.upkeep.parting import drop, leave, migrate
 
-__all__ = ["GRACE", "Checked", "drop", "fsck", "leave", "migrate"]
+__all__ = ["GRACE", "Begun", "Checked", "TableLedger", "drop", "fsck", "leave", "ledger_of", "migrate"]

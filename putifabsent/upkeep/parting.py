@@ -10,10 +10,14 @@ from __future__ import annotations
 import errno
 from typing import TYPE_CHECKING
 
-from putifabsent.backends.base import Absent
+from putifabsent.backends.base import Absent, Found
 from putifabsent.errors import ConfigError
 from putifabsent.shim.agreement import leave_record, record_of
+from putifabsent.shim.ledger.book import HalfRemoved, is_marker, record_at
+from putifabsent.shim.ledger.completion import settle
 from putifabsent.shim.leftovers import What
+from putifabsent.shim.reading import read
+from putifabsent.shim.requests import Head
 from putifabsent.upkeep.checking import check
 from putifabsent.upkeep.tables import Table
 
@@ -114,6 +118,10 @@ def migrate(
 def drop(fs: GuardedFileSystem, path: str) -> int:
     """Remove all that the arbiter keeps of the tables below a folder that are gone, end marks included.
 
+    Their ledgers end; where the store itself decides, also those of tables that are there still: what they
+    have decided is published before, and the next writer begins another life, for which all instants that are
+    there are older than the ledger.
+
     Parameters
     ----------
     fs
@@ -133,14 +141,52 @@ def drop(fs: GuardedFileSystem, path: str) -> int:
     """
     table = Table(fs, path)
     if fs.decider is None:
-        return 0
+        return _remove_ledgers(table, _settled_ledgers(table))
     _refuse(table, check(table, repair=False, grace=0).after, _SHOWING)
-    living = [path for name in table.identities().names for path in _living(table, name)]
+    names = [name for name in table.identities().names if record_at(name.path) is None]
+    living = [path for name in names for path in _living(table, name)]
     if living:
         raise OSError(
             errno.EBUSY, f"{_some(living)} live: remove them, or `putifabsent leave` the table", path
         )
-    return _remove(table, fs.decider.keys) + _remove(table, _RECORDS)
+    ledgers = _settled_ledgers(table)
+    # In this order, so that after a failure no record seems to be decided and not published.
+    removed = _remove(table, fs.decider.keys)
+    return removed + _remove_ledgers(table, ledgers) + _remove(table, _RECORDS)
+
+
+def _settled_ledgers(table: Table) -> list[str]:
+    """Publish what the ledgers have decided; return all that can go then."""
+    kept = table.folders("ledger", "beats")
+    bodies = [table.folders("bodies").get(state, []) for state in kept if _settle_ledger(table, state)]
+    return [path for inside in (*kept.values(), *bodies) for path in inside]
+
+
+def _remove_ledgers(table: Table, paths: list[str]) -> int:
+    """Remove them, their markers first."""
+    table.remove(sorted(paths, key=is_marker, reverse=True))
+    return len(paths)
+
+
+def _settle_ledger(table: Table, state: str) -> bool:
+    """See that the plain names show what a ledger says; False: nobody can tell, for half of it is gone."""
+    fs, folder = table.fs, state.rpartition("/")[0]
+    ledger = fs.ledger(folder)
+    if ledger.name.state != state:
+        return False
+    if not any(name.startswith(f"{folder}/") for name in table.shown):
+        return True
+    try:
+        fs.perform(settle(ledger, table.creation(state)))
+    except HalfRemoved:
+        return False
+    for each in ledger.state.completions.values():
+        path = ledger.path(each.name)
+        seen = fs.perform(read(Head(path))) if each.undone and path in table.shown else None
+        if isinstance(seen, Found) and seen.holder.token == each.token:
+            reason = f"{path} is rolled back, and not removed yet: let its rollback end"
+            raise OSError(errno.EBUSY, reason, table.root)
+    return True
 
 
 def _left(table: Table, progress: Progress | None) -> int:

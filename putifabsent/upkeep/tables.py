@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from putifabsent.shim.agreement import Terms
     from putifabsent.shim.names import Name
 
-__all__ = ["Identities", "Table"]
+__all__ = ["Identities", "Table", "refuse_a_part"]
 
 _BELOW = f"/{STATE_FOLDER}/"
 # As the store on local disk calls them: a creation's token, and a UUID.
@@ -45,6 +45,14 @@ class Identities(NamedTuple):
 
     names: list[Name]
     strange: list[str]
+
+
+def refuse_a_part(fs: GuardedFileSystem, root: str) -> None:
+    """Refuse a folder within a table, whose state lies above."""
+    for state in fs.policy.states(root):
+        if fs.exists(state):
+            table = state.removesuffix(f"/{STATE_FOLDER}")
+            raise ConfigError(f"{root} is a part of a table: name the table itself, {table}")
 
 
 class Table:
@@ -77,7 +85,7 @@ class Table:
     def __init__(self, fs: GuardedFileSystem, path: str, *agreed: GuardedFileSystem) -> None:
         self.fs = fs
         self.root: str = fs.explain(path).path
-        self._refuse_a_part()
+        refuse_a_part(fs, self.root)
         self.shown: set[str] = set()
         self.kept: dict[str, dict[str, Any]] = {}
         self.walk()
@@ -85,12 +93,6 @@ class Table:
         for state in self.states:
             terms = (self.terms(state, each) for each in (fs, *agreed))
             fs.perform(look_for_others(state, *(each for each in terms if each is not None)))
-
-    def _refuse_a_part(self) -> None:
-        for state in self.fs.policy.states(self.root):
-            if self.fs.exists(state):
-                table = state.removesuffix(f"/{STATE_FOLDER}")
-                raise ConfigError(f"{self.root} is a part of a table: name the table itself, {table}")
 
     def walk(self) -> None:
         """See once more what is there."""

@@ -400,6 +400,14 @@ def test_a_marker_that_was_not_answered_is_not_sent_again() -> None:
     assert run.session("X").state.life == "lane-A-2"
 
 
+def test_a_look_that_lists_more_than_it_could_read_is_not_content() -> None:
+    run = Run(ONE)
+    ledger = run.session("B")
+    run.put(f"{STATE}/ledger/{LIFE}.0000000003")
+    assert run.play(ledger.look(creation("r"))) is False
+    assert ledger.state.number == 1
+
+
 def test_a_gap_begins_no_life_and_says_how_it_ends() -> None:
     run = Run(ONE, TWO)
     fresh, old = run.session("X", has_read=False), run.session("B")

@@ -51,6 +51,14 @@ def test_what_a_dead_writer_has_completed_is_published_before_the_next() -> None
     assert run.things()[".hoodie/timeline/1_19.commit"].data == b"first"
 
 
+def test_another_object_in_its_place_does_not_pass_for_what_a_dead_writer_has_completed() -> None:
+    run = Run(ONE, TWO, FIRST)
+    run.put(completed_name("1"), "another")
+    run.completes(run.session("B"), "2", "c")
+    assert run.asked[2:5] == ["head timeline/1_19.commit", "publish timeline/1_19.commit", "create 4"]
+    assert run.things()[".hoodie/timeline/1_19.commit"].data == b"first"
+
+
 def test_the_body_of_an_unanswered_put_is_put_under_another_key() -> None:
     run = Run(ONE)
     run.fails("put bodies/1~c.0", Maybe(LOST))

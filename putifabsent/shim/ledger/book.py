@@ -64,7 +64,18 @@ if TYPE_CHECKING:
     from putifabsent.shim.ledger.written import Line
     from putifabsent.shim.requests import Protocol
 
-__all__ = ["Lane", "Ledger", "Native", "Watched", "is_marker", "lives_below", "record_at", "removed"]
+__all__ = [
+    "HalfRemoved",
+    "Lane",
+    "Ledger",
+    "Native",
+    "Watched",
+    "by_life",
+    "is_marker",
+    "lives_below",
+    "record_at",
+    "removed",
+]
 
 _DIGITS = 10
 _LOOKS_AT_A_GAP = 2
@@ -74,6 +85,10 @@ _RECORD = re.compile(
     rf"({_MARKER}|([^/]+\.)?[0-9]{{{_DIGITS}}})",
     re.DOTALL,
 )
+
+
+class HalfRemoved(OSError):
+    """A ledger's marker is there, and records are gone that no checkpoint has made needless."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,7 +267,7 @@ class Ledger:
 
         Raises
         ------
-        OSError
+        HalfRemoved
             The ledger is there and its records are not: somebody has removed the table half.
         """
         found, life = yield from self._present()
@@ -272,7 +287,7 @@ class Ledger:
         shown: str | None = None
         while True:
             listed: Listed = yield from read(List(self.folder))
-            marker, found = _sorted(listed.entries)
+            marker, found = by_life(listed.entries)
             if marker is None:
                 self.marker = None
                 if self.state.life or self._is_removed(found.get("", set())):
@@ -307,13 +322,13 @@ class Ledger:
         self.published = self.watched = None
         self.listed = self.behind = 0
 
-    def _half_removed(self, number: int) -> OSError:
+    def _half_removed(self, number: int) -> HalfRemoved:
         reason = (
             f"record {number} of the table's ledger is gone, and the ledger is not: somebody has removed the "
             "table half, or is removing it. Remove the rest; or, while nobody writes, end the ledger by "
             "`putifabsent drop`"
         )
-        return OSError(errno.EIO, reason, self.folder)
+        return HalfRemoved(errno.EIO, reason, self.folder)
 
     def newest(self, numbers: set[int]) -> int:
         """Return the number of the newest checkpoint among these; 0: there is none."""
@@ -422,7 +437,7 @@ class Ledger:
         then, has ended before.
         """
         listed: Listed = yield from read(List(self.folder))
-        _, found = _sorted(listed.entries)
+        _, found = by_life(listed.entries)
         others = {life: numbers for life, numbers in found.items() if life not in ("", self.state.life)}
         if not others:
             return []
@@ -438,7 +453,7 @@ class Ledger:
         ]
 
 
-def _sorted(entries: tuple[Entry, ...]) -> tuple[Entry | None, dict[str, set[int]]]:
+def by_life(entries: tuple[Entry, ...]) -> tuple[Entry | None, dict[str, set[int]]]:
     """Return the marker, if there is one, and the records' numbers by their lives; none is 0.1.0's."""
     marker, found = None, dict[str, set[int]]()
     for entry in entries:

@@ -1,0 +1,185 @@
+"""What a table's ledger has come to, for people: who writes what, who has the turn, what is remembered."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
+from typing import TYPE_CHECKING
+
+from putifabsent.backends.base import Creation
+from putifabsent.errors import ConfigError
+from putifabsent.fsspec_plugin.deciders import terms_of
+from putifabsent.fsspec_plugin.mounted import new_token
+from putifabsent.shim.agreement import look_for_others
+from putifabsent.shim.ledger.book import HalfRemoved, by_life
+from putifabsent.shim.reading import read
+from putifabsent.shim.requests import List
+from putifabsent.upkeep.tables import refuse_a_part
+
+if TYPE_CHECKING:
+    from putifabsent.backends.base import Listed
+    from putifabsent.fsspec_plugin import GuardedFileSystem
+    from putifabsent.shim.ledger.facts import Held, State
+
+__all__ = ["Begun", "TableLedger", "ledger_of"]
+
+_SECONDS = 14
+"""Digits of an instant to the second; others have milliseconds, too."""
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """An instant that is open.
+
+    Attributes
+    ----------
+    instant, session, action
+        Which one, whose it is, and what it is in its format's words.
+    since
+        The number of the record that opened it; None: it is older than the records that are remembered.
+    """
+
+    instant: str
+    session: str
+    action: str
+    since: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class TableLedger:
+    """What the records of a table's ledger come to.
+
+    Attributes
+    ----------
+    folder
+        Where they lie.
+    life
+        The name of the table's present life; empty for records of version 0.1.0.
+    number
+        Of the last record.
+    checkpoint
+        The number of the newest checkpoint that is listed; 0: there is none.
+    listed
+        How many records of this life a listing shows.
+    ended
+        How many it shows of lives that are over, which go with the next pruning.
+    written
+        When the newest object in the folder was written, by the store's clock.
+    horizon
+        Up to which instant none can be begun any more, whatever else is remembered; empty: there is none.
+    whole
+        How many instants are remembered with all that became of them.
+    by_name
+        Of how many more that are over only the name is.
+    ahead
+        The instants that the ledger knows, the horizon among them, that are later than ``written`` in UTC.
+    open
+        What is being written.
+    turn
+        The one that is held.
+    half_removed
+        Why the records can't be read; None: they can.
+    """
+
+    folder: str
+    life: str
+    number: int
+    checkpoint: int
+    listed: int
+    ended: int
+    written: datetime
+    horizon: str = ""
+    whole: int = 0
+    by_name: int = 0
+    ahead: tuple[str, ...] = ()
+    open: tuple[Begun, ...] = ()
+    turn: Held | None = None
+    half_removed: str | None = None
+
+
+def ledger_of(fs: GuardedFileSystem, path: str) -> TableLedger | None:
+    """Read a table's ledger, while writers write or not; nothing is written.
+
+    Parameters
+    ----------
+    fs
+        A mount as the writers' are.
+    path
+        The table's root.
+
+    Returns
+    -------
+    TableLedger or None
+        What it has come to; None: the table has none.
+
+    Raises
+    ------
+    ConfigError
+        There is nothing at ``path``, or it is a part of a table; or another arbiter decides than the mount
+        says.
+    OSError
+        The store refuses, or does not answer in time.
+    """
+    root = fs.explain(path).path
+    fs.invalidate_cache()
+    if not fs.fs.exists(root):
+        raise ConfigError(f"there is no table at {root!r}: nothing is there")
+    refuse_a_part(fs, root)
+    ledger = fs.ledger(path)
+    terms = None if fs.decider is None else terms_of(fs.decider, ledger.name.state)
+    fs.perform(look_for_others(ledger.name.state, *(() if terms is None else (terms,))))
+    creation = Creation(new_token(), fs.writer, ledger.name.state)
+    half_removed = None
+    try:
+        fs.perform(ledger.current(creation))
+    except HalfRemoved as error:
+        half_removed = error.strerror
+    listed: Listed = fs.perform(read(List(ledger.folder)))
+    marker, found = by_life(listed.entries)
+    state = ledger.state
+    if marker is None and not found and not state.number:
+        return None
+    numbers = found.get(state.life, set())
+    written = max(entry.created for entry in listed.entries)
+    return TableLedger(
+        folder=ledger.folder,
+        life=state.life,
+        number=max(state.number, *numbers, 0),
+        checkpoint=ledger.newest(numbers),
+        listed=len(numbers),
+        ended=sum(len(others) for life, others in found.items() if life not in ("", state.life)),
+        written=written,
+        horizon=state.horizon,
+        whole=len(_remembered(state)),
+        by_name=len(state.past),
+        ahead=_ahead(state, written),
+        open=_open(state),
+        turn=state.turn,
+        half_removed=half_removed,
+    )
+
+
+def _remembered(state: State) -> set[str]:
+    """Return the instants that are over, and of which more than the name is known."""
+    return {*state.freed, *(each.instant for each in state.completions.values())}
+
+
+def _open(state: State) -> tuple[Begun, ...]:
+    return tuple(
+        Begun(instant, each.session, each.action, state.tokens.get(each.token))
+        for instant, each in sorted(state.open.items())
+    )
+
+
+def _ahead(state: State, written: datetime) -> tuple[str, ...]:
+    """Return the instants that no right clock had shown when the newest object was written.
+
+    Some stores date objects by whole seconds.
+    """
+    last = (written + timedelta(seconds=1)).astimezone(timezone.utc).strftime("%Y%m%d%H%M%S%f")
+    known = _remembered(state) | state.past | state.open.keys() | {state.horizon}
+    return tuple(sorted(each for each in known if _is_time(each) and each > last))
+
+
+def _is_time(instant: str) -> bool:
+    return instant.isdecimal() and len(instant) >= _SECONDS
