@@ -9,6 +9,7 @@ import pytest
 from putifabsent.backends.base import Created, Refused
 from putifabsent.errors import Fenced, OutcomeUnknown
 from putifabsent.shim.ledger import turns
+from putifabsent.shim.ledger.facts import Held
 from putifabsent.shim.ledger.records import Open
 from tests.shim.ledger_runs import APPLIED, Run, creation, kinds
 from tests.shim.ledger_tables import completed, no_clock
@@ -89,6 +90,78 @@ def test_who_gives_signs_of_life_for_a_turn_that_was_broken_hears_so() -> None:
     for run.time in (0.0, 11.0):
         run.takes(watcher, "u")
     assert not run.play(turns.beat(holder, 2, creation("b"), clock=no_clock))
+
+
+def after_a_removal() -> tuple[Run, Any]:
+    """A session has a turn of a table that was removed; in the next one another has the same number's."""
+    run = Run()
+    former = run.session("A")
+    run.takes(former, "t", lease=10.0)
+    run.remove_all()
+    run.takes(run.session("B"), "u", lease=10.0)
+    return run, former
+
+
+def beats_of_a_removed_table(beat: Any) -> tuple[bool, bool]:
+    """Whether the former holder hears that it has the turn, and whether that keeps the next one's."""
+    run, former = after_a_removal()
+    heard = run.play(beat(former, 1, creation("b"), clock=no_clock))
+    return heard, any("/beats/" in name for name in run.things())
+
+
+def test_a_turn_of_a_removed_table_keeps_nobody_s_of_the_next_one() -> None:
+    assert beats_of_a_removed_table(turns.beat) == (False, False)
+
+
+def test_a_beat_that_looks_at_the_number_alone_is_found_out() -> None:
+    mutant = Mutant(
+        "another session's turn of the same number",
+        "ledger/turns",
+        "(turn.number, turn.session) == (number, ledger.session)",
+        "turn.number == number",
+        "the test above",
+    )
+    assert beats_of_a_removed_table(mutant.protocols().beat) == (True, True)
+
+
+def test_a_turn_of_a_removed_table_is_not_given_back_in_the_next_one() -> None:
+    run, former = after_a_removal()
+    assert not run.releases(former, 1)
+    assert run.session("X").state.turn == Held(1, "B", "main", 10.0)
+
+
+def breaks_as_the_table_is_made_anew(takes: Any) -> tuple[Run, Any]:
+    """A watcher would break a turn; the table is removed, and in the next one another session has one."""
+    run = Run(takes=takes)
+    watcher = run.session("B")
+    run.takes(run.session("A"), "t", lease=10.0)
+    run.takes(watcher, "u")
+
+    def another() -> None:
+        run.remove_all()
+        take = turns.take(run.session("C"), "main", 10.0, creation("c"), clock=no_clock)
+        run.play_aside(take)
+
+    run.fails("create ledger/lane-A-1.0000000002", None, first=another)
+    run.time = 11.0
+    return run, run.takes(watcher, "u")
+
+
+def test_a_turn_that_was_not_watched_is_not_broken_in_place_of_a_removed_table_s() -> None:
+    run, got = breaks_as_the_table_is_made_anew(turns.take)
+    assert got is None
+    assert run.session("X").state.turn == Held(1, "C", "main", 10.0)
+
+
+def test_a_watcher_who_breaks_by_the_number_alone_is_found_out() -> None:
+    mutant = Mutant(
+        "another life's turn of the same number",
+        "ledger/turns",
+        "state.turn == watched",
+        "state.turn and state.turn.number == watched.number",
+        "the test above",
+    )
+    assert breaks_as_the_table_is_made_anew(mutant.protocols().take)[1] is not None
 
 
 def watch_with_an_old_clock(takes: Any) -> Any:

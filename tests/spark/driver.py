@@ -152,6 +152,14 @@ def create(spark: SparkSession, path: str) -> bool:
     return True
 
 
+def delete(spark: SparkSession, path: str) -> bool:
+    """Remove a folder as the JVM's programs do."""
+    jvm: Any = spark._jvm
+    name = jvm.org.apache.hadoop.fs.Path(path)
+    removed: bool = name.getFileSystem(spark.sparkContext._jsc.hadoopConfiguration()).delete(name, True)
+    return removed
+
+
 def in_workers(spark: SparkSession, name: str, tasks: int, protocol: str = "pias3") -> list[str]:
     """Have so many tasks create one guarded name through fsspec, in Python; return what each was told."""
 
@@ -239,6 +247,7 @@ CALLS = {
         setting,
         sql,
         create,
+        delete,
         in_workers,
         mount_again,
         mount_with,

@@ -24,7 +24,7 @@ class Format(NamedTuple):
     Attributes
     ----------
     append
-        Commits rows ``(who, n)`` to a table, with options of Hudi's, if any.
+        Commits rows ``(who, n)`` to a table; Hudi's with options, or by another ``mode`` of saving.
     rows
         Reads all of it, in a session that has not seen it before.
     conflicts
@@ -82,7 +82,7 @@ def _in_catalog(catalog: str) -> Format:
 
 
 def _hudi(**options: str) -> Format:
-    def append(rows: DataFrame, table: str, **more: str) -> None:
+    def append(rows: DataFrame, table: str, mode: str = "append", **more: str) -> None:
         said: dict[str, Any] = {
             "hoodie.table.name": table,
             "hoodie.datasource.write.recordkey.field": "id",
@@ -91,7 +91,7 @@ def _hudi(**options: str) -> Format:
             **more,
         }
         keyed = rows.selectExpr("concat(who, '-', n) as id", "*")
-        keyed.write.format("hudi").options(**said).mode("append").save(_path(rows.sparkSession, table))
+        keyed.write.format("hudi").options(**said).mode(mode).save(_path(rows.sparkSession, table))
 
     def read(spark: SparkSession, table: str) -> DataFrame:
         return spark.read.format("hudi").load(_path(spark, table))

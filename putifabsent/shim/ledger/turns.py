@@ -96,19 +96,24 @@ def release(ledger: Ledger, number: int, creation: Creation) -> Protocol[bool]:
 
 
 def beat(ledger: Ledger, number: int, creation: Creation, *, clock: Callable[[], float]) -> Protocol[bool]:
-    """Show that the holder of a turn lives; return whether it holds it still. Two requests.
+    """Show that the holder of a turn lives; return whether it held it still. Two requests.
 
-    What it says is the holder's clock, which nobody compares with a clock of theirs.
+    It is looked at first: a turn of the same number may be another session's, since the table was removed
+    and made anew, and no beat of this one may keep that from being broken. What a beat says is the holder's
+    clock, which nobody compares with a clock of theirs.
     """
+    if not _holds(ledger, (yield from ledger.current(creation)), number):
+        return False
     now = yield Now(clock)
     outcome: PutOutcome = yield Put(ledger.beat(number), InMemory(repr(now).encode()), creation)
     if isinstance(outcome, Refused):
         raise outcome.error
-    return _holds((yield from ledger.current(creation)), number)
+    return True
 
 
-def _holds(state: State, number: int) -> bool:
-    return state.turn is not None and state.turn.number == number
+def _holds(ledger: Ledger, state: State, number: int) -> bool:
+    turn = state.turn
+    return turn is not None and (turn.number, turn.session) == (number, ledger.session)
 
 
 def _turn(ledger: Ledger, thread: str, lease: float, token: str) -> Callable[[State], Record | None]:
@@ -122,7 +127,7 @@ def _turn(ledger: Ledger, thread: str, lease: float, token: str) -> Callable[[St
 
 def _release(ledger: Ledger, number: int, token: str) -> Callable[[State], Record | None]:
     def draft(state: State) -> Record | None:
-        return Release(number, ledger.session, token) if _holds(state, number) else None
+        return Release(number, ledger.session, token) if _holds(ledger, state, number) else None
 
     return draft
 
@@ -143,15 +148,15 @@ def _break(ledger: Ledger, creation: Creation, clock: Callable[[], float]) -> Pr
     if looked - watched.since <= turn.lease:
         return False
     token = f"{creation.token}-{turn.number}"
-    draft = _breaking(ledger, turn.number, token)
+    draft = _breaking(ledger, turn, token)
     # Whether it was this breaker who ended the turn, the next look tells.
     with contextlib.suppress(OutcomeUnknown):
         yield from append(ledger, draft, creation._replace(token=token))
     return True
 
 
-def _breaking(ledger: Ledger, number: int, token: str) -> Callable[[State], Record | None]:
+def _breaking(ledger: Ledger, watched: Held, token: str) -> Callable[[State], Record | None]:
     def draft(state: State) -> Record | None:
-        return Break(number, ledger.session, token) if _holds(state, number) else None
+        return Break(watched.number, ledger.session, token) if state.turn == watched else None
 
     return draft
