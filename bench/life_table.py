@@ -346,7 +346,7 @@ class _Life:
         for level, files in levels.items():
             if len(files) >= _MERGED:
                 merged = f"{files[0].partition('_')[0]}_{files[-1].split('_')[1]}_{level + 1}.parquet"
-                fs.pipe_file(f"{folder}/{merged}", b"PAR1")
+                fs.pipe_file(f"{folder}/{merged}", b"merged")
                 for one in files:
                     self._remove(fs, f"{folder}/{one}")
 

@@ -181,6 +181,9 @@ class Ledgers(Names):
         """Find out whether all mounts of a table that was made anew let the same arbiter decide."""
         raise NotImplementedError
 
+    def _ledgers_below(self, folder: str) -> list[Ledger]:
+        return [book for state, book in self._books.items() if state.startswith(f"{folder}/")]
+
     def _forget_ledgers(self, folder: str) -> None:
         """Forget the tables in a folder that is removed."""
         for state in [each for each in self._books if each.startswith(f"{folder}/")]:

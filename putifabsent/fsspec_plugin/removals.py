@@ -18,7 +18,7 @@ from putifabsent.fsspec_plugin.paths import each_of
 from putifabsent.fsspec_plugin.reads import is_state
 from putifabsent.fsspec_plugin.steps import Call, Decide
 from putifabsent.shim.formats.hudi_ledger import holds_state
-from putifabsent.shim.ledger.book import is_marker, lives_below, record_at, removed
+from putifabsent.shim.ledger.book import is_marker, record_at, removed
 
 if TYPE_CHECKING:
     from putifabsent.fsspec_plugin.steps import Steps
@@ -82,12 +82,7 @@ class Removes(ListsDecided):
             return bool(paths) and all(is_state(each) for each in paths)
         if any(self._is_judged(self._policy.classify(each)) for each in paths):
             return False
-        if recursive and self._loses_instants(path):
-            return False
-        if recursive:
-            for each in paths:
-                self._forget_ledgers(each)
-        return True
+        return not (recursive and self._loses_instants(path))
 
     def _full_names(self, path: Any) -> list[str]:
         return [self._full_name(each) for each in each_of(path)]
@@ -97,14 +92,14 @@ class Removes(ListsDecided):
         return any(self._is_timeline(each) and not holds_state(each) for each in self._full_names(path))
 
     def _ending_lives(self, path: Any) -> Steps[None]:
-        """End the ledgers of tables that are removed, before anything else of them goes.
+        """End the ledgers that this mount knows of, in a folder that is removed, before all else in it.
 
-        Of tables further below, nobody here may know: their markers are the first of their folders to go.
+        Of others their markers are the first of their folders to go.
         """
         for folder in self._full_names(path):
-            if not is_state(folder):
-                for marker in lives_below(folder):
-                    yield Decide(removed(marker))
+            for book in self._ledgers_below(folder):
+                yield Decide(removed(book.marker_path))
+            self._forget_ledgers(folder)
 
     def _removing_plainly(self, paths: list[str]) -> Steps[None]:
         # What several are removed by takes a pattern for one, and these are names.

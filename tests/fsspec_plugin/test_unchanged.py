@@ -127,7 +127,6 @@ ACTS: dict[str, Act] = {
     ),
     "mv": lambda fs, _: fs.mv("bucket/d/one", "bucket/d/new"),
     "mv into a folder": lambda fs, _: fs.mv("bucket/d/one", "bucket/d/sub"),
-    "mv recursive": lambda fs, _: fs.mv("bucket/d", "bucket/e", recursive=True),
     "mv of a pattern": lambda fs, _: fs.mv("bucket/d/*o*", "bucket/e/"),
     "rename": lambda fs, _: fs.rename("bucket/d/one", "bucket/d/new"),
     "touch": lambda fs, _: fs.touch("bucket/d/one")["ETag"],
@@ -278,6 +277,24 @@ def seen(stub: FaultStub, outcome: Any) -> dict[str, Any]:
     # Sorted, for much is sent at the same time.
     requests = sorted(asked(request) for request in stub.requests)
     return {"requests": requests, "result": told(outcome), "stored": stored(stub), "open": len(stub.uploads)}
+
+
+def test_a_nested_folder_is_moved_which_s3fs_itself_does_not_do(
+    stub: FaultStub, start: Callable[[], None]
+) -> None:
+    stock, ours = (
+        fsspec.filesystem(protocol, **stub.storage_options("s3"), **own)
+        for protocol, own in (("s3", {}), ("pias3", {"arbiter": "native"}))
+    )
+    start()
+    with pytest.raises(FileNotFoundError):
+        stock.mv("bucket/d", "bucket/e", recursive=True)
+    start()
+    ours.invalidate_cache()
+    before = {name.removeprefix("bucket/d") for name in ours.find("bucket/d")}
+    ours.mv("bucket/d", "bucket/e", recursive=True)
+    assert {name.removeprefix("bucket/e") for name in ours.find("bucket/e")} == before
+    assert ours.find("bucket/d") == []
 
 
 @pytest.mark.parametrize("act", ACTS)

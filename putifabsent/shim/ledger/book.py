@@ -72,7 +72,6 @@ __all__ = [
     "Watched",
     "by_life",
     "is_marker",
-    "lives_below",
     "record_at",
     "removed",
 ]
@@ -228,6 +227,11 @@ class Ledger:
     def folder(self) -> str:
         """Where the records lie."""
         return f"{self.name.state}/ledger"
+
+    @property
+    def marker_path(self) -> str:
+        """Where the marker of the present life lies."""
+        return f"{self.folder}/{_MARKER}"
 
     def path(self, relative: str) -> str:
         """Return the full name of what a record calls by a name from the root."""
@@ -441,10 +445,10 @@ class Ledger:
         others = {life: numbers for life, numbers in found.items() if life not in ("", self.state.life)}
         if not others:
             return []
-        got: Got | Absent = yield from read(Get(f"{self.folder}/{_MARKER}"))
+        got: Got | Absent = yield from read(Get(self.marker_path))
         if isinstance(got, Absent):
             return []
-        present = life_in(got.data, f"{self.folder}/{_MARKER}").life
+        present = life_in(got.data, self.marker_path).life
         return [
             self.record(number, life)
             for life, numbers in others.items()
@@ -478,13 +482,6 @@ def removed(path: str, version: str | None = None) -> Protocol[None]:
             raise outcome.error
         if not (yield Pause(pauses)):
             raise TimeoutError(errno.ETIMEDOUT, "it could not be removed in time", path) from outcome.cause
-
-
-def lives_below(folder: str) -> tuple[str, ...]:
-    """Return where the marker may lie of a table whose root, or whose Hudi folder, is ``folder``."""
-    if "/.hoodie/" in folder:
-        return ()
-    return tuple(f"{folder}{inside}/{STATE_FOLDER}/ledger/{_MARKER}" for inside in ("", "/.hoodie"))
 
 
 def is_marker(path: str) -> bool:
