@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import uuid
 from queue import Queue
 from typing import TYPE_CHECKING
 
@@ -11,13 +12,19 @@ import fsspec
 import pytest
 
 from putifabsent import Fenced
+from putifabsent.backends.base import Creation
+from putifabsent.backends.body import InMemory
 from putifabsent.fsspec_plugin import turns
+from putifabsent.shim.ledger.book import record_at
+from putifabsent.shim.ledger.facts import State
+from putifabsent.shim.ledger.written import marker_of
+from putifabsent.shim.requests import Both, Publish
 from tests.fsspec_plugin.children import in_a_child, in_children
 from tests.fsspec_plugin.hudi_tables import Writer, records_of, table_in
 from tests.fsspec_plugin.test_async import closed
 
 if TYPE_CHECKING:
-    from putifabsent.backends.base import Creation, PutOutcome
+    from putifabsent.backends.base import PutOutcome
     from putifabsent.backends.body import Body
     from tests.fsspec_plugin.grounds import Ground
 
@@ -230,3 +237,26 @@ def test_commits_under_different_names_do_not_lose_each_other(local: Ground) -> 
     assert sorted(int(local.read(name)) for name in names) == list(range(1, writers * times + 1))
     with pytest.raises(Fenced, match="was completed by session"):
         local.fs.pipe_file(names[0], b"{}")
+
+
+@pytest.mark.parametrize("ground", ["memory-ballot", "memory-claims", "memory-redis"], indirect=True)
+def test_a_life_whose_first_writer_died_before_anybody_could_see_its_marker_goes_on(ground: Ground) -> None:
+    root = table_in(ground)
+    dead, living = (ground.mount(session=session) for session in ("dead", "living"))
+    with living.turn(f"{root}-other"):
+        pass  # its mounts have agreed, and its store was tried
+    name = record_at(f"{root}/.hoodie/.putifabsent/ledger/-life")
+    assert name is not None
+    marker = InMemory(marker_of(State(life="dead-1")))
+    creation = Creation(str(uuid.uuid4()), "writer", name.state)
+    creating = dead.decider.create(name, marker, creation)
+    request = next(creating)
+    while not isinstance(request, Publish):
+        parts = request if isinstance(request, Both) else (request,)
+        outcomes = tuple(each.perform(dead.store) for each in parts)
+        request = creating.send(outcomes if isinstance(request, Both) else outcomes[0])
+    creating.close()
+    assert not ground.is_there(name.path)
+    with living.turn(root) as turn:
+        assert turn.number == 1
+    assert ground.is_there(name.path)

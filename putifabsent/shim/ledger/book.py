@@ -22,7 +22,6 @@ read; then a life begins with what they have come to. Its bodies were called ``<
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import re
 from dataclasses import dataclass, field, replace
@@ -412,8 +411,13 @@ class Ledger:
         yield from self._make_folder(creation)
         name, body = self._entry(_MARKER), InMemory(marker_of(base))
         if not isinstance(self.arbiter, Native):
-            with contextlib.suppress(NameTaken, OutcomeUnknown):
+            try:
                 yield from self.arbiter.create(name, body, creation)
+            except NameTaken:
+                # Its winner may have died before any listing could show it.
+                yield from self.arbiter.find(name, creation)
+            except OutcomeUnknown:
+                pass
             return
         outcome: CreateOutcome = yield Create(name.path, body, creation)
         if isinstance(outcome, Refused):
