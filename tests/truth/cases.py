@@ -7,6 +7,7 @@ native protocol: put; on no answer the same again; on "exists" look whose it is)
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from tests.stub import Fault, Op, Step
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["BUCKET", "KEY", "NAME", "OTHER", "SOURCE", "Case", "Ending", "Shape", "Told", "cases", "on"]
 
 Shape: TypeAlias = Literal["small", "large", "rename", "large rename"]
-Ending: TypeAlias = Literal["I won", "another won", "nobody did", "deleted meanwhile"]
+Ending: TypeAlias = Literal["I won", "another won", "another came", "nobody did", "deleted meanwhile"]
 Told: TypeAlias = Literal["won", "taken", "unknown"]
 
 BUCKET, KEY = "bucket", "t/_delta_log/00000000000000000000.json"
@@ -91,6 +92,12 @@ def another_creates(state: State) -> None:
     state.put(BUCKET, KEY, b"another's", {"putifabsenttoken": OTHER})
 
 
+def another_was_there(state: State) -> None:
+    """Have another writer have created the name, an hour ago."""
+    earlier = datetime.now(timezone.utc) - timedelta(hours=1)
+    state.put(BUCKET, KEY, b"another's", {"putifabsenttoken": OTHER}, last_modified=earlier)
+
+
 def somebody_deletes(state: State) -> None:
     """Have somebody delete the name."""
     state.delete(BUCKET, KEY)
@@ -115,8 +122,7 @@ def _put_cases(shape: Shape) -> Iterator[Case]:
     for fault in (*BEFORE, Fault.CONFLICT_409):
         yield Case(shape, fault, "I won", (Step(fault),), "won", "PUT PUT")
     for fault in (*AFTER, *BEFORE, Fault.OK_WITH_ERROR_BODY, Fault.CONFLICT_409):
-        lost = Step(fault, applies=False, before=another_creates)
-        yield Case(shape, fault, "another won", (lost,), "taken", "PUT PUT HEAD")
+        yield from _lost_to_another(shape, fault, "PUT PUT HEAD")
         never = Step(fault, applies=False)
         yield Case(shape, fault, "nobody did", (never,), "unknown", "PUT ...", forever=True)
     for fault in EXISTS:
@@ -128,6 +134,22 @@ def _put_cases(shape: Shape) -> Iterator[Case]:
         yield Case(shape, fault, "deleted meanwhile", (gone,), "won", "PUT HEAD PUT")
 
 
+def _lost_to_another(shape: Shape, fault: Fault, sent: str) -> Iterator[Case]:
+    """Yield the cases in which an answer is lost and another holds the name: a loss only if it was there.
+
+    One that came meanwhile may have come after mine was created, read, and deleted. A look more asks the
+    store's time; a 409 is an answer, and wants none.
+    """
+    if fault is Fault.CONFLICT_409:
+        met = Step(fault, applies=False, before=another_creates)
+        yield Case(shape, fault, "another won", (met,), "taken", sent)
+        return
+    there = Step(fault, applies=False, before=another_was_there)
+    yield Case(shape, fault, "another won", (there,), "taken", f"{sent} HEAD")
+    came = Step(fault, applies=False, before=another_creates)
+    yield Case(shape, fault, "another came", (came,), "unknown", f"{sent} HEAD")
+
+
 def _complete_cases(shape: Shape) -> Iterator[Case]:
     for fault in (*AFTER, Fault.OK_WITH_ERROR_BODY):
         yield Case(shape, fault, "I won", (Step(fault, applies=True),), "won", "COMPLETE HEAD")
@@ -136,8 +158,7 @@ def _complete_cases(shape: Shape) -> Iterator[Case]:
     for fault in BEFORE:
         yield Case(shape, fault, "I won", (Step(fault),), "won", "COMPLETE HEAD COMPLETE")
     for fault in (*AFTER, *BEFORE, Fault.OK_WITH_ERROR_BODY):
-        lost = Step(fault, applies=False, before=another_creates)
-        yield Case(shape, fault, "another won", (lost,), "taken", "COMPLETE HEAD")
+        yield from _lost_to_another(shape, fault, "COMPLETE HEAD")
         never = Step(fault, applies=False)
         yield Case(shape, fault, "nobody did", (never,), "unknown", "COMPLETE HEAD ...", forever=True)
     conflict = Fault.CONFLICT_409

@@ -47,8 +47,9 @@ def prune(ledger: Ledger, creation: Creation) -> Protocol[int]:
     behind += yield from ledger.over()
     for name in behind:
         yield from ledger.arbiter.forget(name, creation)
-    for entry in (yield from needless(ledger, creation)):
-        yield from removed(entry.name)
+    bodies = yield from needless(ledger, creation)
+    while bodies:
+        yield from removed(bodies.pop(0).name)
     state = ledger.state
     beats: Listed = yield from read(List(ledger.beat(0).rpartition("/")[0]))
     held = None if state.turn is None else ledger.beat(state.turn.number)

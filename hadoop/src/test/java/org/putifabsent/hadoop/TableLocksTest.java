@@ -74,7 +74,7 @@ public class TableLocksTest {
 
   /** Returns how many records a table's ledger has. */
   private int records(String table) {
-    String[] records = new File(folder, table + "/.putifabsent/ledger").list((in, name) -> name.matches("\\d+"));
+    String[] records = new File(folder, table + "/.putifabsent/ledger").list((in, name) -> name.matches("[^/]+[.]\\d+"));
     return records == null ? 0 : records.length;
   }
 
