@@ -279,22 +279,15 @@ def seen(stub: FaultStub, outcome: Any) -> dict[str, Any]:
     return {"requests": requests, "result": told(outcome), "stored": stored(stub), "open": len(stub.uploads)}
 
 
-def test_a_nested_folder_is_moved_which_s3fs_itself_does_not_do(
-    stub: FaultStub, start: Callable[[], None]
-) -> None:
-    stock, ours = (
-        fsspec.filesystem(protocol, **stub.storage_options("s3"), **own)
-        for protocol, own in (("s3", {}), ("pias3", {"arbiter": "native"}))
-    )
+def test_a_nested_folder_is_moved(stub: FaultStub, start: Callable[[], None]) -> None:
+    """The newest s3fs itself does not: it misses what it has moved already."""
+    fs = fsspec.filesystem("pias3", arbiter="native", **stub.storage_options("s3"))
+    fs.invalidate_cache()
     start()
-    with pytest.raises(FileNotFoundError):
-        stock.mv("bucket/d", "bucket/e", recursive=True)
-    start()
-    ours.invalidate_cache()
-    before = {name.removeprefix("bucket/d") for name in ours.find("bucket/d")}
-    ours.mv("bucket/d", "bucket/e", recursive=True)
-    assert {name.removeprefix("bucket/e") for name in ours.find("bucket/e")} == before
-    assert ours.find("bucket/d") == []
+    before = {name.removeprefix("bucket/d") for name in fs.find("bucket/d")}
+    fs.mv("bucket/d", "bucket/e", recursive=True)
+    assert {name.removeprefix("bucket/e") for name in fs.find("bucket/e")} == before
+    assert fs.find("bucket/d") == []
 
 
 @pytest.mark.parametrize("act", ACTS)
