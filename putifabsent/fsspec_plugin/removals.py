@@ -18,7 +18,8 @@ from putifabsent.fsspec_plugin.paths import each_of
 from putifabsent.fsspec_plugin.reads import is_state
 from putifabsent.fsspec_plugin.steps import Call, Decide
 from putifabsent.shim.formats.hudi_ledger import holds_state
-from putifabsent.shim.ledger.book import is_marker, record_at, removed
+from putifabsent.shim.ledger.book import is_marker, record_at
+from putifabsent.shim.reading import removed
 
 if TYPE_CHECKING:
     from putifabsent.fsspec_plugin.steps import Steps

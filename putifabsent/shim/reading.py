@@ -85,8 +85,8 @@ def look(path: str, name: str, token: str, why: str) -> Protocol[Found | Absent]
     return seen
 
 
-def removed(path: str) -> Protocol[None]:
-    """Remove an object, until that is certain.
+def removed(path: str, version: str | None = None) -> Protocol[None]:
+    """Remove an object, until that is certain; with ``version``, only while it is still that one.
 
     Raises
     ------
@@ -94,7 +94,7 @@ def removed(path: str) -> Protocol[None]:
         The store refuses, or does not answer until the deadline.
     """
     for attempt in count(1):
-        outcome: DeleteOutcome = yield Delete(path)
+        outcome: DeleteOutcome = yield Delete(path, version)
         if isinstance(outcome, Deleted):
             return
         cause = outcome.error if isinstance(outcome, Refused) else outcome.cause

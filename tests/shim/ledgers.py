@@ -11,7 +11,7 @@ from putifabsent import shim
 from putifabsent.backends.base import Created, Creation, Written
 from putifabsent.backends.body import InMemory
 from putifabsent.shim.ledger import facts
-from putifabsent.shim.ledger.book import removed
+from putifabsent.shim.reading import removed
 from putifabsent.shim.requests import List, Pause, Put
 from putifabsent.testing.explore import Actor, Explored, Faults, explore
 from putifabsent.testing.imagined import Thing

@@ -30,7 +30,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from putifabsent.backends.base import (
     STATE_FOLDER,
     Absent,
-    Deleted,
     Holder,
     Refused,
     Written,
@@ -42,8 +41,8 @@ from putifabsent.shim.ledger.facts import State
 from putifabsent.shim.ledger.records import Checkpoint, fold
 from putifabsent.shim.ledger.written import FORMAT, READER, decode, life_in, marker_of
 from putifabsent.shim.names import Name, Role
-from putifabsent.shim.reading import Located, read
-from putifabsent.shim.requests import Create, Delete, Get, List, Pause, Put
+from putifabsent.shim.reading import Located, read, removed
+from putifabsent.shim.requests import Create, Get, List, Pause, Put
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -52,7 +51,6 @@ if TYPE_CHECKING:
         Created,
         CreateOutcome,
         Creation,
-        DeleteOutcome,
         Entry,
         Got,
         Listed,
@@ -72,7 +70,6 @@ __all__ = [
     "by_life",
     "is_marker",
     "record_at",
-    "removed",
 ]
 
 _DIGITS = 10
@@ -472,20 +469,6 @@ def by_life(entries: tuple[Entry, ...]) -> tuple[Entry | None, dict[str, set[int
         elif number.isdecimal():
             found.setdefault(life, set()).add(int(number))
     return marker, found
-
-
-def removed(path: str, version: str | None = None) -> Protocol[None]:
-    """Remove an object of the ledger's own, until that is certain."""
-    pauses = 0
-    while True:
-        outcome: DeleteOutcome = yield Delete(path, version)
-        if isinstance(outcome, Deleted):
-            return
-        pauses += 1
-        if isinstance(outcome, Refused):
-            raise outcome.error
-        if not (yield Pause(pauses)):
-            raise TimeoutError(errno.ETIMEDOUT, "it could not be removed in time", path) from outcome.cause
 
 
 def is_marker(path: str) -> bool:

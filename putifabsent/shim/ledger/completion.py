@@ -17,9 +17,8 @@ from putifabsent.backends.base import Absent, Created, Exists, Found, Refused, W
 from putifabsent.errors import Fenced, Holder, NameTaken, OutcomeUnknown, unknown_of
 from putifabsent.shim.formats.hudi_moves import was_moved
 from putifabsent.shim.ledger.appending import append, unknown_from
-from putifabsent.shim.ledger.book import removed
 from putifabsent.shim.ledger.records import Complete, Undo
-from putifabsent.shim.reading import read
+from putifabsent.shim.reading import read, removed
 from putifabsent.shim.requests import Both, Head, Pause, Publish, Put
 
 if TYPE_CHECKING:

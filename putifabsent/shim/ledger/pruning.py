@@ -19,8 +19,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from putifabsent.shim.ledger.book import removed
-from putifabsent.shim.reading import read
+from putifabsent.shim.reading import read, removed
 from putifabsent.shim.requests import List
 
 if TYPE_CHECKING:
