@@ -41,7 +41,7 @@ from putifabsent.backends.whole_seconds import http_date
 from putifabsent.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Iterable, Mapping
     from datetime import datetime
 
     from adlfs import AzureBlobFileSystem
@@ -171,12 +171,24 @@ class AzureStore(Store):
 
     def list(self, folder: str) -> ListOutcome:
         """``List Blobs``, page by page."""
-        container, _, prefix = (folder.rstrip("/") + "/").partition("/")
+        container, prefix = _in(folder)
+        return self._listed(
+            folder, lambda: self._sender.container(container).walk_blobs(prefix, "/", **self._every)
+        )
+
+    def walk(self, folder: str) -> ListOutcome:
+        """``List Blobs`` with no delimiter, page by page."""
+        container, prefix = _in(folder)
+        return self._listed(
+            folder, lambda: self._sender.container(container).list_blobs(prefix, **self._every)
+        )
+
+    def _listed(self, folder: str, listing: Callable[[], Iterable[object]]) -> ListOutcome:
+        container, _ = _in(folder)
         try:
-            found = self._sender.container(container).walk_blobs(prefix, delimiter="/", **self._every)
             entries = (
                 Entry(f"{container}/{each.name}", each.last_modified, each.etag)
-                for each in found
+                for each in listing()
                 if isinstance(each, BlobProperties)
             )
             return Listed(tuple(entries))
@@ -310,6 +322,12 @@ class AzureStore(Store):
             extra["content_settings"] = ContentSettings(**extra["content_settings"])
         marks = {TOKEN_KEY: creation.token, WRITER_KEY: creation.writer}
         return {**self._every, **extra, "metadata": {**_FILE, **told[0], **marks}}
+
+
+def _in(folder: str) -> tuple[str, str]:
+    """Return the container, and what the names of all blobs below the folder begin with."""
+    container, _, prefix = (folder.rstrip("/") + "/").partition("/")
+    return container, prefix
 
 
 def _split(name: str) -> tuple[str, str]:

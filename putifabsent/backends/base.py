@@ -218,6 +218,13 @@ class Store(ABC):
         """
 
     @abstractmethod
+    def walk(self, folder: str) -> ListOutcome:
+        """List all files below ``folder``, at whatever depth. No folder: no entries.
+
+        What is there all the while is among them; it need not show one moment.
+        """
+
+    @abstractmethod
     def delete(self, name: str, version: str | None = None) -> DeleteOutcome:
         """Remove ``name``; with ``version``, only while it is still that object.
 
@@ -334,6 +341,10 @@ class Store(ABC):
     async def list_async(self, folder: str) -> ListOutcome:
         """:meth:`list`, asynchronously."""
         return await in_thread(lambda: self.list(folder))
+
+    async def walk_async(self, folder: str) -> ListOutcome:
+        """:meth:`walk`, asynchronously."""
+        return await in_thread(lambda: self.walk(folder))
 
     async def delete_async(self, name: str, version: str | None = None) -> DeleteOutcome:
         """:meth:`delete`, asynchronously."""

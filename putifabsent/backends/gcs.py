@@ -150,8 +150,15 @@ class GCSStore(Store, ConditionalCopy):
 
     def list(self, folder: str) -> ListOutcome:
         """List the bucket's objects that begin with the folder, page by page."""
+        return self._listed(folder, {"delimiter": "/"})
+
+    def walk(self, folder: str) -> ListOutcome:
+        """List them with no delimiter, page by page."""
+        return self._listed(folder, {})
+
+    def _listed(self, folder: str, where: dict[str, str]) -> ListOutcome:
         bucket, _, prefix = (folder.rstrip("/") + "/").partition("/")
-        wanted = {"prefix": prefix, "delimiter": "/", "fields": _LISTED}
+        wanted = {"prefix": prefix, "fields": _LISTED, **where}
         entries: list[Entry] = []
         more: dict[str, str] | None = {}
         while more is not None:

@@ -54,6 +54,7 @@ if TYPE_CHECKING:
         CreateOutcome,
         Creation,
         DeleteOutcome,
+        Entry,
         GetOutcome,
         HeadOutcome,
         ListOutcome,
@@ -136,6 +137,22 @@ class LocalStore(WholeStore):
         except OSError as error:
             return Refused(error)
         return TryAgain(BlockingIOError(errno.EAGAIN, "the folder changes all the time", folder))
+
+    def walk(self, folder: str) -> ListOutcome:
+        """Scan the folder, and those in it."""
+        entries: list[Entry] = []
+        left = [folder]
+        while left:
+            try:
+                with os.scandir(left.pop()) as scan:
+                    found = list(scan)
+                left += [entry.path for entry in found if entry.is_dir(follow_symlinks=False)]
+                entries += files_in(found)
+            except FileNotFoundError:
+                continue
+            except OSError as error:
+                return Refused(error)
+        return Listed(tuple(entries))
 
     def delete(self, name: str, version: str | None = None) -> DeleteOutcome:
         """Unlink the name; with ``version``, only while that is its token.

@@ -29,6 +29,8 @@ from putifabsent.backends.refusals import read_whole, unsupported
 from putifabsent.backends.whole import WholeStore
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from fsspec.implementations.memory import MemoryFileSystem
 
     from putifabsent.backends.base import (
@@ -94,15 +96,19 @@ class MemoryStore(WholeStore):
 
     def list(self, folder: str) -> ListOutcome:
         """Look through the whole dictionary, as its filesystem does."""
+        depth = folder.rstrip("/").count("/") + 1
+        return Listed(tuple(each for each in self._below(folder) if each.name.count("/") == depth))
+
+    def walk(self, folder: str) -> ListOutcome:
+        """Look through the whole dictionary, as its filesystem does."""
+        return Listed(tuple(self._below(folder)))
+
+    def _below(self, folder: str) -> Iterator[Entry]:
         start = folder.rstrip("/") + "/"
         now = self.fs.store.copy()  # in one step, whatever other threads do
-        return Listed(
-            tuple(
-                Entry(name, file.created, _holder(file).version)
-                for name, file in now.items()
-                if name.startswith(start) and "/" not in name[len(start) :]
-            )
-        )
+        for name, file in now.items():
+            if name.startswith(start):
+                yield Entry(name, file.created, _holder(file).version)
 
     def delete(self, name: str, version: str | None = None) -> DeleteOutcome:
         """Remove the object, if it is still that version."""

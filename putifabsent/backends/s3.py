@@ -230,6 +230,18 @@ class S3Store(Store, ConditionalCopy, StagesAhead):
 
     async def list_async(self, folder: str) -> ListOutcome:
         """``ListObjectsV2``, page by page."""
+        return await self._listed(folder, {"Delimiter": "/"})
+
+    def walk(self, folder: str) -> ListOutcome:
+        """``ListObjectsV2`` with no delimiter, page by page."""
+        outcome: ListOutcome = sync(self._loop, self.walk_async, folder)
+        return outcome
+
+    async def walk_async(self, folder: str) -> ListOutcome:
+        """``ListObjectsV2`` with no delimiter, page by page."""
+        return await self._listed(folder, {})
+
+    async def _listed(self, folder: str, where: dict[str, str]) -> ListOutcome:
         bucket, prefix = self._split(folder.rstrip("/") + "/")
         entries: list[Entry] = []
         page: dict[str, Any] = {"IsTruncated": True}
@@ -237,7 +249,7 @@ class S3Store(Store, ConditionalCopy, StagesAhead):
         while page["IsTruncated"]:
             try:
                 page = await self._sender.call(
-                    "list_objects_v2", Bucket=bucket, Prefix=prefix, Delimiter="/", **more
+                    "list_objects_v2", Bucket=bucket, Prefix=prefix, **where, **more
                 )
             except Exception as error:  # noqa: BLE001 - what it means is decided in one place
                 outcome = reading_of(error, folder)

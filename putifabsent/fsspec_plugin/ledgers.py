@@ -24,6 +24,7 @@ from putifabsent.fsspec_plugin.steps import Call, Decide
 from putifabsent.fsspec_plugin.turns import Turn, turns_held
 from putifabsent.shim.formats import hudi_ledger
 from putifabsent.shim.formats.hudi_moves import was_moved
+from putifabsent.shim.formats.hudi_over import forget_over
 from putifabsent.shim.formats.hudi_plans import rolled_back
 from putifabsent.shim.ledger import calls, completion, timeline
 from putifabsent.shim.ledger.book import Lane, Ledger, Native
@@ -198,7 +199,9 @@ class Ledgers(Names):
 
         def work() -> None:
             try:
-                self._run(prune(mine, self._looker(ledger.name)))
+                creation = self._looker(ledger.name)
+                self._run(prune(mine, creation, self._policy))
+                self._run(forget_over(mine, creation, self._policy))
             except Exception as error:  # noqa: BLE001 - it is tried again after the next checkpoint
                 is_news = isinstance(error, PermissionError) and state not in self._unpruned
                 if is_news:

@@ -17,6 +17,8 @@ from putifabsent.fsspec_plugin.listings import ListsDecided
 from putifabsent.fsspec_plugin.paths import each_of
 from putifabsent.fsspec_plugin.reads import is_state
 from putifabsent.fsspec_plugin.steps import Call, Decide
+from putifabsent.shim.expiry import is_lowest
+from putifabsent.shim.formats import hudi_over
 from putifabsent.shim.formats.hudi_ledger import holds_state
 from putifabsent.shim.ledger.book import is_marker, record_at
 from putifabsent.shim.reading import removed
@@ -139,8 +141,24 @@ class Removes(ListsDecided):
             if (yield Call("isdir", (full,))):
                 return False
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), full)
-        yield Decide(arbiter.delete(name, self._looker(name)), name)
+        last = yield Decide(is_lowest(name))
+        yield Decide(arbiter.delete(name, self._looker(name), last=last), name)
+        if last and name.series is not None:
+            yield from self._forgetting(name.series.predecessors)
         return True
+
+    def _forgetting(self, expired: tuple[str, ...]) -> Steps[None]:
+        """Have the arbiter forget the number before, and those before it: they may have gone later."""
+        arbiter = self._arbiter
+        assert arbiter is not None  # noqa: S101 - who has none keeps nothing of what is removed
+        for path in expired:
+            name = yield from self._known_as(path)
+            if not (yield Decide(arbiter.knows(name))):
+                continue
+            if (yield from self._located(name, helps=False)) is None:
+                yield Decide(arbiter.delete(name, self._looker(name), last=True), name)
+                if name.series is not None:
+                    yield from self._forgetting(name.series.predecessors)
 
     def _removing(self, paths: list[str], *, below: bool, one_by_one: bool) -> Steps[None]:
         """Remove files, and with ``below`` folders, too: with all that is in them, or ``one_by_one``."""
@@ -165,9 +183,11 @@ class Removes(ListsDecided):
         shown, sightings = yield from self._below(path, withdirs=False)
         yield from self._removing_ledgers(path, {each.name for each in sightings})
         known = {sighting.name for sighting in sightings} & set(shown)
-        for each in sorted(known):
+        ended = {sighting.name for sighting in sightings if sighting.key is None and not sighting.open}
+        for each in sorted(known | set(filter(hudi_over.instant_of, ended))):
             name = yield from self._known_as(each)
-            yield Decide(arbiter.delete(name, self._looker(name)), name)
+            last = hudi_over.instant_of(each) is not None
+            yield Decide(arbiter.delete(name, self._looker(name), last=last), name)
         yield from self._removing_plainly([each for each in shown if each not in known])
         if self._has_folders:
             yield from self._removing_empty(self._full_name(path))

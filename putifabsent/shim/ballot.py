@@ -167,11 +167,17 @@ def resolve(name: Name, creation: Creation) -> Protocol[Holder | None]:
     return replace(more.holder, token=creation.token) if isinstance(more, Found) else seen.holder
 
 
-def delete(name: Name, creation: Creation) -> Protocol[None]:
+def delete(name: Name, creation: Creation, *, last: bool = False) -> Protocol[None]:
     """Free ``name``: end its incarnation, then remove its bytes, then the plain name.
 
     Then what is needless goes, so that a name that is created and deleted again and again keeps no more than
     its last ends. What can't be removed stays for the next one, and for clean-up.
+
+    Parameters
+    ----------
+    last
+        Whether its format creates it no more. Then no end stays, where all of them are there and of real
+        creations: one that clean-up has voted for may be sent by anybody once more, who was paused.
 
     Raises
     ------
@@ -189,7 +195,8 @@ def delete(name: Name, creation: Creation) -> Protocol[None]:
         scene = yield from _end(voter, scene.incarnation, value)
     yield from voter.bury(scene)
     yield from _remove_plain(voter, name.path, older=True)
-    left = _needless((yield from _show(voter)), _ENDS)
+    scene = yield from _show(voter)
+    left = _needless(scene, 0 if last and scene.is_spent else _ENDS)
     with contextlib.suppress(OutcomeUnknown):
         while left:
             yield from voter.remove(voter.path(left.pop(0)))

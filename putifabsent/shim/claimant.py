@@ -112,8 +112,11 @@ class Claimant:
         )
         return answer.claim if isinstance(answer, FoundClaim) else None
 
-    def write(self, claim: Claim, expected: Claim | None) -> Protocol[Claim]:
-        """Have the registry decide; return the claim that is there then, whosever it is."""
+    def write(self, claim: Claim, expected: Claim | None) -> Protocol[Claim | None]:
+        """Have the registry decide; return the claim that is there then, whosever it is; None: it has none.
+
+        One that was expected is forgotten since.
+        """
         while True:
             before, self.may_hold = self.may_hold, claim.incarnation
             outcome: ClaimOutcome = yield WriteClaim(self.claims, self.identity, claim, expected)
@@ -122,8 +125,6 @@ class Claimant:
             if not isinstance(outcome, Maybe):
                 self.may_hold = before
             if isinstance(outcome, NotAsExpected):
-                if outcome.current is None:
-                    raise self.unknown("the registry has forgotten a claim")
                 return outcome.current
             if isinstance(outcome, Refused):
                 if before is None:
@@ -173,13 +174,15 @@ class Claimant:
             self.attempts += 1
         yield from self.pause("the store did not take the bytes in time", outcome.cause)
 
-    def claim(self, expected: Claim | None) -> Protocol[Claim]:
-        """Claim the name for the bytes that are put."""
+    def claim(self, expected: Claim | None) -> Protocol[Claim | None]:
+        """Claim the name for the bytes that are put; None: the claim that was expected is forgotten."""
         incarnation = 1 if expected is None else expected.incarnation + 1
         token, writer = self.creation.token, self.creation.writer
-        return self.write(
-            Claim(incarnation, live=True, key=self.key or "", token=token, writer=writer), expected
-        )
+        mine = Claim(incarnation, live=True, key=self.key or "", token=token, writer=writer)
+        there = yield from self.write(mine, expected)
+        if there is None and self.may_hold is not None:
+            raise self.unknown("it may have been created, and deleted since: its claim is forgotten")
+        return there
 
     def give_way(self, there: Claim) -> Protocol[Claim]:
         """Return the dead claim after which the next incarnation may begin.
@@ -268,13 +271,18 @@ class Claimant:
         again: PublishOutcome = yield Publish(claim.key, path, self.creation)
         return TryAgain(FileExistsError(path)) if isinstance(again, Exists) else again
 
-    def show(self, claim: Claim, path: str) -> Protocol[Created]:
-        """Publish until the store answers, or the deadline: it is decided, whatever the plain name shows."""
+    def show(self, claim: Claim, path: str) -> Protocol[Created | None]:
+        """Publish until the store answers, or the deadline: it is decided, whatever the plain name shows.
+
+        None: its bytes are gone.
+        """
         while True:
             outcome = yield from self.publish(claim, path)
             if isinstance(outcome, Refused):
                 reason = f"it is created, and can't be published: {outcome.error}"
                 raise self.unknown(reason) from outcome.error
+            if isinstance(outcome, Absent):
+                return None
             if not isinstance(outcome, (Maybe, TryAgain)):
                 return Created(outcome.version if isinstance(outcome, Written) else None)
             self.pauses += 1
@@ -282,8 +290,12 @@ class Claimant:
                 return Created()
 
     def end(self, claim: Claim) -> Protocol[Claim]:
-        """End a claim; return the one that is there then: a later one, if others were faster."""
-        return self.write(replace(claim, live=False), claim)
+        """End a claim; return the one that is there then: a later one, if others were faster.
+
+        One that is forgotten was ended before.
+        """
+        ended = replace(claim, live=False)
+        return (yield from self.write(ended, claim)) or ended
 
     def forget(self, claim: Claim) -> Protocol[Forgotten | NotAsExpected | Refused]:
         """Have the registry forget a dead claim, until it has answered."""
@@ -293,7 +305,7 @@ class Claimant:
                 return outcome
             yield from self.pause("the registry has not forgotten a claim in time", outcome.cause)
 
-    def burn(self, claim: Claim | None, free: dict[str, Salted]) -> Protocol[Claim]:
+    def burn(self, claim: Claim | None, free: dict[str, Salted]) -> Protocol[Claim | None]:
         """End the incarnation that these bytes were put for, before it begins."""
         key, salted = max(free.items(), key=lambda item: item[1].incarnation)
         token, writer = self.creation.token, self.creation.writer

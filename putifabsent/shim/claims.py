@@ -22,16 +22,18 @@ before the claim, and published after it: the store's time of the one is early, 
 
 from __future__ import annotations
 
+import contextlib
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from putifabsent.backends.base import Absent, Created, Found, Holder, Refused
 from putifabsent.backends.registries import NotAsExpected
-from putifabsent.errors import NameExpired, NameTaken, PutIfAbsentError
+from putifabsent.errors import NameExpired, NameTaken, OutcomeUnknown, PutIfAbsentError
 from putifabsent.shim.claimant import Claimant, has_ended, holder_of
 from putifabsent.shim.expiry import check_number
 from putifabsent.shim.reading import Located, removed
 from putifabsent.shim.requests import Delete, Head
-from putifabsent.shim.salted import identity_of
+from putifabsent.shim.salted import identity_of, marked
 
 if TYPE_CHECKING:
     from typing import NoReturn
@@ -76,7 +78,7 @@ def create(name: Name, body: Body, creation: Creation, *, claims: Claims, place:
     claimant = Claimant(name, creation, claims, identity_of(name, place))
     try:
         claim = yield from _decide(claimant, body)
-        created = yield from claimant.show(claim, name.path)
+        created = (yield from claimant.show(claim, name.path)) or (yield from _gone(claimant, claim))
         yield from check_number(
             name,
             creation.token,
@@ -151,8 +153,17 @@ def resolve(name: Name, creation: Creation, *, claims: Claims, place: str) -> Pr
     return seen.holder
 
 
-def delete(name: Name, creation: Creation, *, claims: Claims, place: str) -> Protocol[None]:
+def delete(
+    name: Name, creation: Creation, *, claims: Claims, place: str, last: bool = False
+) -> Protocol[None]:
     """Free ``name``: end its claim, then remove its bytes, then the plain name.
+
+    Parameters
+    ----------
+    name, claims, place
+        As for :func:`create`.
+    last
+        Whether its format creates it no more. Then the registry forgets the dead claim, if it will.
 
     Raises
     ------
@@ -169,6 +180,9 @@ def delete(name: Name, creation: Creation, *, claims: Claims, place: str) -> Pro
         yield from claimant.remove(claim.key)
     if (yield from claimant.hide(name.path, claim, older=True)):
         yield from claimant.repair()
+    if last and claim is not None and not claim.live:
+        with contextlib.suppress(OutcomeUnknown):
+            yield from claimant.forget(claim)
 
 
 def clean(name: Name, creation: Creation, *, claims: Claims, place: str) -> Protocol[int]:
@@ -248,12 +262,32 @@ def _decide(claimant: Claimant, body: Body) -> Protocol[Claim]:
     while True:
         if there is None:
             there = yield from claimant.claim(expected)
+            if there is None:
+                yield Delete(claimant.key or "")
+                claimant.attempts += 1  # that deletion may come late
+                yield from claimant.pause("what it expected is forgotten", LookupError(claimant.identity))
+                yield from claimant.put(1, body)
+                expected = None
+                continue
             if there.live and claimant.is_mine(there):
                 claimant.may_hold = there.incarnation
                 return there
         there = yield from claimant.give_way(there)
         yield from claimant.put(there.incarnation + 1, body)
         expected, there = there, None
+
+
+def _gone(claimant: Claimant, claim: Claim) -> Protocol[Created]:
+    """Say what a creation has come to whose bytes are gone before they were published.
+
+    Who deletes a name ends its claim before the bytes go. Where it lives still, something else has removed
+    them: what goes round the shim; or clean-up that has taken them for those of an incarnation that was
+    forgotten meanwhile.
+    """
+    ended = replace(claim, live=False)
+    if (yield from claimant.write(ended, claim)) is ended:
+        raise claimant.unknown("its bytes were removed before they were published, and nobody has deleted it")
+    return Created()
 
 
 def _look_and_put(claimant: Claimant, body: Body) -> Protocol[Claim | None]:
@@ -274,8 +308,13 @@ def _look_and_put(claimant: Claimant, body: Body) -> Protocol[Claim | None]:
         return None
     claim = yield from claimant.read()
     older = [each for each in found if not has_ended(each, claim)]
-    if older and (claim is None or not claim.live):
-        raise NameTaken(claimant.name.path, older[0].holder)
+    if claim is not None and claim.live:
+        return claim
+    for each in older:
+        # A name whose claim was forgotten was removed before: then it is not there any more.
+        is_copy = marked(each.holder.token) is not None
+        if not is_copy or (yield from claimant.is_older(claim)):
+            raise NameTaken(claimant.name.path, each.holder)
     return claim
 
 

@@ -11,7 +11,7 @@ from putifabsent.backends.base import Absent
 from putifabsent.shim import ballot, claims, leftovers, locked, salted, sightings
 from putifabsent.shim.places import shelf_for
 from putifabsent.shim.reading import read
-from putifabsent.shim.requests import List, ReadClaim, SweepClaims
+from putifabsent.shim.requests import List, ReadClaim, SweepClaims, Walk
 from putifabsent.shim.scenes import LONGEST_KEY, folder_of
 
 if TYPE_CHECKING:
@@ -72,8 +72,17 @@ class Arbiter(ABC):
         """Answer an unknown outcome later; as :func:`putifabsent.shim.create.resolve`."""
 
     @abstractmethod
-    def delete(self, name: Name, creation: Creation) -> Protocol[None]:
-        """Free ``name``."""
+    def delete(self, name: Name, creation: Creation, *, last: bool = False) -> Protocol[None]:
+        """Free ``name``.
+
+        Parameters
+        ----------
+        name, creation
+            What the policy says of it; and of whoever deletes it.
+        last
+            Whether its format creates it no more, as a number that has expired. Then no end mark need stay:
+            who creates it all the same finds out afterwards, as where the store decides.
+        """
 
     @abstractmethod
     def forget(self, name: Name, creation: Creation) -> Protocol[None]:
@@ -111,6 +120,20 @@ class Arbiter(ABC):
             The full names of all that lies on each one's :meth:`shelf`.
         shown
             The plain names that are in them.
+        """
+
+    @abstractmethod
+    def survey(self, policy: Policy, state: str, folders: Iterable[str]) -> Protocol[list[Sighting]]:
+        """Say what is known of the names directly in some folders, as :meth:`sightings`, whose keys it lists.
+
+        Parameters
+        ----------
+        policy
+            The mount's.
+        state
+            Where the shim keeps what it knows of names in them.
+        folders
+            Their full names.
         """
 
     @abstractmethod
@@ -184,9 +207,9 @@ class Balloting(Arbiter):
         """As the contract says."""
         return ballot.resolve(name, creation)
 
-    def delete(self, name: Name, creation: Creation) -> Protocol[None]:
+    def delete(self, name: Name, creation: Creation, *, last: bool = False) -> Protocol[None]:
         """As the contract says."""
-        return ballot.delete(name, creation)
+        return ballot.delete(name, creation, last=last)
 
     def forget(self, name: Name, creation: Creation) -> Protocol[None]:
         """As the contract says."""
@@ -204,6 +227,14 @@ class Balloting(Arbiter):
         del folders
         yield from ()
         return sightings.in_ballots(keys, shown, policy.classify)
+
+    def survey(self, policy: Policy, state: str, folders: Iterable[str]) -> Protocol[list[Sighting]]:
+        """As the contract says: one request a folder."""
+        keys: list[str] = []
+        for folder in folders:
+            listed: Listed = yield from read(Walk(shelf_for(state, folder, self.keys, LONGEST_KEY)))
+            keys += (entry.name for entry in listed.entries)
+        return sightings.in_ballots(keys, (), policy.classify)
 
     def leftovers(self, name: Name, creation: Creation) -> Protocol[list[Leftover]]:
         """As the contract says."""
@@ -292,9 +323,9 @@ class Claiming(Arbiter):
         """As the contract says."""
         return claims.resolve(name, creation, claims=self.claims, place=self.place)
 
-    def delete(self, name: Name, creation: Creation) -> Protocol[None]:
+    def delete(self, name: Name, creation: Creation, *, last: bool = False) -> Protocol[None]:
         """As the contract says."""
-        return claims.delete(name, creation, claims=self.claims, place=self.place)
+        return claims.delete(name, creation, claims=self.claims, place=self.place, last=last)
 
     def forget(self, name: Name, creation: Creation) -> Protocol[None]:
         """As the contract says."""
@@ -315,6 +346,11 @@ class Claiming(Arbiter):
         for folder in folders:
             found += yield from sightings.in_claims(self.claims, self.place, folder, policy.classify)
         return found
+
+    def survey(self, policy: Policy, state: str, folders: Iterable[str]) -> Protocol[list[Sighting]]:
+        """As the contract says: one request a folder and page."""
+        del state
+        return self.sightings(policy, folders, (), ())
 
     def leftovers(self, name: Name, creation: Creation) -> Protocol[list[Leftover]]:
         """As the contract says."""

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from putifabsent.shim.names import Name, Series
     from putifabsent.shim.requests import Protocol
 
-__all__ = ["CLEARLY", "Made", "check_number", "check_win"]
+__all__ = ["CLEARLY", "Made", "check_number", "check_win", "is_lowest"]
 
 CLEARLY = timedelta(minutes=5)
 """How far apart two of the store's own times must lie to say which creation came first."""
@@ -122,6 +122,20 @@ def check_number(
             "may have expired before"
         )
         raise OutcomeUnknown(name.path, token, reason)
+
+
+def is_lowest(name: Name) -> Protocol[bool]:
+    """Whether a number is the lowest of its series: later ones are there, and none before it.
+
+    Numbers expire in ascending order. So once it is removed it has expired, and its format creates it no
+    more, unless its table is removed and made again.
+    """
+    series = name.series
+    if series is None:
+        return False
+    listed: Listed = yield from read(List(name.path.rpartition("/")[0]))
+    numbers = {series.number_of(entry.name) for entry in listed.entries} - {None, series.number}
+    return bool(numbers) and all(number is not None and number > series.number for number in numbers)
 
 
 def _made_when(

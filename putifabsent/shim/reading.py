@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from putifabsent.backends.base import DeleteOutcome
-    from putifabsent.shim.requests import Get, List, ListClaims, Protocol, ReadClaim, SweepClaims
+    from putifabsent.shim.requests import Get, List, ListClaims, Protocol, ReadClaim, SweepClaims, Walk
 
 __all__ = ["Located", "look", "read", "removed", "unanswered"]
 
@@ -46,7 +46,7 @@ def unanswered(cause: Exception) -> OSError:
 
 
 def read(
-    request: Head | Get | List | ReadClaim | ListClaims | SweepClaims,
+    request: Head | Get | List | Walk | ReadClaim | ListClaims | SweepClaims,
     failure: Callable[[Exception], Exception] = unanswered,
 ) -> Protocol[Any]:
     """Return the outcome of a reading ``request`` that is neither a refusal nor a lost answer.

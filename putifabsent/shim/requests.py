@@ -70,6 +70,7 @@ __all__ = [
     "StageCopy",
     "StoreTime",
     "SweepClaims",
+    "Walk",
     "WriteClaim",
 ]
 
@@ -212,6 +213,20 @@ class List(NamedTuple):
     async def perform_async(self, store: Store) -> ListOutcome:
         """Ask ``store``, asynchronously."""
         return await store.list_async(self.folder)
+
+
+class Walk(NamedTuple):
+    """List all files below a folder."""
+
+    folder: str
+
+    def perform(self, store: Store) -> ListOutcome:
+        """Ask ``store``."""
+        return store.walk(self.folder)
+
+    async def perform_async(self, store: Store) -> ListOutcome:
+        """Ask ``store``, asynchronously."""
+        return await store.walk_async(self.folder)
 
 
 class Delete(NamedTuple):
@@ -459,6 +474,7 @@ Request: TypeAlias = (
     | Head
     | Get
     | List
+    | Walk
     | Delete
     | Put
     | Publish

@@ -255,6 +255,12 @@ class Scene:
         incarnation = self.incarnation
         return bool(self.ballots(incarnation)) and self.highest(incarnation) is None
 
+    @property
+    def is_spent(self) -> bool:
+        """Whether all incarnations have ended, each in a creation, and none has begun to live since."""
+        is_whole = self.ends.keys() == set(range(1, self.incarnation))
+        return is_whole and not self.ballots(self.incarnation) and not any(map(is_void, self.ends.values()))
+
     def decided(self, incarnation: int) -> str | None:
         """Return the value that is decided, as far as one listing tells: no ballot is above its accept.
 

@@ -34,6 +34,7 @@ from putifabsent.shim.requests import (
     Put,
     Stage,
     StoreTime,
+    Walk,
 )
 
 if TYPE_CHECKING:
@@ -178,6 +179,10 @@ class ImaginedStore:
         names = sorted(name for name in things if name.rpartition("/")[0] + "/" == inside)
         return Listed(tuple(Entry(name, _THEN, things[name].token) for name in names))
 
+    def _walk(self, things: dict[str, Thing], request: Walk) -> Any:
+        names = sorted(name for name in things if name.startswith(f"{request.folder}/"))
+        return Listed(tuple(Entry(name, _THEN, things[name].token) for name in names))
+
     def _time(self, _: dict[str, Thing], __: StoreTime) -> None:
         """It has no clock."""
 
@@ -198,6 +203,7 @@ class ImaginedStore:
         Head: _head,
         Get: _get,
         List: _list,
+        Walk: _walk,
         Delete: _delete,
         StoreTime: _time,
     }

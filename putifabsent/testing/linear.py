@@ -139,6 +139,8 @@ class LinearName:
         Whether it shows nothing where nobody does, as soon as the deletions have.
     creation_of
         Returns the creation's token of an object's, where that says more.
+    marks
+        Whether what a process was shown may be such an object's.
     """
 
     def __init__(  # noqa: PLR0913 - one for each promise
@@ -153,6 +155,7 @@ class LinearName:
         repairs: bool = False,
         hidden: bool = True,
         creation_of: Callable[[str], str] = str,
+        marks: bool = False,
     ) -> None:
         self._reader = reader
         self._plain = plain
@@ -163,6 +166,7 @@ class LinearName:
         self._repairs = repairs
         self._hidden = hidden
         self._creation_of = creation_of
+        self._marks = marks
         self._final: dict[Any, _Final] = {}
 
     def judge(self, world: World, state: Any, told: tuple[Told, ...]) -> str | None:
@@ -176,6 +180,11 @@ class LinearName:
             if each.ended is not None and _is_wrong(each.ended):
                 return f"{each.actor.name} ended with {each.ended[1]!r}"
         operations = _operations(told)
+        if self._marks:
+            seen = (each.seen and self._creation_of(each.seen) for each in operations)
+            operations = tuple(
+                each._replace(seen=token) for each, token in zip(operations, seen, strict=True)
+            )
         if not is_linear(operations, final.holder, first=self._first, revives=self._revives):
             lines = "\n".join(f"  {operation}" for operation in operations)
             return f"no order of these explains that {final.holder} holds the name at last:\n{lines}"

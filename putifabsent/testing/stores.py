@@ -27,7 +27,18 @@ from putifabsent.backends.base import (
     Staged,
 )
 from putifabsent.backends.body import InMemory
-from putifabsent.shim.requests import Complete, Create, Delete, Discard, Get, Head, List, Stage, StageCopy
+from putifabsent.shim.requests import (
+    Complete,
+    Create,
+    Delete,
+    Discard,
+    Get,
+    Head,
+    List,
+    Stage,
+    StageCopy,
+    Walk,
+)
 from putifabsent.testing.asking import (
     Around,
     Ask,
@@ -222,9 +233,17 @@ class StoreTests:
         assert {entry.name for entry in listed.entries} == {*here, name}
         assert all(entry.created.utcoffset() is not None for entry in listed.entries)
 
+    def test_a_walk_has_all_files_below_its_folder(self, ask: Ask, around: Around, folder: str) -> None:
+        """By their full names, at whatever depth; nothing beside."""
+        below = {f"{folder}/here/1", f"{folder}/here/deeper/2", f"{folder}/here/deeper/still/3"}
+        for name in (*below, f"{folder}/here-too/4", f"{folder}/5"):
+            around.write(name, b"x")
+        assert {entry.name for entry in ask(Walk(f"{folder}/here")).entries} == below
+
     def test_a_folder_that_is_not_there_lists_nothing(self, ask: Ask, folder: str) -> None:
         """It is no error: a table's first entry has no siblings."""
         assert ask(List(f"{folder}/nowhere")) == Listed(())
+        assert ask(Walk(f"{folder}/nowhere")) == Listed(())
 
     # --- deleting
 

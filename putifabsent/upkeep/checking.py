@@ -6,6 +6,7 @@ from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, NamedTuple
 
 from putifabsent.backends.base import Maybe, Refused
+from putifabsent.shim.formats.hudi_over import forget_over
 from putifabsent.shim.ledger.pruning import needless, prune
 from putifabsent.shim.leftovers import Leftover, What
 from putifabsent.upkeep.tables import Table
@@ -107,7 +108,9 @@ def check(
         bodies = _needless(table, ledger)
         found += bodies
         if repair:
-            table.fs.perform(prune(ledger, table.creation(ledger.name.state)))
+            creation = table.creation(ledger.name.state)
+            table.fs.perform(prune(ledger, creation, table.fs.policy))
+            table.fs.perform(forget_over(ledger, creation, table.fs.policy))
             bodies = _needless(table, ledger)
         after += bodies
     busy = 0

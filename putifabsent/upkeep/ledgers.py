@@ -11,7 +11,7 @@ from putifabsent.errors import ConfigError
 from putifabsent.fsspec_plugin.deciders import terms_of
 from putifabsent.fsspec_plugin.mounted import new_token
 from putifabsent.shim.agreement import look_for_others
-from putifabsent.shim.ledger.book import HalfRemoved, by_life
+from putifabsent.shim.ledger.book import HalfRemoved, by_life, is_marker
 from putifabsent.shim.reading import read
 from putifabsent.shim.requests import List
 from putifabsent.upkeep.tables import refuse_a_part
@@ -135,7 +135,8 @@ def ledger_of(fs: GuardedFileSystem, path: str) -> TableLedger | None:
     except HalfRemoved as error:
         half_removed = error.strerror
     listed: Listed = fs.perform(read(List(ledger.folder)))
-    marker, found = by_life(listed.entries)
+    marker = next((each for each in listed.entries if is_marker(each.name)), None)
+    found = by_life(each.name for each in listed.entries)
     state = ledger.state
     if marker is None and not found and not state.number:
         return None

@@ -156,6 +156,13 @@ class ListsDeeper(Liar):
         )
 
 
+class WalksOneFolder(Liar):
+    caught_by = "test_a_walk_has_all_files_below_its_folder"
+
+    def walk(self, folder: str) -> Any:
+        return super().list(folder)
+
+
 class MustHaveFolders(Liar):
     caught_by = "test_a_folder_that_is_not_there_lists_nothing"
 

@@ -149,9 +149,11 @@ MUTANTS = (
     Mutant(
         "what a deletion has hit by mistake is not published again",
         "ballot",
-        """    left = _needless((yield from _show(voter)), _ENDS)
+        """    yield from _remove_plain(voter, name.path, older=True)
+    scene = yield from _show(voter)
 """,
-        """    left = _needless((yield from voter.scene()), _ENDS)
+        """    yield from _remove_plain(voter, name.path, older=True)
+    scene = yield from voter.scene()
 """,
         DELETED,
     ),

@@ -45,10 +45,10 @@ class Scenario:
     name
         For people.
     roles
-        A word for each process: ``c`` creates, ``d`` deletes, ``r`` reads, ``x`` cleans up; ``o`` and ``q``
-        read without the right to write, ``q`` without having to know; ``w``, ``v`` and ``a`` remove all
-        round the shim (:mod:`tests.shim.removals`). One letter after another, each begins when the one
-        before has ended. Capitals do so to another name of the same identity.
+        A word for each process: ``c`` creates, ``d`` deletes, ``e`` does so for good, ``r`` reads, ``x``
+        cleans up; ``o`` and ``q`` read without the right to write, ``q`` without having to know; ``w``,
+        ``v`` and ``a`` remove all round the shim (:mod:`tests.shim.removals`). One letter after another,
+        each begins when the one before has ended. Capitals do so to another name of the same identity.
     faults
         What may go wrong.
     first
@@ -82,6 +82,7 @@ def _played(
     return {
         "c": ("create", lambda: protocols.create(name, body, creation)),
         "d": ("delete", lambda: protocols.delete(name, creation)),
+        "e": ("delete", lambda: protocols.delete(name, creation, last=True)),
         "r": ("read", lambda: protocols.find(name, creation)),
         "o": ("read", lambda: without_rights(protocols.find(name, creation))),
         "q": ("other", lambda: without_rights(protocols.find(name, creation, helps=False))),
@@ -246,7 +247,17 @@ REMOVED = (
     Scenario("a creator, a removal and a reader", "c w r", Faults(crashes=1, pauses=1)),
     Scenario("a deletion and a removal", "cdc w", Faults(pauses=1)),
 )
+EXPIRED = (
+    Scenario("an expiry, and a creator who comes late", "c ec", Faults(lost=1, crashes=1, pauses=1)),
+    Scenario("an expiry and a deletion", "ce d", Faults(crashes=1, pauses=1)),
+    Scenario("two expiries", "ce e", Faults(lost=1, crashes=1, pauses=1)),
+    Scenario("an expiry and a reader", "c e r", Faults(lost=1, crashes=1, pauses=1)),
+    Scenario("expired, and made again", "cecd", Faults(lost=1, crashes=1)),
+)
 LONG = (
+    Scenario("an expiry, and a creator at any time", "ce c", Faults(crashes=1, pauses=1)),
+    Scenario("two creators, and an expiry", "c c e", Faults(pauses=1)),
+    Scenario("clean-up, an expiry, and a creator", "cx ec", Faults(pauses=1)),
     Scenario("an end that comes late, after clean-up, and a creator", "cdxc", Faults(late=1, pauses=1)),
     Scenario("a creator, a removal at once, a creator, and a reader", "c ac r", Faults(pauses=1)),
     Scenario("a reader who may not write, beside a deletion", "cd c o", Faults(crashes=1, pauses=1)),

@@ -14,19 +14,14 @@ MUTANTS = (
     while True:
         if there is None:
             there = yield from claimant.claim(expected)
-            if there.live and claimant.is_mine(there):
-                claimant.may_hold = there.incarnation
-                return there
 """,
         """    there = expected = None
     while True:
         if there is None:
             claimant.salted(1, body)
             there = yield from claimant.claim(expected)
-            if there.live and claimant.is_mine(there):
-                claimant.may_hold = there.incarnation
+            if there is not None and there.live and claimant.is_mine(there):
                 yield from _look_and_put(claimant, body)
-                return there
 """,
         "a creator alone, in all kinds of trouble",
     ),
@@ -161,8 +156,8 @@ MUTANTS = (
     Mutant(
         "a name that is older than the shim is nobody's",
         "claims",
-        "    if older and (claim is None or not claim.live):\n",
-        "    if False:\n",
+        "    for each in older:\n",
+        "    for each in ():\n",
         "older than the shim",
     ),
     Mutant(
@@ -183,8 +178,8 @@ MUTANTS = (
     Mutant(
         "acknowledged before it is published",
         "claims",
-        "        created = yield from claimant.show(claim, name.path)\n",
-        "        created = Created()\n",
+        "(yield from claimant.show(claim, name.path)) or (yield from _gone(claimant, claim))\n",
+        "Created()\n",
         "three creators",
     ),
     Mutant(
@@ -283,14 +278,11 @@ MUTANTS = (
     Mutant(
         "what the deletion has hidden stays so",
         "claims",
-        """        yield from claimant.repair()
-
-
-def clean""",
-        """        pass
-
-
-def clean""",
+        """    if (yield from claimant.hide(name.path, claim, older=True)):
+        yield from claimant.repair()
+""",
+        """    yield from claimant.hide(name.path, claim, older=True)
+""",
         "a creator beside a deletion by name",
     ),
     # Cleaning up

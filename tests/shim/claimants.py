@@ -53,8 +53,8 @@ class Scenario:
     name
         For people.
     roles
-        A word for each process: ``c`` creates, ``d`` deletes, ``r`` reads and helps, ``l`` only reads the
-        claim, ``x`` cleans up; ``w``, ``v`` and ``a`` remove all round the shim
+        A word for each process: ``c`` creates, ``d`` deletes, ``e`` does so for good, ``r`` reads and helps,
+        ``l`` only reads the claim, ``x`` cleans up; ``w``, ``v`` and ``a`` remove all round the shim
         (:mod:`tests.shim.removals`). One letter after another, each begins when the one before has ended.
     faults
         What may go wrong.
@@ -88,7 +88,8 @@ class Scenario:
         # Where no answer comes in time it is won, and a reader publishes it; and a deletion that comes late,
         # and goes by names, hides the name until it is read.
         shown = faults.lost + faults.late <= faults.pauses and (versions or not faults.late)
-        is_removed = not set("wva").isdisjoint(self.roles)
+        # A claim that is forgotten may be sent once more, and live again, without its bytes.
+        is_removed = not set("wvae").isdisjoint(self.roles)
         if is_removed:
             shown = False
         common: dict[str, Any] = {
@@ -101,7 +102,7 @@ class Scenario:
         }
         if is_removed:
             # A reader who only reads the claim does not see that its bytes are gone.
-            held = LinearName(partial(_last, protocols, helps=True), shown=False, **common)
+            held = LinearName(partial(_last, protocols, helps=True), shown=False, marks=True, **common)
             return Judges(lambda world, state, told: held.judge(world, state, often(told)))
         return Judges(
             _nobody_fails,
@@ -160,6 +161,7 @@ def _played(protocols: Any, letter: str, token: str) -> tuple[str, Callable[[], 
     return {
         "c": ("create", lambda: protocols.create(NAME, body, creation, **registry)),
         "d": ("delete", lambda: protocols.delete(NAME, creation, **registry)),
+        "e": ("delete", lambda: protocols.delete(NAME, creation, last=True, **registry)),
         "r": ("read", lambda: protocols.find(NAME, creation, **registry)),
         "l": ("read", lambda: protocols.find(NAME, creation, helps=False, **registry)),
         "x": ("other", lambda: protocols.clean(NAME, creation, **registry)),
@@ -217,6 +219,15 @@ SHORT = (
     ),
 )
 
+EXPIRED = (
+    Scenario("an expiry, and a creator who comes late", "c ec", Faults(lost=1, crashes=1, pauses=1)),
+    Scenario("an expiry, and a creator at any time", "ce c", Faults(lost=1, crashes=1, pauses=1)),
+    Scenario("an expiry and a deletion", "ce d", Faults(lost=1, crashes=1, pauses=1)),
+    Scenario("two expiries", "ce e", Faults(lost=1, crashes=1, pauses=1)),
+    Scenario("two creators, an expiry, a reader", "c c e r", Faults(crashes=1, pauses=1)),
+    Scenario("two creators, an expiry, on disk", "c c e", Faults(lost=1, crashes=1, pauses=1), "disk"),
+    Scenario("expired, and made again, and deleted", "cecd c", Faults(crashes=1, pauses=1)),
+)
 REMOVED = (
     Scenario("a creator, and a removal, and a creator", "c wc", Faults(lost=1, crashes=1, pauses=1)),
     Scenario("two creators, and a removal at once", "c c a", Faults(lost=1, crashes=1, pauses=1)),

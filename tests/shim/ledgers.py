@@ -11,6 +11,7 @@ from putifabsent import shim
 from putifabsent.backends.base import Created, Creation, Written
 from putifabsent.backends.body import InMemory
 from putifabsent.shim.ledger import facts
+from putifabsent.shim.policy import Policy
 from putifabsent.shim.reading import removed
 from putifabsent.shim.requests import List, Pause, Put
 from putifabsent.testing.explore import Actor, Explored, Faults, explore
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from putifabsent.shim.requests import Protocol
+
+POLICY = Policy()
 
 
 @dataclass
@@ -195,7 +198,7 @@ class Played:
         return "done"
 
     def prune(self) -> Protocol[str]:
-        yield from self.p.prune(self.start(), self.creation())
+        yield from self.p.prune(self.start(), self.creation(), POLICY)
         return "pruned"
 
     def remove(self) -> Protocol[str]:

@@ -11,6 +11,7 @@ from putifabsent.shim import ballot
 from putifabsent.testing.explore import Faults, wander
 from tests.shim.ballot_mutants import MUTANTS
 from tests.shim.ballots import (
+    EXPIRED,
     GROUNDS,
     LONG,
     READ_ONLY,
@@ -37,7 +38,7 @@ def played(scenarios: tuple[Scenario, ...], grounds: tuple[Ground, ...]) -> list
     return [
         pytest.param(scenario, ground, id=f"{scenario}, on {ground}")
         for scenario in scenarios
-        for ground in (grounds if "d" in scenario.roles.lower() else grounds[:1])
+        for ground in (grounds if not {"d", "e"}.isdisjoint(scenario.roles.lower()) else grounds[:1])
     ]
 
 
@@ -65,6 +66,17 @@ def test_no_removal_round_the_shim_has_two_creators_win(scenario: Scenario, note
     found = play(ballot, scenario, GROUNDS[0])
     note(found)
     assert found.violation is None, found.violation
+    assert found.states > 100
+
+
+@pytest.mark.parametrize(("scenario", "ground"), played(EXPIRED, HARDEST))
+def test_a_name_that_goes_for_good_goes_like_any_other(
+    scenario: Scenario, ground: Ground, note: Note
+) -> None:
+    found = play(ballot, scenario, ground)
+    note(found)
+    assert found.violation is None, found.violation
+    assert found.complete
     assert found.states > 100
 
 
@@ -108,6 +120,8 @@ def test_no_schedule_of_many_at_random_does(seed: int, note: Note) -> None:
 @pytest.mark.parametrize("mutant", MUTANTS, ids=str)
 def test_a_mutant_is_found_out(mutant: Mutant) -> None:
     protocols = mutant.protocols()
-    scenario = next(each for each in (*SHORT, *READ_ONLY, *REMOVED, *LONG) if each.name == mutant.scenario)
+    scenario = next(
+        each for each in (*SHORT, *READ_ONLY, *REMOVED, *EXPIRED, *LONG) if each.name == mutant.scenario
+    )
     found = (play(protocols, scenario, ground).violation for ground in GROUNDS)
     assert any(found), f"{scenario} does not find out that {mutant}"

@@ -9,12 +9,12 @@ import pytest
 
 from putifabsent.testing.explore import Faults, wander
 from tests.shim.claimant_mutants import MUTANTS
-from tests.shim.claimants import LONG, REMOVED, SHORT, STORES, Kind, Mutant, Scenario, explored
+from tests.shim.claimants import EXPIRED, LONG, REMOVED, SHORT, STORES, Kind, Mutant, Scenario, explored
 
 if TYPE_CHECKING:
     from tests.conftest import Note
 
-BY_NAME = {scenario.name: scenario for scenario in (*SHORT, *REMOVED)}
+BY_NAME = {scenario.name: scenario for scenario in (*SHORT, *REMOVED, *EXPIRED)}
 
 
 @pytest.mark.parametrize("scenario", SHORT, ids=str)
@@ -28,6 +28,15 @@ def test_no_schedule_breaks_a_promise(scenario: Scenario, note: Note) -> None:
 
 @pytest.mark.parametrize("scenario", REMOVED, ids=str)
 def test_no_removal_round_the_shim_has_two_creators_win(scenario: Scenario, note: Note) -> None:
+    found = explored(scenario)
+    note(found)
+    assert found.violation is None, found.violation
+    assert found.complete
+    assert found.states > 100
+
+
+@pytest.mark.parametrize("scenario", EXPIRED, ids=str)
+def test_a_name_that_goes_for_good_goes_like_any_other(scenario: Scenario, note: Note) -> None:
     found = explored(scenario)
     note(found)
     assert found.violation is None, found.violation

@@ -209,9 +209,14 @@ def test_a_name_without_a_claim_is_older_than_the_shim_and_taken() -> None:
 
 
 def test_the_copy_of_a_table_made_elsewhere_has_names_without_claims_and_they_are_taken() -> None:
-    seen = (put_and_look(), (Written(), shows(mark(OTHER))))
+    copy = shows(mark(OTHER))
     with pytest.raises(NameTaken):
-        play(create(), seen, (ASK, Absent()), REMOVED)
+        play(create(), (put_and_look(), (Written(), copy)), (ASK, Absent()), (LOOK, copy), REMOVED)
+
+
+def test_what_had_a_claim_that_was_forgotten_since_is_gone() -> None:
+    seen = (put_and_look(), (Written(), shows(mark(OTHER))))
+    assert play(create(), seen, (ASK, Absent()), (LOOK, Absent()), CLAIMED, PUBLISHED) == Created("v1")
 
 
 def test_what_went_round_the_shim_after_a_deletion_holds_the_name() -> None:
@@ -221,9 +226,9 @@ def test_what_went_round_the_shim_after_a_deletion_holds_the_name() -> None:
 
 
 def test_a_later_incarnation_than_there_ever_was_is_a_copy_from_elsewhere_and_holds_the_name() -> None:
-    seen = (put_and_look(), (Written(), shows(mark(OTHER, 5))))
+    copy = shows(mark(OTHER, 5))
     with pytest.raises(NameTaken):
-        play(create(), seen, (ASK, FoundClaim(dead())), REMOVED)
+        play(create(), (put_and_look(), (Written(), copy)), (ASK, FoundClaim(dead())), (LOOK, copy), REMOVED)
 
 
 def test_what_a_deletion_has_left_under_the_plain_name_is_nobody_s() -> None:
@@ -366,16 +371,32 @@ def test_a_claim_that_was_not_written_until_the_deadline_is_unknown() -> None:
     assert unknown.value.__cause__ is BUSY
 
 
-def test_a_registry_that_has_forgotten_is_not_believed() -> None:
+def test_who_expected_a_claim_that_is_forgotten_since_begins_again_under_another_key() -> None:
+    again = claim(attempt=1)
+    script = (put(attempt=1), Written()), (write(again), Claimed()), (publish(again), Written("v1"))
+    begun = PUT, (CLAIM, NotAsExpected(None)), REMOVED, later(1)
+    assert play(create(), *begun, *script) == Created("v1")
+
+
+def test_a_claim_that_is_forgotten_after_a_lost_answer_may_have_been_mine() -> None:
+    lost = (CLAIM, Maybe(LOST)), later(1), (CLAIM, NotAsExpected(None))
     with pytest.raises(OutcomeUnknown, match="forgotten"):
-        play(create(), PUT, (CLAIM, NotAsExpected(None)), REMOVED)
+        play(create(), PUT, *lost)
 
 
 # --- publishing
 
 
 def test_bytes_that_are_gone_were_deleted_meanwhile_and_it_is_won() -> None:
-    assert play(create(), PUT, CLAIMED, (PUBLISH, Absent())) == Created()
+    ended = claim(live=False)
+    script = (PUBLISH, Absent()), (write(ended, claim()), NotAsExpected(ended))
+    assert play(create(), PUT, CLAIMED, *script) == Created()
+
+
+def test_bytes_that_are_gone_though_nobody_has_deleted_them_are_unknown() -> None:
+    script = (PUBLISH, Absent()), (write(claim(live=False), claim()), Claimed())
+    with pytest.raises(OutcomeUnknown, match="nobody has deleted it"):
+        play(create(), PUT, CLAIMED, *script)
 
 
 def test_a_publication_without_an_answer_is_repeated() -> None:

@@ -49,11 +49,11 @@ class Forgetting:
     kind: str
     protocols: Any
 
-    def play(self, verb: str, token: str) -> Protocol[Any]:
+    def play(self, verb: str, token: str, **options: Any) -> Protocol[Any]:
         creation = Creation(token, "writer", NAME.state)
         body = (InMemory(token.encode()),) if verb == "create" else ()
         registry = CLAIMED if self.kind == "claims" else {}
-        protocol: Protocol[Any] = getattr(self.protocols, verb)(NAME, *body, creation, **registry)
+        protocol: Protocol[Any] = getattr(self.protocols, verb)(NAME, *body, creation, **registry, **options)
         return protocol
 
     def explored(self, roles: str, faults: Faults, *, versions: bool) -> Explored:
@@ -123,6 +123,34 @@ def test_what_is_forgotten_can_be_begun_anew_whoever_died(
     assert found.violation is None, found.violation
     assert found.complete
     assert found.states > 100
+
+
+def after(arbiter: Forgetting, *verbs: str) -> dict[str, Any]:
+    """Return what is there after these, of which the last deletes for good."""
+    store = ImaginedStore(conditions=False)
+    world = ImaginedClaims(store) if arbiter.kind == "claims" else store
+    state: Any = frozenset()
+    for number, verb in enumerate(verbs):
+        state, _ = applied(world, state, arbiter.play(verb, f"{verb}-{number}"))
+    state, _ = applied(world, state, arbiter.play("delete", "last", last=True))
+    return dict(state)
+
+
+@pytest.mark.parametrize(
+    "verbs", [("create",), ("create", "delete"), ("create", "delete", "create")], ids=str
+)
+@pytest.mark.parametrize("arbiter", REAL, ids=lambda each: each.kind)
+def test_nothing_is_left_of_what_is_deleted_for_good(arbiter: Forgetting, verbs: tuple[str, ...]) -> None:
+    assert after(arbiter, *verbs) == {}
+
+
+def test_an_end_that_clean_up_has_voted_for_stays() -> None:
+    """Whoever has seen that it is decided may send it once more, after any pause."""
+    world, ballots = ImaginedStore(conditions=False), REAL[0]
+    state, _ = world.apply(frozenset(), ballots.play("create", "dead").send(None))
+    state, _ = applied(world, state, ballots.play("clean", "cleaner"))
+    state, _ = applied(world, state, ballots.play("delete", "last", last=True))
+    assert [name.rpartition("/")[2][:12] for name, _ in state] == ["X~0000000001"]
 
 
 @dataclass(frozen=True)

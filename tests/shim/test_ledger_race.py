@@ -26,6 +26,7 @@ from putifabsent.shim.ledger.appending import append
 from putifabsent.shim.ledger.book import Lane, Ledger, Native
 from putifabsent.shim.ledger.facts import State
 from putifabsent.shim.ledger.records import Open
+from putifabsent.shim.policy import Policy
 from putifabsent.testing.registries import together
 from tests.shim.ledger_judges import Story
 
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
 SESSIONS = 6
 COMMITS = 3
 DEADLINE = 120.0
+
+POLICY = Policy()
 
 
 class Table:
@@ -154,7 +157,7 @@ async def test_a_turn_is_taken_and_given_back_asynchronously(table: Table) -> No
 def test_who_reads_after_pruning_comes_to_the_same(table: Table) -> None:
     together(SESSIONS, partial(commits, table, 60.0))
     before = table.run(table.ledger("a").current(table.creation()))
-    pruned = table.run(pruning.prune(table.ledger("pruner"), table.creation()))
+    pruned = table.run(pruning.prune(table.ledger("pruner"), table.creation(), POLICY))
     assert pruned >= table.every - 1
     assert table.records() == []
     after = table.run(table.ledger("b").current(table.creation()))

@@ -307,6 +307,26 @@ def test_bodies_of_killed_committers_are_removed_when_their_instants_are_over(me
     assert left == ["100", "101"]
 
 
+def test_ballots_of_records_that_nobody_has_seen_go_behind_a_checkpoint(memory: Ground) -> None:
+    root = table_in(memory)
+    writer = Writer(memory.mount(arbiter="ballot"), root)
+    for number in range(100, 135):
+        writer.commits(str(number))
+    state = f"{root}/.hoodie/.putifabsent"
+    shelf = f"{state}/ballot/.putifabsent%2Fledger"
+    (life,) = {
+        name.rpartition("/")[2].partition(".")[0] for name in memory.around.find(f"{state}/ledger")
+    } - {
+        "-life",
+        "format",
+    }
+    dead = f"{shelf}/{life}.0000000007/P~0000000001~0000000000~dead.0"
+    memory.around.pipe_file(dead, b"{}")
+    fsck(memory.mount(arbiter="ballot"), root, repair=True, grace=0)
+    assert not memory.around.exists(dead)
+    writer.commits("200")
+
+
 def test_repair_removes_the_records_that_writers_without_the_right_have_left(
     memory: Ground, monkeypatch: pytest.MonkeyPatch
 ) -> None:

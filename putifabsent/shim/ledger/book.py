@@ -45,13 +45,12 @@ from putifabsent.shim.reading import Located, read, removed
 from putifabsent.shim.requests import Create, Get, List, Pause, Put
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Mapping
 
     from putifabsent.backends.base import (
         Created,
         CreateOutcome,
         Creation,
-        Entry,
         Got,
         Listed,
         PutOutcome,
@@ -287,7 +286,8 @@ class Ledger:
         shown: str | None = None
         while True:
             listed: Listed = yield from read(List(self.folder))
-            marker, found = by_life(listed.entries)
+            marker = next((each for each in listed.entries if is_marker(each.name)), None)
+            found = by_life(each.name for each in listed.entries)
             if marker is None:
                 self.marker = None
                 if self.state.life or self._is_removed(found.get("", set())):
@@ -435,15 +435,21 @@ class Ledger:
                 reason = "the ledger's folder could not be made in time"
                 raise TimeoutError(errno.ETIMEDOUT, reason, self.folder) from outcome.cause
 
-    def over(self) -> Protocol[list[Name]]:
+    def over(self, known: Mapping[str, set[int]]) -> Protocol[list[Name]]:
         """Return the records of lives that are over, which nobody reads any more.
 
         The marker is read after they were listed: a life that a listing shows, and that is not the marker's
         then, has ended before.
+
+        Parameters
+        ----------
+        known
+            More records, listed before, or known to the arbiter then.
         """
         listed: Listed = yield from read(List(self.folder))
-        _, found = by_life(listed.entries)
-        others = {life: numbers for life, numbers in found.items() if life not in ("", self.state.life)}
+        found = by_life(each.name for each in listed.entries)
+        lives = (found.keys() | known.keys()) - {"", self.state.life}
+        others = {life: found.get(life, set()) | known.get(life, set()) for life in sorted(lives)}
         if not others:
             return []
         got: Got | Absent = yield from read(Get(self.marker_path))
@@ -458,17 +464,14 @@ class Ledger:
         ]
 
 
-def by_life(entries: tuple[Entry, ...]) -> tuple[Entry | None, dict[str, set[int]]]:
-    """Return the marker, if there is one, and the records' numbers by their lives; none is 0.1.0's."""
-    marker, found = None, dict[str, set[int]]()
-    for entry in entries:
-        last = entry.name.rpartition("/")[2]
-        life, _, number = last.rpartition(".")
-        if last == _MARKER:
-            marker = entry
-        elif number.isdecimal():
+def by_life(names: Iterable[str]) -> dict[str, set[int]]:
+    """Return the numbers of the records among these names by their lives; none is 0.1.0's."""
+    found: dict[str, set[int]] = {}
+    for name in names:
+        life, _, number = name.rpartition("/")[2].rpartition(".")
+        if number.isdecimal():
             found.setdefault(life, set()).add(int(number))
-    return marker, found
+    return found
 
 
 def is_marker(path: str) -> bool:

@@ -1,6 +1,8 @@
 """What no writer and no reader needs any more goes.
 
-Records behind the newest checkpoint, lowest number first, and records of lives that are over.
+Records behind the newest checkpoint, lowest number first, and records of lives that are over. Also those of
+which only an arbiter knows: their writers died before anything was shown of them, or they went with a table
+that was removed round the shim.
 
 A number that is free again may be won by somebody who comes too late. What is above tells him so, as long as
 the newest checkpoint is there: that one stays, always.
@@ -19,31 +21,43 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from putifabsent.shim.ledger.book import Native, by_life
 from putifabsent.shim.reading import read, removed
 from putifabsent.shim.requests import List
 
 if TYPE_CHECKING:
     from putifabsent.backends.base import Creation, Entry, Listed
     from putifabsent.shim.ledger.book import Ledger
+    from putifabsent.shim.policy import Policy
     from putifabsent.shim.requests import Protocol
 
 __all__ = ["needless", "prune"]
 
 
-def prune(ledger: Ledger, creation: Creation) -> Protocol[int]:
+def prune(ledger: Ledger, creation: Creation, policy: Policy) -> Protocol[int]:
     """Remove the records that the newest checkpoint has made needless, and bodies and beats of what is over.
 
     Nobody waits for it: a writer may do it in the background, whenever it has passed a checkpoint.
+
+    Parameters
+    ----------
+    ledger, creation
+        Of whoever prunes.
+    policy
+        The mount's.
 
     Returns
     -------
     int
         How many records.
     """
+    known = yield from _known(ledger, policy)
     numbers = yield from ledger.numbers(creation)
-    newest = ledger.newest(numbers) if ledger.state.life else 0
+    life = ledger.state.life
+    newest = ledger.newest(numbers) if life else 0
+    numbers |= known.pop(life, set())
     behind = [ledger.record(number) for number in sorted(numbers) if number < newest]
-    behind += yield from ledger.over()
+    behind += yield from ledger.over(known)
     for name in behind:
         yield from ledger.arbiter.forget(name, creation)
     bodies = yield from needless(ledger, creation)
@@ -56,6 +70,14 @@ def prune(ledger: Ledger, creation: Creation) -> Protocol[int]:
         if entry.name != held and entry.name <= ledger.beat(state.number):
             yield from removed(entry.name)
     return len(behind)
+
+
+def _known(ledger: Ledger, policy: Policy) -> Protocol[dict[str, set[int]]]:
+    """Return the records that an arbiter knows of, shown or not: their numbers by their lives."""
+    if isinstance(ledger.arbiter, Native):
+        return {}
+    sighted = yield from ledger.arbiter.survey(policy, ledger.name.state, [ledger.folder])
+    return by_life(each.name for each in sighted)
 
 
 def needless(ledger: Ledger, creation: Creation) -> Protocol[list[Entry]]:

@@ -1,0 +1,107 @@
+"""What an arbiter keeps of a table is that of its live names: what goes for good goes whole."""
+
+from __future__ import annotations
+
+import io
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from putifabsent.shim.ledger.facts import State
+from putifabsent.shim.ledger.written import marker_of
+from putifabsent.shim.places import placed
+from putifabsent.upkeep import fsck
+from tests.fsspec_plugin.hudi_tables import Writer, table_in
+
+if TYPE_CHECKING:
+    from tests.fsspec_plugin.grounds import Ground
+
+EACH = pytest.mark.parametrize("ground", ["memory-ballot", "memory-claims"], indirect=True)
+
+
+def kept(ground: Ground, fs: Any, root: str) -> set[str]:
+    """Return the names of which the arbiter keeps anything."""
+    found = {each.name for each in map(placed, ground.around.find(root)) if each is not None}
+    return {str(name) for name in found} | set(fs.perform(fs.decider.remembered(root)))
+
+
+def parquet() -> bytes:
+    file = io.BytesIO()
+    pq.write_table(pa.table({"instantTime": ["100"]}), file)
+    return file.getvalue()
+
+
+def snapshots(ground: Ground, last: int) -> tuple[Any, list[str]]:
+    fs = ground.mount(formats="paimon")
+    names = [ground.name(f"t/snapshot/snapshot-{number}") for number in range(1, last + 1)]
+    for name in names:
+        fs.pipe_file(name, b"{}")
+    return fs, names
+
+
+@pytest.mark.parametrize("order", [(1, 2, 3, 4, 5, 6), (3, 1, 2, 5, 4, 6)], ids=["ascending", "at once"])
+@EACH
+def test_of_numbers_that_have_expired_nothing_is_kept(ground: Ground, order: tuple[int, ...]) -> None:
+    fs, names = snapshots(ground, 9)
+    for number in order:
+        fs.rm_file(names[number - 1])
+    assert kept(ground, fs, ground.name("t")) == set(names[6:])
+
+
+@EACH
+def test_numbers_that_are_rolled_back_are_created_again(ground: Ground) -> None:
+    fs, names = snapshots(ground, 6)
+    for name in names[3:]:  # as a rollback may have it, the lowest first
+        fs.rm_file(name)
+    assert kept(ground, fs, ground.name("t")) == set(names)
+    for name in names[3:]:
+        fs.pipe_file(name, b"{}")
+    assert kept(ground, fs, ground.name("t")) == set(names)
+
+
+@EACH
+def test_of_archived_instants_nothing_is_kept_when_they_are_over(ground: Ground) -> None:
+    root = table_in(ground)
+    old, instants = Writer(ground.mount(), root), [str(number) for number in range(100, 104)]
+    history = f"{root}/.hoodie/timeline/history/100_103_0.parquet"
+    old.fs.pipe_file(history, parquet())
+    for instant in instants:
+        completed = old.commits(instant)
+        for name in (old.requested(instant), old.inflight(instant), completed):
+            old.fs.rm_file(name)
+    old.fs.rm_file(history)
+    over = State(life="later", past=frozenset(instants))
+    ground.write(f"{root}/.hoodie/.putifabsent/ledger/-life", marker_of(over))
+    writer = Writer(ground.mount(), root)
+    writer.commits("200")
+    assert kept(ground, writer.fs, root) >= {old.requested(instant) for instant in instants}
+    fsck(ground.mount(), root, repair=True, grace=0)
+    timeline = {name for name in kept(ground, writer.fs, root) if "/.putifabsent/" not in name}
+    assert timeline == {writer.requested("200")}
+    writer.commits("201")
+
+
+@EACH
+def test_of_a_table_that_was_removed_round_the_shim_nothing_is_kept_but_its_last_life(ground: Ground) -> None:
+    root = table_in(ground)
+    Writer(ground.mount(), root).commits("100")
+    before = kept(ground, ground.mount(), root)
+    ground.around.rm(root, recursive=True)
+    writer = Writer(ground.mount(), table_in(ground))
+    writer.commits("200")
+    fsck(ground.mount(), root, repair=True, grace=0)
+    life = f"{root}/.hoodie/.putifabsent/ledger/-life"
+    assert kept(ground, writer.fs, root) & before <= {life}
+
+
+@EACH
+def test_of_hudi_s_names_nothing_is_kept_when_their_table_is_removed(ground: Ground) -> None:
+    root = table_in(ground)
+    writer = Writer(ground.mount(), root)
+    for instant in ("100", "101"):
+        writer.commits(instant)
+    writer.fs.rm_file(writer.requested("100"))
+    writer.fs.rm(root, recursive=True)
+    assert kept(ground, writer.fs, root) == {f"{root}/.hoodie/.putifabsent/ledger/-life"}
