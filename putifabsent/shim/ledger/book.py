@@ -6,7 +6,7 @@
     <root>/.putifabsent/ledger/<life>.<number>  its records, each created by the mount's arbiter
     <root>/.putifabsent/bodies/<instant>~<token>.<try>
                                               the bytes of completions, before and after they are published
-    <root>/.putifabsent/beats/<number>        a turn's last beat
+    <root>/.putifabsent/beats/<life>.<number>  a turn's last beat
 
 A ledger lives and dies with its table: whoever removes the table removes the marker, and whoever makes one
 there again begins a life of another name, with records of other names. What a session knows of a life that is
@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     )
     from putifabsent.backends.body import Body
     from putifabsent.shim.deciding import Arbiter
+    from putifabsent.shim.ledger.facts import TurnName
     from putifabsent.shim.ledger.written import Line
     from putifabsent.shim.requests import Protocol
 
@@ -139,15 +140,15 @@ class Watched(NamedTuple):
 
     Attributes
     ----------
-    number
-        Which turn.
+    turn
+        Which one.
     beat
         Its last beat; None: it has shown none.
     since
         By the watcher's own clock, when this was seen first.
     """
 
-    number: int
+    turn: TurnName
     beat: bytes | None
     since: float
 
@@ -246,14 +247,18 @@ class Ledger:
         """Return the key of a completion's bytes; it tells of which instant they are."""
         return f"{self.bodies}/{instant}~{token}.{tries}"
 
-    def beat(self, number: int) -> str:
+    @property
+    def beats(self) -> str:
+        """Where the signs of life of those who have turns lie."""
+        return f"{self.name.state}/beats"
+
+    def beat(self, turn: TurnName) -> str:
         """Return the name of a turn's beat."""
-        return f"{self.name.state}/beats/{number:0{_DIGITS}}"
+        return f"{self.beats}/{_numbered(*turn)}"
 
     def record(self, number: int, life: str | None = None) -> Name:
         """Return the name of a record; by default of the life that was read."""
-        life = self.state.life if life is None else life
-        return self._entry(f"{life}.{number:0{_DIGITS}}" if life else f"{number:0{_DIGITS}}")
+        return self._entry(_numbered(self.state.life if life is None else life, number))
 
     def _entry(self, last: str) -> Name:
         path = f"{self.folder}/{last}"
@@ -456,6 +461,11 @@ class Ledger:
             if life != present
             for number in sorted(numbers)
         ]
+
+
+def _numbered(life: str, number: int) -> str:
+    """Return what a record is called in its folder; version 0.1.0 knew of no lives."""
+    return f"{life}.{number:0{_DIGITS}}" if life else f"{number:0{_DIGITS}}"
 
 
 def by_life(entries: tuple[Entry, ...]) -> tuple[Entry | None, dict[str, set[int]]]:

@@ -40,6 +40,8 @@ def prune(ledger: Ledger, creation: Creation) -> Protocol[int]:
     int
         How many records.
     """
+    # As for bodies: listed before the state is read, so that no turn is taken later of which one was listed.
+    beats: Listed = yield from read(List(ledger.beats))
     numbers = yield from ledger.numbers(creation)
     newest = ledger.newest(numbers) if ledger.state.life else 0
     behind = [ledger.record(number) for number in sorted(numbers) if number < newest]
@@ -49,11 +51,10 @@ def prune(ledger: Ledger, creation: Creation) -> Protocol[int]:
     bodies = yield from needless(ledger, creation)
     while bodies:
         yield from removed(bodies.pop(0).name)
-    state = ledger.state
-    beats: Listed = yield from read(List(ledger.beat(0).rpartition("/")[0]))
-    held = None if state.turn is None else ledger.beat(state.turn.number)
+    turn = ledger.state.turn_name
+    held = None if turn is None else ledger.beat(turn)
     for entry in beats.entries:
-        if entry.name != held and entry.name <= ledger.beat(state.number):
+        if entry.name != held:
             yield from removed(entry.name)
     return len(behind)
 
