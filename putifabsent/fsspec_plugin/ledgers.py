@@ -141,15 +141,18 @@ class Ledgers(Names):
     ) -> Protocol[T]:
         """Use what this mount knows of a table's ledger; what is learned on the way is kept.
 
-        Readers, who may have no right to, remove nothing that has become needless.
+        Readers, who may have no right to, remove nothing that has become needless, and publish nothing.
         """
         lane = self._lane()
         known = self._books.get(name.state)
         if known is None:
             decides = self._arbiter or Native(self.store.largest_put)
             agrees = partial(self._agreement, name)
-            known = self._books.setdefault(name.state, Ledger(name, self.session, decides, lane, agrees))
-        ledger = replace(known, lane=lane)  # its own, for one protocol; what was opened is shared
+            known = self._books.setdefault(
+                name.state, Ledger(name, self.session, decides, lane, agrees=agrees)
+            )
+        # Its own, for one protocol; what was opened is shared.
+        ledger = replace(known, lane=lane, publishes=writes)
         try:
             found = yield from use(ledger)
             self._lanes.append(lane)

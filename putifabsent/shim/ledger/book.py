@@ -42,7 +42,7 @@ from putifabsent.shim.ledger.records import Checkpoint, fold
 from putifabsent.shim.ledger.written import FORMAT, READER, decode, life_in, marker_of
 from putifabsent.shim.names import Name, Role
 from putifabsent.shim.reading import Located, read, removed
-from putifabsent.shim.requests import Create, Get, List, Pause, Put
+from putifabsent.shim.requests import Create, Get, List, Pause, Publish, Put
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -103,9 +103,11 @@ class Native:
         """One request, and one look more where the number is taken."""
         return native_create(name, body, creation, largest_put=self.largest_put)
 
-    def find(self, name: Name, _: Creation, *, helps: bool = True) -> Protocol[Located | Absent]:
+    def find(
+        self, name: Name, _: Creation, *, helps: bool = True, is_decided: bool = False
+    ) -> Protocol[Located | Absent]:
         """Its bytes lie under the plain name, if they do: no request."""
-        del helps
+        del helps, is_decided
         yield from ()
         return Located(Holder(None), name.path)
 
@@ -169,6 +171,9 @@ class Ledger:
         What it appends by; no two protocols at a time have the same.
     arbiter
         Who decides about records: the mount's.
+    publishes
+        Whether it publishes the records that it reads and that no listing shows: a writer does, and a reader,
+        who may have no right to, does not.
     agrees
         Finds out whether all mounts of the table let that arbiter decide; asked when another life was begun.
     state
@@ -198,6 +203,7 @@ class Ledger:
     session: str
     arbiter: Native | Arbiter
     lane: Lane
+    publishes: bool = False
     agrees: Callable[[], Protocol[None]] | None = None
     state: State = field(default_factory=State)
     opened: set[str] = field(default_factory=set)
@@ -279,7 +285,9 @@ class Ledger:
         numbers = found.get(life, set())
         newest, last = self.newest(numbers), self.state.number
         if newest < last != self.begun and last not in numbers:
-            is_decided = not isinstance(self.arbiter, Native) and (yield from self.get(last, creation))
+            is_decided = not isinstance(self.arbiter, Native) and (
+                yield from self.get(last, creation, is_decided=True)
+            )
             if not is_decided:
                 raise self._half_removed(last)
         self.listed = max(self.listed, *numbers, 0)
@@ -339,14 +347,34 @@ class Ledger:
         """Return the number of the newest checkpoint among these; 0: there is none."""
         return max((number for number in numbers if number % self.state.every == 0), default=0)
 
-    def get(self, number: int, creation: Creation) -> Protocol[Line | None]:
-        """Read one record; None: it is not there (any more)."""
+    def get(
+        self, number: int, creation: Creation, *, is_decided: bool = False, is_listed: bool = True
+    ) -> Protocol[Line | None]:
+        """Read one record; None: it is not there (any more).
+
+        Parameters
+        ----------
+        number
+            Which.
+        creation
+            Of whoever looks.
+        is_decided
+            Whether it is known to be decided: it was read before, or one above it is there.
+        is_listed
+            Whether a listing has shown it. Else its creator may have died before it was published, and a
+            writer does that for it, as well as it can be done: a ballot that somebody begins and leaves
+            above it would keep readers from proving it, and its copy is a proof.
+        """
         name = self.record(number)
-        found = yield from self.arbiter.find(name, creation, helps=False)
+        found = yield from self.arbiter.find(name, creation, helps=False, is_decided=is_decided)
         if isinstance(found, Absent):
             return None
         got: Got | Absent = yield from read(Get(found.path))
-        return None if isinstance(got, Absent) else decode(got.data, name.path)
+        if isinstance(got, Absent):
+            return None
+        if self.publishes and not is_listed:
+            yield Publish(found.path, name.path, creation)
+        return decode(got.data, name.path)
 
     def look(self, creation: Creation) -> Protocol[bool]:
         """Read what is new.
@@ -367,8 +395,11 @@ class Ledger:
                 return False
             self.state = fold(self.state, line.record)
         # Of what others decide, a listing may not show what is decided last.
-        while self.state.number + 1 in numbers or not isinstance(self.arbiter, Native):
-            line = yield from self.get(self.state.number + 1, creation)
+        last = max(numbers, default=0)
+        while (number := self.state.number + 1) in numbers or not isinstance(self.arbiter, Native):
+            # Who has appended one has read those below it.
+            is_listed, is_decided = number in numbers, number < last
+            line = yield from self.get(number, creation, is_decided=is_decided, is_listed=is_listed)
             if line is None:
                 break
             self.state = fold(self.state, *line)
