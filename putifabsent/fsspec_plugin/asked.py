@@ -257,14 +257,16 @@ class Asked(WritesByName):
 
     def beat_turn(self, table: str, turn: str) -> bool:
         """Give a sign of life for the holder of a turn; return whether it holds it still."""
-        name = self._of_turns(table)
-        beat = partial(turns.beat, turn=_turn_called(turn), creation=self._looker(name), clock=time.monotonic)
+        held = _turn_called(turn)
+        name = self._of_turns(table, held)
+        beat = partial(turns.beat, turn=held, creation=self._looker(name), clock=time.monotonic)
         return bool(self._run(self._in_ledger(name, beat)))
 
     def release_turn(self, table: str, turn: str) -> bool:
         """Give a turn back; return whether it was held until then, and not broken."""
-        name = self._of_turns(table)
-        release = partial(turns.release, turn=_turn_called(turn), creation=self._looker(name))
+        held = _turn_called(turn)
+        name = self._of_turns(table, held)
+        release = partial(turns.release, turn=held, creation=self._looker(name))
         return bool(self._run(self._in_ledger(name, release)))
 
     @contextmanager
@@ -277,8 +279,8 @@ class Asked(WritesByName):
         finally:
             with_turns(before)
 
-    def _of_turns(self, table: str) -> Name:
-        name: Name = self._walk_steps(self._table_for_turns(self._full_name(table)))
+    def _of_turns(self, table: str, held: TurnName | None = None) -> Name:
+        name: Name = self._walk_steps(self._table_for_turns(self._full_name(table), held))
         return name
 
 
