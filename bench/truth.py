@@ -1,6 +1,6 @@
 """What each client tells a writer when an answer is lost, against what is true.
 
-One matrix for all of them, on the fault stub: each fault, in each of four worlds. ``python bench/truth.py``
+One matrix for all of them, on the fault stub: each fault, in each of five worlds. ``python bench/truth.py``
 prints the table, ``--json`` every case, ``--markdown FILE`` writes the table for the docs. Clients are stock;
 "no retries" is what their own settings allow. Back-off is shortened where a client has a setting for it.
 """

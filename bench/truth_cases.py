@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from tests.stub import Fault, Step
@@ -26,7 +27,7 @@ __all__ = [
     "truth",
 ]
 
-World: TypeAlias = Literal["I won", "another won", "nobody did", "deleted meanwhile"]
+World: TypeAlias = Literal["I won", "another won", "another came", "nobody did", "deleted meanwhile"]
 Told: TypeAlias = Literal["won", "exists", "refused", "error"]
 Verdict: TypeAlias = Literal["ok", "unknown", "FALSE EXISTS", "FALSE WON"]
 
@@ -36,8 +37,11 @@ MINE, OTHERS = b"mine", b"another's"
 WORLDS = """
 - *I won*: nobody else is there. The first request goes wrong; what the client sends again, if anything, is
   answered honestly.
-- *another won*: another writer creates the name just before the first request is applied, or just after it
-  has failed to be.
+- *another won*: another writer has created the name an hour before.
+- *another came*: another writer creates the name just before the first request is applied, or just after it
+  has failed to be. Once an answer is lost no client can tell this from a creation of its own that was
+  applied, read by others and deleted before the other one came: then "exists" is untrue. putifabsent says
+  that it does not know; the others are right here by luck.
 - *nobody did*: every request goes wrong, and none is applied.
 - *deleted meanwhile*: the name is deleted just before the client could see who holds it.
 
@@ -100,7 +104,8 @@ def cases(cloud: Cloud) -> Iterator[Case]:
     yield from _told_412(cloud)
     name, fault = "200 with an error body", Fault.OK_WITH_ERROR_BODY
     yield Case(name, "I won", (Step(fault, applies=True),))
-    yield Case(name, "another won", (Step(fault, before=_another),))
+    yield Case(name, "another won", (Step(fault, before=_another_earlier),))
+    yield Case(name, "another came", (Step(fault, before=_another),))
     yield Case(name, "nobody did", (fault,), forever=True)
     yield Case(name, "deleted meanwhile", (Step(fault, applies=True), Step(after=_gone)))
     yield from _looking()
@@ -108,6 +113,11 @@ def cases(cloud: Cloud) -> Iterator[Case]:
 
 def _another(state: State) -> None:
     state.put(*NAME, OTHERS)
+
+
+def _another_earlier(state: State) -> None:
+    earlier = datetime.now(timezone.utc) - timedelta(hours=1)
+    state.put(*NAME, OTHERS, last_modified=earlier)
 
 
 def _gone(state: State) -> None:
@@ -123,7 +133,8 @@ def _applied() -> Iterator[Case]:
     }
     for name, fault in faults.items():
         yield Case(name, "I won", (fault,))
-        yield Case(name, "another won", (Step(fault, before=_another),))
+        yield Case(name, "another won", (Step(fault, before=_another_earlier),))
+        yield Case(name, "another came", (Step(fault, before=_another),))
         yield Case(name, "deleted meanwhile", (fault, Step(after=_gone)))
 
 
@@ -137,7 +148,8 @@ def _not_applied() -> Iterator[Case]:
     }
     for name, fault in faults.items():
         yield Case(name, "I won", (fault,))
-        yield Case(name, "another won", (Step(fault, after=_another),))
+        yield Case(name, "another won", (Step(fault, before=_another_earlier),))
+        yield Case(name, "another came", (Step(fault, after=_another),))
         yield Case(name, "nobody did", (fault,), forever=True)
         yield Case(name, "deleted meanwhile", (Step(fault, after=_another), Step(after=_gone)))
 
@@ -149,7 +161,7 @@ def _told_412(cloud: Cloud) -> Iterator[Case]:
         faults["412, no <Condition>"] = Fault.PRECONDITION_412_BARE
     for name, fault in faults.items():
         yield Case(name, "I won", (Step(fault, applies=True),))
-        yield Case(name, "another won", (Step(fault, before=_another),))
+        yield Case(name, "another won", (Step(fault, before=_another_earlier),))
         yield Case(name, "deleted meanwhile", (Step(fault, applies=True, after=_gone),))
 
 
@@ -161,5 +173,5 @@ def _looking() -> Iterator[Case]:
     }
     for name, fault in faults.items():
         yield Case(name, "I won", (lost,), heads=fault)
-        yield Case(name, "another won", (Step(lost, before=_another),), heads=fault)
+        yield Case(name, "another won", (Step(lost, before=_another_earlier),), heads=fault)
         yield Case(name, "deleted meanwhile", (lost, Step(after=_gone)), heads=fault)

@@ -23,6 +23,7 @@ from putifabsent.fsspec_plugin.writes import WritesByName
 from putifabsent.shim.formats.hudi import slices_of
 from putifabsent.shim.formats.hudi_ledger import NEWEST, step_in
 from putifabsent.shim.ledger import completion, turns
+from putifabsent.shim.ledger.facts import TurnName
 from putifabsent.shim.names import Role
 
 if TYPE_CHECKING:
@@ -227,10 +228,10 @@ class Asked(WritesByName):
             self.rm_file(path)
         return True
 
-    # Turns whose holder is another process: it keeps the number, and gives the signs of life
+    # Turns whose holder is another process: it keeps their name, and gives the signs of life
 
-    def take_turn(self, table: str, creation_token: str, *, thread: str, lease: float) -> int | None:
-        """Try to take a table's turn; the caller keeps its number. None: somebody else has it.
+    def take_turn(self, table: str, creation_token: str, *, thread: str, lease: float) -> str | None:
+        """Try to take a table's turn; the caller keeps what it is called. None: somebody else has it.
 
         Nobody waits here: a holder whose signs of life had to wait behind that would be broken by it.
 
@@ -251,34 +252,41 @@ class Asked(WritesByName):
             It may have been taken. Ask again, or let it be broken after the lease.
         """
         name, token = self._of_turns(table), _checked(creation_token)
-        held = self._walk_steps(taken(self, name, thread, lease, token=token))
-        return None if held is None else held.number
+        turn = self._walk_steps(taken(self, name, thread, lease, token=token))
+        return None if turn is None else str(turn)
 
-    def beat_turn(self, table: str, number: int) -> bool:
+    def beat_turn(self, table: str, turn: str) -> bool:
         """Give a sign of life for the holder of a turn; return whether it holds it still."""
-        name = self._of_turns(table)
-        beat = partial(turns.beat, number=number, creation=self._looker(name), clock=time.monotonic)
+        held = _turn_called(turn)
+        name = self._of_turns(table, held)
+        beat = partial(turns.beat, turn=held, creation=self._looker(name), clock=time.monotonic)
         return bool(self._run(self._in_ledger(name, beat)))
 
-    def release_turn(self, table: str, number: int) -> bool:
+    def release_turn(self, table: str, turn: str) -> bool:
         """Give a turn back; return whether it was held until then, and not broken."""
-        name = self._of_turns(table)
-        release = partial(turns.release, number=number, creation=self._looker(name))
+        held = _turn_called(turn)
+        name = self._of_turns(table, held)
+        release = partial(turns.release, turn=held, creation=self._looker(name))
         return bool(self._run(self._in_ledger(name, release)))
 
     @contextmanager
-    def in_turn(self, path: str, number: int) -> Iterator[None]:
+    def in_turn(self, path: str, turn: str) -> Iterator[None]:
         """What is completed inside is completed in this turn of the table of ``path``, or ``Fenced``."""
         before = turns_held()
-        with_turns({**before, self._place(self.explain(path)): number})
+        with_turns({**before, self._place(self.explain(path)): _turn_called(turn)})
         try:
             yield
         finally:
             with_turns(before)
 
-    def _of_turns(self, table: str) -> Name:
-        name: Name = self._walk_steps(self._table_for_turns(self._full_name(table)))
+    def _of_turns(self, table: str, held: TurnName | None = None) -> Name:
+        name: Name = self._walk_steps(self._table_for_turns(self._full_name(table), held))
         return name
+
+
+def _turn_called(name: str) -> TurnName:
+    life, _, number = name.rpartition(".")
+    return TurnName(life, int(number))
 
 
 def _checked(token: str) -> str:

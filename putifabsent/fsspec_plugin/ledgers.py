@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from putifabsent.backends.body import Body
     from putifabsent.fsspec_plugin.steps import Steps
     from putifabsent.shim.formats.hudi import Step
+    from putifabsent.shim.ledger.facts import TurnName
     from putifabsent.shim.requests import Protocol
 
 __all__ = ["Ledgers"]
@@ -142,15 +143,18 @@ class Ledgers(Names):
     ) -> Protocol[T]:
         """Use what this mount knows of a table's ledger; what is learned on the way is kept.
 
-        Readers, who may have no right to, remove nothing that has become needless.
+        Readers, who may have no right to, remove nothing that has become needless, and publish nothing.
         """
         lane = self._lane()
         known = self._books.get(name.state)
         if known is None:
             decides = self._arbiter or Native(self.store.largest_put)
             agrees = partial(self._agreement, name)
-            known = self._books.setdefault(name.state, Ledger(name, self.session, decides, lane, agrees))
-        ledger = replace(known, lane=lane)  # its own, for one protocol; what was opened is shared
+            known = self._books.setdefault(
+                name.state, Ledger(name, self.session, decides, lane, agrees=agrees)
+            )
+        # Its own, for one protocol; what was opened is shared.
+        ledger = replace(known, lane=lane, publishes=writes)
         try:
             found = yield from use(ledger)
             self._lanes.append(lane)
@@ -419,12 +423,15 @@ class Ledgers(Names):
                 return Table(self._policy.classify(path), hudi_ledger.version_in(got.data))
         return None
 
-    def _table_for_turns(self, folder: str) -> Steps[Name]:
+    def _table_for_turns(self, folder: str, held: TurnName | None = None) -> Steps[Name]:
+        """Return a name whose ledger has a folder's turns; ``held``, of a life that was read, tells which."""
         said = hudi_ledger.timeline_in(self._policy.classify, folder)
         if said is not None:
             return said
         name = hudi_ledger.timeline_in(self._policy.classify, f"{folder}/.hoodie")
-        if name is not None and (yield Call("isdir", (f"{folder}/.hoodie",))):
+        book = None if name is None else self._books.get(name.state)
+        is_known = held is not None and book is not None and book.state.life == held.life
+        if name is not None and (is_known or (yield Call("isdir", (f"{folder}/.hoodie",)))):
             return name
         return Name(folder, Role.OTHER, None, folder, folder, guarded=True)
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from putifabsent.fsspec_plugin.ledgers import Ledgers
     from putifabsent.fsspec_plugin.steps import Steps
     from putifabsent.shim.ledger.book import Ledger
-    from putifabsent.shim.ledger.facts import Held
+    from putifabsent.shim.ledger.facts import TurnName
     from putifabsent.shim.names import Name
     from putifabsent.shim.requests import Protocol
 
@@ -35,15 +35,15 @@ __all__ = ["Turn", "taken", "turns_held", "with_turns"]
 _BEATS_A_LEASE = 3
 
 _log = logging.getLogger(__name__)
-_held: ContextVar[Mapping[str, int]] = ContextVar("_held", default=MappingProxyType({}))
+_held: ContextVar[Mapping[str, TurnName]] = ContextVar("_held", default=MappingProxyType({}))
 
 
-def turns_held() -> Mapping[str, int]:
-    """Return the turns that this thread or task has: their numbers, by the tables' places."""
+def turns_held() -> Mapping[str, TurnName]:
+    """Return the turns that this thread or task has, by the tables' places."""
     return _held.get()
 
 
-def with_turns(held: Mapping[str, int]) -> None:
+def with_turns(held: Mapping[str, TurnName]) -> None:
     """Go on with the turns of another thread, for which this one works."""
     _held.set(held)
 
@@ -56,18 +56,18 @@ def taken(
     *,
     timeout: float | None = None,
     token: str | None = None,
-) -> Steps[Held | None]:
+) -> Steps[TurnName | None]:
     """Take the turn of a name's table, waiting for it so long; None: somebody else has it."""
     yield from fs._relying(name)
     creation = fs._looker(name)
     if token is not None:
         creation = creation._replace(token=token)
 
-    def take(ledger: Ledger) -> Protocol[Held | None]:
+    def take(ledger: Ledger) -> Protocol[TurnName | None]:
         return turns.take(ledger, thread, lease, creation, clock=time.monotonic, waits=timeout is not None)
 
-    held: Held | None = yield Decide(fs._in_ledger(name, take), deadline=timeout)
-    return held
+    turn: TurnName | None = yield Decide(fs._in_ledger(name, take), deadline=timeout)
+    return turn
 
 
 class Turn:
@@ -81,8 +81,6 @@ class Turn:
     ----------
     table
         Its folder.
-    number
-        Which turn it is; None before it is entered and after it is left.
     """
 
     def __init__(self, fs: Ledgers, table: str, lease: float, timeout: float) -> None:
@@ -90,7 +88,7 @@ class Turn:
             msg = f"lease must be a positive number of seconds, not {lease!r}"
             raise ValueError(msg)
         self.table = table
-        self.number: int | None = None
+        self._turn: TurnName | None = None
         self._fs = fs
         self._lease = lease
         self._timeout = timeout
@@ -98,22 +96,27 @@ class Turn:
         self._over = threading.Event()
         self._pid = os.getpid()
 
+    @property
+    def number(self) -> int | None:
+        """Of its record in the life of the table; None before it is entered and after it is left."""
+        return self._turn and self._turn.number
+
     def __repr__(self) -> str:
         return f"<Turn {self.number or 'not held'} of {self.table}>"
 
     def __enter__(self) -> Self:
-        name, number = self._fs._walk_steps(self._taking())
+        name, turn = self._fs._walk_steps(self._taking())
         try:
-            self._begin(name, number)
+            self._begin(name, turn)
         except RuntimeError as error:  # no more threads
             self.__exit__(RuntimeError, error, None)
             raise
         return self
 
     async def __aenter__(self) -> Self:
-        name, number = await self._fs._walk_steps_async(self._taking())
+        name, turn = await self._fs._walk_steps_async(self._taking())
         try:
-            self._begin(name, number)
+            self._begin(name, turn)
         except RuntimeError as error:
             await self.__aexit__(RuntimeError, error, None)
             raise
@@ -129,59 +132,59 @@ class Turn:
     ) -> None:
         await self._fs._walk_steps_async(self._leaving(error))
 
-    def _taking(self) -> Steps[tuple[Name, int]]:
+    def _taking(self) -> Steps[tuple[Name, TurnName]]:
         fs = self._fs
         name = yield from fs._table_for_turns(self.table)
         if fs._place(name) in turns_held():
             msg = f"this thread has the turn of {self.table} already"
             raise RuntimeError(msg)
-        held = yield from taken(fs, name, threading.current_thread().name, self._lease, timeout=self._timeout)
-        if held is None:
+        turn = yield from taken(fs, name, threading.current_thread().name, self._lease, timeout=self._timeout)
+        if turn is None:
             reason = f"somebody else has had the turn for {self._timeout:g} s: {fs._whose_turn(name)}"
             raise TimeoutError(errno.ETIMEDOUT, reason, self.table)
-        return name, held.number
+        return name, turn
 
-    def _begin(self, name: Name, number: int) -> None:
-        self._name, self.number = name, number
-        with_turns({**turns_held(), self._fs._place(name): number})
+    def _begin(self, name: Name, turn: TurnName) -> None:
+        self._name, self._turn = name, turn
+        with_turns({**turns_held(), self._fs._place(name): turn})
         # One for each time: the thread of the last time may not have seen the end of its own yet.
         self._over, self._pid = threading.Event(), os.getpid()
         beats = threading.Thread(
-            target=self._beat, args=(name, number, self._over), name="putifabsent-turn", daemon=True
+            target=self._beat, args=(name, turn, self._over), name="putifabsent-turn", daemon=True
         )
         beats.start()
 
-    def _beat(self, name: Name, number: int, over: threading.Event) -> None:
+    def _beat(self, name: Name, turn: TurnName, over: threading.Event) -> None:
         creation = self._fs._looker(name)
         while not over.wait(self._lease / _BEATS_A_LEASE):
-            beat = partial(turns.beat, number=number, creation=creation, clock=time.monotonic)
+            beat = partial(turns.beat, turn=turn, creation=creation, clock=time.monotonic)
             try:
                 if not run(self._fs._in_ledger(name, beat), self._fs.store, self._lease):
                     return  # it was broken, or is given back at this moment
             except OSError as error:
-                _log.debug("turn %s of %s gave no sign of life: %s", number, self.table, error)
+                _log.debug("turn %s of %s gave no sign of life: %s", turn.number, self.table, error)
 
     def _leaving(self, error: BaseException | None) -> Steps[None]:
-        name, number = self._name, self.number
-        if name is None or number is None:
+        name, turn = self._name, self._turn
+        if name is None or turn is None:
             return
-        self.number = None
+        self._turn = None
         self._over.set()
         place = self._fs._place(name)
         with_turns({each: held for each, held in turns_held().items() if each != place})
         if self._pid != os.getpid():
             return  # a fork that leaves the block: the turn is its parent's
         creation = self._fs._looker(name)
-        release = partial(turns.release, number=number, creation=creation)
+        release = partial(turns.release, turn=turn, creation=creation)
         try:
             was_held = yield Decide(self._fs._in_ledger(name, release))
         except OSError as failed:
             # What was done in it is done; others get it when they have waited for its lease.
-            _log.warning("turn %s of %s could not be given back: %s", number, self.table, failed)
+            _log.warning("turn %s of %s could not be given back: %s", turn.number, self.table, failed)
             return
         if was_held:
             return
-        reason = f"turn {number} was broken: this process gave no sign of life for {self._lease:g} s"
+        reason = f"turn {turn.number} was broken: this process gave no sign of life for {self._lease:g} s"
         if error is None:
             raise Fenced(errno.EPERM, reason, self.table)
         _log.warning("%s: %s", self.table, reason)

@@ -138,16 +138,15 @@ def _instants(doing: Doing) -> dict[str, Any]:
 
 def _take(doing: Doing) -> dict[str, Any]:
     said: TakeTurn = doing.said
-    number = doing.fs.take_turn(doing.path, said.token, thread=said.thread, lease=said.lease)
-    return {"number": number}
+    return {"turn": doing.fs.take_turn(doing.path, said.token, thread=said.thread, lease=said.lease)}
 
 
 def _beat(doing: Doing) -> dict[str, Any]:
-    return {"held": doing.fs.beat_turn(doing.path, doing.said.number)}
+    return {"held": doing.fs.beat_turn(doing.path, doing.said.turn)}
 
 
 def _release(doing: Doing) -> dict[str, Any]:
-    return {"held": doing.fs.release_turn(doing.path, doing.said.number)}
+    return {"held": doing.fs.release_turn(doing.path, doing.said.turn)}
 
 
 CALLS: Mapping[str, Kind] = {

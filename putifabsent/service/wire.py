@@ -47,6 +47,7 @@ __all__ = [
 
 Address = Annotated[str, Field(min_length=1, max_length=4096)]
 Token = Annotated[str, Field(pattern=r"^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")]
+TurnName = Annotated[str, Field(pattern=r"^[^/]{1,100}\.[0-9]{1,18}$")]
 Seconds = Annotated[float, Field(gt=0, le=3600, allow_inf_nan=False)]
 MOST_INSTANTS = 1000
 """They take a second to become past: no call should keep others waiting for longer."""
@@ -90,11 +91,11 @@ class Creation(Call):
     token
         A UUID of this call alone, by which its outcome can be resolved.
     turn
-        The turn of the name's table in which this is done.
+        The turn of the name's table in which this is done, as it was called when it was taken.
     """
 
     token: Token
-    turn: int | None = None
+    turn: TurnName | None = None
 
 
 class Create(Creation):
@@ -170,9 +171,15 @@ class TakeTurn(Call):
 
 
 class BeatTurn(Call):
-    """Give a sign of life for a turn, or give it back."""
+    """Give a sign of life for a turn, or give it back.
 
-    number: int = Field(gt=0)
+    Attributes
+    ----------
+    turn
+        What it was called when it was taken.
+    """
+
+    turn: TurnName
 
 
 class Failure(NamedTuple):

@@ -99,7 +99,9 @@ def glance(name: Name, creation: Creation) -> Protocol[None]:
         raise NameTaken(voter.name, (yield from _holder(voter, scene.incarnation, value)))
 
 
-def find(name: Name, creation: Creation, *, helps: bool = True) -> Protocol[Located | Absent]:
+def find(
+    name: Name, creation: Creation, *, helps: bool = True, is_decided: bool = False
+) -> Protocol[Located | Absent]:
     """Say who holds ``name`` and where its bytes lie, finishing what a dead writer has left.
 
     One listing, where nobody is in the middle of creating the name; one look more at a name that this
@@ -117,6 +119,10 @@ def find(name: Name, creation: Creation, *, helps: bool = True) -> Protocol[Loca
     helps
         Whether it must be known. Else a name in its first incarnation is absent where this reader may not
         finish a ballot: nobody was told otherwise by its creator.
+    is_decided
+        Whether it is known from elsewhere that the living incarnation is decided. Then it is for the value of
+        the highest accept, whatever ballots have begun above that: each ballot above the one that has decided
+        it takes its value over.
 
     Raises
     ------
@@ -127,7 +133,8 @@ def find(name: Name, creation: Creation, *, helps: bool = True) -> Protocol[Loca
     scene = yield from voter.scene()
     while True:
         try:
-            value = yield from voter.settled(scene)
+            accept = scene.highest(scene.incarnation) if is_decided else None
+            value = (yield from voter.settled(scene)) if accept is None else accept.value
         except Ended as ended:
             yield from voter.pause("the name is being deleted and created meanwhile")
             scene = ended.scene

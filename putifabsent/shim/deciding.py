@@ -54,7 +54,9 @@ class Arbiter(ABC):
         """Bring ``name`` into being; as :func:`putifabsent.shim.create.create`."""
 
     @abstractmethod
-    def find(self, name: Name, creation: Creation, *, helps: bool = True) -> Protocol[Located | Absent]:
+    def find(
+        self, name: Name, creation: Creation, *, helps: bool = True, is_decided: bool = False
+    ) -> Protocol[Located | Absent]:
         """Say who holds ``name``, and where its bytes lie.
 
         Parameters
@@ -65,6 +67,9 @@ class Arbiter(ABC):
             Of whoever looks: what it has to finish on the way goes under its token.
         helps
             Whether to look at the bytes, and to publish them where nothing shows them, if that takes more.
+        is_decided
+            Whether it is known from elsewhere that the name has been created, and not deleted since. Then who
+            holds it can be told by who may not write, too.
         """
 
     @abstractmethod
@@ -199,9 +204,11 @@ class Balloting(Arbiter):
         _refuse_larger(name, body, self.largest_publish)
         return ballot.create(name, body, creation)
 
-    def find(self, name: Name, creation: Creation, *, helps: bool = True) -> Protocol[Located | Absent]:
+    def find(
+        self, name: Name, creation: Creation, *, helps: bool = True, is_decided: bool = False
+    ) -> Protocol[Located | Absent]:
         """As the contract says. Where one listing is enough, it does not look at the bytes."""
-        return ballot.find(name, creation, helps=helps)
+        return ballot.find(name, creation, helps=helps, is_decided=is_decided)
 
     def resolve(self, name: Name, creation: Creation) -> Protocol[Holder | None]:
         """As the contract says."""
@@ -315,8 +322,11 @@ class Claiming(Arbiter):
         _refuse_larger(name, body, self.largest_publish)
         return claims.create(name, body, creation, claims=self.claims, place=self.place)
 
-    def find(self, name: Name, creation: Creation, *, helps: bool = True) -> Protocol[Located | Absent]:
-        """As the contract says."""
+    def find(
+        self, name: Name, creation: Creation, *, helps: bool = True, is_decided: bool = False
+    ) -> Protocol[Located | Absent]:
+        """As the contract says. The registry tells it anyway."""
+        del is_decided
         return claims.find(name, creation, claims=self.claims, place=self.place, helps=helps)
 
     def resolve(self, name: Name, creation: Creation) -> Protocol[Holder | None]:

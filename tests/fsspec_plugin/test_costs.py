@@ -9,6 +9,7 @@ import fsspec
 import pytest
 
 from putifabsent.backends.probe import BESIDE, NEEDED
+from tests.fsspec_plugin.hudi_tables import Writer
 
 if TYPE_CHECKING:
     from tests.stub import FaultStub
@@ -74,3 +75,48 @@ def test_reading_a_guarded_name_costs_one_look_up(counted: Counted) -> None:
     plain = sent(stub, lambda: fs.fs.cat_file(name))
     look_up = ["GET"] if fs._mount.arbiter == "ballot" else []  # a registry is asked elsewhere
     assert sent(stub, lambda: fs.cat_file(name)) == [*look_up, *plain]
+
+
+@pytest.fixture
+def table(stub: FaultStub) -> str:
+    """Make a table of Hudi's on the stub."""
+    folder = str(uuid.uuid4())
+    stub.put("bucket", f"{folder}/.hoodie/hoodie.properties", b"hoodie.table.version=8\n")
+    return f"bucket/{folder}"
+
+
+def session(stub: FaultStub, table: str, name: str) -> Writer:
+    """Return a writer by the store's own decision, which has found out that the store can be relied on."""
+    options = {**stub.storage_options("s3"), "use_listings_cache": False, "skip_instance_cache": True}
+    fs = fsspec.filesystem("pias3", arbiter="native", session=name, **options)
+    fs._relied = {*NEEDED, *BESIDE}
+    return Writer(fs, table)
+
+
+def commits(writer: Writer, instant: str) -> None:
+    """Commit in a turn, as Hudi does."""
+    writer.fs.pipe_file(writer.requested(instant), b"")
+    writer.fs.pipe_file(writer.inflight(instant), b"")
+    with writer.fs.turn(writer.root, lease=600.0):
+        writer.fs.pipe_file(writer.completed(instant), b"{}")
+
+
+def test_a_whole_hudi_commit_in_a_turn_costs_what_the_documentation_says(stub: FaultStub, table: str) -> None:
+    counts = {}
+    for name, instants in (("a", ("100", "200")), ("b", ("300", "400"))):
+        writer = session(stub, table, name)
+        for instant in instants:
+            counts[instant] = len(sent(stub, lambda w=writer, i=instant: commits(w, i)))
+    assert counts["200"] == counts["400"] == 13 + 1
+    assert counts["100"] == counts["200"] + 3 + 3  # it reads, and begins the life
+    records, published = 2 * 4, 1
+    assert counts["300"] == counts["200"] + 3 + records + published
+
+
+def test_a_sign_of_life_by_a_turn_s_name_is_two_requests_and_so_is_giving_it_back(
+    stub: FaultStub, table: str
+) -> None:
+    fs = session(stub, table, "a").fs
+    turn = fs.take_turn(table, str(uuid.uuid4()), thread="main", lease=600.0)
+    assert sent(stub, lambda: fs.beat_turn(table, turn)) == ["GET", "PUT"]
+    assert sent(stub, lambda: fs.release_turn(table, turn)) == ["PUT", "GET"]

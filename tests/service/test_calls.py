@@ -281,27 +281,27 @@ async def test_what_a_strict_mount_refuses_is_no_step_and_leaves_nothing(ground:
 async def test_one_session_has_the_turn_of_a_table(caller: Caller, other: Caller, root: str) -> None:
     mine, theirs = str(uuid.uuid4()), str(uuid.uuid4())
     taken = await caller.call("turns/take", root, thread="main", token=mine)
-    number = taken.said["number"]
+    turn = taken.said["turn"]
     again = await caller.call("turns/take", root, thread="main", token=mine)
-    assert again.said["number"] == number
+    assert again.said["turn"] == turn
     waits = await other.call("turns/take", root, token=theirs)
-    assert waits[:2] == (200, {"number": None})
+    assert waits[:2] == (200, {"turn": None})
     for call, held in (("beat", True), ("release", True), ("release", False), ("beat", False)):
-        assert (await caller.call(f"turns/{call}", root, number=number))[:2] == (200, {"held": held})
-    assert (await other.call("turns/take", root, token=theirs)).said["number"] > number
+        assert (await caller.call(f"turns/{call}", root, turn=turn))[:2] == (200, {"held": held})
+    assert (await other.call("turns/take", root, token=theirs)).said["turn"] not in (None, turn)
 
 
 async def test_what_is_completed_in_a_turn_says_so(caller: Caller, other: Caller, root: str) -> None:
     writer = Writer(None, root)
     await caller.create(writer.requested(T), b"")
-    late = (await other.call("turns/take", root, token=str(uuid.uuid4()))).said["number"]
-    await other.call("turns/release", root, number=late)
-    number = (await caller.call("turns/take", root, token=str(uuid.uuid4()))).said["number"]
+    late = (await other.call("turns/take", root, token=str(uuid.uuid4()))).said["turn"]
+    await other.call("turns/release", root, turn=late)
+    held = (await caller.call("turns/take", root, token=str(uuid.uuid4()))).said["turn"]
     for turn in (None, late):
         said = {} if turn is None else {"turn": turn}
         refused = await caller.create(writer.completed(T), b"{}", **said)
         assert (refused.status, refused.said["error"]) == (403, "fenced")
-    assert (await caller.create(writer.completed(T), b"{}", turn=number))[:2] == GUARDED
+    assert (await caller.create(writer.completed(T), b"{}", turn=held))[:2] == GUARDED
 
 
 async def test_whoever_has_asked_for_one_slice_knows_of_all_beside_it_of_its_instant(

@@ -84,7 +84,7 @@ async def test_a_body_over_the_limit_is_refused(caller: Caller, ground: Ground) 
         ("create", {"params": {"path": "file:/x"}}),
         ("turns/take", {"json": {"path": "file:/x"}}),
         ("turns/take", {"json": {"path": "file:/x", "token": str(uuid.UUID(int=0)), "lease": 0}}),
-        ("turns/beat", {"json": {"path": "file:/x", "number": 0}}),
+        ("turns/beat", {"json": {"path": "file:/x", "turn": "7"}}),
     ],
 )
 async def test_what_is_no_call_is_refused(

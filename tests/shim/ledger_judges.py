@@ -100,6 +100,7 @@ class Story:
             self.wrong = f"turn {held} is held, and the completion names {said['turn']}: {said}"
         if self.turn is not None and self.turn["session"] != said["session"]:
             self.wrong = f"it was completed in another's turn: {said}"
+        self._refuse_another_s(said)
         self.made[said["token"]] = said
 
     def _undo(self, _: int, said: dict[str, Any]) -> None:
@@ -112,10 +113,20 @@ class Story:
             self.wrong = f"two have the turn: {self.turn} and {said}"
         self.turn = {**said, "number": number}
 
-    def _end(self, _: int, said: dict[str, Any]) -> None:
+    def _release(self, number: int, said: dict[str, Any]) -> None:
+        self._refuse_another_s(said)
+        self._break(number, said)
+
+    def _break(self, _: int, said: dict[str, Any]) -> None:
         if self.turn is None or self.turn["number"] != said["number"]:
             self.wrong = f"a turn ended that was not held: {said}"
         self.turn = None
+
+    def _refuse_another_s(self, said: dict[str, Any]) -> None:
+        """Note what is done in the turn of another thread of the session, where threads have names here."""
+        thread = "main" if self.turn is None else self.turn["thread"]
+        if thread not in ("main", said["token"].partition("-")[0]):
+            self.wrong = f"it was done in the turn of another thread, {thread}: {said}"
 
 
 _TELLS: dict[str, Callable[[Story, int, dict[str, Any]], None]] = {
@@ -125,8 +136,8 @@ _TELLS: dict[str, Callable[[Story, int, dict[str, Any]], None]] = {
     "COMPLETE": Story._complete,
     "UNDO": Story._undo,
     "TURN": Story._turn,
-    "RELEASE": Story._end,
-    "BREAK": Story._end,
+    "RELEASE": Story._release,
+    "BREAK": Story._break,
 }
 
 
@@ -246,7 +257,7 @@ class Judge:
 def _contradiction(story: Story, told: tuple[Told, ...]) -> str | None:
     """Whether somebody was told what the records deny."""
     for each in told:
-        if each.ended is None or each.actor.role not in ("commit", "go_on"):
+        if each.ended is None or each.actor.role not in ("commit", "commit_in_a_turn", "go_on"):
             continue
         how, value = each.ended
         made = each.actor.token in story.made

@@ -19,6 +19,7 @@ TOO_LATE = "two who come too late, and a pruner"
 
 LANDS_LATE = "a marker that lands late"
 REMOVED_BIT_BY_BIT = "a commit in a turn, and the table is removed bit by bit"
+TWO_LIVES = "two turns of one session, and the table is removed"
 REPLICAS = "a commit, and a rollback by two replicas of a service"
 
 MUTANTS = (
@@ -42,6 +43,20 @@ MUTANTS = (
         "                if self.state.life or self._is_removed",
         "                if False and self._is_removed",
         REMOVED_BIT_BY_BIT,
+    ),
+    Mutant(
+        "a turn of the next life passes for one of the same number: it is given back",
+        "ledger/turns",
+        "held is not None and state.turn_name == turn",
+        "held is not None and held.number == turn.number",
+        TWO_LIVES,
+    ),
+    Mutant(
+        "a turn of the next life passes for one of the same number: it is completed in",
+        "ledger/completion",
+        "        if turn is not None and turn.life != state.life:",
+        "        if False:",
+        TWO_LIVES,
     ),
     Mutant(
         "what was read earlier permits a deletion",

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from putifabsent.shim.ledger.calls import Rule
-    from putifabsent.shim.ledger.facts import Held
+    from putifabsent.shim.ledger.facts import TurnName
     from putifabsent.shim.requests import Protocol
 
 
@@ -172,18 +172,20 @@ class Run:
         assert rule is not None
         self.play(_deletes(ledger, rule, path, creation(token)))
 
-    def takes(self, ledger: Ledger, token: str, *, lease: float = 10.0, waits: bool = False) -> Held | None:
+    def takes(
+        self, ledger: Ledger, token: str, *, lease: float = 10.0, waits: bool = False
+    ) -> TurnName | None:
         """Take the turn."""
-        held: Held | None = self.play(
+        turn: TurnName | None = self.play(
             self.take_by(ledger, "main", lease, creation(token), clock=no_clock, waits=waits)
         )
-        return held
+        return turn
 
-    def releases(self, ledger: Ledger, number: int, token: str = _RELEASE) -> bool:
+    def releases(self, ledger: Ledger, turn: TurnName, token: str = _RELEASE) -> bool:
         """Give it back."""
-        return bool(self.play(turns.release(ledger, number, creation(token))))
+        return bool(self.play(turns.release(ledger, turn, creation(token))))
 
-    def completes(self, ledger: Ledger, instant: str, token: str, turn: int | None = None) -> Any:
+    def completes(self, ledger: Ledger, instant: str, token: str, turn: TurnName | None = None) -> Any:
         """Commit an instant that is open."""
         path = completed_name(instant)
         body = InMemory(token.encode())

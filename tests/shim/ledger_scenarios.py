@@ -112,6 +112,15 @@ SHORT = (
         DONE,
     ),
     Scenario(
+        "two turns of one session, and the table is removed",
+        (
+            Process("commit_in_a_turn", "5", "N", warm=0),
+            REMOVER,
+            Process("breaks", session="N", warm=0, follows="remove1"),
+        ),
+        Faults(),
+    ),
+    Scenario(
         "two mounts of one session, and a pruner",
         (A, Process("commit", "2", "A"), PRUNER),
         Faults(crashes=1),

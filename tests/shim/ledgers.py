@@ -99,7 +99,7 @@ class Played:
         if not (yield from self.p.delete_by_rule(ledger, rule, path, self.creation(suffix))):
             yield from removed(path)
 
-    def completes(self, ledger: Any, instant: str, suffix: str, turn: int | None = None) -> Protocol[None]:
+    def completes(self, ledger: Any, instant: str, suffix: str, turn: Any = None) -> Protocol[None]:
         path = f"{TIMELINE}/{instant}_{instant}9.commit"
         rule = self.rule(ledger, path, suffix, deletes=False)
         creation = self.creation(suffix)
@@ -113,31 +113,48 @@ class Played:
         process, ledger = self.process, self.start()
         instant = process.instant
         if process.opens:
-            path = f"{TIMELINE}/{instant}.commit.requested"
-            rule = self.rule(ledger, path, "-open", deletes=False)
-            yield from self.p.decide(ledger, rule, self.creation("-open"))
-            yield from _putting(slice_of(instant), self.creation())
+            yield from self.opens(ledger, instant)
         turn = None
         if process.lease is not None:
-            held = yield from self.p.take(
-                ledger, "main", process.lease, self.creation("-turn"), clock=no_clock
-            )
-            if held is None:
+            turn = yield from self.takes(ledger, process.lease)
+            if turn is None:
                 return "no turn"
-            turn = held.number
         yield from self.completes(ledger, instant, "", turn)
         if turn is not None:
             with contextlib.suppress(OSError):  # it fails no commit that is complete
                 yield from self.p.release(ledger, turn, self.creation("-release"))
         return "done"
 
+    def commit_in_a_turn(self) -> Protocol[str]:
+        """Take the turn, and do all else in it."""
+        ledger, instant = self.start(), self.process.instant
+        turn = yield from self.takes(ledger, NEVER)
+        if turn is None:
+            return "no turn"
+        yield from self.opens(ledger, instant)
+        yield from self.completes(ledger, instant, "", turn)
+        with contextlib.suppress(OSError):
+            yield from self.p.release(ledger, turn, self.creation("-release"))
+        return "done"
+
+    def opens(self, ledger: Any, instant: str) -> Protocol[None]:
+        path = f"{TIMELINE}/{instant}.commit.requested"
+        rule = self.rule(ledger, path, "-open", deletes=False)
+        yield from self.p.decide(ledger, rule, self.creation("-open"))
+        yield from _putting(slice_of(instant), self.creation())
+
+    def takes(self, ledger: Any, lease: float) -> Protocol[Any]:
+        """Take the turn, as a thread that is called after this process; return which one."""
+        turn = yield from self.p.take(ledger, self.token, lease, self.creation("-turn"), clock=no_clock)
+        return turn
+
     def breaks(self) -> Protocol[str]:
         """Take the turn, breaking others' where that is allowed, and give it back."""
         ledger = self.start()
-        held = yield from self.p.take(ledger, "main", NEVER, self.creation("-turn"), clock=no_clock)
-        if held is not None:
+        turn = yield from self.takes(ledger, NEVER)
+        if turn is not None:
             with contextlib.suppress(OSError):
-                yield from self.p.release(ledger, held.number, self.creation("-release"))
+                yield from self.p.release(ledger, turn, self.creation("-release"))
         return "over"
 
     def rollback(self) -> Protocol[str]:

@@ -191,9 +191,9 @@ def test_a_whole_commit_in_a_turn_is_thirteen_requests() -> None:
     held = run.takes(ledger, "t3")
     assert held is not None
     asked += len(run.asked)
-    run.creates(ledger, completed_name("2"), "t4", turn=held.number)
+    run.creates(ledger, completed_name("2"), "t4", turn=held)
     asked += len(run.asked)
-    run.releases(ledger, held.number)
+    run.releases(ledger, held)
     asked += len(run.asked)
     assert asked == 13
     assert kinds(run) == ["OPEN", "OPEN", "TURN", "COMPLETE", "RELEASE"]
@@ -216,7 +216,7 @@ def test_who_would_be_refused_takes_nothing_over(holder: str) -> None:
         run.creates(run.session("B"), completed_name("1"), "t")
     assert kinds(run) == ["OPEN", "TURN"]
     if holder == "A":
-        run.creates(owner, completed_name("1"), "mine", turn=held.number)
+        run.creates(owner, completed_name("1"), "mine", turn=held)
     assert ("COMPLETE" in kinds(run)) == (holder == "A")
 
 

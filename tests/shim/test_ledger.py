@@ -199,7 +199,7 @@ def test_pruning_leaves_the_newest_checkpoint_and_what_is_above_it() -> None:
     before = ledger.state
     assert ledger.behind == 2
     assert run.play(pruning.prune(ledger, creation("p"), POLICY)) == 2
-    assert run.asked[:4] == ["list ledger", "list ledger", "delete 1", "delete 2"]
+    assert run.asked[:5] == ["list beats", "list ledger", "list ledger", "delete 1", "delete 2"]
     assert kinds(run) == ["CHECKPOINT", "OPEN", "OPEN"]
     assert run.session("Y").state == before
     assert ledger.behind == 0
@@ -211,11 +211,31 @@ def test_pruning_removes_the_beats_of_turns_that_are_over() -> None:
     for token in ("t", "u"):
         held = run.takes(ledger, token)
         assert held is not None
-        run.play(turns.beat(ledger, held.number, creation("b"), clock=no_clock))
+        run.play(turns.beat(ledger, held, creation("b"), clock=no_clock))
         if token == "t":
-            run.releases(ledger, held.number)
+            run.releases(ledger, held)
     run.play(pruning.prune(ledger, creation("p"), POLICY))
-    assert [name for name in run.things() if "/beats/" in name] == [".hoodie/.putifabsent/beats/0000000004"]
+    assert beats_of(run) == [f"{LIFE}.0000000004"]
+
+
+def test_pruning_removes_the_beats_of_lives_that_are_over_and_spares_one_that_has_begun_meanwhile() -> None:
+    run = Run(ONE)
+    pruner, holder = run.session("A"), run.session("B", has_read=False)
+    for each in ("over.0000000009", "0000000001"):
+        run.put(f"{STATE}/beats/{each}")
+
+    def another() -> None:
+        run.remove_all()
+        held = run.play_aside(turns.take(holder, "main", 10.0, creation("t"), clock=no_clock))
+        run.play_aside(turns.beat(holder, held, creation("b"), clock=no_clock))
+
+    run.fails("list ledger", None, first=another)
+    run.play(pruning.prune(pruner, creation("p"), POLICY))
+    assert beats_of(run) == ["lane-B-1.0000000001"]
+
+
+def beats_of(run: Run) -> list[str]:
+    return sorted(name.rpartition("/")[2] for name in run.things() if "/beats/" in name)
 
 
 def with_bodies(*bodies: str, **base: Any) -> Run:

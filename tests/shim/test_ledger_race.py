@@ -109,13 +109,13 @@ def commits(table: Table, lease: float, number: int) -> list[str]:
             instant,
             InMemory(creation.token.encode()),
             creation,
-            turn=held.number,
+            turn=held,
             largest_publish=2**20,
         )
         with contextlib.suppress(Fenced):
             table.run(protocol)
             acknowledged.append(creation.token)
-        table.run(turns.release(ledger, held.number, table.creation()))
+        table.run(turns.release(ledger, held, table.creation()))
     return acknowledged
 
 
@@ -150,7 +150,7 @@ async def test_a_turn_is_taken_and_given_back_asynchronously(table: Table) -> No
     waiting = turns.take(table.ledger("b"), "main", 9.0, table.creation(), clock=time.monotonic)
     broken_and_taken = await run_async(waiting, table.store, DEADLINE)
     assert broken_and_taken is not None
-    release = turns.release(ledger, held.number, table.creation())
+    release = turns.release(ledger, held, table.creation())
     assert not await run_async(release, table.store, DEADLINE)
 
 

@@ -9,15 +9,16 @@ import pytest
 from putifabsent.backends.base import Created, Refused
 from putifabsent.errors import Fenced, OutcomeUnknown
 from putifabsent.shim.ledger import turns
-from putifabsent.shim.ledger.facts import Held
+from putifabsent.shim.ledger.facts import Held, TurnName
 from putifabsent.shim.ledger.records import Open
-from tests.shim.ledger_runs import APPLIED, Run, creation, kinds
-from tests.shim.ledger_tables import completed, no_clock
+from tests.shim.ledger_runs import APPLIED, Run, completed_name, creation, kinds, requested
+from tests.shim.ledger_tables import LIFE, completed, no_clock
 from tests.shim.ledgers import Mutant
 
 ONE = Open("1", "A", "o1")
 TWO = Open("2", "B", "o2")
 FIRST = completed("1", "first")(session="A")
+SECOND = TurnName(LIFE, 2)
 NO_RIGHTS = Refused(PermissionError("403"))
 
 
@@ -26,8 +27,8 @@ def test_a_turn_is_two_requests_to_take_and_two_to_give_back() -> None:
     ledger = run.session("A")
     held = run.takes(ledger, "t")
     assert held is not None
-    assert (held.number, run.asked) == (2, ["create 2", "list ledger"])
-    assert run.releases(ledger, 2)
+    assert (held, run.asked) == (SECOND, ["create 2", "list ledger"])
+    assert run.releases(ledger, held)
     assert run.asked == ["create 3", "list ledger"]
 
 
@@ -35,7 +36,7 @@ def test_a_turn_that_another_has_is_not_had_by_trying() -> None:
     run = Run(ONE)
     run.takes(run.session("A"), "t")
     assert run.takes(run.session("B"), "u") is None
-    assert run.asked == ["list ledger", "get beats/0000000002"]
+    assert run.asked == ["list ledger", f"get beats/{LIFE}.0000000002"]
 
 
 def test_who_waits_gets_the_turn_when_it_is_given_back() -> None:
@@ -46,7 +47,7 @@ def test_who_waits_gets_the_turn_when_it_is_given_back() -> None:
     request = next(protocol)
     while type(request).__name__ != "Pause":
         request = protocol.send(run._outcome(request))
-    run.releases(holder, 2)
+    run.releases(holder, SECOND)
     with pytest.raises(StopIteration) as ended:
         _go_on(run, protocol, request)
     assert ended.value.value.number == 4
@@ -79,59 +80,90 @@ def test_a_beat_begins_the_watch_anew() -> None:
     run.takes(holder, "t", lease=10.0)
     for run.time in (0.0, 8.0, 16.0, 24.0, 32.0):
         assert run.takes(watcher, "u") is None
-        run.play(turns.beat(holder, 2, creation("b"), clock=no_clock))
+        run.play(turns.beat(holder, SECOND, creation("b"), clock=no_clock))
 
 
 def test_who_gives_signs_of_life_for_a_turn_that_was_broken_hears_so() -> None:
     run = Run(ONE)
     holder, watcher = run.session("A"), run.session("B")
     run.takes(holder, "t", lease=10.0)
-    assert run.play(turns.beat(holder, 2, creation("b"), clock=no_clock))
+    assert run.play(turns.beat(holder, SECOND, creation("b"), clock=no_clock))
     for run.time in (0.0, 11.0):
         run.takes(watcher, "u")
-    assert not run.play(turns.beat(holder, 2, creation("b"), clock=no_clock))
+    assert not run.play(turns.beat(holder, SECOND, creation("b"), clock=no_clock))
 
 
-def after_a_removal() -> tuple[Run, Any]:
-    """A session has a turn of a table that was removed; in the next one another has the same number's."""
+NEXT = pytest.mark.parametrize(
+    "session", ["B", "A"], ids=["another session", "another thread of the session"]
+)
+"""Whose the turn is that has the same number in the table's next life."""
+
+
+def after_a_removal(session: str) -> tuple[Run, Any, TurnName]:
+    """A session has a turn of a table that was removed; in the next one there is another of that number."""
     run = Run()
     former = run.session("A")
-    run.takes(former, "t", lease=10.0)
+    turn = run.takes(former, "t", lease=10.0)
+    assert turn is not None
     run.remove_all()
-    run.takes(run.session("B"), "u", lease=10.0)
-    return run, former
+    run.takes(in_another_process(run, session), "u", lease=10.0)
+    return run, former, turn
 
 
-def beats_of_a_removed_table(beat: Any) -> tuple[bool, bool]:
+def in_another_process(run: Run, session: str) -> Any:
+    """Return what a session knows that may have other processes, too."""
+    ledger = run.session(session, has_read=False)
+    ledger.lane.name = "another"
+    return ledger
+
+
+def beats_of_a_removed_table(beat: Any, session: str) -> tuple[bool, bool]:
     """Whether the former holder hears that it has the turn, and whether that keeps the next one's."""
-    run, former = after_a_removal()
-    heard = run.play(beat(former, 1, creation("b"), clock=no_clock))
+    run, former, turn = after_a_removal(session)
+    heard = run.play(beat(former, turn, creation("b"), clock=no_clock))
     return heard, any("/beats/" in name for name in run.things())
 
 
-def test_a_turn_of_a_removed_table_keeps_nobody_s_of_the_next_one() -> None:
-    assert beats_of_a_removed_table(turns.beat) == (False, False)
+@NEXT
+def test_a_turn_of_a_removed_table_keeps_nobody_s_of_the_next_one(session: str) -> None:
+    assert beats_of_a_removed_table(turns.beat, session) == (False, False)
 
 
-def test_a_beat_that_looks_at_the_number_alone_is_found_out() -> None:
+def test_a_beat_that_looks_at_the_number_and_the_session_is_found_out() -> None:
     mutant = Mutant(
-        "another session's turn of the same number",
+        "another life's turn of the same number",
         "ledger/turns",
-        "(turn.number, turn.session) == (number, ledger.session)",
-        "turn.number == number",
+        "state.turn_name == turn",
+        "held.number == turn.number",
         "the test above",
     )
-    assert beats_of_a_removed_table(mutant.protocols().beat) == (True, True)
+    assert beats_of_a_removed_table(mutant.protocols().beat, "A") == (True, True)
 
 
-def test_a_turn_of_a_removed_table_is_not_given_back_in_the_next_one() -> None:
-    run, former = after_a_removal()
-    assert not run.releases(former, 1)
-    assert run.session("X").state.turn == Held(1, "B", "main", 10.0)
+def test_a_beat_is_its_own_session_s() -> None:
+    run = Run(ONE)
+    run.takes(run.session("A"), "t")
+    assert not run.play(turns.beat(run.session("B"), SECOND, creation("b"), clock=no_clock))
+    assert not run.releases(run.session("B"), SECOND)
 
 
-def breaks_as_the_table_is_made_anew(takes: Any) -> tuple[Run, Any]:
-    """A watcher would break a turn; the table is removed, and in the next one another session has one."""
+@NEXT
+def test_a_turn_of_a_removed_table_is_not_given_back_in_the_next_one(session: str) -> None:
+    run, former, turn = after_a_removal(session)
+    assert not run.releases(former, turn)
+    assert run.session("X").state.turn == Held(1, session, "main", 10.0)
+
+
+def test_nothing_is_completed_in_the_next_table_in_a_turn_of_the_one_that_was_removed() -> None:
+    run, former, turn = after_a_removal("A")
+    run.creates(former, requested("5"), "o5")
+    with pytest.raises(Fenced, match="the table was removed since turn 1 was taken"):
+        run.creates(former, completed_name("5"), "c5", turn=turn)
+    assert not run.session("X").state.completions
+
+
+def breaks_as_the_table_is_made_anew(takes: Any, session: str) -> tuple[Run, Any]:
+    """A watcher would break a turn; the table is removed, and in the next one there is another."""
     run = Run(takes=takes)
     watcher = run.session("B")
     run.takes(run.session("A"), "t", lease=10.0)
@@ -139,29 +171,30 @@ def breaks_as_the_table_is_made_anew(takes: Any) -> tuple[Run, Any]:
 
     def another() -> None:
         run.remove_all()
-        take = turns.take(run.session("C"), "main", 10.0, creation("c"), clock=no_clock)
-        run.play_aside(take)
+        next_one = in_another_process(run, session)
+        run.play_aside(turns.take(next_one, "main", 10.0, creation("c"), clock=no_clock))
 
     run.fails("create ledger/lane-A-1.0000000002", None, first=another)
     run.time = 11.0
     return run, run.takes(watcher, "u")
 
 
-def test_a_turn_that_was_not_watched_is_not_broken_in_place_of_a_removed_table_s() -> None:
-    run, got = breaks_as_the_table_is_made_anew(turns.take)
+@pytest.mark.parametrize("session", ["C", "A"])
+def test_a_turn_that_was_not_watched_is_not_broken_in_place_of_a_removed_table_s(session: str) -> None:
+    run, got = breaks_as_the_table_is_made_anew(turns.take, session)
     assert got is None
-    assert run.session("X").state.turn == Held(1, "C", "main", 10.0)
+    assert run.session("X").state.turn == Held(1, session, "main", 10.0)
 
 
 def test_a_watcher_who_breaks_by_the_number_alone_is_found_out() -> None:
     mutant = Mutant(
         "another life's turn of the same number",
         "ledger/turns",
-        "state.turn == watched",
+        "state.turn_name == watched",
         "state.turn and state.turn.number == watched.number",
         "the test above",
     )
-    assert breaks_as_the_table_is_made_anew(mutant.protocols().take)[1] is not None
+    assert breaks_as_the_table_is_made_anew(mutant.protocols().take, "A")[1] is not None
 
 
 def watch_with_an_old_clock(takes: Any) -> Any:
@@ -169,7 +202,7 @@ def watch_with_an_old_clock(takes: Any) -> Any:
     run = Run(ONE, takes=takes)
     holder, watcher = run.session("A"), run.session("B")
     run.takes(holder, "t", lease=10.0)
-    run.play(turns.beat(holder, 2, creation("b"), clock=no_clock))
+    run.play(turns.beat(holder, SECOND, creation("b"), clock=no_clock))
     run.time = 5000.0
     return run.takes(watcher, "u") or run.takes(watcher, "u")
 
@@ -196,11 +229,11 @@ def test_a_broken_holder_can_not_complete() -> None:
     run.takes(breaker, "u")
     mine = run.takes(breaker, "u")
     assert mine is not None
-    assert run.completes(breaker, "2", "theirs", turn=mine.number) == Created("theirs")
-    assert run.releases(breaker, mine.number)
+    assert run.completes(breaker, "2", "theirs", turn=mine) == Created("theirs")
+    assert run.releases(breaker, mine)
     with pytest.raises(Fenced, match="names turn 3, and no turn is held"):
-        run.completes(paused, "1", "mine", turn=3)
-    assert not run.releases(paused, 3, "too-late")
+        run.completes(paused, "1", "mine", turn=TurnName(LIFE, 3))
+    assert not run.releases(paused, TurnName(LIFE, 3), "too-late")
 
 
 def test_nobody_completes_beside_a_turn() -> None:
@@ -210,7 +243,7 @@ def test_nobody_completes_beside_a_turn() -> None:
     with pytest.raises(Fenced, match="session A has turn 3"):
         run.completes(run.session("B"), "2", "t2")
     with pytest.raises(Fenced, match="the turn of another session"):
-        run.completes(run.session("B"), "2", "t3", turn=held.number)
+        run.completes(run.session("B"), "2", "t3", turn=held)
 
 
 def test_a_turn_goes_on_after_a_completion() -> None:
@@ -218,9 +251,9 @@ def test_a_turn_goes_on_after_a_completion() -> None:
     ledger = run.session("A")
     held = run.takes(ledger, "t")
     assert held is not None
-    run.completes(ledger, "1", "c1", turn=held.number)
-    run.completes(ledger, "2", "c2", turn=held.number)
-    assert run.releases(ledger, held.number)
+    run.completes(ledger, "1", "c1", turn=held)
+    run.completes(ledger, "2", "c2", turn=held)
+    assert run.releases(ledger, held)
 
 
 def test_a_turn_whose_taking_had_no_answer_is_asked_for_again_by_its_token() -> None:
@@ -232,5 +265,4 @@ def test_a_turn_whose_taking_had_no_answer_is_asked_for_again_by_its_token() -> 
         run.takes(ledger, "t")
     run.patience = 3
     held = run.takes(ledger, "t")
-    assert held is not None
-    assert held.number == 2
+    assert held == SECOND

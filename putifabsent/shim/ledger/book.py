@@ -6,7 +6,7 @@
     <root>/.putifabsent/ledger/<life>.<number>  its records, each created by the mount's arbiter
     <root>/.putifabsent/bodies/<instant>~<token>.<try>
                                               the bytes of completions, before and after they are published
-    <root>/.putifabsent/beats/<number>        a turn's last beat
+    <root>/.putifabsent/beats/<life>.<number>  a turn's last beat
 
 A ledger lives and dies with its table: whoever removes the table removes the marker, and whoever makes one
 there again begins a life of another name, with records of other names. What a session knows of a life that is
@@ -42,7 +42,7 @@ from putifabsent.shim.ledger.records import Checkpoint, fold
 from putifabsent.shim.ledger.written import FORMAT, READER, decode, life_in, marker_of
 from putifabsent.shim.names import Name, Role
 from putifabsent.shim.reading import Located, read, removed
-from putifabsent.shim.requests import Create, Get, List, Pause, Put
+from putifabsent.shim.requests import Create, Get, List, Pause, Publish, Put
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     )
     from putifabsent.backends.body import Body
     from putifabsent.shim.deciding import Arbiter
+    from putifabsent.shim.ledger.facts import TurnName
     from putifabsent.shim.ledger.written import Line
     from putifabsent.shim.requests import Protocol
 
@@ -101,9 +102,11 @@ class Native:
         """One request, and one look more where the number is taken."""
         return native_create(name, body, creation, largest_put=self.largest_put)
 
-    def find(self, name: Name, _: Creation, *, helps: bool = True) -> Protocol[Located | Absent]:
+    def find(
+        self, name: Name, _: Creation, *, helps: bool = True, is_decided: bool = False
+    ) -> Protocol[Located | Absent]:
         """Its bytes lie under the plain name, if they do: no request."""
-        del helps
+        del helps, is_decided
         yield from ()
         return Located(Holder(None), name.path)
 
@@ -138,15 +141,15 @@ class Watched(NamedTuple):
 
     Attributes
     ----------
-    number
-        Which turn.
+    turn
+        Which one.
     beat
         Its last beat; None: it has shown none.
     since
         By the watcher's own clock, when this was seen first.
     """
 
-    number: int
+    turn: TurnName
     beat: bytes | None
     since: float
 
@@ -167,6 +170,9 @@ class Ledger:
         What it appends by; no two protocols at a time have the same.
     arbiter
         Who decides about records: the mount's.
+    publishes
+        Whether it publishes the records that it reads and that no listing shows: a writer does, and a reader,
+        who may have no right to, does not.
     agrees
         Finds out whether all mounts of the table let that arbiter decide; asked when another life was begun.
     state
@@ -196,6 +202,7 @@ class Ledger:
     session: str
     arbiter: Native | Arbiter
     lane: Lane
+    publishes: bool = False
     agrees: Callable[[], Protocol[None]] | None = None
     state: State = field(default_factory=State)
     opened: set[str] = field(default_factory=set)
@@ -245,14 +252,18 @@ class Ledger:
         """Return the key of a completion's bytes; it tells of which instant they are."""
         return f"{self.bodies}/{instant}~{token}.{tries}"
 
-    def beat(self, number: int) -> str:
+    @property
+    def beats(self) -> str:
+        """Where the signs of life of those who have turns lie."""
+        return f"{self.name.state}/beats"
+
+    def beat(self, turn: TurnName) -> str:
         """Return the name of a turn's beat."""
-        return f"{self.name.state}/beats/{number:0{_DIGITS}}"
+        return f"{self.beats}/{_numbered(*turn)}"
 
     def record(self, number: int, life: str | None = None) -> Name:
         """Return the name of a record; by default of the life that was read."""
-        life = self.state.life if life is None else life
-        return self._entry(f"{life}.{number:0{_DIGITS}}" if life else f"{number:0{_DIGITS}}")
+        return self._entry(_numbered(self.state.life if life is None else life, number))
 
     def _entry(self, last: str) -> Name:
         path = f"{self.folder}/{last}"
@@ -273,7 +284,9 @@ class Ledger:
         numbers = found.get(life, set())
         newest, last = self.newest(numbers), self.state.number
         if newest < last != self.begun and last not in numbers:
-            is_decided = not isinstance(self.arbiter, Native) and (yield from self.get(last, creation))
+            is_decided = not isinstance(self.arbiter, Native) and (
+                yield from self.get(last, creation, is_decided=True)
+            )
             if not is_decided:
                 raise self._half_removed(last)
         self.listed = max(self.listed, *numbers, 0)
@@ -334,14 +347,34 @@ class Ledger:
         """Return the number of the newest checkpoint among these; 0: there is none."""
         return max((number for number in numbers if number % self.state.every == 0), default=0)
 
-    def get(self, number: int, creation: Creation) -> Protocol[Line | None]:
-        """Read one record; None: it is not there (any more)."""
+    def get(
+        self, number: int, creation: Creation, *, is_decided: bool = False, is_listed: bool = True
+    ) -> Protocol[Line | None]:
+        """Read one record; None: it is not there (any more).
+
+        Parameters
+        ----------
+        number
+            Which.
+        creation
+            Of whoever looks.
+        is_decided
+            Whether it is known to be decided: it was read before, or one above it is there.
+        is_listed
+            Whether a listing has shown it. Else its creator may have died before it was published, and a
+            writer does that for it, as well as it can be done: a ballot that somebody begins and leaves
+            above it would keep readers from proving it, and its copy is a proof.
+        """
         name = self.record(number)
-        found = yield from self.arbiter.find(name, creation, helps=False)
+        found = yield from self.arbiter.find(name, creation, helps=False, is_decided=is_decided)
         if isinstance(found, Absent):
             return None
         got: Got | Absent = yield from read(Get(found.path))
-        return None if isinstance(got, Absent) else decode(got.data, name.path)
+        if isinstance(got, Absent):
+            return None
+        if self.publishes and not is_listed:
+            yield Publish(found.path, name.path, creation)
+        return decode(got.data, name.path)
 
     def look(self, creation: Creation) -> Protocol[bool]:
         """Read what is new.
@@ -362,8 +395,11 @@ class Ledger:
                 return False
             self.state = fold(self.state, line.record)
         # Of what others decide, a listing may not show what is decided last.
-        while self.state.number + 1 in numbers or not isinstance(self.arbiter, Native):
-            line = yield from self.get(self.state.number + 1, creation)
+        last = max(numbers, default=0)
+        while (number := self.state.number + 1) in numbers or not isinstance(self.arbiter, Native):
+            # Who has appended one has read those below it.
+            is_listed, is_decided = number in numbers, number < last
+            line = yield from self.get(number, creation, is_decided=is_decided, is_listed=is_listed)
             if line is None:
                 break
             self.state = fold(self.state, *line)
@@ -462,6 +498,11 @@ class Ledger:
             if life != present
             for number in sorted(numbers)
         ]
+
+
+def _numbered(life: str, number: int) -> str:
+    """Return what a record is called in its folder; version 0.1.0 knew of no lives."""
+    return f"{life}.{number:0{_DIGITS}}" if life else f"{number:0{_DIGITS}}"
 
 
 def by_life(names: Iterable[str]) -> dict[str, set[int]]:

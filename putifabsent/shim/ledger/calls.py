@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from putifabsent.backends.base import Created, Creation
     from putifabsent.backends.body import Body
     from putifabsent.shim.ledger.book import Ledger
+    from putifabsent.shim.ledger.facts import TurnName
     from putifabsent.shim.requests import Protocol
 
 __all__ = ["Append", "ByName", "Commit", "Remove", "Rule", "Todo", "create", "decide", "delete"]
@@ -113,7 +114,7 @@ def create(  # noqa: PLR0913 - what a creation takes, and a commit
     creation: Creation,
     by_name: Callable[[], Protocol[Created]],
     *,
-    turn: int | None,
+    turn: TurnName | None,
     largest_publish: int,
 ) -> Protocol[Created]:
     """Create a name of an instant.

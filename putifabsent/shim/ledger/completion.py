@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from putifabsent.backends.base import Creation, HeadOutcome, PublishOutcome, PutOutcome
     from putifabsent.backends.body import Body
     from putifabsent.shim.ledger.book import Ledger
-    from putifabsent.shim.ledger.facts import Completion, State
+    from putifabsent.shim.ledger.facts import Completion, State, TurnName
     from putifabsent.shim.ledger.records import Record
     from putifabsent.shim.requests import Protocol
 
@@ -41,7 +41,7 @@ def complete(
     body: Body,
     creation: Creation,
     *,
-    turn: int | None,
+    turn: TurnName | None,
     largest_publish: int,
 ) -> Protocol[Created]:
     """Commit an instant: bring its completed name into being, at most once for all of its names.
@@ -62,7 +62,7 @@ def complete(
     creation
         Its token decides "was it me?", now and in :func:`resolve`.
     turn
-        The number of the turn in which this is done; None: without one.
+        The turn in which this is done; None: without one.
     largest_publish
         More bytes than this the store can't copy.
 
@@ -190,7 +190,7 @@ def resolve(ledger: Ledger, path: str, creation: Creation) -> Protocol[Holder | 
 
 
 def _decide(
-    ledger: Ledger, path: str, instant: str, body: Body, creation: Creation, turn: int | None
+    ledger: Ledger, path: str, instant: str, body: Body, creation: Creation, turn: TurnName | None
 ) -> Protocol[None]:
     """Store the body, and append the COMPLETE."""
     life = ledger.state.life
@@ -253,20 +253,22 @@ def _see(ledger: Ledger, path: str, seen: HeadOutcome, creation: Creation) -> Pr
 
 
 def _completing(
-    ledger: Ledger, path: str, instant: str, key: str, token: str, turn: int | None, life: str
+    ledger: Ledger, path: str, instant: str, key: str, token: str, turn: TurnName | None, life: str
 ) -> Callable[[State], Record | None]:
     def draft(state: State) -> Record | None:
         if token in state.completions:
             return None
         if life not in ("", state.life):
             raise Fenced(errno.EPERM, f"the table was removed since {instant} was begun", path)
+        if turn is not None and turn.life != state.life:
+            raise Fenced(errno.EPERM, f"the table was removed since turn {turn.number} was taken", path)
         other = state.completed(instant)
         if other is not None and other.session != ledger.session:
             raise Fenced(errno.EPERM, f"{instant} was completed by session {other.session}", path)
         if other is not None:
             raise NameTaken(path, Holder(other.token))
         name, body = ledger.relative(path), ledger.relative(key)
-        return Complete(instant, ledger.session, token, name, body, turn)
+        return Complete(instant, ledger.session, token, name, body, turn and turn.number)
 
     return draft
 

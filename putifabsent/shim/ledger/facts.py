@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["EVERY", "KEPT", "LANES", "NAMES", "Completion", "Held", "Last", "Opened", "State"]
+__all__ = ["EVERY", "KEPT", "LANES", "NAMES", "Completion", "Held", "Last", "Opened", "State", "TurnName"]
 
 EVERY = 64
 """A checkpoint has every such number. All readers must agree on it: another one is another form."""
@@ -100,6 +100,24 @@ class Completion:
     before: tuple[str, ...] = ()
 
 
+class TurnName(NamedTuple):
+    """What a turn is called outside the records of its life: each life counts its own from 1.
+
+    Attributes
+    ----------
+    life
+        The life of the table in which it was taken.
+    number
+        Of its record there.
+    """
+
+    life: str
+    number: int
+
+    def __str__(self) -> str:
+        return f"{self.life}.{self.number}"
+
+
 @dataclass(frozen=True, slots=True)
 class Held:
     """The turn that somebody has.
@@ -107,7 +125,7 @@ class Held:
     Attributes
     ----------
     number
-        Of its record: no two turns are called the same.
+        Of its record: no two turns of a life are called the same.
     session, thread
         Whose it is.
     lease
@@ -183,6 +201,11 @@ class State:
     def is_due(self) -> bool:
         """Whether the next record must be a checkpoint."""
         return (self.number + 1) % self.every == 0
+
+    @property
+    def turn_name(self) -> TurnName | None:
+        """Which turn is held; None: none is."""
+        return None if self.turn is None else TurnName(self.life, self.turn.number)
 
     @property
     def unpublished(self) -> Completion | None:

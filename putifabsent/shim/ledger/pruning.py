@@ -52,6 +52,8 @@ def prune(ledger: Ledger, creation: Creation, policy: Policy) -> Protocol[int]:
         How many records.
     """
     known = yield from _known(ledger, policy)
+    # As for bodies: listed before the state is read, so that no turn is taken later of which one was listed.
+    beats: Listed = yield from read(List(ledger.beats))
     numbers = yield from ledger.numbers(creation)
     life = ledger.state.life
     newest = ledger.newest(numbers) if life else 0
@@ -63,11 +65,10 @@ def prune(ledger: Ledger, creation: Creation, policy: Policy) -> Protocol[int]:
     bodies = yield from needless(ledger, creation)
     while bodies:
         yield from removed(bodies.pop(0).name)
-    state = ledger.state
-    beats: Listed = yield from read(List(ledger.beat(0).rpartition("/")[0]))
-    held = None if state.turn is None else ledger.beat(state.turn.number)
+    turn = ledger.state.turn_name
+    held = None if turn is None else ledger.beat(turn)
     for entry in beats.entries:
-        if entry.name != held and entry.name <= ledger.beat(state.number):
+        if entry.name != held:
             yield from removed(entry.name)
     return len(behind)
 

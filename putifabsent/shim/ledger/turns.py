@@ -4,6 +4,9 @@ Whoever has the turn may be paused, and be broken. That does no harm: a COMPLETE
 made in, and is valid only while that is held. So no clock matters for safety. A beat is advisory; it only
 keeps others from breaking the turn of somebody who lives.
 
+Records name a turn by its number; whoever holds or watches one also keeps the life in which it was taken. The
+next life of the table may have a turn of the same number, held by another thread of the same session.
+
 Who wants to break a turn has watched it, by its own clock alone: first seen, then looked at again later than
 the lease, and no beat was new.
 """
@@ -18,7 +21,7 @@ from putifabsent.backends.body import InMemory
 from putifabsent.errors import OutcomeUnknown
 from putifabsent.shim.ledger.appending import append
 from putifabsent.shim.ledger.book import Watched
-from putifabsent.shim.ledger.facts import Held
+from putifabsent.shim.ledger.facts import TurnName
 from putifabsent.shim.ledger.records import Break, Release, Turn
 from putifabsent.shim.reading import read
 from putifabsent.shim.requests import Get, Now, Pause, Put
@@ -46,7 +49,7 @@ def take(
     *,
     clock: Callable[[], float],
     waits: bool = True,
-) -> Protocol[Held | None]:
+) -> Protocol[TurnName | None]:
     """Take the turn.
 
     Two requests where it is free. A turn that nobody gives signs of life for is broken, and then taken.
@@ -68,8 +71,8 @@ def take(
 
     Returns
     -------
-    Held or None
-        The turn; None: somebody else has it.
+    TurnName or None
+        Which turn it is; None: somebody else has it.
 
     Raises
     ------
@@ -81,7 +84,7 @@ def take(
         number = yield from append(ledger, _turn(ledger, thread, lease, creation.token), creation)
         if number is not None:
             ledger.watched = None
-            return Held(number, ledger.session, thread, lease)
+            return TurnName(ledger.state.life, number)
         if (yield from _break(ledger, creation, clock)):
             continue
         attempt += 1
@@ -89,31 +92,29 @@ def take(
             return None
 
 
-def release(ledger: Ledger, number: int, creation: Creation) -> Protocol[bool]:
+def release(ledger: Ledger, turn: TurnName, creation: Creation) -> Protocol[bool]:
     """Give a turn back; return whether it was held until then, and not broken. Two requests."""
-    ended = yield from append(ledger, _release(ledger, number, creation.token), creation)
+    ended = yield from append(ledger, _release(ledger, turn, creation.token), creation)
     return ended is not None
 
 
-def beat(ledger: Ledger, number: int, creation: Creation, *, clock: Callable[[], float]) -> Protocol[bool]:
+def beat(ledger: Ledger, turn: TurnName, creation: Creation, *, clock: Callable[[], float]) -> Protocol[bool]:
     """Show that the holder of a turn lives; return whether it held it still. Two requests.
 
-    It is looked at first: a turn of the same number may be another session's, since the table was removed
-    and made anew, and no beat of this one may keep that from being broken. What a beat says is the holder's
-    clock, which nobody compares with a clock of theirs.
+    What a beat says is the holder's clock, which nobody compares with a clock of theirs.
     """
-    if not _holds(ledger, (yield from ledger.current(creation)), number):
+    if not _holds(ledger, (yield from ledger.current(creation)), turn):
         return False
     now = yield Now(clock)
-    outcome: PutOutcome = yield Put(ledger.beat(number), InMemory(repr(now).encode()), creation)
+    outcome: PutOutcome = yield Put(ledger.beat(turn), InMemory(repr(now).encode()), creation)
     if isinstance(outcome, Refused):
         raise outcome.error
     return True
 
 
-def _holds(ledger: Ledger, state: State, number: int) -> bool:
-    turn = state.turn
-    return turn is not None and (turn.number, turn.session) == (number, ledger.session)
+def _holds(ledger: Ledger, state: State, turn: TurnName) -> bool:
+    held = state.turn
+    return held is not None and state.turn_name == turn and held.session == ledger.session
 
 
 def _turn(ledger: Ledger, thread: str, lease: float, token: str) -> Callable[[State], Record | None]:
@@ -125,27 +126,27 @@ def _turn(ledger: Ledger, thread: str, lease: float, token: str) -> Callable[[St
     return draft
 
 
-def _release(ledger: Ledger, number: int, token: str) -> Callable[[State], Record | None]:
+def _release(ledger: Ledger, turn: TurnName, token: str) -> Callable[[State], Record | None]:
     def draft(state: State) -> Record | None:
-        return Release(number, ledger.session, token) if _holds(ledger, state, number) else None
+        return Release(turn.number, ledger.session, token) if _holds(ledger, state, turn) else None
 
     return draft
 
 
 def _break(ledger: Ledger, creation: Creation, clock: Callable[[], float]) -> Protocol[bool]:
     """End the turn that others have, if it was watched longer than its lease; return whether it is over."""
-    turn = ledger.state.turn
-    if turn is None:
+    held, turn = ledger.state.turn, ledger.state.turn_name
+    if held is None or turn is None:
         return True
     looked = yield Now(clock)
-    got: Got | Absent = yield from read(Get(ledger.beat(turn.number)))
+    got: Got | Absent = yield from read(Get(ledger.beat(turn)))
     shown = None if isinstance(got, Absent) else got.data
     watched = ledger.watched
-    if watched is None or (watched.number, watched.beat) != (turn.number, shown):
+    if watched is None or (watched.turn, watched.beat) != (turn, shown):
         # The clock is asked after the first look and before the last: what lies between is no more than that.
-        ledger.watched = Watched(turn.number, shown, (yield Now(clock)))
+        ledger.watched = Watched(turn, shown, (yield Now(clock)))
         return False
-    if looked - watched.since <= turn.lease:
+    if looked - watched.since <= held.lease:
         return False
     token = f"{creation.token}-{turn.number}"
     draft = _breaking(ledger, turn, token)
@@ -155,8 +156,8 @@ def _break(ledger: Ledger, creation: Creation, clock: Callable[[], float]) -> Pr
     return True
 
 
-def _breaking(ledger: Ledger, watched: Held, token: str) -> Callable[[State], Record | None]:
+def _breaking(ledger: Ledger, watched: TurnName, token: str) -> Callable[[State], Record | None]:
     def draft(state: State) -> Record | None:
-        return Break(watched.number, ledger.session, token) if state.turn == watched else None
+        return Break(watched.number, ledger.session, token) if state.turn_name == watched else None
 
     return draft

@@ -19,7 +19,6 @@ import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.Map;
 import java.util.Optional;
-import java.util.OptionalLong;
 import java.util.UUID;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionException;
@@ -118,7 +117,7 @@ final class Service {
    */
   boolean create(Name name, byte[] bytes, int length, boolean overwrite) throws IOException, Refusal {
     String token = UUID.randomUUID().toString();
-    String turn = Turn.held(this, name).map(held -> "&turn=" + held.number).orElse("");
+    String turn = Turn.held(this, name).map(held -> "&turn=" + encoded(held.called)).orElse("");
     String query = "create?path=" + encoded(name.address) + "&token=" + token + turn + "&overwrite=" + overwrite;
     return created(name, token, request(query, BodyPublishers.ofByteArray(bytes, 0, length)));
   }
@@ -134,7 +133,7 @@ final class Service {
     JsonObject said = said(name);
     said.addProperty("source", source.address);
     said.addProperty("token", token);
-    Turn.held(this, name).ifPresent(turn -> said.addProperty("turn", turn.number));
+    Turn.held(this, name).ifPresent(turn -> said.addProperty("turn", turn.called));
     return created(name, token, request("rename", said));
   }
 
@@ -156,18 +155,17 @@ final class Service {
   }
 
   /** Takes the turn of a table; empty: somebody else has it. The same call again is answered with the same turn. */
-  OptionalLong take(Name table, String token, String thread) throws IOException, Refusal {
+  Optional<String> take(Name table, String token, String thread) throws IOException, Refusal {
     JsonObject said = said(table);
     said.addProperty("token", token);
     said.addProperty("thread", thread);
     said.addProperty("lease", settings.lease.toSeconds());
-    JsonElement number = asked("turns/take", said).get("number");
-    return number.isJsonNull() ? OptionalLong.empty() : OptionalLong.of(number.getAsLong());
+    return text(asked("turns/take", said), "turn");
   }
 
   /** Gives a sign of life for a turn; whether it is still held is said later. */
-  CompletableFuture<Boolean> beat(Name table, long number) {
-    return HTTP.sendAsync(request("turns/beat", said(table, number)), BodyHandlers.ofString())
+  CompletableFuture<Boolean> beat(Name table, String turn) {
+    return HTTP.sendAsync(request("turns/beat", said(table, turn)), BodyHandlers.ofString())
         .thenApply(
             response -> {
               try {
@@ -179,8 +177,8 @@ final class Service {
   }
 
   /** Gives a turn back; false: it was not held any more, or this was said before. */
-  boolean release(Name table, long number) throws IOException, Refusal {
-    return asked("turns/release", said(table, number)).get("held").getAsBoolean();
+  boolean release(Name table, String turn) throws IOException, Refusal {
+    return asked("turns/release", said(table, turn)).get("held").getAsBoolean();
   }
 
   private boolean created(Name name, String token, HttpRequest request) throws IOException, Refusal {
@@ -308,9 +306,9 @@ final class Service {
     return said;
   }
 
-  private static JsonObject said(Name table, long number) {
+  private static JsonObject said(Name table, String turn) {
     JsonObject said = said(table);
-    said.addProperty("number", number);
+    said.addProperty("turn", turn);
     return said;
   }
 

@@ -6,7 +6,6 @@ import java.util.ArrayList;
 import java.util.Comparator;
 import java.util.List;
 import java.util.Optional;
-import java.util.OptionalLong;
 import java.util.UUID;
 import java.util.concurrent.ScheduledFuture;
 import java.util.concurrent.ScheduledThreadPoolExecutor;
@@ -31,8 +30,8 @@ final class Turn {
   private static final ThreadLocal<List<Turn>> HELD = ThreadLocal.withInitial(ArrayList::new);
   private static final ScheduledThreadPoolExecutor BEATS = beats();
 
-  /** Which turn it is: no two of a table have the same number. */
-  final long number;
+  /** What the service calls it: no two turns are called the same. */
+  final String called;
 
   private final Service service;
   private final Name table;
@@ -40,10 +39,10 @@ final class Turn {
   private final ScheduledFuture<?> beats;
   private volatile boolean over;
 
-  private Turn(Service service, Name table, long number) {
+  private Turn(Service service, Name table, String called) {
     this.service = service;
     this.table = table;
-    this.number = number;
+    this.called = called;
     long pause = service.lease().toNanos() / BEATS_A_LEASE;
     beats = BEATS.scheduleWithFixedDelay(this::beat, pause, pause, TimeUnit.NANOSECONDS);
     HELD.get().add(this);
@@ -98,10 +97,10 @@ final class Turn {
       do {
         known = false;
         try {
-          OptionalLong number = service.take(table, token, thisThread());
+          Optional<String> called = service.take(table, token, thisThread());
           known = true;
-          if (number.isPresent()) {
-            return Optional.of(new Turn(service, table, number.getAsLong()));
+          if (called.isPresent()) {
+            return Optional.of(new Turn(service, table, called.get()));
           }
         } catch (Refusal refusal) {
           if (!refusal.isWorthAnother()) {
@@ -131,9 +130,9 @@ final class Turn {
   /** Gives back what may have been taken, and whose answer nobody waits for any more. */
   private static void giveUp(Service service, Name table, String token) {
     try {
-      OptionalLong number = service.take(table, token, thisThread());
-      if (number.isPresent()) {
-        service.release(table, number.getAsLong());
+      Optional<String> called = service.take(table, token, thisThread());
+      if (called.isPresent()) {
+        service.release(table, called.get());
       }
     } catch (IOException | Refusal error) {
       LOG.debug("the turn of {} may be held by nobody until its lease is over", table, error);
@@ -148,7 +147,7 @@ final class Turn {
       return;
     }
     service
-        .beat(table, number)
+        .beat(table, called)
         .whenComplete(
             (held, error) -> {
               if (error != null) {
@@ -178,7 +177,7 @@ final class Turn {
   /** Returns false where it was interrupted. */
   private boolean giveBack() {
     try {
-      if (!service.release(table, number)) {
+      if (!service.release(table, called)) {
         LOG.warn("{} was not held any more when it was given back", this);
       }
     } catch (InterruptedIOException interrupted) {
@@ -191,6 +190,6 @@ final class Turn {
 
   @Override
   public String toString() {
-    return "turn " + number + " of " + table;
+    return "turn " + called + " of " + table;
   }
 }
