@@ -114,6 +114,13 @@ class Claimant:
 
     def write(self, claim: Claim, expected: Claim | None) -> Protocol[Claim]:
         """Have the registry decide; return the claim that is there then, whosever it is."""
+        there = yield from self.write_unless_forgotten(claim, expected)
+        if there is None:
+            raise self.unknown("the registry has forgotten a claim")
+        return there
+
+    def write_unless_forgotten(self, claim: Claim, expected: Claim | None) -> Protocol[Claim | None]:
+        """As :meth:`write`; None: the expected claim is not there any more, and no other is."""
         while True:
             before, self.may_hold = self.may_hold, claim.incarnation
             outcome: ClaimOutcome = yield WriteClaim(self.claims, self.identity, claim, expected)
@@ -122,8 +129,6 @@ class Claimant:
             if not isinstance(outcome, Maybe):
                 self.may_hold = before
             if isinstance(outcome, NotAsExpected):
-                if outcome.current is None:
-                    raise self.unknown("the registry has forgotten a claim")
                 return outcome.current
             if isinstance(outcome, Refused):
                 if before is None:
@@ -284,6 +289,10 @@ class Claimant:
     def end(self, claim: Claim) -> Protocol[Claim]:
         """End a claim; return the one that is there then: a later one, if others were faster."""
         return self.write(replace(claim, live=False), claim)
+
+    def end_unless_forgotten(self, claim: Claim) -> Protocol[Claim | None]:
+        """As :meth:`end`; None: another forgets it as well, and was faster."""
+        return self.write_unless_forgotten(replace(claim, live=False), claim)
 
     def forget(self, claim: Claim) -> Protocol[Forgotten | NotAsExpected | Refused]:
         """Have the registry forget a dead claim, until it has answered."""

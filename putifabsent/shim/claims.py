@@ -224,7 +224,7 @@ def forget(name: Name, creation: Creation, *, claims: Claims, place: str) -> Pro
     claimant = Claimant(name, creation, claims, identity_of(name, place))
     claim = yield from claimant.read()
     while claim is not None and claim.live:
-        claim = yield from claimant.end(claim)
+        claim = yield from claimant.end_unless_forgotten(claim)
     left = list((yield from claimant.listed()))
     while left:
         yield from removed(left.pop(0))
