@@ -7,7 +7,7 @@ certain where its table was removed under it; what the shim keeps must stay boun
 grow. Exits with 1 where that is not so.
 
 Where it lives: in this process's memory, and on a real S3 server, behind what counts each request. moto
-stands for DynamoDB, Valkey for Redis.
+or DynamoDB Local stands for DynamoDB, Valkey for Redis.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import logging
 import sys
 from typing import TYPE_CHECKING, Any
 
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
@@ -53,7 +54,8 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--places", nargs="+", choices=PLACES, default=PLACES)
     parser.add_argument("--arbiters", nargs="+", choices=ARBITERS, default=ARBITERS)
-    parser.add_argument("--s3", default="localbucket", help="which server: versitygw, minio")
+    parser.add_argument("--s3", default="localbucket", help="which S3 server: versitygw, minio")
+    parser.add_argument("--dynamodb", default="moto", help="which DynamoDB: dynamodb-local")
     options = parser.parse_args()
     # What goes wrong is counted, and the shim's own words about it would be many.
     logging.getLogger("putifabsent").setLevel(logging.ERROR)
@@ -63,13 +65,13 @@ def main() -> None:
         for place, arbiter, commits in _lives(options):
             plan = Plan(commits, options.mounts, options.seed)
             task = progress.add_task(f"{arbiter}, {place}", total=commits)
-            with ground(place, arbiter, options.s3) as there:
+            with ground(place, arbiter, options.s3, options.dynamodb) as there:
                 history = live(there, plan, lambda task=task: progress.advance(task))  # type: ignore[misc]
             lives.append((place, arbiter, history))
             progress.update(task, visible=False)
     if options.json:
         print(json.dumps([_figures(*each) for each in lives], indent=2))
-    for table in (_outcomes(lives), _costs(lives)):
+    for table in tables(lives):
         console.print(table)
     for place, arbiter, history in lives:
         for problem in judged(history):
@@ -102,48 +104,56 @@ def _figures(place: str, arbiter: str, history: History) -> dict[str, Any]:
     }
 
 
-def _outcomes(lives: list[tuple[str, str, History]]) -> Table:
-    table = _table(
-        "what writers and readers heard",
-        *("commits", "acknowledged", "refused: removed", "needlessly", "unknown", "failed"),
-        *("other calls: refused", "needlessly", "unknown", "failed", "lost", "ghosts", "wedged"),
-    )
+def tables(lives: list[tuple[str, str, History]]) -> list[Table]:
+    """Return what is printed of some lives, a place at a time; eighty columns show all of it."""
+    of_place: dict[str, list[tuple[str, History]]] = {}
     for place, arbiter, history in lives:
-        commits = {
-            each: history.came(each, "commit") + (each != "acknowledged") * history.came(each, "commit begun")
-            for each in OUTCOMES
-        }
-        others = [history.came(each) - commits[each] for each in OUTCOMES[1:]]
-        wrong = (len(history.lost), len(history.ghosts), history.wedged)
-        cells = (sum(commits.values()), *commits.values(), *others, *wrong)
-        table.add_row(arbiter, place, *(f"{each:,}" for each in cells))
+        of_place.setdefault(place, []).append((arbiter, history))
+    return [make(place, of) for place, of in of_place.items() for make in (_outcomes, _costs)]
+
+
+def _outcomes(place: str, lives: list[tuple[str, History]]) -> Table:
+    table = _table(
+        f"{place}: what writers and readers heard",
+        *("calls", "tried", "refused", "needlessly", "unknown", "failed", "broken"),
+    )
+    for arbiter, history in lives:
+        kinds = {kind for kind, _ in history.outcomes}
+        commits = kinds & {"commit begun", "commit"}
+        for calls, of in (("commits", commits), ("others", kinds - commits)):
+            heard = {each: sum(history.came(each, kind) for kind in of) for each in OUTCOMES}
+            # What was begun is one commit with what was made of it.
+            began = history.came("acknowledged", "commit begun") if calls == "commits" else 0
+            rest = [f"{heard[each]:,}" for each in OUTCOMES[1:]]
+            broken = str(history.broken) if calls == "commits" else ""
+            table.add_row(arbiter, calls, f"{sum(heard.values()) - began:,}", *rest, broken)
     return table
 
 
-def _costs(lives: list[tuple[str, str, History]]) -> Table:
+def _costs(place: str, lives: list[tuple[str, History]]) -> Table:
     table = _table(
-        "what a life costs",
-        *("after commits", "objects kept", "items kept", "of the table", "requests a commit", "a listing"),
-        *("the first one", "ms a commit"),
+        f"{place}: what is kept, requests, and milliseconds of this process",
+        *("after\ncommits", "objects\nkept", "items\nkept", "requests\na commit", "\nls", "first\nls"),
+        *("ms\na commit", "\nls", "first\nls"),
     )
-    for place, arbiter, history in lives:
+    for arbiter, history in lives:
         last = history.samples[-1].commits if history.samples else 0
         for commits in sorted({10**power for power in range(2, 7) if 10**power < last} | {last} - {0}):
             usual = near(history.samples, commits)
+            spent = (usual.seconds, usual.ls_seconds, usual.start_up_seconds)
             table.add_row(
-                *(arbiter, place, f"{usual.commits:,}", f"{usual.state:,}", f"{usual.items:,}"),
-                *(f"{usual.live:,}", f"{usual.a_commit:.1f}", str(usual.ls), str(usual.start_up)),
-                f"{usual.seconds * 1000:.1f}",
+                *(arbiter, f"{usual.commits:,}", f"{usual.state:,}", f"{usual.items:,}"),
+                *(f"{usual.a_commit:.0f}", str(usual.ls), str(usual.start_up)),
+                *(f"{each * 1000:.1f}" for each in spent),
             )
     return table
 
 
 def _table(title: str, *columns: str) -> Table:
-    table = Table(title=title)
+    table = Table(title=title, box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
     table.add_column("arbiter")
-    table.add_column("place")
     for column in columns:
-        table.add_column(column, justify="right")
+        table.add_column(column, justify="left" if column == "calls" else "right")
     return table
 
 

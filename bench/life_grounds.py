@@ -6,11 +6,12 @@ All that a mount sends is counted: in memory by the package's own metrics, on S3
 from __future__ import annotations
 
 import os
+import re
 import uuid
 from abc import ABC, abstractmethod
 from collections.abc import MutableMapping
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 from unittest.mock import patch
 from urllib.parse import urlsplit
 
@@ -30,11 +31,31 @@ if TYPE_CHECKING:
 
     from tests.servers import S3Server
 
-__all__ = ["ARBITERS", "PLACES", "Ground", "ground"]
+__all__ = ["ARBITERS", "PLACES", "Ground", "Kept", "ground"]
 
 PLACES = ("memory", "s3")
 _STATE = "/.putifabsent/"
+_RECORD = re.compile(r"(/|%2F)ledger/")
 _CLAIMS = "claims"
+
+
+class Kept(NamedTuple):
+    """What there is of a table.
+
+    Attributes
+    ----------
+    state, records
+        Objects of the shim's, and those of them that keep records of the ledger.
+    items
+        In the registry, of all tables.
+    live
+        All other objects.
+    """
+
+    state: int
+    records: int
+    items: int
+    live: int
 
 
 class Ground(ABC):
@@ -68,11 +89,12 @@ class Ground(ABC):
     def requests(self) -> int:
         """Return how many requests were sent since this was called last."""
 
-    def kept(self, root: str) -> tuple[int, int, int]:
-        """Return how many objects the shim keeps of a table, items in the registry, and all other objects."""
+    def kept(self, root: str) -> Kept:
+        """Return what is kept of a table."""
         names = [f"/{each}" for each in self.around.find(root)]
-        state = sum(_STATE in each for each in names)
-        return state, self.registry.items(), len(names) - state
+        state = [each for each in names if _STATE in each]
+        records = sum(_RECORD.search(each) is not None for each in state)
+        return Kept(len(state), records, self.registry.items(), len(names) - len(state))
 
 
 class _Registry:
@@ -204,6 +226,8 @@ class _S3(Ground):
         self._running = running
         self._wire = wire
         self._bucket = running.new_bucket()
+        # A server without accounts would take anybody's writes: then the wire refuses them.
+        self._reader = running.reader(self._bucket) or {"token": READING}
 
     def _options(self, endpoint: str, **more: str) -> Mapping[str, Any]:
         options = {**self._running.storage_options, **more}
@@ -216,7 +240,7 @@ class _S3(Ground):
             arbiter=self.registry.arbiter,
             session=str(uuid.uuid4()),
             deadline=5.0,
-            **self._options(f"http://{self._wire.at['store']}", **({"token": READING} if reads_only else {})),
+            **self._options(f"http://{self._wire.at['store']}", **(self._reader if reads_only else {})),
         )
 
     @property
@@ -231,7 +255,7 @@ class _S3(Ground):
 
 
 @contextmanager
-def ground(place: str, arbiter: str, s3: str = "localbucket") -> Iterator[Ground]:
+def ground(place: str, arbiter: str, s3: str = "localbucket", dynamodb: str = "moto") -> Iterator[Ground]:
     """Start what is needed, all of it on loopback.
 
     Parameters
@@ -240,8 +264,8 @@ def ground(place: str, arbiter: str, s3: str = "localbucket") -> Iterator[Ground
         Of :data:`PLACES`.
     arbiter
         Of :data:`ARBITERS`.
-    s3
-        Which server, of ``tests.servers``; moto stands for DynamoDB, Valkey for Redis.
+    s3, dynamodb
+        Which servers, of ``tests.servers``; Valkey stands for Redis.
     """
     with ExitStack() as running:
         running.enter_context(patch.dict(os.environ, KEYS))
@@ -250,9 +274,13 @@ def ground(place: str, arbiter: str, s3: str = "localbucket") -> Iterator[Ground
             valkey = running.enter_context(Valkey())
             behind["redis"] = (valkey.address, "redis")
         elif arbiter == "dynamodb":
-            moto = running.enter_context(server("moto"))
-            proxy = running.enter_context(DynamoDBProxy(moto.endpoint, one_at_a_time=True))
-            behind["dynamodb"] = (urlsplit(proxy.url).netloc, "http")
+            there: Any = running.enter_context(server(dynamodb))
+            if dynamodb == "moto":
+                # It decides nothing when two requests meet.
+                proxy = running.enter_context(DynamoDBProxy(there.endpoint, one_at_a_time=True))
+                behind["dynamodb"] = (urlsplit(proxy.url).netloc, "http")
+            else:
+                behind["dynamodb"] = (urlsplit(there.endpoint).netloc, "http")
         if place == "s3":
             store: Any = running.enter_context(server(s3))
             behind["store"] = (urlsplit(store.endpoint).netloc, "http")

@@ -13,6 +13,7 @@ import re
 import time
 import uuid
 from collections import defaultdict
+from contextlib import suppress
 from dataclasses import dataclass, field
 from random import Random
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -141,7 +142,7 @@ class _Life:
     def run(self) -> History:
         self._make(self.writers[0].fs)
         self.ground.requests()
-        self.since, self.began = 0, time.perf_counter()
+        self.since, self.began = 0, time.process_time()
         while self.tried < self.plan.commits and self.history.wedged < _WEDGES:
             self._turn_of(self._next())
             if self.tried in self.samples and self.tried > self.since:
@@ -370,10 +371,19 @@ class _Life:
 
     def _overwrite(self, writer: _Writer) -> None:
         """Remove the table, and begin a new one in its place."""
-        removing = self.draw.choice((writer.fs, self.ground.around))
-        self._attempt("overwrite", lambda: removing.rm(self.table.root, recursive=True))
+        remove = self.draw.choice((self._remove_through, self._remove_around))
+        self._attempt("overwrite", lambda: remove(writer.fs))
         self.table = _Table(self.table.root, self.table.life + 1)
         self._attempt("overwrite", lambda: self._make(writer.fs))
+
+    def _remove_through(self, fs: Any) -> None:
+        fs.rm(self.table.root, recursive=True)
+
+    def _remove_around(self, _: Any) -> None:
+        # A mount prunes its ledger meanwhile, and some filesystems stop at what is gone already.
+        while self.ground.around.exists(self.table.root):
+            with suppress(FileNotFoundError):
+                self.ground.around.rm(self.table.root, recursive=True)
 
     def _make(self, fs: Any) -> None:
         fs.makedirs(f"{self.table.timeline}/history", exist_ok=True)
@@ -393,22 +403,31 @@ class _Life:
     # What is seen
 
     def _sample(self) -> None:
-        commits, seconds = self.tried - self.since, time.perf_counter() - self.began
+        commits, seconds = self.tried - self.since, time.process_time() - self.began
         spent = self.ground.requests()
         fresh = self.ground.mount()
-        self._attempt("read", lambda: self._check(fresh))
+        first_seconds = self._cpu(lambda: self._check(fresh))
         start_up = self.ground.requests()
-        self._attempt("read", lambda: _names(fresh, self.table.timeline))
+        ls_seconds = self._cpu(lambda: _names(fresh, self.table.timeline))
         ls = self.ground.requests()
         self._attempt("read without rights", lambda: self._check(self.reader, bodies=True))
         if self.ground.refuses:
             self._attempt("write without rights", self._write_without_rights, excused=True)
-        state, items, live = self.ground.kept(self.table.root)
+        kept = self.ground.kept(self.table.root)
         self.history.samples.append(
-            Sample(self.tried, state, items, live, spent / commits, ls, start_up, seconds / commits)
+            Sample(
+                *(self.tried, *kept, spent / commits, ls, start_up),
+                *(seconds / commits, ls_seconds, first_seconds),
+            )
         )
         self.ground.requests()
-        self.since, self.began = self.tried, time.perf_counter()
+        self.since, self.began = self.tried, time.process_time()
+
+    def _cpu(self, act: Callable[[], object]) -> float:
+        """Read; return how many seconds of this process's own that took."""
+        began = time.process_time()
+        self._attempt("read", act)
+        return time.process_time() - began
 
     def _check(self, fs: Any, *, bodies: bool = False) -> None:
         """Compare what is listed, and some of the bytes, with what was acknowledged."""

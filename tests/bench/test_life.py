@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import subprocess
 import sys
@@ -10,13 +11,16 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from rich.console import Console
 
-from bench.life_history import History, Sample, judged, near
+from bench.life import tables
+from bench.life_grounds import ARBITERS, PLACES
+from bench.life_history import OUTCOMES, History, Sample, judged, near
 
 GOOD = History(
     Counter({("commit", "acknowledged"): 97, ("commit", "refused"): 3, ("read", "acknowledged"): 10}),
     # Waves, up to the next checkpoint.
-    samples=[Sample(each * 10, 30 + each % 3 * 40, 0, 90, 50.0, 1, 30, 0.01) for each in range(1, 31)],
+    samples=[Sample(each * 10, 30 + each % 3 * 40, 9, 0, 90, 50.0, 1, 30, 0.01) for each in range(1, 31)],
 )
 
 
@@ -51,10 +55,11 @@ def test_a_good_life_is_not_convicted() -> None:
         (replace(GOOD, wedged=1), "1 times nobody could commit"),
         (replace(GOOD, outcomes=Counter({("commit", "refused"): 9})), "no commit was acknowledged"),
         (grows(state=1), "objects of the shim's grow"),
-        (grows(items=1), "items in the registry grow"),
+        (grows(state=2, records=2), "records of the ledger are not pruned"),
+        (grows(items=2), "items in the registry grow"),
         (grows(a_commit=1), "requests a commit grow"),
         (grows(ls=1), "requests of a listing grow"),
-        (grows(start_up=1), "requests of a first listing grow"),
+        (grows(start_up=2), "requests of a first listing grow"),
     ],
     ids=lambda each: each.replace(" ", "-") if isinstance(each, str) else "",
 )
@@ -79,8 +84,20 @@ def test_the_usual_is_a_trough_of_what_is_kept_and_a_mean_of_what_is_sent() -> N
     assert (found.state, found.a_commit) == (0, 5)
 
 
-def lived(*options: str) -> dict[str, Any]:
-    command = [sys.executable, "-m", "bench.life", "--json", "--places", "memory", *options]
+def test_eighty_columns_show_all_that_came_of_a_long_life() -> None:
+    late = [each._replace(commits=each.commits * 333, items=99_999, seconds=0.98765) for each in GOOD.samples]
+    life = replace(GOOD, samples=late, outcomes=Counter({("archive", each): 400_000 for each in OUTCOMES}))
+    shown = io.StringIO()
+    for table in tables([(place, arbiter, life) for place in PLACES for arbiter in ARBITERS]):
+        Console(file=shown, width=80).print(table)
+    assert "…" not in shown.getvalue()
+    assert "99,900" in shown.getvalue()
+
+
+def lived(*options: str, broken: str = "") -> dict[str, Any]:
+    """Run the bench; with ``broken``, a part of the package is replaced before."""
+    program = ["-c", f"{broken}; from bench.life import main; main()"] if broken else ["-m", "bench.life"]
+    command = [sys.executable, *program, "--json", "--places", "memory", *options]
     done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=150)
     assert done.stdout, done.stderr
     [life] = json.loads(done.stdout)
@@ -98,8 +115,21 @@ def test_a_life_tries_what_it_says_and_measures_it() -> None:
     assert life["lost"] == life["ghosts"] == life["changed"] == []
 
 
-@pytest.mark.parametrize(("arbiter", "commits"), [("native", 150), ("ballot", 60)])
+def test_a_life_in_which_nothing_is_pruned_is_convicted() -> None:
+    broken = "from putifabsent.fsspec_plugin import ledgers; ledgers.prune = lambda *_: iter(())"
+    life = lived("--arbiters", "native", "--commits", "100", broken=broken)
+    assert [each[:26] for each in life["problems"]] == ["records of the ledger are "]
+
+
+@pytest.mark.parametrize(("arbiter", "commits"), [("native", 150), ("ballot", 60), ("redis", 60)])
 def test_a_table_s_whole_life_breaks_no_promise(arbiter: str, commits: int) -> None:
     """Nothing is unknown, lost or refused needlessly, and what the shim keeps is bounded."""
     life = lived("--arbiters", arbiter, "--commits", str(commits))
+    assert life["problems"] == [], life["reasons"]
+
+
+@pytest.mark.servers
+def test_a_whole_life_by_claims_breaks_no_promise_while_removals_meet_pruning() -> None:
+    options = ("--arbiters", "dynamodb", "--dynamodb", "dynamodb-local", "--commits", "120")
+    life = lived(*options)
     assert life["problems"] == [], life["reasons"]

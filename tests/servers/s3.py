@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import http.client
+import json
+import subprocess
 import sys
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -51,6 +53,11 @@ class S3Server(BucketServer):
                 s3={"addressing_style": "path"},
             ),
         )
+
+    def reader(self, bucket: str) -> dict[str, str] | None:
+        """The storage options of an account that may only read a bucket; None where there are no accounts."""
+        del bucket
+        return None
 
     def _make(self, bucket: str) -> None:
         # MinIO calls itself ready a moment before it takes a bucket.
@@ -103,16 +110,33 @@ class VersityGW(S3Server):
     def _start(self, running: ExitStack) -> None:
         program = installed(self.name) / "bin" / "versitygw"
         process = Process(self.name, running)
-        data = process.folder / "data"
+        data, accounts = process.folder / "data", process.folder / "accounts"
         data.mkdir()
+        accounts.mkdir()
         process.start(
             lambda port: [
                 str(program),
+                *("--iam-dir", str(accounts)),
                 *("--port", f"127.0.0.1:{port}", "--access", KEY, "--secret", SECRET, "--region", REGION),
                 *("--keep-alive", "--quiet", "posix", str(data)),
             ],
         )
         self._serves(process)
+
+    def reader(self, bucket: str) -> dict[str, str]:
+        account = {"access": f"reader-{bucket}", "secret": "readersecret"}
+        admin = [str(installed(self.name) / "bin" / "versitygw"), "admin", "--endpoint-url", self.endpoint]
+        given = [word for option, value in account.items() for word in (f"--{option}", value)]
+        command = [*admin, "--access", KEY, "--secret", SECRET, "create-user", *given, "--role", "user"]
+        subprocess.run(command, check=True, capture_output=True, timeout=30)
+        may_read = {
+            "Effect": "Allow",
+            "Principal": {"AWS": [account["access"]]},
+            "Action": ["s3:GetObject", "s3:ListBucket"],
+            "Resource": [f"arn:aws:s3:::{bucket}", f"arn:aws:s3:::{bucket}/*"],
+        }
+        self.client().put_bucket_policy(Bucket=bucket, Policy=json.dumps({"Statement": [may_read]}))
+        return {"key": account["access"], "secret": account["secret"]}
 
 
 class MinIO(S3Server):

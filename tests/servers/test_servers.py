@@ -53,6 +53,21 @@ def test_a_server_holds_an_object_and_leaves_no_process(name: str) -> None:
         socket.create_connection(_address(running))
 
 
+@pytest.mark.servers
+def test_a_gateway_s_reader_reads_its_bucket_and_is_refused_what_else_it_tries() -> None:
+    with VersityGW() as running:
+        bucket, other = running.new_bucket(), running.new_bucket()
+        running.client().put_object(Bucket=bucket, Key="one", Body=b"1")
+        reads = fsspec.filesystem("s3", **{**running.storage_options, **running.reader(bucket)})
+        assert reads.cat_file(f"{bucket}/one") == b"1"
+        with pytest.raises(PermissionError):
+            reads.pipe_file(f"{bucket}/two", b"2")
+        with pytest.raises(PermissionError):
+            reads.rm_file(f"{bucket}/one")
+        with pytest.raises(PermissionError):
+            reads.ls(other)
+
+
 def test_stopping_twice_is_harmless() -> None:
     running = server("localbucket").start()
     running.stop()

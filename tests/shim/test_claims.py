@@ -861,6 +861,13 @@ def test_what_another_has_forgotten_meanwhile_is_forgotten() -> None:
     assert play(forget(), *MINE_ENDED, KEYS, *KEYS_GONE, *lost) is None
 
 
+def test_what_another_has_forgotten_before_it_was_ended_is_forgotten() -> None:
+    """A removal of a table meets its ledger's pruning."""
+    gone = (write(dead(ME), claim()), NotAsExpected(None))
+    twice = (FORGET, NotAsExpected(None))
+    assert play(forget(), (ASK, FoundClaim(claim())), gone, lists(), twice, removed(PATH)) is None
+
+
 def test_what_was_begun_anew_meanwhile_stays() -> None:
     anew = (FORGET, NotAsExpected(claim(OTHER, 2)))
     assert play(forget(), *MINE_ENDED, KEYS, *KEYS_GONE, anew) is None
