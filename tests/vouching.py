@@ -7,8 +7,8 @@ from putifabsent.backends.verdicts import BESIDE, Verdict, remember
 __all__ = ["vouch"]
 
 
-def vouch(endpoint: str) -> None:
-    """Have all mounts of an S3 server rely on its listings and copies, in whatever process they are."""
+def vouch(endpoint: str, kind: str = "s3") -> None:
+    """Have all mounts of a server rely on its listings and copies, in whatever process they are."""
     remember(
-        "s3", endpoint, {word: Verdict(word, safe=True, evidence="a server of tests") for word in BESIDE}
+        kind, endpoint, {word: Verdict(word, safe=True, evidence="a server of tests") for word in BESIDE}
     )

@@ -10,7 +10,7 @@ from fsspec.spec import AbstractFileSystem
 from fsspec.utils import isfilelike
 
 from putifabsent.backends.base import STATE_FOLDER
-from putifabsent.fsspec_plugin.bulk import one_of_many, waited_for
+from putifabsent.fsspec_plugin.bulk import one_of_many, one_of_many_async, waited_for
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -165,6 +165,7 @@ class ReadsThrough(AsyncFileSystem):
             return self.cp_file(rpath, lpath)
         return self._read("get_file", rpath, lpath, **kwargs)
 
+    @one_of_many_async(1)
     async def _get_file(self, rpath: str, lpath: Any, **kwargs: Any) -> Any:
         if self._kind == "local" and not isfilelike(lpath):
             return await self._cp_file(rpath, lpath)

@@ -9,15 +9,19 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from putifabsent.backends.base import Found
 from putifabsent.backends.body import FileBody
 from putifabsent.fsspec_plugin.keeping import Keeps
-from putifabsent.fsspec_plugin.steps import Ask, Decide
+from putifabsent.fsspec_plugin.steps import Ask, Call, Decide
 from putifabsent.shim.create import copy, rename
-from putifabsent.shim.formats.whole import check_whole
+from putifabsent.shim.formats.whole import Seen, check_whole, looked_at
+from putifabsent.shim.reading import read
+from putifabsent.shim.requests import Head
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from putifabsent.backends.base import Absent
     from putifabsent.fsspec_plugin.steps import Steps
     from putifabsent.shim.names import Name
 
@@ -49,10 +53,21 @@ class Transfers(Keeps):
         protocol = copy if keep else rename
         copies = yield from self._relying_on_copies(name)
         creation, most = self._creation(name, extra, token), self.store.largest_put
-        creating = protocol(source, name, creation, largest_put=most, copies=copies)
+        seen: Found | Absent = yield Decide(read(Head(source)))
+        if isinstance(seen, Found) and seen.holder.size > most:
+            yield from self._judging(source, seen.holder.size, name)
+        creating = protocol(source, name, creation, largest_put=most, copies=copies, seen=seen)
         yield Decide(creating, name, creates=True)
         if not keep:
             self.fs.invalidate_cache(source)
+
+    def _judging(self, source: str, size: int, name: Name) -> Steps[None]:
+        """Judge, by its ends, what is too large to be read; the store copies it by itself."""
+        pieces = {}
+        for start, stop in looked_at(name, size):
+            pieces[start] = yield Call("cat_file", (source,), {"start": start, "end": stop})
+        if pieces:
+            yield Ask(partial(check_whole, name, Seen(size, pieces)))
 
     def _through_here(
         self, source: str, name: Name, extra: Mapping[str, Any], token: str | None

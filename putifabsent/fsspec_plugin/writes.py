@@ -303,8 +303,20 @@ class WritesByName(Strict):
         if "on_error" in signature(way).parameters and options.get("on_error") is None:
             options["on_error"] = "ignore" if options.get("recursive") else "raise"
         expanded = {key: each for key, each in options.items() if key not in {"recursive", "maxdepth"}}
-        lists_of = {source: [pair[0] for pair in ordered], target: [pair[1] for pair in ordered]}
-        return (yield {**expanded, **lists_of})
+        done = None
+        for part in [ordered] if lists else self._folders_first(ordered):
+            done = yield {**expanded, source: [pair[0] for pair in part], target: [pair[1] for pair in part]}
+        return done
+
+    def _folders_first(self, pairs: list[tuple[str, str]]) -> list[list[tuple[str, str]]]:
+        """Part what a disk wants to be there before its files: without a folder, those would be skipped."""
+        parents = {target.rstrip("/").rpartition("/")[0] for _, target in pairs}
+        folders: list[tuple[str, str]] = []
+        others: list[tuple[str, str]] = []
+        for pair in pairs:
+            is_folder = self._kind == "local" and pair[1].rstrip("/") in parents
+            (folders if is_folder else others).append(pair)
+        return [part for part in (folders, others) if part]
 
     def _walk_in_order(self, method: str, *args: Any, **kwargs: Any) -> Any:
         way = partial(getattr(AbstractFileSystem, method), self)
@@ -333,6 +345,11 @@ class WritesByName(Strict):
     def get(self, rpath: Any, lpath: Any, *args: Any, **kwargs: Any) -> Any:
         """Download files and folders."""
         return self._many("get", self._own(rpath), lpath, *args, **kwargs)
+
+    async def _get(self, *args: Any, **kwargs: Any) -> Any:
+        if self._kind != "local":  # what is there is nobody's name here
+            return await super()._get(*args, **kwargs)
+        return await self._walk_in_order_async(super()._get, *args, **kwargs)
 
     def copy(self, path1: Any, path2: Any, *args: Any, **kwargs: Any) -> Any:
         """Copy files and folders within the store."""

@@ -28,7 +28,7 @@ from putifabsent.backends.base import (
 from putifabsent.backends.body import InMemory
 from putifabsent.errors import NameTaken, OutcomeUnknown, PutIfAbsentError
 from putifabsent.shim.expiry import Made, check_win
-from putifabsent.shim.formats.whole import check_whole
+from putifabsent.shim.formats.whole import check_whole, is_judged
 from putifabsent.shim.reading import look, read
 from putifabsent.shim.requests import (
     Complete,
@@ -87,7 +87,13 @@ def create(name: Name, body: Body, creation: Creation, *, largest_put: int) -> P
 
 
 def copy(
-    source: str, name: Name, creation: Creation, *, largest_put: int, copies: bool = False
+    source: str,
+    name: Name,
+    creation: Creation,
+    *,
+    largest_put: int,
+    copies: bool = False,
+    seen: Found | Absent | None = None,
 ) -> Protocol[None]:
     """Create ``name`` from the bytes of ``source``.
 
@@ -98,24 +104,29 @@ def copy(
     name, creation, largest_put
         As for :func:`create`.
     copies
-        Whether a probe has proven that the store honours a condition on copies.
+        Whether a probe has proven that the store honours a condition on copies. What a format says something
+        of is read all the same, and judged.
+    seen
+        What a look at the source has shown; None: it is looked at first. A source of more than
+        ``largest_put`` bytes is not judged here: it is copied by the store.
 
     Raises
     ------
     FileNotFoundError
         ``source`` is not there.
     Damaging
-        Its bytes are not whole. What the store copies by itself is not looked at.
+        Its bytes are not whole.
     NameTaken, OutcomeUnknown, OSError
         As for :func:`create`.
     """
-    seen: Found | Absent = yield from read(Head(source))
-    if isinstance(seen, Absent):
+    if seen is None:
+        seen = yield from read(Head(source))
+    if not isinstance(seen, Found):
         raise FileNotFoundError(errno.ENOENT, "the source is not there", source)
     size, version = seen.holder.size, seen.holder.version
     if size > largest_put:
         send: _Source = StageCopy(source, size, version, name.path, creation)
-    elif copies:
+    elif copies and not is_judged(name):
         send = Copy(source, name.path, creation)
     else:
         got: Got | Absent = yield from read(Get(source))
@@ -131,10 +142,16 @@ def copy(
 
 
 def rename(
-    source: str, name: Name, creation: Creation, *, largest_put: int, copies: bool = False
+    source: str,
+    name: Name,
+    creation: Creation,
+    *,
+    largest_put: int,
+    copies: bool = False,
+    seen: Found | Absent | None = None,
 ) -> Protocol[None]:
     """Create ``name`` from the bytes of ``source``, which goes only after a proven win; as :func:`copy`."""
-    yield from copy(source, name, creation, largest_put=largest_put, copies=copies)
+    yield from copy(source, name, creation, largest_put=largest_put, copies=copies, seen=seen)
     try:
         # A source that stays behind is litter, not harm: the name is decided.
         with contextlib.suppress(Exception):

@@ -11,9 +11,11 @@ import pytest
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["OTHERWISE", "Ground", "Kind", "decided_by"]
+__all__ = ["OTHERWISE", "Ground", "Kind", "Served", "decided_by"]
 
 Kind = Literal["memory", "local", "s3"]
+Served = Literal["gcs", "azure"]
+"""By servers that tools/servers/install.sh builds."""
 
 OTHERWISE = pytest.mark.parametrize(
     "ground",
@@ -22,7 +24,13 @@ OTHERWISE = pytest.mark.parametrize(
 )
 """Over each store, by each arbiter that is not the store."""
 
-_PLAIN: Mapping[Kind, str] = {"memory": "memory", "local": "file", "s3": "s3"}
+_PLAIN: Mapping[Kind | Served, str] = {
+    "memory": "memory",
+    "local": "file",
+    "s3": "s3",
+    "gcs": "gs",
+    "azure": "az",
+}
 
 
 @dataclass(frozen=True)
@@ -41,7 +49,7 @@ class Ground:
         Who decides.
     """
 
-    kind: Kind
+    kind: Kind | Served
     options: Mapping[str, Any]
     folder: str
     arbiter: str = "native"

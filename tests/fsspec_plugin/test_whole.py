@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from tests.fsspec_plugin.grounds import Ground
     from tests.stub import FaultStub
+    from tests.stub.server import Cloud
 
     Way = Callable[[Any, str, str, Path], Any]
 
@@ -126,6 +127,43 @@ def test_a_large_half_that_has_gone_ahead_leaves_nothing(s3: Ground) -> None:
     with pytest.raises(Damaging):
         file.close()
     assert not s3.is_there(s3.log())
+
+
+@pytest.mark.parametrize("way", ["cp_file", "mv", "rename_as"])
+@pytest.mark.parametrize(
+    "cloud",
+    ["s3", pytest.param("gcs", marks=pytest.mark.clouds), pytest.param("azure", marks=pytest.mark.clouds)],
+)
+def test_half_a_source_that_the_store_would_copy_by_itself_is_refused_before(
+    stub: FaultStub, cloud: Cloud, way: str, tmp_path: Path
+) -> None:
+    fs = GuardedFileSystem(fs=filesystem(stub, cloud), arbiter="native", skip_instance_cache=True)
+    fs.store.largest_put = len(HALF) - 1
+    name = f"bucket/t/_delta_log/{0:020d}.json"
+    for body in HALF, WHOLE:
+        stub.put("bucket", "t/temporary", body)
+        if body == HALF:
+            with pytest.raises(Damaging):
+                WAYS[way](fs, name, "bucket/t/temporary", tmp_path)
+            assert {request.method for request in stub.requests} <= {"HEAD", "GET"}
+        else:
+            WAYS[way](fs, name, "bucket/t/temporary", tmp_path)
+    assert stub.objects["bucket", name.partition("/")[2]].data == WHOLE
+
+
+@pytest.mark.parametrize("way", ["cp_file", "mv"])
+@pytest.mark.parametrize("ground", ["local-native", "s3-native"], indirect=True)
+def test_of_a_large_source_the_ends_are_looked_at(ground: Ground, way: str, tmp_path: Path) -> None:
+    line = b'{"add":{"path":"%s"}}\n' % (b"x" * 2**20)
+    temporary = ground.name("temporary")
+    ground.write(temporary, line * 17 + line[:-3])
+    with pytest.raises(Damaging):
+        WAYS[way](ground.fs, ground.log(), temporary, tmp_path)
+    assert ground.is_there(temporary)
+    assert not ground.is_there(ground.log())
+    ground.write(temporary, line * 18)
+    WAYS[way](ground.fs, ground.log(), temporary, tmp_path)
+    assert ground.read(ground.log()) == line * 18
 
 
 def test_half_a_commit_is_no_record_and_the_instant_goes_on(ground: Ground, a: Writer) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -9,98 +11,130 @@ import pytest
 
 from putifabsent import NameExpired, NameTaken
 from putifabsent.fsspec_plugin import GuardedFileSystem
+from tests.fsspec_plugin.grounds import Ground, Served
+from tests.fsspec_plugin.whole_tables import TABLES, commit, files_of
+from tests.servers import BucketServer, server
 from tests.stub import Fault, Op
 from tests.stub.clients import filesystem
+from tests.vouching import vouch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Iterator
 
-    from tests.fsspec_plugin.grounds import Ground
     from tests.stub import FaultStub
     from tests.stub.server import Cloud
 
-# What came before has expired; and by name, the tenth of these comes before the first.
-NUMBERS = range(85, 285)
+VERBS = ["cp", "put", "mv"]
+GROUNDS = pytest.mark.parametrize("ground", ["memory-native", "local-native", "s3-native"], indirect=True)
+SERVERS: dict[Served, str] = {"gcs": "fake-gcs-server", "azure": "azurite"}
+# Of each verb two or three tables; all of them in a long run.
+PAIRS = [(table, verb) for table in TABLES for verb in VERBS]
+LONG = PAIRS if os.environ.get("LONG") else [*zip(TABLES, 2 * VERBS, strict=False)]
 
 
-def delta() -> list[str]:
-    return [f"_delta_log/{number:020d}.json" for number in NUMBERS]
-
-
-def paimon() -> list[str]:
-    return ["schema/schema-0", "schema/schema-1", *(f"snapshot/snapshot-{number}" for number in NUMBERS)]
-
-
-def iceberg() -> list[str]:
-    return [f"metadata/v{number}.metadata.json" for number in NUMBERS]
-
-
-def hudi() -> list[str]:
-    times = [f"20260101000000{number:03d}" for number in NUMBERS[:67]]
-    timeline = [[f"{time}.commit.requested", f"{time}.inflight", f"{time}_{time}.commit"] for time in times]
-    return [
-        ".hoodie/hoodie.properties",
-        *(f".hoodie/timeline/{name}" for names in timeline for name in names),
-    ]
-
-
-def spark() -> list[str]:
-    return ["metadata", *(f"{log}/{number}" for log in ("offsets", "commits") for number in NUMBERS[:100])]
-
-
-TABLES: dict[str, tuple[Callable[[], list[str]], str]] = {
-    "delta": (delta, f"_delta_log/{285:020d}.json"),
-    "paimon": (paimon, "snapshot/snapshot-285"),
-    "iceberg": (iceberg, "metadata/v285.metadata.json"),
-    "hudi": (hudi, ".hoodie/timeline/20260101000000999.commit.requested"),
-    "spark": (spark, "offsets/185"),
-}
-VERSION_8 = b"hoodie.table.name=t\nhoodie.table.version=8\nhoodie.timeline.layout.version=2\n"
-
-
-def files_of(table: str) -> dict[str, bytes]:
-    names = [*TABLES[table][0](), "data/part-0.parquet", "data/part-1.parquet"]
-    return {name: VERSION_8 if "properties" in name else f"{table} {name}".encode() for name in names}
+@pytest.fixture(scope="module", params=[pytest.param(each, marks=pytest.mark.servers) for each in SERVERS])
+def served(request: pytest.FixtureRequest) -> Iterator[Ground]:
+    """Give a folder of a real server of Google's or Azure's protocol."""
+    kind: Served = request.param
+    with server(SERVERS[kind]) as running:
+        assert isinstance(running, BucketServer)
+        vouch(running.endpoint, kind)
+        yield Ground(kind, running.storage_options, f"{running.new_bucket()}/tables")
 
 
 def guarded(ground: Ground) -> Any:
     """Return a guarded filesystem; where it is asynchronous it works on sixteen files at a time."""
-    return ground.mount(**({"batch_size": 16} if ground.kind == "s3" else {}))
+    return ground.mount(**({} if ground.kind in ("memory", "local") else {"batch_size": 16}))
 
 
-def bytes_below(fs: Any, folder: str) -> dict[str, bytes]:
-    return {
-        name[len(folder) + 1 :]: fs.cat_file(name) for name in fs.find(folder) if "/.putifabsent/" not in name
-    }
+def write(ground: Ground, folder: str, files: dict[str, bytes]) -> None:
+    for name in files:
+        ground.around.makedirs(f"{folder}/{name}".rpartition("/")[0], exist_ok=True)
+    ground.around.pipe({f"{folder}/{name}": data for name, data in files.items()})
 
 
-@pytest.mark.parametrize("verb", ["cp", "put", "mv"])
+def write_here(folder: Path, files: dict[str, bytes]) -> None:
+    for name, data in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(data)
+
+
+def bytes_below(ground: Ground, folder: str) -> dict[str, bytes]:
+    """Return what another program reads below a folder."""
+    found = [name for name in ground.around.find(folder) if "/.putifabsent/" not in name]
+    return {name[len(folder) + 1 :]: data for name, data in ground.around.cat(found).items()} if found else {}
+
+
+def arrives(ground: Ground, table: str, verb: str, here: Path) -> None:
+    """Bring a table to a folder, and commit to it there."""
+    fs, files, target = guarded(ground), files_of(table), ground.name(f"{table} by {verb}")
+    source = str(here) if verb == "put" else ground.name(f"{table} to {verb}")
+    if verb == "put":
+        write_here(here, files)
+    else:
+        write(ground, source, files)
+    getattr(fs, verb)(source, target, recursive=True)
+    assert bytes_below(ground, target) == files
+    if verb == "mv":
+        assert bytes_below(ground, source) == {}
+    commit(fs, table, target)
+    there = bytes_below(ground, target)
+    assert there.items() >= files.items()
+    assert len(there) > len(files)
+    with pytest.raises(NameTaken):
+        commit(guarded(ground), table, target)
+
+
+@pytest.mark.parametrize("verb", VERBS)
 @pytest.mark.parametrize("table", TABLES)
-@pytest.mark.parametrize("ground", ["memory-native", "local-native", "s3-native"], indirect=True)
+@GROUNDS
 def test_a_whole_table_arrives_byte_for_byte_and_is_committed_to(
     ground: Ground, table: str, verb: str, tmp_path: Path
 ) -> None:
-    fs, files = guarded(ground), files_of(table)
-    source, target = ground.name("from"), ground.name("to")
-    if verb == "put":
-        source = str(tmp_path / "source")
-    for name, data in files.items():
-        if verb == "put":
-            Path(source, name).parent.mkdir(parents=True, exist_ok=True)
-            Path(source, name).write_bytes(data)
-        else:
-            ground.around.makedirs(f"{source}/{name}".rpartition("/")[0], exist_ok=True)
-            ground.write(f"{source}/{name}", data)
-    getattr(fs, verb)(source, target, recursive=True)
-    assert bytes_below(ground.around, target) == files
-    following = f"{target}/{TABLES[table][1]}"
-    fs.pipe_file(following, b"the next commit")
-    with pytest.raises(NameTaken):
-        fs.pipe_file(following, b"another's")
-    assert ground.read(following) == b"the next commit"
+    arrives(ground, table, verb, tmp_path / "source")
 
 
-@pytest.mark.parametrize("ground", ["memory-native", "local-native", "s3-native"], indirect=True)
+@pytest.mark.clouds
+@pytest.mark.parametrize(("table", "verb"), LONG)
+def test_a_whole_table_arrives_on_gcs_and_azure_and_is_committed_to(
+    served: Ground, table: str, verb: str, tmp_path: Path
+) -> None:
+    arrives(served, table, verb, tmp_path / "source")
+
+
+ASYNCHRONOUSLY = [
+    *[(f"{kind}-native", verb) for kind in ("memory", "local") for verb in ("_copy", "_put")],
+    *[("local-native", verb) for verb in ("_get", "get")],
+]
+
+
+@pytest.mark.parametrize("what", ["folder", "lists"])
+@pytest.mark.parametrize("table", TABLES)
+@pytest.mark.parametrize(("ground", "verb"), ASYNCHRONOUSLY, indirect=["ground"])
+def test_a_whole_table_arrives_in_threads_and_what_is_got_onto_a_guarded_disk_too(
+    ground: Ground, table: str, verb: str, what: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    fs, files, target = guarded(ground), files_of(table), ground.name("to")
+    source = ground.name("from")
+    if verb == "_put":
+        source = str(tmp_path_factory.mktemp("from"))
+        write_here(Path(source), files)
+    else:
+        write(ground, source, files)
+    names = list(reversed(files))
+    lists = [f"{source}/{name}" for name in names], [f"{target}/{name}" for name in names]
+    if what == "lists" and ground.kind == "local":
+        for name in names:
+            ground.around.makedirs(f"{target}/{name}".rpartition("/")[0], exist_ok=True)
+    arguments = lists if what == "lists" else (f"{source}/", f"{target}/")
+    done = getattr(fs, verb)(*arguments, recursive=what == "folder")
+    if verb != "get":
+        asyncio.run(done)
+    assert bytes_below(ground, target) == files
+    commit(fs, table, target)
+
+
+@GROUNDS
 def test_a_whole_series_is_piped_and_copied_from_lists_in_any_order(ground: Ground) -> None:
     fs, files = guarded(ground), files_of("delta")
     piped, copied = ground.name("piped"), ground.name("copied")
@@ -108,10 +142,10 @@ def test_a_whole_series_is_piped_and_copied_from_lists_in_any_order(ground: Grou
         ground.around.makedirs(f"{folder}/_delta_log", exist_ok=True)
         ground.around.makedirs(f"{folder}/data", exist_ok=True)
     fs.pipe({f"{piped}/{name}": data for name, data in reversed(files.items())})
-    assert bytes_below(ground.around, piped) == files
+    assert bytes_below(ground, piped) == files
     names = list(reversed(files))
     fs.copy([f"{piped}/{name}" for name in names], [f"{copied}/{name}" for name in names])
-    assert bytes_below(ground.around, copied) == files
+    assert bytes_below(ground, copied) == files
 
 
 @pytest.mark.parametrize("cloud", ["s3", pytest.param("gcs", marks=pytest.mark.clouds)])
@@ -133,7 +167,7 @@ def test_what_follows_a_number_that_was_not_created_is_not_created(stub: FaultSt
     assert not stub.objects
 
 
-@pytest.mark.parametrize("ground", ["memory-native", "local-native", "s3-native"], indirect=True)
+@GROUNDS
 def test_a_failed_copy_of_a_series_ends(ground: Ground) -> None:
     """Nobody waits for ever for one who has failed."""
     fs, source, target = guarded(ground), ground.name("from"), ground.name("to")
@@ -147,7 +181,7 @@ def test_a_failed_copy_of_a_series_ends(ground: Ground) -> None:
     assert ground.read(f"{target}/metadata/v3.metadata.json") == b"another's"
 
 
-@pytest.mark.parametrize("ground", ["memory-native", "local-native", "s3-native"], indirect=True)
+@GROUNDS
 def test_a_number_in_a_gap_below_others_has_expired_and_is_nobody_s(ground: Ground) -> None:
     fs = ground.fs
     ground.around.makedirs(ground.name("_delta_log"), exist_ok=True)
@@ -160,7 +194,7 @@ def test_a_number_in_a_gap_below_others_has_expired_and_is_nobody_s(ground: Grou
     assert not ground.is_there(ground.log(5))
 
 
-@pytest.mark.parametrize("ground", ["memory-native", "local-native", "s3-native"], indirect=True)
+@GROUNDS
 def test_a_number_in_a_gap_that_its_format_may_leave_stays(ground: Ground) -> None:
     fs, offsets = ground.mount(formats=["spark"]), ground.name("offsets")
     ground.around.makedirs(offsets, exist_ok=True)

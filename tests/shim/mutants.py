@@ -189,10 +189,23 @@ MUTANTS = (
     Mutant(
         "the source goes before the win",
         "create",
-        "    yield from copy(source, name, creation, largest_put=largest_put, copies=copies)\n    try:",
-        "    yield Delete(source)\n"
-        "    yield from copy(source, name, creation, largest_put=largest_put, copies=copies)\n    try:",
+        "    yield from copy(source, name, creation",
+        "    yield Delete(source)\n    yield from copy(source, name, creation",
         "PlainNames",
+    ),
+    Mutant(
+        "what a store may copy is not judged",
+        "create",
+        "    elif copies and not is_judged(name):\n",
+        "    elif copies:\n",
+        None,
+    ),
+    Mutant(
+        "a source that was looked at is looked at again",
+        "create",
+        "    if seen is None:\n",
+        "    if True:\n",
+        None,
     ),
     Mutant(
         "a source that stays behind undoes the win",

@@ -185,7 +185,11 @@ def test_a_packed_one_that_is_large_inside_is_judged_by_its_ends() -> None:
 MUTANTS = tuple(
     Change(name, "formats/whole", old, new)
     for name, old, new in (
-        ("what is not guarded is judged", "if name.guarded else None", "if True else None"),
+        (
+            "what is not guarded is judged",
+            "return name.guarded and name.format in _RULES",
+            "return name.format in _RULES",
+        ),
         ("anything may be empty", 'else f"there are none', 'else None and f"there are none'),
         ("nothing may be empty", "return None if _may_be_empty(name) else", "return"),
         ("a completed instant may be empty", 'step.state != "completed"', "True"),
@@ -204,8 +208,8 @@ MUTANTS = tuple(
         ("an escaped backslash escapes", '.replace(b"\\\\\\\\", b"")', ""),
         (
             "what is packed is not looked at",
-            "    return _document(\n        _Seen(size, inside",
-            "    return None and _document(\n        _Seen(size, inside",
+            "    return _document(\n        _Ends(size, inside",
+            "    return None and _document(\n        _Ends(size, inside",
         ),
         ("a packed one needs no end", "    while not stream.eof:", "    while packed:"),
         ("the letters alone make a footer", "0 < length <= seen.size - len(letters) - _FOOTER", "True"),

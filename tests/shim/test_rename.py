@@ -6,8 +6,19 @@ from typing import Any
 
 import pytest
 
-from putifabsent.backends.base import Absent, Created, Deleted, Exists, Got, Maybe, Refused, TryAgain
-from putifabsent.errors import NameTaken, OutcomeUnknown
+from putifabsent.backends.base import (
+    Absent,
+    Created,
+    Deleted,
+    Exists,
+    Found,
+    Got,
+    Holder,
+    Maybe,
+    Refused,
+    TryAgain,
+)
+from putifabsent.errors import Damaging, NameTaken, OutcomeUnknown
 from putifabsent.shim.requests import Complete, Copy, Create, Delete, Get, Head, StageCopy
 from tests.shim.scripted import (
     BUSY,
@@ -27,6 +38,7 @@ from tests.shim.scripted import (
     staged,
     too_late,
 )
+from tests.shim.whole_bodies import named
 
 LOOK = Head(PATH)
 SOURCE = "bucket/source"
@@ -57,6 +69,27 @@ def test_a_large_source_is_staged_by_the_store_from_the_object_that_was_seen(shi
 def test_a_proven_store_copies_in_one_request(shim: Shim) -> None:
     protocol = shim.copy(SOURCE, NAME, MINE, largest_put=SMALL, copies=True)
     assert play(protocol, (Head(SOURCE), held_by(OTHER)), (Copy(SOURCE, PATH, MINE), Created())) is None
+
+
+def test_a_proven_store_copies_nothing_that_a_format_says_something_of(shim: Shim) -> None:
+    """Half of it, and nothing at all, would be copied like all else."""
+    name = named(f"bucket/t/_delta_log/{0:020d}.json")
+    for data, lack in (b'{"add": {', "braces"), (b'{"commitInfo":{}}\n', None):
+        protocol = shim.copy(SOURCE, name, MINE, largest_put=SMALL, copies=True)
+        read = (Head(SOURCE), Found(Holder(OTHER, size=len(data)))), (Get(SOURCE), Got(data))
+        if lack is not None:
+            with pytest.raises(Damaging, match=lack):
+                play(protocol, *read)
+        else:
+            assert play(protocol, *read, (Create(name.path, SameBytes(data), MINE), Created())) is None
+
+
+def test_what_was_looked_at_is_not_looked_at_again(shim: Shim) -> None:
+    protocol = shim.copy(SOURCE, NAME, MINE, largest_put=SMALL, seen=held_by(OTHER))
+    script = (Get(SOURCE), Got(b"12345678")), (Create(PATH, SameBytes(b"12345678"), MINE), Created())
+    assert play(protocol, *script) is None
+    with pytest.raises(FileNotFoundError, match="source is not there"):
+        play(shim.copy(SOURCE, NAME, MINE, largest_put=SMALL, seen=Absent()))
 
 
 def test_a_lost_answer_to_a_copy_is_resolved_by_token(shim: Shim) -> None:

@@ -23,21 +23,22 @@ which nobody can tell whether it is the last one.
 
 from __future__ import annotations
 
+import errno
 import re
 import zlib
 from typing import TYPE_CHECKING, NamedTuple
 
+from putifabsent.backends.body import Body
 from putifabsent.errors import Damaging
 from putifabsent.shim.formats import delta, hudi, iceberg, paimon, spark
 from putifabsent.shim.names import Role
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
-    from putifabsent.backends.body import Body
     from putifabsent.shim.names import Name
 
-__all__ = ["LARGE", "check_whole", "lack_of"]
+__all__ = ["LARGE", "Seen", "check_whole", "is_judged", "lack_of", "looked_at"]
 
 LARGE = 16 * 2**20
 """Bytes; of a body that has more the ends are looked at alone."""
@@ -55,7 +56,7 @@ _LINES = {"offsets": 3, "commits": 2}
 """Version, metadata, one offset a source."""
 
 
-class _Seen(NamedTuple):
+class _Ends(NamedTuple):
     """What is looked at of a body: ``head`` and ``tail`` are each all of it, unless it is large."""
 
     size: int
@@ -81,6 +82,43 @@ def check_whole(name: Name, body: Body) -> None:
         raise Damaging(name.path, f"its bytes are not whole: {lack}. {advice}")
 
 
+def is_judged(name: Name) -> bool:
+    """Whether anything can be told of a name's bytes."""
+    return name.guarded and name.format in _RULES
+
+
+def looked_at(name: Name, size: int) -> tuple[tuple[int, int], ...]:
+    """Return the ranges ``[start, stop)`` of so many bytes that :func:`check_whole` looks at."""
+    if not is_judged(name):
+        return ()
+    return ((0, _END), (size - _END, size)) if size > LARGE else ((0, size),)
+
+
+class Seen(Body):
+    """Bytes of which there is what :func:`check_whole` looks at.
+
+    Parameters
+    ----------
+    size
+        Bytes in all.
+    pieces
+        Some of them, by where they begin.
+    """
+
+    __slots__ = ("pieces",)
+
+    def __init__(self, size: int, pieces: Mapping[int, bytes]) -> None:
+        self.size = size
+        self.pieces = pieces
+
+    def read(self, start: int, stop: int) -> bytes:
+        """Return ``[start, stop)``, which is one of the pieces."""
+        piece = self.pieces[start]
+        if len(piece) != stop - start:
+            raise OSError(errno.EIO, f"{len(piece)} bytes were read of {stop - start}")
+        return piece
+
+
 def lack_of(name: Name, body: Body) -> str | None:
     """Return what a guarded name's bytes lack to be whole; None: nothing, as far as can be told.
 
@@ -91,15 +129,15 @@ def lack_of(name: Name, body: Body) -> str | None:
     body
         The bytes. It takes microseconds for some kilobytes, and ten milliseconds a mebibyte.
     """
-    rule = _RULES.get(name.format or "") if name.guarded else None
-    if rule is None:
+    if not is_judged(name):
         return None
+    rule = _RULES[str(name.format)]
     if not body.size:
         return None if _may_be_empty(name) else f"there are none, and {name.format} always has some here"
     if body.size > LARGE:
-        return rule(name, _Seen(body.size, body.read(0, _END), body.read(body.size - _END, body.size)))
+        return rule(name, _Ends(body.size, body.read(0, _END), body.read(body.size - _END, body.size)))
     written = body.whole()
-    return rule(name, _Seen(body.size, written, written))
+    return rule(name, _Ends(body.size, written, written))
 
 
 # --- one rule a format
@@ -112,25 +150,25 @@ def _may_be_empty(name: Name) -> bool:
     return name.format == delta.FORMAT or (name.format == spark.FORMAT and "/sources/" in name.path)
 
 
-def _hudi(name: Name, seen: _Seen) -> str | None:
+def _hudi(name: Name, seen: _Ends) -> str | None:
     if name.role is Role.LOG_ENTRY:
         return _parquet(seen)
     return _avro(seen) or _document(seen)
 
 
-def _delta(_: Name, seen: _Seen) -> str | None:
+def _delta(_: Name, seen: _Ends) -> str | None:
     return _lines(seen) if seen.head[:1] == b"{" else None
 
 
-def _iceberg(_: Name, seen: _Seen) -> str | None:
+def _iceberg(_: Name, seen: _Ends) -> str | None:
     return _gzip(seen) or _document(seen)
 
 
-def _paimon(_: Name, seen: _Seen) -> str | None:
+def _paimon(_: Name, seen: _Ends) -> str | None:
     return _document(seen)
 
 
-def _spark(name: Name, seen: _Seen) -> str | None:
+def _spark(name: Name, seen: _Ends) -> str | None:
     first = seen.head.partition(b"\n")[0]
     if not _VERSION.fullmatch(first):
         return _CUT_OFF if first in (b"\0", b"\0v", b"v") else _document(seen)
@@ -140,7 +178,7 @@ def _spark(name: Name, seen: _Seen) -> str | None:
     return _lines(seen)
 
 
-_RULES: dict[str, Callable[[Name, _Seen], str | None]] = {
+_RULES: dict[str, Callable[[Name, _Ends], str | None]] = {
     delta.FORMAT: _delta,
     hudi.FORMAT: _hudi,
     iceberg.FORMAT: _iceberg,
@@ -151,7 +189,7 @@ _RULES: dict[str, Callable[[Name, _Seen], str | None]] = {
 # --- one rule a kind of bytes
 
 
-def _document(seen: _Seen) -> str | None:
+def _document(seen: _Ends) -> str | None:
     if seen.head[:1] != b"{":
         return None
     if seen.is_all:
@@ -161,7 +199,7 @@ def _document(seen: _Seen) -> str | None:
     return None if seen.tail.rstrip().endswith(end) else "its last brace is not there"
 
 
-def _lines(seen: _Seen) -> str | None:
+def _lines(seen: _Ends) -> str | None:
     if seen.is_all:
         return _left_open(seen.head)
     tail = seen.tail.rstrip()
@@ -179,7 +217,7 @@ def _left_open(text: bytes) -> str | None:
     return f"{left} of its braces and brackets are not closed" if left > 0 else None
 
 
-def _avro(seen: _Seen) -> str | None:
+def _avro(seen: _Ends) -> str | None:
     if not seen.head.startswith(_AVRO):
         return _CUT_OFF if _AVRO.startswith(seen.head) else None
     header = seen.head[:_END]
@@ -220,7 +258,7 @@ def _long(data: bytes, at: int) -> tuple[int, int]:
     raise IndexError(at)
 
 
-def _gzip(seen: _Seen) -> str | None:
+def _gzip(seen: _Ends) -> str | None:
     if not seen.head.startswith(_GZIP):
         return _CUT_OFF if _GZIP.startswith(seen.head) else None
     if not seen.is_all:
@@ -241,11 +279,11 @@ def _gzip(seen: _Seen) -> str | None:
             del written[_END:-_END]
     inside = bytes(written)
     return _document(
-        _Seen(size, inside, inside) if size == len(inside) else _Seen(size, inside[:_END], inside[-_END:])
+        _Ends(size, inside, inside) if size == len(inside) else _Ends(size, inside[:_END], inside[-_END:])
     )
 
 
-def _parquet(seen: _Seen) -> str | None:
+def _parquet(seen: _Ends) -> str | None:
     letters = seen.head[: len(_PARQUET[0])]
     if letters not in _PARQUET:
         return _CUT_OFF if _PARQUET[0].startswith(letters) else None

@@ -144,13 +144,13 @@ public final class GuardedFileSystem extends FilterFileSystem {
   @Override
   public void copyFromLocalFile(boolean deleteSource, boolean overwrite, Path[] sources, Path target)
       throws IOException {
-    FileUtil.copy(getLocal(getConf()), sources, this, target, deleteSource, overwrite, getConf());
+    FileUtil.copy(Listing.of(getLocal(getConf())), sources, this, target, deleteSource, overwrite, getConf());
   }
 
   @Override
   public void copyFromLocalFile(boolean deleteSource, boolean overwrite, Path source, Path target)
       throws IOException {
-    FileUtil.copy(getLocal(getConf()), source, this, target, deleteSource, overwrite, getConf());
+    FileUtil.copy(Listing.of(getLocal(getConf())), source, this, target, deleteSource, overwrite, getConf());
   }
 
   @Override
@@ -210,7 +210,17 @@ public final class GuardedFileSystem extends FilterFileSystem {
     return guard.deleted(path, recursive, () -> super.delete(path, recursive));
   }
 
-  // --- read: what the parent does by steps of its own the wrapped filesystem may do in fewer
+  // --- read: in order; what the parent does by steps of its own the wrapped filesystem may do in fewer
+
+  @Override
+  public FileStatus[] listStatus(Path path) throws IOException {
+    return Listing.shown(fs.listStatus(path));
+  }
+
+  @Override
+  public RemoteIterator<FileStatus> listStatusIterator(Path path) throws IOException {
+    return Listing.shown(fs.listStatusIterator(path));
+  }
 
   @Override
   public boolean exists(Path path) throws IOException {

@@ -6,11 +6,13 @@ import java.util.EnumSet;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.CreateFlag;
 import org.apache.hadoop.fs.FSDataOutputStream;
+import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.FileUtil;
 import org.apache.hadoop.fs.LocalFileSystem;
 import org.apache.hadoop.fs.MultipartUploaderBuilder;
 import org.apache.hadoop.fs.Options;
 import org.apache.hadoop.fs.Path;
+import org.apache.hadoop.fs.RemoteIterator;
 import org.apache.hadoop.fs.permission.FsPermission;
 import org.apache.hadoop.security.ProviderUtils;
 import org.apache.hadoop.util.Progressable;
@@ -107,13 +109,13 @@ public final class GuardedLocalFileSystem extends LocalFileSystem {
   @Override
   public void copyFromLocalFile(boolean deleteSource, boolean overwrite, Path[] sources, Path target)
       throws IOException {
-    FileUtil.copy(getLocal(getConf()), sources, this, target, deleteSource, overwrite, getConf());
+    FileUtil.copy(Listing.of(getLocal(getConf())), sources, this, target, deleteSource, overwrite, getConf());
   }
 
   @Override
   public void copyFromLocalFile(boolean deleteSource, boolean overwrite, Path source, Path target)
       throws IOException {
-    FileUtil.copy(getLocal(getConf()), source, this, target, deleteSource, overwrite, getConf());
+    FileUtil.copy(Listing.of(getLocal(getConf())), source, this, target, deleteSource, overwrite, getConf());
   }
 
   @Override
@@ -144,5 +146,17 @@ public final class GuardedLocalFileSystem extends LocalFileSystem {
   @Override
   public boolean delete(Path path, boolean recursive) throws IOException {
     return guard.deleted(path, recursive, () -> super.delete(path, recursive));
+  }
+
+  // --- read
+
+  @Override
+  public FileStatus[] listStatus(Path path) throws IOException {
+    return Listing.shown(super.listStatus(path));
+  }
+
+  @Override
+  public RemoteIterator<FileStatus> listStatusIterator(Path path) throws IOException {
+    return Listing.shown(super.listStatusIterator(path));
   }
 }

@@ -8,11 +8,13 @@ import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.AbstractFileSystem;
 import org.apache.hadoop.fs.CreateFlag;
 import org.apache.hadoop.fs.FSDataOutputStream;
+import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.FilterFs;
 import org.apache.hadoop.fs.MultipartUploaderBuilder;
 import org.apache.hadoop.fs.Options;
 import org.apache.hadoop.fs.Path;
 import org.apache.hadoop.fs.local.LocalFs;
+import org.apache.hadoop.fs.RemoteIterator;
 import org.apache.hadoop.fs.permission.FsPermission;
 import org.apache.hadoop.util.Progressable;
 
@@ -82,5 +84,15 @@ public final class GuardedLocalFs extends FilterFs {
   @Override
   public boolean hasPathCapability(Path path, String capability) throws IOException {
     return !Guard.isOfParts(capability) && super.hasPathCapability(path, capability);
+  }
+
+  @Override
+  public FileStatus[] listStatus(Path path) throws IOException {
+    return Listing.shown(super.listStatus(path));
+  }
+
+  @Override
+  public RemoteIterator<FileStatus> listStatusIterator(Path path) throws IOException {
+    return Listing.shown(super.listStatusIterator(path));
   }
 }

@@ -10,7 +10,9 @@ import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.util.ArrayList;
 import java.util.EnumSet;
+import java.util.LinkedHashSet;
 import java.util.List;
+import java.util.Set;
 import java.util.UUID;
 import java.util.concurrent.Callable;
 import java.util.concurrent.ExecutionException;
@@ -22,9 +24,12 @@ import org.apache.hadoop.fs.CreateFlag;
 import org.apache.hadoop.fs.FSDataOutputStream;
 import org.apache.hadoop.fs.FileAlreadyExistsException;
 import org.apache.hadoop.fs.FileContext;
+import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.FileSystem;
+import org.apache.hadoop.fs.FileUtil;
 import org.apache.hadoop.fs.Options;
 import org.apache.hadoop.fs.Path;
+import org.apache.hadoop.fs.RemoteIterator;
 import org.apache.hadoop.fs.permission.FsPermission;
 import org.junit.Before;
 import org.junit.Test;
@@ -312,5 +317,118 @@ public abstract class GuardedNames {
     assertThat(read(entry(0))).isEqualTo("second");
     assertThat(fs.delete(path("_delta_log"), true)).isTrue();
     assertThat(fs.exists(entry(0))).isFalse();
+  }
+
+  private interface Copying {
+    void copy(Path source, Path target) throws IOException;
+  }
+
+  /** The numbered names of tables, and what is beside them. */
+  private static final List<List<String>> TABLES =
+      List.of(
+          List.of("_delta_log/%020d.json", "part-0.parquet"),
+          List.of("snapshot/snapshot-%d", "schema/schema-%d", "bucket-0/part-0.parquet"),
+          List.of("metadata/v%d.metadata.json", "metadata/version-hint.text"),
+          List.of("offsets/%d", "commits/%d", "metadata"),
+          List.of("_spark_metadata/%d", "part-0.parquet"),
+          List.of(
+              ".hoodie/timeline/20260101%09d.compaction.requested",
+              ".hoodie/timeline/20260101%09d.compaction.inflight",
+              ".hoodie/timeline/20260101%09d_20260202000000000.commit",
+              ".hoodie/hoodie.properties"));
+
+  private static final int FIRST = 85;
+
+  /** By name, 100 comes before 85; and what came before that has expired. */
+  private void arriveWhole(String how, int count, Copying copying) throws IOException {
+    for (List<String> table : TABLES) {
+      Path source = path(how + "/" + TABLES.indexOf(table) + "/from");
+      Path target = path(how + "/" + TABLES.indexOf(table) + "/to");
+      Set<String> files = new LinkedHashSet<>();
+      for (int number = FIRST; number < FIRST + count / (table.size() - 1); number++) {
+        for (String name : table) {
+          files.add(String.format(name, number));
+        }
+      }
+      for (String file : files) {
+        File local = new File(new Path(source, file).toUri().getPath());
+        assertThat(local.getParentFile().mkdirs() || local.getParentFile().isDirectory()).isTrue();
+        Files.write(local.toPath(), contentOf(file).getBytes(StandardCharsets.UTF_8));
+      }
+      copying.copy(source, target);
+      for (String file : files) {
+        assertThat(read(new Path(target, file))).isEqualTo(contentOf(file));
+      }
+      Path next = new Path(target, String.format(table.get(0), FIRST + count / (table.size() - 1)));
+      create(next, contentOf("the next commit"));
+      assertThatThrownBy(() -> create(next, contentOf("another's"))).isInstanceOf(FileAlreadyExistsException.class);
+    }
+  }
+
+  private static String contentOf(String file) {
+    return "v1\n{}\n{\"file\": \"" + file + "\"}";
+  }
+
+  @Test
+  public void wholeTablesAreCopiedAndCommittedTo() throws IOException {
+    arriveWhole("copied", 200, (source, target) -> FileUtil.copy(fs, source, fs, target, false, fs.getConf()));
+  }
+
+  @Test
+  public void wholeTablesAreUploadedAndCommittedTo() throws IOException {
+    arriveWhole("uploaded", 60, (source, target) -> fs.copyFromLocalFile(source, target));
+  }
+
+  @Test
+  public void aCopiedTableHasALedgerOfItsOwn() throws IOException {
+    String instant = "t/.hoodie/timeline/2026010112000000";
+    List<String> steps = List.of("1.commit.requested", "1.inflight", "1_20260101120100001.commit");
+    create(path("t/.hoodie/hoodie.properties"), "hoodie.table.version=9\n");
+    for (String step : steps) {
+      create(path(instant + step), "{}");
+    }
+    assertThat(new File(folder, "t/.hoodie/.putifabsent/ledger")).exists();
+    FileUtil.copy(fs, path("t"), fs, path("copy/t"), false, fs.getConf());
+    for (String step : steps) {
+      assertThat(read(path("copy/" + instant + step))).isEqualTo("{}");
+    }
+    for (String root : List.of("", "copy/")) {
+      for (String step : steps) {
+        create(path(root + instant + step.replace('1', '2')), "{}");
+      }
+    }
+    String[] lives = new String[2];
+    for (String root : List.of("", "copy/")) {
+      lives[root.length() / 5] = read(path(root + "t/.hoodie/.putifabsent/ledger/-life"));
+    }
+    assertThat(lives[0]).isNotEqualTo(lives[1]);
+  }
+
+  /** Later releases of Hadoop copy by this one. */
+  @Test
+  public void bothListingsOfAFolderHaveItsNumbersInAscendingOrder() throws Exception {
+    for (String file : List.of("v10.metadata.json", "v9.metadata.json", "v100.metadata.json", "b", "a-9", "a-10")) {
+      write(fs.create(path("listed/" + file)), "{}");
+    }
+    List<String> listed = new ArrayList<>();
+    for (FileStatus file : fs.listStatus(path("listed"))) {
+      listed.add(file.getPath().getName());
+    }
+    List<String> one = namesOf(fs.listStatusIterator(path("listed")));
+    List<String> another = namesOf(context().listStatus(path("listed")));
+    for (List<String> names : List.of(listed, one, another)) {
+      assertThat(names)
+          .containsSubsequence("v9.metadata.json", "v10.metadata.json", "v100.metadata.json")
+          .contains("b", "a-9", "a-10")
+          .hasSize(6);
+    }
+  }
+
+  private static List<String> namesOf(RemoteIterator<FileStatus> listed) throws IOException {
+    List<String> names = new ArrayList<>();
+    while (listed.hasNext()) {
+      names.add(listed.next().getPath().getName());
+    }
+    return names;
   }
 }
