@@ -33,6 +33,7 @@ EXCLUSIVE = {
 TOO_EARLY = {"somewhere/t/schema/schema-0"}
 REWRITTEN = {
     "hudi_mor": {"unschedule a file group"},
+    "paimon_python": {"fast_forward"},
     **{f"paimon_2_{where}": {"fast_forward"} for where in ("table_location", "hadoop_catalog", "own_path")},
 }
 
