@@ -20,8 +20,9 @@ from putifabsent.backends.body import InMemory
 from putifabsent.errors import PutIfAbsentError
 from putifabsent.fsspec_plugin.turns import taken, turns_held, with_turns
 from putifabsent.fsspec_plugin.writes import WritesByName
-from putifabsent.shim.formats.hudi import slices_of
+from putifabsent.shim.formats.hudi import FORMAT, slices_of
 from putifabsent.shim.formats.hudi_ledger import NEWEST, step_in
+from putifabsent.shim.formats.hudi_moves import is_instant, refuse_move
 from putifabsent.shim.ledger import completion, turns
 from putifabsent.shim.ledger.facts import TurnName
 from putifabsent.shim.names import Role
@@ -82,7 +83,11 @@ class Asked(WritesByName):
             It is guarded, and another creation holds it.
         Fenced
             It belongs to an instant of another session.
+        ConfigError
+            A Hudi table would be upgraded by it, or downgraded.
         """
+        if overwrite:
+            self._refuse_move(path)
         name = self._promote(path, explicit=False)
         if name is not None:
             # Another arbiter publishes for a dead winner when the creation itself loses.
@@ -93,6 +98,12 @@ class Asked(WritesByName):
         if at != own:
             return Admission(guarded=False, at=at)
         return Admission(guarded=False, also=self._walk_steps(self._slices_like(self.explain(path))))
+
+    def _refuse_move(self, path: str) -> None:
+        """Refuse what only an upgrade or a downgrade of a Hudi table renames, or overwrites."""
+        name = self.explain(path)
+        if name.format == FORMAT:
+            self._run(refuse_move(name.path))
 
     def _slices_like(self, name: Name) -> Steps[str | None]:
         step = step_in(name) if name.role is Role.SLICE else None
@@ -163,8 +174,12 @@ class Asked(WritesByName):
             The source is not there.
         FileExistsError, IsADirectoryError
             Nothing guards the name, and there is one.
+        ConfigError
+            As for :meth:`admit`.
         """
         token = _checked(creation_token)
+        if is_instant(source):
+            self._refuse_move(path)
         name = self._promote(path, explicit=False)
         if name is not None:
             self._walk_steps(

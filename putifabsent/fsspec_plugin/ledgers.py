@@ -356,7 +356,7 @@ class Ledgers(Names):
     def _late(self, view: timeline.View, path: str) -> Steps[str | None]:
         """Return where the bytes lie of a name that is not there; None: nothing is late, or it was moved."""
         key = view.late.get(path)
-        if key is None or (yield Decide(was_moved(path))):
+        if key is None or (yield Decide(was_moved(path, view.undone))):
             return None
         return key
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import uuid
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pytest
 
+from putifabsent.errors import ConfigError
 from tests.fsspec_plugin.grounds import OTHERWISE
 from tests.fsspec_plugin.hudi_tables import Writer, records_of, table_in
 
@@ -55,10 +57,18 @@ class Moved:
     names: dict[str, str]
 
 
-@pytest.fixture(params=["upgrade", "downgrade"])
+MOVES: dict[str, tuple[type[Writer], type[Writer], int]] = {
+    "upgrade": (Before8, Writer, 8),
+    "downgrade": (Writer, Before8, 6),
+    # On object stores the completion is then another: the time at which the file was written last.
+    "downgrade and upgrade": (Writer, Writer, 8),
+}
+
+
+@pytest.fixture(params=MOVES)
 def moved(request: pytest.FixtureRequest, ground: Ground, salt: str) -> Moved:
-    before, after, version = (Before8, Writer, 8) if request.param == "upgrade" else (Writer, Before8, 6)
-    root = table_in(ground, version=6 if version == 8 else 9)
+    before, after, version = MOVES[request.param]
+    root = table_in(ground, version=6 if before is Before8 else 9)
     old = before(ground.mount(session="old", salt=salt), root)
     names = {}
     for instant in ("100", "200", "300"):
@@ -153,3 +163,38 @@ def test_whoever_decides_the_commits_after_a_move_are_decided(ground: Ground, mo
     shown = [one.commits("500"), other.commits("600")]
     assert {last(each) for each in shown} <= set(moved.opens("reader").timeline())
     assert not one.fs.exists(moved.names["300"])
+
+
+# --- through a mount --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("metadata", ["", "/.hoodie/metadata"], ids=["table", "metadata table"])
+@pytest.mark.parametrize("version", [6, 9], ids=["upgrade", "downgrade"])
+def test_an_upgrade_that_another_process_begins_is_refused(
+    ground: Ground, version: int, metadata: str
+) -> None:
+    root = table_in(ground, version=version) + metadata
+    meta = f"{root}/.hoodie"
+    ground.around.makedirs(f"{meta}/timeline", exist_ok=True)
+    ground.write(f"{meta}/hoodie.properties", b"hoodie.table.version=%d\n" % version)
+    was, becomes = (f"{meta}/", f"{meta}/timeline/")[:: 1 if version == 6 else -1]
+    ground.write(f"{was}1.clean.requested", b"plan")
+    ground.write(f"{was}1.inflight", b"")
+    there = ground.files()
+    for last in ("1.commit.requested", "1.inflight", "1_17.commit" if version == 6 else "1.commit"):
+        with pytest.raises(ConfigError, match="not mounted"):
+            ground.fs.admit(f"{becomes}{last}", overwrite=True)
+        ground.fs.admit(f"{was}2.inflight", overwrite=True)
+    for last in ("1.clean.requested", "1.inflight"):
+        with pytest.raises(ConfigError, match="not mounted"):
+            ground.fs.rename_as(f"{was}{last}", f"{becomes}{last}", str(uuid.uuid4()))
+    assert ground.files() == there
+
+
+def test_what_is_renamed_into_a_timeline_from_elsewhere_is_no_upgrade(ground: Ground) -> None:
+    """On local disk Hudi writes each instant so."""
+    root = table_in(ground, version=9)
+    source, name = (f"{root}/.hoodie/timeline/1.commit.requested{each}" for each in (f".{uuid.uuid4()}", ""))
+    ground.write(source, b"")
+    assert ground.fs.rename_as(source, name, str(uuid.uuid4()))
+    assert ground.is_there(name)

@@ -10,8 +10,8 @@ import pytest
 
 from putifabsent import shim
 from putifabsent.backends.base import Created
-from putifabsent.errors import Fenced
-from putifabsent.shim.formats.hudi_moves import completed_by
+from putifabsent.errors import ConfigError, Fenced
+from putifabsent.shim.formats.hudi_moves import completed_by, refuse_move
 from putifabsent.shim.ledger import completion, timeline
 from putifabsent.shim.ledger.records import Complete, Open
 from tests.mutation import Change
@@ -200,7 +200,7 @@ def test_whoever_removes_a_stray_name_takes_no_commit_back_that_may_be_unpublish
 # --- publishing and listing -------------------------------------------------------------------------------
 
 
-@LEAVES
+@ALL
 def test_what_was_moved_is_not_published_again(move: Move) -> None:
     run = moved(move, Open("2", "B", "o2"))
     session = run.session("B")
@@ -224,6 +224,18 @@ def test_the_table_is_asked_for_its_layout_once_and_only_where_the_name_is_gone(
     run.put(move.was, "first")
     run.play(completion.settle(run.session("C"), creation("s")))
     assert "get hoodie.properties" not in run.asked
+
+
+def test_what_is_completed_anew_is_published_though_an_undone_name_is_there_still() -> None:
+    run = moved(BOTH)
+    run.play(completion.undo(run.session("R"), "1", creation("u")))
+    again = f"{TIMELINE}/1_25.commit"
+    run.put(BOTH.was, "first")
+    run.creates(run.session("A"), requested("1"), "anew")
+    run.creates(run.session("A"), again, "second time")
+    run.state = frozenset(each for each in run.state if each[0] not in (again, BOTH.name))
+    run.play(completion.settle(run.session("B"), creation("s")))
+    assert there(run, again)
 
 
 def test_properties_that_are_being_written_anew_are_read_from_their_copy() -> None:
@@ -281,6 +293,59 @@ def test_a_completed_name_says_of_which_instant(path: str, instant: str | None) 
     assert completed_by(path) == instant
 
 
+# --- through the shim -------------------------------------------------------------------------------------
+
+METADATA = f"{ROOT}/metadata/.hoodie"
+LAYOUTS = {6: "", 8: "/timeline", 9: "/timeline"}
+
+
+def table(version: int, at: str = ROOT) -> Run:
+    run = Run()
+    run.put(f"{at}/hoodie.properties", data=b"hoodie.table.version=%d" % version)
+    return run
+
+
+@pytest.mark.parametrize("at", [ROOT, METADATA], ids=["table", "metadata table"])
+@pytest.mark.parametrize("version", LAYOUTS)
+def test_a_name_of_the_layout_that_a_table_does_not_have_is_refused(version: int, at: str) -> None:
+    run = table(version, at)
+    names = ("1.commit.requested", "1.inflight", "1.commit", "1_19.commit", "1.savepoint")
+    for folder in LAYOUTS.values():
+        for path in (f"{at}{folder}/{last}" for last in names):
+            if folder == LAYOUTS[version]:
+                run.play(refuse_move(path))
+                continue
+            with pytest.raises(ConfigError, match="in a session that is not mounted"):
+                run.play(refuse_move(path))
+
+
+def test_an_upgrade_is_refused_while_the_properties_are_written_anew() -> None:
+    run = Run()
+    run.put(f"{ROOT}/hoodie.properties.backup", data=b"hoodie.table.version=6")
+    with pytest.raises(ConfigError):
+        run.play(refuse_move(f"{TIMELINE}/1_17.commit"))
+
+
+def test_of_a_table_that_is_being_made_any_layout_may_be() -> None:
+    for folder in LAYOUTS.values():
+        Run().play(refuse_move(f"{ROOT}{folder}/1.commit.requested"))
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        f"{ROOT}/.aux/1.compaction.requested",
+        f"{TIMELINE}/history/1_2_0.parquet",
+        f"{ROOT}/hoodie.properties",
+        slice_of("1"),
+    ],
+)
+def test_for_what_is_no_instants_name_no_table_is_asked(path: str) -> None:
+    run = table(9)
+    run.play(refuse_move(path))
+    assert run.asked == []
+
+
 # --- wrong ones -------------------------------------------------------------------------------------------
 
 MUTANTS = tuple(
@@ -319,14 +384,14 @@ MUTANTS = tuple(
         (
             "what was moved is published again",
             "ledger/completion",
-            "(isinstance(seen, Absent) and (yield from was_moved(path)))",
+            "(isinstance(seen, Absent) and (yield from was_moved(path, undone)))",
             "False",
         ),
         (
             "the table is asked for its layout whatever is there",
             "ledger/completion",
-            "if is_there or (isinstance(seen, Absent) and (yield from was_moved(path))):",
-            "if (yield from was_moved(path)) or is_there:",
+            "if is_there or (isinstance(seen, Absent) and (yield from was_moved(path, undone))):",
+            "if (yield from was_moved(path, undone)) or is_there:",
         ),
         (
             "what is not there was moved",
@@ -345,6 +410,42 @@ MUTANTS = tuple(
             "formats/hudi_moves",
             "for each in PROPERTIES:",
             "for each in PROPERTIES[:1]:",
+        ),
+        (
+            "what lies in its layout by another name is published again",
+            "formats/hudi_moves",
+            "completed_by(each.name) == instant for",
+            "False for",
+        ),
+        (
+            "what is undone stands for what is completed anew",
+            "formats/hudi_moves",
+            " if each.name not in undone)",
+            ")",
+        ),
+        (
+            "an upgrade goes on",
+            "formats/hudi_moves",
+            "if properties is None or not is_left(path",
+            "if True or not is_left(path",
+        ),
+        (
+            "the metadata table is moved before anything is refused",
+            "formats/hudi_moves",
+            "root = path[: path.rfind(_META)]",
+            "root = path[: path.find(_META)]",
+        ),
+        (
+            "no table may have an instant overwritten",
+            "formats/hudi_moves",
+            """or not is_left(path.rpartition("/")[0], properties)""",
+            "or False",
+        ),
+        (
+            "what lies beside a timeline is moved, too",
+            "formats/hudi_moves",
+            "folder.endswith(_TIMELINES) and ",
+            "",
         ),
         (
             "a savepoint is a commit",
@@ -413,5 +514,6 @@ def test_a_test_above_finds_out_each_mutant(mutant: Change | None, monkeypatch: 
         monkeypatch.setattr(ledger_runs, "rule_for", made["hudi_ledger"].rule_for)
         for module in ("completion", "timeline"):
             monkeypatch.setitem(globals(), module, made[module])
-        monkeypatch.setitem(globals(), "completed_by", made["hudi_moves"].completed_by)
+        for name in ("completed_by", "refuse_move"):
+            monkeypatch.setitem(globals(), name, getattr(made["hudi_moves"], name))
     assert is_found_out() == (mutant is not None)

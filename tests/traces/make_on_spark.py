@@ -246,6 +246,8 @@ COMMITTED = {
     "hoodie.write.markers.type": "DIRECT",
 }
 
+STAYS = ("hoodie.write.table.version", "hoodie.write.auto.upgrade")
+
 
 class Hudi:
     """A Hudi table whose making is recorded."""
@@ -255,7 +257,23 @@ class Hudi:
         self.at = f"{made.url}/t"
         self.options = {**COMMITTED, "hoodie.table.name": "t", **options}
 
-    def write(self, operation: str, first: int = 0, **more: str) -> None:
+    def stays(self, version: int) -> None:
+        """Have all writes leave the table's version as it is."""
+        self.options |= dict(zip(STAYS, (str(version), "false"), strict=True))
+
+    def becomes(self, version: int) -> None:
+        """Upgrade or downgrade the table."""
+        jvm: Any = self.made.spark._jvm
+        change = jvm.org.apache.hudi.table.upgrade
+        versions = jvm.org.apache.hudi.common.table.HoodieTableVersion
+        self.options |= dict(zip(STAYS, (str(version), "true"), strict=True))
+        helper = change.SparkUpgradeDowngradeHelper.getInstance()
+        changes = change.UpgradeDowngrade(self.meta(), self.config(), self.context, helper)
+        wanted = versions.fromVersionCode(version)
+        self.made.step(f"to table version {version}", lambda: changes.run(wanted, None))
+        self.stays(version)
+
+    def write(self, operation: str, first: int = 0, step: str = "", **more: str) -> None:
         options = {**self.options, "hoodie.datasource.write.operation": operation, **more}
         rows = self.made.spark.createDataFrame(
             [(str(n), n % 2) for n in range(first, first + 3)], "id string, n int"
@@ -264,7 +282,7 @@ class Hudi:
         def do() -> None:
             rows.coalesce(1).write.format("hudi").options(**options).mode("append").save(self.at)
 
-        self.made.step(f"{operation} {first}", do)
+        self.made.step(step or f"{operation} {first}", do)
 
     def fail(self) -> None:
         rows = self.made.spark.range(1).selectExpr("raise_error('on purpose') as id", "1 as n")
@@ -337,7 +355,34 @@ def hudi(made: Recorded) -> None:
     clustered = {"hoodie.clustering.inline": "true", "hoodie.clustering.inline.max.commits": "1"}
     table.write("upsert", 1, **clustered)
     table.write("insert_overwrite_table", 70)
-    _upgrades(table)
+    for version in (8, 6):
+        table.becomes(version)
+        table.write("upsert", 0)
+
+
+def hudi_versions(made: Recorded) -> None:
+    """A table of version 6 that is upgraded and downgraded, with and without commits in between."""
+    table = Hudi(made)
+    table.stays(6)
+    table.write("insert", 10)
+    table.write("upsert", 10)
+    table.write("insert", 20)
+    saved = table.last()
+    made.step("savepoint", lambda: table.client().savepoint(saved, "me", "kept"))
+    table.write("insert", 30)
+    for version in (8, 6, 8):
+        table.becomes(version)
+    table.write("insert", 40)
+    made.step("rollback", lambda: table.client().rollback(table.last()))
+    made.step("restore to savepoint", lambda: table.client().restoreToSavepoint(saved))
+    made.step("delete savepoint", lambda: table.client().deleteSavepoint(saved))
+    for n in range(5):
+        table.write("upsert", n % 2)
+    table.becomes(6)
+    for key in STAYS:
+        del table.options[key]
+    # What Hudi does by default when it finds an older table.
+    table.write("insert", 50, step="to table version 9, by an insert")
 
 
 def hudi_mor(made: Recorded) -> None:
@@ -361,20 +406,6 @@ def hudi_mor(made: Recorded) -> None:
     made.step("unschedule a compaction", lambda: admin.unscheduleCompactionPlan(instant, True, 1, False))
     table.write("upsert", 10, **run)
     table.write("upsert", 10, **run)
-
-
-def _upgrades(table: Hudi) -> None:
-    """Go down from the newest version, and up again."""
-    jvm: Any = table.made.spark._jvm
-    change = jvm.org.apache.hudi.table.upgrade
-    table.options["hoodie.write.auto.upgrade"] = "false"
-    for number, version in (("8", "EIGHT"), ("6", "SIX"), ("8", "EIGHT")):
-        table.options["hoodie.write.table.version"] = number
-        wanted = getattr(jvm.org.apache.hudi.common.table.HoodieTableVersion, version)
-        helper = change.SparkUpgradeDowngradeHelper.getInstance()
-        changes = change.UpgradeDowngrade(table.meta(), table.config(), table.context, helper)
-        table.made.step(f"to table version {number}", partial(changes.run, wanted, None))
-        table.write("upsert", 0)
 
 
 def state_stores(made: Recorded) -> None:
@@ -421,6 +452,7 @@ SCENARIOS: dict[str, Callable[[Recorded], None]] = {
     "delta": delta,
     "hudi": hudi,
     "hudi_mor": hudi_mor,
+    "hudi_versions": hudi_versions,
     "iceberg": iceberg,
     "paimon": paimon,
     "paimon_iceberg": paimon_iceberg,

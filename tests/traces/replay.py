@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from tests.traces.trace import Call
 
-__all__ = ["Adapted", "Stock", "outcomes"]
+__all__ = ["ROUND", "Adapted", "Stock", "outcomes"]
 
 
 # The documentation wants Hudi's tables upgraded round the shim, with writers stopped: it gives completed

@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING, Any
 import fsspec
 import pytest
 
-from putifabsent.errors import NameTaken, OutcomeUnknown
+from putifabsent.errors import ConfigError, NameTaken, OutcomeUnknown
 from putifabsent.fsspec_plugin import GuardedFileSystem
 from putifabsent.shim.policy import Policy
 from tests.models.storage import own_memory
-from tests.traces.replay import Adapted, Stock, outcomes
+from tests.traces.replay import ROUND, Adapted, Stock, outcomes
 from tests.traces.trace import TRACES, Call, Step, load
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 # What writers of each format create and never overwrite, but by the commands that are listed below.
@@ -32,8 +33,12 @@ EXCLUSIVE = {
 TOO_EARLY = {"somewhere/t/schema/schema-0"}
 REWRITTEN = {
     "hudi_mor": {"unschedule a file group"},
+    "paimon_python": {"fast_forward"},
     **{f"paimon_2_{where}": {"fast_forward"} for where in ("table_location", "hadoop_catalog", "own_path")},
 }
+
+# It goes from version 9 to 8, in the same layout.
+IN_PLACE = [("hudi", "to table version 8")]
 
 
 def exclusive(trace: str, name: str) -> bool:
@@ -103,12 +108,58 @@ def test_an_exclusive_name_is_overwritten_by_known_commands_alone(trace: str) ->
         elif each.verb == "delete" and each.outcome == "done":
             there = {name for name in there if name != each.name and not name.startswith(f"{each.name}/")}
         elif each.outcome == "done" and exclusive(trace, name := brought(each)):
+            there.discard(each.name if each.verb == "rename" else "")
             if name in there:
                 rewriting.add(step)
                 assert each.flag, "nobody can tell that it is on purpose"
                 assert Policy().classify(f"lake/{name}").replaced
             there.add(name)
     assert rewriting == REWRITTEN.get(trace, set())
+
+
+UPGRADES = [
+    (trace, at)
+    for trace in TRACES
+    for at, each in enumerate(load(trace))
+    if isinstance(each, Step) and each.step.startswith(ROUND) and (trace, each.step) not in IN_PLACE
+]
+
+
+def calls_of(trace: str, at: int) -> Iterator[Call]:
+    """Yield the calls of a command."""
+    for each in load(trace)[at + 1 :]:
+        if isinstance(each, Step):
+            return
+        yield each
+
+
+@pytest.mark.parametrize(("trace", "at"), UPGRADES)
+@pytest.mark.parametrize("alone", [False, True], ids=["", "without a metadata table"])
+def test_through_a_mount_an_upgrade_ends_before_an_instant_is_moved(trace: str, at: int, alone: bool) -> None:
+    adapted = Adapted(GuardedFileSystem(fs=own_memory()), "/lake")
+    outcomes(load(trace)[:at], adapted)
+    adapted.restart()
+    there = adapted.files()
+
+    def upgrade() -> None:
+        for each in calls_of(trace, at):
+            if not (alone and "/.hoodie/metadata/" in each.name):
+                getattr(adapted, each.verb)(each)
+
+    with pytest.raises(ConfigError, match="in a session that is not mounted"):
+        upgrade()
+    assert there.items() <= adapted.files().items()
+
+
+@pytest.mark.parametrize(("trace", "step"), IN_PLACE)
+def test_what_moves_nothing_is_upgraded_and_downgraded_through_a_mount(trace: str, step: str) -> None:
+    stock, adapted = Stock(own_memory(), "/lake"), Adapted(GuardedFileSystem(fs=own_memory()), "/lake")
+    at = load(trace).index(Step(step))
+    for place in (stock, adapted):
+        outcomes(load(trace)[:at], place)
+        for each in calls_of(trace, at):
+            getattr(place, each.verb)(each)
+    assert adapted.files() == stock.files()
 
 
 @pytest.mark.parametrize(

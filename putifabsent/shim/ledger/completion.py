@@ -288,7 +288,8 @@ def _settling(ledger: Ledger, creation: Creation) -> Callable[[State], Protocol[
         path = ledger.path(made.name)
         seen: HeadOutcome = yield from read(Head(path))
         is_there = isinstance(seen, Found) and seen.holder.token == made.token
-        if is_there or (isinstance(seen, Absent) and (yield from was_moved(path))):
+        undone = {ledger.path(each.name) for each in state.completions.values() if each.undone}
+        if is_there or (isinstance(seen, Absent) and (yield from was_moved(path, undone))):
             ledger.published = made.token
             return
         yield from _publish(ledger, made, creation, must=True)
