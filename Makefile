@@ -26,7 +26,7 @@ JOBS ?= 3
 SHORT ?=
 SERVERS := versitygw fake-gcs-server azurite dynamodb-local postgresql zookeeper $(if $(SHORT),,gofakes3 minio s3s-fs)
 # What pypaimon's environment, with its older fsspec and pyarrow, must pass as well: what rests on their releases.
-PAIMON_TESTS := tests/doors/test_paimon.py \
+PAIMON_TESTS := tests/doors/test_paimon.py tests/doors/test_paimon_files.py \
 	$(patsubst %,tests/fsspec_plugin/test_%.py,abstract arrow async chaining files promotion transactions unchanged)
 CHECKED := putifabsent tests docs/tables.py hadoop/errors.py $(wildcard bench)
 

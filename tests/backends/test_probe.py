@@ -2,34 +2,21 @@
 
 from __future__ import annotations
 
-import os
 import re
-import signal
 import threading
-from collections import Counter
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import fsspec
 import pytest
-from fsspec.implementations.memory import MemoryFileSystem
 
 from putifabsent.backends.base import (
     ConditionalCopy,
-    Created,
-    Exists,
-    Found,
-    Got,
-    Maybe,
     Refused,
-    Staged,
     TryAgain,
 )
-from putifabsent.backends.body import InMemory
 from putifabsent.backends.local import LocalStore
-from putifabsent.backends.memory import MemoryStore
-from putifabsent.backends.probe import CREATES, Verdict, probe, verdicts_for
-from putifabsent.backends.verdicts import remember, turn
+from putifabsent.backends.probe import CREATES, Verdict, probe
 from putifabsent.errors import ConfigError, UnsafeStore
 from putifabsent.fsspec_plugin.stores import store_of
 from tests.servers import BucketServer, LocalBucketServer, Server, chosen, server
@@ -39,206 +26,32 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from putifabsent.backends.base import (
-        CompleteOutcome,
         CreateOutcome,
         Creation,
         GetOutcome,
         HeadOutcome,
-        StageOutcome,
         Store,
     )
     from putifabsent.backends.body import Body
 
-FOLDER = "/t/probed"
-
-
-class Memory(MemoryStore):
-    """A store of its own, honest."""
-
-    def __init__(self) -> None:
-        super().__init__(_OwnMemory(skip_instance_cache=True))
-
-    def drop(self, name: str) -> None:
-        self.fs.store.pop(name, None)
-
-    @property
-    def names(self) -> list[str]:
-        return sorted(self.fs.store)
-
-
-class _OwnMemory(MemoryFileSystem):
-    cachable = False
-
-    def __init__(self, **options: Any) -> None:
-        super().__init__(**options)
-        self.store: dict[str, Any] = {}
-        self.pseudo_dirs: list[str] = []
-
-
-class Meeting:
-    """Lets those who come for one name go on when two have come, and one who stays alone after a while."""
-
-    def __init__(self) -> None:
-        self._came: Counter[str] = Counter()
-        self._changed = threading.Condition()
-
-    def wait(self, name: str) -> None:
-        with self._changed:
-            self._came[name] += 1
-            self._changed.notify_all()
-            self._changed.wait_for(lambda: self._came[name] > 1, timeout=0.1)
-
-
-class Racy(Memory):
-    """Looks first, and writes then; another may write in between."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.meeting = Meeting()
-
-    def create(self, name: str, body: Body, creation: Creation) -> CreateOutcome:
-        if isinstance(self.head(name), Found):
-            return Exists()
-        self.meeting.wait(name)
-        self.drop(name)
-        return super().create(name, body, creation)
-
-
-class RacyCompletion(Memory):
-    """Decides single puts, and races completions."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.racy = Racy()
-        self.racy.fs = self.fs
-
-    def complete(self, staged: Staged) -> CompleteOutcome:
-        return self.racy.complete(staged)
-
-
-class Overwriting(Memory):
-    """Ignores the condition."""
-
-    def create(self, name: str, body: Body, creation: Creation) -> CreateOutcome:
-        self.fs.store.pop(name, None)
-        return super().create(name, body, creation)
-
-
-class SilentlyOverwriting(Memory):
-    """Says "exists", and overwrites."""
-
-    def create(self, name: str, body: Body, creation: Creation) -> CreateOutcome:
-        there = self.fs.store.pop(name, None)
-        outcome = super().create(name, body, creation)
-        return outcome if there is None else Exists()
-
-
-class Deaf(Memory):
-    """Says that it created a taken name, and drops the bytes."""
-
-    def create(self, name: str, body: Body, creation: Creation) -> CreateOutcome:
-        super().create(name, body, creation)
-        return Created()
-
-
-class Forgetful(Memory):
-    """Keeps no token."""
-
-    def head(self, name: str) -> HeadOutcome:
-        seen = super().head(name)
-        return Found(type(seen.holder)(None)) if isinstance(seen, Found) else seen
-
-
-class LosersBytes(Racy):
-    """Names one winner, and keeps the bytes of the last one to come."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.acknowledged: set[str] = set()
-
-    def create(self, name: str, body: Body, creation: Creation) -> CreateOutcome:
-        outcome = super().create(name, body, creation)
-        if isinstance(outcome, Created):
-            is_first = name not in self.acknowledged
-            self.acknowledged.add(name)
-            return outcome if is_first else Exists()
-        return outcome
-
-
-class Denying(Racy):
-    """Tells the winner of a race that it lost."""
-
-    def create(self, name: str, body: Body, creation: Creation) -> CreateOutcome:
-        if isinstance(self.head(name), Found):
-            return Exists()
-        outcome = Memory.create(self, name, body, creation)
-        return Exists() if body.size > 1024 else outcome
-
-
-class Refusing(Memory):
-    """Knows no condition."""
-
-    def create(self, name: str, body: Body, creation: Creation) -> CreateOutcome:
-        return Refused(OSError(22, "A header you provided implies functionality that is not implemented"))
-
-
-class NotImplementing(Memory):
-    """Answers a condition with 501, which might mean anything."""
-
-    def create(self, name: str, body: Body, creation: Creation) -> CreateOutcome:
-        return Maybe(OSError("NotImplemented (501)"))
-
-
-class Vague(Memory):
-    """Answers 500 where it should say "exists"."""
-
-    def create(self, name: str, body: Body, creation: Creation) -> CreateOutcome:
-        outcome = super().create(name, body, creation)
-        return outcome if isinstance(outcome, Created) else Maybe(OSError("InternalError (500)"))
-
-
-class Copying(Memory, ConditionalCopy):
-    """Copies, and honours the condition."""
-
-    def copy(self, source: str, name: str, creation: Creation) -> CreateOutcome:
-        got = self.get(source)
-        assert isinstance(got, Got)
-        return Memory.create(self, name, InMemory(got.data), creation)
-
-
-class OverwritingCopies(Copying):
-    """Copies, and ignores the condition."""
-
-    def copy(self, source: str, name: str, creation: Creation) -> CreateOutcome:
-        self.fs.store.pop(name, None)
-        return super().copy(source, name, creation)
-
-
-class Uploads(Memory):
-    """Keeps count of the open uploads, and of what is staged at all."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.open: set[int] = set()
-        self.most_open = self.staged = 0
-
-    def stage(self, name: str, body: Body, creation: Creation) -> StageOutcome:
-        staged = super().stage(name, body, creation)
-        assert isinstance(staged, Staged)
-        self.open.add(id(staged.upload))
-        self.staged += 1
-        self.most_open = max(self.most_open, len(self.open))
-        return staged
-
-    def complete(self, staged: Staged) -> CompleteOutcome:
-        outcome = super().complete(staged)
-        if isinstance(outcome, Created):
-            self.open.remove(id(staged.upload))
-        return outcome
-
-    def discard(self, staged: Staged) -> None:
-        self.open.remove(id(staged.upload))
-
+from tests.backends.probed_stores import (
+    FOLDER,
+    Copying,
+    Deaf,
+    Denying,
+    Forgetful,
+    LosersBytes,
+    Memory,
+    NotImplementing,
+    Overwriting,
+    OverwritingCopies,
+    Racy,
+    RacyCompletion,
+    Refusing,
+    SilentlyOverwriting,
+    Uploads,
+    Vague,
+)
 
 # Honest stores
 
@@ -574,127 +387,6 @@ def test_what_can_not_be_removed_is_said(caplog: pytest.LogCaptureFixture) -> No
 
     assert probe(Undeletable(), FOLDER, rounds=1)["put"].safe
     assert re.search(rf"{FOLDER}/\.putifabsent/probe-\S+ is empty: look there", caplog.text)
-
-
-# For a mount
-
-
-@pytest.fixture
-def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    return tmp_path / "cache"
-
-
-@pytest.mark.parametrize("has_cache", [True, False])
-def test_a_mount_asks_once_for_all_threads_of_its_process(own_cache: Path, has_cache: bool) -> None:
-    if not has_cache:
-        own_cache.write_text("in the way of a folder")
-    made: list[Store] = []
-    found: list[dict[str, Verdict]] = []
-    together = threading.Barrier(8)
-
-    def make() -> Store:
-        made.append(Memory())
-        return made[-1]
-
-    def ask() -> None:
-        together.wait()
-        found.append(verdicts_for("memory", f"http://threads-{has_cache}", make, FOLDER))
-
-    threads = [threading.Thread(target=ask) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(made) == 1
-    assert len(found) == 8
-    assert all(verdicts == found[0] and list(verdicts) == ["put", "complete"] for verdicts in found)
-
-
-@pytest.mark.usefixtures("own_cache")
-def test_only_what_is_not_known_is_probed() -> None:
-    made: list[Uploads] = []
-
-    class Both(Uploads, Copying):
-        pass
-
-    def make() -> Store:
-        made.append(Both())
-        return made[-1]
-
-    verdicts_for("memory", "http://more", make, FOLDER, operations=["put", "complete"])
-    verdicts = verdicts_for("memory", "http://more", make, FOLDER, operations=["put", "complete", "copy"])
-    assert list(verdicts) == ["put", "complete", "copy"]
-    assert [store.staged > 0 for store in made] == [True, False]
-
-
-@pytest.mark.usefixtures("own_cache")
-def test_a_process_waits_for_another_ones_probe_and_uses_what_it_found(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    waiting = threading.Event()
-    monkeypatch.setattr("putifabsent.backends.verdicts.time.sleep", lambda _: waiting.set())
-    made: list[Store] = []
-    found: list[dict[str, Verdict]] = []
-
-    def make() -> Store:
-        made.append(Memory())
-        return made[-1]
-
-    theirs = {word: Verdict(word, safe=True, evidence="theirs") for word in ("put", "complete")}
-    thread = threading.Thread(
-        target=lambda: found.append(verdicts_for("memory", "http://shared", make, FOLDER))
-    )
-    # A lock is the open file's, so that this thread is to the other one as another process.
-    with turn("memory", "http://shared"):
-        thread.start()
-        assert waiting.wait(30)
-        remember("memory", "http://shared", theirs)
-    thread.join()
-    assert found == [theirs]
-    assert made == []
-
-
-@pytest.mark.usefixtures("own_cache")
-def test_a_process_that_waits_too_long_probes_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("putifabsent.backends.verdicts.LONGEST_WAIT", 0)
-    with turn("memory", "http://stuck"):
-        assert verdicts_for("memory", "http://stuck", Memory, FOLDER)["put"].safe
-
-
-@pytest.mark.usefixtures("own_cache")
-def test_a_failed_probe_is_not_remembered() -> None:
-    class Closed(Memory):
-        def create(self, name: str, body: Body, creation: Creation) -> CreateOutcome:
-            return Refused(PermissionError(13, "AccessDenied"))
-
-    with pytest.raises(PermissionError):
-        verdicts_for("memory", "http://closed", Closed, FOLDER)
-    assert verdicts_for("memory", "http://closed", Memory, FOLDER)["put"].safe
-
-
-@pytest.mark.usefixtures("own_cache")
-def test_a_child_forked_while_a_thread_is_probing_can_probe() -> None:
-    probing, forked = threading.Event(), threading.Event()
-
-    class Slow(Memory):
-        def head(self, name: str) -> HeadOutcome:
-            probing.set()
-            assert forked.wait(30)
-            return super().head(name)
-
-    thread = threading.Thread(target=verdicts_for, args=("memory", "http://forked", Slow, FOLDER))
-    thread.start()
-    assert probing.wait(30)
-    child = os.fork()
-    if child == 0:
-        signal.alarm(60)
-        safe = verdicts_for("memory", "http://forked", Memory, FOLDER)["put"].safe
-        os._exit(0 if safe else 1)
-    forked.set()
-    thread.join()
-    _, status = os.waitpid(child, 0)
-    assert status == 0
 
 
 # Real servers

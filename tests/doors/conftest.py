@@ -1,7 +1,48 @@
-"""The stores that libraries are tested on: those of the guarded filesystem's own tests."""
+"""The stores that libraries are tested on: those of the guarded filesystem's own tests, and pypaimon's."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from putifabsent.lab.servers import LocalBucket
 from tests.fsspec_plugin.conftest import ground, local, memory, s3
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
 __all__ = ["ground", "local", "memory", "s3"]
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[LocalBucket]:
+    with LocalBucket() as running:
+        yield running
+
+
+@pytest.fixture(params=["local by auto", "s3 by auto", "s3 by ballot"])
+def anywhere(request: pytest.FixtureRequest, tmp_path: Path, server: LocalBucket) -> dict[str, Any]:
+    kind, _, arbiter = request.param.partition(" by ")
+    if kind == "local":
+        return {**_local(tmp_path), "putifabsent.arbiter": arbiter}
+    return {
+        "metastore": "putifabsent",
+        "putifabsent.arbiter": arbiter,
+        "warehouse": f"s3://{server.new_bucket()}/warehouse",
+        "s3.endpoint": server.endpoint,
+        "s3.access-key": "lab",
+        "s3.secret-key": "lab-secret",
+        "s3.region": "us-east-1",
+        "s3.path-style-access": "true",
+    }
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> dict[str, Any]:
+    return _local(tmp_path)
+
+
+def _local(folder: Path) -> dict[str, Any]:
+    return {"metastore": "putifabsent", "warehouse": str(folder / "warehouse")}

@@ -6,10 +6,8 @@ import multiprocessing
 import pickle
 import uuid
 from collections import Counter
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
 import pytest
 from pypaimon import CatalogFactory, Schema
 from pypaimon.catalog.catalog_context import CatalogContext
@@ -17,140 +15,31 @@ from pypaimon.common.options import Options
 from pypaimon.schema.schema_change import SchemaChange
 
 import putifabsent.paimon
-from putifabsent.errors import ConfigError, Damaging, NameTaken, OutcomeUnknown
+from putifabsent.errors import ConfigError, NameTaken, OutcomeUnknown
 from putifabsent.lab import demo
-from putifabsent.lab.servers import LocalBucket
 from putifabsent.paimon import GuardedCatalog, GuardedFileIO
 from tests.stub import FaultStub
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
+    from pathlib import Path
 
-ROWS = pa.schema([("id", pa.int32())])
-TABLE = "db.t"
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[LocalBucket]:
-    with LocalBucket() as running:
-        yield running
-
-
-@pytest.fixture(params=["local by auto", "s3 by auto", "s3 by ballot"])
-def anywhere(request: pytest.FixtureRequest, tmp_path: Path, server: LocalBucket) -> dict[str, Any]:
-    kind, _, arbiter = request.param.partition(" by ")
-    if kind == "local":
-        return {**local(tmp_path), "putifabsent.arbiter": arbiter}
-    return {
-        "metastore": "putifabsent",
-        "putifabsent.arbiter": arbiter,
-        "warehouse": f"s3://{server.new_bucket()}/warehouse",
-        "s3.endpoint": server.endpoint,
-        "s3.access-key": "lab",
-        "s3.secret-key": "lab-secret",
-        "s3.region": "us-east-1",
-        "s3.path-style-access": "true",
-    }
-
-
-@pytest.fixture
-def here(tmp_path: Path) -> dict[str, Any]:
-    return local(tmp_path)
-
-
-def local(folder: Path) -> dict[str, Any]:
-    return {"metastore": "putifabsent", "warehouse": str(folder / "warehouse")}
-
-
-def make(options: dict[str, Any], **table_options: str) -> Any:
-    catalog = CatalogFactory.create(options)
-    catalog.create_database("db", ignore_if_exists=True)
-    catalog.create_table(
-        TABLE, Schema.from_pyarrow_schema(ROWS, options=table_options), ignore_if_exists=False
-    )
-    return catalog.get_table(TABLE)
-
-
-def table_of(options: dict[str, Any]) -> Any:
-    """The table as another process would open it: nothing is shared."""
-    return CatalogFactory.create(options).get_table(TABLE)
-
-
-def commit(table: Any, *ids: int) -> None:
-    builder = table.new_batch_write_builder()
-    write = builder.new_write()
-    write.write_arrow(pa.table({"id": pa.array(ids, pa.int32())}))
-    builder.new_commit().commit(write.prepare_commit())
-    write.close()
-
-
-def ids_of(table: Any) -> list[int]:
-    builder = table.new_read_builder()
-    rows = builder.new_read().to_arrow(builder.new_scan().plan().splits())
-    return [] if rows is None else sorted(rows.column("id").to_pylist())
-
-
-def stock(options: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in options.items() if key != "metastore"}
-
-
-def read(options: dict[str, Any]) -> list[int]:
-    """What an unmodified pypaimon reads."""
-    return ids_of(table_of(stock(options)))
-
-
-def folder_of(options: dict[str, Any], *below: str) -> Path:
-    return Path(options["warehouse"], "db.db", "t", *below)
-
-
-def snapshots(options: dict[str, Any]) -> list[str]:
-    return sorted(path.name for path in folder_of(options, "snapshot").glob("snapshot-*"))
-
-
-class Meddled:
-    """The guarded filesystem, where something happens whenever one name is created."""
-
-    def __init__(self, fs: Any, name: str, meddle: Callable[[int, Callable[[], None]], None]) -> None:
-        self._fs = fs
-        self._name = name
-        self._meddle = meddle
-        self.tries = 0
-        self.removed: list[str] = []
-
-    def __getattr__(self, method: str) -> Any:
-        return getattr(self._fs, method)
-
-    def pipe_file(self, path: str, value: bytes, mode: str = "overwrite") -> None:
-        def create() -> None:
-            self._fs.pipe_file(path, value, mode=mode)
-
-        if not path.endswith(f"/{self._name}"):
-            return create()
-        self.tries += 1
-        return self._meddle(self.tries, create)
-
-    def rm_file(self, path: str) -> None:
-        self.removed.append(path)
-        self._fs.rm_file(path)
-
-
-def meddle(file_io: Any, name: str, what: Callable[[int, Callable[[], None]], None]) -> Meddled:
-    file_io.fs = Meddled(file_io.fs, name, what)
-    meddled: Meddled = file_io.fs
-    return meddled
-
-
-def lost_answer() -> OutcomeUnknown:
-    return OutcomeUnknown("snapshot-2", "a-token")
-
-
-def causes(error: BaseException) -> list[type[BaseException]]:
-    found: list[type[BaseException]] = []
-    step: BaseException | None = error
-    while step is not None:
-        found.append(type(step))
-        step = step.__cause__
-    return found
+from tests.doors.paimon_tables import (
+    ROWS,
+    TABLE,
+    Meddled,
+    causes,
+    commit,
+    folder_of,
+    ids_of,
+    lost_answer,
+    make,
+    meddle,
+    read,
+    snapshots,
+    stock,
+    table_of,
+)
 
 
 @pytest.fixture
@@ -495,130 +384,6 @@ def test_databases_and_tables_come_and_go(here: dict[str, Any]) -> None:
     catalog.drop_database("empty")
     catalog.drop_database("db", cascade=True)
     assert catalog.list_databases() == []
-
-
-# The file access itself
-
-
-@pytest.fixture
-def files(anywhere: dict[str, Any]) -> GuardedFileIO:
-    return GuardedFileIO(anywhere["warehouse"], Options(anywhere))
-
-
-def test_a_file_in_the_way_of_a_folder_is_no_loss(tmp_path: Path) -> None:
-    files = GuardedFileIO(str(tmp_path), Options({}))
-    (tmp_path / "snapshot").write_bytes(b"")
-    (tmp_path / "temporary").write_bytes(b"{}")
-    name = f"{tmp_path}/snapshot/snapshot-1"
-    with pytest.raises(OSError, match="snapshot"):
-        files.try_to_write_atomic(name, "{}")
-    with pytest.raises(OSError, match="snapshot"):
-        files.rename(f"{tmp_path}/temporary", name)
-    assert (tmp_path / "temporary").exists()
-
-
-def test_a_proven_loss_is_false(files: GuardedFileIO, anywhere: dict[str, Any]) -> None:
-    name = f"{anywhere['warehouse']}/t/snapshot/snapshot-1"
-    assert files.try_to_write_atomic(name, "first") is True
-    assert files.try_to_write_atomic(name, "second") is False
-    files.write_file(f"{name}.tmp", "third")
-    assert files.rename(f"{name}.tmp", name) is False
-    assert files.read_file_utf8(name) == "first"
-    assert files.read_file_utf8(f"{name}.tmp") == "third"
-
-
-def test_half_a_snapshot_is_a_failure_and_no_loss(files: GuardedFileIO, anywhere: dict[str, Any]) -> None:
-    name, half = f"{anywhere['warehouse']}/t/snapshot/snapshot-1", '{"id": 1, "schemaId"'
-    with pytest.raises(Damaging):
-        files.try_to_write_atomic(name, half)
-    assert files.exists(name) is False
-    assert files.try_to_write_atomic(name, f"{half}: 0}}") is True
-
-
-def test_half_a_snapshot_that_is_renamed_is_a_failure_and_no_loss(tmp_path: Path) -> None:
-    files = GuardedFileIO(str(tmp_path), Options({}))
-    (tmp_path / "temporary").write_bytes(b'{"id": 1, "schemaId"')
-    with pytest.raises(Damaging):
-        files.rename(f"{tmp_path}/temporary", f"{tmp_path}/snapshot/snapshot-1")
-    assert (tmp_path / "temporary").exists()
-
-
-def test_a_plain_write_to_a_guarded_name_is_a_creation(
-    files: GuardedFileIO, anywhere: dict[str, Any]
-) -> None:
-    name = f"{anywhere['warehouse']}/t/snapshot/snapshot-1"
-    files.write_file(name, "first", overwrite=True)
-    with pytest.raises(NameTaken):
-        files.write_file(name, "second", overwrite=True)
-    with pytest.raises(FileExistsError):
-        files.write_file(name, "second")
-    assert files.read_file_utf8(name) == "first"
-
-
-def test_a_rename_that_stays_unknown_keeps_its_source(here: dict[str, Any]) -> None:
-    files: Any = GuardedFileIO(here["warehouse"], Options(here))
-    name = f"{here['warehouse']}/t/snapshot/snapshot-1"
-    files.write_file(f"{name}.tmp", "bytes")
-
-    class Deaf(Meddled):
-        def mv(self, *_: Any, **__: Any) -> None:
-            raise lost_answer()
-
-    files.fs = Deaf(files.fs, "", lambda _, create: create())
-    with pytest.raises(OutcomeUnknown):
-        files.rename(f"{name}.tmp", name)
-    assert files.exists(f"{name}.tmp")
-
-
-def test_an_error_half_way_publishes_nothing(files: GuardedFileIO, anywhere: dict[str, Any]) -> None:
-    name = f"{anywhere['warehouse']}/t/snapshot/snapshot-1"
-
-    def half() -> Iterator[bytes]:
-        yield b"half"
-        raise ZeroDivisionError
-
-    with pytest.raises(ZeroDivisionError), files.new_output_stream(name) as stream:
-        stream.writelines(half())
-    assert not files.exists(name)
-
-
-def test_files_and_folders_are_told_apart(files: GuardedFileIO, anywhere: dict[str, Any]) -> None:
-    root = anywhere["warehouse"]
-    files.write_file(f"{root}/f/a", "abc")
-    files.mkdirs(f"{root}/f/empty")
-    with pytest.raises(FileExistsError):
-        files.mkdirs(f"{root}/f/a")
-    assert [(s.base_name, s.size) for s in files.list_status(f"{root}/f")] == [("a", 3), ("empty", None)]
-    assert (files.is_dir(f"{root}/f"), files.is_dir(f"{root}/f/a")) == (True, False)
-    assert files.get_file_status(f"{root}/f/a").mtime
-    assert files.list_status(f"{root}/f/empty") == files.list_status(f"{root}/nothing") == []
-    assert files.get_file_size(f"{root}/f/a") == 3
-    with pytest.raises(FileNotFoundError):
-        files.get_file_status(f"{root}/nothing")
-    with pytest.raises(OSError, match="not empty"):
-        files.delete(f"{root}/f")
-    assert files.delete(f"{root}/f/a") is True
-    assert files.delete(f"{root}/f/a") is False
-
-
-def test_folders_are_deleted(here: dict[str, Any]) -> None:
-    files = GuardedFileIO(here["warehouse"], Options(here))
-    root = here["warehouse"]
-    files.write_file(f"{root}/f/a", "abc")
-    files.mkdirs(f"{root}/f/empty")
-    assert files.delete(f"{root}/f/empty") is True
-    assert files.delete(f"{root}/f", recursive=True) is True
-    assert files.exists(f"{root}/f") is False
-
-
-def test_a_file_is_not_copied_over_another_unasked(files: GuardedFileIO, anywhere: dict[str, Any]) -> None:
-    root = anywhere["warehouse"]
-    files.write_file(f"{root}/a", "a")
-    files.write_file(f"{root}/b", "b")
-    with pytest.raises(FileExistsError):
-        files.copy_file(f"{root}/a", f"{root}/b")
-    files.copy_file(f"{root}/a", f"{root}/b", overwrite=True)
-    assert files.read_file_utf8(f"{root}/b") == "a"
 
 
 # Other processes

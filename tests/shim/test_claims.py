@@ -13,10 +13,8 @@ import pytest
 from putifabsent.backends.base import (
     Absent,
     Created,
-    Creation,
     Deleted,
     Exists,
-    Found,
     Holder,
     Listed,
     Maybe,
@@ -24,15 +22,13 @@ from putifabsent.backends.base import (
     TryAgain,
     Written,
 )
-from putifabsent.backends.registries import Claim, Claimed, Forgotten, FoundClaim, NotAsExpected
+from putifabsent.backends.registries import Claim, Claimed, FoundClaim, NotAsExpected
 from putifabsent.errors import NameExpired, NameTaken, OutcomeUnknown
 from putifabsent.shim import claims as real
-from putifabsent.shim.names import Name, Series, ordinary
-from putifabsent.shim.reading import Located
+from putifabsent.shim.names import Series, ordinary
 from putifabsent.shim.requests import (
     Both,
     Delete,
-    ForgetClaim,
     Head,
     List,
     Pause,
@@ -41,90 +37,37 @@ from putifabsent.shim.requests import (
     ReadClaim,
     WriteClaim,
 )
+from tests.shim.claim_requests import (
+    ASK,
+    CLAIM,
+    CLAIMED,
+    HELD,
+    LOOK,
+    MINE,
+    NAME,
+    NO_RIGHTS,
+    PATH,
+    PUBLISH,
+    PUBLISHED,
+    PUT,
+    REGISTRY,
+    REMOVED,
+    TABLE,
+    WHEN,
+    claim,
+    create,
+    dead,
+    delete,
+    key,
+    mark,
+    publish,
+    put,
+    put_and_look,
+    resolve,
+    shows,
+    write,
+)
 from tests.shim.scripted import BODY, BUSY, LOST, ME, NOON, OTHER, later, numbered, play, too_late
-
-PATH = "bucket/t/name"
-NAME = ordinary(PATH)
-FOLDER = "bucket/t/.putifabsent/claims/=/name"
-REGISTRY: Any = "the registry"
-IDENTITY = f"s3://{PATH}"
-MINE = Creation(ME, "my-writer", NAME.state)
-NO_RIGHTS = PermissionError("403")
-TABLE = {"claims": REGISTRY, "place": "s3://"}
-THIRD = "33333333-3333-4333-8333-333333333333"
-LOOK = Head(PATH)
-ASK = ReadClaim(REGISTRY, IDENTITY)
-
-
-def key(token: str = ME, incarnation: int = 1, attempt: int = 0) -> str:
-    return f"{FOLDER}/0~{incarnation}~{token}.{attempt}"
-
-
-def mark(token: str = ME, incarnation: int = 1, attempt: int = 0) -> str:
-    return f"{token}.{attempt}~{incarnation}"
-
-
-def claim(token: str = ME, incarnation: int = 1, *, live: bool = True, attempt: int = 0) -> Claim:
-    writer = "my-writer" if token == ME else "a-writer"
-    return Claim(incarnation, live=live, key=key(token, incarnation, attempt), token=token, writer=writer)
-
-
-def dead(token: str = OTHER, incarnation: int = 1) -> Claim:
-    return claim(token, incarnation, live=False)
-
-
-def put(incarnation: int = 1, attempt: int = 0) -> Put:
-    token = mark(ME, incarnation, attempt)
-    return Put(key(ME, incarnation, attempt), BODY, MINE._replace(token=token))
-
-
-def put_and_look(attempt: int = 0) -> Both:
-    return Both(put(1, attempt), LOOK)
-
-
-def write(mine: Claim, expected: Claim | None = None) -> WriteClaim:
-    return WriteClaim(REGISTRY, IDENTITY, mine, expected)
-
-
-def publish(mine: Claim, creation: Creation = MINE) -> Publish:
-    return Publish(mine.key, PATH, creation)
-
-
-def shows(token: str | None, version: str = "v1") -> Found:
-    return Found(Holder(token, "a-writer", NOON, 8, version))
-
-
-def create(name: Name = NAME) -> Any:
-    return real.create(name, BODY, MINE, **TABLE)
-
-
-def find(*, helps: bool = True) -> Any:
-    return real.find(NAME, MINE, helps=helps, **TABLE)
-
-
-def resolve(name: Name = NAME) -> Any:
-    return real.resolve(name, MINE, **TABLE)
-
-
-def delete(name: Name = NAME) -> Any:
-    return real.delete(name, MINE, **TABLE)
-
-
-def clean(name: Name = NAME) -> Any:
-    return real.clean(name, MINE, **TABLE)
-
-
-PUT = (put_and_look(), (Written("s1"), Absent()))
-"""The bytes are put, and nobody is there."""
-CLAIM = write(claim())
-CLAIMED = (CLAIM, Claimed())
-PUBLISH = publish(claim())
-PUBLISHED = (PUBLISH, Written("v1"))
-REMOVED = (Delete(key()), Deleted())
-HELD = (CLAIM, NotAsExpected(claim(OTHER)))
-WHEN = (Head(key(OTHER)), shows(mark(OTHER)))
-"""A look at the winner's bytes says when it was."""
-
 
 # --- creating
 
@@ -651,305 +594,3 @@ def test_a_later_resolution_does_not_free_a_number() -> None:
     found = (ASK_NTH, FoundClaim(NTH)), (Both(Head(NTH.key), Head(NUMBER)), (shows(mark()), shows(mark())))
     with pytest.raises(OutcomeUnknown, match="may have expired"):
         play(resolve(NUMBERED), *found, *STALE[:2])
-
-
-# --- finding
-
-LIVES = (ASK, FoundClaim(claim(OTHER)))
-SEES = Both(Head(key(OTHER)), LOOK)
-SHOWN = (SEES, (shows(mark(OTHER), "s"), shows(mark(OTHER))))
-THEIRS = Holder(OTHER, "a-writer", NOON, 8, "s")
-
-
-def test_a_living_name_is_found_where_its_bytes_are() -> None:
-    assert play(find(), LIVES, SHOWN) == Located(THEIRS, key(OTHER))
-
-
-def test_the_claim_alone_may_be_asked() -> None:
-    assert play(find(helps=False), LIVES) == Located(Holder(OTHER, "a-writer"), key(OTHER))
-
-
-@pytest.mark.parametrize(
-    "outcome", [Written(), Maybe(LOST), TryAgain(BUSY), Refused(NO_RIGHTS)], ids=lambda it: type(it).__name__
-)
-def test_a_name_that_is_not_published_is_published_as_well_as_that_can_be_done(outcome: Any) -> None:
-    script = (SEES, (shows(mark(OTHER), "s"), Absent())), (publish(claim(OTHER)), outcome)
-    assert play(find(), LIVES, *script) == Located(THEIRS, key(OTHER))
-
-
-def test_what_has_ended_is_published_over() -> None:
-    second = claim(OTHER, 2)
-    script = (
-        (ASK, FoundClaim(second)),
-        (Both(Head(second.key), LOOK), (shows(mark(OTHER, 2), "s"), shows(mark(THIRD)))),
-        (publish(second), Written()),
-    )
-    assert play(find(), *script) == Located(THEIRS, second.key)
-
-
-def test_bytes_that_are_gone_are_looked_for_again() -> None:
-    gone = (SEES, (Absent(), Absent())), (ASK, FoundClaim(dead()))
-    assert play(find(), LIVES, *gone, (ASK, FoundClaim(dead())), (LOOK, Absent())) == Absent()
-
-
-def test_bytes_that_others_have_removed_are_read_from_their_copy() -> None:
-    script = (SEES, (Absent(), shows(mark(OTHER)))), LIVES
-    assert play(find(), LIVES, *script) == Located(replace(THEIRS, version="v1"), PATH)
-
-
-def test_a_name_of_which_nothing_is_left_is_not_there() -> None:
-    assert play(find(), LIVES, (SEES, (Absent(), Absent())), LIVES) == Absent()
-
-
-def test_bytes_that_others_have_removed_and_written_over_are_an_error() -> None:
-    with pytest.raises(OSError, match="its bytes are gone"):
-        play(find(), LIVES, (SEES, (Absent(), shows("foreign"))), LIVES)
-
-
-def test_bytes_that_can_not_be_looked_at_are_unknown() -> None:
-    script = (SEES, (Refused(NO_RIGHTS), Absent())), (Head(key(OTHER)), Refused(NO_RIGHTS))
-    with pytest.raises(OutcomeUnknown):
-        play(find(), LIVES, *script)
-
-
-def test_a_registry_that_can_not_be_read_is_unknown_not_absent() -> None:
-    with pytest.raises(OutcomeUnknown) as unknown:
-        play(find(), (ASK, Refused(NO_RIGHTS)))
-    assert unknown.value.__cause__ is NO_RIGHTS
-
-
-def test_a_name_without_a_claim_is_older_than_the_shim() -> None:
-    script = (ASK, Absent()), (LOOK, shows("native")), (ASK, Absent())
-    assert play(find(), *script) == Located(shows("native").holder, PATH)
-
-
-def test_a_name_that_is_nowhere_is_absent() -> None:
-    assert play(find(), (ASK, Absent()), (LOOK, Absent())) == Absent()
-
-
-@pytest.mark.parametrize("last", ["1~1~token.0", "of another kind"])
-def test_a_claim_of_a_name_that_this_mount_does_not_know_is_not_this_one(last: str) -> None:
-    theirs = FoundClaim(replace(claim(OTHER), key=f"{FOLDER}/{last}"))
-    assert play(find(), (ASK, theirs), (LOOK, Absent())) == Absent()
-
-
-def test_what_has_ended_is_absent_whatever_the_plain_name_shows() -> None:
-    assert play(find(), (ASK, FoundClaim(dead())), (LOOK, shows(mark(OTHER)))) == Absent()
-
-
-def test_a_name_that_is_created_meanwhile_is_looked_for_again() -> None:
-    assert play(find(), (ASK, Absent()), (LOOK, shows(mark(OTHER))), LIVES, LIVES, SHOWN) == Located(
-        THEIRS, key(OTHER)
-    )
-
-
-def test_an_unknown_outcome_is_answered_later() -> None:
-    mine = (ASK, FoundClaim(claim())), (Both(Head(key()), LOOK), (shows(mark()), shows(mark())))
-    assert play(resolve(), *mine).token == ME
-    assert play(resolve(), (ASK, Absent()), (LOOK, Absent())) is None
-    with pytest.raises(NameTaken):
-        play(resolve(), LIVES, SHOWN)
-
-
-# --- deleting
-
-END = write(dead(), claim(OTHER))
-ENDED = (END, Claimed())
-BURIED = (Delete(key(OTHER)), Deleted())
-HIDDEN = ((LOOK, shows(mark(OTHER), "old")), (Delete(PATH, "old"), Deleted()))
-
-
-def test_a_deletion_ends_the_claim_then_removes_the_bytes_then_the_plain_name() -> None:
-    assert play(delete(), LIVES, ENDED, BURIED, *HIDDEN, (ASK, FoundClaim(dead()))) is None
-
-
-def test_a_name_that_was_never_published_is_deleted() -> None:
-    assert play(delete(), LIVES, ENDED, BURIED, (LOOK, Absent())) is None
-
-
-def test_a_deletion_that_others_have_begun_is_finished() -> None:
-    assert play(delete(), (ASK, FoundClaim(dead())), BURIED, *HIDDEN, (ASK, FoundClaim(dead()))) is None
-
-
-def test_a_name_older_than_the_shim_is_deleted_by_its_version() -> None:
-    script = (LOOK, shows(None, "old")), (Delete(PATH, "old"), Deleted()), (ASK, Absent())
-    assert play(delete(), (ASK, Absent()), *script) is None
-
-
-def test_the_copy_of_a_table_made_elsewhere_has_names_that_can_be_deleted() -> None:
-    seen = (LOOK, shows(mark(OTHER), "old"))
-    script = seen, (ASK, Absent()), (Delete(PATH, "old"), Deleted()), (ASK, Absent())
-    assert play(delete(), (ASK, Absent()), *script) is None
-
-
-def test_a_lost_answer_to_the_end_is_asked_again() -> None:
-    script = (END, Maybe(LOST)), later(1), (END, NotAsExpected(dead())), BURIED, (LOOK, Absent())
-    assert play(delete(), LIVES, *script) is None
-
-
-def test_an_end_without_an_answer_is_unknown() -> None:
-    with pytest.raises(OutcomeUnknown):
-        play(delete(), LIVES, (END, Maybe(LOST)), too_late(1))
-
-
-def test_a_refused_end_after_a_lost_answer_is_unknown() -> None:
-    with pytest.raises(OutcomeUnknown) as unknown:
-        play(delete(), LIVES, (END, Maybe(LOST)), later(1), (END, Refused(NO_RIGHTS)))
-    assert unknown.value.__cause__ is NO_RIGHTS
-
-
-def test_a_refused_end_changes_nothing_and_is_raised_as_it_is() -> None:
-    with pytest.raises(PermissionError):
-        play(delete(), LIVES, (END, Refused(NO_RIGHTS)))
-
-
-def test_a_later_incarnation_is_left_alone() -> None:
-    second = claim(THIRD, 2)
-    script = (END, NotAsExpected(second)), (LOOK, shows(mark(THIRD, 2)))
-    assert play(delete(), LIVES, *script) is None
-
-
-def test_a_later_incarnation_under_the_plain_name_is_left_alone() -> None:
-    script = (LOOK, shows(mark(THIRD, 2))), (ASK, FoundClaim(claim(THIRD, 2)))
-    assert play(delete(), LIVES, ENDED, BURIED, *script) is None
-
-
-def test_a_later_incarnation_that_the_deletion_has_hidden_is_published_again() -> None:
-    second = claim(THIRD, 2)
-    script = (ASK, FoundClaim(second)), (LOOK, Absent()), (publish(second), Written())
-    assert play(delete(), LIVES, ENDED, BURIED, *HIDDEN, *script) is None
-
-
-def test_bytes_that_can_not_be_removed_are_unknown() -> None:
-    with pytest.raises(OutcomeUnknown):
-        play(delete(), LIVES, ENDED, (Delete(key(OTHER)), Refused(NO_RIGHTS)))
-
-
-# --- cleaning up
-
-
-def lists(*keys: str) -> tuple[List, Listed]:
-    from putifabsent.backends.base import Entry
-
-    return List(FOLDER), Listed(tuple(Entry(each, NOON) for each in keys))
-
-
-def removed(path: str) -> tuple[Delete, Deleted]:
-    return Delete(path), Deleted()
-
-
-QUIET = (LOOK, Absent())
-
-
-def forget() -> Any:
-    return real.forget(NAME, MINE, **TABLE)
-
-
-FORGET = ForgetClaim(REGISTRY, IDENTITY, dead(ME))
-MINE_ENDED = ((ASK, FoundClaim(claim())), (write(dead(ME), claim()), Claimed()))
-KEYS = lists(key(), key(OTHER, 2))
-KEYS_GONE = (removed(key()), removed(key(OTHER, 2)))
-
-
-def test_what_is_forgotten_is_ended_then_its_bytes_go_then_its_claim_then_the_plain_name() -> None:
-    script = (*MINE_ENDED, KEYS, *KEYS_GONE, (FORGET, Forgotten()), removed(PATH))
-    assert play(forget(), *script) is None
-
-
-def test_what_another_has_forgotten_meanwhile_is_forgotten() -> None:
-    lost = ((FORGET, Maybe(LOST)), later(1), (FORGET, NotAsExpected(None)), removed(PATH))
-    assert play(forget(), *MINE_ENDED, KEYS, *KEYS_GONE, *lost) is None
-
-
-def test_what_another_has_forgotten_before_it_was_ended_is_forgotten() -> None:
-    """A removal of a table meets its ledger's pruning."""
-    gone = (write(dead(ME), claim()), NotAsExpected(None))
-    twice = (FORGET, NotAsExpected(None))
-    assert play(forget(), (ASK, FoundClaim(claim())), gone, lists(), twice, removed(PATH)) is None
-
-
-def test_what_was_begun_anew_meanwhile_stays() -> None:
-    anew = (FORGET, NotAsExpected(claim(OTHER, 2)))
-    assert play(forget(), *MINE_ENDED, KEYS, *KEYS_GONE, anew) is None
-
-
-def test_what_a_registry_refuses_to_forget_leaves_the_dead_claim_alone() -> None:
-    with pytest.raises(PermissionError, match="403"):
-        play(forget(), *MINE_ENDED, KEYS, *KEYS_GONE, (FORGET, Refused(NO_RIGHTS)), removed(PATH))
-
-
-def test_clean_up_of_a_name_that_never_was_removes_nothing() -> None:
-    assert play(clean(), lists(), (ASK, Absent()), QUIET, (ASK, Absent())) == 0
-
-
-def test_the_living_bytes_stay_and_those_of_losers_go() -> None:
-    script = lists(key(OTHER), key(THIRD)), LIVES, removed(key(THIRD))
-    assert play(clean(), *script, (LOOK, shows(mark(OTHER))), LIVES, (LOOK, shows(mark(OTHER)))) == 1
-
-
-def test_what_is_no_key_stays() -> None:
-    script = lists(f"{FOLDER}/somebody-else's"), (ASK, FoundClaim(dead()))
-    assert play(clean(), *script, QUIET, (ASK, FoundClaim(dead()))) == 0
-
-
-def test_the_dead_go_with_what_they_left_under_the_plain_name() -> None:
-    script = lists(key(OTHER)), (ASK, FoundClaim(dead())), removed(key(OTHER))
-    assert play(clean(), *script, *HIDDEN, (ASK, FoundClaim(dead()))) == 2
-
-
-def test_a_free_incarnation_is_ended_before_its_bytes_go() -> None:
-    burnt = Claim(1, live=False, key=key(OTHER), token=ME, writer="my-writer")
-    script = (
-        lists(key(OTHER)),
-        (ASK, Absent()),
-        QUIET,
-        (write(burnt), Claimed()),
-        (ASK, FoundClaim(burnt)),
-        removed(key(OTHER)),
-        QUIET,
-        (ASK, FoundClaim(burnt)),
-    )
-    assert play(clean(), *script) == 1
-
-
-def test_no_incarnation_is_ended_under_a_name_that_no_claim_has_made() -> None:
-    # It may be marked like a copy of that very incarnation, and would be taken for one that has ended.
-    came = (LOOK, shows(mark(THIRD)))
-    assert (
-        play(clean(), lists(key(OTHER)), (ASK, Absent()), came, came, (ASK, Absent()), (ASK, Absent())) == 0
-    )
-
-
-def test_a_writer_who_is_faster_than_clean_up_keeps_its_bytes() -> None:
-    burnt = Claim(1, live=False, key=key(OTHER), token=ME, writer="my-writer")
-    script = (
-        lists(key(OTHER)),
-        (ASK, Absent()),
-        QUIET,
-        (write(burnt), NotAsExpected(claim(OTHER))),
-        LIVES,
-        (LOOK, shows(mark(OTHER))),
-        LIVES,
-        (LOOK, shows(mark(OTHER))),
-    )
-    assert play(clean(), *script) == 0
-
-
-def test_the_living_is_never_ended_by_clean_up() -> None:
-    # A table that was copied with its state brings keys along that no claim here has to do with.
-    script = lists(key(OTHER), key(THIRD, 5)), LIVES, (LOOK, shows(mark(OTHER))), LIVES
-    assert play(clean(), *script, (LOOK, shows(mark(OTHER)))) == 0
-
-
-def test_clean_up_publishes_what_lives() -> None:
-    script = lists(key(OTHER)), LIVES, QUIET, LIVES, QUIET, (publish(claim(OTHER)), Written())
-    assert play(clean(), *script) == 0
-
-
-def test_clean_up_leaves_what_is_older_than_the_shim() -> None:
-    assert play(clean(), lists(), (ASK, Absent()), (LOOK, shows(None)), (ASK, Absent())) == 0
-
-
-def test_a_folder_that_can_not_be_listed_is_unknown() -> None:
-    with pytest.raises(OutcomeUnknown):
-        play(clean(), (List(FOLDER), Refused(NO_RIGHTS)))

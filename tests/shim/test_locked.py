@@ -25,9 +25,9 @@ from putifabsent.shim import locked
 from putifabsent.shim.locked import LEASE, PATIENCE
 from putifabsent.shim.names import ordinary
 from putifabsent.shim.requests import Acquire, Delete, Head, List, Pause, Publish, Put, Release
+from tests.shim.ballot_requests import FOLDER, NAME, accept, prepare, shows
 from tests.shim.lockers import LOCK, PLACE
 from tests.shim.scripted import BUSY, LOST, ME, MINE, NOON, OTHER, SameBytes, held_by, play
-from tests.shim.test_ballot import FOLDER, NAME, accept, prepare, shows
 
 if TYPE_CHECKING:
     from putifabsent.shim.requests import Request

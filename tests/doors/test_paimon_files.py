@@ -1,0 +1,143 @@
+"""File access by pypaimon's door: what is created once, what is a loss, and what is not."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pypaimon.common.options import Options
+
+from putifabsent.errors import Damaging, NameTaken, OutcomeUnknown
+from putifabsent.paimon import GuardedFileIO
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+from tests.doors.paimon_tables import (
+    Meddled,
+    lost_answer,
+)
+
+# The file access itself
+
+
+@pytest.fixture
+def files(anywhere: dict[str, Any]) -> GuardedFileIO:
+    return GuardedFileIO(anywhere["warehouse"], Options(anywhere))
+
+
+def test_a_file_in_the_way_of_a_folder_is_no_loss(tmp_path: Path) -> None:
+    files = GuardedFileIO(str(tmp_path), Options({}))
+    (tmp_path / "snapshot").write_bytes(b"")
+    (tmp_path / "temporary").write_bytes(b"{}")
+    name = f"{tmp_path}/snapshot/snapshot-1"
+    with pytest.raises(OSError, match="snapshot"):
+        files.try_to_write_atomic(name, "{}")
+    with pytest.raises(OSError, match="snapshot"):
+        files.rename(f"{tmp_path}/temporary", name)
+    assert (tmp_path / "temporary").exists()
+
+
+def test_a_proven_loss_is_false(files: GuardedFileIO, anywhere: dict[str, Any]) -> None:
+    name = f"{anywhere['warehouse']}/t/snapshot/snapshot-1"
+    assert files.try_to_write_atomic(name, "first") is True
+    assert files.try_to_write_atomic(name, "second") is False
+    files.write_file(f"{name}.tmp", "third")
+    assert files.rename(f"{name}.tmp", name) is False
+    assert files.read_file_utf8(name) == "first"
+    assert files.read_file_utf8(f"{name}.tmp") == "third"
+
+
+def test_half_a_snapshot_is_a_failure_and_no_loss(files: GuardedFileIO, anywhere: dict[str, Any]) -> None:
+    name, half = f"{anywhere['warehouse']}/t/snapshot/snapshot-1", '{"id": 1, "schemaId"'
+    with pytest.raises(Damaging):
+        files.try_to_write_atomic(name, half)
+    assert files.exists(name) is False
+    assert files.try_to_write_atomic(name, f"{half}: 0}}") is True
+
+
+def test_half_a_snapshot_that_is_renamed_is_a_failure_and_no_loss(tmp_path: Path) -> None:
+    files = GuardedFileIO(str(tmp_path), Options({}))
+    (tmp_path / "temporary").write_bytes(b'{"id": 1, "schemaId"')
+    with pytest.raises(Damaging):
+        files.rename(f"{tmp_path}/temporary", f"{tmp_path}/snapshot/snapshot-1")
+    assert (tmp_path / "temporary").exists()
+
+
+def test_a_plain_write_to_a_guarded_name_is_a_creation(
+    files: GuardedFileIO, anywhere: dict[str, Any]
+) -> None:
+    name = f"{anywhere['warehouse']}/t/snapshot/snapshot-1"
+    files.write_file(name, "first", overwrite=True)
+    with pytest.raises(NameTaken):
+        files.write_file(name, "second", overwrite=True)
+    with pytest.raises(FileExistsError):
+        files.write_file(name, "second")
+    assert files.read_file_utf8(name) == "first"
+
+
+def test_a_rename_that_stays_unknown_keeps_its_source(here: dict[str, Any]) -> None:
+    files: Any = GuardedFileIO(here["warehouse"], Options(here))
+    name = f"{here['warehouse']}/t/snapshot/snapshot-1"
+    files.write_file(f"{name}.tmp", "bytes")
+
+    class Deaf(Meddled):
+        def mv(self, *_: Any, **__: Any) -> None:
+            raise lost_answer()
+
+    files.fs = Deaf(files.fs, "", lambda _, create: create())
+    with pytest.raises(OutcomeUnknown):
+        files.rename(f"{name}.tmp", name)
+    assert files.exists(f"{name}.tmp")
+
+
+def test_an_error_half_way_publishes_nothing(files: GuardedFileIO, anywhere: dict[str, Any]) -> None:
+    name = f"{anywhere['warehouse']}/t/snapshot/snapshot-1"
+
+    def half() -> Iterator[bytes]:
+        yield b"half"
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError), files.new_output_stream(name) as stream:
+        stream.writelines(half())
+    assert not files.exists(name)
+
+
+def test_files_and_folders_are_told_apart(files: GuardedFileIO, anywhere: dict[str, Any]) -> None:
+    root = anywhere["warehouse"]
+    files.write_file(f"{root}/f/a", "abc")
+    files.mkdirs(f"{root}/f/empty")
+    with pytest.raises(FileExistsError):
+        files.mkdirs(f"{root}/f/a")
+    assert [(s.base_name, s.size) for s in files.list_status(f"{root}/f")] == [("a", 3), ("empty", None)]
+    assert (files.is_dir(f"{root}/f"), files.is_dir(f"{root}/f/a")) == (True, False)
+    assert files.get_file_status(f"{root}/f/a").mtime
+    assert files.list_status(f"{root}/f/empty") == files.list_status(f"{root}/nothing") == []
+    assert files.get_file_size(f"{root}/f/a") == 3
+    with pytest.raises(FileNotFoundError):
+        files.get_file_status(f"{root}/nothing")
+    with pytest.raises(OSError, match="not empty"):
+        files.delete(f"{root}/f")
+    assert files.delete(f"{root}/f/a") is True
+    assert files.delete(f"{root}/f/a") is False
+
+
+def test_folders_are_deleted(here: dict[str, Any]) -> None:
+    files = GuardedFileIO(here["warehouse"], Options(here))
+    root = here["warehouse"]
+    files.write_file(f"{root}/f/a", "abc")
+    files.mkdirs(f"{root}/f/empty")
+    assert files.delete(f"{root}/f/empty") is True
+    assert files.delete(f"{root}/f", recursive=True) is True
+    assert files.exists(f"{root}/f") is False
+
+
+def test_a_file_is_not_copied_over_another_unasked(files: GuardedFileIO, anywhere: dict[str, Any]) -> None:
+    root = anywhere["warehouse"]
+    files.write_file(f"{root}/a", "a")
+    files.write_file(f"{root}/b", "b")
+    with pytest.raises(FileExistsError):
+        files.copy_file(f"{root}/a", f"{root}/b")
+    files.copy_file(f"{root}/a", f"{root}/b", overwrite=True)
+    assert files.read_file_utf8(f"{root}/b") == "a"
