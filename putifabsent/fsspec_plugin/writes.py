@@ -300,11 +300,12 @@ class WritesByName(Strict):
                 return nothing
         ordered, series = ascending(pairs, lambda pair: pair[1], self._number_of)
         in_order(series)
-        if "on_error" in signature(way).parameters and options.get("on_error") is None:
+        is_copy = "on_error" in signature(way).parameters
+        if is_copy and options.get("on_error") is None:
             options["on_error"] = "ignore" if options.get("recursive") else "raise"
         expanded = {key: each for key, each in options.items() if key not in {"recursive", "maxdepth"}}
         done = None
-        for part in [ordered] if lists else self._folders_first(ordered):
+        for part in self._folders_first(ordered) if is_copy and not lists else [ordered]:
             done = yield {**expanded, source: [pair[0] for pair in part], target: [pair[1] for pair in part]}
         return done
 

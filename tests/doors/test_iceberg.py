@@ -132,6 +132,32 @@ def test_path_based_metadata_is_created_once(
     assert read(table.io, hint) == b"2"
 
 
+@pytest.mark.parametrize("verb", ["cp", "mv"])
+def test_path_based_metadata_that_was_copied_takes_the_next_version(
+    place: Ground, catalog: SqlCatalog, properties: dict[str, str], verb: str
+) -> None:
+    """Its first versions have expired; and by name, the tenth comes before the ninth."""
+    table = catalog.create_table("db.t", ROWS.schema)
+    table.append(ROWS)
+    for number in range(9, 12):
+        version = table.io.new_output(location(place, f"t/metadata/v{number}.metadata.json"))
+        ToOutputFile.table_metadata(table.metadata, version)
+    getattr(place.fs, verb)(place.name("t"), place.name("copy"), recursive=True)
+    table.append(ROWS)
+    where = location(place, "copy/metadata/v12.metadata.json")
+    ToOutputFile.table_metadata(table.metadata, table.io.new_output(where))
+    with pytest.raises(NameTaken):
+        ToOutputFile.table_metadata(table.metadata, table.io.new_output(where))
+    rows = [
+        StaticTable.from_metadata(location(place, f"copy/metadata/v{number}.metadata.json"), properties)
+        .scan()
+        .to_arrow()
+        .num_rows
+        for number in (9, 10, 11, 12)
+    ]
+    assert rows == [3, 3, 3, 6]
+
+
 def test_an_output_file_that_may_not_overwrite_is_a_create(place: Ground, properties: dict[str, str]) -> None:
     io = load_file_io(properties)
     where = location(place, "t/data/file")

@@ -70,6 +70,35 @@ def test_a_writer_sees_the_commits_of_another_at_once(anywhere: dict[str, Any]) 
     assert ids_of(mine) == [1, 2, 3]
 
 
+@pytest.fixture(scope="module")
+def expired(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A table whose first snapshots have expired; by name, its tenth comes before its ninth."""
+    origin = local(tmp_path_factory.mktemp("origin"))
+    table = make(origin)
+    for number in range(1, 13):
+        commit(table, number)
+    for number in range(1, 9):
+        folder_of(origin, "snapshot", f"snapshot-{number}").unlink()
+    return folder_of(origin)
+
+
+@pytest.mark.parametrize("verb", ["put", "cp", "mv"])
+def test_a_table_that_was_copied_takes_the_next_commit(
+    anywhere: dict[str, Any], expired: Path, verb: str
+) -> None:
+    fs = GuardedFileIO(anywhere["warehouse"], Options(anywhere)).fs
+    database = f"{anywhere['warehouse']}/db.db"
+    CatalogFactory.create(anywhere).create_database("db", ignore_if_exists=True)
+    fs.put(str(expired), f"{database}/{'t' if verb == 'put' else 'other'}", recursive=True)
+    if verb != "put":
+        getattr(fs, verb)(f"{database}/other", f"{database}/t", recursive=True)
+    commit(table_of(anywhere), 13)
+    assert ids_of(table_of(anywhere)) == list(range(1, 14))
+    there = fs.glob(f"{database}/t/snapshot/snapshot-*")
+    assert sorted(int(name.rpartition("-")[2]) for name in there) == [9, 10, 11, 12, 13]
+    assert read(anywhere) == list(range(1, 14))
+
+
 def test_a_warehouse_may_be_a_url_of_a_local_folder(tmp_path: Path) -> None:
     options = {"metastore": "putifabsent", "warehouse": f"{tmp_path.as_uri()}/warehouse"}
     commit(make(options), 1)

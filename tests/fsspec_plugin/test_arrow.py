@@ -16,6 +16,7 @@ import pytest
 import putifabsent.arrow
 from putifabsent import ConfigError, NameTaken
 from putifabsent.fsspec_plugin import GuardedFileSystem
+from tests.fsspec_plugin.whole_tables import TABLES, commit, files_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -241,13 +242,23 @@ def test_wrong_options_are_told() -> None:
         putifabsent.arrow.filesystem("http://127.0.0.1:1/x")
 
 
-def test_a_numbered_series_is_copied_in_ascending_order(ground: Ground, fs: Any) -> None:
-    """By name, the tenth comes before the first."""
-    source, target = ground.name("from"), ground.name("to")
-    for folder in source, target:
-        ground.around.makedirs(f"{folder}/metadata", exist_ok=True)
-    files = {f"metadata/v{number}.metadata.json": f"{number}".encode() for number in range(85, 115)}
-    for name, data in files.items():
-        ground.write(f"{source}/{name}", data)
+@pytest.mark.parametrize(
+    ("ground", "table"),
+    [
+        *((ground, table) for ground in ("memory-native", "local-native") for table in TABLES),
+        ("s3-native", "paimon"),
+    ],
+    indirect=["ground"],
+)
+def test_a_whole_table_is_copied_and_committed_to(ground: Ground, table: str, fs: Any) -> None:
+    """By name, the hundredth comes before the eighty-fifth, which is the first."""
+    source, target, files = ground.name("from"), ground.name("to"), files_of(table)
+    for name in files:
+        for folder in source, target:
+            ground.around.makedirs(f"{folder}/{name}".rpartition("/")[0], exist_ok=True)
+    ground.around.pipe({f"{source}/{name}": data for name, data in files.items()})
     pyarrow.fs.copy_files(source, target, source_filesystem=fs, destination_filesystem=fs, use_threads=False)
-    assert {name: ground.read(f"{target}/{name}") for name in files} == files
+    assert ground.around.cat([f"{target}/{name}" for name in files]) == {
+        f"{target}/{name}": data for name, data in files.items()
+    }
+    commit(ground.fs, table, target)

@@ -29,7 +29,7 @@ GROUNDS = pytest.mark.parametrize("ground", ["memory-native", "local-native", "s
 SERVERS: dict[Served, str] = {"gcs": "fake-gcs-server", "azure": "azurite"}
 # Of each verb two or three tables; all of them in a long run.
 PAIRS = [(table, verb) for table in TABLES for verb in VERBS]
-LONG = PAIRS if os.environ.get("LONG") else [*zip(TABLES, 2 * VERBS, strict=False)]
+ON_SERVERS = PAIRS if os.environ.get("LONG") else [*zip(TABLES, 2 * VERBS, strict=False)]
 
 
 @pytest.fixture(scope="module", params=[pytest.param(each, marks=pytest.mark.servers) for each in SERVERS])
@@ -95,7 +95,7 @@ def test_a_whole_table_arrives_byte_for_byte_and_is_committed_to(
 
 
 @pytest.mark.clouds
-@pytest.mark.parametrize(("table", "verb"), LONG)
+@pytest.mark.parametrize(("table", "verb"), ON_SERVERS)
 def test_a_whole_table_arrives_on_gcs_and_azure_and_is_committed_to(
     served: Ground, table: str, verb: str, tmp_path: Path
 ) -> None:
