@@ -22,7 +22,7 @@ from putifabsent.fsspec_plugin.turns import taken, turns_held, with_turns
 from putifabsent.fsspec_plugin.writes import WritesByName
 from putifabsent.shim.formats.hudi import FORMAT, slices_of
 from putifabsent.shim.formats.hudi_ledger import NEWEST, step_in
-from putifabsent.shim.formats.hudi_moves import is_instant, refuse_move
+from putifabsent.shim.formats.hudi_moves import refuse_move
 from putifabsent.shim.ledger import completion, turns
 from putifabsent.shim.ledger.facts import TurnName
 from putifabsent.shim.names import Role
@@ -178,8 +178,7 @@ class Asked(WritesByName):
             As for :meth:`admit`.
         """
         token = _checked(creation_token)
-        if is_instant(source):
-            self._refuse_move(path)
+        self._refuse_move(path)
         name = self._promote(path, explicit=False)
         if name is not None:
             self._walk_steps(

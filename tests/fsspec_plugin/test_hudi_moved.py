@@ -185,9 +185,9 @@ def test_an_upgrade_that_another_process_begins_is_refused(
         with pytest.raises(ConfigError, match="not mounted"):
             ground.fs.admit(f"{becomes}{last}", overwrite=True)
         ground.fs.admit(f"{was}2.inflight", overwrite=True)
-    for last in ("1.clean.requested", "1.inflight"):
+    for source, last in (("1.clean.requested",) * 2, ("1.inflight",) * 2, ("another", "1.inflight")):
         with pytest.raises(ConfigError, match="not mounted"):
-            ground.fs.rename_as(f"{was}{last}", f"{becomes}{last}", str(uuid.uuid4()))
+            ground.fs.rename_as(f"{was}{source}", f"{becomes}{last}", str(uuid.uuid4()))
     assert ground.files() == there
 
 
