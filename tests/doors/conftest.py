@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-__all__ = ["ground", "local", "memory", "s3"]
+__all__ = ["ground", "local", "local_options", "memory", "s3"]
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +26,7 @@ def server() -> Iterator[LocalBucket]:
 def anywhere(request: pytest.FixtureRequest, tmp_path: Path, server: LocalBucket) -> dict[str, Any]:
     kind, _, arbiter = request.param.partition(" by ")
     if kind == "local":
-        return {**_local(tmp_path), "putifabsent.arbiter": arbiter}
+        return {**local_options(tmp_path), "putifabsent.arbiter": arbiter}
     return {
         "metastore": "putifabsent",
         "putifabsent.arbiter": arbiter,
@@ -41,8 +41,9 @@ def anywhere(request: pytest.FixtureRequest, tmp_path: Path, server: LocalBucket
 
 @pytest.fixture
 def here(tmp_path: Path) -> dict[str, Any]:
-    return _local(tmp_path)
+    return local_options(tmp_path)
 
 
-def _local(folder: Path) -> dict[str, Any]:
+def local_options(folder: Path) -> dict[str, Any]:
+    """Return what pypaimon wants to hear of a warehouse on disk."""
     return {"metastore": "putifabsent", "warehouse": str(folder / "warehouse")}

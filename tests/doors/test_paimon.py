@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+from tests.doors.conftest import local_options
 from tests.doors.paimon_tables import (
     ROWS,
     TABLE,
@@ -73,7 +74,7 @@ def test_a_writer_sees_the_commits_of_another_at_once(anywhere: dict[str, Any]) 
 @pytest.fixture(scope="module")
 def expired(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A table whose first snapshots have expired; by name, its tenth comes before its ninth."""
-    origin = local(tmp_path_factory.mktemp("origin"))
+    origin = local_options(tmp_path_factory.mktemp("origin"))
     table = make(origin)
     for number in range(1, 13):
         commit(table, number)
