@@ -113,8 +113,8 @@ bench-clocks: $(DEV) ## take instants by 16 processes from each clock, half of t
 
 .PHONY: bench-life
 bench-life: $(DEV) ## live a table's year by each arbiter, in memory and on S3 servers, and see that nothing is unknown or grows: hours; SHORT=1 takes minutes
-	$(if $(SHORT),,tools/servers/install.sh versitygw)
-	$(BIN)/python -m bench.life $(if $(SHORT),--quick,--s3 versitygw)
+	$(if $(SHORT),,tools/servers/install.sh versitygw dynamodb-local)
+	$(BIN)/python -m bench.life $(if $(SHORT),--quick,--s3 versitygw --dynamodb dynamodb-local)
 
 .PHONY: bench-service
 bench-service: $(DEV) ## measure creations through the coordination service beside those of a process itself

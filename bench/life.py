@@ -37,7 +37,7 @@ COMMITS = {
     "s3": {"native": 5_000, "ballot": 1_000, "redis": 1_000, "dynamodb": 500},
 }
 QUICK = {
-    "memory": {"native": 1_000, "ballot": 300, "redis": 300, "dynamodb": 150},
+    "memory": {"native": 1_000, "ballot": 400, "redis": 400, "dynamodb": 150},
     "s3": {"native": 150, "ballot": 100, "redis": 100, "dynamodb": 100},
 }
 

@@ -10,6 +10,7 @@ meanwhile is a reason to refuse anything.
 from __future__ import annotations
 
 import re
+import threading
 import time
 import uuid
 from collections import defaultdict
@@ -403,6 +404,7 @@ class _Life:
     # What is seen
 
     def _sample(self) -> None:
+        _settle()
         commits, seconds = self.tried - self.since, time.process_time() - self.began
         spent = self.ground.requests()
         fresh = self.ground.mount()
@@ -465,6 +467,13 @@ def _read(fs: Any, timeline: str) -> tuple[dict[str, list[str]], dict[str, str]]
         elif found := _PENDING.fullmatch(last):
             pending[found["instant"]].append(found["rest"])
     return pending, completed
+
+
+def _settle() -> None:
+    """Wait for what mounts remove in the background: it is of the commits before, not of the next listing."""
+    for each in threading.enumerate():
+        if each.name == "putifabsent-prune":
+            each.join()
 
 
 def _names(fs: Any, folder: str) -> list[str]:

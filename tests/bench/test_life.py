@@ -98,7 +98,7 @@ def lived(*options: str, broken: str = "") -> dict[str, Any]:
     """Run the bench; with ``broken``, a part of the package is replaced before."""
     program = ["-c", f"{broken}; from bench.life import main; main()"] if broken else ["-m", "bench.life"]
     command = [sys.executable, *program, "--json", "--places", "memory", *options]
-    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=150)
+    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=300)
     assert done.stdout, done.stderr
     [life] = json.loads(done.stdout)
     assert done.returncode == bool(life["problems"])
@@ -125,11 +125,4 @@ def test_a_life_in_which_nothing_is_pruned_is_convicted() -> None:
 def test_a_table_s_whole_life_breaks_no_promise(arbiter: str, commits: int) -> None:
     """Nothing is unknown, lost or refused needlessly, and what the shim keeps is bounded."""
     life = lived("--arbiters", arbiter, "--commits", str(commits))
-    assert life["problems"] == [], life["reasons"]
-
-
-@pytest.mark.servers
-def test_a_whole_life_by_claims_breaks_no_promise_while_removals_meet_pruning() -> None:
-    options = ("--arbiters", "dynamodb", "--dynamodb", "dynamodb-local", "--commits", "120")
-    life = lived(*options)
     assert life["problems"] == [], life["reasons"]
