@@ -13,7 +13,7 @@ from putifabsent.shim.ledger.book import Lane, Ledger, Native
 from putifabsent.shim.ledger.records import Open
 from putifabsent.shim.ledger.timeline import shown
 from putifabsent.shim.ledger.written import life_in
-from putifabsent.shim.requests import Pause
+from putifabsent.shim.requests import Both, Pause
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -154,13 +154,22 @@ class Judge:
         Instants whose completed name may be gone, though nobody has undone it.
     is_certain
         Whether no answer is lost or late: then nobody may hear of an unknown outcome.
+    arbiter
+        Decides about records; by default the store itself.
     """
 
     def __init__(
-        self, name: Name, first: State, archived: Collection[str] = (), *, is_certain: bool = False
+        self,
+        name: Name,
+        first: State,
+        archived: Collection[str] = (),
+        *,
+        is_certain: bool = False,
+        arbiter: Any = None,
     ) -> None:
         self._name, self._first, self._archived = name, first, archived
         self._is_certain = is_certain
+        self._arbiter = arbiter or Native(99)
         self._known: dict[Any, tuple[Story, str | None]] = {}
 
     def judge(self, world: Any, state: Any, told: tuple[Told, ...]) -> str | None:
@@ -186,28 +195,31 @@ class Judge:
             story.tell(story.number, json.loads(things[name].data))
             if story.wrong is not None:
                 return story, story.wrong
-        marker = things.get(f"{self._name.state}/ledger/-life")
-        present = None if marker is None else life_in(marker.data, "").life
-        story = lives.pop(present or "", Story())
+        story = lives.pop(self.present(things) or "", Story())
         story.ended = {token for other in lives.values() for token in other.made}
         wrong = self._disagreement(world, state, story) or self._loss(things, story)
         return story, wrong or self._wedge(world, state)
 
+    def present(self, things: dict[str, Any]) -> str | None:
+        """Return the table's present life; None: it has none."""
+        marker = things.get(f"{self._name.state}/ledger/-life")
+        return None if marker is None else life_in(marker.data, "").life
+
     def _wedge(self, world: Any, state: Any) -> str | None:
         """Whether a session that nobody disturbs can't begin an instant, whatever others have left."""
-        ledger = Ledger(self._name, "judge", Native(99), Lane("judge"), state=self._first)
+        ledger = Ledger(self._name, "judge", self._arbiter, Lane("judge"), state=self._first)
         opening = append(ledger, lambda _: Open("z", "judge", "z"), Creation("z", "judge", ""))
         try:
-            _run(opening, world, state)
+            alone(opening, world, state)
         except Exception as error:  # noqa: BLE001 - whatever it is, nobody could work any more
             return f"nobody can append any more: {error!r}"
         return None
 
     def _disagreement(self, world: Any, state: Any, story: Story) -> str | None:
         """Whether a reader who knows nothing yet comes to something else."""
-        ledger = Ledger(self._name, "judge", Native(99), Lane("judge"), state=self._first)
+        ledger = Ledger(self._name, "judge", self._arbiter, Lane("judge"), state=self._first)
         try:
-            found = _run(ledger.current(Creation("judge", "judge", "")), world, state)
+            found, _ = alone(ledger.current(Creation("judge", "judge", "")), world, state)
         except Exception as error:  # noqa: BLE001 - a reader that can't read is a finding
             return f"a reader without any trouble fails: {error!r}"
         said = (
@@ -285,7 +297,11 @@ def _gap(name: Name, story: Story, told: tuple[Told, ...]) -> str | None:
     root = name.state.rpartition("/")[0]
     order = [f"{root}/{made['name']}" for made in story.made.values()]
     for each in told:
-        if each.actor.role == "read" and each.ended is not None and each.ended[0] == "returned":
+        if (
+            each.actor.role in ("read", "read_only")
+            and each.ended is not None
+            and each.ended[0] == "returned"
+        ):
             seen = set(each.ended[1])
             if seen != set(order[: len(seen)]):
                 return f"{each.actor.name} saw {sorted(seen)} of {order}"
@@ -311,16 +327,20 @@ def _is_unknown(error: Exception) -> bool:
     return isinstance(error, OutcomeUnknown)
 
 
-def _run(protocol: Any, world: Any, state: Any) -> Any:
-    """Run a protocol alone, to its end."""
+def alone(protocol: Any, world: Any, state: Any) -> tuple[Any, Any]:
+    """Run a protocol alone, to its end; return what it returns, and the state after it."""
     try:
         request = next(protocol)
         for _ in range(1000):
             if isinstance(request, Pause):
                 outcome: Any = request.attempt < 5
+            elif isinstance(request, Both):
+                state, first = world.apply(state, request.first)
+                state, second = world.apply(state, request.second)
+                outcome = first, second
             else:
                 state, outcome = world.apply(state, request)
             request = protocol.send(outcome)
     except StopIteration as end:
-        return end.value
+        return end.value, state
     raise AssertionError("it does not end")

@@ -40,8 +40,8 @@ MUTANTS = (
     Mutant(
         "what a session knows outlives the table",
         "ledger/book",
-        "                if self.state.life or self._is_removed",
-        "                if False and self._is_removed",
+        "        if self.state.life or self._is_removed",
+        "        if False and self._is_removed",
         REMOVED_BIT_BY_BIT,
     ),
     Mutant(

@@ -74,8 +74,11 @@ class Process:
 class Played:
     """One process's protocols, which use these modules."""
 
-    def __init__(self, process: Process, token: str, before: Sequence[Any], every: int, p: Any) -> None:
+    def __init__(
+        self, process: Process, token: str, before: Sequence[Any], every: int, p: Any, arbiter: Any = None
+    ) -> None:
         self.process, self.token, self.p = process, token, p
+        self.arbiter = arbiter or p.Native(SMALL)
         self.session = process.session or f"s-{token}"
         states = [p.State(every=every), *(state for _, state in history(before, every=every, p=p))]
         self.known = states[-1 if process.warm is None else process.warm]
@@ -84,7 +87,7 @@ class Played:
         """Return what it knows at first."""
         read, lane = self.known, self.p.Lane(self.token)
         knows = {"state": read, "listed": read.number, "marker": read.life or None}
-        return self.p.Ledger(NAME, self.session, self.p.Native(SMALL), lane, **knows)
+        return self.p.Ledger(NAME, self.session, self.arbiter, lane, **knows)
 
     def creation(self, suffix: str = "") -> Creation:
         return Creation(self.token + suffix, "writer", STATE)
@@ -316,7 +319,7 @@ def play(scenario: Scenario, p: Any = REAL, *, most: int | None = None) -> Explo
     return explore(scenario.actors(p), scenario.world(), judge, scenario.faults, most=most)
 
 
-_LEDGER = (
+LEDGER = (
     "facts",
     "records",
     "written",
@@ -344,5 +347,5 @@ class Mutant(Change):
 
     def protocols(self) -> Any:
         """Return the modules with this change."""
-        made = self.modules(shim, [f"ledger/{each}" for each in _LEDGER] + ["formats/hudi_ledger"])
+        made = self.modules(shim, [f"ledger/{each}" for each in LEDGER] + ["formats/hudi_ledger"])
         return family({name.rpartition("/")[2]: module for name, module in made.items()})

@@ -137,18 +137,23 @@ def _append(ledger: Ledger, record: Record, creation: Creation) -> Protocol[int 
         yield from _append_first(ledger, record, number, creation)
         return None
     name = ledger.record(number)
+    unknown: OutcomeUnknown | None = None
     try:
         yield from ledger.arbiter.create(name, InMemory(encode(record, ledger.lane.name)), creation)
     except NameTaken:
         ledger.listed = max(ledger.listed, number)
         return None
+    except OutcomeUnknown as error:
+        unknown = error
     try:
-        counts = yield from _counts(ledger, record, number, creation)
+        counts = yield from _counts(ledger, record, number, creation, unknown)
     except GeneratorExit:
         raise
     except BaseException as error:
         if isinstance(error, OutcomeUnknown):
             raise
+        if unknown is not None:
+            unknown_from(error, unknown)
         reason = f"its record {number} is written, and what may have come before it can't be read: {error}"
         unknown_from(error, OutcomeUnknown(name.path, creation.token, reason))
     return number if counts else None
@@ -161,11 +166,19 @@ def unknown_from(error: BaseException, unknown: OutcomeUnknown) -> NoReturn:
     raise error from unknown
 
 
-def _counts(ledger: Ledger, record: Record, number: int, creation: Creation) -> Protocol[bool]:
-    """Say whether a number that was won is one that others read, and bring the state up to it."""
+def _counts(
+    ledger: Ledger, record: Record, number: int, creation: Creation, unknown: OutcomeUnknown | None
+) -> Protocol[bool]:
+    """Say whether a number that was won is one that others read, and bring the state up to it.
+
+    Where it is unknown whether it was won, a checkpoint above it tells that, too; and in a life that is over
+    nothing counts.
+    """
     ended = ledger.ended
     numbers = yield from ledger.numbers(creation)
     if ledger.ended == ended and ledger.newest(numbers) < number:
+        if unknown is not None:
+            raise unknown
         ledger.state = fold(ledger.state, record, ledger.lane.name)
         return creation.token in ledger.state.tokens
     state = yield from ledger.current(creation)
@@ -174,6 +187,8 @@ def _counts(ledger: Ledger, record: Record, number: int, creation: Creation) -> 
     last = state.lasts.get(ledger.lane.name)
     if last is not None or number > state.dropped:
         return last == (number, creation.token)
+    if unknown is not None:
+        raise unknown
     reason = (
         f"its record {number} was written when others were far beyond it: nobody can tell if it came first"
     )

@@ -280,7 +280,7 @@ class Ledger:
         HalfRemoved
             The ledger is there and its records are not: somebody has removed the table half.
         """
-        found, life = yield from self._present()
+        found, life = yield from self._present(creation)
         numbers = found.get(life, set())
         newest, last = self.newest(numbers), self.state.number
         if newest < last != self.begun and last not in numbers:
@@ -294,7 +294,7 @@ class Ledger:
         self.behind += sum(len(others) for other, others in found.items() if other not in (life, ""))
         return numbers
 
-    def _present(self) -> Protocol[tuple[dict[str, set[int]], str]]:
+    def _present(self, creation: Creation) -> Protocol[tuple[dict[str, set[int]], str]]:
         """List the folder; return the numbers by their lives, and which life is the present one."""
         shown: str | None = None
         while True:
@@ -303,9 +303,8 @@ class Ledger:
             found = by_life(each.name for each in listed.entries)
             if marker is None:
                 self.marker = None
-                if self.state.life or self._is_removed(found.get("", set())):
-                    self._forget(self.state.unborn())
-                return found, ""
+                life = yield from self._unlisted(found, creation)
+                return found, life
             if marker.tag is not None and marker.tag == self.marker:
                 return found, self.state.life
             if marker.tag is not None and marker.tag == shown:
@@ -322,6 +321,33 @@ class Ledger:
                 # Read after the listing: what that has shown of the life is of this one.
                 return found, base.life
             shown = marker.tag
+
+    def _unlisted(self, found: dict[str, set[int]], creation: Creation) -> Protocol[str]:
+        """Return the life whose marker is decided and in no listing, and that has records; empty: none.
+
+        A slow deletion of the marker before may have hidden it; or somebody removes the table round the shim,
+        and has not come to what decides about it: who published it then would bring it back. One that has no
+        record yet, for its creator has died, is published by whoever wants to begin.
+        """
+        base = None if isinstance(self.arbiter, Native) else (yield from self._decided(creation))
+        if base is not None:
+            is_used = base.life == self.state.life or base.life in found
+            if not is_used:
+                first = self.record(base.number + 1, base.life)
+                is_used = not isinstance((yield from self.arbiter.find(first, creation, helps=False)), Absent)
+            if is_used:
+                if base.life != self.state.life:
+                    self._forget(base)
+                return base.life
+        if self.state.life or self._is_removed(found.get("", set())):
+            self._forget(self.state.unborn())
+        return ""
+
+    def _decided(self, creation: Creation) -> Protocol[State | None]:
+        """Return what the life begins with whose marker the arbiter has decided; None: there is none."""
+        found = yield from self.arbiter.find(self._entry(_MARKER), creation, helps=False)
+        got: Got | Absent = found if isinstance(found, Absent) else (yield from read(Get(found.path)))
+        return None if isinstance(got, Absent) else life_in(got.data, self.marker_path)
 
     def _is_removed(self, flat: set[int]) -> bool:
         """Whether records of version 0.1.0 were read that are gone, with their table."""
