@@ -218,6 +218,51 @@ def hudi_default(spark: SparkSession, key: str) -> str | None:
     return value
 
 
+def _hudi(spark: SparkSession, table: str, **options: str) -> tuple[Any, ...]:
+    """Return Hudi's view of a table, its engine, and its options with the session's defaults."""
+    jvm: Any = spark._jvm
+    at = f"{spark.conf.get('spark.test.warehouse')}/{table}"
+    conf = jvm.org.apache.hudi.storage.hadoop.HadoopStorageConfiguration(spark._jsc.hadoopConfiguration())
+    meta = (
+        jvm.org.apache.hudi.common.table.HoodieTableMetaClient.builder().setConf(conf).setBasePath(at).build()
+    )
+    said = jvm.java.util.Properties()
+    said.putAll(jvm.org.apache.hudi.common.config.DFSPropertiesConfiguration.getGlobalProps())
+    for key, value in options.items():
+        said.setProperty(key, value)
+    config = jvm.org.apache.hudi.config.HoodieWriteConfig.newBuilder().withPath(at).withProps(said).build()
+    context = jvm.org.apache.hudi.client.common.HoodieSparkEngineContext(spark._jsc)
+    return meta, context, config
+
+
+def hudi_admin(spark: SparkSession, table: str, command: str, said: list[str], **options: str) -> None:
+    """Have Hudi's client roll back, save or restore."""
+    jvm: Any = spark._jvm
+    _, context, config = _hudi(spark, table, **options)
+    client = jvm.org.apache.hudi.client.SparkRDDWriteClient(context, config)
+    try:
+        getattr(client, command)(*said)
+    finally:
+        client.close()
+
+
+def hudi_last(spark: SparkSession, table: str) -> str:
+    """Return the last completed commit of a table."""
+    timeline = _hudi(spark, table)[0].getActiveTimeline().getCommitsTimeline().filterCompletedInstants()
+    last: str = timeline.lastInstant().get().requestedTime()
+    return last
+
+
+def hudi_becomes(spark: SparkSession, table: str, version: int) -> None:
+    """Upgrade or downgrade a table."""
+    jvm: Any = spark._jvm
+    change = jvm.org.apache.hudi.table.upgrade
+    meta, context, config = _hudi(spark, table, **{"hoodie.write.table.version": str(version)})
+    helper = change.SparkUpgradeDowngradeHelper.getInstance()
+    wanted = jvm.org.apache.hudi.common.table.HoodieTableVersion.fromVersionCode(version)
+    change.UpgradeDowngrade(meta, config, context, helper).run(wanted, None)
+
+
 def begin_at(spark: SparkSession, table: str, millis: int) -> None:
     """Have Hudi's next instant of a table begin at this time, whatever the clock says."""
     jvm: Any = spark._jvm
@@ -253,6 +298,9 @@ CALLS = {
         mount_with,
         restart,
         hudi_default,
+        hudi_admin,
+        hudi_last,
+        hudi_becomes,
         begin_at,
         end_service,
     )
