@@ -140,7 +140,7 @@ def test_a_whole_series_is_piped_and_copied_from_lists_in_any_order(ground: Grou
     piped, copied = ground.name("piped"), ground.name("copied")
     for folder in piped, copied:
         ground.around.makedirs(f"{folder}/_delta_log", exist_ok=True)
-        ground.around.makedirs(f"{folder}/data", exist_ok=True)
+        ground.around.makedirs(f"{folder}/dt=1", exist_ok=True)
     fs.pipe({f"{piped}/{name}": data for name, data in reversed(files.items())})
     assert bytes_below(ground, piped) == files
     names = list(reversed(files))
