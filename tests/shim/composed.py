@@ -156,7 +156,7 @@ def _remembered(state: Any, record: Name | None, made: Thing | None) -> Any:
 class _Composed(Played):
     """One process's protocols, over a mount's arbiter."""
 
-    def opens(self) -> Protocol[str]:
+    def opens_one(self) -> Protocol[str]:
         """Open an instant: one record."""
         ledger = self.start()
         path = f"{TIMELINE}/{self.process.instant}.commit.requested"
