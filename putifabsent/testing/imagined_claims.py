@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from itertools import starmap
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from putifabsent.backends.registries import (
     Absent,
     Claim,
     Claimed,
+    ClaimEntry,
+    ClaimPage,
     Forgotten,
     FoundClaim,
     Maybe,
     NotAsExpected,
     TryAgain,
 )
-from putifabsent.shim.requests import ForgetClaim, ReadClaim, WriteClaim
+from putifabsent.shim.requests import ForgetClaim, ListClaims, ReadClaim, WriteClaim
 from putifabsent.testing.imagined import LOST
 
 if TYPE_CHECKING:
@@ -45,6 +49,9 @@ class ImaginedClaims:
 
     def apply(self, state: Any, request: Any) -> tuple[State, Any]:
         """Return the state after a request, and its outcome."""
+        if isinstance(request, ListClaims):
+            found = ((name, claim) for name, claim in state if name.rpartition("/")[0] == request.folder)
+            return state, ClaimPage(tuple(starmap(ClaimEntry, sorted(found, key=itemgetter(0)))), None)
         if not isinstance(request, (ReadClaim, WriteClaim, ForgetClaim)):
             return self.store.apply(state, request)
         there = dict(state).get(request.identity)
@@ -61,7 +68,7 @@ class ImaginedClaims:
 
     def unanswered(self, request: Any) -> Any:
         """Return what a lost answer means."""
-        if isinstance(request, (ReadClaim, WriteClaim, ForgetClaim)):
+        if isinstance(request, (ReadClaim, WriteClaim, ForgetClaim, ListClaims)):
             return Maybe(LOST) if self.changes(request) else TryAgain(LOST)
         return self.store.unanswered(request)
 

@@ -59,7 +59,8 @@ def prune(ledger: Ledger, creation: Creation, policy: Policy) -> Protocol[int]:
     newest = ledger.newest(numbers) if life else 0
     numbers |= known.pop(life, set())
     behind = [ledger.record(number) for number in sorted(numbers) if number < newest]
-    behind += yield from ledger.over(known)
+    ended = yield from ledger.over(known)
+    behind += ended
     for name in behind:
         yield from ledger.arbiter.forget(name, creation)
     bodies = yield from needless(ledger, creation)
