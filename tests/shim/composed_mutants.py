@@ -146,4 +146,11 @@ MUTANTS = (
         "        return False\n",
         "a new table, and the old one is removed by the shim, by ballot",
     ),
+    Mutant(
+        "half of a table is gone, though all went since it was listed",
+        "ledger/book",
+        "            if not is_decided and self.ended == ended:\n",
+        "            if not is_decided:\n",
+        "two who were idle, and the table is removed, by claims",
+    ),
 )

@@ -275,7 +275,13 @@ class Ledger:
         newest, last = self.newest(numbers), self.state.number
         if newest < last != self.begun and last not in numbers:
             is_decided = not isinstance(self.arbiter, Native) and (yield from self.get(last, creation))
-            if not is_decided:
+            ended = self.ended
+            if not is_decided and not isinstance(self.arbiter, Native):
+                # It may have gone since that listing, with its life.
+                found, life = yield from self._present(creation)
+                numbers = found.get(life, set())
+                newest = self.newest(numbers)
+            if not is_decided and self.ended == ended:
                 raise self._half_removed(last)
         self.listed = max(self.listed, *numbers, 0)
         self.behind = sum(number < newest for number in numbers) if life else 0
