@@ -271,7 +271,21 @@ def _create(voter: Voter, body: Body) -> Protocol[Created]:
         # An accept says nothing without its prepare: of my own value it must not, of another's it must.
         if incarnation not in voter.helped:
             yield from _withdraw(voter, prepare)
+        if incarnation in voter.committed:
+            yield from _refuse_unbacked(voter, incarnation, value)
         raise NameTaken(voter.name, (yield from _holder(voter, incarnation, value)))
+
+
+def _refuse_unbacked(voter: Voter, incarnation: int, value: str) -> Protocol[None]:
+    """Pass if another's value, which was decided, is there still, or has ended.
+
+    What goes round the shim may have removed its bytes; then others may have taken over the value that I have
+    voted for, before I withdrew it.
+    """
+    scene = yield from voter.scene()
+    accept = scene.highest(incarnation)
+    if scene.ends.get(incarnation) != value and (accept is None or accept.value != value):
+        raise voter.unknown("its ballots were removed, by something that goes round the shim")
 
 
 def _value_of(voter: Voter, scene: Scene, prepare: Prepare) -> Protocol[str]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import starmap
-from operator import itemgetter
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from putifabsent.backends.registries import (
@@ -50,8 +48,9 @@ class ImaginedClaims:
     def apply(self, state: Any, request: Any) -> tuple[State, Any]:
         """Return the state after a request, and its outcome."""
         if isinstance(request, ListClaims):
-            found = ((name, claim) for name, claim in state if name.rpartition("/")[0] == request.folder)
-            return state, ClaimPage(tuple(starmap(ClaimEntry, sorted(found, key=itemgetter(0)))), None)
+            names = sorted(name for name, _ in state if name.rpartition("/")[0] == request.folder)
+            claims = dict(state)
+            return state, ClaimPage(tuple(ClaimEntry(name, claims[name]) for name in names))
         if not isinstance(request, (ReadClaim, WriteClaim, ForgetClaim)):
             return self.store.apply(state, request)
         there = dict(state).get(request.identity)

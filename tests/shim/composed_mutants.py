@@ -73,22 +73,22 @@ MUTANTS = (
     Mutant(
         "who reads a record must know, and finishes its ballot",
         "ledger/book",
-        "        found = yield from self.arbiter.find(name, creation, helps=False)\n        if",
-        "        found = yield from self.arbiter.find(name, creation)\n        if",
+        "find(name, creation, helps=False, is_decided=is_decided)",
+        "find(name, creation, is_decided=is_decided)",
         "two who open, and a reader who may not write, after one, by ballot",
     ),
     Mutant(
         "records of the newest checkpoint are forgotten",
         "ledger/pruning",
-        "if number < newest]",
-        "if number <= newest]",
+        "if number < newest)",
+        "if number <= newest)",
         "a checkpoint, and a pruner, by claims",
     ),
     Mutant(
         "the ballots of the newest checkpoint are forgotten",
         "ledger/pruning",
-        "if number < newest]",
-        "if number <= newest]",
+        "if number < newest)",
+        "if number <= newest)",
         "a checkpoint, and a pruner, by ballot",
     ),
     Mutant(
@@ -145,5 +145,12 @@ MUTANTS = (
         "        return was is not None and was[0] < self.incarnation\n",
         "        return False\n",
         "a new table, and the old one is removed by the shim, by ballot",
+    ),
+    Mutant(
+        "half of a table is gone, though all went since it was listed",
+        "ledger/book",
+        "            if not is_decided and self.ended == ended:\n",
+        "            if not is_decided:\n",
+        "two who were idle, and the table is removed, by claims",
     ),
 )

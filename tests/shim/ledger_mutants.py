@@ -143,8 +143,8 @@ MUTANTS = (
     Mutant(
         "the newest checkpoint is pruned",
         "ledger/pruning",
-        "if number < newest]",
-        "if number <= newest]",
+        "if number < newest)",
+        "if number <= newest)",
         PRUNED,
     ),
     Mutant(

@@ -226,7 +226,7 @@ def _read_by(bucket: Bucket, reader: Any = None) -> bool:
         return False
 
 
-@pytest.mark.parametrize(("mutant", "holds"), MUTANTS, ids=str)
+@pytest.mark.parametrize(("mutant", "holds"), MUTANTS, ids=[str(mutant) for mutant, _ in MUTANTS])
 def test_each_mutant_is_found_out(mutant: Mutant, holds: Callable[[Any], bool]) -> None:
     assert holds(REAL)
     assert not holds(mutant.protocols())

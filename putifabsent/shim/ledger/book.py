@@ -287,7 +287,13 @@ class Ledger:
             is_decided = not isinstance(self.arbiter, Native) and (
                 yield from self.get(last, creation, is_decided=True)
             )
-            if not is_decided:
+            ended = self.ended
+            if not is_decided and not isinstance(self.arbiter, Native):
+                # It may have gone since that listing, with its life.
+                found, life = yield from self._present(creation)
+                numbers = found.get(life, set())
+                newest = self.newest(numbers)
+            if not is_decided and self.ended == ended:
                 raise self._half_removed(last)
         self.listed = max(self.listed, *numbers, 0)
         self.behind = sum(number < newest for number in numbers) if life else 0

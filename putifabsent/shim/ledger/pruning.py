@@ -28,6 +28,7 @@ from putifabsent.shim.requests import List
 if TYPE_CHECKING:
     from putifabsent.backends.base import Creation, Entry, Listed
     from putifabsent.shim.ledger.book import Ledger
+    from putifabsent.shim.names import Name
     from putifabsent.shim.policy import Policy
     from putifabsent.shim.requests import Protocol
 
@@ -51,16 +52,9 @@ def prune(ledger: Ledger, creation: Creation, policy: Policy) -> Protocol[int]:
     int
         How many records.
     """
-    known = yield from _known(ledger, policy)
     # As for bodies: listed before the state is read, so that no turn is taken later of which one was listed.
     beats: Listed = yield from read(List(ledger.beats))
-    numbers = yield from ledger.numbers(creation)
-    life = ledger.state.life
-    newest = ledger.newest(numbers) if life else 0
-    numbers |= known.pop(life, set())
-    behind = [ledger.record(number) for number in sorted(numbers) if number < newest]
-    ended = yield from ledger.over(known)
-    behind += ended
+    behind = yield from _behind(ledger, creation, policy)
     for name in behind:
         yield from ledger.arbiter.forget(name, creation)
     bodies = yield from needless(ledger, creation)
@@ -74,12 +68,18 @@ def prune(ledger: Ledger, creation: Creation, policy: Policy) -> Protocol[int]:
     return len(behind)
 
 
-def _known(ledger: Ledger, policy: Policy) -> Protocol[dict[str, set[int]]]:
-    """Return the records that an arbiter knows of, shown or not: their numbers by their lives."""
-    if isinstance(ledger.arbiter, Native):
-        return {}
-    sighted = yield from ledger.arbiter.survey(policy, ledger.name.state, [ledger.folder])
-    return by_life(each.name for each in sighted)
+def _behind(ledger: Ledger, creation: Creation, policy: Policy) -> Protocol[list[Name]]:
+    """Return the records that nobody needs any more, seen or not, the lowest number first."""
+    known: dict[str, set[int]] = {}
+    if not isinstance(ledger.arbiter, Native):
+        sighted = yield from ledger.arbiter.survey(policy, ledger.name.state, [ledger.folder])
+        known = by_life(each.name for each in sighted)
+    numbers = yield from ledger.numbers(creation)
+    life = ledger.state.life
+    newest = ledger.newest(numbers) if life else 0
+    numbers |= known.pop(life, set())
+    ended = yield from ledger.over(known)
+    return [*(ledger.record(number, life) for number in sorted(numbers) if number < newest), *ended]
 
 
 def needless(ledger: Ledger, creation: Creation) -> Protocol[list[Entry]]:
