@@ -215,13 +215,6 @@ MUTANTS = (
     ),
     # What goes round the shim, and who may only read
     Mutant(
-        "voted again though my accept is gone",
-        "voter",
-        "if mine <= scene.made.keys() and accepted <= set(scene.accepts):",
-        "if mine <= scene.made.keys():",
-        REMOVED,
-    ),
-    Mutant(
         "what was removed after my vote is put again",
         "voter",
         """        if incarnation in self.committed:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from putifabsent.backends.base import Deleted, Listed, Refused
+from putifabsent.errors import OutcomeUnknown
 from putifabsent.shim.reading import Located
 from putifabsent.shim.requests import Delete, List, Publish, Put, WriteClaim
 from putifabsent.testing.imagined import ImaginedStore
@@ -67,10 +69,13 @@ def without_rights(protocol: Protocol[Any]) -> Protocol[Any]:
 def often(told: tuple[Told, ...]) -> tuple[Told, ...]:
     """Return what was told, with each removal once more for each creator: it may hit them all.
 
-    One that removes the plain name first may also miss a creator who is about to publish.
+    One that removes the plain name first may also miss a creator who is about to publish. A creator who does
+    not know what became of it may have been seen, and have withdrawn. Who reads while half of all is removed
+    sees what is left.
     """
     creators = sum(each.actor.role == "create" for each in told)
-    found = list(told)
+    found = [each._replace(ended=None) if _overlaps(told, i) else each for i, each in enumerate(told)]
+    found += [_withdrawal(each) for each in told if each.actor.role == "create" and _is_unknown(each)]
     for i, each in enumerate(told):
         if each.actor.name[0] not in "wva":
             continue
@@ -84,6 +89,27 @@ def often(told: tuple[Told, ...]) -> tuple[Told, ...]:
             ]
             found.append(each)
     return tuple(found)
+
+
+def _overlaps(told: tuple[Told, ...], read: int) -> bool:
+    """Whether a read went on while something was removed one by one."""
+    after = told[read].after
+    if told[read].actor.role != "read" or after is None:
+        return False
+    removals = (each for each in enumerate(told) if each[1].actor.name[0] in "wv")
+    return any(
+        not after >> i & 1 and not (removal.after or 0) >> read & 1
+        for i, removal in removals
+        if removal.after is not None
+    )
+
+
+def _is_unknown(told: Told) -> bool:
+    return told.ended is not None and told.ended[0] == "raised" and isinstance(told.ended[1], OutcomeUnknown)
+
+
+def _withdrawal(told: Told) -> Told:
+    return told._replace(actor=replace(told.actor, role="delete"), ended=None)
 
 
 def unread(_: Any, __: Any, told: tuple[Told, ...]) -> str | None:
