@@ -40,6 +40,7 @@ from putifabsent.backends.local_files import (
     make_own_folders,
     obstacle,
     opened_alone,
+    remove_own_empty,
     sync_folder,
     sync_own_folders,
     temporary,
@@ -167,6 +168,7 @@ class LocalStore(WholeStore):
             # Also what others have unlinked: it must not be back after a power failure.
             with contextlib.suppress(FileNotFoundError, NotADirectoryError):
                 sync_folder(os.path.dirname(name))
+            remove_own_empty(os.path.dirname(name))
         except BlockingIOError as error:
             return Maybe(error)
         except OSError as error:

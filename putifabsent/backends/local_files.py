@@ -214,6 +214,20 @@ def sync_own_folders(folder: str) -> None:
         sync_folder(os.path.dirname(each))
 
 
+def remove_own_empty(folder: str) -> None:
+    """Remove ``folder`` and those above it that are empty, of those that one name alone is kept in.
+
+    What is directly in a state folder stays: there are few of these, and creations count on them.
+    """
+    for each in list(_own(folder))[:-2]:
+        try:
+            os.rmdir(each)
+        except FileNotFoundError:
+            continue
+        except OSError:
+            return
+
+
 def _own(folder: str) -> Iterator[str]:
     """Go upwards from ``folder`` to the state folder that it is in, if it is in one."""
     while STATE_FOLDER in folder.split(os.sep):

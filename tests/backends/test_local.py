@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
 
-from putifabsent.backends.base import Absent, Exists, Found, Refused, Staged
+from putifabsent.backends.base import Absent, Deleted, Exists, Found, Got, Refused, Staged, Written
 from putifabsent.backends.body import InMemory
 from putifabsent.backends.local import LocalStore
 from putifabsent.testing import Around, PublishTests, SharedStoreTests
@@ -135,3 +136,46 @@ def test_a_source_that_changes_while_it_is_copied_is_never_half_copied(
     changes()
     assert isinstance(store.complete(staged), Refused)
     assert not Path(name).exists()
+
+
+# --- folders of the shim's own
+
+
+def test_deletions_leave_no_empty_folder_of_each_name(tmp_path: Path) -> None:
+    state = tmp_path / ".putifabsent"
+    names = [state / "ballot" / "log" / f"{number}.json" / key for number in range(3) for key in "PA"]
+    store = LocalStore()
+    for name in names:
+        assert isinstance(store.put(str(name), InMemory(b""), creation_of(str(name))), Written)
+    left = {each.parent for each in names}
+    for name in names:
+        assert store.delete(str(name)) == Deleted()
+        left -= {name.parent} if name.name == "A" else set()
+        assert {each for each in left if each.exists()} == left
+        assert set((state / "ballot" / "log").glob("*")) == left
+    assert [each.name for each in state.iterdir()] == ["ballot"], "what is directly in it is used again"
+    assert not list((state / "ballot").iterdir())
+
+
+def test_a_folder_that_goes_while_another_puts_into_it_is_made_again(tmp_path: Path) -> None:
+    folder = tmp_path / ".putifabsent" / "ballot" / "log" / "1.json"
+
+    def come_and_go(key: str) -> None:
+        store, name = LocalStore(), str(folder / key)
+        for _ in range(200):
+            assert isinstance(store.put(name, InMemory(key.encode()), creation_of(name)), Written)
+            assert store.get(name) == Got(key.encode())
+            assert store.delete(name) == Deleted()
+
+    with ThreadPoolExecutor(2) as pool:
+        for done in [pool.submit(come_and_go, key) for key in "PA"]:
+            done.result()
+    assert not folder.exists()
+
+
+def test_deletions_leave_folders_of_others_alone(tmp_path: Path) -> None:
+    (tmp_path / "year=2026" / "month=11").mkdir(parents=True)
+    name = tmp_path / "year=2026" / "month=11" / "part"
+    name.write_bytes(b"rows")
+    assert LocalStore().delete(str(name)) == Deleted()
+    assert name.parent.is_dir()

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from putifabsent.backends.base import Deleted, Listed, Refused
-from putifabsent.errors import OutcomeUnknown
+from putifabsent.errors import NameTaken, OutcomeUnknown
 from putifabsent.shim.reading import Located
 from putifabsent.shim.requests import Delete, List, Publish, Put, WriteClaim
 from putifabsent.testing.imagined import ImaginedStore
@@ -71,9 +71,11 @@ def often(told: tuple[Told, ...]) -> tuple[Told, ...]:
 
     One that removes the plain name first may also miss a creator who is about to publish. A creator who does
     not know what became of it may have been seen, and have withdrawn. Who reads while half of all is removed
-    sees what is left.
+    sees what is left; and whose creation is refused may be told of another than the plain name shows then.
     """
     creators = sum(each.actor.role == "create" for each in told)
+    if any(each.actor.name[0] == "v" for each in told):
+        told = tuple(each._replace(ended=_unnamed(each.ended)) for each in told)
     found = [each._replace(ended=None) if _overlaps(told, i) else each for i, each in enumerate(told)]
     found += [_withdrawal(each) for each in told if each.actor.role == "create" and _is_unknown(each)]
     for i, each in enumerate(told):
@@ -102,6 +104,12 @@ def _overlaps(told: tuple[Told, ...], read: int) -> bool:
         for i, removal in removals
         if removal.after is not None
     )
+
+
+def _unnamed(ended: tuple[str, Any] | None) -> tuple[str, Any] | None:
+    if ended is not None and isinstance(ended[1], NameTaken):
+        return ended[0], NameTaken(ended[1].name)
+    return ended
 
 
 def _is_unknown(told: Told) -> bool:
