@@ -18,6 +18,8 @@ PRUNED = "two commits and a pruner"
 TOO_LATE = "two who come too late, and a pruner"
 
 LANDS_LATE = "a marker that lands late"
+PASSED = "a commit, and two checkpoints pass it"
+BEGUN_BIT_BY_BIT = "a new table's first commit, and the old one goes bit by bit"
 REMOVED_BIT_BY_BIT = "a commit in a turn, and the table is removed bit by bit"
 TWO_LIVES = "two turns of one session, and the table is removed"
 REPLICAS = "a commit, and a rollback by two replicas of a service"
@@ -36,6 +38,13 @@ MUTANTS = (
         "        self.lives += 1\n",
         "        self.lives = 1\n",
         LANDS_LATE,
+    ),
+    Mutant(
+        "the marker is not the first of its folder",
+        "ledger/book",
+        '_MARKER = "-life"',
+        '_MARKER = "~life"',
+        BEGUN_BIT_BY_BIT,
     ),
     Mutant(
         "what a session knows outlives the table",
@@ -173,6 +182,17 @@ MUTANTS = (
         "            number=self.number + 1,\n",
         "            number=self.number + 1,\n            open={},\n",
         "two commits, and a checkpoint",
+    ),
+    Mutant(
+        "a checkpoint keeps no last record of a lane",
+        "ledger/facts",
+        """            lasts=dict(lasts[-self.lanes :]),
+            dropped=max([self.dropped, *(last.number for _, last in lasts[: -self.lanes])]),
+""",
+        """            lasts={},
+            dropped=self.number,
+""",
+        PASSED,
     ),
     Mutant(
         "completions before one's own stay unpublished",

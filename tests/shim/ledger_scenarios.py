@@ -43,6 +43,7 @@ SHORT = (
     ),
     Scenario("two commits", (A, B), Faults(lost=1, late=1, crashes=1, pauses=1), TWO, every=64),
     Scenario("two commits, and a checkpoint", (A, B), Faults(lost=1, crashes=1, pauses=1), TWO, every=3),
+    Scenario("a commit, and two checkpoints pass it", (A, B_TURN), Faults(), TWO, every=2),
     Scenario("two in turns, one is broken", (A_TURN, B_TURN), Faults(crashes=1), TWO),
     Scenario("a turn, a breaker, and one without", (A_TURN, B, BREAKER), Faults(crashes=1, pauses=1), TWO),
     Scenario("two in turns, a late request", (A_TURN, B_TURN), Faults(late=1, crashes=1, pauses=1), TWO),

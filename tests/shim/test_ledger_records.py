@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from putifabsent import shim
 from putifabsent.errors import PutIfAbsentError
 from putifabsent.shim.ledger.facts import EVERY, KEPT, Completion, Held, Last, Opened, State
 from putifabsent.shim.ledger.records import (
@@ -27,6 +28,7 @@ from putifabsent.shim.ledger.records import (
     valid,
 )
 from putifabsent.shim.ledger.written import decode, encode
+from tests.mutation import Change
 
 
 def after(*records: Record, every: int = 64) -> State:
@@ -254,6 +256,13 @@ def test_one_instant_ahead_of_its_time_does_not_move_the_horizon() -> None:
     assert (set(kept.past), kept.horizon) == ({"4", "9"}, "3")
     assert valid(kept, Open("6", "B", "o")) is None
     assert valid(kept, Open("9", "B", "o")) is not None
+
+
+def test_a_horizon_by_the_greatest_instant_is_found_out() -> None:
+    wrong = Change("the greatest instant is the horizon", "ledger/facts", "*past[: -self.names]])", "*past])")
+    state = wrong.modules(shim, ["ledger/facts"])["ledger/facts"].State(kept=1, names=2)
+    kept = completed(state, 9, 1, 2, 3, 4, 5).condensed()
+    assert kept.is_over("6"), "what nobody has begun yet is refused"
 
 
 def test_the_horizon_does_not_go_back() -> None:
