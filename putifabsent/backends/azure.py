@@ -173,7 +173,7 @@ class AzureStore(Store):
         """``List Blobs``, page by page."""
         container, prefix = _in(folder)
         return self._listed(
-            folder, lambda: self._sender.container(container).walk_blobs(prefix, "/", **self._every)
+            folder, lambda: self._sender.container(container).walk_blobs(prefix, delimiter="/", **self._every)
         )
 
     def walk(self, folder: str) -> ListOutcome:

@@ -25,6 +25,11 @@ if TYPE_CHECKING:
 ACCOUNT = "devstoreaccount1"
 _META = "x-ms-meta-"
 _VERSION = "2021-12-02"
+# https://learn.microsoft.com/rest/api/storageservices/list-blobs
+_INCLUDED = {
+    *("", "snapshots", "metadata", "uncommittedblobs", "copy", "deleted", "tags", "versions"),
+    *("deletedwithversions", "immutabilitypolicy", "legalhold", "permissions"),
+}
 _METADATA_NAME = re.compile(r"[A-Za-z_]\w*$", re.ASCII)
 _ERRORS = {
     Reply.INTERNAL: (HTTPStatus.INTERNAL_SERVER_ERROR, "InternalError"),
@@ -87,7 +92,7 @@ class Azure(Dialect):
         return request.asks(op, bucket, key)
 
     def misled(self, request: Request) -> Answer | None:
-        """The container must be there, metadata names be identifiers, the operation one of those above."""
+        """The container must be there, metadata names be identifiers, what is asked for be known."""
         if request.op not in self.does:
             return self.error(HTTPStatus.NOT_IMPLEMENTED, "NotImplemented")
         known = not request.bucket or request.bucket in self.state.buckets or request.op is Op.CREATE_BUCKET
@@ -95,6 +100,8 @@ class Azure(Dialect):
             return self.error(HTTPStatus.NOT_FOUND, "ContainerNotFound")
         if not all(_METADATA_NAME.match(name) for name in self.metadata(request)):
             return self.error(HTTPStatus.BAD_REQUEST, "InvalidMetadata")
+        if not _INCLUDED.issuperset(request.query.get("include", "").split(",")):
+            return self.error(HTTPStatus.BAD_REQUEST, "InvalidQueryParameterValue")
         return None
 
     def word(self, reply: Reply, request: Request) -> Answer:
