@@ -204,7 +204,7 @@ class Ledgers(Names):
         def work() -> None:
             try:
                 creation = self._looker(ledger.name)
-                self._run(prune(mine, creation, self._policy))
+                self._run(prune(mine, creation))
                 self._run(forget_over(mine, creation, self._policy))
             except Exception as error:  # noqa: BLE001 - it is tried again after the next checkpoint
                 is_news = isinstance(error, PermissionError) and state not in self._unpruned

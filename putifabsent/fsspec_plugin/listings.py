@@ -233,7 +233,7 @@ class ListsDecided(ReadsDecided):
         if not asked:
             return shown, []
         shown = dict(shown)
-        sightings = yield Decide(arbiter.sightings(self._policy, asked, keys, shown))
+        sightings = yield Decide(arbiter.sightings(self._policy.classify, asked, keys, shown))
         below_root = f"{root.rstrip('/')}/"
         for sighting in sightings:
             is_below = sighting.name == root or sighting.name.startswith(below_root)

@@ -218,7 +218,7 @@ class Played:
         return "done"
 
     def prune(self) -> Protocol[str]:
-        yield from self.p.prune(self.start(), self.creation(), POLICY)
+        yield from self.p.prune(self.start(), self.creation())
         return "pruned"
 
     def remove(self) -> Protocol[str]:
