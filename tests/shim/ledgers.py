@@ -322,14 +322,12 @@ def play(scenario: Scenario, p: Any = REAL, *, most: int | None = None) -> Explo
 LEDGER = (
     "facts",
     "records",
-    "written",
     "book",
     "appending",
     "turns",
     "completion",
     "pruning",
     "calls",
-    "timeline",
 )
 
 

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from putifabsent.errors import OutcomeUnknown
+from putifabsent.shim.ballot_state import folder_of
 from putifabsent.shim.ledger.appending import append
 from putifabsent.shim.ledger.book import Lane, Ledger
 from putifabsent.shim.ledger.facts import State
 from putifabsent.shim.ledger.pruning import prune
 from putifabsent.shim.ledger.records import Open
 from putifabsent.shim.requests import List, Publish
-from putifabsent.shim.scenes import folder_of
 from putifabsent.testing.explore import Faults
 from tests.shim.composed import LEDGER_FOLDER, MARKER, REAL_FAMILY, TABLE, Scenario
 from tests.shim.ledger_judges import alone

@@ -18,7 +18,7 @@ from putifabsent.backends.body import InMemory
 from putifabsent.backends.local import LocalStore
 from putifabsent.backends.memory import MemoryStore
 from putifabsent.errors import Fenced
-from putifabsent.shim.deciding import Balloting
+from putifabsent.shim.arbiter import Balloting
 from putifabsent.shim.drive import run, run_async
 from putifabsent.shim.formats import hudi
 from putifabsent.shim.ledger import completion, pruning, turns

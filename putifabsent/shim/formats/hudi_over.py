@@ -20,7 +20,7 @@ from putifabsent.shim.requests import List
 
 if TYPE_CHECKING:
     from putifabsent.backends.base import Creation, Listed
-    from putifabsent.shim.deciding import Arbiter
+    from putifabsent.shim.arbiter import Arbiter
     from putifabsent.shim.ledger.book import Ledger
     from putifabsent.shim.ledger.facts import State
     from putifabsent.shim.names import Name

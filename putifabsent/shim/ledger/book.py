@@ -38,8 +38,7 @@ from putifabsent.backends.body import InMemory
 from putifabsent.errors import NameTaken, OutcomeUnknown
 from putifabsent.shim.create import create as native_create
 from putifabsent.shim.ledger.facts import State
-from putifabsent.shim.ledger.records import Checkpoint, fold
-from putifabsent.shim.ledger.written import FORMAT, READER, decode, life_in, marker_of
+from putifabsent.shim.ledger.records import FORMAT, READER, Checkpoint, decode, fold, life_in, marker_of
 from putifabsent.shim.names import Name, Role
 from putifabsent.shim.reading import Located, read, removed
 from putifabsent.shim.requests import Create, Get, List, Pause, Publish, Put
@@ -56,11 +55,11 @@ if TYPE_CHECKING:
         PutOutcome,
     )
     from putifabsent.backends.body import Body
-    from putifabsent.shim.deciding import Arbiter
+    from putifabsent.shim.arbiter import Arbiter
     from putifabsent.shim.ledger.facts import TurnName
-    from putifabsent.shim.ledger.written import Line
+    from putifabsent.shim.ledger.records import Line
+    from putifabsent.shim.listing_overlay import Sighting
     from putifabsent.shim.requests import Protocol
-    from putifabsent.shim.sightings import Sighting
 
 __all__ = [
     "HalfRemoved",

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from putifabsent.backends.base import Absent
-from putifabsent.shim import ballot, claims, leftovers, locked, salted, sightings
-from putifabsent.shim.places import shelf_for
+from putifabsent.shim import ballot, claims, leftovers, listing_overlay, locked, state_keys
+from putifabsent.shim.ballot_state import LONGEST_KEY, folder_of
 from putifabsent.shim.reading import read
 from putifabsent.shim.requests import List, ReadClaim, SweepClaims, Walk
-from putifabsent.shim.scenes import LONGEST_KEY, folder_of
+from putifabsent.shim.state_keys import shelf_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from putifabsent.backends.body import Body
     from putifabsent.backends.registries import Claim, ClaimPage, Claims, Lock
     from putifabsent.shim.leftovers import Leftover
+    from putifabsent.shim.listing_overlay import Classify, Sighting
     from putifabsent.shim.names import Name
     from putifabsent.shim.reading import Located
     from putifabsent.shim.requests import Protocol
-    from putifabsent.shim.sightings import Classify, Sighting
 
 __all__ = ["Arbiter", "Balloting", "Claiming", "Locking"]
 
@@ -232,7 +232,7 @@ class Balloting(Arbiter):
         """As the contract says."""
         del folders
         yield from ()
-        return sightings.in_ballots(keys, shown, classify)
+        return listing_overlay.in_ballots(keys, shown, classify)
 
     def survey(self, classify: Classify, state: str, folders: Iterable[str]) -> Protocol[list[Sighting]]:
         """As the contract says: one request a folder."""
@@ -240,7 +240,7 @@ class Balloting(Arbiter):
         for folder in folders:
             listed: Listed = yield from read(Walk(shelf_for(state, folder, self.keys, LONGEST_KEY)))
             keys += (entry.name for entry in listed.entries)
-        return sightings.in_ballots(keys, (), classify)
+        return listing_overlay.in_ballots(keys, (), classify)
 
     def leftovers(self, name: Name, creation: Creation) -> Protocol[list[Leftover]]:
         """As the contract says."""
@@ -342,7 +342,7 @@ class Claiming(Arbiter):
 
     def knows(self, name: Name) -> Protocol[bool]:
         """As the contract says."""
-        request = ReadClaim(self.claims, salted.identity_of(name, self.place))
+        request = ReadClaim(self.claims, state_keys.identity_of(name, self.place))
         found = yield from read(request)
         return not isinstance(found, Absent)
 
@@ -353,7 +353,7 @@ class Claiming(Arbiter):
         del keys, shown
         found: list[Sighting] = []
         for folder in folders:
-            found += yield from sightings.in_claims(self.claims, self.place, folder, classify)
+            found += yield from listing_overlay.in_claims(self.claims, self.place, folder, classify)
         return found
 
     def survey(self, classify: Classify, state: str, folders: Iterable[str]) -> Protocol[list[Sighting]]:
@@ -373,7 +373,7 @@ class Claiming(Arbiter):
 
     def folder(self, name: Name) -> str:
         """As the contract says."""
-        return salted.folder_of(name)
+        return state_keys.folder_of(name)
 
     def remembered(self, place: str) -> Protocol[dict[str, Claim]]:
         """As the contract says."""
