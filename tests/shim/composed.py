@@ -427,10 +427,10 @@ class Mutant(Change):
         # Each has its own `create`, `find`, `marked`: what a family calls so is its own.
         by_ballot = self.modules(shim, ("ballot_state", "proposer", "ballot"))
         by_claims = self.modules(shim, ("state_keys", "claimant", "claims"))
-        above = self.modules(shim, ("leftovers", "deciding"))
+        above = self.modules(shim, ("leftovers", "arbiter"))
         for module in above.values():
             vars(module).update(ballot=by_ballot["ballot"], claims=by_claims["claims"])
-        vars(above["deciding"]).update(leftovers=above["leftovers"])
+        vars(above["arbiter"]).update(leftovers=above["leftovers"])
         of_ledger = self.modules(shim, (*(f"ledger/{each}" for each in LEDGER), "formats/hudi_ledger"))
         named = {name.rpartition("/")[2]: module for name, module in of_ledger.items()}
-        return _Family(family(named), above["deciding"])
+        return _Family(family(named), above["arbiter"])
