@@ -16,13 +16,13 @@ from putifabsent.backends.base import Creation
 from putifabsent.backends.body import InMemory
 from putifabsent.errors import NameTaken
 from putifabsent.fsspec_plugin.deciders import arbiter_of, registry_of
+from putifabsent.shim.ballot_state import Accept, Prepare, folder_of, voter_of, written
 from putifabsent.shim.drive import run
 from putifabsent.shim.ledger.appending import append
 from putifabsent.shim.ledger.book import Lane, Ledger, Native
 from putifabsent.shim.ledger.records import Open
 from putifabsent.shim.policy import Policy
 from putifabsent.shim.requests import Now, Pause
-from putifabsent.shim.scenes import Accept, Prepare, folder_of, voter_of, written
 from tests.stub import FaultStub, StoredObject
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from bench.arbiter_servers import Far
     from putifabsent.backends.base import Store
-    from putifabsent.shim.deciding import Arbiter
+    from putifabsent.shim.arbiter import Arbiter
     from putifabsent.shim.ledger.facts import State
     from putifabsent.shim.names import Name
     from putifabsent.shim.requests import Protocol

@@ -21,8 +21,8 @@ from putifabsent.errors import PutIfAbsentError
 from putifabsent.fsspec_plugin.turns import taken, turns_held, with_turns
 from putifabsent.fsspec_plugin.writes import WritesByName
 from putifabsent.shim.formats.hudi import FORMAT, slices_of
+from putifabsent.shim.formats.hudi_layout import refuse_move
 from putifabsent.shim.formats.hudi_ledger import NEWEST, step_in
-from putifabsent.shim.formats.hudi_moves import refuse_move
 from putifabsent.shim.ledger import completion, turns
 from putifabsent.shim.ledger.facts import TurnName
 from putifabsent.shim.names import Role

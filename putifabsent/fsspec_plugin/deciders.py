@@ -11,13 +11,13 @@ from putifabsent.backends.registries import Lock
 from putifabsent.backends.registry_urls import is_claims, open_claims, open_lock
 from putifabsent.backends.resting import RestingLock
 from putifabsent.shim.agreement import Terms
-from putifabsent.shim.arbiters import BY_THE_STORE, needs_probe
-from putifabsent.shim.deciding import Balloting, Claiming, Locking
+from putifabsent.shim.arbiter import Balloting, Claiming, Locking
+from putifabsent.shim.probe_policy import BY_THE_STORE, needs_probe
 
 if TYPE_CHECKING:
     from putifabsent.backends.base import Store
     from putifabsent.backends.registries import Claims
-    from putifabsent.shim.deciding import Arbiter
+    from putifabsent.shim.arbiter import Arbiter
 
 __all__ = ["arbiter_of", "place_of", "registry_of", "terms_of"]
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from putifabsent.backends.ahead import Ahead
     from putifabsent.backends.body import Body
-    from putifabsent.shim.deciding import Arbiter
+    from putifabsent.shim.arbiter import Arbiter
     from putifabsent.shim.names import Name
     from putifabsent.shim.policy import Policy
     from putifabsent.shim.requests import Protocol

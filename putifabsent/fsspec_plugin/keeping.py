@@ -15,7 +15,7 @@ from putifabsent.fsspec_plugin.decided import renamed
 from putifabsent.fsspec_plugin.paths import each_of
 from putifabsent.fsspec_plugin.salting import Salts
 from putifabsent.fsspec_plugin.steps import Call
-from putifabsent.shim.formats import hudi_both
+from putifabsent.shim.formats import hudi_salt
 from putifabsent.shim.ledger.facts import Opened
 from putifabsent.shim.reading import Located
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from putifabsent.fsspec_plugin.options import Mount
     from putifabsent.fsspec_plugin.salting import Owner
     from putifabsent.fsspec_plugin.steps import Steps
-    from putifabsent.shim.ledger.timeline import View
+    from putifabsent.shim.ledger.calls import View
     from putifabsent.shim.names import Name
     from putifabsent.shim.requests import Protocol
 
@@ -55,15 +55,15 @@ class Keeps(Salts):
         if not self._keeps or self._is_a_version(path):
             return None
         name = self._policy.classify(self._full_name(path))
-        return name if hudi_both.is_instant(name) else None
+        return name if hudi_salt.is_instant(name) else None
 
     def _own_instant(self, name: Name) -> Name:
-        path = hudi_both.kept_as(name.path, self.session)
+        path = hudi_salt.kept_as(name.path, self.session)
         return name._replace(path=path, identity=path, guarded=True)
 
     def _is_kept(self, name: Name) -> bool:
         """Whether a name is where an instant of some session lies."""
-        kept = hudi_both.parsed(self._policy.classify, name.path)
+        kept = hudi_salt.parsed(self._policy.classify, name.path)
         return kept is not None and kept.salt != ""
 
     # No ledger has a word
@@ -107,7 +107,7 @@ class Keeps(Salts):
 
     def _by_name(self, name: Name, body: Body, creation: Creation) -> Protocol[Created]:
         if self._keeps and self._is_kept(name):
-            return hudi_both.keep(name, body, creation)
+            return hudi_salt.keep(name, body, creation)
         return super()._by_name(name, body, creation)
 
     def _is_judged(self, name: Name) -> bool:
@@ -137,8 +137,8 @@ class Keeps(Salts):
             raise OSError(errno.EIO, reason, name.path)
         return Located(Holder(None), there[0].path) if there else None
 
-    def _ordered(self, found: list[str]) -> list[hudi_both.Kept]:
-        return hudi_both.ordered(self._policy.classify, found)
+    def _ordered(self, found: list[str]) -> list[hudi_salt.Kept]:
+        return hudi_salt.ordered(self._policy.classify, found)
 
     def _listing(self, path: str, options: dict[str, Any]) -> Steps[list[Any]]:
         if not self._keeps or self._instant(path) is not None:
@@ -155,7 +155,7 @@ class Keeps(Salts):
 
     def _in_order(self, found: Details) -> Details:
         """Show instants behind all else, in their order; each with its ``salt``."""
-        instants = hudi_both.shown(self._ordered(list(found)), self.session)
+        instants = hudi_salt.shown(self._ordered(list(found)), self.session)
         paths = {each.path for each in instants.values()}
         others = {name: detail for name, detail in found.items() if name not in paths}
         return others | {

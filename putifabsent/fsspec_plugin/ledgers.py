@@ -23,10 +23,10 @@ from putifabsent.fsspec_plugin.names import Names
 from putifabsent.fsspec_plugin.steps import Call, Decide
 from putifabsent.fsspec_plugin.turns import Turn, turns_held
 from putifabsent.shim.formats import hudi_ledger
-from putifabsent.shim.formats.hudi_moves import was_moved
+from putifabsent.shim.formats.hudi_files import rolled_back
+from putifabsent.shim.formats.hudi_layout import was_moved
 from putifabsent.shim.formats.hudi_over import forget_over
-from putifabsent.shim.formats.hudi_plans import rolled_back
-from putifabsent.shim.ledger import calls, completion, timeline
+from putifabsent.shim.ledger import calls, completion
 from putifabsent.shim.ledger.book import Lane, Ledger, Native
 from putifabsent.shim.ledger.facts import EVERY
 from putifabsent.shim.ledger.pruning import prune
@@ -204,7 +204,7 @@ class Ledgers(Names):
         def work() -> None:
             try:
                 creation = self._looker(ledger.name)
-                self._run(prune(mine, creation, self._policy))
+                self._run(prune(mine, creation))
                 self._run(forget_over(mine, creation, self._policy))
             except Exception as error:  # noqa: BLE001 - it is tried again after the next checkpoint
                 is_news = isinstance(error, PermissionError) and state not in self._unpruned
@@ -353,7 +353,7 @@ class Ledgers(Names):
         key = None if view is None else (yield from self._late(view, name.path))
         return None if key is None else Located(Holder(None), key)
 
-    def _late(self, view: timeline.View, path: str) -> Steps[str | None]:
+    def _late(self, view: calls.View, path: str) -> Steps[str | None]:
         """Return where the bytes lie of a name that is not there; None: nothing is late, or it was moved."""
         key = view.late.get(path)
         if key is None or (yield Decide(was_moved(path, view.undone))):
@@ -363,17 +363,17 @@ class Ledgers(Names):
     def _is_timeline(self, folder: str) -> bool:
         return hudi_ledger.timeline_in(self._policy.classify, folder) is not None
 
-    def _timeline(self, folder: str) -> Steps[timeline.View | None]:
+    def _timeline(self, folder: str) -> Steps[calls.View | None]:
         """Return what a ledger says of the names in a folder, read before they are listed; None: nothing."""
         name = hudi_ledger.timeline_in(self._policy.classify, folder)
         if name is None:
             return None
 
-        def looking(ledger: Ledger) -> Protocol[timeline.View]:
+        def looking(ledger: Ledger) -> Protocol[calls.View]:
             yield from ledger.current(self._looker(name))
-            return timeline.view(ledger, folder)
+            return calls.view(ledger, folder)
 
-        view: timeline.View = yield Decide(self._in_ledger(name, looking, writes=False))
+        view: calls.View = yield Decide(self._in_ledger(name, looking, writes=False))
         return view
 
     def _forget_none(self) -> None:

@@ -19,14 +19,14 @@ from putifabsent.fsspec_plugin.decided import ReadsDecided, renamed
 from putifabsent.fsspec_plugin.reads import hide, is_state
 from putifabsent.fsspec_plugin.steps import Call, Decide
 from putifabsent.shim.formats.hudi_ledger import may_show_instants
-from putifabsent.shim.places import placed
+from putifabsent.shim.state_keys import placed
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
     from putifabsent.fsspec_plugin.steps import Steps
-    from putifabsent.shim.ledger.timeline import View
-    from putifabsent.shim.sightings import Sighting
+    from putifabsent.shim.ledger.calls import View
+    from putifabsent.shim.listing_overlay import Sighting
 
     Details = dict[str, dict[str, Any]]
 
@@ -233,7 +233,7 @@ class ListsDecided(ReadsDecided):
         if not asked:
             return shown, []
         shown = dict(shown)
-        sightings = yield Decide(arbiter.sightings(self._policy, asked, keys, shown))
+        sightings = yield Decide(arbiter.sightings(self._policy.classify, asked, keys, shown))
         below_root = f"{root.rstrip('/')}/"
         for sighting in sightings:
             is_below = sighting.name == root or sighting.name.startswith(below_root)

@@ -16,9 +16,9 @@ from putifabsent.fsspec_plugin.options import Mount, made_with, this_session, th
 from putifabsent.fsspec_plugin.reads import ReadsThrough
 from putifabsent.fsspec_plugin.steps import Ask, Decide
 from putifabsent.fsspec_plugin.stores import store_of
-from putifabsent.shim.arbiters import BY_THE_STORE
 from putifabsent.shim.drive import run, run_async, walk, walk_async
 from putifabsent.shim.policy import Policy
+from putifabsent.shim.probe_policy import BY_THE_STORE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from putifabsent.fsspec_plugin.reliance import Remade
     from putifabsent.fsspec_plugin.steps import Step, Steps
     from putifabsent.shim.agreement import Terms
-    from putifabsent.shim.deciding import Arbiter
+    from putifabsent.shim.arbiter import Arbiter
     from putifabsent.shim.names import Name
     from putifabsent.shim.requests import Protocol, Request
 

@@ -18,7 +18,7 @@ from putifabsent.shim.counts import Counts
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from putifabsent.shim.deciding import Arbiter
+    from putifabsent.shim.arbiter import Arbiter
     from putifabsent.shim.names import Name
     from putifabsent.shim.requests import Request
 

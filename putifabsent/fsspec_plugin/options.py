@@ -16,7 +16,7 @@ from fsspec.spec import AbstractFileSystem
 
 from putifabsent.backends.registry_urls import ARBITER, SCHEMES
 from putifabsent.errors import ConfigError
-from putifabsent.shim.arbiters import BY_THE_STORE, validate
+from putifabsent.shim.probe_policy import BY_THE_STORE, validate
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

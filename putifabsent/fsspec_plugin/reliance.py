@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 from putifabsent.backends.base import ConditionalCopy
 from putifabsent.backends.probe import CREATES, NEEDED, verdicts_for
 from putifabsent.fsspec_plugin.stores import store_of
-from putifabsent.shim.arbiters import BY_THE_STORE, check, needs_probe
+from putifabsent.shim.probe_policy import BY_THE_STORE, check, needs_probe
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -10,8 +10,7 @@ from putifabsent.inspection.findings import Finding, Kind, Severity, found
 from putifabsent.inspection.judged import Judged
 from putifabsent.inspection.numbers import gaps_in
 from putifabsent.inspection.troubles import findings_of
-from putifabsent.shim.formats.delta import number_in
-from putifabsent.shim.formats.delta_actions import checksum_of, logical, path_of
+from putifabsent.shim.formats.delta import checksum_of, logical, number_in, path_of
 from putifabsent.timeline.delta_checkpoints import checkpoints, files_in
 from putifabsent.timeline.files import below, read
 
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from putifabsent.inspection.judged import Look
-    from putifabsent.shim.formats.delta_actions import Logical
+    from putifabsent.shim.formats.delta import Logical
     from putifabsent.timeline import Commit, DeltaTimeline, Problems
     from putifabsent.timeline.delta_checkpoints import Checkpoint
 

@@ -9,14 +9,14 @@ from putifabsent.inspection.findings import Finding, Kind, Severity, found
 from putifabsent.inspection.hudi_instants import undone_by_whom
 from putifabsent.inspection.hudi_told import WRITING
 from putifabsent.shim.formats.hudi import completed_as
-from putifabsent.shim.formats.hudi_slices import Slice, slice_in
+from putifabsent.shim.formats.hudi_files import Slice, slice_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from putifabsent.inspection.hudi_told import Told
     from putifabsent.inspection.listing import Files
-    from putifabsent.shim.formats.hudi_metadata import Group
+    from putifabsent.shim.formats.hudi_files import Group
 
 __all__ = ["wrong_files"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from putifabsent.shim.formats.hudi_metadata import (
+from putifabsent.shim.formats.hudi_files import (
     Removed,
     inputs_of,
     is_service,
@@ -20,7 +20,7 @@ from putifabsent.timeline import State
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from putifabsent.shim.formats.hudi_metadata import Group, Write
+    from putifabsent.shim.formats.hudi_files import Group, Write
     from putifabsent.timeline import Details, HudiTimeline, Instant, Problems
 
 __all__ = ["WRITING", "Told", "told_by"]

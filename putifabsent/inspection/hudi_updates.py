@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from putifabsent.inspection.findings import Finding, Kind, Severity, found
 from putifabsent.inspection.hudi_instants import undone_by_whom
-from putifabsent.shim.formats.hudi_slices import slice_in
+from putifabsent.shim.formats.hudi_files import slice_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from putifabsent.inspection.hudi_told import Told
-    from putifabsent.shim.formats.hudi_metadata import Group, Write
+    from putifabsent.shim.formats.hudi_files import Group, Write
 
 __all__ = ["lost_updates"]
 

@@ -8,8 +8,7 @@ from putifabsent.inspection.findings import Finding, Kind, Severity, found
 from putifabsent.inspection.judged import Judged
 from putifabsent.inspection.numbers import gaps_in
 from putifabsent.inspection.troubles import findings_of
-from putifabsent.shim.formats.paimon import FOLDERS, number_in, table_of
-from putifabsent.shim.formats.paimon_manifests import FOLDER, Entry, File, live
+from putifabsent.shim.formats.paimon import FOLDER, FOLDERS, Entry, File, live, number_in, table_of
 from putifabsent.timeline.files import below
 from putifabsent.timeline.paimon_files import Manifests
 

@@ -1,7 +1,8 @@
 """The bucket alone decides: Disk Paxos with a single disk, on keys that are only ever added.
 
 It wants no condition of the store: puts that are atomic, a copy within the store, and a listing that shows
-what was put before. All that is known of one identity lies in one folder (:mod:`putifabsent.shim.scenes`).
+what was put before. All that is known of one identity lies in one folder
+(:mod:`putifabsent.shim.ballot_state`).
 
 A ballot puts its prepare, lists, takes over the value of the highest accept (or its own, where there is
 none), puts its accept, and lists again: if no higher ballot and no end of the incarnation is there, its value
@@ -22,11 +23,11 @@ from typing import TYPE_CHECKING
 
 from putifabsent.backends.base import Absent, Created, Found, Holder
 from putifabsent.errors import NameExpired, NameTaken, OutcomeUnknown, PutIfAbsentError
+from putifabsent.shim.ballot_state import End, Prepare, creation_of, is_void, marked, rank_of, void_of
 from putifabsent.shim.expiry import check_number
+from putifabsent.shim.proposer import Ended, Removed, Voter, is_copy
 from putifabsent.shim.reading import Located, look, read, removed
 from putifabsent.shim.requests import Head
-from putifabsent.shim.scenes import End, Prepare, creation_of, is_void, marked, rank_of, void_of
-from putifabsent.shim.voter import Ended, Removed, Voter, is_copy
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -34,9 +35,9 @@ if TYPE_CHECKING:
 
     from putifabsent.backends.base import Creation
     from putifabsent.backends.body import Body
+    from putifabsent.shim.ballot_state import Key, Scene
     from putifabsent.shim.names import Name
     from putifabsent.shim.requests import Protocol
-    from putifabsent.shim.scenes import Key, Scene
 
 __all__ = ["clean", "create", "delete", "find", "forget", "glance", "resolve"]
 

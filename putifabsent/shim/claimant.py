@@ -33,7 +33,7 @@ from putifabsent.shim.requests import (
     ReadClaim,
     WriteClaim,
 )
-from putifabsent.shim.salted import Salted, folder_of, marked, parsed
+from putifabsent.shim.state_keys import Salted, folder_of, marked, parsed
 
 if TYPE_CHECKING:
     from datetime import datetime

@@ -1,8 +1,8 @@
 """A registry beside the store decides: each identity has one claim, which says whose bytes the name is.
 
 A name lives through numbered *incarnations*. A claim says which one it is, whether it lives, and under which
-salted key its bytes lie (:mod:`putifabsent.shim.salted`); the registry changes it only from what the writer
-expects. So a claim is a pointer that is swung by compare-and-swap, and only forwards::
+salted key its bytes lie (:mod:`putifabsent.shim.state_keys`); the registry changes it only from what the
+writer expects. So a claim is a pointer that is swung by compare-and-swap, and only forwards::
 
     none -> 1, live -> 1, dead -> 2, live -> 2, dead -> ...
 
@@ -33,7 +33,7 @@ from putifabsent.shim.claimant import Claimant, has_ended, holder_of
 from putifabsent.shim.expiry import check_number
 from putifabsent.shim.reading import Located, removed
 from putifabsent.shim.requests import Delete, Head
-from putifabsent.shim.salted import identity_of, marked
+from putifabsent.shim.state_keys import identity_of, marked
 
 if TYPE_CHECKING:
     from typing import NoReturn

@@ -6,7 +6,7 @@ import re
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from putifabsent.shim import salted, scenes
+from putifabsent.shim import ballot_state, state_keys
 from putifabsent.shim.requests import (
     Both,
     Complete,
@@ -88,7 +88,9 @@ def _round(request: Request) -> tuple[object, ...] | None:
         return (request.staged.name,)
     if isinstance(request, WriteClaim):
         return (request.identity, request.claim.incarnation) if request.claim.live else None
-    if isinstance(request, Put) and isinstance(key := scenes.parsed(request.name), scenes.Prepare):
+    if isinstance(request, Put) and isinstance(
+        key := ballot_state.parsed(request.name), ballot_state.Prepare
+    ):
         return request.name.rpartition("/")[0], key.incarnation, key.round
     return None
 
@@ -97,10 +99,10 @@ def _helped(request: Request) -> str | None:
     """Return the token of another's creation that a request carries on, if it does."""
     whose: str | None
     if isinstance(request, Put):
-        key = scenes.parsed(request.name)
-        if not isinstance(key, scenes.Accept):
+        key = ballot_state.parsed(request.name)
+        if not isinstance(key, ballot_state.Accept):
             return None
-        by, whose = scenes.creation_of(key.voter), scenes.creation_of(key.value)
+        by, whose = ballot_state.creation_of(key.voter), ballot_state.creation_of(key.value)
     elif isinstance(request, Publish):
         by, whose = request.creation.token, _creation_of(request.source)
     else:
@@ -110,7 +112,7 @@ def _helped(request: Request) -> str | None:
 
 def _creation_of(source: str) -> str | None:
     """Return the token of the creation whose bytes lie there, if they are the shim's own."""
-    if (claimed := salted.parsed(source)) is not None:
+    if (claimed := state_keys.parsed(source)) is not None:
         return claimed.token
-    key = scenes.parsed(source)
-    return scenes.creation_of(key.voter) if isinstance(key, scenes.Prepare) else None
+    key = ballot_state.parsed(source)
+    return ballot_state.creation_of(key.voter) if isinstance(key, ballot_state.Prepare) else None

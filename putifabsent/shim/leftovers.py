@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from putifabsent.backends.base import Absent, Found
 from putifabsent.shim import ballot
+from putifabsent.shim.ballot_state import Accept, End, Prepare, Scene, is_void, marked
 from putifabsent.shim.claimant import Claimant, has_ended
 from putifabsent.shim.claims import clean
+from putifabsent.shim.proposer import Voter
 from putifabsent.shim.reading import look, read
 from putifabsent.shim.requests import List, Publish
-from putifabsent.shim.salted import folder_of as salted_folder_of
-from putifabsent.shim.salted import identity_of, parsed
-from putifabsent.shim.scenes import Accept, End, Prepare, Scene, is_void, marked
-from putifabsent.shim.voter import Voter
+from putifabsent.shim.state_keys import folder_of as salted_folder_of
+from putifabsent.shim.state_keys import identity_of, parsed
 
 if TYPE_CHECKING:
     from datetime import datetime

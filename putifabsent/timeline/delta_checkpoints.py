@@ -6,7 +6,7 @@ import json
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from putifabsent.shim.formats.delta_actions import SIDECARS, checkpoint_in
+from putifabsent.shim.formats.delta import SIDECARS, checkpoint_in
 from putifabsent.timeline.files import below, listed
 from putifabsent.timeline.problems import Problem, Problems, Trouble, report
 from putifabsent.timeline.reading import arrow

@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from putifabsent.shim.formats.hudi import archive_in, completed_as
-from putifabsent.shim.formats.hudi_log import blocks
+from putifabsent.shim.formats.hudi_files import blocks
 from putifabsent.timeline.contents import avro, content_of
 from putifabsent.timeline.files import below, listed
 from putifabsent.timeline.problems import Problem, Problems, Trouble, report

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from putifabsent.shim.formats.paimon_manifests import FOLDER, Entry, Index, entry_of, index_of
+from putifabsent.shim.formats.paimon import FOLDER, Entry, Index, entry_of, index_of
 from putifabsent.timeline.avro_files import records_of
 from putifabsent.timeline.files import below, read
 from putifabsent.timeline.problems import Problem, Problems, Trouble, report

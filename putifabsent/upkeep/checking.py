@@ -109,7 +109,7 @@ def check(
         found += bodies
         if repair:
             creation = table.creation(ledger.name.state)
-            table.fs.perform(prune(ledger, creation, table.fs.policy))
+            table.fs.perform(prune(ledger, creation))
             table.fs.perform(forget_over(ledger, creation, table.fs.policy))
             bodies = _needless(table, ledger)
         after += bodies

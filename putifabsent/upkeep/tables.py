@@ -16,7 +16,7 @@ from putifabsent.shim.agreement import look_for_others
 from putifabsent.shim.formats.hudi_ledger import timeline_in
 from putifabsent.shim.ledger.book import Lane, Ledger, Native, record_at
 from putifabsent.shim.names import ordinary
-from putifabsent.shim.places import placed
+from putifabsent.shim.state_keys import placed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

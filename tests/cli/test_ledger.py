@@ -94,7 +94,7 @@ def test_a_ledger_that_is_half_removed_is_exit_1_and_names_what_ends_it(begun: P
 
 def test_a_horizon_ahead_of_time_names_what_ends_it(table: Path) -> None:
     from putifabsent.shim.ledger.facts import State
-    from putifabsent.shim.ledger.written import marker_of
+    from putifabsent.shim.ledger.records import marker_of
 
     folder = table / ".hoodie" / ".putifabsent" / "ledger"
     folder.mkdir(parents=True)

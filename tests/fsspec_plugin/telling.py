@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from putifabsent.shim.deciding import Claiming, Locking
+from putifabsent.shim.arbiter import Claiming, Locking
 
 if TYPE_CHECKING:
     from tests.fsspec_plugin.grounds import Ground

@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from putifabsent.shim.ledger.facts import State
-from putifabsent.shim.ledger.written import marker_of
-from putifabsent.shim.places import placed
+from putifabsent.shim.ledger.records import marker_of
+from putifabsent.shim.state_keys import placed
 from putifabsent.upkeep import fsck
 from tests.fsspec_plugin.hudi_tables import Writer, table_in
 

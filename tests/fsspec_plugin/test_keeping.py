@@ -10,8 +10,7 @@ import fsspec
 import pytest
 
 from putifabsent import ConfigError, NameTaken, UnsafeStore
-from putifabsent.shim.formats.hudi_both import kept_as
-from putifabsent.shim.formats.hudi_salt import salt_of
+from putifabsent.shim.formats.hudi_salt import kept_as, salt_of
 from tests.fsspec_plugin.children import commit_at_once, in_children
 from tests.fsspec_plugin.hudi_tables import Writer, table_in
 from tests.fsspec_plugin.test_async import closed

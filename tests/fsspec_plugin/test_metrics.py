@@ -16,7 +16,7 @@ from putifabsent import NameTaken, OutcomeUnknown
 from putifabsent.backends.base import Maybe
 from putifabsent.backends.probe import BESIDE, NEEDED
 from putifabsent.fsspec_plugin.metrics import Instruments
-from putifabsent.shim import drive, scenes
+from putifabsent.shim import ballot_state, drive
 from putifabsent.shim.counts import Counts
 from tests.fsspec_plugin.telling import BODY, COLOURS, EACH, kind_of, told_by
 from tests.stub import Fault, Op
@@ -178,8 +178,10 @@ def test_each_time_it_backs_off_is_a_pause(measured: Measured, stub: FaultStub, 
 def disturbed(ground: Ground) -> None:
     """Leave a higher ballot than the one that was decided, and hide the name: nothing proves the decision."""
     hidden(ground)
-    (folder,) = {name.rpartition("/")[0] for name in ground.around.find(ground.folder) if scenes.parsed(name)}
-    ground.write(f"{folder}/{scenes.written(scenes.Prepare(1, 1, 'rival.0'))}", b"")
+    (folder,) = {
+        name.rpartition("/")[0] for name in ground.around.find(ground.folder) if ballot_state.parsed(name)
+    }
+    ground.write(f"{folder}/{ballot_state.written(ballot_state.Prepare(1, 1, 'rival.0'))}", b"")
 
 
 def hidden(ground: Ground) -> None:

@@ -13,7 +13,7 @@ import pytest
 from putifabsent import NameTaken, OutcomeUnknown
 from putifabsent.backends.base import Maybe, Refused
 from putifabsent.fsspec_plugin.observing import MANY_ROUNDS
-from putifabsent.shim import drive, scenes
+from putifabsent.shim import ballot_state, drive
 from putifabsent.shim.counts import Counts
 from tests.fsspec_plugin.hudi_tables import Writer, table_in
 from tests.fsspec_plugin.telling import BODY, COLOURS, EACH, kind_of, told_by
@@ -127,14 +127,16 @@ class Rival:
     def list(self, folder: str) -> Any:
         listed = self._store.list(folder)
         keys = [
-            key for entry in listed.entries if isinstance(key := scenes.parsed(entry.name), scenes.Prepare)
+            key
+            for entry in listed.entries
+            if isinstance(key := ballot_state.parsed(entry.name), ballot_state.Prepare)
         ]
         highest = max(keys, key=lambda key: key.ballot, default=None)
         if highest is None or highest.voter == RIVAL or not self._left:
             return listed
         self._left -= 1
-        above = scenes.Prepare(1, highest.round + 1, RIVAL)
-        self._store.fs.pipe_file(f"{folder}/{scenes.written(above)}", b"")
+        above = ballot_state.Prepare(1, highest.round + 1, RIVAL)
+        self._store.fs.pipe_file(f"{folder}/{ballot_state.written(above)}", b"")
         return self._store.list(folder)
 
 
@@ -147,8 +149,10 @@ def test_many_rounds_are_worth_a_look(
     fs, _ = told_by(ground, instead={"list": Rival(ground.fs.store, rivals).list})
     caplog.clear()
     fs.pipe_file(ground.log(1), BODY)
-    keys = [scenes.parsed(name) for name in ground.around.find(ground.folder) if f"{1:020d}.json/" in name]
-    begun = {key.round for key in keys if isinstance(key, scenes.Prepare) and key.voter != RIVAL}
+    keys = [
+        ballot_state.parsed(name) for name in ground.around.find(ground.folder) if f"{1:020d}.json/" in name
+    ]
+    begun = {key.round for key in keys if isinstance(key, ballot_state.Prepare) and key.voter != RIVAL}
     ((found, said),) = lines(caplog)
     assert (found, said["rounds"]) == (level, str(len(begun)))
 

@@ -17,7 +17,7 @@ from putifabsent.backends.body import InMemory
 from putifabsent.fsspec_plugin import turns
 from putifabsent.shim.ledger.book import record_at
 from putifabsent.shim.ledger.facts import State
-from putifabsent.shim.ledger.written import marker_of
+from putifabsent.shim.ledger.records import marker_of
 from putifabsent.shim.requests import Both, Publish
 from tests.fsspec_plugin.children import in_a_child, in_children
 from tests.fsspec_plugin.hudi_tables import Writer, records_of, table_in

@@ -21,7 +21,7 @@ READ_ONLY = "a reader who may not write"
 MUTANTS = (
     Mutant(
         "a ballot is decided without a last listing",
-        "voter",
+        "proposer",
         """                scene = yield from self.scene()
                 if scene.incarnation > incarnation:
                     raise Ended(scene)
@@ -32,7 +32,7 @@ MUTANTS = (
     ),
     Mutant(
         "the last listing is not asked for the end of the incarnation",
-        "voter",
+        "proposer",
         """                scene = yield from self.scene()
                 if scene.incarnation > incarnation:
                     raise Ended(scene)
@@ -43,35 +43,35 @@ MUTANTS = (
     ),
     Mutant(
         "its own value, whatever was accepted",
-        "voter",
+        "proposer",
         "value = own if highest is None else highest.value",
         "value = own if own is not None else highest.value",
         TWO,
     ),
     Mutant(
         "the value of the lowest accept",
-        "scenes",
+        "ballot_state",
         "return max(accepts, key",
         "return min(accepts, key",
         THREE,
     ),
     Mutant(
         "whatever is accepted is decided",
-        "scenes",
+        "ballot_state",
         "return None if accept is None or self.higher(incarnation, accept.ballot) else accept.value",
         "return None if accept is None else accept.value",
         THREE,
     ),
     Mutant(
         "whoever has backed off takes what is accepted for decided",
-        "voter",
+        "proposer",
         "self.refuse_removed(prepare, scene, own)\n            decided = scene.decided(incarnation)\n",
         "accept = scene.highest(incarnation)\n            decided = accept and accept.value\n",
         THREE,
     ),
     Mutant(
         "a key that was not answered is put again",
-        "voter",
+        "proposer",
         """            if isinstance(outcome, Maybe):
                 self.tries += 1
 """,
@@ -91,7 +91,7 @@ MUTANTS = (
     ),
     Mutant(
         "the bytes of an ended incarnation stay",
-        "voter",
+        "proposer",
         """        for prepare in scene.dead():
             yield from self.remove(self.path(prepare))
 """,
@@ -166,7 +166,7 @@ MUTANTS = (
     ),
     Mutant(
         "what came with a copy of the table is taken for the ballot's own",
-        "scenes",
+        "ballot_state",
         "return was is not None and (was[0] < self.incarnation or self.highest(was[0]) is not None)",
         "return was is not None",
         COPIED,
@@ -199,7 +199,7 @@ MUTANTS = (
     ),
     Mutant(
         "void is somebody's value",
-        "voter",
+        "proposer",
         "        if is_void(value):\n",
         "        if False:\n",
         CLEAN,
@@ -216,7 +216,7 @@ MUTANTS = (
     # What goes round the shim, and who may only read
     Mutant(
         "what was removed after my vote is put again",
-        "voter",
+        "proposer",
         """        if incarnation in self.committed:
             raise self.unknown("its ballots""",
         """        if False:
@@ -225,7 +225,7 @@ MUTANTS = (
     ),
     Mutant(
         "an accept whose prepare or bytes are gone stands",
-        "scenes",
+        "ballot_state",
         "        return own in self.made and (is_void(accept.value) or self.has_bytes(accept))\n",
         "        return True\n",
         REMOVED,
@@ -239,7 +239,7 @@ MUTANTS = (
     ),
     Mutant(
         "the plain name proves nothing",
-        "voter",
+        "proposer",
         "return accept.value if is_copy(seen, scene.incarnation, accept.value) else None",
         "return None",
         READ_ONLY,

@@ -10,8 +10,8 @@ from putifabsent import shim
 from putifabsent.backends.base import Absent, Creation
 from putifabsent.backends.body import InMemory
 from putifabsent.shim import ballot
+from putifabsent.shim.ballot_state import creation_of, folder_of, marked
 from putifabsent.shim.names import ordinary
-from putifabsent.shim.scenes import creation_of, folder_of, marked
 from putifabsent.testing.explore import Faults, explore
 from putifabsent.testing.imagined import Thing
 from putifabsent.testing.linear import LinearName
@@ -298,4 +298,4 @@ class Mutant(Change):
 
     def protocols(self) -> ModuleType:
         """Return the protocols with this change."""
-        return self.modules(shim, ("scenes", "voter", "ballot"))["ballot"]
+        return self.modules(shim, ("ballot_state", "proposer", "ballot"))["ballot"]

@@ -12,7 +12,7 @@ from putifabsent.backends.body import InMemory
 from putifabsent.errors import PutIfAbsentError
 from putifabsent.shim import claims as real
 from putifabsent.shim.names import ordinary
-from putifabsent.shim.salted import folder_of
+from putifabsent.shim.state_keys import folder_of
 from putifabsent.testing.explore import Faults, explore
 from putifabsent.testing.imagined import Thing
 from putifabsent.testing.imagined_claims import ImaginedClaims
@@ -237,7 +237,7 @@ REMOVED = (
     Scenario("a creator, a removal at once, a creator, a reader", "c ac r", Faults(crashes=1, pauses=1)),
 )
 
-_FAMILY = ("salted", "claimant", "claims")
+_FAMILY = ("state_keys", "claimant", "claims")
 
 
 @dataclass(frozen=True)

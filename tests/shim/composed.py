@@ -11,13 +11,13 @@ from putifabsent.backends.base import Creation
 from putifabsent.backends.body import InMemory
 from putifabsent.backends.registries import Claim, Claimed
 from putifabsent.errors import OutcomeUnknown
-from putifabsent.shim import deciding
+from putifabsent.shim import arbiter
+from putifabsent.shim.ballot_state import Accept, Prepare, Scene, creation_of, folder_of, parsed, written
 from putifabsent.shim.ledger import facts
 from putifabsent.shim.ledger.book import HalfRemoved, Lane, Ledger, is_marker, record_at
-from putifabsent.shim.places import placed
 from putifabsent.shim.reading import removed
 from putifabsent.shim.requests import Delete, Pause, Put, WriteClaim
-from putifabsent.shim.scenes import Accept, Prepare, Scene, creation_of, folder_of, parsed, written
+from putifabsent.shim.state_keys import placed
 from putifabsent.testing.explore import Actor, Explored, Faults, explore, wander
 from putifabsent.testing.imagined import Thing
 from putifabsent.testing.imagined_claims import ImaginedClaims
@@ -407,7 +407,7 @@ class _Family:
         return self._arbiters.Claiming(REGISTRY, PLACE, SMALL)
 
 
-REAL_FAMILY = _Family(REAL, deciding)
+REAL_FAMILY = _Family(REAL, arbiter)
 
 
 @dataclass(frozen=True)
@@ -425,12 +425,12 @@ class Mutant(Change):
     def protocols(self) -> Any:
         """Return the modules with this change."""
         # Each has its own `create`, `find`, `marked`: what a family calls so is its own.
-        by_ballot = self.modules(shim, ("scenes", "voter", "ballot"))
-        by_claims = self.modules(shim, ("salted", "claimant", "claims"))
-        above = self.modules(shim, ("leftovers", "deciding"))
+        by_ballot = self.modules(shim, ("ballot_state", "proposer", "ballot"))
+        by_claims = self.modules(shim, ("state_keys", "claimant", "claims"))
+        above = self.modules(shim, ("leftovers", "arbiter"))
         for module in above.values():
             vars(module).update(ballot=by_ballot["ballot"], claims=by_claims["claims"])
-        vars(above["deciding"]).update(leftovers=above["leftovers"])
+        vars(above["arbiter"]).update(leftovers=above["leftovers"])
         of_ledger = self.modules(shim, (*(f"ledger/{each}" for each in LEDGER), "formats/hudi_ledger"))
         named = {name.rpartition("/")[2]: module for name, module in of_ledger.items()}
-        return _Family(family(named), above["deciding"])
+        return _Family(family(named), above["arbiter"])

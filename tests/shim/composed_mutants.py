@@ -107,7 +107,7 @@ MUTANTS = (
     ),
     Mutant(
         "a ballot is decided without a last listing",
-        "voter",
+        "proposer",
         """                scene = yield from self.scene()
                 if scene.incarnation > incarnation:
                     raise Ended(scene)
@@ -141,7 +141,7 @@ MUTANTS = (
     ),
     Mutant(
         "a plain name that has ended is whatever it shows",
-        "scenes",
+        "ballot_state",
         "        return was is not None and was[0] < self.incarnation\n",
         "        return False\n",
         "a new table, and the old one is removed by the shim, by ballot",

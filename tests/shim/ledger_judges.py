@@ -10,9 +10,8 @@ from putifabsent.backends.base import Creation
 from putifabsent.errors import Fenced, NameTaken, OutcomeUnknown
 from putifabsent.shim.ledger.appending import append
 from putifabsent.shim.ledger.book import Lane, Ledger, Native
-from putifabsent.shim.ledger.records import Open
-from putifabsent.shim.ledger.timeline import shown
-from putifabsent.shim.ledger.written import life_in
+from putifabsent.shim.ledger.calls import shown
+from putifabsent.shim.ledger.records import Open, life_in
 from putifabsent.shim.requests import Both, Pause
 
 if TYPE_CHECKING:

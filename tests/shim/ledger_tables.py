@@ -16,9 +16,7 @@ from putifabsent.shim.ledger import (
     facts,
     pruning,
     records,
-    timeline,
     turns,
-    written,
 )
 from putifabsent.shim.requests import Create, Delete, Now
 from putifabsent.testing.imagined import LOST, ImaginedStore, Thing
@@ -102,14 +100,12 @@ REAL = family(
     {
         "facts": facts,
         "records": records,
-        "written": written,
         "book": book,
         "appending": appending,
         "turns": turns,
         "completion": completion,
         "pruning": pruning,
         "calls": calls,
-        "timeline": timeline,
         "hudi_ledger": hudi_ledger,
     }
 )

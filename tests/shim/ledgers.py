@@ -218,7 +218,7 @@ class Played:
         return "done"
 
     def prune(self) -> Protocol[str]:
-        yield from self.p.prune(self.start(), self.creation(), POLICY)
+        yield from self.p.prune(self.start(), self.creation())
         return "pruned"
 
     def remove(self) -> Protocol[str]:
@@ -322,14 +322,12 @@ def play(scenario: Scenario, p: Any = REAL, *, most: int | None = None) -> Explo
 LEDGER = (
     "facts",
     "records",
-    "written",
     "book",
     "appending",
     "turns",
     "completion",
     "pruning",
     "calls",
-    "timeline",
 )
 
 

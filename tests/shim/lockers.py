@@ -152,5 +152,5 @@ class Mutant(Change):
         """Return the protocol with this change."""
         # Apart, for each has a `create` of its own.
         made = self.modules(shim, ("locked",))["locked"]
-        made.__dict__["ballot"] = self.modules(shim, ("scenes", "voter", "ballot"))["ballot"]
+        made.__dict__["ballot"] = self.modules(shim, ("ballot_state", "proposer", "ballot"))["ballot"]
         return made

@@ -8,6 +8,7 @@ import pytest
 
 from putifabsent.backends.body import InMemory
 from putifabsent.backends.registries import Claim
+from putifabsent.shim.ballot_state import Accept, End, Prepare, written
 from putifabsent.shim.counts import Counts
 from putifabsent.shim.requests import (
     Both,
@@ -24,13 +25,12 @@ from putifabsent.shim.requests import (
     StageCopy,
     WriteClaim,
 )
-from putifabsent.shim.salted import Salted
-from putifabsent.shim.scenes import Accept, End, Prepare, written
+from putifabsent.shim.state_keys import Salted
 from tests.shim.scripted import ME, MINE, OTHER
 
 if TYPE_CHECKING:
+    from putifabsent.shim.ballot_state import Key
     from putifabsent.shim.requests import Request
-    from putifabsent.shim.scenes import Key
 
 NOTHING = InMemory(b"")
 NAME = "bucket/t/name"

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 NAME = ordinary("bucket/t/ledger/7")
 REGISTRY: Any = "the registry"
 CLAIMED = {"claims": REGISTRY, "place": "imagined://"}
-FAMILIES = {"ballot": ("scenes", "voter", "ballot"), "claims": ("salted", "claimant", "claims")}
+FAMILIES = {"ballot": ("ballot_state", "proposer", "ballot"), "claims": ("state_keys", "claimant", "claims")}
 
 
 @dataclass(frozen=True)

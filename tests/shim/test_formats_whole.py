@@ -12,7 +12,7 @@ from putifabsent import shim as shim_package
 from putifabsent.backends.body import Body, InMemory
 from putifabsent.errors import Damaging
 from putifabsent.shim.formats import whole
-from putifabsent.shim.formats.hudi_both import kept_as
+from putifabsent.shim.formats.hudi_salt import kept_as
 from putifabsent.shim.formats.whole import LARGE, check_whole, lack_of
 from putifabsent.shim.names import Name, Role
 from tests.mutation import Change

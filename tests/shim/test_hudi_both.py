@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from putifabsent.shim.formats.hudi import ACTIONS
-from putifabsent.shim.formats.hudi_both import Kept, is_instant, kept_as, ordered, parsed, shown
-from putifabsent.shim.formats.hudi_salt import salt_of
+from putifabsent.shim.formats.hudi_salt import Kept, is_instant, kept_as, ordered, parsed, salt_of, shown
 from putifabsent.shim.policy import Policy
 from tests.shim.folders import patient
 from tests.shim.test_formats_hudi import actions, instants, layouts, tables

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from putifabsent.shim.formats.hudi_log import blocks
+from putifabsent.shim.formats.hudi_files import blocks
 from tests.shim.folders import patient
 from tests.timeline.tables import block, entry
 

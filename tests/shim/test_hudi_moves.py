@@ -11,8 +11,8 @@ import pytest
 from putifabsent import shim
 from putifabsent.backends.base import Created
 from putifabsent.errors import ConfigError, Fenced
-from putifabsent.shim.formats.hudi_moves import completed_by, refuse_move
-from putifabsent.shim.ledger import completion, timeline
+from putifabsent.shim.formats.hudi_layout import completed_by, refuse_move
+from putifabsent.shim.ledger import calls, completion
 from putifabsent.shim.ledger.records import Complete, Open
 from tests.mutation import Change
 from tests.shim import ledger_runs
@@ -135,7 +135,7 @@ def test_an_instant_older_than_the_ledger_is_listed_until_its_rollback_removes_i
     run = Run()
     run.creates(run.session("R"), requested("9", "rollback"), "r", frees="1")
     folder = move.name.rpartition("/")[0]
-    assert timeline.shown(run.session("L"), folder, [move.name]) == [move.name]
+    assert calls.shown(run.session("L"), folder, [move.name]) == [move.name]
 
 
 @LEAVES
@@ -146,12 +146,12 @@ def test_an_undone_instant_is_not_listed_by_the_name_that_the_table_gave_it(move
     savepoint = f"{folder}/1_18.savepoint"
     names = [move.name, move.following, savepoint, inflight("1")]
     inside = sorted(each for each in names if each.startswith(folder))
-    assert timeline.shown(run.session("L"), folder, inside) == inside
+    assert calls.shown(run.session("L"), folder, inside) == inside
     run.play(completion.undo(run.session("R"), "1", creation("u")))
     reader = run.session("L")
-    assert timeline.shown(reader, folder, inside) == [each for each in inside if each != move.name]
+    assert calls.shown(reader, folder, inside) == [each for each in inside if each != move.name]
     other = f"b/another{move.name.removeprefix('b/t')}"
-    assert timeline.view(reader, folder).hidden([other]) == set()
+    assert calls.view(reader, folder).hidden([other]) == set()
 
 
 @LEAVES
@@ -165,7 +165,7 @@ def test_an_instant_completed_again_since_is_shown_and_spared(move: Move) -> Non
     run.creates(run.session("A"), requested("1"), "anew")
     run.creates(run.session("A"), again, "second time")
     folder = again.rpartition("/")[0]
-    assert timeline.shown(run.session("L"), folder, [again]) == [again]
+    assert calls.shown(run.session("L"), folder, [again]) == [again]
     assert [each.undone for each in run.session("L").state.completions.values()] == [True, False]
 
 
@@ -407,67 +407,67 @@ MUTANTS = tuple(
         ),
         (
             "the copy of the properties is not read",
-            "formats/hudi_moves",
+            "formats/hudi_layout",
             "for each in PROPERTIES:",
             "for each in PROPERTIES[:1]:",
         ),
         (
             "what lies in its layout by another name is published again",
-            "formats/hudi_moves",
+            "formats/hudi_layout",
             "completed_by(each.name) == instant for",
             "False for",
         ),
         (
             "what is undone stands for what is completed anew",
-            "formats/hudi_moves",
+            "formats/hudi_layout",
             " if each.name not in undone)",
             ")",
         ),
         (
             "an upgrade goes on",
-            "formats/hudi_moves",
+            "formats/hudi_layout",
             "if properties is None or not is_left(path",
             "if True or not is_left(path",
         ),
         (
             "the metadata table is moved before anything is refused",
-            "formats/hudi_moves",
+            "formats/hudi_layout",
             "root = path[: path.rfind(_META)]",
             "root = path[: path.find(_META)]",
         ),
         (
             "no table may have an instant overwritten",
-            "formats/hudi_moves",
+            "formats/hudi_layout",
             """or not is_left(path.rpartition("/")[0], properties)""",
             "or False",
         ),
         (
             "what lies beside a timeline is moved, too",
-            "formats/hudi_moves",
+            "formats/hudi_layout",
             "folder.endswith(_TIMELINES) and ",
             "",
         ),
         (
             "a savepoint is a commit",
-            "formats/hudi_moves",
+            "formats/hudi_layout",
             'step.state != "completed" or step.action == _SAVEPOINT',
             'step.state != "completed"',
         ),
         (
             "what is undone is shown by the name that the table gave it",
-            "ledger/timeline",
+            "ledger/calls",
             " or completed_by(path) in self.instants",
             "",
         ),
         (
             "other tables' instants are hidden",
-            "ledger/timeline",
+            "ledger/calls",
             'if path.rpartition("/")[0] == self.folder',
             "if path",
         ),
         (
             "what is rolled back is hidden before it is undone",
-            "ledger/timeline",
+            "ledger/calls",
             "if each.frees in undone and state",
             "if each.frees and state",
         ),
@@ -475,11 +475,9 @@ MUTANTS = tuple(
 )
 FAMILY = (
     "formats/hudi_layout",
-    "formats/hudi_moves",
     "formats/hudi_ledger",
     "ledger/calls",
     "ledger/completion",
-    "ledger/timeline",
 )
 
 
@@ -512,8 +510,8 @@ def test_a_test_above_finds_out_each_mutant(mutant: Change | None, monkeypatch: 
         for module in ("calls", "completion"):
             monkeypatch.setattr(ledger_runs, module, made[module])
         monkeypatch.setattr(ledger_runs, "rule_for", made["hudi_ledger"].rule_for)
-        for module in ("completion", "timeline"):
+        for module in ("completion", "calls"):
             monkeypatch.setitem(globals(), module, made[module])
         for name in ("completed_by", "refuse_move"):
-            monkeypatch.setitem(globals(), name, getattr(made["hudi_moves"], name))
+            monkeypatch.setitem(globals(), name, getattr(made["hudi_layout"], name))
     assert is_found_out() == (mutant is not None)

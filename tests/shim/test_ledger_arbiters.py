@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from putifabsent.errors import OutcomeUnknown
+from putifabsent.shim.ballot_state import folder_of
 from putifabsent.shim.ledger.appending import append
 from putifabsent.shim.ledger.book import Lane, Ledger
 from putifabsent.shim.ledger.facts import State
+from putifabsent.shim.ledger.pruning import prune
 from putifabsent.shim.ledger.records import Open
 from putifabsent.shim.requests import List, Publish
-from putifabsent.shim.scenes import folder_of
 from putifabsent.testing.explore import Faults
-from tests.shim.composed import MARKER, REAL_FAMILY, TABLE, Scenario
+from tests.shim.composed import LEDGER_FOLDER, MARKER, REAL_FAMILY, TABLE, Scenario
 from tests.shim.ledger_judges import alone
 from tests.shim.ledger_runs import creation
 from tests.shim.ledger_tables import NAME
@@ -115,6 +116,19 @@ def test_a_life_whose_marker_is_decided_and_hidden_goes_on(run: Run) -> None:
     ledger = run.session("B")
     assert set(ledger.state.open) == {"1", "2"}
     assert run.play(append(ledger, opens("3", "B"), creation("o3"))) == 3
+
+
+def test_a_ledger_whose_folder_was_emptied_round_the_shim_goes_on_as_one(run: Run) -> None:
+    idle = run.session("A")
+    for instant in ("3", "4", "5"):
+        run.play(append(idle, opens(instant, "A"), creation(f"o{instant}")))
+    run.play(prune(idle, creation("pruning")))
+    run.lose(lambda name: name.startswith(f"{LEDGER_FOLDER}/"))
+    comer = run.session("B")
+    assert comer.state == idle.state
+    assert run.play(append(comer, opens("6", "B"), creation("o6"))) == 7
+    assert run.play(append(idle, opens("7", "A"), creation("o7"))) == 9
+    assert set(run.session("C").state.open) == {"1", "2", "3", "4", "5", "6", "7"}
 
 
 def test_nobody_brings_back_the_marker_of_a_table_that_is_being_removed(run: Run) -> None:

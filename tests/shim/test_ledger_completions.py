@@ -9,7 +9,7 @@ import pytest
 from putifabsent.backends.base import Created, Maybe, Refused, TryAgain
 from putifabsent.backends.body import InMemory
 from putifabsent.errors import Fenced, NameTaken, OutcomeUnknown
-from putifabsent.shim.ledger import completion, timeline
+from putifabsent.shim.ledger import calls, completion
 from putifabsent.shim.ledger.appending import append
 from putifabsent.shim.ledger.records import Open
 from tests.shim.ledger_runs import APPLIED, LOST, Run, completed_name, creation, kinds
@@ -135,8 +135,8 @@ def test_a_completion_that_can_not_be_published_in_time_is_won_all_the_same() ->
     run.patience = 0
     assert run.completes(run.session("A"), "1", "c") == Created()
     reader = run.session("L")
-    assert timeline.shown(reader, TIMELINE, []) == [completed_name("1")]
-    key = timeline.view(reader, TIMELINE).late[completed_name("1")]
+    assert calls.shown(reader, TIMELINE, []) == [completed_name("1")]
+    key = calls.view(reader, TIMELINE).late[completed_name("1")]
     assert run.things()[key.removeprefix(f"{ROOT.removesuffix('.hoodie')}")].data == b"c"
     run.play(completion.settle(reader, creation("s")))
     assert run.things()[".hoodie/timeline/1_19.commit"].data == b"c"
@@ -230,7 +230,7 @@ def test_what_is_undone_is_not_shown_and_not_published_again() -> None:
     made = run.play(completion.undo(ledger, "1", creation("u")))
     assert run.asked == ["create 3", "list ledger"]
     names = [completed_name("1")]
-    assert timeline.shown(run.session("L"), TIMELINE, names) == []
+    assert calls.shown(run.session("L"), TIMELINE, names) == []
     run.play(completion.remove(ledger, completed_name("1"), "1", made))
     assert run.asked == [
         "delete bodies/1~first.0",

@@ -18,7 +18,7 @@ from putifabsent.backends.body import InMemory
 from putifabsent.backends.local import LocalStore
 from putifabsent.backends.memory import MemoryStore
 from putifabsent.errors import Fenced
-from putifabsent.shim.deciding import Balloting
+from putifabsent.shim.arbiter import Balloting
 from putifabsent.shim.drive import run, run_async
 from putifabsent.shim.formats import hudi
 from putifabsent.shim.ledger import completion, pruning, turns
@@ -157,7 +157,7 @@ async def test_a_turn_is_taken_and_given_back_asynchronously(table: Table) -> No
 def test_who_reads_after_pruning_comes_to_the_same(table: Table) -> None:
     together(SESSIONS, partial(commits, table, 60.0))
     before = table.run(table.ledger("a").current(table.creation()))
-    pruned = table.run(pruning.prune(table.ledger("pruner"), table.creation(), POLICY))
+    pruned = table.run(pruning.prune(table.ledger("pruner"), table.creation()))
     assert pruned >= table.every - 1
     assert table.records() == []
     after = table.run(table.ledger("b").current(table.creation()))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from putifabsent.backends.base import Refused
-from putifabsent.shim.deciding import Balloting
+from putifabsent.shim.arbiter import Balloting
 from putifabsent.shim.ledger.book import Lane
 from putifabsent.shim.ledger.facts import State
 from putifabsent.shim.ledger.records import Open

@@ -24,10 +24,11 @@ from putifabsent.shim.ledger.records import (
     Take,
     Turn,
     Undo,
+    decode,
+    encode,
     fold,
     valid,
 )
-from putifabsent.shim.ledger.written import decode, encode
 from tests.mutation import Change
 
 

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from putifabsent.shim.names import ordinary
-from putifabsent.shim.places import Placed, folder_for, placed, shelf_for
 from putifabsent.shim.policy import Policy
+from putifabsent.shim.state_keys import Placed, folder_for, placed, shelf_for
 from tests.shim.folders import all_roots, components, patient
 
 LOG = "_delta_log/00000000000000000000.json"

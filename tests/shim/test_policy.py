@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from putifabsent.errors import ConfigError
 from putifabsent.shim.formats import GRAMMARS, RULES, is_state
-from putifabsent.shim.formats.hudi_both import parsed
 from putifabsent.shim.formats.hudi_ledger import step_in
+from putifabsent.shim.formats.hudi_salt import parsed
 from putifabsent.shim.names import Name, Role, Rule, ordinary
 from putifabsent.shim.policy import Policy
 from tests.shim.folders import LOOKALIKES, components, patient, roots

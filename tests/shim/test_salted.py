@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from putifabsent.shim import scenes
+from putifabsent.shim import ballot_state
 from putifabsent.shim.names import Name, ordinary
 from putifabsent.shim.policy import Policy
-from putifabsent.shim.salted import Salted, folder_of, identity_of, marked, parsed
+from putifabsent.shim.state_keys import Salted, folder_of, identity_of, marked, parsed
 from tests.shim.folders import all_roots, components, patient, uuids
 
 TOKEN = "11111111-1111-4111-8111-111111111111"
@@ -56,9 +56,9 @@ def test_no_two_creations_of_any_names_ever_write_one_key(
     keys = set()
     for root, last, token, incarnation, attempt in creations:
         name = ordinary(f"{root}/{last}")
-        prepare = scenes.Prepare(incarnation, 0, scenes.voter_of(token, attempt, name.rank))
+        prepare = ballot_state.Prepare(incarnation, 0, ballot_state.voter_of(token, attempt, name.rank))
         keys.add(f"{folder_of(name)}/{Salted(name.rank, incarnation, token, attempt)}")
-        keys.add(f"{scenes.folder_of(name)}/{scenes.written(prepare)}")
+        keys.add(f"{ballot_state.folder_of(name)}/{ballot_state.written(prepare)}")
     assert len(keys) == 2 * len({(f"{root}/{last}", *rest) for root, last, *rest in creations})
 
 

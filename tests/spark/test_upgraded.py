@@ -16,7 +16,7 @@ import fsspec
 import pytest
 
 from putifabsent.inspection import inspect
-from putifabsent.shim.formats.hudi_moves import is_instant
+from putifabsent.shim.formats.hudi_layout import is_instant
 from tests.spark.drivers import Driver, DriverError, driving, together, told_on
 from tests.spark.writers import FORMATS
 

@@ -11,7 +11,7 @@ import pytest
 
 from putifabsent.errors import ConfigError, NameTaken
 from putifabsent.shim.ledger.facts import State
-from putifabsent.shim.ledger.written import marker_of
+from putifabsent.shim.ledger.records import marker_of
 from putifabsent.shim.leftovers import What
 from putifabsent.testing.deaths import stepped
 from putifabsent.upkeep import fsck

@@ -8,7 +8,7 @@ import pytest
 
 from putifabsent.errors import ConfigError
 from putifabsent.shim.ledger.facts import EVERY, State
-from putifabsent.shim.ledger.written import marker_of
+from putifabsent.shim.ledger.records import marker_of
 from putifabsent.upkeep import Begun, TableLedger, drop, ledger_of
 from tests.fsspec_plugin.grounds import decided_by
 from tests.fsspec_plugin.hudi_tables import Writer, records_of, table_in

@@ -20,7 +20,7 @@ from putifabsent.shim.requests import List
 
 if TYPE_CHECKING:
     from putifabsent.backends.base import Creation, Listed
-    from putifabsent.shim.deciding import Arbiter
+    from putifabsent.shim.arbiter import Arbiter
     from putifabsent.shim.ledger.book import Ledger
     from putifabsent.shim.ledger.facts import State
     from putifabsent.shim.names import Name
@@ -68,7 +68,7 @@ def forget_over(ledger: Ledger, creation: Creation, policy: Policy) -> Protocol[
 def _over_in(folder: str, arbiter: Arbiter, state: State, policy: Policy) -> Protocol[list[Name]]:
     """Return the names in a folder that are over and not shown, one of each identity."""
     place = policy.classify(f"{folder}/_").state
-    sighted = yield from arbiter.survey(policy, place, [folder])
+    sighted = yield from arbiter.survey(policy.classify, place, [folder])
     instants = {each.name: instant_of(each.name) for each in sighted}
     over = [name for name, instant in instants.items() if instant is not None and _is_over(state, instant)]
     if not over:

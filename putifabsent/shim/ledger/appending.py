@@ -20,8 +20,7 @@ from typing import TYPE_CHECKING, NoReturn, TypeAlias
 
 from putifabsent.backends.body import InMemory
 from putifabsent.errors import Fenced, NameTaken, OutcomeUnknown, PutIfAbsentError
-from putifabsent.shim.ledger.records import Checkpoint, Move, fold
-from putifabsent.shim.ledger.written import encode
+from putifabsent.shim.ledger.records import Checkpoint, Move, encode, fold
 from putifabsent.shim.requests import Pause
 
 if TYPE_CHECKING:

@@ -38,8 +38,7 @@ from putifabsent.backends.body import InMemory
 from putifabsent.errors import NameTaken, OutcomeUnknown
 from putifabsent.shim.create import create as native_create
 from putifabsent.shim.ledger.facts import State
-from putifabsent.shim.ledger.records import Checkpoint, fold
-from putifabsent.shim.ledger.written import FORMAT, READER, decode, life_in, marker_of
+from putifabsent.shim.ledger.records import FORMAT, READER, Checkpoint, decode, fold, life_in, marker_of
 from putifabsent.shim.names import Name, Role
 from putifabsent.shim.reading import Located, read, removed
 from putifabsent.shim.requests import Create, Get, List, Pause, Publish, Put
@@ -56,9 +55,10 @@ if TYPE_CHECKING:
         PutOutcome,
     )
     from putifabsent.backends.body import Body
-    from putifabsent.shim.deciding import Arbiter
+    from putifabsent.shim.arbiter import Arbiter
     from putifabsent.shim.ledger.facts import TurnName
-    from putifabsent.shim.ledger.written import Line
+    from putifabsent.shim.ledger.records import Line
+    from putifabsent.shim.listing_overlay import Sighting
     from putifabsent.shim.requests import Protocol
 
 __all__ = [
@@ -265,6 +265,9 @@ class Ledger:
         """Return the name of a record; by default of the life that was read."""
         return self._entry(_numbered(self.state.life if life is None else life, number))
 
+    def _named(self, path: str) -> Name:
+        return self._entry(path.rpartition("/")[2])
+
     def _entry(self, last: str) -> Name:
         path = f"{self.folder}/{last}"
         return Name(path, Role.LOG_ENTRY, self.name.format, self.name.table, path, guarded=True)
@@ -337,17 +340,28 @@ class Ledger:
         """
         base = None if isinstance(self.arbiter, Native) else (yield from self._decided(creation))
         if base is not None:
+            # Its records may be in no listing either.
+            decided = (each.name for each in (yield from self.sighted()) if each.key is not None)
+            known = by_life(decided).get(base.life, set())
             is_used = base.life == self.state.life or base.life in found
-            if not is_used:
-                first = self.record(base.number + 1, base.life)
-                is_used = not isinstance((yield from self.arbiter.find(first, creation, helps=False)), Absent)
+            if known and not is_used:
+                last = self.record(max(known), base.life)
+                is_used = not isinstance((yield from self.arbiter.find(last, creation, helps=False)), Absent)
             if is_used:
                 if base.life != self.state.life:
                     self._forget(base)
+                found[base.life] = found.get(base.life, set()) | known
                 return base.life
         if self.state.life or self._is_removed(found.get("", set())):
             self._forget(self.state.unborn())
         return ""
+
+    def sighted(self) -> Protocol[list[Sighting]]:
+        """Return what the arbiter knows of the marker and of records, of any life. One request, or some."""
+        if isinstance(self.arbiter, Native):
+            yield from ()
+            return []
+        return (yield from self.arbiter.survey(self._named, self.name.state, [self.folder]))
 
     def _decided(self, creation: Creation) -> Protocol[State | None]:
         """Return what the life begins with whose marker the arbiter has decided; None: there is none."""

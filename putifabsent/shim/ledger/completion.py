@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from putifabsent.backends.base import Absent, Created, Exists, Found, Refused, Written
 from putifabsent.errors import Fenced, Holder, NameTaken, OutcomeUnknown, unknown_of
-from putifabsent.shim.formats.hudi_moves import was_moved
+from putifabsent.shim.formats.hudi_layout import was_moved
 from putifabsent.shim.ledger.appending import append, unknown_from
 from putifabsent.shim.ledger.records import Complete, Undo
 from putifabsent.shim.reading import read, removed

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from putifabsent.shim.ledger.book import Native, by_life
+from putifabsent.shim.ledger.book import by_life
 from putifabsent.shim.reading import read, removed
 from putifabsent.shim.requests import List
 
@@ -29,13 +29,12 @@ if TYPE_CHECKING:
     from putifabsent.backends.base import Creation, Entry, Listed
     from putifabsent.shim.ledger.book import Ledger
     from putifabsent.shim.names import Name
-    from putifabsent.shim.policy import Policy
     from putifabsent.shim.requests import Protocol
 
 __all__ = ["needless", "prune"]
 
 
-def prune(ledger: Ledger, creation: Creation, policy: Policy) -> Protocol[int]:
+def prune(ledger: Ledger, creation: Creation) -> Protocol[int]:
     """Remove the records that the newest checkpoint has made needless, and bodies and beats of what is over.
 
     Nobody waits for it: a writer may do it in the background, whenever it has passed a checkpoint.
@@ -44,8 +43,6 @@ def prune(ledger: Ledger, creation: Creation, policy: Policy) -> Protocol[int]:
     ----------
     ledger, creation
         Of whoever prunes.
-    policy
-        The mount's.
 
     Returns
     -------
@@ -54,7 +51,7 @@ def prune(ledger: Ledger, creation: Creation, policy: Policy) -> Protocol[int]:
     """
     # As for bodies: listed before the state is read, so that no turn is taken later of which one was listed.
     beats: Listed = yield from read(List(ledger.beats))
-    behind = yield from _behind(ledger, creation, policy)
+    behind = yield from _behind(ledger, creation)
     for name in behind:
         yield from ledger.arbiter.forget(name, creation)
     bodies = yield from needless(ledger, creation)
@@ -68,12 +65,9 @@ def prune(ledger: Ledger, creation: Creation, policy: Policy) -> Protocol[int]:
     return len(behind)
 
 
-def _behind(ledger: Ledger, creation: Creation, policy: Policy) -> Protocol[list[Name]]:
+def _behind(ledger: Ledger, creation: Creation) -> Protocol[list[Name]]:
     """Return the records that nobody needs any more, seen or not, the lowest number first."""
-    known: dict[str, set[int]] = {}
-    if not isinstance(ledger.arbiter, Native):
-        sighted = yield from ledger.arbiter.survey(policy, ledger.name.state, [ledger.folder])
-        known = by_life(each.name for each in sighted)
+    known = by_life(each.name for each in (yield from ledger.sighted()))
     numbers = yield from ledger.numbers(creation)
     life = ledger.state.life
     newest = ledger.newest(numbers) if life else 0

@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from putifabsent.shim.places import folder_for
+from putifabsent.shim.state_keys import folder_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING
 from putifabsent.backends.base import Absent, Deleted, Exists, Found, Maybe, Refused, Written
 from putifabsent.backends.body import InMemory
 from putifabsent.errors import OutcomeUnknown
-from putifabsent.shim.reading import look, read, unanswered
-from putifabsent.shim.requests import Delete, List, Pause, Publish, Put
-from putifabsent.shim.scenes import (
+from putifabsent.shim.ballot_state import (
     Accept,
     End,
     Prepare,
@@ -24,13 +22,15 @@ from putifabsent.shim.scenes import (
     voter_of,
     written,
 )
+from putifabsent.shim.reading import look, read, unanswered
+from putifabsent.shim.requests import Delete, List, Pause, Publish, Put
 
 if TYPE_CHECKING:
     from putifabsent.backends.base import Creation, DeleteOutcome, Listed, PublishOutcome, PutOutcome
     from putifabsent.backends.body import Body
+    from putifabsent.shim.ballot_state import Key
     from putifabsent.shim.names import Name
     from putifabsent.shim.requests import Protocol
-    from putifabsent.shim.scenes import Key
 
 __all__ = ["Ended", "Removed", "Voter", "is_copy"]
 

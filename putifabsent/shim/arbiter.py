@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from putifabsent.backends.base import Absent
-from putifabsent.shim import ballot, claims, leftovers, locked, salted, sightings
-from putifabsent.shim.places import shelf_for
+from putifabsent.shim import ballot, claims, leftovers, listing_overlay, locked, state_keys
+from putifabsent.shim.ballot_state import LONGEST_KEY, folder_of
 from putifabsent.shim.reading import read
 from putifabsent.shim.requests import List, ReadClaim, SweepClaims, Walk
-from putifabsent.shim.scenes import LONGEST_KEY, folder_of
+from putifabsent.shim.state_keys import shelf_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -21,11 +21,10 @@ if TYPE_CHECKING:
     from putifabsent.backends.body import Body
     from putifabsent.backends.registries import Claim, ClaimPage, Claims, Lock
     from putifabsent.shim.leftovers import Leftover
+    from putifabsent.shim.listing_overlay import Classify, Sighting
     from putifabsent.shim.names import Name
-    from putifabsent.shim.policy import Policy
     from putifabsent.shim.reading import Located
     from putifabsent.shim.requests import Protocol
-    from putifabsent.shim.sightings import Sighting
 
 __all__ = ["Arbiter", "Balloting", "Claiming", "Locking"]
 
@@ -111,14 +110,14 @@ class Arbiter(ABC):
 
     @abstractmethod
     def sightings(
-        self, policy: Policy, folders: Iterable[str], keys: Iterable[str], shown: Iterable[str]
+        self, classify: Classify, folders: Iterable[str], keys: Iterable[str], shown: Iterable[str]
     ) -> Protocol[list[Sighting]]:
         """Say what is known of the names directly in some folders.
 
         Parameters
         ----------
-        policy
-            The mount's.
+        classify
+            Says what a name is: the policy's.
         folders
             Their full names.
         keys
@@ -128,13 +127,13 @@ class Arbiter(ABC):
         """
 
     @abstractmethod
-    def survey(self, policy: Policy, state: str, folders: Iterable[str]) -> Protocol[list[Sighting]]:
+    def survey(self, classify: Classify, state: str, folders: Iterable[str]) -> Protocol[list[Sighting]]:
         """Say what is known of the names directly in some folders, as :meth:`sightings`, whose keys it lists.
 
         Parameters
         ----------
-        policy
-            The mount's.
+        classify
+            As there.
         state
             Where the shim keeps what it knows of names in them.
         folders
@@ -228,20 +227,20 @@ class Balloting(Arbiter):
         return bool(listed.entries)
 
     def sightings(
-        self, policy: Policy, folders: Iterable[str], keys: Iterable[str], shown: Iterable[str]
+        self, classify: Classify, folders: Iterable[str], keys: Iterable[str], shown: Iterable[str]
     ) -> Protocol[list[Sighting]]:
         """As the contract says."""
         del folders
         yield from ()
-        return sightings.in_ballots(keys, shown, policy.classify)
+        return listing_overlay.in_ballots(keys, shown, classify)
 
-    def survey(self, policy: Policy, state: str, folders: Iterable[str]) -> Protocol[list[Sighting]]:
+    def survey(self, classify: Classify, state: str, folders: Iterable[str]) -> Protocol[list[Sighting]]:
         """As the contract says: one request a folder."""
         keys: list[str] = []
         for folder in folders:
             listed: Listed = yield from read(Walk(shelf_for(state, folder, self.keys, LONGEST_KEY)))
             keys += (entry.name for entry in listed.entries)
-        return sightings.in_ballots(keys, (), policy.classify)
+        return listing_overlay.in_ballots(keys, (), classify)
 
     def leftovers(self, name: Name, creation: Creation) -> Protocol[list[Leftover]]:
         """As the contract says."""
@@ -343,24 +342,24 @@ class Claiming(Arbiter):
 
     def knows(self, name: Name) -> Protocol[bool]:
         """As the contract says."""
-        request = ReadClaim(self.claims, salted.identity_of(name, self.place))
+        request = ReadClaim(self.claims, state_keys.identity_of(name, self.place))
         found = yield from read(request)
         return not isinstance(found, Absent)
 
     def sightings(
-        self, policy: Policy, folders: Iterable[str], keys: Iterable[str], shown: Iterable[str]
+        self, classify: Classify, folders: Iterable[str], keys: Iterable[str], shown: Iterable[str]
     ) -> Protocol[list[Sighting]]:
         """As the contract says."""
         del keys, shown
         found: list[Sighting] = []
         for folder in folders:
-            found += yield from sightings.in_claims(self.claims, self.place, folder, policy.classify)
+            found += yield from listing_overlay.in_claims(self.claims, self.place, folder, classify)
         return found
 
-    def survey(self, policy: Policy, state: str, folders: Iterable[str]) -> Protocol[list[Sighting]]:
+    def survey(self, classify: Classify, state: str, folders: Iterable[str]) -> Protocol[list[Sighting]]:
         """As the contract says: one request a folder and page."""
         del state
-        return self.sightings(policy, folders, (), ())
+        return self.sightings(classify, folders, (), ())
 
     def leftovers(self, name: Name, creation: Creation) -> Protocol[list[Leftover]]:
         """As the contract says."""
@@ -374,7 +373,7 @@ class Claiming(Arbiter):
 
     def folder(self, name: Name) -> str:
         """As the contract says."""
-        return salted.folder_of(name)
+        return state_keys.folder_of(name)
 
     def remembered(self, place: str) -> Protocol[dict[str, Claim]]:
         """As the contract says."""

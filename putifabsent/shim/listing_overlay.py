@@ -11,11 +11,10 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING, NamedTuple
 
 from putifabsent.backends.base import Entry
-from putifabsent.shim.places import placed
+from putifabsent.shim.ballot_state import Prepare, Scene, folder_of, rank_of, written
 from putifabsent.shim.reading import read
 from putifabsent.shim.requests import ListClaims
-from putifabsent.shim.salted import parsed
-from putifabsent.shim.scenes import Prepare, Scene, folder_of, rank_of, written
+from putifabsent.shim.state_keys import parsed, placed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
