@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from statistics import mean
 from typing import TYPE_CHECKING, NamedTuple
 
+from putifabsent.shim.ledger.facts import KEPT
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -17,6 +19,12 @@ OUTCOMES = ("acknowledged", "refused", "needless", "unknown", "failed")
 
 _EACH = 4
 """So many objects, or items, at most, are kept of each name that is there."""
+
+_REMEMBERED = _EACH * KEPT
+"""So many at most are kept of instants that are over, and that the ledger remembers."""
+
+_UNDONE = 0.4
+"""So many a commit come of what is rolled back, until the ledger remembers as many as it ever does."""
 
 _EVERY = 64
 """The ledger's records come and go in waves of so many."""
@@ -155,9 +163,10 @@ def _grown(samples: Sequence[Sample]) -> list[str]:
         found.append(
             f"records of the ledger are not pruned: {most:,} objects at {after[-1].commits:,} commits"
         )
+    came = after[-1].commits - before[-1].commits
     for what, of, over, share, more in (
-        ("objects of the shim's", "others", min, 1.25, kept),
-        ("items in the registry", "items", min, 1.25, kept + _EVERY),
+        ("objects of the shim's", "others", min, 1.25, kept + min(_UNDONE * came, _REMEMBERED)),
+        ("items in the registry", "items", min, 1.25, kept + _EVERY + min(_UNDONE * came, _REMEMBERED)),
         ("requests a commit", "a_commit", mean, 1.5, 8),
         ("requests of a listing", "ls", mean, 1.25, 8 + live),
         # Of each record since the newest checkpoint a new mount asks the arbiter, and the store.
