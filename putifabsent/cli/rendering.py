@@ -311,7 +311,7 @@ def _state_of(url: str, checked: Checked) -> str:
 
 
 def _ledger(found: TableLedger) -> dict[str, object]:
-    return {**asdict(found), "written": found.written.isoformat()}
+    return {**asdict(found), "written": found.written and found.written.isoformat()}
 
 
 def _ledger_lines(found: TableLedger) -> list[str]:
@@ -328,7 +328,7 @@ def _ledger_lines(found: TableLedger) -> list[str]:
     turn, counts = found.turn, (found.whole, found.by_name, len(found.open))
     held = turn and f"{turn.number}, session {turn.session}, thread {turn.thread}, lease {turn.lease:g} s"
     above = "above it {} instants are remembered whole, {} by name, {} are open".format(*counts)
-    time = f"{found.written:%Y-%m-%d %H:%M:%S %Z}"
+    time = "of which no listing tells" if found.written is None else f"{found.written:%Y-%m-%d %H:%M:%S %Z}"
     return [
         *lines,
         f"turn     {held or 'none is held'}",

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from putifabsent.backends.base import Maybe, Refused
 from putifabsent.shim.formats.hudi_over import forget_over
+from putifabsent.shim.ledger.book import is_marker
 from putifabsent.shim.ledger.pruning import needless, prune
 from putifabsent.shim.leftovers import Leftover, What
 from putifabsent.upkeep.tables import Table
@@ -116,7 +117,9 @@ def check(
     busy = 0
     temporary = _temporary(table, before)
     total = len(identities.names)
-    for done, name in enumerate(identities.names):
+    # A ledger's marker last: while no listing shows it, sessions ask the arbiter which records there are.
+    names = sorted(identities.names, key=lambda name: is_marker(name.path))
+    for done, name in enumerate(names):
         if progress is not None:
             progress(done, total, name.path)
         left = _left(table, name)

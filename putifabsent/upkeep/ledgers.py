@@ -64,7 +64,7 @@ class TableLedger:
     ended
         How many it shows of lives that are over, which go with the next pruning.
     written
-        When the newest object in the folder was written, by the store's clock.
+        When the newest object in the folder was written, by the store's clock; None: no listing shows one.
     horizon
         Up to which instant none can be begun any more, whatever else is remembered; empty: there is none.
     whole
@@ -87,7 +87,7 @@ class TableLedger:
     checkpoint: int
     listed: int
     ended: int
-    written: datetime
+    written: datetime | None
     horizon: str = ""
     whole: int = 0
     by_name: int = 0
@@ -141,7 +141,7 @@ def ledger_of(fs: GuardedFileSystem, path: str) -> TableLedger | None:
     if marker is None and not found and not state.number:
         return None
     numbers = found.get(state.life, set())
-    written = max(entry.created for entry in listed.entries)
+    written = max((entry.created for entry in listed.entries), default=None)
     return TableLedger(
         folder=ledger.folder,
         life=state.life,
@@ -153,7 +153,7 @@ def ledger_of(fs: GuardedFileSystem, path: str) -> TableLedger | None:
         horizon=state.horizon,
         whole=len(_remembered(state)),
         by_name=len(state.past),
-        ahead=_ahead(state, written),
+        ahead=() if written is None else _ahead(state, written),
         open=_open(state),
         turn=state.turn,
         half_removed=half_removed,

@@ -9,7 +9,7 @@ import pytest
 from putifabsent.errors import ConfigError
 from putifabsent.shim.ledger.facts import EVERY, State
 from putifabsent.shim.ledger.records import marker_of
-from putifabsent.upkeep import Begun, TableLedger, drop, ledger_of
+from putifabsent.upkeep import Begun, TableLedger, drop, fsck, ledger_of
 from tests.fsspec_plugin.grounds import decided_by
 from tests.fsspec_plugin.hudi_tables import Writer, records_of, table_in
 
@@ -256,3 +256,30 @@ def test_a_drop_that_failed_half_way_can_be_called_again(
             drop(fs, ground.folder)
     drop(fs, ground.folder)
     assert kept(ground) == []
+
+
+def test_a_repair_that_dies_over_a_ledger_whose_folder_was_emptied_leaves_one_ledger(memory: Ground) -> None:
+    a = Writer(memory.mount(session="a", arbiter="ballot"), table_in(memory))
+    for number in range(EVERY + 2):
+        a.begins(f"20200101000000{number:03}")
+    fsck(a.fs, a.root, repair=True, grace=0)
+    folder = f"{a.root}/.hoodie/.putifabsent/ledger"
+    whole = ledger_of(a.fs, a.root)
+    assert whole is not None
+    names = len(memory.around.find(folder)) - 1  # the note of its form is no name
+    assert (whole.number, names) == (EVERY + 3, 5)
+    for survivors in range(names):
+        for path in memory.around.find(folder):
+            memory.around.rm_file(path)
+        seen: list[str] = []
+
+        def dies(_: int, __: int, path: str, seen: list[str] = seen, at: int = survivors) -> None:
+            seen += [path] if path.startswith(folder) else []
+            if len(seen) > at:
+                raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            fsck(memory.mount(session="f", arbiter="ballot"), a.root, repair=True, grace=0, progress=dies)
+        found = ledger_of(memory.mount(session="n", arbiter="ballot"), a.root)
+        assert found is not None
+        assert (found.life, found.number, found.half_removed) == (whole.life, whole.number, None)
