@@ -12,7 +12,7 @@ from putifabsent.inspection.numbers import gaps_in
 from putifabsent.inspection.troubles import findings_of
 from putifabsent.shim.formats.delta import number_in
 from putifabsent.shim.formats.delta_actions import checksum_of, logical, path_of
-from putifabsent.timeline.delta_checkpoints import checkpoints, files_in
+from putifabsent.timeline.delta import checkpoints, files_in
 from putifabsent.timeline.files import below, read
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from putifabsent.inspection.judged import Look
     from putifabsent.shim.formats.delta_actions import Logical
     from putifabsent.timeline import Commit, DeltaTimeline, Problems
-    from putifabsent.timeline.delta_checkpoints import Checkpoint
+    from putifabsent.timeline.delta import Checkpoint
 
 __all__ = ["judge"]
 

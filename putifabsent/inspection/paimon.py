@@ -11,7 +11,7 @@ from putifabsent.inspection.troubles import findings_of
 from putifabsent.shim.formats.paimon import FOLDERS, number_in, table_of
 from putifabsent.shim.formats.paimon_manifests import FOLDER, Entry, File, live
 from putifabsent.timeline.files import below
-from putifabsent.timeline.paimon_files import Manifests
+from putifabsent.timeline.paimon import Manifests
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
