@@ -82,8 +82,7 @@ def inspect(  # noqa: PLR0913 - one an option
 
 
 def _draw(found: Report, plot: Path | None, report: Path | None) -> None:
-    from putifabsent.inspection.page import page
-    from putifabsent.inspection.picture import svg
+    from putifabsent.inspection.picture import page, svg
 
     for file, draw in ((plot, svg), (report, page)):
         if file:
