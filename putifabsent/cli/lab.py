@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from putifabsent.lab.simulate import Cell, Experiment
     from putifabsent.lab.simulate.published import Published
     from putifabsent.lab.stress.paths import Contender
-    from putifabsent.lab.stress.running import Ran, Stress
+    from putifabsent.lab.stress.results import Result
+    from putifabsent.lab.stress.running import Stress
 
 __all__ = ["demo", "simulate", "stress"]
 
@@ -139,7 +140,7 @@ def simulate(  # noqa: PLR0913 - one an option
     screen = Screen(as_json=as_json)
     with exits(screen):
         from putifabsent.lab.simulate import published as publication
-        from putifabsent.lab.simulate.cells import read
+        from putifabsent.lab.simulate.experiment import read
 
         theirs: Sequence[Published] = publication.published() if published else ()
         if published + (file is not None) + bool(writers or interval) != 1:
@@ -219,7 +220,7 @@ def _numbers(text: str) -> range:
 
 def _check_that_something_is_drawn(experiments: Sequence[Experiment]) -> None:
     from putifabsent.lab.simulate import Cell
-    from putifabsent.lab.simulate.charts import charts
+    from putifabsent.lab.simulate.report import charts
 
     if not charts([Cell(experiment, (1,)) for experiment in experiments]):
         raise ConfigError(
@@ -230,8 +231,7 @@ def _check_that_something_is_drawn(experiments: Sequence[Experiment]) -> None:
 def _draw(
     cells: Sequence[Cell], published: Sequence[Published], seed: int, plots: Path | None, report: Path | None
 ) -> None:
-    from putifabsent.lab.simulate.charts import charts, published_charts, save
-    from putifabsent.lab.simulate.report import page
+    from putifabsent.lab.simulate.report import charts, page, published_charts, save
 
     drawn = published_charts(cells, published) if published else charts(cells)
     if plots:
@@ -242,7 +242,7 @@ def _draw(
 
 
 def _cell_lines(cells: Sequence[Cell], published: Sequence[Published]) -> Iterator[Table | str]:
-    from putifabsent.lab.durations import said
+    from putifabsent.lab.durations import formatted
     from putifabsent.lab.simulate.published import LEVEL, differing
 
     columns = ["writers", "interval", "jitter", "duration", "mean", "min", "max", "runs with one"]
@@ -253,7 +253,7 @@ def _cell_lines(cells: Sequence[Cell], published: Sequence[Published]) -> Iterat
     table = empty_table(*columns, right=len(columns))
     for cell, theirs in zip(cells, beside or [()] * len(cells), strict=True):
         what = cell.experiment
-        spans = (said(each) for each in (what.interval, what.jitter, what.duration))
+        spans = (formatted(each) for each in (what.interval, what.jitter, what.duration))
         ours = (f"{cell.mean:.3f}", str(cell.fewest), str(cell.most), f"{cell.percent:.1f} %")
         table.add_row(str(what.writers), *spans, *ours, *theirs)
     yield table
@@ -313,9 +313,9 @@ def stress(  # noqa: PLR0913 - one an option
     screen = Screen(as_json=as_json)
     with exits(screen, url):
         from putifabsent.lab.durations import parse
-        from putifabsent.lab.stress import summary
+        from putifabsent.lab.stress import results
         from putifabsent.lab.stress.running import FAULTS, Stress
-        from putifabsent.lab.stress.workloads import WORKLOADS
+        from putifabsent.lab.stress.writers import WORKLOADS
 
         unknown = sorted(set(without or ()) - set(FAULTS))
         if unknown:
@@ -336,13 +336,13 @@ def stress(  # noqa: PLR0913 - one an option
 
             report.parent.mkdir(parents=True, exist_ok=True)
             report.write_text(page(what, runs), encoding="utf-8")
-        for ran in runs:
-            for error, times in summary.errors(ran)[:_ERRORS]:
-                screen.note(f"{ran.contender.label}: {times} x {error}")
-        screen.answer([summary.row(ran) for ran in runs], _stress_lines(runs))
-        if any(ran.violations for ran in runs if ran.contender.is_ours):
+        for result in runs:
+            for error, times in results.errors(result)[:_ERRORS]:
+                screen.note(f"{result.contender.label}: {times} x {error}")
+        screen.answer([results.row(result) for result in runs], _stress_lines(runs))
+        if any(result.violations for result in runs if result.contender.is_ours):
             raise typer.Exit(Exit.NO)
-        if any(ran.idle for ran in runs if ran.contender.is_ours):
+        if any(result.idle for result in runs if result.contender.is_ours):
             raise typer.Exit(Exit.FAILED)
 
 
@@ -372,7 +372,9 @@ def _contenders(
     return root, [*ours, *(stock_of(protocol, options) if stock else [])]
 
 
-def _stressed(screen: Screen, what: Stress, contenders: Sequence[Contender], master: str | None) -> list[Ran]:
+def _stressed(
+    screen: Screen, what: Stress, contenders: Sequence[Contender], master: str | None
+) -> list[Result]:
     if master is None:
         from putifabsent.lab.stress.running import run as here
 
@@ -386,11 +388,11 @@ def _stressed(screen: Screen, what: Stress, contenders: Sequence[Contender], mas
         return on_spark(what, contenders, master)
 
 
-def _stress_lines(runs: Sequence[Ran]) -> Iterator[Table | str]:
-    from putifabsent.lab.stress.summary import COLUMNS, cells, verdict
+def _stress_lines(runs: Sequence[Result]) -> Iterator[Table | str]:
+    from putifabsent.lab.stress.results import COLUMNS, cells, verdict
 
     table = empty_table(*COLUMNS, right=len(COLUMNS) - 1)
-    for ran in runs:
-        table.add_row(*cells(ran), style="red" if ran.violations else None)
+    for result in runs:
+        table.add_row(*cells(result), style="red" if result.violations else None)
     yield table
     yield verdict(runs)

@@ -167,8 +167,8 @@ class State:
         for column in {**there, **here}:
             if there.get(column) != here.get(column):
                 raise ConfigError(
-                    f"{dataset} has another schema: column {column!r} is {_spelled(there.get(column))} there, "
-                    f"and {_spelled(here.get(column))} here. Append what it has, or overwrite"
+                    f"{dataset} has another schema: column {column!r} is {_shown(there.get(column))} there, "
+                    f"and {_shown(here.get(column))} here. Append what it has, or overwrite"
                 )
 
     def after(self, record: Record) -> State:
@@ -285,7 +285,7 @@ def nullable(schema: Any) -> Any:
     return {key: always.get(key, nullable(value)) for key, value in schema.items()}
 
 
-def _spelled(kind: Any) -> str:
+def _shown(kind: Any) -> str:
     return "not" if kind is None else kind if isinstance(kind, str) else json.dumps(kind)
 
 
