@@ -1,4 +1,4 @@
-"""The ``putifabsent`` command: one module a verb, and one for what they print."""
+"""The ``putifabsent`` command: its verbs by what they are about."""
 
 from __future__ import annotations
 
@@ -19,6 +19,6 @@ def main() -> None:
             raise
         sys.stderr.write(f"{error.name} is not installed: pip install 'putifabsent[cli]'\n")
         raise SystemExit(2) from error
-    # Told to stop, as by Ctrl-C: servers and folders of its own go, and an outcome that is open is said.
+    # SIGTERM ends it as Ctrl-C does: its own servers and folders go, and an open outcome is reported.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     app()

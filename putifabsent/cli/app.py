@@ -7,22 +7,11 @@ from typing import Annotated
 import typer
 
 from putifabsent import __version__
-from putifabsent.cli.demo import demo
-from putifabsent.cli.drop import drop
-from putifabsent.cli.explain import explain
-from putifabsent.cli.fsck import fsck
-from putifabsent.cli.init import init
-from putifabsent.cli.inspect import inspect
-from putifabsent.cli.leave import leave
-from putifabsent.cli.ledger import ledger
-from putifabsent.cli.migrate import migrate
-from putifabsent.cli.probe import probe
-from putifabsent.cli.put import put
-from putifabsent.cli.resolve import resolve
-from putifabsent.cli.serve import serve
-from putifabsent.cli.simulate import simulate
-from putifabsent.cli.spark_conf import spark_conf
-from putifabsent.cli.stress import stress
+from putifabsent.cli.lab import demo, simulate, stress
+from putifabsent.cli.names import explain, put, resolve
+from putifabsent.cli.service import serve, spark_conf
+from putifabsent.cli.stores import init, probe
+from putifabsent.cli.tables import drop, fsck, inspect, leave, ledger, migrate
 
 __all__ = ["app"]
 

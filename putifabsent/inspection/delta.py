@@ -6,28 +6,33 @@ import json
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
-from putifabsent.inspection.findings import Finding, Kind, Severity, found
-from putifabsent.inspection.judged import Judged
-from putifabsent.inspection.numbers import gaps_in
-from putifabsent.inspection.troubles import findings_of
+from putifabsent.inspection.findings import (
+    Finding,
+    Kind,
+    Result,
+    Severity,
+    found,
+    gaps_in,
+    read_errors,
+)
 from putifabsent.shim.formats.delta import checksum_of, logical, number_in, path_of
-from putifabsent.timeline.delta_checkpoints import checkpoints, files_in
+from putifabsent.timeline.delta import checkpoints, files_in
 from putifabsent.timeline.files import below, read
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from putifabsent.inspection.judged import Look
+    from putifabsent.inspection.findings import Look
     from putifabsent.shim.formats.delta import Logical
     from putifabsent.timeline import Commit, DeltaTimeline, Problems
-    from putifabsent.timeline.delta_checkpoints import Checkpoint
+    from putifabsent.timeline.delta import Checkpoint
 
 __all__ = ["judge"]
 
 _LOG = "_delta_log"
 
 
-def judge(timeline: DeltaTimeline, look: Look | None) -> Judged:
+def judge(timeline: DeltaTimeline, look: Look | None) -> Result:
     """Return what is wrong with a Delta table.
 
     Parameters
@@ -54,13 +59,13 @@ def judge(timeline: DeltaTimeline, look: Look | None) -> Judged:
     by_number = {each.number: each for each in commits}
     for number, actions in timeline.actions(by_number):
         findings += play.commit(by_number[number], actions, counts=began is None or number > began.number)
-    findings += findings_of(problems, Kind.DANGLING_REFERENCE)
+    findings += read_errors(problems, Kind.DANGLING_REFERENCE)
     if look is not None:
         there = look(timeline.root, (_LOG,)).paths
         # A commit that can't be read may have removed what is not there.
         is_whole = not problems and not any(gaps_in(numbers))
         findings += _dangling(play, there, timeline.root, is_proof=is_whole)
-    return Judged(play.version, commits, findings)
+    return Result(play.version, commits, findings)
 
 
 def _began(known: Sequence[Checkpoint], numbers: Sequence[int]) -> Checkpoint | None:
@@ -127,8 +132,8 @@ def _overwritten(timeline: DeltaTimeline, commits: Iterable[Commit]) -> Iterator
 
 def _transaction_in(checksum: bytes) -> str | None:
     try:
-        said = json.loads(checksum)
-        return str(said["txnId"]) if said.get("txnId") else None
+        transaction = json.loads(checksum).get("txnId")
+        return str(transaction) if transaction else None
     except (AttributeError, TypeError, ValueError):
         return None  # a torn checksum is made anew
 
@@ -185,8 +190,8 @@ class _Play:
 def _dangling(play: _Play, there: frozenset[str], root: str, *, is_proof: bool) -> Iterator[Finding]:
     severity = Severity.DAMAGE if is_proof else Severity.NOTICE
     missing: dict[int | None, list[str]] = defaultdict(list)
-    for said, number in play.files.items():
-        inside = path_of(said)
+    for path, number in play.files.items():
+        inside = path_of(path)
         if inside is not None and below(root, inside) not in there:
             missing[number].append(below(root, inside))
     for number, paths in missing.items():

@@ -1,12 +1,34 @@
-"""What can be wrong with a table: each kind by its name, with what it means and what to do."""
+"""What can be wrong with a table: each kind by its name, with what it means and what to do.
+
+And what the inspections of all formats have in common: what they are given, and what they return.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import NamedTuple
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-__all__ = ["MEANINGS", "Finding", "Kind", "Meaning", "Severity"]
+from putifabsent.timeline import Trouble
+
+if TYPE_CHECKING:
+    from putifabsent.timeline import Problem
+
+__all__ = [
+    "MEANINGS",
+    "Files",
+    "Finding",
+    "Kind",
+    "Look",
+    "Meaning",
+    "Result",
+    "Severity",
+    "found",
+    "gaps_in",
+    "read_errors",
+]
 
 
 class Severity(str, Enum):
@@ -123,6 +145,66 @@ def found(
 ) -> Finding:
     """Return a finding; its severity is its kind's unless it is said."""
     return Finding(kind, tuple(names), detail, severity or MEANINGS[kind].severity, moments)
+
+
+class Files(NamedTuple):
+    """The files that are there.
+
+    Attributes
+    ----------
+    paths
+        Their full names.
+    lasts
+        The same by their last components, for formats that give each a UUID.
+    """
+
+    paths: frozenset[str]
+    lasts: Mapping[str, str]
+
+
+Look: TypeAlias = Callable[[str, Collection[str]], Files]
+"""Lists the files in a folder, but those in some folders of it."""
+
+
+class Result(NamedTuple):
+    """A table, as it was seen once.
+
+    Attributes
+    ----------
+    version
+        Of its format.
+    records
+        Its timeline.
+    findings
+        What is wrong with it.
+    """
+
+    version: str
+    records: Sequence[Any]
+    findings: Sequence[Finding]
+
+
+_KINDS = {
+    Trouble.EMPTY: Kind.EMPTY,
+    Trouble.UNREADABLE: Kind.UNREADABLE,
+    Trouble.UNKNOWN: Kind.UNKNOWN_RECORD,
+}
+
+
+def read_errors(problems: Iterable[Problem], missing: Kind) -> list[Finding]:
+    """Return a finding for each file that can't be read; ``missing`` is the kind of one that isn't there."""
+    return [
+        found(_KINDS.get(each.trouble, missing), (each.path,), f"{each.path}: {each.reason}")
+        for each in problems
+    ]
+
+
+def gaps_in(numbers: Iterable[int]) -> Iterator[range]:
+    """Return the runs of numbers that are missing between the lowest one and the highest one."""
+    there = sorted(set(numbers))
+    for before, after in pairwise(there):
+        if after > before + 1:
+            yield range(before + 1, after)
 
 
 _HUDI, _PAIMON, _DELTA = ("hudi",), ("paimon",), ("delta",)

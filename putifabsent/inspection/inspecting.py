@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from putifabsent.inspection import delta, hudi, paimon
-from putifabsent.inspection.findings import Severity
-from putifabsent.inspection.listing import data_files
+from putifabsent.inspection.findings import Files, Severity
+from putifabsent.shim.formats import is_state
 from putifabsent.timeline import read
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
-    from putifabsent.inspection.findings import Finding, Kind
-    from putifabsent.inspection.judged import Judged, Look
-    from putifabsent.inspection.listing import Files, Progress
+    from putifabsent.inspection.findings import Finding, Kind, Look, Result
     from putifabsent.timeline import Timeline
+
+    Progress = Callable[[int, int, str], None]
 
 __all__ = ["Report", "inspect"]
 
-_JUDGES: dict[str, Callable[[Any, Look | None], Judged]] = {
+_JUDGES: dict[str, Callable[[Any, Look | None], Result]] = {
     "hudi": hudi.judge,
     "paimon": paimon.judge,
     "delta": delta.judge,
@@ -114,35 +113,56 @@ def inspect(
     judge = _JUDGES[timeline.format]
     walk = _Walk(timeline.fs, progress) if data else None
     before = _state_of(timeline)
-    judged = judge(timeline, walk)
-    findings = judged.findings
+    result = judge(timeline, walk)
+    findings = result.findings
     if findings and _state_of(timeline) != before:
         # It went on while it was looked at: what it was in the middle of is not there a second time.
-        judged = judge(timeline, walk)
+        result = judge(timeline, walk)
         before_too = {about for each in findings for about in _abouts(each)}
-        findings = [each for each in judged.findings if not before_too.isdisjoint(_abouts(each))]
+        findings = [each for each in result.findings if not before_too.isdisjoint(_abouts(each))]
     return Report(
         url,
         timeline.format,
-        judged.version,
+        result.version,
         timeline,
-        judged.records,
+        result.records,
         sorted(findings, key=lambda each: each.severity is not Severity.DAMAGE),
         walk.files if walk is not None else None,
     )
 
 
 class _Walk:
-    """Lists data files, and keeps how many there were."""
+    """Lists a table's data files, by one walk through its folders, and keeps how many there were."""
 
     def __init__(self, fs: Any, progress: Progress | None) -> None:
-        self._list = partial(data_files, fs, progress=progress)
+        self._fs = fs
+        self._progress = progress
         self.files = 0
 
     def __call__(self, root: str, skipped: Collection[str]) -> Files:
-        found = self._list(root, skipped)
-        self.files = len(found.paths)
-        return found
+        """Return all files below a root, but those in some folders of it; ``OSError``: the store refuses."""
+        self._fs.invalidate_cache()  # others' files must be seen
+        try:
+            top = self._fs.ls(root, detail=True)
+        except (FileNotFoundError, NotADirectoryError):
+            top = []
+        paths = {each["name"] for each in top if each["type"] == "file"}
+        folders = [each["name"].rstrip("/") for each in top if each["type"] == "directory"]
+        wanted = [each for each in folders if _last(each) not in skipped and not is_state(each)]
+        for done, folder in enumerate(wanted):
+            self._report(done, wanted, paths)
+            paths.update(path for path in self._fs.find(folder) if not is_state(path))
+        self._report(len(wanted), wanted, paths)
+        self.files = len(paths)
+        return Files(frozenset(paths), {_last(path): path for path in paths})
+
+    def _report(self, done: int, wanted: Collection[str], paths: Collection[str]) -> None:
+        if self._progress is not None:
+            self._progress(done, len(wanted), f"{len(paths):,} files")
+
+
+def _last(path: str) -> str:
+    return path.rpartition("/")[2]
 
 
 def _abouts(finding: Finding) -> set[tuple[Kind, str]]:

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from putifabsent.inspection.findings import Finding, Kind, Severity, found
-from putifabsent.inspection.judged import Judged
-from putifabsent.inspection.numbers import gaps_in
-from putifabsent.inspection.troubles import findings_of
+from putifabsent.inspection.findings import (
+    Finding,
+    Kind,
+    Result,
+    Severity,
+    found,
+    gaps_in,
+    read_errors,
+)
 from putifabsent.shim.formats.paimon import FOLDER, FOLDERS, Entry, File, live, number_in, table_of
 from putifabsent.timeline.files import below
-from putifabsent.timeline.paimon_files import Manifests
+from putifabsent.timeline.paimon import Manifests
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from putifabsent.inspection.judged import Look
-    from putifabsent.inspection.listing import Files
+    from putifabsent.inspection.findings import Files, Look
     from putifabsent.timeline import PaimonTimeline, Problems, Snapshot
 
 __all__ = ["judge"]
@@ -24,7 +28,7 @@ __all__ = ["judge"]
 _OWN_FOLDERS = ("snapshot", "schema", "changelog", "branch", "tag", "consumer", FOLDER)
 
 
-def judge(timeline: PaimonTimeline, look: Look | None) -> Judged:
+def judge(timeline: PaimonTimeline, look: Look | None) -> Result:
     """Return what is wrong with a Paimon table, or with a branch of one.
 
     Parameters
@@ -38,13 +42,13 @@ def judge(timeline: PaimonTimeline, look: Look | None) -> Judged:
     records = list(timeline.records(problems=problems))
     snapshots = [each for each in records if not each.archived]
     unread = [number for problem in problems if (number := _number_of(problem.path)) is not None]
-    findings = [*findings_of(problems, Kind.DANGLING_REFERENCE), *_gaps(timeline, records, unread)]
+    findings = [*read_errors(problems, Kind.DANGLING_REFERENCE), *_gaps(timeline, records, unread)]
     if look is not None and snapshots:
         table = table_of(timeline.root)
         files = look(table, _OWN_FOLDERS)
         findings += _Walk(timeline, table, files).findings(snapshots)
     version = str(snapshots[-1].content.get("version", 1)) if snapshots else "none yet"
-    return Judged(f"snapshot version {version}", records, findings)
+    return Result(f"snapshot version {version}", records, findings)
 
 
 def _number_of(path: str) -> int | None:
@@ -85,8 +89,8 @@ class _Walk:
         self._problems: Problems = []
         self._manifests = Manifests(timeline.fs, table, self._problems)
         self._schemas = timeline.schemas()
-        # What was told of one snapshot is not told again of those that came upon it.
-        self._told: set[tuple[str, ...]] = set()
+        # What is found in one snapshot is not reported again of those that came upon it.
+        self._reported: set[tuple[str, ...]] = set()
 
     def findings(self, snapshots: Iterable[Snapshot]) -> list[Finding]:
         """Return what is wrong with snapshots, which come by their numbers."""
@@ -108,7 +112,7 @@ class _Walk:
                 name = below(self._timeline.root, f"schema/schema-{each.schema}")
                 detail = f"snapshot {each.number} is of schema {each.schema}, which is not there"
                 findings.append(_found(Kind.DANGLING_REFERENCE, (name,), detail, each))
-        return [*findings, *findings_of(self._problems, Kind.DANGLING_REFERENCE)]
+        return [*findings, *read_errors(self._problems, Kind.DANGLING_REFERENCE)]
 
     def _entries(self, snapshot: Snapshot, kind: str) -> list[Entry] | None:
         name = snapshot.content.get(kind)
@@ -144,8 +148,8 @@ class _Walk:
             yield _found(Kind.DANGLING_REFERENCE, [name for (name,) in names], detail, snapshot)
 
     def _new(self, things: Iterable[tuple[str, ...]]) -> list[tuple[str, ...]]:
-        new = [each for each in things if each not in self._told]
-        self._told.update(new)
+        new = [each for each in things if each not in self._reported]
+        self._reported.update(new)
         return new
 
 

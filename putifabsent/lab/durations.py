@@ -1,4 +1,4 @@
-"""Spans of time, as people say them."""
+"""Durations, as people write them."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from fractions import Fraction
 
 from putifabsent.errors import ConfigError
 
-__all__ = ["parse", "said"]
+__all__ = ["formatted", "parse"]
 
 _UNITS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
-_SAID = re.compile(r"(-?\d+(?:\.\d+)?) ?(ms|s|m|min|h|d)", re.ASCII)
+_DURATION = re.compile(r"(-?\d+(?:\.\d+)?) ?(ms|s|m|min|h|d)", re.ASCII)
 
 
 def parse(text: str, what: str) -> int:
@@ -28,7 +28,7 @@ def parse(text: str, what: str) -> int:
     ConfigError
         For anything else, and for a part of a millisecond.
     """
-    match = _SAID.fullmatch(text.strip())
+    match = _DURATION.fullmatch(text.strip())
     if match is None:
         raise ConfigError(f"{what} is {text!r}: give a number and its unit, as in 500ms, 90s, 1m, 24h or 7d")
     number, unit = match.groups()
@@ -38,7 +38,7 @@ def parse(text: str, what: str) -> int:
     return int(milliseconds)
 
 
-def said(milliseconds: int) -> str:
+def formatted(milliseconds: int) -> str:
     """Return a span of time in the largest unit of which it is a whole number: ``24 h``, ``7 d``."""
     fitting = [
         (unit, milliseconds // size)

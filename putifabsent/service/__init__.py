@@ -5,19 +5,16 @@ killed at any time, and many of them may run; whoever hears no answer asks the n
 call (:class:`~putifabsent.service.wire.Resolve`).
 
 ===========================  ======================================================
-``wire``                     what is said: calls, answers, errors
+``wire``                     calls, answers, errors
 ``mounts``                   which addresses it answers for, and for whom it works
 ``calls``                    what each call does
-``app``                      HTTP: the secret, the limits, the routes
-``tally``                    what it has answered, for who collects metrics
-``settings``                 what it is told
-``serving``                  a server's life: its socket, its end
+``app``                      HTTP: the secret, the limits, the routes, the metrics; a server's life
+``settings``                 its settings
 ===========================  ======================================================
 """
 
-from putifabsent.service.app import application
+from putifabsent.service.app import application, serve
 from putifabsent.service.mounts import Mounts
-from putifabsent.service.serving import serve
 from putifabsent.service.settings import Settings
 
 __all__ = ["Mounts", "Settings", "application", "serve"]

@@ -1,11 +1,23 @@
-"""HTTP: the secret, the limits, the routes. What a call does is said in ``calls``."""
+"""HTTP: the secret, the limits, the routes, the metrics; and a server's life, from its socket to its end.
+
+What a call does stands in ``calls``. Metrics are in the text format of Prometheus, version 0.0.4:
+https://prometheus.io/docs/instrumenting/exposition_formats/
+"""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hmac
+import ipaddress
 import logging
+import signal
+import socket
+import ssl
+import threading
+from collections import Counter, defaultdict
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from functools import partial
 from http import HTTPStatus
 from time import perf_counter
@@ -14,9 +26,9 @@ from typing import TYPE_CHECKING
 from aiohttp import web
 from pydantic import ValidationError
 
+from putifabsent.errors import ConfigError
 from putifabsent.service.calls import CALLS, Doing
-from putifabsent.service.mounts import Caller
-from putifabsent.service.tally import CONTENT_TYPE, Tally
+from putifabsent.service.mounts import Caller, Mounts
 from putifabsent.service.wire import failed, wrong
 from putifabsent.version import __version__
 
@@ -24,17 +36,22 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
 
     from putifabsent.service.calls import Kind
-    from putifabsent.service.mounts import Mounts
     from putifabsent.service.settings import Settings
     from putifabsent.service.wire import Call
 
-__all__ = ["SESSION", "WRITER", "application"]
+__all__ = ["CONTENT_TYPE", "SESSION", "WRITER", "Tally", "application", "serve"]
 
 SESSION, WRITER = "putifabsent-session", "putifabsent-writer"
 """Headers of every call: for whom it is made."""
 
 _LONGEST_HEADER = 200
 _LONGEST_CALL = 65_536
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+_BOUNDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+"""Seconds: from a request to a store nearby to a mount's deadline."""
+
 _log = logging.getLogger(__name__)
 
 
@@ -79,8 +96,8 @@ class Service:
         """Say whether calls are welcome; nobody need know the secret for that."""
         del request
         status = HTTPStatus.SERVICE_UNAVAILABLE if self.draining else HTTPStatus.OK
-        said = {"status": "draining" if self.draining else "ok", "version": __version__}
-        return web.json_response(said, status=status)
+        body = {"status": "draining" if self.draining else "ok", "version": __version__}
+        return web.json_response(body, status=status)
 
     async def metrics(self, request: web.Request) -> web.Response:
         """Say what was answered."""
@@ -117,21 +134,21 @@ class Service:
             why = f"{len(body)} bytes are more than the {most} that such a call may have"
             return _answer(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "request", why)
         try:
-            said = _said(kind, request, body)
+            call = _parsed(kind, request, body)
             caller = _caller(request)
         except ValueError as error:
             return _answer(HTTPStatus.BAD_REQUEST, "request", _wrong(error))
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._pool, partial(self._do, kind, said, body, caller))
+        return await loop.run_in_executor(self._pool, partial(self._do, kind, call, body, caller))
 
-    def _do(self, kind: Kind, said: Call, body: bytes, caller: Caller) -> web.Response:
+    def _do(self, kind: Kind, call: Call, body: bytes, caller: Caller) -> web.Response:
         try:
-            doing = Doing(said, body, self._mounts, caller, self._settings.largest_body, self._clock)
+            doing = Doing(call, body, self._mounts, caller, self._settings.largest_body, self._clock)
             return web.json_response(kind.do(doing))
         except Exception as error:  # noqa: BLE001 - every error is an answer
             status, answer = failed(error)
             if status == HTTPStatus.INTERNAL_SERVER_ERROR:
-                _log.exception("a call of %s failed", said.path)
+                _log.exception("a call of %s failed", call.path)
             return web.json_response(answer, status=status)
 
     @web.middleware
@@ -168,19 +185,19 @@ def application(settings: Settings, mounts: Mounts) -> web.Application:
     return app
 
 
-def _said(kind: Kind, request: web.Request, body: bytes) -> Call:
+def _parsed(kind: Kind, request: web.Request, body: bytes) -> Call:
     if kind.has_body:
         return kind.model.model_validate(dict(request.query))
     return kind.model.model_validate_json(body)
 
 
 def _caller(request: web.Request) -> Caller:
-    said = [request.headers.get(header, "") for header in (SESSION, WRITER)]
-    for header, value in zip((SESSION, WRITER), said, strict=True):
+    values = [request.headers.get(header, "") for header in (SESSION, WRITER)]
+    for header, value in zip((SESSION, WRITER), values, strict=True):
         if not (value and value.isascii() and value.isprintable() and len(value) <= _LONGEST_HEADER):
             msg = f"the header {header} must say a UUID"
             raise ValueError(msg)
-    return Caller(*said)
+    return Caller(*values)
 
 
 def _wrong(error: ValueError) -> str:
@@ -189,3 +206,172 @@ def _wrong(error: ValueError) -> str:
 
 def _answer(status: HTTPStatus, kind: str, message: str) -> web.Response:
     return web.json_response({"error": kind, "message": message}, status=status)
+
+
+@dataclass
+class Tally:
+    """Counts answers.
+
+    Attributes
+    ----------
+    inside
+        Calls that are being worked on, or wait.
+    """
+
+    inside: int = 0
+    _answers: Counter[tuple[str, int]] = field(default_factory=Counter)
+    _below: Counter[tuple[str, float]] = field(default_factory=Counter)
+    _seconds: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
+    _bytes: Counter[str] = field(default_factory=Counter)
+
+    def add(self, call: str, status: int, seconds: float) -> None:
+        """Count an answer.
+
+        Parameters
+        ----------
+        call
+            ``create``.
+        status
+            Of HTTP.
+        seconds
+            From the call to its answer.
+        """
+        self._answers[call, status] += 1
+        self._seconds[call] += seconds
+        for bound in _BOUNDS:
+            self._below[call, bound] += seconds <= bound
+
+    def read(self, call: str, size: int) -> None:
+        """Count the bytes of a call's body."""
+        self._bytes[call] += size
+
+    def text(self) -> str:
+        """Return all counts, as Prometheus reads them."""
+        lines = [
+            "# HELP putifabsent_calls_inside Calls that are being worked on, or wait.",
+            "# TYPE putifabsent_calls_inside gauge",
+            f"putifabsent_calls_inside {self.inside}",
+            "# HELP putifabsent_calls_total Calls that were answered, by the status of HTTP.",
+            "# TYPE putifabsent_calls_total counter",
+        ]
+        lines += [
+            f'putifabsent_calls_total{{call="{call}",status="{status}"}} {count}'
+            for (call, status), count in sorted(self._answers.items())
+        ]
+        lines += [
+            "# HELP putifabsent_call_bytes_total Bytes of the bodies of calls.",
+            "# TYPE putifabsent_call_bytes_total counter",
+        ]
+        lines += [
+            f'putifabsent_call_bytes_total{{call="{call}"}} {size}'
+            for call, size in sorted(self._bytes.items())
+        ]
+        lines += [
+            "# HELP putifabsent_call_seconds From a call to its answer.",
+            "# TYPE putifabsent_call_seconds histogram",
+        ]
+        for call in sorted(self._seconds):
+            number = sum(count for (of, _), count in self._answers.items() if of == call)
+            for bound in _BOUNDS:
+                below = self._below[call, bound]
+                lines.append(f'putifabsent_call_seconds_bucket{{call="{call}",le="{bound}"}} {below}')
+            lines += [
+                f'putifabsent_call_seconds_bucket{{call="{call}",le="+Inf"}} {number}',
+                f'putifabsent_call_seconds_sum{{call="{call}"}} {self._seconds[call]}',
+                f'putifabsent_call_seconds_count{{call="{call}"}} {number}',
+            ]
+        return "\n".join(lines) + "\n"
+
+
+def serve(
+    settings: Settings, ready: Callable[[str], object], until: Callable[[], object] | None = None
+) -> None:
+    """Serve until SIGTERM or SIGINT, or as long as somebody wants it; then finish what was begun.
+
+    Parameters
+    ----------
+    settings
+        What it is told.
+    ready
+        Is told its address as soon as it listens.
+    until
+        Returns when the service is not wanted any more; signals, which may be meant for all of a group, do
+        not end it then.
+
+    Raises
+    ------
+    ConfigError
+        A mount or the clock can't be made, or the certificate can't be read.
+    OSError
+        It can't listen there, or what it has inherited is no socket.
+    """
+    # They outlive the loop: s3fs, which has one of its own, closes its sessions badly inside another.
+    mounts = Mounts(settings.mounts)
+    asyncio.run(_serve(settings, mounts, ready, until))
+
+
+async def _serve(
+    settings: Settings, mounts: Mounts, ready: Callable[[str], object], until: Callable[[], object] | None
+) -> None:
+    tls = _tls(settings)
+    if tls is None and not _is_loopback(settings.host):
+        _log.warning("%s is no loopback address: without TLS, others may read the secret", settings.host)
+    # No access log: addresses hold names, and tokens.
+    runner = web.AppRunner(
+        application(settings, mounts),
+        access_log=None,
+        shutdown_timeout=settings.drain_seconds,
+        handle_signals=False,
+    )
+    await runner.setup()
+    try:
+        await _site(runner, settings, tls).start()
+        ended = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        for each in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(each, ended.set if until is None else _go_on)
+        if until is not None:
+            _watch(until, loop, ended)
+        host, port = runner.addresses[0][:2]
+        ready(f"{'http' if tls is None else 'https'}://{f'[{host}]' if ':' in host else host}:{port}")
+        await ended.wait()
+    finally:
+        await runner.cleanup()
+
+
+def _site(runner: web.AppRunner, settings: Settings, tls: ssl.SSLContext | None) -> web.BaseSite:
+    if settings.fd is None:
+        return web.TCPSite(runner, settings.host, settings.port, ssl_context=tls)
+    return web.SockSite(runner, socket.socket(fileno=settings.fd), ssl_context=tls)
+
+
+def _go_on() -> None:
+    """Whoever wants the service may have got the signal too, and have work to finish."""
+
+
+def _watch(until: Callable[[], object], loop: asyncio.AbstractEventLoop, ended: asyncio.Event) -> None:
+    def watch() -> None:
+        until()
+        # The loop may have ended meanwhile.
+        with contextlib.suppress(RuntimeError):
+            loop.call_soon_threadsafe(ended.set)
+
+    # Nobody waits for it: a read can't be interrupted.
+    threading.Thread(target=watch, name="putifabsent-until", daemon=True).start()
+
+
+def _tls(settings: Settings) -> ssl.SSLContext | None:
+    if settings.certificate is None:
+        return None
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    try:
+        context.load_cert_chain(settings.certificate, settings.key)
+    except OSError as error:
+        raise ConfigError(f"the certificate {settings.certificate} can't be used: {error}") from error
+    return context
+
+
+def _is_loopback(host: str) -> bool:
+    with contextlib.suppress(ValueError):
+        return ipaddress.ip_address(host).is_loopback
+    return host == "localhost"

@@ -40,8 +40,8 @@ class Doing:
 
     Attributes
     ----------
-    said
-        What the caller said.
+    call
+        What is asked for.
     body
         The bytes that came with it.
     mounts, caller
@@ -52,7 +52,7 @@ class Doing:
         What gives instants, if anything does.
     """
 
-    said: Any
+    call: Any
     body: bytes
     mounts: Mounts
     caller: Caller
@@ -62,7 +62,7 @@ class Doing:
     @cached_property
     def place(self) -> tuple[GuardedFileSystem, str]:
         """The filesystem, and the name in it; ``Outside``: there is none."""
-        return self.mounts.find(self.said.path, self.caller)
+        return self.mounts.find(self.call.path, self.caller)
 
     @property
     def fs(self) -> GuardedFileSystem:
@@ -76,7 +76,7 @@ class Doing:
 
     def in_turn(self) -> AbstractContextManager[None]:
         """Do the rest in the turn that the caller names."""
-        return nullcontext() if self.said.turn is None else self.fs.in_turn(self.path, self.said.turn)
+        return nullcontext() if self.call.turn is None else self.fs.in_turn(self.path, self.call.turn)
 
 
 class Kind(NamedTuple):
@@ -85,11 +85,11 @@ class Kind(NamedTuple):
     Attributes
     ----------
     model
-        What is said.
+        What is asked for.
     do
         Does it, in a thread; what it raises is an answer, too.
     has_body
-        Whether bytes come with it, so that what is said stands in the address.
+        Whether bytes come with it, so that the call itself stands in the address.
     """
 
     model: type[Call]
@@ -98,55 +98,55 @@ class Kind(NamedTuple):
 
 
 def _names(doing: Doing) -> dict[str, Any]:
-    asked = {fs.asked for fs in doing.mounts.within(doing.said.path, doing.caller)}
+    asked = {fs.asked for fs in doing.mounts.within(doing.call.path, doing.caller)}
     return {"pattern": "|".join(sorted(asked)), "largest_body": doing.largest_body}
 
 
 def _admit(doing: Doing) -> dict[str, Any]:
-    return doing.fs.admit(doing.path, overwrite=doing.said.overwrite)._asdict()
+    return doing.fs.admit(doing.path, overwrite=doing.call.overwrite)._asdict()
 
 
 def _create(doing: Doing) -> dict[str, Any]:
     with doing.in_turn():
-        said: Create = doing.said
-        return {"guarded": doing.fs.create_as(doing.path, doing.body, said.token, overwrite=said.overwrite)}
+        call: Create = doing.call
+        return {"guarded": doing.fs.create_as(doing.path, doing.body, call.token, overwrite=call.overwrite)}
 
 
 def _rename(doing: Doing) -> dict[str, Any]:
-    fs, source = doing.mounts.find(doing.said.source, doing.caller)
+    fs, source = doing.mounts.find(doing.call.source, doing.caller)
     if fs is not doing.fs:
-        raise Outside(f"{doing.said.source} lies in another store than {doing.said.path}")
+        raise Outside(f"{doing.call.source} lies in another store than {doing.call.path}")
     with doing.in_turn():
-        return {"guarded": fs.rename_as(source, doing.path, doing.said.token)}
+        return {"guarded": fs.rename_as(source, doing.path, doing.call.token)}
 
 
 def _resolve(doing: Doing) -> dict[str, Any]:
-    return {"holder": held_by(doing.fs.resolve_as(doing.path, doing.said.token))}
+    return {"holder": held_by(doing.fs.resolve_as(doing.path, doing.call.token))}
 
 
 def _delete(doing: Doing) -> dict[str, Any]:
-    return {"guarded": doing.fs.removed(doing.path, recursive=doing.said.recursive)}
+    return {"guarded": doing.fs.removed(doing.path, recursive=doing.call.recursive)}
 
 
 def _instants(doing: Doing) -> dict[str, Any]:
     # One clock serves all tables; but who may not write there need not wait for it.
-    doing.mounts.find(doing.said.path, doing.caller)
+    doing.mounts.find(doing.call.path, doing.caller)
     if doing.clock is None:
         raise ConfigError('this service has no clock: name one in its settings, {"clock": {"source": ...}}')
-    return {"instants": doing.clock.instants(doing.said.count)}
+    return {"instants": doing.clock.instants(doing.call.count)}
 
 
 def _take(doing: Doing) -> dict[str, Any]:
-    said: TakeTurn = doing.said
-    return {"turn": doing.fs.take_turn(doing.path, said.token, thread=said.thread, lease=said.lease)}
+    call: TakeTurn = doing.call
+    return {"turn": doing.fs.take_turn(doing.path, call.token, thread=call.thread, lease=call.lease)}
 
 
 def _beat(doing: Doing) -> dict[str, Any]:
-    return {"held": doing.fs.beat_turn(doing.path, doing.said.turn)}
+    return {"held": doing.fs.beat_turn(doing.path, doing.call.turn)}
 
 
 def _release(doing: Doing) -> dict[str, Any]:
-    return {"held": doing.fs.release_turn(doing.path, doing.said.turn)}
+    return {"held": doing.fs.release_turn(doing.path, doing.call.turn)}
 
 
 CALLS: Mapping[str, Kind] = {

@@ -77,13 +77,13 @@ class Address(NamedTuple):
     account: str = ""
 
     @classmethod
-    def of(cls, said: str) -> Address:
+    def of(cls, address: str) -> Address:
         """Part an address, as Hadoop spells it.
 
         ``file:/tmp`` has no authority, and no slashes for it. In ``abfs://container@account/path`` the
         account comes second; ``abfs://@account/`` is all that it has.
         """
-        scheme, _, rest = said.partition(":")
+        scheme, _, rest = address.partition(":")
         path = rest.removeprefix("//")
         scheme = scheme.lower()
         if _SCHEMES.get(scheme) != "piaaz":
@@ -102,30 +102,31 @@ class Address(NamedTuple):
         )
 
 
-def account_of(host: str, said: Mapping[str, Any]) -> dict[str, str]:
-    """Return the options that name an account of Azure's, where what is said does not name one.
+def account_of(host: str, options: Mapping[str, Any]) -> dict[str, str]:
+    """Return the options that name an account of Azure's, where those that are given do not.
 
     Parameters
     ----------
     host
         ``account.dfs.core.windows.net``; empty: the address names none.
-    said
-        The options that are said.
+    options
+        Those that are given.
 
     Raises
     ------
     Outside
-        It is another account than what is said is about, or none of Azure's, and nobody has said how to
-        reach it.
+        It is another account than that of the options, or none of Azure's and no option says how to reach it.
     """
     account = host.partition(".")[0]
-    parts = (part.partition("=") for part in said.get("connection_string", "").split(";"))
-    named = said.get("account_name") or next((value for key, _, value in parts if key == "AccountName"), None)
+    parts = (part.partition("=") for part in options.get("connection_string", "").split(";"))
+    named = options.get("account_name") or next(
+        (value for key, _, value in parts if key == "AccountName"), None
+    )
     if account and named not in (None, account):
         raise Outside(f"{host} is outside what this service answers for: its options are those of {named}")
-    if named or "connection_string" in said:
+    if named or "connection_string" in options:
         return {}
-    if "account_host" in said:
+    if "account_host" in options:
         return {"account_name": account}
     found = _ACCOUNT.fullmatch(host)
     if found is None:
@@ -159,11 +160,11 @@ class Mounts:
         for number, (address, mounting) in enumerate(self._mountings):
             if address.scheme not in _SCHEMES:
                 raise ConfigError(f"{address.scheme}:// is not known here: use {', '.join(_SCHEMES)}")
-            # What is wrong with options is said at once, by some account where an address must name it.
+            # Wrong options are refused at once, by some account where an address must name it.
             known = {"account_name", "connection_string"} & set(mounting.options)
             self._filesystem(number, address.account or ("" if known else _ANY), nobody)
 
-    def find(self, said: str, caller: Caller) -> tuple[GuardedFileSystem, str]:
+    def find(self, url: str, caller: Caller) -> tuple[GuardedFileSystem, str]:
         """Return the filesystem of an address, and the path in it.
 
         Raises
@@ -171,15 +172,15 @@ class Mounts:
         Outside
             None that this service answers for.
         """
-        address = Address.of(said)
+        address = Address.of(url)
         # What the shim keeps for itself is no caller's: a record that is removed is as good as never written.
         if {".", ".."}.isdisjoint(address.path.split("/")) and not is_state(address.path):
             for number, (mounted, _) in enumerate(self._mountings):
                 if mounted.holds(address):
                     return self._filesystem(number, address.account, caller), address.path
-        raise Outside(f"{said} is outside what this service answers for")
+        raise Outside(f"{url} is outside what this service answers for")
 
-    def within(self, said: str, caller: Caller) -> list[GuardedFileSystem]:
+    def within(self, url: str, caller: Caller) -> list[GuardedFileSystem]:
         """Return the filesystems of all mounts that an address is in, or that are below it.
 
         Raises
@@ -187,14 +188,14 @@ class Mounts:
         Outside
             There are none.
         """
-        address = Address.of(said)
+        address = Address.of(url)
         found = [
             self._filesystem(number, address.account or mounted.account, caller)
             for number, (mounted, _) in enumerate(self._mountings)
             if mounted.holds(address) or address.holds(mounted)
         ]
         if not found:
-            raise Outside(f"{said} is outside what this service answers for")
+            raise Outside(f"{url} is outside what this service answers for")
         return found
 
     def _filesystem(self, number: int, account: str, caller: Caller) -> GuardedFileSystem:

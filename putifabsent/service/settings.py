@@ -1,4 +1,4 @@
-"""What a service is told: which addresses it answers for, its secret, where it listens, its limits."""
+"""A service's settings: which addresses it answers for, its secret, where it listens, its limits."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class Ticking(BaseModel):
 
 
 class Settings(BaseModel):
-    """What a service is told.
+    """The settings of a service.
 
     Attributes
     ----------
@@ -151,7 +151,7 @@ class Settings(BaseModel):
             It says which field is wrong, and nothing of what was said there: that may be a credential.
         """
         try:
-            told = _OBJECT.validate_json(text)
-            return cls.model_validate(told if secret is None else {"secret": secret, **told})
+            fields = _OBJECT.validate_json(text)
+            return cls.model_validate(fields if secret is None else {"secret": secret, **fields})
         except ValidationError as error:
             raise ConfigError(f"the service's settings: {wrong(error, 'the settings')}") from None

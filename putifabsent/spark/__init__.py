@@ -8,15 +8,14 @@
 
 ===================  ==================================================================
 ``mounting``         ``mount``: a session's builder, and what it does before the session
-``settings``         what Spark is told, by key; ``spark-conf`` prints the same
-``stores``           from Hadoop's settings of a store to those of its filesystem here
+``settings``         Spark's settings, by key; ``spark-conf`` prints the same; the adapter's jar
+``stores``           from Hadoop's addresses and settings to those of the filesystem here
 ``companion``        the coordination service, which ends with its driver
-``jar``              where the adapter for the JVM is
 ``source``           ``format("putifabsent")``: Parquet files, committed as a set (PySpark 4)
 ``datasets``         such a dataset as files: what is written, committed, read
 ``sets``             what its records say, and which may be next
 ``timelines``        ``format("putifabsent-timeline")``: what has happened to a table (PySpark 4)
-``data_sources``     what both of these have in common, and ``addresses``: how users say where
+``data_sources``     what both of these have in common
 ===================  ==================================================================
 """
 
@@ -24,7 +23,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from putifabsent.spark.jar import jar
+from putifabsent.spark.settings import jar
 
 if TYPE_CHECKING:
     from putifabsent.spark.mounting import mount

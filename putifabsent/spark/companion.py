@@ -38,7 +38,7 @@ class Companion:
 
     Parameters
     ----------
-    told
+    settings
         The service's settings.
 
     Attributes
@@ -52,12 +52,12 @@ class Companion:
         It has not started; the service's own sentence says why.
     """
 
-    def __init__(self, told: Mapping[str, Any]) -> None:
-        self._told = told
+    def __init__(self, settings: Mapping[str, Any]) -> None:
+        self._settings = settings
         self._over = threading.Event()
-        self._socket = _listening(told.get("host", "127.0.0.1"), told.get("port", 0))
+        self._socket = _listening(settings.get("host", "127.0.0.1"), settings.get("port", 0))
         try:
-            self._process = _Process(told, self._socket)
+            self._process = _Process(settings, self._socket)
         except ConfigError:
             self._socket.close()
             raise
@@ -98,7 +98,7 @@ class Companion:
             )
             self._process.end()
             try:
-                self._process = _Process(self._told, self._socket)
+                self._process = _Process(self._settings, self._socket)
             except Exception as error:  # noqa: BLE001 - no memory, say: the next time there may be
                 _log.warning("%s", error)
             if self._over.is_set():
@@ -121,15 +121,15 @@ class _Process:
 
     Parameters
     ----------
-    told
+    settings
         Its settings.
     listening
         The socket that it takes calls from.
     """
 
-    def __init__(self, told: Mapping[str, Any], listening: socket.socket) -> None:
+    def __init__(self, settings: Mapping[str, Any], listening: socket.socket) -> None:
         try:
-            line = json.dumps({**told, "fd": listening.fileno()})
+            line = json.dumps({**settings, "fd": listening.fileno()})
         except TypeError as error:
             raise ConfigError(f"an option of the mount can't be handed to its service: {error}") from error
         self._process = subprocess.Popen(  # noqa: S603 - this interpreter
@@ -158,14 +158,14 @@ class _Process:
             # Whatever a site's own Python may print comes first.
             while (more := self._stdout.readline()) and '"address"' not in more:
                 text += more
-            said: dict[str, Any] = json.loads(more or text[text.find("{") :])
+            answer: dict[str, Any] = json.loads(more or text[text.find("{") :])
         except (OSError, ValueError) as error:
             self.end()
             raise ConfigError(f"the coordination service did not start: {error}") from error
-        if "address" not in said:
+        if "address" not in answer:
             self.end()
-            raise ConfigError(f"the coordination service did not start: {said['message']}")
-        return said
+            raise ConfigError(f"the coordination service did not start: {answer['message']}")
+        return answer
 
     def wait(self) -> int:
         """Wait until it has ended; return how."""

@@ -47,13 +47,13 @@ class Place:
     options: dict[str, Any]
 
 
-def place_of(said: Mapping[str, str], name: str, known: Sequence[str], how: str) -> Place:
-    """Return the place that options say.
+def place_of(options: Mapping[str, str], name: str, known: Sequence[str], how: str) -> Place:
+    """Return the place that options name.
 
     Parameters
     ----------
-    said
-        A data source's options.
+    options
+        The data source's.
     name
         What stands in ``format(...)``.
     known
@@ -66,18 +66,18 @@ def place_of(said: Mapping[str, str], name: str, known: Sequence[str], how: str)
     ConfigError
         One is not known, there is no path, or ``storage_options`` is no JSON.
     """
-    for option in said:
+    for option in options:
         if option not in (*known, *_SPARKS):
             near = difflib.get_close_matches(option, known, n=1)
             hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(known)}"
             raise ConfigError(f'format("{name}") has no option {option!r}: {hint}')
-    if "path" not in said:
+    if "path" not in options:
         raise ConfigError(how)
     try:
-        options = json.loads(said.get("storage_options", "{}"))
+        own = json.loads(options.get("storage_options", "{}"))
     except ValueError as error:
         raise ConfigError("storage_options must be JSON") from error
-    return Place(said["path"], options)
+    return Place(options["path"], own)
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:

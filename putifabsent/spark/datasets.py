@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from putifabsent.errors import ConfigError, Fenced, NameTaken, OutcomeUnknown
 from putifabsent.fsspec_plugin.protocols import guarded
-from putifabsent.spark.addresses import address_of
 from putifabsent.spark.sets import FILES, SETS, File, Record, State, carrier_of, name_of, number_of
+from putifabsent.spark.stores import address_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -44,14 +44,14 @@ class Dataset:
     """
 
     def __init__(self, url: str, options: Mapping[str, Any] | None = None) -> None:
-        said = dict(options or {})
+        own = dict(options or {})
         address = address_of(url)
         if address.startswith(("file:", "local:", "piafile:")):
-            said.setdefault("auto_mkdir", True)
-        own = said.get("guard", ())
+            own.setdefault("auto_mkdir", True)
+        guard = own.get("guard", ())
         # For readers, too: where a registry decides, a record may be committed and not yet published.
-        said["guard"] = [*([own] if isinstance(own, str) else own), f"**/{SETS}/*.json"]
-        self.fs, self.root = guarded(address, **{"formats": "none", **said})
+        own["guard"] = [*([guard] if isinstance(guard, str) else guard), f"**/{SETS}/*.json"]
+        self.fs, self.root = guarded(address, **{"formats": "none", **own})
         self._url = url
         self._state = State()
 

@@ -1,4 +1,4 @@
-"""The driver's JVM: what it is asked before a session is made, and what it is told."""
+"""The driver's JVM: what it is asked before a session is made, and which settings it gets."""
 
 from __future__ import annotations
 
@@ -47,11 +47,11 @@ class Jvm:
 
     @cached_property
     def spark(self) -> Any:
-        """What the session will be told: its builder's options, and spark-defaults.conf."""
-        told = self._jvm.org.apache.spark.SparkConf()
+        """The settings that the session will have: its builder's options, and spark-defaults.conf."""
+        conf = self._jvm.org.apache.spark.SparkConf()
         for key, value in self._options.items():
-            told.set(key, str(value))
-        return told
+            conf.set(key, str(value))
+        return conf
 
     @cached_property
     def hadoop(self) -> Any:
@@ -104,7 +104,7 @@ class Jvm:
         scheme
             ``s3a``.
         given
-            Options that come before what Hadoop is told.
+            Options that come before Hadoop's own.
         """
         store = store_of(scheme)
         found = dict(self.hadoop.getPropsWithPrefix(store.before))
@@ -137,9 +137,9 @@ class Jvm:
         """Have Hudi's tables take turns, where its defaults file says nothing else; a write's options may."""
         if self._knows("org.apache.hudi.common.config.DFSPropertiesConfiguration"):
             defaults = self._jvm.org.apache.hudi.common.config.DFSPropertiesConfiguration
-            said = defaults.getGlobalProps()
+            properties = defaults.getGlobalProps()
             for key, value in HUDI.items():
-                if said.getProperty(key) is None:
+                if properties.getProperty(key) is None:
                     defaults.addToGlobalProps(key, value)
 
     def _password(self, key: str) -> str | None:

@@ -23,7 +23,6 @@ from putifabsent.backends.registry_urls import ARBITER
 from putifabsent.errors import ConfigError
 from putifabsent.fsspec_plugin.options import this_writer
 from putifabsent.spark.companion import Companion
-from putifabsent.spark.jar import jar
 from putifabsent.spark.jvm import Jvm
 from putifabsent.spark.settings import (
     ADDRESS,
@@ -31,6 +30,7 @@ from putifabsent.spark.settings import (
     SESSION,
     adapter_of,
     caller_settings,
+    jar,
     patience,
     scheme_settings,
     service_settings,
@@ -141,17 +141,17 @@ class Mounted(SparkSession.Builder):
             running = SparkContext._active_spark_context  # noqa: SLF001
             jvm = Jvm(self._options)
             if running is None:
-                told = self._mount(jvm)
+                settings = self._mount(jvm)
             else:
-                told = {}
+                settings = {}
                 self._check(running)
-            said = self._options
-            self._options = {**said, **told}
+            before = self._options
+            self._options = {**before, **settings}
             try:
                 session = super().getOrCreate()
             finally:
                 # A secret that stayed here would be an argument of the next JVM.
-                self._options = said
+                self._options = before
             self._check(session.sparkContext)
             jvm.say_to_hudi()
             if hasattr(session, "dataSource"):  # PySpark 4
@@ -177,40 +177,40 @@ class Mounted(SparkSession.Builder):
 
     def _check_options(self) -> None:
         """Refuse options of a scheme that is guarded already, unless it is with these."""
-        for scheme, said in self._schemes.items():
-            if said and said != _mounted.get(scheme):
+        for scheme, options in self._schemes.items():
+            if options and options != _mounted.get(scheme):
                 raise ConfigError(
                     f"{scheme}:// is guarded already, with other options than these: "
                     "they are its service's to say, or those of the mount() that made the session"
                 )
 
     def _mount(self, jvm: Jvm) -> dict[str, str]:
-        """Begin; return what the session is to be told."""
+        """Begin; return the session's settings."""
         global _mounted  # noqa: PLW0603 - one a process, as there is one SparkContext
         _mounted = {}
         path = jar()
         jvm.load(path)
-        told = {"spark.jars": with_jar(jvm.spark.get("spark.jars", ""), path)}
+        settings = {"spark.jars": with_jar(jvm.spark.get("spark.jars", ""), path)}
         writer = next(filter(None, (each.get("writer") for each in self._schemes.values())), this_writer())
         callers = caller_settings(str(uuid.uuid4()), writer)
         if _is_mounted(jvm.hadoop, self._schemes):
             self._check_options()
-            told |= {} if jvm.hadoop.get(SESSION) else callers
+            settings |= {} if jvm.hadoop.get(SESSION) else callers
         else:
-            told |= callers
+            settings |= callers
             for scheme in self._schemes:
-                told |= scheme_settings(scheme, jvm.wrapped(scheme))
+                settings |= scheme_settings(scheme, jvm.wrapped(scheme))
             if isinstance(self._service, str):
                 if not (secret := os.environ.get(SECRET, "")):
                     raise ConfigError(f"{SECRET} is not set: {self._service} wants its secret")
-                told |= service_settings(self._service, secret)
+                settings |= service_settings(self._service, secret)
             else:
-                told |= self._serve(jvm, self._service)
-            os.environ[_WRITER] = told[f"spark.executorEnv.{_WRITER}"] = writer
+                settings |= self._serve(jvm, self._service)
+            os.environ[_WRITER] = settings[f"spark.executorEnv.{_WRITER}"] = writer
             _mounted = {scheme: dict(options) for scheme, options in self._schemes.items()}
         # The last step: looking up a password may have opened one.
         jvm.forget_filesystems()
-        return told
+        return settings
 
     def _serve(self, jvm: Jvm, settings: Mapping[str, Any]) -> dict[str, str]:
         """Start the service, in place of one that an earlier session had."""
@@ -228,24 +228,26 @@ class Mounted(SparkSession.Builder):
         host = settings.get("host", known_as)
         host = known_as if host in _ANYWHERE else host
         host = f"[{host}]" if ":" in host.strip("[]") and not host.startswith("[") else host
-        told = service_settings(f"{scheme}://{host}:{listening.rpartition(':')[2]}", secret)
+        settings = service_settings(f"{scheme}://{host}:{listening.rpartition(':')[2]}", secret)
         if deadlines := [each["deadline"] for each in given.values() if "deadline" in each]:
-            told |= patience(max(deadlines))
+            settings |= patience(max(deadlines))
         return (
-            told | _tell_python(mountings) | {_REDACTION: f"{jvm.spark.get(_REDACTION, _REDACTED)}|FSSPEC_"}
+            settings
+            | _tell_python(mountings)
+            | {_REDACTION: f"{jvm.spark.get(_REDACTION, _REDACTED)}|FSSPEC_"}
         )
 
 
 def _tell_python(mountings: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[str, str]:
     """Have fsspec take these options here, and return what has it take them in the executors' Python."""
-    told = {}
+    settings = {}
     for scheme, (whole, *own) in mountings.items():
         protocol = store_of(scheme).protocol
         # A lone account is the one that is meant; what a lone bucket says is no other's.
         options = (own[0] if protocol == "piaaz" and len(own) == 1 else whole)["options"]
         fsspec.config.conf.setdefault(protocol, {}).update(options)
-        told[f"spark.executorEnv.FSSPEC_{protocol.upper()}"] = json.dumps(options)
-    return told
+        settings[f"spark.executorEnv.FSSPEC_{protocol.upper()}"] = json.dumps(options)
+    return settings
 
 
 def _is_mounted(hadoop: Any, schemes: Mapping[str, Any]) -> bool:

@@ -167,8 +167,8 @@ class State:
         for column in {**there, **here}:
             if there.get(column) != here.get(column):
                 raise ConfigError(
-                    f"{dataset} has another schema: column {column!r} is {_told(there.get(column))} there, "
-                    f"and {_told(here.get(column))} here. Append what it has, or overwrite"
+                    f"{dataset} has another schema: column {column!r} is {_shown(there.get(column))} there, "
+                    f"and {_shown(here.get(column))} here. Append what it has, or overwrite"
                 )
 
     def after(self, record: Record) -> State:
@@ -240,11 +240,13 @@ class Record:
             It is no record.
         """
         try:
-            said = json.loads(data)
-            if said["format"] > _FORMAT:
+            fields = json.loads(data)
+            if fields["format"] > _FORMAT:
                 raise ConfigError(f"{name} was written by a newer putifabsent: update this one")
-            before = said["before"]
-            return Record(said["number"], _offer(said["offer"]), None if before is None else _state(before))
+            before = fields["before"]
+            return Record(
+                fields["number"], _offer(fields["offer"]), None if before is None else _state(before)
+            )
         except (KeyError, TypeError, json.JSONDecodeError) as error:
             raise ValueError(f"{name} is no record of a committed set") from error
 
@@ -283,21 +285,21 @@ def nullable(schema: Any) -> Any:
     return {key: always.get(key, nullable(value)) for key, value in schema.items()}
 
 
-def _told(kind: Any) -> str:
+def _shown(kind: Any) -> str:
     return "not" if kind is None else kind if isinstance(kind, str) else json.dumps(kind)
 
 
-def _files(said: list[dict[str, Any]]) -> tuple[File, ...]:
-    return tuple(File(**each) for each in said)
+def _files(files: list[dict[str, Any]]) -> tuple[File, ...]:
+    return tuple(File(**each) for each in files)
 
 
-def _offer(said: dict[str, Any]) -> Offer:
-    batch = said["batch"]
-    known = Offer(**{**said, "files": _files(said["files"]), "batch": None})
+def _offer(fields: dict[str, Any]) -> Offer:
+    batch = fields["batch"]
+    known = Offer(**{**fields, "files": _files(fields["files"]), "batch": None})
     return known if batch is None else replace(known, batch=Batch(**batch))
 
 
-def _state(said: dict[str, Any]) -> State:
-    names = {name: (token, writer) for name, (token, writer) in said["names"].items()}
-    streams = {name: Batch(**batch) for name, batch in said["streams"].items()}
-    return State(**{**said, "files": _files(said["files"]), "names": names, "streams": streams})
+def _state(fields: dict[str, Any]) -> State:
+    names = {name: (token, writer) for name, (token, writer) in fields["names"].items()}
+    streams = {name: Batch(**batch) for name, batch in fields["streams"].items()}
+    return State(**{**fields, "files": _files(fields["files"]), "names": names, "streams": streams})

@@ -1,10 +1,12 @@
-"""What Spark is told so that a scheme is guarded: one table of keys, for ``mount`` and for ``spark-conf``."""
+"""Spark's settings by which a scheme is guarded, for ``mount`` and ``spark-conf``; and the adapter's jar."""
 
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from putifabsent.errors import ConfigError
 from putifabsent.spark.stores import store_of
 
 if TYPE_CHECKING:
@@ -19,11 +21,14 @@ __all__ = [
     "adapter_of",
     "caller_settings",
     "defaults",
+    "jar",
     "patience",
     "scheme_settings",
     "service_settings",
     "with_jar",
 ]
+
+_JAR = Path(__file__).with_name("putifabsent-hadoop.jar")
 
 HADOOP = "spark.hadoop."
 """What Hadoop's keys begin with among Spark's."""
@@ -70,10 +75,10 @@ def scheme_settings(scheme: str, wrapped: str) -> dict[str, str]:
         The scheme is not known.
     """
     store_of(scheme)
-    said = {**adapter_of(scheme)}
+    options = adapter_of(scheme)
     if scheme != "file":
-        said[f"{_WRAPPED}{scheme}"] = wrapped
-    return {f"{HADOOP}{key}": value for key, value in said.items()}
+        options[f"{_WRAPPED}{scheme}"] = wrapped
+    return {f"{HADOOP}{key}": value for key, value in options.items()}
 
 
 def adapter_of(scheme: str) -> dict[str, str]:
@@ -107,13 +112,28 @@ def defaults(schemes: Iterable[str], address: str, jar: str) -> dict[str, str]:
     ConfigError
         A scheme is not known.
     """
-    said = {"spark.jars": jar}
+    options = {"spark.jars": jar}
     for scheme in schemes:
-        said |= scheme_settings(scheme, store_of(scheme).wrapped)
-    return said | service_settings(address, f"${{env.{SECRET}}}")
+        options |= scheme_settings(scheme, store_of(scheme).wrapped)
+    return options | service_settings(address, f"${{env.{SECRET}}}")
+
+
+def jar() -> str:
+    """Return the path of the adapter's jar, which the wheel brings along.
+
+    Raises
+    ------
+    ConfigError
+        It is not there: in a checkout, ``make jar`` builds it.
+    """
+    if not _JAR.is_file():
+        raise ConfigError(
+            f"the adapter's jar is not at {_JAR}: reinstall putifabsent, or `make jar` in a checkout"
+        )
+    return str(_JAR)
 
 
 def with_jar(jars: str, jar: str) -> str:
     """Return ``spark.jars`` with one more."""
-    said: Iterable[str] = (each.strip() for each in jars.split(","))
-    return ",".join(dict.fromkeys([*filter(None, said), jar]))
+    there = (each.strip() for each in jars.split(","))
+    return ",".join(dict.fromkeys([*filter(None, there), jar]))

@@ -60,10 +60,10 @@ class SetSource(api.DataSource):
         from pyspark.sql.types import StructType
 
         place = self._place()
-        said = _open(place).state().schema
-        if said is None:
+        schema = _open(place).state().schema
+        if schema is None:
             raise FileNotFoundError(errno.ENOENT, "nothing has been committed yet", place.url)
-        return StructType.fromJson(said)
+        return StructType.fromJson(schema)
 
     def reader(self, schema: StructType) -> SetReader:
         """Read all sets that stand."""

@@ -1,4 +1,4 @@
-"""From Hadoop's settings of a store to the options of its filesystem here.
+"""From Hadoop's addresses and its settings of a store to those of its filesystem here.
 
 Keys and their meanings: Hadoop's ``core-default.xml`` and its pages of S3A and ABFS, and the README of the
 Cloud Storage connector.
@@ -15,7 +15,7 @@ from putifabsent.errors import ConfigError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-__all__ = ["Settings", "Store", "store_of"]
+__all__ = ["Settings", "Store", "address_of", "store_of"]
 
 _ANONYMOUS = "AnonymousAWSCredentialsProvider"
 # Those of which botocore's own chain finds what they find.
@@ -262,3 +262,24 @@ def store_of(scheme: str) -> Store:
     if scheme not in SCHEMES:
         raise ConfigError(f"{scheme}:// can't be mounted: use {', '.join(SCHEMES)}")
     return SCHEMES[scheme]
+
+
+def address_of(url: str) -> str:
+    """Return an address as fsspec spells it.
+
+    Parameters
+    ----------
+    url
+        The same, or as Hadoop spells it (``file:/...``), or an absolute path.
+
+    Raises
+    ------
+    ConfigError
+        It is a relative path: each of Spark's processes has a folder of its own that it would be relative to.
+    """
+    scheme, colon, path = url.partition(":")
+    if not colon:
+        scheme, path = "file", url
+    if scheme in ("file", "local", "piafile") and not path.startswith("/"):
+        raise ConfigError(f"the path must be absolute, or an address, not {url!r}")
+    return f"{scheme}://{path.removeprefix('//')}"

@@ -1,16 +1,106 @@
-"""The files of a table, through any fsspec filesystem: listed as they are now, and read whole."""
+"""The files of a table, through any fsspec filesystem: listed as they are now, read whole, and decoded.
+
+What can't be read is reported beside what can, or raised where nobody wants a report.
+"""
 
 from __future__ import annotations
 
+import errno
+import io
+import json
+from enum import Enum
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+from putifabsent.errors import ConfigError
+from putifabsent.timeline.records import Content
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from datetime import datetime
 
-__all__ = ["Listed", "below", "listed", "modified", "numbered", "read"]
+__all__ = [
+    "Listed",
+    "Problem",
+    "Problems",
+    "Trouble",
+    "arrow",
+    "avro",
+    "below",
+    "content_of",
+    "listed",
+    "modified",
+    "numbered",
+    "read",
+    "records_of",
+    "report",
+]
 
 _AT_ONCE = 256
+_AVRO = b"Obj\x01"
+_ZSTANDARD = b"zstandard"
+_SYNC = 16
+_HEADER = {
+    "type": "record",
+    "name": "header",
+    "fields": [
+        {"name": "magic", "type": {"type": "fixed", "name": "magic", "size": 4}},
+        {"name": "meta", "type": {"type": "map", "values": "bytes"}},
+        {"name": "sync", "type": {"type": "fixed", "name": "sync", "size": _SYNC}},
+    ],
+}
+
+
+class Trouble(str, Enum):
+    """Why something can't be read.
+
+    ==============  ==========================================================================
+    ``missing``     another file names it, and it is not there
+    ``empty``       it has no bytes, where its format always writes some
+    ``unreadable``  it is torn, or not what its name says
+    ``unknown``     it is of a version that is not known
+    ==============  ==========================================================================
+    """
+
+    MISSING = "missing"
+    EMPTY = "empty"
+    UNREADABLE = "unreadable"
+    UNKNOWN = "unknown"
+
+
+class Problem(NamedTuple):
+    """One file, or one record of it, that can't be read. Nothing is guessed in its place.
+
+    Attributes
+    ----------
+    path
+        Which.
+    trouble
+        Why.
+    reason
+        The same, for people.
+    """
+
+    path: str
+    trouble: Trouble
+    reason: str
+
+    def error(self) -> OSError:
+        """Return the error that says so."""
+        number = errno.ENOENT if self.trouble is Trouble.MISSING else errno.EINVAL
+        return OSError(number, self.reason, self.path)
+
+
+Problems = list[Problem]
+"""Takes what can't be read. A reader that is given none raises the first problem: an :class:`OSError`."""
+
+
+def report(problems: Problems | None, problem: Problem, cause: Exception | None = None) -> None:
+    """Add a problem to those reported, or raise it."""
+    if problems is None:
+        raise problem.error() from cause
+    if problem not in problems:
+        problems.append(problem)
 
 
 class Listed(NamedTuple):
@@ -91,3 +181,115 @@ def modified(fs: Any, path: str) -> datetime | None:
     except (FileNotFoundError, NotImplementedError):
         return None
     return when
+
+
+def avro() -> Any:
+    """Return the package that reads Avro, fastavro.
+
+    Raises
+    ------
+    ConfigError
+        It is not installed.
+    """
+    return _imported("fastavro", "what Hudi's instants say is written in Avro")
+
+
+def arrow() -> Any:
+    """Return pyarrow, its reader of Parquet loaded.
+
+    Raises
+    ------
+    ConfigError
+        It is not installed.
+    """
+    reason = "the history of a table is in parquet files"
+    package = _imported("pyarrow", reason)
+    _imported("pyarrow.parquet", reason)
+    return package
+
+
+def _imported(module: str, why: str) -> Any:
+    try:
+        return import_module(module)
+    except ImportError as error:
+        raise ConfigError(f"{why}: pip install 'putifabsent[timeline]'") from error
+
+
+def content_of(written: bytes | None, path: str, problems: Problems | None = None) -> Content | None:
+    """Return what a file says, or a field of the history; None: nothing, or it can't be read.
+
+    Parameters
+    ----------
+    written
+        All of its bytes. None and ``b""`` are nothing: Hudi requests a commit by an empty file.
+    path
+        Where they are from, for problems.
+    problems
+        Takes it, if they are neither Avro with one record nor an object of JSON; None: that is raised.
+    """
+    if not written:
+        return None
+    try:
+        return _of_avro(written) if written.startswith(_AVRO) else Content("", _of_json(written))
+    except (EOFError, IndexError, KeyError, TypeError, ValueError) as error:
+        report(problems, Problem(path, Trouble.UNREADABLE, f"it is torn, or no instant's: {error}"), error)
+        return None
+
+
+def _of_avro(written: bytes) -> Content:
+    reader = avro().reader(io.BytesIO(written))
+    kind = str(reader.writer_schema["name"]).rpartition(".")[2]
+    records = list(reader)
+    if len(records) != 1:
+        raise ValueError(f"{len(records)} records, where there is one")
+    return Content(kind, records[0])
+
+
+def _of_json(written: bytes) -> dict[str, Any]:
+    value = json.loads(written)
+    if not isinstance(value, dict):
+        raise TypeError("JSON, but no object")
+    return value
+
+
+def records_of(written: bytes) -> list[dict[str, Any]]:
+    """Return the records of an Avro file.
+
+    Parameters
+    ----------
+    written
+        All of its bytes.
+
+    Raises
+    ------
+    ValueError
+        They are torn, or no Avro.
+    ConfigError
+        A package that this takes is not installed.
+    """
+    fastavro = avro()
+    try:
+        header: Any = fastavro.schemaless_reader(io.BytesIO(written), _HEADER, None)
+        if header["meta"].get("avro.codec") == _ZSTANDARD:
+            return _decompressed(written, header)
+        return list(fastavro.reader(io.BytesIO(written)))
+    except (EOFError, IndexError, KeyError, OSError, TypeError) as error:
+        raise ValueError(f"it is torn, or no Avro: {error}") from error
+
+
+def _decompressed(written: bytes, header: Any) -> list[dict[str, Any]]:
+    """Return the records of a file that pyarrow must decompress: fastavro wants another package for that."""
+    fastavro, pa = avro(), arrow()
+    read = fastavro.schemaless_reader
+    schema = fastavro.parse_schema(json.loads(header["meta"]["avro.schema"]))
+    file = io.BytesIO(written)
+    read(file, _HEADER, None)
+    records: list[dict[str, Any]] = []
+    while file.tell() < len(written):
+        count = read(file, "long", None)
+        packed = read(file, "bytes", None)
+        if file.read(_SYNC) != header["sync"]:
+            raise ValueError("it is torn: a block has no end")
+        block = io.BytesIO(pa.CompressedInputStream(pa.BufferReader(packed), "zstd").read())
+        records += (read(block, schema, None) for _ in range(count))
+    return records

@@ -1,31 +1,35 @@
-"""Hudi's timelines: active instants from names, archived ones from the history, what they say from both."""
+"""Hudi's timelines: active instants from names, archived ones from the history, what they say from both.
+
+And whether instants have come to their states by valid steps.
+"""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import replace
 from datetime import timezone
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from putifabsent.errors import ConfigError
+from putifabsent.shim.formats.hudi import completed_as, instant_in
 from putifabsent.shim.formats.hudi_layout import PROPERTIES, Layout, layout_of
-from putifabsent.timeline import hudi_active, hudi_archive, hudi_history
-from putifabsent.timeline.contents import content_of
-from putifabsent.timeline.files import below, listed, modified
-from putifabsent.timeline.hudi_parts import Stretch, stretches
-from putifabsent.timeline.problems import Problem, Problems, Trouble, report
+from putifabsent.shim.formats.hudi_steps import Fault, Finding, Seen, State, check
+from putifabsent.timeline import hudi_archive, hudi_history
+from putifabsent.timeline.files import Problem, Problems, Trouble, below, content_of, listed, modified, report
+from putifabsent.timeline.parts import Stretch, stretches
 from putifabsent.timeline.reading import Timeline
-from putifabsent.timeline.records import Content, Details, Instant, Raw, State
+from putifabsent.timeline.records import Content, Details, Instant, Raw, StateFile
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from putifabsent.timeline.files import Listed
-    from putifabsent.timeline.hudi_history import HistoryFile, Manifest
-    from putifabsent.timeline.parts import Part
+    from putifabsent.timeline.hudi_history import Manifest
+    from putifabsent.timeline.parts import HistoryFile, Part
     from putifabsent.timeline.records import Order
 
-__all__ = ["HudiTimeline"]
+__all__ = ["Fault", "Finding", "HudiTimeline", "active_instants", "check_steps", "seen_in"]
 
 
 class HudiTimeline(Timeline[Instant]):
@@ -130,7 +134,7 @@ class HudiTimeline(Timeline[Instant]):
         # In this order: what is archived in between is in both.
         there = listed(self.fs, self._active) if active else []
         files = self.manifest(problems).files if history else ()
-        known = frozenset(each.identity for each in hudi_active.instants(there))
+        known = frozenset(each.identity for each in active_instants(there))
         return stretches(hudi_history.spans(self.fs, files), most, there, known)
 
     def records_in(self, part: Part, *, problems: Problems | None = None) -> Iterator[Instant]:
@@ -140,7 +144,7 @@ class HudiTimeline(Timeline[Instant]):
         return super().records_in(part, problems=problems)
 
     def _active_of(self, there: Iterable[Listed]) -> Iterator[Instant]:
-        return map(self._stamped, hudi_active.instants(there))
+        return map(self._stamped, active_instants(there))
 
     def _archived_in(self, part: Stretch, problems: Problems | None) -> Iterator[Instant]:
         found: Problems | None = None if problems is None else []
@@ -183,16 +187,16 @@ class HudiTimeline(Timeline[Instant]):
         return content_of(written, path, problems)
 
     def _details_of_files(self, record: Instant, problems: Problems | None) -> Details:
-        said: dict[State, Content | None] = {}
+        contents: dict[State, Content | None] = {}
         for file in record.files:
             if file.size:
                 # Inflight files repeat, or anticipate, what the others say.
                 if file.state is not State.INFLIGHT:
-                    said[file.state] = self.content(file.path, problems)
+                    contents[file.state] = self.content(file.path, problems)
             elif file.state is State.COMPLETED:
                 reason = "it is empty: whoever completed it has died while writing"
                 report(problems, Problem(file.path, Trouble.EMPTY, reason))
-        return Details(said.get(State.REQUESTED), said.get(State.COMPLETED))
+        return Details(contents.get(State.REQUESTED), contents.get(State.COMPLETED))
 
     def _raw(self, record: Instant, problems: Problems | None) -> Raw | Details | None:
         """Read one record of the history again, with all that it says."""
@@ -218,3 +222,90 @@ class HudiTimeline(Timeline[Instant]):
         local = when.astimezone(timezone.utc if self.layout.zone == "UTC" else None)
         text = f"{local:%Y%m%d%H%M%S}{local.microsecond // 1000:03d}"
         return replace(instant, completion=text, stamped=True)
+
+
+class _Key(NamedTuple):
+    """What has files in common: a savepoint of T is another instant than the commit that it saves."""
+
+    time: str
+    salt: str
+    action: str
+
+
+class _File(NamedTuple):
+    """A file of an instant, with what only a completed one says."""
+
+    state: StateFile
+    completion: str | None
+
+
+def active_instants(found: Iterable[Listed]) -> Iterator[Instant]:
+    """Return the instants that the names in a timeline's folder show, each in its newest state, in no order.
+
+    Files of other names are none's. A time under which two instants were completed gives two; each has the
+    files of the states before.
+    """
+    files: dict[_Key, list[_File]] = defaultdict(list)
+    for each in found:
+        step = instant_in(each.last)
+        if step is not None:
+            key = _Key(step.instant, step.salt or each.salt, completed_as(step.action))
+            state = StateFile(State(step.state), step.action or "commit", each.path, each.size)
+            files[key].append(_File(state, step.completion))
+    for key, there in files.items():
+        there.sort(key=lambda file: (file.state.state.rank, file.state.path))
+        pending = [file for file in there if file.state.state is not State.COMPLETED]
+        completed = there[len(pending) :]
+        newest = completed or pending[-1:]
+        before = pending if completed else pending[:-1]
+        for file in newest:
+            states = tuple(each.state for each in (*before, file))
+            began = states[0].action if len(states) > 1 or not completed else ""
+            yield Instant(
+                key.time, file.state.action, file.state.state, file.completion, key.salt, began, files=states
+            )
+
+
+def check_steps(instants: Iterable[Instant]) -> list[Finding]:
+    """Return what is wrong with the steps of instants, by what is left of them.
+
+    A listing shows that a state was reached, not how often. What is completed may have lost its earlier
+    states, to an archiver that is at work or has died; so only what is pending is asked for them.
+
+    Parameters
+    ----------
+    instants
+        Of one table, in any order.
+    """
+    sequence: list[Seen] = []
+    completed = set()
+    for each in sorted(instants, key=lambda each: each.key("requested")):
+        steps = list(seen_in(each))
+        if each.state is State.COMPLETED:
+            once = each.identity[:-1]
+            # The same T was completed once more: it has not gone all the way again.
+            sequence += steps[-1:] if once in completed else steps
+            completed.add(once)
+        else:
+            sequence += steps
+    return check(sequence)
+
+
+def seen_in(instant: Instant) -> Iterator[Seen]:
+    """Return the states that an instant must have gone through, in their order."""
+    files = {file.state: file for file in instant.files}
+    completion = None if instant.stamped else instant.completion
+    if instant.state is not State.COMPLETED:
+        for state in State:
+            if state in files:
+                file = files[state]
+                yield Seen(instant.time, file.action, state, instant.salt, name=file.path)
+        return
+    for state in (State.REQUESTED, State.INFLIGHT):
+        if state is State.REQUESTED and instant.action == "savepoint":
+            continue
+        action = files[state].action if state in files else instant.began or instant.action
+        name = files[state].path if state in files else ""
+        yield Seen(instant.time, action, state, instant.salt, name=name)
+    name = instant.files[-1].path if instant.files else instant.source
+    yield Seen(instant.time, instant.action, State.COMPLETED, instant.salt, completion, name=name)

@@ -9,9 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from putifabsent.shim.formats.hudi import archive_in, completed_as
 from putifabsent.shim.formats.hudi_files import blocks
-from putifabsent.timeline.contents import avro, content_of
-from putifabsent.timeline.files import below, listed
-from putifabsent.timeline.problems import Problem, Problems, Trouble, report
+from putifabsent.timeline.files import Problem, Problems, Trouble, avro, below, content_of, listed, report
 from putifabsent.timeline.records import Content, Details, Instant, State
 
 if TYPE_CHECKING:

@@ -11,15 +11,14 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from putifabsent.shim.formats.hudi import history_in, manifest_in
-from putifabsent.timeline.files import below, listed
-from putifabsent.timeline.problems import Problem, Problems, Trouble, report
-from putifabsent.timeline.reading import arrow
+from putifabsent.timeline.files import Problem, Problems, Trouble, arrow, below, listed, report
+from putifabsent.timeline.parts import HistoryFile, Span
 from putifabsent.timeline.records import Instant, Raw, State
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-__all__ = ["HistoryFile", "Manifest", "Span", "instants_in", "manifest", "merged", "spans"]
+__all__ = ["Manifest", "instants_in", "manifest", "merged", "spans"]
 
 _VERSION = "_version_"
 _KNOWN = 1
@@ -28,28 +27,6 @@ _HEAVY = [*_LIGHT, "metadata", "plan"]
 # So often an archiver may be faster: each time it has written a manifest more.
 _TRIES = 3
 _AT_ONCE = 16
-
-
-class HistoryFile(NamedTuple):
-    """A file of the history.
-
-    Attributes
-    ----------
-    path
-        Its full name.
-    size
-        Bytes.
-    first, last
-        As its name says. A table that was upgraded may have files whose names say too little (:class:`Span`).
-    level
-        0: as they were archived; each level above: of that many files of the level below made one.
-    """
-
-    path: str
-    size: int
-    first: str
-    last: str
-    level: int
 
 
 class Manifest(NamedTuple):
@@ -65,14 +42,6 @@ class Manifest(NamedTuple):
 
     number: int
     files: tuple[HistoryFile, ...] = ()
-
-
-class Span(NamedTuple):
-    """A file of the history, and the times of the instants in it, both included."""
-
-    file: HistoryFile
-    first: str
-    last: str
 
 
 def manifest(fs: Any, folder: str, problems: Problems | None) -> Manifest:
@@ -127,8 +96,8 @@ def _pointed_at(fs: Any, folder: str) -> int | None:
 
 def _entries(fs: Any, path: str, problems: Problems) -> list[tuple[str, int | None]]:
     try:
-        said = json.loads(fs.cat_file(path))
-        return [(str(each["fileName"]), each.get("fileLen")) for each in said["files"]]
+        content = json.loads(fs.cat_file(path))
+        return [(str(each["fileName"]), each.get("fileLen")) for each in content["files"]]
     except FileNotFoundError:
         report(problems, Problem(path, Trouble.MISSING, "it went while it was read"))
     except (AttributeError, KeyError, TypeError, ValueError) as error:
@@ -220,8 +189,8 @@ def _span(fs: Any, file: HistoryFile) -> Span:
 
 def _times(parquet: Any) -> list[str]:
     """Return times of which none in a file is before the first, or after the last."""
-    told = parquet.metadata
-    groups = [told.row_group(number) for number in range(told.num_row_groups)]
+    metadata = parquet.metadata
+    groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
     at = parquet.schema.names.index(_LIGHT[0])  # a ValueError, where there is none
     known = [group.column(at).statistics for group in groups]
     if all(each is not None and each.has_min_max for each in known):

@@ -1,4 +1,4 @@
-"""Paimon's timelines: snapshots, and the changelogs that outlive them."""
+"""Paimon's timelines: snapshots, the changelogs that outlive them, and the manifests that they lead to."""
 
 from __future__ import annotations
 
@@ -7,20 +7,31 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from putifabsent.errors import ConfigError
-from putifabsent.shim.formats.paimon import number_in
-from putifabsent.timeline.files import below, numbered, read
+from putifabsent.shim.formats.paimon import FOLDER, Entry, Index, entry_of, index_of, number_in
+from putifabsent.timeline.files import (
+    Problem,
+    Problems,
+    Trouble,
+    below,
+    numbered,
+    read,
+    records_of,
+    report,
+)
 from putifabsent.timeline.parts import Numbered, numbered_parts
-from putifabsent.timeline.problems import Problem, Problems, Trouble, report
 from putifabsent.timeline.reading import Timeline
 from putifabsent.timeline.records import Content, Details, Snapshot
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from typing import TypeVar
 
     from putifabsent.timeline.parts import Part
     from putifabsent.timeline.records import Order
 
-__all__ = ["PaimonTimeline"]
+    T = TypeVar("T")
+
+__all__ = ["Manifests", "PaimonTimeline"]
 
 
 class PaimonTimeline(Timeline[Snapshot]):
@@ -108,30 +119,89 @@ class PaimonTimeline(Timeline[Snapshot]):
                 yield snapshot
 
 
-def _said(number: int, written: bytes) -> dict[str, Any]:
-    said: dict[str, Any] = json.loads(written)
-    if said["id"] != number:
-        raise ValueError(f"it says that it is snapshot {said['id']}")
-    return said
+def _fields(number: int, written: bytes) -> dict[str, Any]:
+    fields: dict[str, Any] = json.loads(written)
+    if fields["id"] != number:
+        raise ValueError(f"it says that it is snapshot {fields['id']}")
+    return fields
 
 
 def _snapshot(
     number: int, path: str, kind: str, written: bytes, problems: Problems | None
 ) -> Snapshot | None:
     try:
-        said = _said(number, written)
+        fields = _fields(number, written)
         return Snapshot(
             number=number,
-            action=str(said["commitKind"]),
-            user=str(said["commitUser"]),
-            identifier=int(said["commitIdentifier"]),
-            millis=int(said["timeMillis"]),
-            schema=int(said["schemaId"]),
+            action=str(fields["commitKind"]),
+            user=str(fields["commitUser"]),
+            identifier=int(fields["commitIdentifier"]),
+            millis=int(fields["timeMillis"]),
+            schema=int(fields["schemaId"]),
             path=path,
             archived=kind == "changelog",
-            content=said,
+            content=fields,
         )
     except (KeyError, TypeError, ValueError) as error:
         trouble = Trouble.UNREADABLE if written else Trouble.EMPTY
         report(problems, Problem(path, trouble, f"it is torn, or no snapshot: {error}"), error)
         return None
+
+
+class Manifests:
+    """The manifests of a table.
+
+    Parameters
+    ----------
+    fs
+        The filesystem.
+    table
+        The table's root, also for snapshots of a branch.
+    problems
+        Takes what can't be read, or isn't there.
+    """
+
+    def __init__(self, fs: Any, table: str, problems: Problems) -> None:
+        self._fs = fs
+        self._folder = below(table, FOLDER)
+        self._problems = problems
+        self._read: dict[str, list[Any] | None] = {}
+
+    def entries(self, lists: Sequence[str]) -> list[Entry] | None:
+        """Return the entries of all manifests that lists name, in order; None: one of them can't be read."""
+        names = self._records(lists, lambda record: str(record["_FILE_NAME"]))
+        return None if names is None else self._records(names, entry_of)
+
+    def indices(self, name: str) -> list[Index] | None:
+        """Return the index files that an index manifest names; None: it can't be read."""
+        found = self._records([name], index_of)
+        return None if found is None else [each for each in found if each is not None]
+
+    def _records(self, names: Sequence[str], parse: Callable[[Any], T]) -> list[T] | None:
+        new = {below(self._folder, name): name for name in names if name not in self._read}
+        found = dict(read(self._fs, list(new)))
+        for path, name in new.items():
+            self._read[name] = self._parsed(path, found.get(path), parse)
+        return _joined(self._read[name] for name in names)
+
+    def _parsed(self, path: str, written: bytes | None, parse: Callable[[Any], T]) -> list[T] | None:
+        if written is None:
+            report(
+                self._problems, Problem(path, Trouble.MISSING, "a snapshot leads to it, and it is not there")
+            )
+            return None
+        try:
+            return [parse(record) for record in records_of(written)]
+        except (KeyError, TypeError, ValueError) as error:
+            trouble = Trouble.UNREADABLE if written else Trouble.EMPTY
+            report(self._problems, Problem(path, trouble, f"it is torn, or no manifest: {error}"), error)
+            return None
+
+
+def _joined(lists: Iterable[list[T] | None]) -> list[T] | None:
+    joined: list[T] = []
+    for each in lists:
+        if each is None:
+            return None
+        joined += each
+    return joined

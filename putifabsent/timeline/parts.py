@@ -14,12 +14,27 @@ from putifabsent.errors import ConfigError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from putifabsent.timeline.hudi_parts import Stretch
+    from putifabsent.timeline.files import Listed
 
-__all__ = ["Numbered", "Part", "Whole", "numbered_parts", "starts"]
+__all__ = [
+    "HistoryFile",
+    "Numbered",
+    "Part",
+    "Span",
+    "Stretch",
+    "Whole",
+    "numbered_parts",
+    "starts",
+    "stretches",
+]
 
 # Small files, of which each is a request: so many are soon read.
-_ENOUGH = 512
+_ENOUGH_FILES = 512
+# What it takes to open a file, in bytes; and how many bytes, those included, are soon read.
+_OPENING = 2**20
+_ENOUGH_BYTES = 2**26
+
+Identity: TypeAlias = "tuple[str, str, str, str | None]"
 
 
 class Whole(NamedTuple):
@@ -51,6 +66,63 @@ class Numbered(NamedTuple):
     active: tuple[tuple[str, int], ...]
     archived: tuple[tuple[str, int], ...] = ()
     follows: bool = False
+
+
+class HistoryFile(NamedTuple):
+    """A file of the history.
+
+    Attributes
+    ----------
+    path
+        Its full name.
+    size
+        Bytes.
+    first, last
+        As its name says. A table that was upgraded may have files whose names say too little (:class:`Span`).
+    level
+        0: as they were archived; each level above: of that many files of the level below made one.
+    """
+
+    path: str
+    size: int
+    first: str
+    last: str
+    level: int
+
+
+class Span(NamedTuple):
+    """A file of the history, and the times of the instants in it, both included."""
+
+    file: HistoryFile
+    first: str
+    last: str
+
+
+class Stretch(NamedTuple):
+    """What was archived of the instants between two times; and in one part of all, what is active.
+
+    Attributes
+    ----------
+    since, until
+        From this T on, and before that one; None: to the end.
+    spans
+        The files of the history that may have such instants. A file may be of several stretches; an instant,
+        wherever it was archived twice, is of one.
+    known
+        Instants that are active: archived or not, they are not read here.
+    active
+        The files in the timeline's folder.
+    """
+
+    since: str
+    until: str | None
+    spans: tuple[Span, ...]
+    known: frozenset[Identity]
+    active: tuple[Listed, ...] = ()
+
+    def has(self, time: str) -> bool:
+        """Whether what was requested then is of this stretch."""
+        return self.since <= time and (self.until is None or time < self.until)
 
 
 Part: TypeAlias = "Whole | Numbered | Stretch"
@@ -104,9 +176,40 @@ def numbered_parts(
         As of :class:`Numbered`.
     """
     numbers = sorted({*active.values(), *archived.values()})
-    first = [numbers[place] for place in starts([1] * len(numbers), most, _ENOUGH)]
+    first = [numbers[place] for place in starts([1] * len(numbers), most, _ENOUGH_FILES)]
     here: list[tuple[list[tuple[str, int]], ...]] = [([], []) for _ in first]
     for kind, files in enumerate((active, archived)):
         for path, number in files.items():
             here[bisect_right(first, number) - 1][kind].append((path, number))
     return [Numbered(tuple(there), tuple(gone), follows) for there, gone in here]
+
+
+def stretches(
+    spans: Sequence[Span], most: int | None, active: Sequence[Listed], known: frozenset[Identity]
+) -> list[Stretch]:
+    """Return stretches that have about as many bytes to read, the oldest one first; at least one.
+
+    Parameters
+    ----------
+    spans
+        The files of the history.
+    most
+        So many stretches there may be; None: as many as it takes.
+    active
+        The files in the timeline's folder.
+    known
+        Instants that are active.
+    """
+    by_time = sorted(spans, key=lambda span: span.first)
+    begins = starts([span.file.size + _OPENING for span in by_time], most, _ENOUGH_BYTES)
+    # Two files may begin with one T: its instants are one stretch's.
+    edges = sorted({by_time[place].first for place in begins})
+    found = []
+    for since, until in zip(["", *edges[1:]], [*edges[1:], None], strict=True):
+        empty = Stretch(since, until, (), frozenset())
+        # In the order of the manifest, as all of them are read in one go.
+        inside = tuple(s for s in spans if s.last >= since and (until is None or s.first < until))
+        own = frozenset(each for each in known if empty.has(each[0]))
+        found.append(empty._replace(spans=inside, known=own))
+    found[0] = found[0]._replace(active=tuple(active))
+    return found

@@ -7,7 +7,7 @@ import heapq
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 
-from putifabsent.errors import ConfigError
+from putifabsent.timeline.files import arrow
 from putifabsent.timeline.parts import Whole, starts
 
 if TYPE_CHECKING:
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from typing_extensions import Self
 
+    from putifabsent.timeline.files import Problems
     from putifabsent.timeline.parts import Part
-    from putifabsent.timeline.problems import Problems
     from putifabsent.timeline.records import Details, Order
 
 __all__ = ["Record", "Timeline"]
@@ -178,20 +178,3 @@ class Timeline(ABC, Generic[R]):
         kinds = {name: utc if kind == "utc" else pa.type_for_alias(kind) for name, kind in self.COLUMNS}
         schema = pa.schema(list(kinds.items()))
         return pa.Table.from_pylist([each.row() for each in records], schema)
-
-
-def arrow() -> Any:
-    """Return pyarrow.
-
-    Raises
-    ------
-    ConfigError
-        It is not installed.
-    """
-    try:
-        import pyarrow as pa
-        import pyarrow.parquet
-    except ImportError as error:
-        reason = "the history of a table is in parquet files: pip install 'putifabsent[timeline]'"
-        raise ConfigError(reason) from error
-    return pa

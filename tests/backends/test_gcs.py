@@ -28,7 +28,7 @@ from putifabsent.backends.base import (
 from putifabsent.backends.body import InMemory
 from putifabsent.backends.gcs import GCSStore
 from putifabsent.backends.gcs_sender import outcome_of
-from putifabsent.lab.losing import LosingProxy
+from putifabsent.lab.fault_proxy import FaultProxy
 from putifabsent.testing import (
     ConditionalCopyTests,
     LostAnswerTests,
@@ -60,7 +60,7 @@ def store(stub: FaultStub) -> GCSStore:
     return store_at(stub.url("gcs"))
 
 
-def through(proxy: LosingProxy, stub: FaultStub) -> GCSStore:
+def through(proxy: FaultProxy, stub: FaultStub) -> GCSStore:
     """A store behind ``proxy``, for the sessions of others too: their addresses are the stub's own."""
     store = store_at(proxy.endpoint)
     raw = store._sender.raw
@@ -89,12 +89,12 @@ class TestGCSStore(ConditionalCopyTests, LostAnswerTests, PublishTests, StoreTes
 
     @pytest.fixture
     def unanswered(self, stub: FaultStub) -> Iterator[GCSStore]:
-        with LosingProxy(stub.url("gcs"), "answers") as proxy:
+        with FaultProxy(stub.url("gcs"), "answers") as proxy:
             yield through(proxy, stub)
 
     @pytest.fixture
     def unheard(self, stub: FaultStub) -> Iterator[GCSStore]:
-        with LosingProxy(stub.url("gcs"), "requests") as proxy:
+        with FaultProxy(stub.url("gcs"), "requests") as proxy:
             yield through(proxy, stub)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bench.spark_cost import counted
-from putifabsent.service.tally import Tally
+from putifabsent.service.app import Tally
 
 
 def test_calls_are_counted_whatever_their_answers_and_bytes_beside_them() -> None:

@@ -19,7 +19,7 @@ from putifabsent.backends.base import Created, Maybe, Refused, TryAgain
 from putifabsent.backends.memory import MemoryStore
 from putifabsent.backends.verdicts import Verdict, recall
 from putifabsent.cli.app import app
-from putifabsent.cli.mounting import guarded_address, parse_options
+from putifabsent.cli.arguments import guarded_address, parse_options
 from putifabsent.errors import ConfigError
 from putifabsent.lab.demo import Race
 
@@ -401,7 +401,7 @@ def test_a_store_that_only_can_not_copy_is_unsafe_and_can_be_mounted(monkeypatch
         "put": Verdict("put", safe=True, evidence="24 of 24"),
         "copy": Verdict("copy", safe=False, evidence="an existing object was overwritten"),
     }
-    monkeypatch.setattr("putifabsent.cli.probe.race", lambda *_, **__: found)
+    monkeypatch.setattr("putifabsent.cli.stores.race", lambda *_, **__: found)
     result = _run("probe", "memory://b")
     assert result.exit_code == 1
     assert "A mount of memory://b goes on: it makes no conditional copies" in result.stdout
@@ -414,7 +414,7 @@ def test_what_only_other_arbiters_rest_on_is_probed_where_it_is_asked_for(
     said = _said(_run("probe", "memory://b", *asked, "--json"))
     assert {word: one["safe"] for word, one in said.items()} == {"list": True, "publish": True}
     found = {"publish": Verdict("publish", safe=False, evidence="1 of 128 deleted names were there again")}
-    monkeypatch.setattr("putifabsent.cli.probe.race", lambda *_, **__: found)
+    monkeypatch.setattr("putifabsent.cli.stores.race", lambda *_, **__: found)
     result = _run("probe", "memory://b", "--operation", "publish")
     assert result.exit_code == 1
     assert "Unsafe for an arbiter beside the store: it rests on publish." in result.stdout
@@ -430,7 +430,7 @@ def test_a_shorter_race_vouches_for_no_store_but_can_condemn_one(monkeypatch: py
         "put": Verdict("put", safe=True, evidence="1 of 1"),
         "complete": Verdict("complete", safe=False, evidence="1 of 1 names had more than one winner"),
     }
-    monkeypatch.setattr("putifabsent.cli.probe.race", lambda *_, **__: found)
+    monkeypatch.setattr("putifabsent.cli.stores.race", lambda *_, **__: found)
     _run("probe", "memory://b", "--rounds", "1")
     assert recall("memory", None) == {"complete": found["complete"]}
 
@@ -491,7 +491,7 @@ def _races(monkeypatch: pytest.MonkeyPatch, *races: Race) -> list[tuple[Any, ...
         progress(80, 80, "stock on s3")
         return list(races)
 
-    monkeypatch.setattr("putifabsent.cli.demo.run", run)
+    monkeypatch.setattr("putifabsent.cli.lab.race", run)
     return calls
 
 
@@ -514,7 +514,7 @@ def test_demo_hands_on_who_decides(monkeypatch: pytest.MonkeyPatch) -> None:
         asked.append(arbiter)
         return [STOCK, OURS]
 
-    monkeypatch.setattr("putifabsent.cli.demo.run", run)
+    monkeypatch.setattr("putifabsent.cli.lab.race", run)
     assert _run("demo", "--arbiter", "ballot").exit_code == _run("demo").exit_code == 0
     assert asked == ["ballot", None]
 
@@ -545,7 +545,7 @@ def test_demo_without_pypaimon_says_what_to_install(monkeypatch: pytest.MonkeyPa
     def run(*_: object, **__: object) -> list[Race]:
         raise ConfigError("pypaimon is not installed: pip install 'putifabsent[demo]'")
 
-    monkeypatch.setattr("putifabsent.cli.demo.run", run)
+    monkeypatch.setattr("putifabsent.cli.lab.race", run)
     result = _run("demo")
     assert result.exit_code == 2
     assert "pip install 'putifabsent[demo]'" in result.stderr

@@ -14,7 +14,7 @@ import pytest
 from typer.testing import CliRunner
 
 from putifabsent.cli.app import app
-from putifabsent.lab.stress.judging import Violation
+from putifabsent.lab.stress.rules import Violation
 from tests.faults.failover import until
 
 if TYPE_CHECKING:

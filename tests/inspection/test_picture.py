@@ -9,8 +9,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from putifabsent.inspection import inspect
-from putifabsent.inspection.page import page
-from putifabsent.inspection.picture import DRAWN, svg
+from putifabsent.inspection.picture import DRAWN, page, svg
 from tests.inspection.tables import Delta, Hudi, packed, stat
 
 if TYPE_CHECKING:

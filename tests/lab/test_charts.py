@@ -8,10 +8,9 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from putifabsent.lab.simulate import Cell, Experiment, birthday, simulate
-from putifabsent.lab.simulate.charts import Chart, _draw, charts, published_charts, save, svg
+from putifabsent.lab.simulate import Cell, Experiment, noise, simulate
 from putifabsent.lab.simulate.published import published
-from putifabsent.lab.simulate.report import page
+from putifabsent.lab.simulate.report import Chart, _draw, charts, page, published_charts, save, svg
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -60,9 +59,9 @@ def test_a_chart_of_probabilities_has_ours_the_published_ones_and_the_line(drawn
         assert shown["simulated, 20 runs"] == (at, [cell.percent for cell in chart.cells])
         for end in (0, -1):
             what = theirs[end].experiment
-            mean = birthday.mean(what.writers, what.interval, what.duration)
+            mean = noise.expected_mean(what.writers, what.interval, what.duration)
             reached = [values[end] for values in shown["birthday problem"]]
-            assert reached == pytest.approx([at[end], birthday.percent(mean)])
+            assert reached == pytest.approx([at[end], noise.expected_percent(mean)])
 
 
 def test_a_chart_of_collisions_has_their_mean_and_their_most(drawn: list[Chart]) -> None:

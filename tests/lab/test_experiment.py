@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from putifabsent.errors import ConfigError
-from putifabsent.lab.durations import parse, said
+from putifabsent.lab.durations import formatted, parse
 from putifabsent.lab.simulate import Cell, Experiment
-from putifabsent.lab.simulate.cells import read
+from putifabsent.lab.simulate.experiment import read
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -75,12 +75,12 @@ def test_any_other_span_is_refused_and_named(text: str) -> None:
     [(0, "0 ms"), (1, "1 ms"), (4_500, "4500 ms"), (MINUTE, "1 min"), (DAY, "24 h"), (7 * DAY, "7 d")],
 )
 def test_a_span_is_said_in_the_largest_unit_that_fits(milliseconds: int, text: str) -> None:
-    assert said(milliseconds) == text
+    assert formatted(milliseconds) == text
 
 
 @given(st.integers(0, 10**12))
 def test_what_is_said_is_parsed_to_the_same(milliseconds: int) -> None:
-    assert parse(said(milliseconds), "") == milliseconds
+    assert parse(formatted(milliseconds), "") == milliseconds
 
 
 CELLS = [Experiment(2, MINUTE, 3_000, DAY), Experiment(3, 1_000, 0, 5_000)]

@@ -8,7 +8,7 @@ from math import comb, exp, factorial
 
 import pytest
 
-from putifabsent.lab.simulate import Cell, Experiment, birthday, simulate
+from putifabsent.lab.simulate import Cell, Experiment, noise, simulate
 from putifabsent.lab.simulate.noise import _binomial, _poisson, _shared_out, chances, mean_band, percent_band
 from putifabsent.lab.simulate.published import RUNS, Published, differing, published
 
@@ -55,10 +55,10 @@ def test_the_birthday_problem_lets_expect_what_is_simulated(
 ) -> None:
     for cell in cells.values():
         what = cell.experiment
-        mean = birthday.mean(what.writers, what.interval, what.duration)
+        mean = noise.expected_mean(what.writers, what.interval, what.duration)
         low, high = mean_band(mean, RUNS, 1 - 0.001 / len(cells))
         assert low <= cell.mean <= high, what
-        low, high = percent_band(birthday.percent(mean), RUNS, 1 - 0.001 / len(cells))
+        low, high = percent_band(noise.expected_percent(mean), RUNS, 1 - 0.001 / len(cells))
         assert low <= cell.percent <= high, what
 
 
@@ -137,4 +137,4 @@ def test_a_mean_is_told_by_the_runs_of_both() -> None:
 
 def test_the_birthday_problem_of_23_people() -> None:
     # As the textbook approximates it: 23 people, each born once in 365 days.
-    assert birthday.percent(birthday.mean(23, 365, 365)) == pytest.approx(50.0, abs=0.1)
+    assert noise.expected_percent(noise.expected_mean(23, 365, 365)) == pytest.approx(50.0, abs=0.1)

@@ -14,9 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.set_union import collisions as set_union
-from putifabsent.lab.simulate import Experiment, runs, timestamps
-from putifabsent.lab.simulate.timestamps import collisions
-from putifabsent.lab.simulate.timestamps import timestamps as drawn
+from putifabsent.lab.simulate import Experiment, running, runs
+from putifabsent.lab.simulate.running import collisions
+from putifabsent.lab.simulate.running import timestamps as drawn
 
 SETS = st.integers(1, 12).flatmap(
     lambda columns: st.lists(
@@ -59,7 +59,7 @@ def test_a_writer_s_timestamps_are_as_the_experiment_says(experiment: Experiment
 @given(EXPERIMENTS, st.integers(0, 2**32))
 def test_so_are_they_where_too_few_were_drawn_at_first(experiment: Experiment, seed: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(timestamps, "_columns", lambda _: 2)
+        patch.setattr(running, "_columns", lambda _: 2)
         check(experiment, seed)
 
 

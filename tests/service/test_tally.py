@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from putifabsent.service.tally import CONTENT_TYPE, Tally
+from putifabsent.service.app import CONTENT_TYPE, Tally
 
 if TYPE_CHECKING:
     from tests.fsspec_plugin.grounds import Ground

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from putifabsent.lab.stress.records import Operation
-    from putifabsent.lab.stress.running import Ran
+    from putifabsent.lab.stress.journal import Operation
+    from putifabsent.lab.stress.results import Result
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 
@@ -44,26 +44,26 @@ def test_tasks_keep_the_promises_and_stock_clients_do_not(session: SparkSession,
     ours = guarded("pias3", "putifabsent", {**options, "arbiter": "native"})
     [boto3] = [each for each in stock_of("pias3", options) if each.label == "boto3"]
 
-    def all_has_happened(ran: Ran) -> bool:
-        assert ran.violations == []
-        assert set(ran.history["writer"].to_pylist()) == {-1, 0, 1, 2, 3}
-        return "kill" in ran.figures.faults and ran.figures.acknowledged > 10
+    def all_has_happened(result: Result) -> bool:
+        assert result.violations == []
+        assert set(result.history["writer"].to_pylist()) == {-1, 0, 1, 2, 3}
+        return "kill" in result.figures.faults and result.figures.acknowledged > 10
 
-    def is_convicted(ran: Ran) -> bool:
-        return {each.promise for each in ran.violations} >= {"U", "K"}
+    def is_convicted(result: Result) -> bool:
+        return {each.promise for each in result.violations} >= {"U", "K"}
 
     assert soon(all_has_happened, STRESS, lambda what: on(session, what, ours, 2))
     assert soon(is_convicted, DELTA, lambda what: on(session, what, boto3, 2))
 
 
 def test_the_rules_mean_the_same_to_spark(session: SparkSession) -> None:
-    from putifabsent.lab.stress.on_spark import judged
+    from putifabsent.lab.stress.on_spark import judge
 
-    found = judged(session, [each for n, case in enumerate(CASES) for each in apart(case.broken, n)])
+    found = judge(session, [each for n, case in enumerate(CASES) for each in apart(case.broken, n)])
     assert sorted((int(each.name.partition("/")[0]), each.promise, each.breach) for each in found) == [
         (n, case.promise, case.breach) for n, case in enumerate(CASES)
     ]
-    assert judged(session, [each for n, case in enumerate(CASES) for each in apart(case.right, n)]) == []
+    assert judge(session, [each for n, case in enumerate(CASES) for each in apart(case.right, n)]) == []
 
 
 def apart(history: Sequence[Operation], number: int) -> list[Operation]:

@@ -5,7 +5,6 @@ whose numbers are in ``published-collisions.csv``; any other can be run the same
 """
 
 from putifabsent.lab.simulate.experiment import Cell, Experiment
-from putifabsent.lab.simulate.running import simulate
-from putifabsent.lab.simulate.timestamps import runs
+from putifabsent.lab.simulate.running import runs, simulate
 
 __all__ = ["Cell", "Experiment", "runs", "simulate"]

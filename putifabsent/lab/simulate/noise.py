@@ -1,29 +1,74 @@
-"""Sampling noise: how far two samples of runs may be apart if they come from the same writers.
+"""What chance lets expect: how many collisions, and how far two samples of runs may be apart by noise alone.
 
-Collisions of a run are taken for a Poisson distribution's, which they are close to: no pair of writers stays
+The birthday problem says what to expect of an experiment without simulating it. A writer is at a given
+millisecond once in an interval, so a pair of them is there together once in its square. Over all pairs and
+milliseconds the number of collisions is close to a Poisson distribution's.
+
+Sampling noise takes them for exactly that: no pair of writers stays
 so near to each other that one of its collisions makes the next much likelier.
 """
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, NamedTuple
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
-
-from putifabsent.lab.simulate.birthday import cumulative
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import NDArray
 
-    from putifabsent.lab.simulate.experiment import Cell
-    from putifabsent.lab.simulate.published import Published
-
     Floats = NDArray[np.floating[Any]]
 
-__all__ = ["Chances", "chances", "mean_band", "percent_band"]
+__all__ = [
+    "Chances",
+    "Sample",
+    "chances",
+    "cumulative",
+    "expected_mean",
+    "expected_percent",
+    "mean_band",
+    "percent_band",
+]
+
+
+class Sample(Protocol):
+    """What is compared of a cell's runs."""
+
+    @property
+    def runs(self) -> int:
+        """How many there were."""
+
+    @property
+    def collisions(self) -> int:
+        """Those of all runs together."""
+
+    @property
+    def hits(self) -> int:
+        """Runs that had one or more."""
+
+    @property
+    def most(self) -> int:
+        """Those of the run with the most."""
+
+
+def expected_mean(writers: float, interval: float, duration: float) -> float:
+    """Return the collisions of a run, on average; times are in one unit, the millisecond is the clock's."""
+    return writers * (writers - 1) / 2 * duration / interval**2
+
+
+def expected_percent(mean: float) -> float:
+    """Return how many runs of a hundred have a collision, if they have so many on average."""
+    return -100 * math.expm1(-mean)
+
+
+def cumulative(mean: float, most: int) -> float:
+    """Return how likely a run is to have that many collisions, or fewer."""
+    terms = accumulate(range(1, most + 1), lambda term, number: term * mean / number, initial=math.exp(-mean))
+    return min(1.0, math.fsum(terms))
 
 
 class Chances(NamedTuple):
@@ -45,8 +90,8 @@ class Chances(NamedTuple):
     published_most: float
 
 
-def chances(cell: Cell, published: Published) -> Chances:
-    """Compare a cell with the published one, for which nothing but what was published is known."""
+def chances(cell: Sample, published: Sample) -> Chances:
+    """Compare a cell with the published one, of which nothing but these numbers is known."""
     runs = cell.runs + published.runs
     collisions = cell.collisions + published.collisions
     hits = cell.hits + published.hits

@@ -1,24 +1,225 @@
-"""A report that stands by itself: one HTML file, its charts inside."""
+"""What came of a simulation, as charts and as one HTML page with them inside.
+
+The charts show how likely a collision is, and how many there are, by the number of writers or by their
+interval. Points are simulated, rings are published. The line is what the birthday problem lets expect, and
+the band about it holds 99.9 % of what as many runs come to.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+from functools import partial
 from html import escape
-from typing import TYPE_CHECKING
+from itertools import groupby
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from putifabsent.lab import drawing
-from putifabsent.lab.durations import said
-from putifabsent.lab.simulate import birthday
-from putifabsent.lab.simulate.charts import svg
+from putifabsent.lab.durations import formatted
+from putifabsent.lab.simulate.noise import expected_mean, expected_percent, mean_band, percent_band
 from putifabsent.lab.simulate.published import LEVEL, differing
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
+    from pathlib import Path
 
-    from putifabsent.lab.simulate.charts import Chart
-    from putifabsent.lab.simulate.experiment import Cell
+    from putifabsent.lab.simulate.experiment import Cell, Experiment
     from putifabsent.lab.simulate.published import Published
 
-__all__ = ["page"]
+__all__ = ["Chart", "charts", "page", "published_charts", "save", "svg"]
+
+_OURS = "#00796b"
+_MOST = "#b0532f"
+_PUBLISHED = "#37474f"
+_MINUTE = 60_000
+
+
+@dataclass(frozen=True)
+class Chart:
+    """What is drawn.
+
+    Attributes
+    ----------
+    name
+        A file's, without its ending.
+    quantity
+        ``percent`` of runs with a collision, or ``collisions`` of a run: their mean and their most.
+    along
+        What the cells differ in.
+    cells
+        In its order.
+    published
+        The same cells as published, or none.
+    """
+
+    name: str
+    quantity: Literal["percent", "collisions"]
+    along: Literal["writers", "interval"]
+    cells: Sequence[Cell]
+    published: Sequence[Published] = ()
+
+    @property
+    def title(self) -> str:
+        """What all its cells have."""
+        first, last = self.cells[0].experiment, self.cells[-1].experiment
+        if self.along == "writers":
+            writers, interval = f"{first.writers} to {last.writers} writers", formatted(first.interval)
+        else:
+            writers = f"{first.writers} writers"
+            interval = f"{formatted(first.interval)} to {formatted(last.interval)}"
+        return f"{writers}, interval {interval}, for {formatted(first.duration)}"
+
+
+def published_charts(cells: Sequence[Cell], published: Sequence[Published]) -> list[Chart]:
+    """Return the five published charts, over cells that stand in the order of the published ones."""
+
+    def chart(
+        name: str,
+        number: int,
+        quantity: Literal["percent", "collisions"],
+        along: Literal["writers", "interval"],
+    ) -> Chart:
+        both = [
+            (cell, theirs) for cell, theirs in zip(cells, published, strict=True) if theirs.number == number
+        ]
+        return Chart(name, quantity, along, *zip(*both, strict=True))
+
+    return [
+        chart("1-probability-by-writers-1-min", 1, "percent", "writers"),
+        chart("2-collisions-by-writers-1-min", 1, "collisions", "writers"),
+        chart("3-probability-by-writers-5-min", 2, "percent", "writers"),
+        chart("4-probability-by-interval-24-h", 3, "percent", "interval"),
+        chart("5-probability-by-interval-7-d", 4, "percent", "interval"),
+    ]
+
+
+def charts(cells: Sequence[Cell]) -> list[Chart]:
+    """Return two charts for each row of cells that differ in their writers, or in their interval, alone.
+
+    A cell by itself has none.
+    """
+    rows = [
+        *_rows(cells, "writers", lambda what: (what.interval, what.jitter, what.duration)),
+        *_rows(cells, "interval", lambda what: (what.writers, what.jitter / what.interval, what.duration)),
+    ]
+    return [
+        replace(row, name=f"{number}-{quantity}-by-{row.along}", quantity=quantity)
+        for number, row in enumerate(rows, 1)
+        for quantity in ("percent", "collisions")
+    ]
+
+
+def _rows(
+    cells: Sequence[Cell],
+    along: Literal["writers", "interval"],
+    same: Callable[[Experiment], tuple[float, ...]],
+) -> list[Chart]:
+    def place(cell: Cell) -> int:
+        return int(getattr(cell.experiment, along))
+
+    def row(cell: Cell) -> tuple[float, ...]:
+        return same(cell.experiment)
+
+    found = []
+    for _, group in groupby(sorted(cells, key=row), row):
+        different = {place(cell): cell for cell in group}
+        if len(different) > 1:
+            found.append(Chart("", "percent", along, [different[at] for at in sorted(different)]))
+    return found
+
+
+def save(charts: Sequence[Chart], folder: Path) -> None:
+    """Write charts as PNG and as SVG into a folder, which is made if it is not there."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for chart in charts:
+        (folder / f"{chart.name}.svg").write_text(svg(chart), encoding="utf-8")
+        drawing.png(partial(_draw, chart), folder / f"{chart.name}.png")
+
+
+def svg(chart: Chart) -> str:
+    """Return a chart as an SVG element; the same chart gives the same text."""
+    return drawing.svg(partial(_draw, chart), chart.name)
+
+
+def _draw(chart: Chart) -> Figure:
+    figure = Figure(figsize=(7, 3.9), layout="constrained")
+    axes = figure.add_subplot()
+    (_draw_percent if chart.quantity == "percent" else _draw_collisions)(axes, chart)
+    axes.set_title(chart.title, fontsize=11)
+    axes.set_xlabel("writers" if chart.along == "writers" else "interval, minutes")
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True, steps=[1, 2, 5, 10]))
+    axes.yaxis.set_major_locator(MaxNLocator(steps=[1, 2, 5, 10]))
+    axes.set_ylim(bottom=0)
+    axes.legend(frameon=False)
+    return figure
+
+
+def _draw_percent(axes: Any, chart: Chart) -> None:
+    along, means = _expected(chart)
+    percents = [expected_percent(mean) for mean in means]
+    bands = [percent_band(percent, chart.cells[0].runs) for percent in percents]
+    _line(axes, along, percents, bands)
+    at = _places(chart)
+    axes.plot(at, [cell.percent for cell in chart.cells], "o", ms=4, color=_OURS, label=_simulated(chart))
+    if chart.published:
+        _rings(axes, at, [each.percent for each in chart.published], _PUBLISHED, "published")
+    axes.set_ylabel("runs with a collision, %")
+
+
+def _draw_collisions(axes: Any, chart: Chart) -> None:
+    along, means = _expected(chart)
+    runs = chart.cells[0].runs
+    _line(axes, along, means, [mean_band(mean, runs) for mean in means])
+    at = _places(chart)
+    axes.plot(
+        at, [cell.most for cell in chart.cells], "s", ms=4, color=_MOST, label=f"{_simulated(chart)}: most"
+    )
+    if chart.published:
+        _rings(axes, at, [each.most for each in chart.published], _MOST, "published: most", "s")
+    axes.plot(
+        at, [cell.mean for cell in chart.cells], "o", ms=4, color=_OURS, label=f"{_simulated(chart)}: mean"
+    )
+    if chart.published:
+        _rings(axes, at, [each.mean for each in chart.published], _PUBLISHED, "published: mean")
+    axes.set_ylabel("collisions of a run")
+
+
+def _line(
+    axes: Any, along: Sequence[float], values: Sequence[float], bands: Sequence[tuple[float, float]]
+) -> None:
+    low, high = zip(*bands, strict=True)
+    axes.fill_between(along, low, high, color=_OURS, alpha=0.14, lw=0, label="99.9 % of samples")
+    axes.plot(along, values, "-", lw=1, color=_OURS, label="birthday problem")
+
+
+def _rings(
+    axes: Any, at: Sequence[float], values: Sequence[float], colour: str, label: str, mark: str = "o"
+) -> None:
+    axes.plot(at, values, mark, ms=8, mfc="none", mec=colour, mew=0.9, label=label)
+
+
+def _simulated(chart: Chart) -> str:
+    return f"simulated, {chart.cells[0].runs:,} runs"
+
+
+def _places(chart: Chart) -> list[float]:
+    if chart.along == "writers":
+        return [cell.experiment.writers for cell in chart.cells]
+    return [cell.experiment.interval / _MINUTE for cell in chart.cells]
+
+
+def _expected(chart: Chart) -> tuple[list[float], list[float]]:
+    """Return a fine scale, and the mean number of collisions along it."""
+    places = _places(chart)
+    along = np.linspace(places[0], places[-1], 100).tolist()
+    what = chart.cells[0].experiment
+    if chart.along == "writers":
+        return along, [expected_mean(writers, what.interval, what.duration) for writers in along]
+    return along, [expected_mean(what.writers, minutes * _MINUTE, what.duration) for minutes in along]
+
 
 _BODY = """<p>{runs} runs of each cell, seed {seed}. A collision is a timestamp, in milliseconds, that a
 writer takes and another has. The line in a chart is what the birthday problem lets expect; the band about it
@@ -61,7 +262,7 @@ def page(
         "expected, %",
     ]
     columns += ["published mean", "published max", "published %"] if published else []
-    rows = [_row(cell) for cell in cells]
+    rows = [_cells(cell) for cell in cells]
     for row, theirs in zip(rows, published, strict=False):
         row.extend((f"{theirs.mean:.3f}", str(theirs.most), f"{theirs.percent:.1f}"))
     body = _BODY.format(
@@ -75,12 +276,12 @@ def page(
     return drawing.page("How likely is a collision?", body)
 
 
-def _row(cell: Cell) -> list[str]:
+def _cells(cell: Cell) -> list[str]:
     what = cell.experiment
-    expected = birthday.percent(birthday.mean(what.writers, what.interval, what.duration))
+    expected = expected_percent(expected_mean(what.writers, what.interval, what.duration))
     return [
         str(what.writers),
-        *(said(each) for each in (what.interval, what.jitter, what.duration)),
+        *(formatted(each) for each in (what.interval, what.jitter, what.duration)),
         *(f"{cell.mean:.3f}", str(cell.fewest), str(cell.most), f"{cell.percent:.1f}", f"{expected:.1f}"),
     ]
 

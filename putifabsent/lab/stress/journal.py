@@ -1,27 +1,118 @@
-"""Journals: a writer notes what it is about to do, and what came of it, so that its death hides nothing."""
+"""What writers under stress do: flat records, which any SQL engine can judge, and the journals of them.
+
+A writer notes what it is about to do, and what came of it, so that its death hides nothing.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import time
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-from putifabsent.lab.stress.records import Operation
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from typing_extensions import Self
 
-__all__ = ["Journal", "host", "kept"]
+__all__ = [
+    "TORN",
+    "Action",
+    "Journal",
+    "Operation",
+    "Outcome",
+    "Purpose",
+    "body",
+    "host",
+    "kept",
+    "offered_in",
+]
 
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
-_SAID = 500
+_LONGEST_ERROR = 500
+
+TORN = "torn"
+_SIZE = 1024
+
+Action: TypeAlias = Literal["create", "read", "kill", "pause"]
+Purpose: TypeAlias = Literal["commit", "request", "slice"]
+Outcome: TypeAlias = Literal["created", "taken", "unknown", "fenced", "failed", "found", "absent"]
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One creation or read of a name, or one fault.
+
+    Attributes
+    ----------
+    action
+        ``"create"`` or ``"read"``; ``"kill"`` or ``"pause"``: what was done to the writer.
+    host
+        The machine's boot, by its id. Times of one host can be compared, those of two can't.
+    writer
+        Its number.
+    purpose
+        What the name is to its table: a ``"commit"``, what announces one (a ``"request"``), or a ``"slice"``
+        of data. Of a fault empty.
+    folder
+        The table's.
+    name
+        The name.
+    identity
+        What must be unique; mostly the name.
+    offered
+        Of a creation: what tells its bytes from all others'.
+    saw
+        Of a creation: the commit that its writer took for the table's last one, where the format's rule
+        rests on that; else None.
+    begun, ended
+        Nanoseconds of the host's monotonic clock; ``ended`` is None where the writer did not live to see it.
+    outcome
+        Of a creation ``"created"``, ``"taken"`` (another provably has it), ``"unknown"``, ``"fenced"`` (the
+        step came too late), or ``"failed"``: any other error, which promises nothing. Of a read ``"found"``,
+        ``"absent"`` or ``"failed"``. None: it had none.
+    seen
+        Of a read that found: what was offered by whoever created it; ``"torn"`` for bytes that nobody did.
+    closing
+        Whether it is one of the reads after all else has ended.
+    error
+        What was said.
+    """
+
+    action: Action
+    host: str
+    writer: int
+    purpose: Purpose | Literal[""]
+    folder: str
+    name: str
+    identity: str
+    offered: str | None = None
+    saw: str | None = None
+    begun: int = 0
+    ended: int | None = None
+    outcome: Outcome | None = None
+    seen: str | None = None
+    closing: bool = False
+    error: str | None = None
+
+
+def body(offered: str) -> bytes:
+    """Return the bytes of a creation: what it offers, filling, and the digest of both."""
+    text = f"{offered}\n".encode().ljust(_SIZE, b".")
+    return text + b"\n" + hashlib.sha256(text).hexdigest().encode()
+
+
+def offered_in(data: bytes) -> str:
+    """Return what whoever created this offered; :data:`TORN` if these are not the bytes of one creation."""
+    text, _, digest = data.rpartition(b"\n")
+    if hashlib.sha256(text).hexdigest().encode() != digest:
+        return TORN
+    return text.split(b"\n", 1)[0].decode()
 
 
 @cache
@@ -56,17 +147,17 @@ class Journal:
     def begin(self, operation: Operation) -> int:
         """Note what is about to be done, and return the number by which its end is told."""
         number = next(self._numbers)
-        said = {name: getattr(operation, name) for name in Operation.__slots__}
-        said["begun"] = time.monotonic_ns()
-        self._write([number, said])
+        fields = {name: getattr(operation, name) for name in Operation.__slots__}
+        fields["begun"] = time.monotonic_ns()
+        self._write([number, fields])
         return number
 
-    def end(self, number: int, **told: Any) -> None:
+    def end(self, number: int, **result: Any) -> None:
         """Note what came of it."""
         ended = time.monotonic_ns()
-        if told.get("error"):
-            told["error"] = told["error"][:_SAID]
-        self._write([number, {**told, "ended": ended}])
+        if result.get("error"):
+            result["error"] = result["error"][:_LONGEST_ERROR]
+        self._write([number, {**result, "ended": ended}])
 
     def _write(self, line: list[Any]) -> None:
         os.write(self._file, json.dumps(line).encode() + b"\n")
@@ -78,6 +169,6 @@ def kept(folder: Path) -> Iterator[Operation]:
         begun: dict[int, Operation] = {}
         # What stands behind the last end of a line was not written to its end.
         for line in file.read_bytes().split(b"\n")[:-1]:
-            number, told = json.loads(line)
-            begun[number] = replace(begun[number], **told) if number in begun else Operation(**told)
+            number, fields = json.loads(line)
+            begun[number] = replace(begun[number], **fields) if number in begun else Operation(**fields)
         yield from begun.values()

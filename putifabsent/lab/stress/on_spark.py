@@ -1,4 +1,4 @@
-"""The stress bench on Spark: a squad of writers a task, and the history judged by Spark SQL.
+"""The stress bench on Spark: a pool of writers a task, and the history judged by Spark SQL.
 
 Wants PySpark, and pyarrow beside it.
 """
@@ -13,23 +13,24 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from putifabsent.lab.sessions import session_at
-from putifabsent.lab.stress.history import SCHEMA, table_of
-from putifabsent.lab.stress.judging import judge_on_spark
-from putifabsent.lab.stress.records import Operation
-from putifabsent.lab.stress.running import Ground, Ran, Stress, obeyed
+from putifabsent.lab.stress.journal import Operation
+from putifabsent.lab.stress.results import SCHEMA, table_of
+from putifabsent.lab.stress.rules import judge_on_spark
+from putifabsent.lab.stress.running import Ground, Stress, obeyed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from pyspark.sql import SparkSession
 
-    from putifabsent.lab.stress.judging import Violation
     from putifabsent.lab.stress.paths import Contender
+    from putifabsent.lab.stress.results import Result
+    from putifabsent.lab.stress.rules import Violation
 
-__all__ = ["SETTINGS", "judged", "on", "run"]
+__all__ = ["SETTINGS", "judge", "on", "run"]
 
 SETTINGS = {
-    # A second attempt would find the names of the first one, and not what it was told of them.
+    # A second attempt would find the names of the first one, and not the outcomes of that.
     "spark.stage.maxConsecutiveAttempts": "1",
     "spark.task.maxFailures": "1",
     # Where there are fewer cores than tasks, half a minute says so as well as ten.
@@ -41,7 +42,7 @@ _KINDS = {pa.int64(): "long", pa.bool_(): "boolean", pa.string(): "string"}
 _COLUMNS = ", ".join(f"{field.name} {_KINDS[field.type]}" for field in SCHEMA)
 
 
-def run(stress: Stress, contenders: Sequence[Contender], master: str) -> list[Ran]:
+def run(stress: Stress, contenders: Sequence[Contender], master: str) -> list[Result]:
     """Run each path in turn, in one Spark session of its own.
 
     Parameters
@@ -57,7 +58,7 @@ def run(stress: Stress, contenders: Sequence[Contender], master: str) -> list[Ra
         return [on(session, stress, contender) for contender in contenders]
 
 
-def on(session: SparkSession, stress: Stress, contender: Contender, tasks: int | None = None) -> Ran:
+def on(session: SparkSession, stress: Stress, contender: Contender, tasks: int | None = None) -> Result:
     """Run one path in a session that is there, in so many tasks; by default one a core.
 
     All of them must have a core at the same time: they are one barrier stage.
@@ -67,14 +68,14 @@ def on(session: SparkSession, stress: Stress, contender: Contender, tasks: int |
     host = session.conf.get("spark.driver.host") or "127.0.0.1"
     with Ground(stress, contender, host) as ground:
         job = _job(stress, ground.contender, ground.root, tasks)
-        told = session.range(0, tasks, 1, tasks).mapInArrow(job, _COLUMNS, barrier=True)
+        rows = session.range(0, tasks, 1, tasks).mapInArrow(job, _COLUMNS, barrier=True)
         # Collected once: whatever asked the frame for its rows again would begin a run of its own.
-        operations = [Operation(*row) for row in told.collect()]
+        operations = [Operation(*row) for row in rows.collect()]
         operations += ground.closing({each.name for each in operations if each.action == "create"})
-        return ground.ran(table_of(operations), judged(session, operations))
+        return ground.result(table_of(operations), judge(session, operations))
 
 
-def judged(session: SparkSession, operations: Sequence[Operation]) -> list[Violation]:
+def judge(session: SparkSession, operations: Sequence[Operation]) -> list[Violation]:
     """Return what breaks a promise in what writers did, as Spark SQL finds it."""
     return judge_on_spark(session.createDataFrame([astuple(each) for each in operations], _COLUMNS))
 

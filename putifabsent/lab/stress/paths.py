@@ -76,8 +76,8 @@ class Contender(NamedTuple):
         where = {"endpoint_url": endpoint}
         if "endpoint_url" in self.options:
             return self._replace(options={**self.options, **where})
-        said = {**self.options.get("client_kwargs", {}), **where}
-        return self._replace(options={**self.options, "client_kwargs": said})
+        kwargs = {**self.options.get("client_kwargs", {}), **where}
+        return self._replace(options={**self.options, "client_kwargs": kwargs})
 
 
 def guarded(protocol: str, label: str, options: Mapping[str, Any]) -> Contender:
@@ -121,8 +121,8 @@ class Fsspec(_WithoutTurns):
     def __init__(self, protocol: str, **options: Any) -> None:
         import fsspec
 
-        told = {"auto_mkdir": True} if protocol.endswith("file") else {"use_listings_cache": False}
-        self.fs = fsspec.filesystem(protocol, **told, **options)
+        own = {"auto_mkdir": True} if protocol.endswith("file") else {"use_listings_cache": False}
+        self.fs = fsspec.filesystem(protocol, **own, **options)
 
     def create(self, name: str, data: bytes) -> None:
         if self.fs.exists(name):
@@ -294,14 +294,14 @@ class Obstore(Boto):
         bucket, key = _parted(name)
         if bucket not in self._stores:
             endpoint = self._place["endpoint_url"]
-            said = {
+            settings = {
                 "endpoint": endpoint,
                 "access_key_id": self._place["aws_access_key_id"],
                 "secret_access_key": self._place["aws_secret_access_key"],
                 "session_token": self._place["aws_session_token"],
                 "region": self._place["region_name"],
             }
-            config: Any = {key: value for key, value in said.items() if value is not None}
+            config: Any = {key: value for key, value in settings.items() if value is not None}
             self._stores[bucket] = S3Store(
                 bucket,
                 config=config,
@@ -312,10 +312,10 @@ class Obstore(Boto):
 
 def _place(options: Mapping[str, Any]) -> dict[str, Any]:
     """Return what boto3 calls s3fs's options of where, and by whom."""
-    said = options.get("client_kwargs") or {}
+    kwargs = options.get("client_kwargs") or {}
     return {
         "endpoint_url": endpoint_of(options),
-        "region_name": said.get("region_name"),
+        "region_name": kwargs.get("region_name"),
         "aws_access_key_id": options.get("key"),
         "aws_secret_access_key": options.get("secret"),
         "aws_session_token": options.get("token"),

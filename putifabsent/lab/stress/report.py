@@ -1,22 +1,121 @@
-"""What comes of runs, as one HTML file with its charts inside."""
+"""What comes of runs, as charts and as one HTML page with them inside.
+
+The charts show how long commits took, how many there were, and what happened meanwhile.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
+from functools import partial
 from html import escape
 from typing import TYPE_CHECKING
 
+import numpy as np
+import pyarrow.compute as pc
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
 from putifabsent.lab import drawing
-from putifabsent.lab.stress.charts import svgs
-from putifabsent.lab.stress.rules import PROMISES
-from putifabsent.lab.stress.summary import COLUMNS, cells, errors, verdict
+from putifabsent.lab.stress.results import (
+    COLUMNS,
+    acknowledged_commits,
+    cells,
+    errors,
+    latencies,
+    since_begun,
+    verdict,
+)
+from putifabsent.lab.stress.rules import PROMISES, count
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
-    from putifabsent.lab.stress.running import Ran, Stress
+    from putifabsent.lab.stress.results import Result
+    from putifabsent.lab.stress.running import Stress
 
 __all__ = ["page"]
+
+_COLOURS = ("#00796b", "#b0532f", "#37474f", "#7b1fa2", "#1976d2", "#827717", "#c2185b", "#5d4037")
+_PROMISES = dict(zip(PROMISES, ("#b71c1c", "#ef6c00", "#6a1b9a", "#1565c0", "#558b2f"), strict=True))
+
+
+def _svgs(runs: Sequence[Result]) -> Iterator[str]:
+    """Give the charts as SVG elements, in the order of a page."""
+    yield drawing.svg(partial(_breaches, runs), "breaches")
+    yield drawing.svg(partial(_latencies, runs), "latencies")
+    for number, result in enumerate(runs):
+        yield drawing.svg(partial(_course, result), f"course{number}")
+
+
+def _breaches(runs: Sequence[Result]) -> Figure:
+    figure = Figure(figsize=(7, 1.4 + 0.36 * len(runs)), layout="constrained")
+    rates, broken = figure.subplots(1, 2, sharey=True, width_ratios=(1, 1.4))
+    places = range(len(runs))
+    rates.barh(places, [result.figures.rate for result in runs], color=_COLOURS[0], height=0.6)
+    rates.set_yticks(places, [result.contender.label for result in runs])
+    rates.invert_yaxis()
+    rates.set_xlabel("acknowledged commits a second")
+    left = np.zeros(len(runs))
+    tallies = [count(result.violations) for result in runs]
+    for promise, colour in _PROMISES.items():
+        counts = np.array([tally[promise] for tally in tallies])
+        broken.barh(places, counts, left=left, color=colour, height=0.6, label=promise)
+        left += counts
+    for place, sum_ in zip(places, left, strict=True):
+        broken.text(sum_, place, f" {int(sum_)}", va="center")
+    broken.set_xlim(0, max(1, *left * 1.15))
+    broken.xaxis.set_major_locator(MaxNLocator(integer=True))
+    broken.set_xlabel("broken promises")
+    figure.legend(*broken.get_legend_handles_labels(), loc="outside upper center", ncols=5, frameon=False)
+    return figure
+
+
+def _latencies(runs: Sequence[Result]) -> Figure:
+    figure = Figure(figsize=(7, 3.9), layout="constrained")
+    axes = figure.add_subplot()
+    for number, result in enumerate(runs):
+        took = np.sort(latencies(result.history))
+        share = np.arange(1, len(took) + 1) / max(1, len(took)) * 100
+        style = "-" if result.contender.is_ours else "--"
+        axes.plot(
+            took, share, style, color=_COLOURS[number % len(_COLOURS)], lw=1.4, label=result.contender.label
+        )
+    axes.set_xscale("log")
+    axes.set_xlabel("milliseconds of an acknowledged commit's creation, or fewer")
+    axes.set_ylabel("of all, %")
+    axes.set_ylim(0, 100)
+    axes.legend(frameon=False, fontsize=9)
+    return figure
+
+
+def _course(result: Result) -> Figure:
+    figure = Figure(figsize=(7, 2.3), layout="constrained")
+    axes = figure.add_subplot()
+    history = result.history.filter(~pc.field("closing"))
+    seconds = partial(since_begun, history)
+    times = seconds(acknowledged_commits(history), "ended")
+    counts, edges = np.histogram(times, bins=np.arange(0, (times.max() if len(times) else 0) + 2))
+    axes.stairs(counts, edges, fill=True, color=_COLOURS[0], alpha=0.7, label="commits a second")
+    top = max(1, *counts) * 1.25
+    kills = seconds(history.filter(pc.field("action") == "kill"), "begun")
+    axes.plot(kills, np.full(len(kills), top * 0.97), "x", ms=5, color=_COLOURS[1], label="writer killed")
+    pauses = history.filter((pc.field("action") == "pause") & pc.is_valid(pc.field("ended")))
+    axes.hlines(
+        np.full(pauses.num_rows, top * 0.9),
+        seconds(pauses, "begun"),
+        seconds(pauses, "ended"),
+        color=_COLOURS[2],
+        lw=3,
+        alpha=0.5,
+        label="writer paused",
+    )
+    axes.set_ylim(0, top)
+    axes.set_title(result.contender.label, fontsize=11)
+    axes.set_xlabel("seconds")
+    axes.set_xlim(left=0)
+    axes.legend(frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(1, 0.5))
+    return figure
+
 
 _EXAMPLES = 3
 
@@ -36,7 +135,7 @@ Faults: {faults}. Every creation and read stands in a history, which is judged b
 <h2>What commits were told</h2>
 <table>
 <tbody>
-{told}
+{outcomes}
 </tbody>
 </table>
 <h2>What else went wrong</h2>
@@ -44,7 +143,7 @@ Faults: {faults}. Every creation and read stands in a history, which is judged b
 <p>The proxy that loses answers slows all paths down: compare them with one another.</p>"""
 
 
-def page(stress: Stress, runs: Sequence[Ran]) -> str:
+def page(stress: Stress, runs: Sequence[Result]) -> str:
     """Return the report, as HTML."""
     body = _BODY.format(
         writers=stress.writers,
@@ -52,35 +151,38 @@ def page(stress: Stress, runs: Sequence[Ran]) -> str:
         tables=stress.tables,
         seconds=stress.seconds,
         faults=", ".join(stress.faults) or "none",
-        promises="".join(f"<li><b>{letter}</b>: {escape(said)}</li>" for letter, said in PROMISES.items()),
+        promises="".join(
+            f"<li><b>{letter}</b>: {escape(promise)}</li>" for letter, promise in PROMISES.items()
+        ),
         verdict=escape(verdict(runs)),
         head=drawing.line("th", COLUMNS),
-        rows="\n".join(drawing.line("td", cells(ran)) for ran in runs),
-        charts="\n".join(svgs(runs)),
-        broken="\n".join(_broken(ran) for ran in runs if ran.violations) or "<p>Nothing.</p>",
-        told="\n".join(
+        rows="\n".join(drawing.line("td", cells(result)) for result in runs),
+        charts="\n".join(_svgs(runs)),
+        broken="\n".join(_broken(result) for result in runs if result.violations) or "<p>Nothing.</p>",
+        outcomes="\n".join(
             drawing.line(
-                "td", [ran.contender.label, *(f"{n:,} {word}" for word, n in ran.figures.commits.items())]
+                "td",
+                [result.contender.label, *(f"{n:,} {word}" for word, n in result.figures.commits.items())],
             )
-            for ran in runs
+            for result in runs
         ),
         errors="\n".join(filter(None, map(_errors, runs))) or "<p>Nothing.</p>",
     )
     return drawing.page("Under stress", body)
 
 
-def _errors(ran: Ran) -> str:
-    listed = "".join(f"<li>{times:,} times: {escape(error)}</li>" for error, times in errors(ran))
-    return listed and f"<h3>{escape(ran.contender.label)}</h3><ul>{listed}</ul>"
+def _errors(result: Result) -> str:
+    listed = "".join(f"<li>{times:,} times: {escape(error)}</li>" for error, times in errors(result))
+    return listed and f"<h3>{escape(result.contender.label)}</h3><ul>{listed}</ul>"
 
 
-def _broken(ran: Ran) -> str:
-    times = Counter((each.promise, each.breach) for each in ran.violations)
+def _broken(result: Result) -> str:
+    times = Counter((each.promise, each.breach) for each in result.violations)
     items = []
     for (promise, breach), number in times.items():
-        examples = [each for each in ran.violations if (each.promise, each.breach) == (promise, breach)]
+        examples = [each for each in result.violations if (each.promise, each.breach) == (promise, breach)]
         shown = "".join(
             f"<br><code>{escape(each.name)}</code>: {escape(each.said)}" for each in examples[:_EXAMPLES]
         )
         items.append(f"<li><b>{promise}</b>, {number:,} times: {escape(breach)}{shown}</li>")
-    return f"<h3>{escape(ran.contender.label)}</h3><ul>{''.join(items)}</ul>"
+    return f"<h3>{escape(result.contender.label)}</h3><ul>{''.join(items)}</ul>"

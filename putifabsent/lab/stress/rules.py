@@ -1,7 +1,8 @@
 """The promises, as questions to a history: each asks for what breaks it, and an answer without rows is good.
 
-They are plain SQL over one view, ``history``, with the columns of :class:`.records.Operation`, and mean the
-same to DuckDB and to Spark. Each gives a ``name``, and in ``said`` what is wrong with it.
+DuckDB asks them on this machine, Spark on a cluster. They are plain SQL over one view, ``history``, with the
+columns of :class:`.journal.Operation`, and mean the same to DuckDB and to Spark. Each gives a ``name``, and
+in ``said`` what is wrong with it.
 
 Nothing is deleted under stress, so a name is a register that is written at most once. Its history is
 linearizable (Herlihy and Wing, "Linearizability", 1990) exactly if there is one content that all reads found,
@@ -13,9 +14,16 @@ is taken need not find this very name, nor ever any: its rival holds the instant
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections import Counter
+from typing import TYPE_CHECKING, NamedTuple
 
-__all__ = ["PROMISES", "RULES", "Rule"]
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    import pyarrow as pa
+    from pyspark.sql import DataFrame
+
+__all__ = ["PROMISES", "RULES", "Rule", "Violation", "count", "judge", "judge_on_spark"]
 
 PROMISES = {
     "U": "one creation of a name is acknowledged",
@@ -206,3 +214,59 @@ RULES = (
         """,
     ),
 )
+
+
+class Violation(NamedTuple):
+    """A promise that was broken.
+
+    Attributes
+    ----------
+    promise
+        Its letter: U, B, K, T; L where no order explains the outcomes.
+    breach
+        What has happened, in a few words.
+    name
+        To which name.
+    said
+        The particulars.
+    """
+
+    promise: str
+    breach: str
+    name: str
+    said: str
+
+
+def judge(history: pa.Table) -> list[Violation]:
+    """Return what broke a promise; an empty list is what one hopes for.
+
+    The history has the columns of :data:`.results.SCHEMA`.
+    """
+    import duckdb
+
+    with duckdb.connect() as connection:
+        connection.register("history", history)
+        return _violations(lambda sql: connection.execute(sql).fetchall())
+
+
+def judge_on_spark(history: DataFrame) -> list[Violation]:
+    """Return the same of a history that is a DataFrame."""
+    session = history.sparkSession
+    history.createOrReplaceTempView("history")
+    try:
+        return _violations(lambda sql: map(tuple, session.sql(sql).collect()))
+    finally:
+        session.catalog.dropTempView("history")
+
+
+def _violations(ask: Callable[[str], Iterable[tuple[str, str]]]) -> list[Violation]:
+    return [
+        Violation(rule.promise, rule.breach, name, said)
+        for rule in RULES
+        for name, said in sorted(ask(rule.sql))
+    ]
+
+
+def count(violations: Iterable[Violation]) -> Counter[str]:
+    """Return how often each promise was broken, by its letter."""
+    return Counter(each.promise for each in violations)

@@ -13,17 +13,16 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from putifabsent.errors import ConfigError
-from putifabsent.lab.losing import LosingProxy
-from putifabsent.lab.stress.hands import Hands
-from putifabsent.lab.stress.history import figures, table_of
+from putifabsent.lab.fault_proxy import FaultProxy
 from putifabsent.lab.stress.journal import Journal, kept
-from putifabsent.lab.stress.judging import judge
 from putifabsent.lab.stress.paths import endpoint_of
-from putifabsent.lab.stress.squad import Orders, tables_of
-from putifabsent.lab.stress.workloads import WORKLOADS
+from putifabsent.lab.stress.pool import Orders, tables_of
+from putifabsent.lab.stress.results import Result, figures, table_of
+from putifabsent.lab.stress.rules import judge
+from putifabsent.lab.stress.writers import WORKLOADS, Writer
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -31,12 +30,11 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from typing_extensions import Self
 
-    from putifabsent.lab.stress.history import Figures
-    from putifabsent.lab.stress.judging import Violation
+    from putifabsent.lab.stress.journal import Operation
     from putifabsent.lab.stress.paths import Contender
-    from putifabsent.lab.stress.records import Operation
+    from putifabsent.lab.stress.rules import Violation
 
-__all__ = ["FAULTS", "Ground", "Progress", "Ran", "Stress", "obeyed", "run"]
+__all__ = ["FAULTS", "Ground", "Progress", "Stress", "obeyed", "run"]
 
 Progress: TypeAlias = Callable[[int, int, str], None]
 
@@ -92,7 +90,7 @@ class Stress:
             raise ConfigError(f"writers is {self.writers}: give one or more for each of {formats} formats")
 
     def orders(self, contender: Contender, root: str, writers: Sequence[int]) -> Orders:
-        """Return what a squad of some of the writers is told."""
+        """Return the orders of a pool of some of the writers."""
         return Orders(
             contender,
             root,
@@ -107,41 +105,8 @@ class Stress:
         )
 
 
-class Ran(NamedTuple):
-    """What came of a run.
-
-    Attributes
-    ----------
-    contender
-        On which path.
-    root
-        The folder of its tables.
-    history
-        All operations, in :data:`.history.SCHEMA`.
-    figures
-        What they come to.
-    violations
-        Which promises they break.
-    requests
-        What the store was asked, for all of it; None where that can't be counted.
-    lost
-        Of these, how many had a lost answer.
-    idle
-        Tables that have no acknowledged commit: nothing was tried there.
-    """
-
-    contender: Contender
-    root: str
-    history: pa.Table
-    figures: Figures
-    violations: list[Violation]
-    requests: int | None
-    lost: int
-    idle: list[str]
-
-
-def run(stress: Stress, contender: Contender, progress: Progress | None = None) -> Ran:
-    """Have the writers, each a process, write by one path; judge what they were told.
+def run(stress: Stress, contender: Contender, progress: Progress | None = None) -> Result:
+    """Have the writers, each a process, write by one path; judge the outcomes.
 
     Parameters
     ----------
@@ -166,7 +131,7 @@ def run(stress: Stress, contender: Contender, progress: Progress | None = None) 
         operations = list(obeyed(orders, Path(at), report))
         operations += ground.closing({each.name for each in operations if each.action == "create"})
         history = table_of(operations)
-        return ground.ran(history, judge(history))
+        return ground.result(history, judge(history))
 
 
 class Ground:
@@ -189,21 +154,21 @@ class Ground:
 
     def __init__(self, stress: Stress, contender: Contender, host: str = "127.0.0.1") -> None:
         self._stress = stress
-        self._told = contender
+        self._contender = contender
         self._host = host
         self._running = ExitStack()
-        self._proxy: LosingProxy | None = None
+        self._proxy: FaultProxy | None = None
         self._before = self._after = 0
         self.contender = contender
         self.root = f"{stress.root.rstrip('/')}/stress-{uuid.uuid4().hex[:8]}"
 
     def __enter__(self) -> Self:
-        endpoint = endpoint_of(self._told.options)
+        endpoint = endpoint_of(self._contender.options)
         with ExitStack() as running:
             if endpoint is not None and endpoint.startswith("http:"):
-                proxy = LosingProxy(endpoint, share=0, seed=self._stress.seed, host=self._host)
+                proxy = FaultProxy(endpoint, share=0, seed=self._stress.seed, host=self._host)
                 self._proxy = running.enter_context(proxy)
-                self.contender = self._told.at(proxy.endpoint)
+                self.contender = self._contender.at(proxy.endpoint)
             elif "lost" in self._stress.faults:
                 raise ConfigError(
                     "answers can be lost on the way from a plain http:// endpoint alone: leave that fault "
@@ -229,49 +194,49 @@ class Ground:
         path = self.contender.path()
         with tempfile.TemporaryDirectory() as at, ThreadPoolExecutor(_READERS) as readers:
             with Journal(Path(at), "closing") as journal:
-                hands = Hands(path, journal, -1, closing=True)
-                list(readers.map(lambda name: hands.read("commit", self.root, name), sorted(names)))
+                reader = Writer(path, journal, -1, closing=True)
+                list(readers.map(lambda name: reader.read("commit", self.root, name), sorted(names)))
             return list(kept(Path(at)))
 
-    def ran(self, history: pa.Table, violations: list[Violation]) -> Ran:
+    def result(self, history: pa.Table, violations: list[Violation]) -> Result:
         """Return what has come of it."""
         requests = self._after - self._before if self._proxy else None
         lost = self._proxy.lost if self._proxy else 0
-        told = figures(history, self._stress.seconds)
+        found = figures(history, self._stress.seconds)
         idle = [
             folder
             for form in self._stress.formats
             for folder in tables_of(self.root, form, self._stress.tables)
-            if folder not in told.tables
+            if folder not in found.tables
         ]
-        return Ran(self._told, self.root, history, told, violations, requests, lost, idle)
+        return Result(self._contender, self.root, history, found, violations, requests, lost, idle)
 
 
 def obeyed(
     orders: Orders, journals: Path, report: Callable[[float, int], None] = lambda *_: None
 ) -> Iterator[Operation]:
-    """Have a squad of this machine do what it is told, and give what its writers did.
+    """Have a pool on this machine obey its orders, and give what its writers did.
 
     Parameters
     ----------
     orders
-        What it is told.
+        Its own.
     journals
         An empty folder.
     report
         Called each half second with the seconds that are over and the commits acknowledged.
     """
-    command = [sys.executable, "-m", "putifabsent.lab.stress.squad", str(journals)]
+    command = [sys.executable, "-m", "putifabsent.lab.stress.pool", str(journals)]
     began = time.monotonic()
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as squad:  # noqa: S603
-        assert squad.stdin is not None  # noqa: S101 - for the type alone
-        assert squad.stdout is not None  # noqa: S101
-        squad.stdin.write(orders.line())
-        squad.stdin.flush()
-        for line in squad.stdout:
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as pool:  # noqa: S603
+        assert pool.stdin is not None  # noqa: S101 - for the type alone
+        assert pool.stdout is not None  # noqa: S101
+        pool.stdin.write(orders.line())
+        pool.stdin.flush()
+        for line in pool.stdout:
             report(time.monotonic() - began, json.loads(line)["acknowledged"])
-    if squad.returncode:
-        raise RuntimeError(f"a squad of writers ended with {squad.returncode}; what it printed says why")
+    if pool.returncode:
+        raise RuntimeError(f"a pool of writers ended with {pool.returncode}; what it printed says why")
     yield from kept(journals)
 
 

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from putifabsent.lab.stress.running import Ran, Stress
+    from putifabsent.lab.stress.results import Result
+    from putifabsent.lab.stress.running import Stress
 
 __all__ = ["soon"]
 
 _TIMES = 5
 
 
-def soon(happens: Callable[[Ran], bool], what: Stress, run: Callable[[Stress], Ran]) -> bool:
+def soon(happens: Callable[[Result], bool], what: Stress, run: Callable[[Stress], Result]) -> bool:
     """Whether it does happen, in one of several runs by other seeds."""
     return any(happens(run(replace(what, seed=seed))) for seed in range(_TIMES))

@@ -11,20 +11,19 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from putifabsent.lab.stress.journal import Journal, host, kept
-from putifabsent.lab.stress.records import Operation
+from putifabsent.lab.stress.journal import Journal, Operation, host, kept
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from putifabsent.lab.stress.records import Outcome
+    from putifabsent.lab.stress.journal import Outcome
 
 KILLED = """
 import sys, time
 from pathlib import Path
 
 from putifabsent.lab.stress.journal import Journal
-from putifabsent.lab.stress.records import Operation
+from putifabsent.lab.stress.journal import Operation
 
 def creation(offered):
     return Operation("create", "here", 1, "commit", "t", "t/1", "t/1", offered)

@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from putifabsent.lab.stress.history import table_of
-from putifabsent.lab.stress.judging import Violation, count, judge
-from putifabsent.lab.stress.rules import PROMISES, RULES
+from putifabsent.lab.stress.results import table_of
+from putifabsent.lab.stress.rules import PROMISES, RULES, Violation, count, judge
 from putifabsent.testing import linear
 from tests.lab.stress.cases import (
     CASES,
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from typing import TypeAlias
 
-    from putifabsent.lab.stress.records import Operation, Outcome
+    from putifabsent.lab.stress.journal import Operation, Outcome
 
     Told: TypeAlias = Outcome | tuple[Outcome, str | None] | None
 

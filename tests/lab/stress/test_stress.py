@@ -18,7 +18,7 @@ from tests.spark.pages import run_page
 
 if TYPE_CHECKING:
     from putifabsent.lab.servers import LocalBucket
-    from putifabsent.lab.stress.running import Ran
+    from putifabsent.lab.stress.results import Result
 
 pytestmark = pytest.mark.timeout(400)
 
@@ -27,25 +27,29 @@ A_MINUTE = pytest.mark.servers
 SIX = partial(Stress, writers=6, seconds=6.0)
 
 
-def purposes(ran: Ran) -> set[tuple[str, str]]:
+def purposes(result: Result) -> set[tuple[str, str]]:
     return {
-        (each["action"], each["purpose"]) for each in ran.history.to_pylist() if each["outcome"] != "failed"
+        (each["action"], each["purpose"])
+        for each in result.history.to_pylist()
+        if each["outcome"] != "failed"
     }
 
 
 def test_no_promise_is_broken_whatever_happens_to_writers(localbucket: LocalBucket) -> None:
     contender = guarded("pias3", "putifabsent", {**localbucket.storage_options, "arbiter": "native"})
 
-    def all_has_happened(ran: Ran) -> bool:
-        assert ran.violations == []
-        assert ran.requests is not None
-        assert ran.requests > ran.figures.acknowledged
+    def all_has_happened(result: Result) -> bool:
+        assert result.violations == []
+        assert result.requests is not None
+        assert result.requests > result.figures.acknowledged
         folders = {
-            each.rpartition(".db")[0].rpartition("/")[2] for each in set(ran.history["folder"].to_pylist())
+            each.rpartition(".db")[0].rpartition("/")[2] for each in set(result.history["folder"].to_pylist())
         }
         assert {"hudi", "paimon", "delta"} <= folders
-        did = {("create", each) for each in ("commit", "request", "slice")} <= purposes(ran)
-        return did and ran.figures.acknowledged > 10 and "kill" in ran.figures.faults and ran.lost > 0
+        did = {("create", each) for each in ("commit", "request", "slice")} <= purposes(result)
+        return (
+            did and result.figures.acknowledged > 10 and "kill" in result.figures.faults and result.lost > 0
+        )
 
     what = SIX(localbucket.bucket, seconds=12.0)
     assert soon(all_has_happened, what, partial(run, contender=contender))
@@ -55,9 +59,9 @@ def test_no_promise_is_broken_whatever_happens_to_writers(localbucket: LocalBuck
 def test_the_bucket_alone_keeps_the_promises(localbucket: LocalBucket) -> None:
     contender = guarded("pias3", "ballot", {**localbucket.storage_options, "arbiter": "ballot"})
 
-    def somebody_commits(ran: Ran) -> bool:
-        assert ran.violations == []
-        return ran.figures.acknowledged > 0
+    def somebody_commits(result: Result) -> bool:
+        assert result.violations == []
+        return result.figures.acknowledged > 0
 
     assert soon(somebody_commits, SIX(localbucket.bucket), partial(run, contender=contender))
 
@@ -65,12 +69,12 @@ def test_the_bucket_alone_keeps_the_promises(localbucket: LocalBucket) -> None:
 def test_local_disk_keeps_them_without_a_proxy(tmp_path: Path) -> None:
     told: list[tuple[int, int, str]] = []
     what = SIX(str(tmp_path), faults=("kill", "pause"))
-    ran = run(what, guarded("piafile", "local", {}), lambda *all_: told.append(all_))
+    result = run(what, guarded("piafile", "local", {}), lambda *all_: told.append(all_))
     assert told[-1][:2] == (6, 6)
     assert told[-1][2].startswith("local: ")
-    assert ran.violations == []
-    assert ran.figures.acknowledged
-    assert ran.requests is None
+    assert result.violations == []
+    assert result.figures.acknowledged
+    assert result.requests is None
 
 
 def test_each_life_of_a_writer_is_a_session(tmp_path: Path) -> None:
@@ -86,9 +90,9 @@ def test_who_stood_still_in_its_turn_is_fenced(localbucket: LocalBucket) -> None
     contender = guarded("pias3", "putifabsent", {**localbucket.storage_options, "arbiter": "native"})
     what = Stress(localbucket.bucket, ("hudi",), writers=4, seconds=12.0, faults=("pause",))
 
-    def is_fenced(ran: Ran) -> bool:
-        assert ran.violations == []
-        return any("Fenced" in each for each in ran.history["error"].to_pylist() if each)
+    def is_fenced(result: Result) -> bool:
+        assert result.violations == []
+        return any("Fenced" in each for each in result.history["error"].to_pylist() if each)
 
     assert soon(is_fenced, what, partial(run, contender=contender))
 
@@ -106,7 +110,7 @@ def test_a_broken_protocol_is_convicted(
     [change] = [each for each in (*mutants.MUTANTS, *ballot_mutants.MUTANTS) if each.name == name]
     options = {**localbucket.storage_options, "protocol": "pias3", "arbiter": arbiter}
     what = Stress(localbucket.bucket, ("paimon",), writers=8, seconds=10.0, faults=("lost",))
-    assert soon(lambda ran: bool(ran.violations), what, partial(run, contender=broken(change, options)))
+    assert soon(lambda result: bool(result.violations), what, partial(run, contender=broken(change, options)))
 
 
 @A_MINUTE
@@ -115,7 +119,7 @@ def test_stock_clients_are_convicted(localbucket: LocalBucket) -> None:
     assert set(paths) == {"s3fs", "boto3", "boto3, conditional", "pyarrow", "obstore"}
     for label in ("boto3", "boto3, conditional"):
         assert soon(
-            lambda ran: {each.promise for each in ran.violations} >= {"U", "K"},
+            lambda result: {each.promise for each in result.violations} >= {"U", "K"},
             Stress(localbucket.bucket, writers=8, seconds=6.0),
             partial(run, contender=paths[label]),
         )

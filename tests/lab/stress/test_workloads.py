@@ -13,19 +13,18 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from putifabsent.errors import Fenced, NameTaken, OutcomeUnknown
-from putifabsent.lab.stress.hands import Hands
-from putifabsent.lab.stress.history import figures, table_of
 from putifabsent.lab.stress.journal import Journal, kept
-from putifabsent.lab.stress.judging import judge
-from putifabsent.lab.stress.workloads import WORKLOADS
+from putifabsent.lab.stress.results import figures, table_of
+from putifabsent.lab.stress.rules import judge
+from putifabsent.lab.stress.writers import WORKLOADS, Writer
 
 if TYPE_CHECKING:
     import pathlib
     from collections.abc import Callable, Iterator
     from contextlib import AbstractContextManager
 
-    from putifabsent.lab.stress.judging import Violation
-    from putifabsent.lab.stress.records import Operation, Outcome
+    from putifabsent.lab.stress.journal import Operation, Outcome
+    from putifabsent.lab.stress.rules import Violation
 
 ROUNDS = 10
 NOW = 1_800_000_000_000_000_000
@@ -113,8 +112,8 @@ class Run:
 
     def writer(self, number: int) -> Callable[[], bool]:
         """Return a writer's way to commit."""
-        table, hands = WORKLOADS[self._form]("t"), Hands(self.path, self._journal, number)
-        return lambda: table.commit(hands)
+        table, writer = WORKLOADS[self._form]("t"), Writer(self.path, self._journal, number)
+        return lambda: table.commit(writer)
 
     def creations(self, purpose: str = "commit") -> list[Operation]:
         return [each for each in kept(self._folder) if each.action == "create" and each.purpose == purpose]
@@ -124,7 +123,7 @@ class Run:
         names = sorted({each.name for each in kept(self._folder) if each.action == "create"})
         with Journal(self._folder, "closing") as journal:
             for name in names:
-                Hands(self.path, journal, -1, closing=True).read("commit", "t", name)
+                Writer(self.path, journal, -1, closing=True).read("commit", "t", name)
         return judge(table_of(kept(self._folder)))
 
 
@@ -143,16 +142,14 @@ def start(journal: Journal, tmp_path: pathlib.Path) -> Callable[[str, FakePath],
 @pytest.fixture
 def stopped(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have the writers' clock stand still: all of them take the same instant."""
-    monkeypatch.setattr("putifabsent.lab.stress.workloads.time", SimpleNamespace(time_ns=lambda: NOW))
+    monkeypatch.setattr("putifabsent.lab.stress.writers.time", SimpleNamespace(time_ns=lambda: NOW))
 
 
 @pytest.fixture
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have each look at the writers' clock give another second."""
     seconds = counted(NOW, 10**9)
-    monkeypatch.setattr(
-        "putifabsent.lab.stress.workloads.time", SimpleNamespace(time_ns=lambda: next(seconds))
-    )
+    monkeypatch.setattr("putifabsent.lab.stress.writers.time", SimpleNamespace(time_ns=lambda: next(seconds)))
 
 
 each_format = pytest.mark.parametrize("form", WORKLOADS)
@@ -331,7 +328,7 @@ def test_what_can_t_be_read_is_neither_found_nor_absent(
 
     path = FakePath()
     monkeypatch.setattr(path, "read", refuse)
-    assert Hands(path, journal, 1).read("commit", "t", "t/1") is None
+    assert Writer(path, journal, 1).read("commit", "t", "t/1") is None
     [read] = kept(tmp_path)
     assert (read.outcome, read.seen, read.error) == ("failed", None, "PermissionError: t/1")
 

@@ -18,12 +18,12 @@ from putifabsent.shim.formats.hudi_files import (
 from putifabsent.timeline import State
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from putifabsent.shim.formats.hudi_files import Group, Write
     from putifabsent.timeline import Details, HudiTimeline, Instant, Problems
 
-__all__ = ["WRITING", "Told", "told_by"]
+__all__ = ["WRITING", "CommitStats", "stats_of", "undone_by_whom"]
 
 WRITING = frozenset(("commit", "deltacommit", "replacecommit"))
 """What writes slices, as it is called when it is completed."""
@@ -32,8 +32,8 @@ _NOTHING = Removed(frozenset(), frozenset())
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """What an instant says.
+class CommitStats:
+    """What an instant says that it wrote, replaced and removed.
 
     Attributes
     ----------
@@ -74,30 +74,30 @@ class Told:
         return self.instant.state is State.COMPLETED and self.instant.action in WRITING
 
 
-def told_by(timeline: HudiTimeline, problems: Problems) -> list[Told]:
+def stats_of(timeline: HudiTimeline, problems: Problems) -> list[CommitStats]:
     """Return what all instants say, by when they were requested; what can't be read is added to problems."""
     active = list(timeline.active(problems=problems))
     there = {each.identity for each in active}
     archived = (each for each in timeline.history(raw=True, problems=problems) if each.identity not in there)
-    found = [*_told(timeline, active, problems), *_told(timeline, archived, problems)]
+    found = [*_stats(timeline, active, problems), *_stats(timeline, archived, problems)]
     return sorted(found, key=lambda each: each.instant.key("requested"))
 
 
-def _told(
+def _stats(
     timeline: HudiTimeline, instants: Iterator[Instant] | list[Instant], problems: Problems
-) -> Iterator[Told]:
+) -> Iterator[CommitStats]:
     for each in instants:
         details = timeline.details(each, problems)
         yield _compact(replace(each, raw=None), details)
 
 
-def _compact(instant: Instant, details: Details) -> Told:
+def _compact(instant: Instant, details: Details) -> CommitStats:
     plan = details.plan.value if details.plan else {}
     metadata = details.metadata.value if details.metadata else {}
     is_completed = instant.state is State.COMPLETED
     writes = instant.action in WRITING and is_completed
     undone, logs = undone_by(metadata)
-    return Told(
+    return CommitStats(
         instant,
         legible=details.metadata is not None or not is_completed,
         writes=tuple(writes_in(metadata)) if writes else (),
@@ -109,3 +109,10 @@ def _compact(instant: Instant, details: Details) -> Told:
         logs=logs,
         saved=saved_by(metadata) if instant.action == "savepoint" and is_completed else frozenset(),
     )
+
+
+def undone_by_whom(stats: Sequence[CommitStats]) -> dict[str, Instant]:
+    """Return the instants that completed rollbacks and restores say that they took back, and which did so."""
+    return {
+        time: each.instant for each in stats if each.instant.state is State.COMPLETED for time in each.undone
+    }

@@ -6,16 +6,15 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, NamedTuple
 
 from putifabsent.inspection.findings import Finding, Kind, Severity, found
-from putifabsent.inspection.hudi_instants import undone_by_whom
-from putifabsent.inspection.hudi_told import WRITING
+from putifabsent.inspection.hudi_stats import WRITING, undone_by_whom
 from putifabsent.shim.formats.hudi import completed_as
 from putifabsent.shim.formats.hudi_files import Slice, slice_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from putifabsent.inspection.hudi_told import Told
-    from putifabsent.inspection.listing import Files
+    from putifabsent.inspection.findings import Files
+    from putifabsent.inspection.hudi_stats import CommitStats
     from putifabsent.shim.formats.hudi_files import Group
 
 __all__ = ["wrong_files"]
@@ -31,7 +30,7 @@ class _There(NamedTuple):
 
 
 def wrong_files(
-    told: Sequence[Told],
+    stats: Sequence[CommitStats],
     files: Files,
     root: str,
     *,
@@ -43,7 +42,7 @@ def wrong_files(
 
     Parameters
     ----------
-    told
+    stats
         What all instants say, by when they were requested.
     files
         Of the table.
@@ -59,20 +58,20 @@ def wrong_files(
     """
     slices = [each for each in _slices(files) if not (is_metadata_table and each.slice.token == _EMPTY)]
     is_proof = is_whole and not is_metadata_table
-    yield from _dangling(told, files, root, is_proof=is_proof)
-    yield from _unnamed(told, slices, judges_logs=first_version >= _IN_LEVELS, is_proof=is_proof)
+    yield from _dangling(stats, files, root, is_proof=is_proof)
+    yield from _unnamed(stats, slices, judges_logs=first_version >= _IN_LEVELS, is_proof=is_proof)
 
 
-def _dangling(told: Sequence[Told], files: Files, root: str, *, is_proof: bool) -> Iterator[Finding]:
-    gone = {last for each in told for last in each.removed.lasts}
-    partitions = {(part, each.instant.time) for each in told for part in each.removed.partitions}
-    undone = undone_by_whom(told)
+def _dangling(stats: Sequence[CommitStats], files: Files, root: str, *, is_proof: bool) -> Iterator[Finding]:
+    gone = {last for each in stats for last in each.removed.lasts}
+    partitions = {(part, each.instant.time) for each in stats for part in each.removed.partitions}
+    undone = undone_by_whom(stats)
     severity = Severity.DAMAGE if is_proof else Severity.NOTICE
 
     def is_removed(group: Group, last: str, time: str) -> bool:
         return last in gone or any(part == group.partition and time <= when for part, when in partitions)
 
-    for each in told:
+    for each in stats:
         instant = each.instant
         by = undone.get(instant.time)
         if by is not None and not (each.is_service and by.time < (instant.completion or "")):
@@ -93,10 +92,10 @@ def _dangling(told: Sequence[Told], files: Files, root: str, *, is_proof: bool) 
 
 
 def _unnamed(
-    told: Sequence[Told], slices: Sequence[_There], *, judges_logs: bool, is_proof: bool
+    stats: Sequence[CommitStats], slices: Sequence[_There], *, judges_logs: bool, is_proof: bool
 ) -> Iterator[Finding]:
-    named = {last for each in told for write in each.writes for last in write.lasts}
-    named.update(last for each in told for last in each.logs)
+    named = {last for each in stats for write in each.writes for last in write.lasts}
+    named.update(last for each in stats for last in each.logs)
     ours: dict[tuple[str, str], _There] = {}
     strangers: dict[str, list[_There]] = defaultdict(list)
     for there in slices:
@@ -104,8 +103,8 @@ def _unnamed(
             ours[there.slice.instant, there.slice.group] = there
         elif judges_logs or not there.slice.is_log:
             strangers[there.slice.instant].append(there)
-    times = _Times(told)
-    undone = undone_by_whom(told)
+    times = _Times(stats)
+    undone = undone_by_whom(stats)
     for time, unnamed in strangers.items():
         if time in times.completed:
             if time not in times.illegible:
@@ -117,14 +116,14 @@ def _unnamed(
 class _Times:
     """The instants that are known, and where the timeline begins."""
 
-    def __init__(self, told: Sequence[Told]) -> None:
-        self.known = {each.instant.time for each in told}
-        self.completed = {each.instant.time for each in told if each.has_written}
-        self.illegible = {each.instant.time for each in told if not each.legible}
+    def __init__(self, stats: Sequence[CommitStats]) -> None:
+        self.known = {each.instant.time for each in stats}
+        self.completed = {each.instant.time for each in stats if each.has_written}
+        self.illegible = {each.instant.time for each in stats if not each.legible}
         self.first = min(self.known, default="")
         active = (
             each.instant.time
-            for each in told
+            for each in stats
             if not each.instant.archived and completed_as(each.instant.action) in WRITING
         )
         self.first_active = min(active, default="")

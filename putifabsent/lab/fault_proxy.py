@@ -16,7 +16,7 @@ from putifabsent.errors import ConfigError
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-__all__ = ["LosingProxy"]
+__all__ = ["FaultProxy"]
 
 _CONTINUE = b"HTTP/1.1 100"
 _CHUNK = 2**16
@@ -27,11 +27,11 @@ _BACKLOG = 1024
 class _Exchange:
     """Of one connection: whether it waits for an answer, and whether that is to be lost."""
 
-    asked: bool = False
+    waits: bool = False
     is_lost: bool = False
 
 
-class LosingProxy:
+class FaultProxy:
     """Takes each request, has it applied or not, and now and then closes the connection instead of answering.
 
     It knows no more of HTTP than that an answer follows on a request: whatever comes from the client after an
@@ -79,7 +79,7 @@ class LosingProxy:
         self._host = host
         self._random = random.Random(seed)  # noqa: S311 - which answers are lost is no secret
         self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._run, name="losing-proxy", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="fault-proxy", daemon=True)
         self._over = asyncio.Event()
         self.share = share
         self.endpoint = ""
@@ -111,51 +111,51 @@ class LosingProxy:
             each.cancel()
         await asyncio.gather(*connections, return_exceptions=True)
 
-    async def _connected(self, asked: asyncio.StreamReader, answering: asyncio.StreamWriter) -> None:
-        with contextlib.suppress(OSError, asyncio.CancelledError), contextlib.closing(answering):
-            told, asking = await asyncio.open_connection(*self._upstream)
-            with contextlib.closing(asking):
+    async def _connected(self, client: asyncio.StreamReader, to_client: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(OSError, asyncio.CancelledError), contextlib.closing(to_client):
+            server, to_server = await asyncio.open_connection(*self._upstream)
+            with contextlib.closing(to_server):
                 exchange = _Exchange()
                 both = [
-                    asyncio.create_task(self._ask(exchange, asked, asking)),
-                    asyncio.create_task(self._answer(exchange, told, answering)),
+                    asyncio.create_task(self._request(exchange, client, to_server)),
+                    asyncio.create_task(self._response(exchange, server, to_client)),
                 ]
                 # A connection has ended when one of its directions has.
                 try:
                     await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
                 except asyncio.CancelledError:
                     # The proxy ends: whoever does not read must not keep the connection open.
-                    answering.transport.abort()
-                    asking.transport.abort()
+                    to_client.transport.abort()
+                    to_server.transport.abort()
                     raise
                 for each in both:
                     each.cancel()
                 await asyncio.gather(*both, return_exceptions=True)
 
-    async def _ask(
-        self, exchange: _Exchange, asked: asyncio.StreamReader, asking: asyncio.StreamWriter
+    async def _request(
+        self, exchange: _Exchange, client: asyncio.StreamReader, to_server: asyncio.StreamWriter
     ) -> None:
-        while data := await asked.read(_CHUNK):
-            if not exchange.asked:
+        while data := await client.read(_CHUNK):
+            if not exchange.waits:
                 self.requests += 1
-                exchange.asked, exchange.is_lost = True, self._random.random() < self.share
+                exchange.waits, exchange.is_lost = True, self._random.random() < self.share
                 if exchange.is_lost and self._loses == "requests":
                     self.lost += 1
                     return
-            asking.write(data)
-            await asking.drain()
+            to_server.write(data)
+            await to_server.drain()
 
-    async def _answer(
-        self, exchange: _Exchange, told: asyncio.StreamReader, answering: asyncio.StreamWriter
+    async def _response(
+        self, exchange: _Exchange, server: asyncio.StreamReader, to_client: asyncio.StreamWriter
     ) -> None:
-        while data := await told.read(_CHUNK):
-            if exchange.asked and not _is_interim(data):
+        while data := await server.read(_CHUNK):
+            if exchange.waits and not _is_interim(data):
                 if exchange.is_lost:
                     self.lost += 1
                     return
-                exchange.asked = False
-            answering.write(data)
-            await answering.drain()
+                exchange.waits = False
+            to_client.write(data)
+            await to_client.drain()
 
 
 def _is_interim(data: bytes) -> bool:

@@ -1,6 +1,6 @@
-"""A squad: writers as processes of one parent, which kills and pauses them; ``python -m`` runs one.
+"""A pool: writers as processes of one parent, which kills and pauses them; ``python -m`` runs one.
 
-It is told what to do by a line of JSON on standard input, and stops when that is closed. Each half second it
+It reads its orders, a line of JSON, from standard input, and stops when that is closed. Each half second it
 prints a line of JSON: how many commits its writers have had acknowledged.
 """
 
@@ -24,16 +24,14 @@ from multiprocessing.sharedctypes import RawArray
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from putifabsent.lab.stress.hands import Hands, failed
-from putifabsent.lab.stress.journal import Journal, host
+from putifabsent.lab.stress.journal import Journal, Operation, host
 from putifabsent.lab.stress.paths import Contender
-from putifabsent.lab.stress.records import Operation
-from putifabsent.lab.stress.workloads import WORKLOADS
+from putifabsent.lab.stress.writers import WORKLOADS, Writer, failed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from putifabsent.lab.stress.records import Action
+    from putifabsent.lab.stress.journal import Action
 
 __all__ = ["Orders", "tables_of"]
 
@@ -52,7 +50,7 @@ _REST_SECONDS = 0.2
 
 
 class Orders(NamedTuple):
-    """What a squad is to do.
+    """What a pool is to do.
 
     Attributes
     ----------
@@ -67,7 +65,7 @@ class Orders(NamedTuple):
     writers
         The writers' numbers.
     everybody
-        How many writers there are in all squads of the run.
+        How many writers there are in all pools of the run.
     seconds
         For how long.
     kills, pauses
@@ -92,10 +90,10 @@ class Orders(NamedTuple):
         return json.dumps(self._asdict() | {"contender": self.contender._asdict()}) + "\n"
 
     @classmethod
-    def told(cls, line: str) -> Orders:
-        """Return what a line says."""
-        said: dict[str, Any] = json.loads(line)
-        return cls(**said | {"contender": Contender(**said["contender"])})
+    def of(cls, line: str) -> Orders:
+        """Return the orders that a line of JSON holds."""
+        fields: dict[str, Any] = json.loads(line)
+        return cls(**fields | {"contender": Contender(**fields["contender"])})
 
 
 def tables_of(root: str, form: str, tables: int) -> list[str]:
@@ -104,7 +102,7 @@ def tables_of(root: str, form: str, tables: int) -> list[str]:
 
 
 @dataclass
-class _Squad:
+class _Pool:
     orders: Orders
     journals: Path
     acknowledged: Any
@@ -123,7 +121,7 @@ class _Squad:
         try:
             self._run()
         finally:
-            # Whoever stands still, or did not end in time. None is to outlive the squad.
+            # Whoever stands still, or did not end in time. None is to outlive the pool.
             for process in self.living:
                 os.kill(process, signal.SIGKILL)
             for process in self.living:
@@ -165,23 +163,23 @@ class _Squad:
             os._exit(1)
         os._exit(0)
 
-    def _write(self, writer: int, life: int, ends: float) -> None:
-        random.seed(f"{self.orders.seed}:{writer}:{life}")
-        form = self.orders.formats[writer % len(self.orders.formats)]
+    def _write(self, number: int, life: int, ends: float) -> None:
+        random.seed(f"{self.orders.seed}:{number}:{life}")
+        form = self.orders.formats[number % len(self.orders.formats)]
         folders = tables_of(self.orders.root, form, self.orders.tables)
-        squad = os.getppid()
-        with Journal(self.journals, f"{writer}.{life}") as journal:
-            hands = None
+        pool = os.getppid()
+        with Journal(self.journals, f"{number}.{life}") as journal:
+            writer = None
             tables = [WORKLOADS[form](folder) for folder in folders]
-            while time.monotonic() < ends and os.getppid() == squad:
-                number = random.randrange(len(tables))  # noqa: S311 - no secret
+            while time.monotonic() < ends and os.getppid() == pool:
+                table = random.randrange(len(tables))  # noqa: S311 - no secret
                 try:
-                    if hands is None:
-                        holds = partial(self.holding.__setitem__, writer)
-                        hands = Hands(self.orders.contender.path(), journal, writer, holds=holds)
-                    self.acknowledged[writer] += tables[number].commit(hands)
+                    if writer is None:
+                        holds = partial(self.holding.__setitem__, number)
+                        writer = Writer(self.orders.contender.path(), journal, number, holds=holds)
+                    self.acknowledged[number] += tables[table].commit(writer)
                 except Exception as error:  # noqa: BLE001 - a writer goes on, whatever it meets
-                    failed(journal, writer, folders[number], error)
+                    failed(journal, number, folders[table], error)
                     time.sleep(_REST_SECONDS)
 
     def _harm(self, chance: random.Random, faults: Journal, now: float) -> None:
@@ -236,22 +234,22 @@ def _die_with_parent() -> None:
 
 
 def _is_alone() -> bool:
-    """Whether standard input is closed: whoever started this squad is gone, or wants no more."""
+    """Whether standard input is closed: whoever started this pool is gone, or wants no more."""
     readable, _, _ = select.select([0], [], [], 0)
     return bool(readable) and not os.read(0, 1)
 
 
 def main() -> None:
-    """Be a squad."""
+    """Be a pool."""
     # That of a terminal goes to all its processes: whoever started this one closes standard input then.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    orders = Orders.told(sys.stdin.readline())
+    orders = Orders.of(sys.stdin.readline())
     # Once for all lives of all writers; nothing of it is used before the fork.
     for module in orders.contender.imports:
         with contextlib.suppress(ImportError):  # whoever needs it says so
             import_module(module)
     everybody = orders.everybody
-    _Squad(orders, Path(sys.argv[1]), RawArray("q", everybody), RawArray("b", everybody)).run()
+    _Pool(orders, Path(sys.argv[1]), RawArray("q", everybody), RawArray("b", everybody)).run()
 
 
 if __name__ == "__main__":

@@ -1,0 +1,398 @@
+"""The lab's verbs: ``putifabsent demo``, ``simulate`` and ``stress``."""
+
+from __future__ import annotations
+
+import os
+import re
+from enum import Enum
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.text import Text
+
+from putifabsent.cli.arguments import AsJson, Endpoint, Options, Url, guarded_address, parse_options
+from putifabsent.cli.screen import Exit, Screen, empty_table, exits
+from putifabsent.errors import ConfigError
+from putifabsent.lab.demo import run as race
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from rich.table import Table
+
+    from putifabsent.lab.demo import Race
+    from putifabsent.lab.simulate import Cell, Experiment
+    from putifabsent.lab.simulate.published import Published
+    from putifabsent.lab.stress.paths import Contender
+    from putifabsent.lab.stress.results import Result
+    from putifabsent.lab.stress.running import Stress
+
+__all__ = ["demo", "simulate", "stress"]
+
+_WRITERS = re.compile(r"(-?\d+)(?:-(\d+))?", re.ASCII)
+_PERCENT = re.compile(r"(-?\d+(?:\.\d+)?) ?%", re.ASCII)
+_ERRORS = 3
+"""Kinds of them that are shown of each run, the most frequent ones."""
+
+
+class Ground(str, Enum):
+    """Where to race."""
+
+    S3 = "s3"
+    LOCAL = "local"
+
+
+def demo(
+    *,
+    store: Annotated[
+        list[Ground], typer.Option(help="Where: an S3 server of its own, the local disk. Repeatable.")
+    ] = [Ground.S3, Ground.LOCAL],  # noqa: B006 - typer reads it, and gives each call its own
+    writers: Annotated[int, typer.Option(min=1, help="Processes that write at the same time.")] = 8,
+    commits: Annotated[int, typer.Option(min=1, help="Commits of each.")] = 10,
+    arbiter: Annotated[
+        str | None,
+        typer.Option(help="Who decides through putifabsent: ballot, or an address. By default the store."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Race writers on a Paimon table, as pypaimon is, and through putifabsent.
+
+    Counts the commits that were acknowledged, and those of them that can be read afterwards. It exits with
+    1 if one was lost through putifabsent.
+    """
+    screen = Screen(as_json=as_json)
+    with exits(screen):
+        with screen.progress() as progress:
+            races = race(writers, commits, [ground.value for ground in store], progress, arbiter=arbiter)
+        for each in races:
+            for error, times in each.errors.items():
+                screen.note(f"{each.path} on {each.store}: {times} x {error}")
+        columns = ("path", "store", "acknowledged", "readable", "lost", "seconds")
+        screen.answer(
+            [{column: getattr(each, column) for column in columns} for each in races], _race_lines(races)
+        )
+        if any(each.lost for each in races if each.path == "putifabsent"):
+            raise typer.Exit(Exit.NO)
+
+
+def _race_lines(races: Sequence[Race]) -> Iterator[Table | str]:
+    table = empty_table("store", "path", "acknowledged", "readable", "lost", "seconds", right=4)
+    for each in races:
+        row = (each.store, each.path, str(each.acknowledged), str(each.readable))
+        table.add_row(*row, Text(str(each.lost), "red" if each.lost else "green"), f"{each.seconds:.1f}")
+    yield table
+    ours, stock = ([each for each in races if each.path == path] for path in ("putifabsent", "stock"))
+    lost, commits = sum(each.lost for each in stock), sum(each.acknowledged for each in stock)
+    first = (
+        f"pypaimon as it is acknowledged {commits} commits and lost {lost} of them in this run"
+        if lost
+        else f"pypaimon as it is lost none of {commits} commits in this run; another run may"
+    )
+    lost, commits = sum(each.lost for each in ours), sum(each.acknowledged for each in ours)
+    if lost:
+        yield f"{first}. Through putifabsent {lost} of {commits} were lost: that is a bug, please report it."
+    else:
+        yield f"{first}. Through putifabsent it acknowledged {commits}, and lost none."
+
+
+def simulate(  # noqa: PLR0913 - one an option
+    *,
+    writers: Annotated[
+        list[str] | None, typer.Option(metavar="N", help="Writers: 5, or 2-20. Repeatable.")
+    ] = None,
+    interval: Annotated[
+        list[str] | None, typer.Option(metavar="TIME", help="From a write to the next: 90s, 1m. Repeatable.")
+    ] = None,
+    jitter: Annotated[
+        str, typer.Option(metavar="TIME", help="By how much that differs at most, either way: 3s, or 5%.")
+    ] = "5%",
+    duration: Annotated[str, typer.Option(metavar="TIME", help="For how long they write: 24h, 7d.")] = "24h",
+    file: Annotated[
+        Path | None, typer.Option(exists=True, dir_okay=False, help="A JSON or CSV file of cells, instead.")
+    ] = None,
+    published: Annotated[
+        bool, typer.Option("--published", help="The 78 published cells, instead, compared with ours.")
+    ] = False,
+    runs: Annotated[int, typer.Option(help="Runs of each cell.")] = 1_000,
+    seed: Annotated[int, typer.Option(help="The same seed gives the same numbers.")] = 1,
+    processes: Annotated[
+        int | None, typer.Option(help="Processes that share the work; by default one a core.")
+    ] = None,
+    master: Annotated[
+        str | None,
+        typer.Option(metavar="URL", help="Run it as a Spark job, there: local[*], spark://HOST:PORT."),
+    ] = None,
+    plots: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", file_okay=False, help="Draw charts there, PNG and SVG.")
+    ] = None,
+    report: Annotated[
+        Path | None, typer.Option(metavar="FILE", dir_okay=False, help="Write an HTML report, charts inside.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Simulate how often writers take the same timestamp from their own clocks.
+
+    Without a file, there is a cell for each number of writers and interval. With --published it exits with
+    1 if a cell differs from the published one by more than noise.
+    """
+    screen = Screen(as_json=as_json)
+    with exits(screen):
+        from putifabsent.lab.simulate import published as publication
+        from putifabsent.lab.simulate.experiment import read
+
+        theirs: Sequence[Published] = publication.published() if published else ()
+        if published + (file is not None) + bool(writers or interval) != 1:
+            raise ConfigError("say what to simulate: --writers and --interval, or --file, or --published")
+        experiments = (
+            [each.experiment for each in theirs]
+            if published
+            else read(file)
+            if file
+            else _grid(writers or [], interval or [], jitter, duration)
+        )
+        if plots and not published:
+            _check_that_something_is_drawn(experiments)
+        cells = _simulated(screen, experiments, runs, seed, processes, master)
+        if plots or report:
+            _draw(cells, theirs, seed, plots, report)
+        numbers = [{"experiment": each.number} for each in theirs] or [{} for _ in cells]
+        screen.answer(
+            [{**number, **cell.row()} for number, cell in zip(numbers, cells, strict=True)],
+            _cell_lines(cells, theirs),
+        )
+        if published and publication.differing(cells, theirs):
+            raise typer.Exit(Exit.NO)
+
+
+def _simulated(
+    screen: Screen,
+    experiments: Sequence[Experiment],
+    runs: int,
+    seed: int,
+    processes: int | None,
+    master: str | None,
+) -> list[Cell]:
+    if master is not None:
+        if processes is not None:
+            raise ConfigError("--processes is for runs without Spark: leave it or --master out")
+        if find_spec("pyspark") is None:
+            raise ConfigError("--master wants PySpark, which is not installed: pip install pyspark")
+        from putifabsent.lab.simulate.on_spark import simulate as on_spark
+
+        with screen.waiting(f"a Spark job at {master}"):
+            return on_spark(experiments, runs, seed, master)
+    from putifabsent.lab.simulate import simulate as here
+
+    processes = len(os.sched_getaffinity(0)) if processes is None else processes
+    with screen.progress() as progress:
+        return here(experiments, runs, seed, processes, progress)
+
+
+def _grid(writers: Sequence[str], intervals: Sequence[str], jitter: str, duration: str) -> list[Experiment]:
+    from putifabsent.lab.durations import parse
+    from putifabsent.lab.simulate import Experiment
+
+    if not writers or not intervals:
+        raise ConfigError("--writers and --interval go together: --writers 2-20 --interval 1m")
+    spans = [parse(text, "--interval") for text in intervals]
+    percent = _PERCENT.fullmatch(jitter.strip())
+    return [
+        Experiment(
+            number,
+            span,
+            round(span * float(percent[1]) / 100) if percent else parse(jitter, "--jitter"),
+            parse(duration, "--duration"),
+        )
+        for text in writers
+        for number in _numbers(text)
+        for span in spans
+    ]
+
+
+def _numbers(text: str) -> range:
+    match = _WRITERS.fullmatch(text.strip())
+    if match is None or (match[2] and int(match[2]) < int(match[1])):
+        raise ConfigError(f"--writers is {text!r}: give a number, or the lowest and the highest, as in 2-20")
+    return range(int(match[1]), int(match[2] or match[1]) + 1)
+
+
+def _check_that_something_is_drawn(experiments: Sequence[Experiment]) -> None:
+    from putifabsent.lab.simulate import Cell
+    from putifabsent.lab.simulate.report import charts
+
+    if not charts([Cell(experiment, (1,)) for experiment in experiments]):
+        raise ConfigError(
+            "--plots has nothing to draw: give several numbers of writers, or several intervals"
+        )
+
+
+def _draw(
+    cells: Sequence[Cell], published: Sequence[Published], seed: int, plots: Path | None, report: Path | None
+) -> None:
+    from putifabsent.lab.simulate.report import charts, page, published_charts, save
+
+    drawn = published_charts(cells, published) if published else charts(cells)
+    if plots:
+        save(drawn, plots)
+    if report:
+        report.parent.mkdir(parents=True, exist_ok=True)
+        report.write_text(page(cells, drawn, seed, published), encoding="utf-8")
+
+
+def _cell_lines(cells: Sequence[Cell], published: Sequence[Published]) -> Iterator[Table | str]:
+    from putifabsent.lab.durations import formatted
+    from putifabsent.lab.simulate.published import LEVEL, differing
+
+    columns = ["writers", "interval", "jitter", "duration", "mean", "min", "max", "runs with one"]
+    columns += ["published: mean", "max", "runs with one"] if published else []
+    beside: list[tuple[str, ...]] = [
+        (f"{each.mean:.3f}", str(each.most), f"{each.percent:.1f} %") for each in published
+    ]
+    table = empty_table(*columns, right=len(columns))
+    for cell, theirs in zip(cells, beside or [()] * len(cells), strict=True):
+        what = cell.experiment
+        spans = (formatted(each) for each in (what.interval, what.jitter, what.duration))
+        ours = (f"{cell.mean:.3f}", str(cell.fewest), str(cell.most), f"{cell.percent:.1f} %")
+        table.add_row(str(what.writers), *spans, *ours, *theirs)
+    yield table
+    if published:
+        different = differing(cells, published)
+        count = len(cells)
+        if different:
+            listed = "; ".join(str(cell.experiment) for cell in different)
+            differ = f"{len(different)} of {count} cells differ from the published ones by more than noise"
+            yield f"{differ}: {listed}."
+        else:
+            yield f"All {count} published cells are reproduced: at {LEVEL:.1%}, noise explains what differs."
+
+
+def stress(  # noqa: PLR0913 - one an option
+    url: Url,
+    *,
+    arbiter: Annotated[
+        list[str] | None,
+        typer.Option(help="Who decides: auto, native, ballot, or an address. Repeatable: one run each."),
+    ] = None,
+    stock: Annotated[
+        bool, typer.Option("--stock", help="Run the store's other clients, too, as writers have them.")
+    ] = False,
+    writers: Annotated[int, typer.Option(help="Processes that write at the same time.")] = 32,
+    duration: Annotated[str, typer.Option(metavar="TIME", help="Of each run: 30s, 2m, 20m.")] = "2m",
+    form: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--format", help="What they write: hudi, paimon, delta. Repeatable; by default all, by turns."
+        ),
+    ] = None,
+    tables: Annotated[int, typer.Option(help="Tables of each format: more are less contended.")] = 1,
+    without: Annotated[
+        list[str] | None,
+        typer.Option(metavar="FAULT", help="Leave that out: kill, pause, lost (answers). Repeatable."),
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Of which writers and answers are hit.")] = 1,
+    master: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL", help="Run the writers as Spark tasks, there: local[*], spark://HOST:PORT."
+        ),
+    ] = None,
+    report: Annotated[
+        Path | None, typer.Option(metavar="FILE", dir_okay=False, help="Write an HTML report, charts inside.")
+    ] = None,
+    endpoint_url: Endpoint = None,
+    option: Options = None,
+    as_json: AsJson = False,
+) -> None:
+    """Set many writers at tables, with faults, and judge what each of them was told.
+
+    Each run makes new tables below URL, in a folder of its own, and leaves them there. It exits with 1 if a
+    promise was broken through putifabsent; what the other clients break is counted beside it.
+    """
+    screen = Screen(as_json=as_json)
+    with exits(screen, url):
+        from putifabsent.lab.durations import parse
+        from putifabsent.lab.stress import results
+        from putifabsent.lab.stress.running import FAULTS, Stress
+        from putifabsent.lab.stress.writers import WORKLOADS
+
+        unknown = sorted(set(without or ()) - set(FAULTS))
+        if unknown:
+            raise ConfigError(f"--without {unknown[0]}: the faults are {', '.join(FAULTS)}")
+        root, contenders = _contenders(url, option, endpoint_url, arbiter or ["auto"], stock=stock)
+        what = Stress(
+            root,
+            tuple(form or WORKLOADS),
+            writers,
+            tables,
+            parse(duration, "--duration") / 1000,
+            tuple(fault for fault in FAULTS if fault not in (without or ())),
+            seed,
+        )
+        runs = _stressed(screen, what, contenders, master)
+        if report:
+            from putifabsent.lab.stress.report import page
+
+            report.parent.mkdir(parents=True, exist_ok=True)
+            report.write_text(page(what, runs), encoding="utf-8")
+        for result in runs:
+            for error, times in results.errors(result)[:_ERRORS]:
+                screen.note(f"{result.contender.label}: {times} x {error}")
+        screen.answer([results.row(result) for result in runs], _stress_lines(runs))
+        if any(result.violations for result in runs if result.contender.is_ours):
+            raise typer.Exit(Exit.NO)
+        if any(result.idle for result in runs if result.contender.is_ours):
+            raise typer.Exit(Exit.FAILED)
+
+
+def _contenders(
+    url: str,
+    option: Sequence[str] | None,
+    endpoint_url: str | None,
+    arbiters: Sequence[str],
+    *,
+    stock: bool,
+) -> tuple[str, list[Contender]]:
+    """Return the folder of all runs, and the paths to it."""
+    from putifabsent.lab.stress.paths import guarded, stock_of
+
+    protocol, root = guarded_address(url)
+    if protocol == "piamemory":
+        raise ConfigError("memory:// is one process's own: its writers can't be others")
+    options = parse_options(option or ())
+    if endpoint_url is not None:
+        options["endpoint_url"] = endpoint_url
+    if protocol == "piafile":
+        root = str(Path(root).resolve())
+    ours = [
+        guarded(protocol, f"putifabsent, {each.partition(':')[0]}", {**options, "arbiter": each})
+        for each in arbiters
+    ]
+    return root, [*ours, *(stock_of(protocol, options) if stock else [])]
+
+
+def _stressed(
+    screen: Screen, what: Stress, contenders: Sequence[Contender], master: str | None
+) -> list[Result]:
+    if master is None:
+        from putifabsent.lab.stress.running import run as here
+
+        with screen.progress() as progress:
+            return [here(what, contender, progress) for contender in contenders]
+    if find_spec("pyspark") is None:
+        raise ConfigError("--master wants PySpark, which is not installed: pip install pyspark")
+    from putifabsent.lab.stress.on_spark import run as on_spark
+
+    with screen.waiting(f"{len(contenders)} Spark jobs at {master}, of {what.seconds:g} s each"):
+        return on_spark(what, contenders, master)
+
+
+def _stress_lines(runs: Sequence[Result]) -> Iterator[Table | str]:
+    from putifabsent.lab.stress.results import COLUMNS, cells, verdict
+
+    table = empty_table(*COLUMNS, right=len(COLUMNS) - 1)
+    for result in runs:
+        table.add_row(*cells(result), style="red" if result.violations else None)
+    yield table
+    yield verdict(runs)

@@ -1,0 +1,206 @@
+"""The verbs about single names: ``putifabsent explain``, ``put`` and ``resolve``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.text import Text
+
+from putifabsent.backends.base import Found
+from putifabsent.cli.arguments import AsJson, Endpoint, Options, Url, guarded_address, mount
+from putifabsent.cli.screen import Exit, Screen, empty_table, exits
+from putifabsent.shim.policy import Policy
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rich.table import Table
+
+    from putifabsent.shim.names import Name
+
+__all__ = ["explain", "put", "resolve"]
+
+
+@dataclass(frozen=True)
+class Explained:
+    """An address, and what its name is to a table format.
+
+    ``found`` is the evidence that a check came upon, ``against`` what shows that another format keeps it.
+    """
+
+    address: str
+    name: Name
+    checked: bool = False
+    found: str | None = None
+    against: str | None = None
+
+    @property
+    def guarded(self) -> bool | None:
+        """Whether a plain write to it is a create; None where that depends on evidence not looked for."""
+        if self.against is not None:
+            return False
+        if not (self.name.guarded and self.name.evidence):
+            return self.name.guarded
+        return self.found is not None if self.checked else None
+
+    @property
+    def write(self) -> str:
+        """What a plain write to it does."""
+        if self.guarded is None:
+            return "depends on that"
+        return "creates, or fails" if self.guarded else "overwrites"
+
+    def row(self) -> dict[str, object]:
+        """Return it as a JSON object."""
+        return {
+            "name": self.address,
+            "path": self.name.path,
+            "role": self.name.role.value,
+            "format": self.name.format,
+            "table": self.name.table,
+            "identity": self.name.identity,
+            "guarded": self.guarded,
+            "evidence": list(self.name.evidence),
+            "found": self.found,
+            "unless": list(self.name.unless),
+            "against": self.against,
+            "write": self.write,
+        }
+
+
+def explain(
+    names: Annotated[list[str], typer.Argument(metavar="NAME", help="Addresses, or local paths.")],
+    *,
+    check: Annotated[bool, typer.Option("--check", help="Look for the evidence at the store.")] = False,
+    formats: Annotated[
+        list[str] | None,
+        typer.Option("--format", help="A format that the mount names (formats=[...]). Repeatable."),
+    ] = None,
+    guard: Annotated[
+        list[str] | None, typer.Option(help="A pattern of more names to guard (guard=[...]). Repeatable.")
+    ] = None,
+    option: Options = None,
+    endpoint_url: Endpoint = None,
+    as_json: AsJson = False,
+) -> None:
+    """Say what names are to their table formats, and what a plain write to them would do.
+
+    Names alone are enough: nothing is asked of a store, unless --check is given.
+    """
+    screen = Screen(as_json=as_json)
+    with exits(screen):
+        policy = Policy(formats or "auto", guard or ())
+        explained = [Explained(name, policy.classify(_path(name))) for name in names]
+        if check:
+            explained = [_checked(one, option, endpoint_url) for one in explained]
+        screen.answer([one.row() for one in explained], (_table(explained),))
+
+
+def _path(url: str) -> str:
+    protocol, path = guarded_address(url)
+    return str(Path(path).absolute()) if protocol == "piafile" else path.rstrip("/")
+
+
+def _checked(one: Explained, option: Sequence[str] | None, endpoint_url: str | None) -> Explained:
+    fs, _ = mount(one.address, option, endpoint_url)
+    found, against = (
+        next((path for path in paths if fs.exists(path)), None)
+        for paths in (one.name.evidence, one.name.unless)
+    )
+    return Explained(one.address, one.name, checked=True, found=found, against=against)
+
+
+def _table(explained: Sequence[Explained]) -> Table:
+    table = empty_table("name", "role", "format", "identity", "guarded", "a plain write")
+    for one in explained:
+        table.add_row(
+            Text(one.address),
+            one.name.role.value,
+            one.name.format or "",
+            Text("the name" if one.name.identity == one.name.path else _in_table(one, one.name.identity)),
+            _guarded(one),
+            one.write,
+        )
+    return table
+
+
+def _guarded(one: Explained) -> Text:
+    if one.against is not None:
+        return Text(f"no: {_in_table(one, one.against)} is there")
+    wanted = " or ".join(_in_table(one, path) for path in one.name.evidence)
+    if one.guarded is None:
+        return Text(f"with evidence: {wanted}", "yellow")
+    if one.guarded:
+        return Text(f"yes: {_in_table(one, one.found)} is there" if one.found else "yes", "green")
+    return Text(f"no: {wanted} is not there" if one.checked and wanted else "no")
+
+
+def _in_table(one: Explained, path: str) -> str:
+    """Return a path as seen from the table's root, which is all that a line has room for."""
+    return path.removeprefix(f"{one.name.table}/")
+
+
+def put(
+    file: Annotated[
+        Path,
+        typer.Argument(metavar="FILE", exists=True, dir_okay=False, readable=True, help="A local file."),
+    ],
+    url: Url,
+    *,
+    option: Options = None,
+    endpoint_url: Endpoint = None,
+    as_json: AsJson = False,
+) -> None:
+    """Create a name from a file, only if the name is not there; any name, guarded or not.
+
+    It exits with 1 if the name is taken. If it exits with 3, the outcome is unknown: keep the file, and ask
+    with `putifabsent resolve`, with the token that it printed.
+    """
+    screen = Screen(as_json=as_json)
+    with exits(screen, url):
+        fs, path = mount(url, option, endpoint_url)
+        with screen.waiting(f"creating {url}"):
+            fs.put_file(file, path, mode="create")
+            seen = fs.store.head(path)
+        mine = isinstance(seen, Found) and seen.holder.writer == fs.writer
+        holder = seen.holder if isinstance(seen, Found) and mine else None
+        token, version = (holder.token, holder.version) if holder else (None, None)
+        screen.answer(
+            {"outcome": "created", "name": url, "token": token, "version": version},
+            (f"created {url}", f"  token    {token}", f"  version  {version or 'the store has none'}")
+            if holder
+            else (f"created {url}; it has been removed or replaced since",),
+        )
+
+
+def resolve(
+    url: Url,
+    token: Annotated[str, typer.Argument(metavar="TOKEN", help="The creation's token: see OutcomeUnknown.")],
+    *,
+    option: Options = None,
+    endpoint_url: Endpoint = None,
+    as_json: AsJson = False,
+) -> None:
+    """Answer an unknown outcome later.
+
+    It exits with 0 if the creation with this token holds the name, with 1 if another one does, and with 3
+    if the name is not there or the store can't be read: then it is still unknown.
+    """
+    screen = Screen(as_json=as_json)
+    with exits(screen, url):
+        fs, path = mount(url, option, endpoint_url)
+        holder = fs.resolve(path, token)
+        if holder is None:
+            absent = (
+                f"{url} is not there now. The creation may never have happened, may have been deleted since, "
+                f"or may still land: ask again, or create the name again"
+            )
+            screen.answer({"outcome": "absent", "name": url, "token": token, "version": None}, (absent,))
+            raise typer.Exit(Exit.UNKNOWN)
+        screen.answer(
+            {"outcome": "created", "name": url, "token": token, "version": holder.version},
+            (f"{url} was created by it, {holder.size} bytes: {holder}",),
+        )

@@ -1,0 +1,187 @@
+"""How a verb answers and ends: what it prints, for people and for programs, and its exit code.
+
+With ``--json`` stdout has one JSON value and nothing else; without it, stdout has the answer as a table or a
+sentence. Progress and errors always go to stderr.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from contextlib import contextmanager
+from dataclasses import asdict
+from enum import IntEnum
+from typing import IO, TYPE_CHECKING, NoReturn
+
+import typer
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+from rich.text import Text
+
+from putifabsent.errors import NameTaken, OutcomeUnknown, UnsafeStore, sentence_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from putifabsent.errors import Holder
+
+__all__ = ["Exit", "Screen", "empty_table", "exits"]
+
+# Into a file or a pipe, where nobody has said how wide a line may be.
+_WIDTH = 160
+
+_EXTRAS = {
+    "adlfs": "azure", "azure": "azure",
+    "gcsfs": "gcs", "google": "gcs",
+    "s3fs": "s3", "aiobotocore": "s3", "botocore": "s3", "obstore": "s3",
+    "aiohttp": "service", "pydantic": "service",
+    "duckdb": "lab", "matplotlib": "lab", "numpy": "lab",
+    "fastavro": "timeline",
+    "localbucket": "demo", "pyarrow": "demo", "pypaimon": "demo",
+}  # fmt: skip
+
+
+class Screen:
+    """Prints answers.
+
+    Parameters
+    ----------
+    as_json
+        Whether a program reads them.
+    """
+
+    def __init__(self, *, as_json: bool) -> None:
+        self._as_json = as_json
+        self._out, self._err = _console(sys.stdout), _console(sys.stderr)
+
+    def answer(self, value: object, shown: Iterable[Table | Text | str]) -> None:
+        """Print the answer: ``value`` where a program reads, else ``shown``, tables and lines."""
+        if self._as_json:
+            return self.json(value)
+        for each in shown:
+            self._out.print(each, soft_wrap=not isinstance(each, Table))
+        return None
+
+    def json(self, value: object) -> None:
+        """Print the JSON value, where a program reads; else nothing."""
+        if self._as_json:
+            json.dump(value, sys.stdout, indent=2)
+            sys.stdout.write("\n")
+
+    def note(self, line: str) -> None:
+        """Print a line beside an answer, on stderr, for people only."""
+        if not self._as_json:
+            self._err.print(line, style="dim")
+
+    def error(self, message: str, *more: str) -> None:
+        """Print what went wrong, and what to do, on stderr."""
+        self._err.print(Text.assemble(("error: ", "bold red"), message))
+        for line in more:
+            self._err.print(line, soft_wrap=True)
+
+    @contextmanager
+    def progress(self) -> Iterator[Callable[[int, int, str], None]]:
+        """Give a callback that draws a bar for (done, in all, what)."""
+        columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
+        with Progress(*columns, TimeElapsedColumn(), console=self._err, transient=True) as bars:
+            task = bars.add_task("starting", total=None)
+
+            def draw(done: int, total: int, what: str) -> None:
+                bars.update(task, completed=done, total=total, description=what)
+
+            yield draw
+
+    @contextmanager
+    def waiting(self, what: str) -> Iterator[None]:
+        """Show that something is going on."""
+        with self._err.status(Text(what)):
+            yield
+
+
+def _console(stream: IO[str]) -> Console:
+    # Names are printed as they are: what looks like markup or like an emoji's code in them is none.
+    width = None if stream.isatty() else _WIDTH
+    return Console(file=stream, highlight=False, markup=False, emoji=False, width=width)
+
+
+def empty_table(*columns: str, right: int = 0) -> Table:
+    """Return an empty table; its last ``right`` columns are numbers."""
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    for number, column in enumerate(columns):
+        is_number = number >= len(columns) - right
+        table.add_column(column, justify="right" if is_number else "left", overflow="fold")
+    return table
+
+
+class Exit(IntEnum):
+    """What a verb exits with, for scripts.
+
+    =====  ==========================================================================
+    0      done
+    1      the answer is no: an unsafe store, a lost commit, a taken name, a damaged table, a broken promise
+    2      usage: an argument, an option, a missing package
+    3      whether the name was created is unknown: keep the bytes, resolve the token
+    4      it could not be done, and nothing was created
+    =====  ==========================================================================
+    """
+
+    DONE = 0
+    NO = 1
+    USAGE = 2
+    UNKNOWN = 3
+    FAILED = 4
+
+
+@contextmanager
+def exits(screen: Screen, url: str = "URL") -> Iterator[None]:
+    """Turn what is raised inside into a sentence, with ``--json`` a value, and an exit code.
+
+    ``url`` is the name that it is about.
+    """
+    try:
+        yield
+    except typer.Exit:
+        raise
+    except KeyboardInterrupt as error:
+        # Interrupted after a request had gone out: the cause has the token.
+        if not isinstance(error.__cause__, OutcomeUnknown):
+            raise
+        _unknown(screen, url, error.__cause__)
+    except OutcomeUnknown as error:
+        _unknown(screen, url, error)
+    except NameTaken as error:
+        screen.json({"outcome": "taken", "name": url, "holder": _fields(error.holder)})
+        _end(screen, Exit.NO, error)
+    except UnsafeStore as error:
+        screen.json({"outcome": "unsafe", "message": sentence_of(error)})
+        _end(screen, Exit.NO, error)
+    except ImportError as error:
+        extra = _EXTRAS.get((error.name or "").partition(".")[0], "all")
+        screen.json({"outcome": "usage", "message": sentence_of(error)})
+        _end(screen, Exit.USAGE, error, f"pip install 'putifabsent[{extra}]'")
+    except ValueError as error:
+        screen.json({"outcome": "usage", "message": sentence_of(error)})
+        _end(screen, Exit.USAGE, error)
+    except Exception as error:  # noqa: BLE001 - Python's own exit code is 1, which has a meaning here
+        screen.json({"outcome": "failed", "message": sentence_of(error)})
+        _end(screen, Exit.FAILED, error)
+
+
+def _unknown(screen: Screen, url: str, error: OutcomeUnknown) -> NoReturn:
+    screen.json({"outcome": "unknown", "name": url, "token": error.token, "message": sentence_of(error)})
+    later = f"ask later, with the same options: putifabsent resolve {url} {error.token}"
+    _end(screen, Exit.UNKNOWN, error, f"token: {error.token}", later)
+
+
+def _end(screen: Screen, code: Exit, error: BaseException, *more: str) -> NoReturn:
+    screen.error(sentence_of(error), *more)
+    raise typer.Exit(code) from error
+
+
+def _fields(holder: Holder | None) -> dict[str, object] | None:
+    if holder is None:
+        return None
+    times = {key: time.isoformat() for key in ("created", "begun") if (time := getattr(holder, key))}
+    return {**asdict(holder), **times}

@@ -1,0 +1,133 @@
+"""The verbs about a store and what decides beside it: ``putifabsent probe`` and ``init``."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.text import Text
+
+from putifabsent.backends.probe import CREATES, ROUNDS
+from putifabsent.backends.probe import probe as race
+from putifabsent.backends.registry_urls import ARBITER, ask_environment, is_claims, open_claims, open_lock
+from putifabsent.backends.verdicts import BESIDE, NEEDED, remember
+from putifabsent.cli.arguments import AsJson, Endpoint, Options, Url, mount
+from putifabsent.cli.screen import Exit, Screen, empty_table, exits
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from rich.table import Table
+
+    from putifabsent.backends.verdicts import Verdict
+
+__all__ = ["init", "probe"]
+
+
+class Operation(str, Enum):
+    """What can create a name; and what arbiters beside the store rest on."""
+
+    PUT = "put"
+    COMPLETE = "complete"
+    COPY = "copy"
+    LIST = "list"
+    PUBLISH = "publish"
+
+
+def probe(
+    url: Url,
+    *,
+    operation: Annotated[
+        list[Operation] | None,
+        typer.Option(help="Only this operation. Repeatable; by default all that create names."),
+    ] = None,
+    creates: Annotated[int, typer.Option(min=CREATES, help="Simultaneous creates of one name.")] = CREATES,
+    rounds: Annotated[int, typer.Option(min=1, help="Names to race, for each operation.")] = ROUNDS,
+    option: Options = None,
+    endpoint_url: Endpoint = None,
+    as_json: AsJson = False,
+) -> None:
+    """Race a store, and say what each of its operations really guarantees.
+
+    It writes below .putifabsent/ in a bucket or folder that is there, and removes what it wrote. Mounts of
+    the same endpoint use what it finds, for a week; what stops them, for an hour. It exits with 1 if one
+    operation is unsafe.
+    """
+    screen = Screen(as_json=as_json)
+    with exits(screen):
+        fs, folder = mount(url, option, endpoint_url, connections=creates)
+        chosen = [one.value for one in operation] if operation else None
+        with screen.progress() as progress:
+            verdicts = race(
+                fs.store, folder, operations=chosen, creates=creates, rounds=rounds, progress=progress
+            )
+        # A shorter race than a mount's own must not vouch for the store.
+        kept = {word: one for word, one in verdicts.items() if rounds >= ROUNDS or not one.safe}
+        remember(fs.store.kind, fs.store.endpoint(), kept)
+        screen.answer(
+            {word: {"safe": one.safe, "evidence": one.evidence} for word, one in verdicts.items()},
+            _shown(url, verdicts),
+        )
+        if not all(verdict.safe for verdict in verdicts.values()):
+            raise typer.Exit(Exit.NO)
+
+
+def _shown(url: str, verdicts: Mapping[str, Verdict]) -> Iterator[Table | str]:
+    table = empty_table("operation", "verdict", "evidence")
+    for word, one in verdicts.items():
+        verdict = Text("safe", "green") if one.safe else Text("unsafe", "red")
+        table.add_row(word, verdict, Text(one.evidence))
+    yield table
+    unsafe = [one.operation for one in verdicts.values() if not one.safe]
+    stopping = ", ".join(word for word in unsafe if word in NEEDED)
+    beside = ", ".join(word for word in unsafe if word in BESIDE)
+    if stopping:
+        yield f"Unsafe: a mount of {url} raises UnsafeStore, for {stopping} can't decide who creates a name."
+    elif beside:
+        yield f"Unsafe for an arbiter beside the store: it rests on {beside}. The store's own does not."
+    elif unsafe:
+        yield f"A mount of {url} goes on: it makes no conditional copies, and renames in another way."
+    else:
+        yield "No fault was found. That is no proof: a probe can prove a store unsafe, never safe."
+
+
+def init(
+    url: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="URL",
+            help=f"dynamodb://TABLE?region=..., or where a Redis is; by default what {ARBITER} says.",
+            show_default=False,
+        ),
+    ] = None,
+    *,
+    as_json: AsJson = False,
+) -> None:
+    """Make the registry that an arbiter needs, and check that it can be relied on.
+
+    A DynamoDB table is made once, with on-demand billing, deletion protection and no time to live; one that
+    is there is checked, and left as it is. For Redis there is nothing to make: it is asked for a lock.
+    """
+    screen = Screen(as_json=as_json)
+    with exits(screen):
+        address = ask_environment(url)
+        if is_claims(address):
+            claims = open_claims(address)
+            with screen.waiting(f"making {address}"):
+                made = claims.init()
+            identity = claims.identity()
+            did = "made" if made else "there already, and can be relied on:"
+            screen.answer(
+                {"outcome": "made" if made else "there", "registry": address, "identity": identity},
+                (f"{did} {address}", f"  identity  {identity}"),
+            )
+        else:
+            lock = open_lock(address)
+            identity = lock.identity()
+            with screen.waiting(f"asking {identity}"):
+                lock.check()
+            screen.answer(
+                {"outcome": "nothing to make", "registry": identity, "identity": identity},
+                (f"{identity} gives locks: there is nothing to make",),
+            )

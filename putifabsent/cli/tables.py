@@ -1,0 +1,318 @@
+"""The verbs about tables: ``putifabsent inspect``, ``fsck``, ``ledger``, ``migrate``, ``leave``, ``drop``."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.text import Text
+
+from putifabsent import upkeep
+from putifabsent.cli.arguments import AsJson, Endpoint, Options, Url, Yes, ask, mount
+from putifabsent.cli.screen import Exit, Screen, empty_table, exits
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from rich.table import Table
+
+    from putifabsent.inspection import Report
+    from putifabsent.shim.leftovers import Leftover
+
+__all__ = ["drop", "fsck", "inspect", "leave", "ledger", "migrate"]
+
+# Of a finding's names, of which a table may have any number.
+_NAMES = 10
+
+_HORIZON_AHEAD = (
+    "The horizon itself is ahead: instants of right clocks are refused until time has passed it. "
+    "With all writers stopped, `putifabsent drop` ends the ledger, and the next writer begins another."
+)
+
+
+def inspect(  # noqa: PLR0913 - one an option
+    url: Url,
+    *,
+    format: Annotated[  # noqa: A002 - the option's name
+        str | None,
+        typer.Option(metavar="FORMAT", help="hudi, paimon or delta; by default what the table shows."),
+    ] = None,
+    no_data: Annotated[
+        bool,
+        typer.Option(
+            "--no-data", help="Don't list data files: find only what the timeline proves by itself."
+        ),
+    ] = False,
+    timeline: Annotated[
+        bool, typer.Option("--timeline", help="Print the timeline, too, not only what is wrong.")
+    ] = False,
+    plot: Annotated[
+        Path | None, typer.Option(metavar="FILE", dir_okay=False, help="Draw the timeline there, as SVG.")
+    ] = None,
+    report: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", dir_okay=False, help="Write an HTML report, the picture inside."),
+    ] = None,
+    option: Options = None,
+    endpoint_url: Endpoint = None,
+    as_json: AsJson = False,
+) -> None:
+    """Say whether a table was hurt: its format, its timeline, and what is wrong with it.
+
+    Nothing is written, and writers may write meanwhile. It exits with 1 if something is damaged; notices
+    alone don't prove that.
+    """
+    screen = Screen(as_json=as_json)
+    with exits(screen):
+        from putifabsent import inspection
+
+        fs, path = mount(url, option, endpoint_url)
+        with screen.progress() as progress:
+            found = inspection.inspect(path, fs=fs, format=format, data=not no_data, progress=progress)
+        if plot or report:
+            _draw(found, plot, report)
+        screen.answer(
+            _report_row(url, found, timeline=timeline), _report_lines(url, found, timeline=timeline)
+        )
+        if found.damage:
+            raise typer.Exit(Exit.NO)
+
+
+def _draw(found: Report, plot: Path | None, report: Path | None) -> None:
+    from putifabsent.inspection.picture import page, svg
+
+    for file, draw in ((plot, svg), (report, page)):
+        if file:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(draw(found), encoding="utf-8")
+
+
+def _report_row(url: str, report: Report, *, timeline: bool) -> dict[str, object]:
+    row: dict[str, object] = {
+        "name": url,
+        "format": report.format,
+        "version": report.version,
+        "records": len(report.records),
+        "files": report.files,
+        "damage": len(report.damage),
+        "findings": [each.row() for each in report.findings],
+    }
+    if timeline:
+        rows = (each.row().items() for each in report.records)
+        row["timeline"] = [
+            {key: value.isoformat() if isinstance(value, datetime) else value for key, value in items}
+            for items in rows
+        ]
+    return row
+
+
+def _report_lines(url: str, report: Report, *, timeline: bool) -> Iterator[Table | Text | str]:
+    if timeline and report.records:
+        rows = [each.row() for each in report.records]
+        table = empty_table(*rows[0])
+        for row in rows:
+            table.add_row(*(Text("" if value is None else str(value)) for value in row.values()))
+        yield table
+    for each in report.findings:
+        style = "bold red" if each.severity.value == "damage" else "bold yellow"
+        yield Text.assemble((f"{each.severity.value}: {each.kind.value}", style), f": {each.detail}")
+        yield from (f"    {name}" for name in _some(each.names))
+        yield f"  {each.means}."
+        yield f"  What to do: {each.do}."
+    yield f"{url}: {report.verdict}"
+
+
+def _some(names: Sequence[str]) -> list[str]:
+    more = len(names) - _NAMES
+    return [*names[:_NAMES], *([f"and {more:,} more"] if more > 0 else [])]
+
+
+def fsck(
+    url: Url,
+    *,
+    repair: Annotated[bool, typer.Option("--repair", help="Repair what is found.")] = False,
+    free_lost: Annotated[
+        bool, typer.Option("--free-lost", help="With --repair: free names whose bytes are gone, too.")
+    ] = False,
+    grace: Annotated[
+        float,
+        typer.Option(
+            min=0, metavar="SECONDS", help="What is younger is left to its writers, who may be at it."
+        ),
+    ] = upkeep.GRACE,
+    option: Options = None,
+    endpoint_url: Endpoint = None,
+    as_json: AsJson = False,
+) -> None:
+    """Find what writers that died have left in a table, and what other tools have broken.
+
+    It can be run while writers write, and mounts as they do (-o arbiter=...). It exits with 1 if something
+    is left at its end.
+    """
+    screen = Screen(as_json=as_json)
+    with exits(screen):
+        fs, path = mount(url, option, endpoint_url)
+        with screen.progress() as progress:
+            checked = upkeep.fsck(
+                fs, path, repair=repair, free_lost=repair and free_lost, grace=grace, progress=progress
+            )
+        rows = [{**_leftover_row(each), "left": each in checked.after} for each in checked.found]
+        screen.answer(
+            {"names": checked.names, "busy": checked.busy, "found": rows},
+            _checked_lines(url, checked, repaired=repair),
+        )
+        if checked.after:
+            raise typer.Exit(Exit.NO)
+
+
+def _leftover_row(each: Leftover) -> dict[str, object]:
+    return {
+        "name": each.name,
+        "what": each.what.value,
+        "path": each.path,
+        "objects": each.objects,
+        "newest": each.newest.isoformat() if each.newest else None,
+        "repair": each.what.repair,
+    }
+
+
+def _checked_lines(url: str, checked: upkeep.Checked, *, repaired: bool) -> Iterator[Table | str]:
+    if checked.found:
+        table = empty_table("name", "what", "objects", "repaired" if repaired else "--repair would")
+        for each in checked.found:
+            done = Text("no", "red") if each in checked.after else Text("yes", "green")
+            row = (Text(each.name), each.what.value, str(each.objects))
+            table.add_row(*row, done if repaired else each.what.repair)
+        yield table
+    found, left = len(checked.found), len(checked.after)
+    state = f"{found} findings, {left} left" if found else "nothing is left of dead writers"
+    busy = f" Of {checked.busy} more something is young: a writer may be at it." if checked.busy else ""
+    yield f"{url}: {checked.names} names, {state}.{busy}"
+
+
+def ledger(
+    url: Url,
+    *,
+    option: Options = None,
+    endpoint_url: Endpoint = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show a table's ledger: who writes what, who has the turn, and which instants are remembered.
+
+    Nothing is written, and writers may write meanwhile. It exits with 1 if the ledger was removed half.
+    """
+    screen = Screen(as_json=as_json)
+    with exits(screen):
+        fs, path = mount(url, option, endpoint_url)
+        with screen.waiting(f"reading the ledger of {url}"):
+            found = upkeep.ledger_of(fs, path)
+        row = None if found is None else {**asdict(found), "written": found.written.isoformat()}
+        lines = (f"{url}: the table has no ledger",) if found is None else _ledger_lines(found)
+        screen.answer({"name": url, "ledger": row}, lines)
+        if found is not None and found.half_removed is not None:
+            raise typer.Exit(Exit.NO)
+
+
+def _ledger_lines(found: upkeep.TableLedger) -> Iterator[Table | str]:
+    if found.open:
+        table = empty_table("open instant", "action", "session", "since record")
+        for each in found.open:
+            since = "older than is remembered" if each.since is None else str(each.since)
+            table.add_row(Text(each.instant), Text(each.action), Text(each.session), since)
+        yield table
+    newest = f"the newest checkpoint is {found.checkpoint}" if found.checkpoint else "no checkpoint yet"
+    ended = f", and {found.ended} of lives that are over" if found.ended else ""
+    yield f"folder   {found.folder}"
+    yield f"life     {found.life or 'none: its records are of version 0.1.0'}"
+    yield f"records  {found.number}; {newest}; {found.listed} are listed{ended}"
+    if found.half_removed is not None:
+        yield f"{found.half_removed}."
+        return
+    turn, counts = found.turn, (found.whole, found.by_name, len(found.open))
+    held = turn and f"{turn.number}, session {turn.session}, thread {turn.thread}, lease {turn.lease:g} s"
+    above = "above it {} instants are remembered whole, {} by name, {} are open".format(*counts)
+    time = f"{found.written:%Y-%m-%d %H:%M:%S %Z}"
+    yield f"turn     {held or 'none is held'}"
+    yield f"horizon  {found.horizon or 'none'}; {above}"
+    yield f"ahead    {len(found.ahead)} instants are later than the store's time ({time})"
+    yield from (f"    {instant}" for instant in _some(found.ahead))
+    if found.horizon in found.ahead:
+        yield _HORIZON_AHEAD
+
+
+def migrate(
+    url: Url,
+    *,
+    to: Annotated[str, typer.Option(metavar="ARBITER", help="The new one: native, ballot, or an address.")],
+    yes: Yes = False,
+    option: Options = None,
+    endpoint_url: Endpoint = None,
+    as_json: AsJson = False,
+) -> None:
+    """Have another arbiter decide of a table.
+
+    All that the old one has decided is published, and what it keeps is removed. The writers must be stopped,
+    and mount the table with the new arbiter afterwards.
+    """
+    screen = Screen(as_json=as_json)
+    ask(f"Another arbiter will decide of {url}.", yes=yes)
+    with exits(screen):
+        fs, path = mount(url, option, endpoint_url)
+        others = [each for each in option or () if not each.startswith("arbiter=")]
+        new, _ = mount(url, [*others, f"arbiter={to}"], endpoint_url)
+        with screen.progress() as progress:
+            removed = upkeep.migrate(fs, new, path, progress=progress)
+        _parted(screen, "moved", url, removed)
+
+
+def leave(
+    url: Url,
+    *,
+    yes: Yes = False,
+    option: Options = None,
+    endpoint_url: Endpoint = None,
+    as_json: AsJson = False,
+) -> None:
+    """Publish all that is decided in a table, and remove what its arbiter keeps there.
+
+    From then on the table's plain names are all there is of it. Its writers must be stopped.
+    """
+    screen = Screen(as_json=as_json)
+    ask(f"{url} will have no arbiter beside its store.", yes=yes)
+    with exits(screen):
+        fs, path = mount(url, option, endpoint_url)
+        with screen.progress() as progress:
+            removed = upkeep.leave(fs, path, progress=progress)
+        _parted(screen, "left", url, removed)
+
+
+def drop(
+    url: Url,
+    *,
+    yes: Yes = False,
+    option: Options = None,
+    endpoint_url: Endpoint = None,
+    as_json: AsJson = False,
+) -> None:
+    """Remove what an arbiter keeps of a table that was removed, end marks included; and its ledger.
+
+    It refuses where a name lives that another arbiter than the store itself has decided. Where the store
+    decides, it ends the ledger of a table that is there, too, whose names stay. The writers must be stopped.
+    """
+    screen = Screen(as_json=as_json)
+    ask(f"What the arbiter keeps of {url} will be removed, and its ledger.", yes=yes)
+    with exits(screen):
+        fs, path = mount(url, option, endpoint_url)
+        with screen.waiting(f"removing what is kept of {url}"):
+            removed = upkeep.drop(fs, path)
+        _parted(screen, "dropped", url, removed)
+
+
+def _parted(screen: Screen, outcome: str, url: str, removed: int) -> None:
+    screen.answer(
+        {"outcome": outcome, "name": url, "removed": removed},
+        (f"{outcome} {url}: {removed} objects of its arbiter's removed",),
+    )

@@ -1,0 +1,238 @@
+"""What comes of a run: its history as a table, its figures, a row for programs and a line for people."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import astuple, fields
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from putifabsent.lab.stress.journal import Operation
+from putifabsent.lab.stress.rules import PROMISES, count
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from putifabsent.lab.stress.paths import Contender
+    from putifabsent.lab.stress.rules import Violation
+
+__all__ = [
+    "COLUMNS",
+    "SCHEMA",
+    "Figures",
+    "Result",
+    "acknowledged_commits",
+    "cells",
+    "errors",
+    "figures",
+    "latencies",
+    "row",
+    "since_begun",
+    "table_of",
+    "verdict",
+]
+
+_TYPES = {"writer": pa.int64(), "begun": pa.int64(), "ended": pa.int64(), "closing": pa.bool_()}
+SCHEMA = pa.schema([(each.name, _TYPES.get(each.name, pa.string())) for each in fields(Operation)])
+"""A column for each attribute of an operation."""
+
+_PERCENTILES = (50, 95, 99)
+_IS_COMMIT = (pc.field("action") == "create") & (pc.field("purpose") == "commit")
+
+
+def table_of(operations: Iterable[Operation]) -> pa.Table:
+    """Return operations as a table, in :data:`SCHEMA`."""
+    columns = list(zip(*map(astuple, operations), strict=True)) or [()] * len(SCHEMA)
+    arrays = [pa.array(column, field.type) for column, field in zip(columns, SCHEMA, strict=True)]
+    return pa.Table.from_arrays(arrays, schema=SCHEMA)
+
+
+class Figures(NamedTuple):
+    """What a history comes to.
+
+    Attributes
+    ----------
+    commits
+        Creations by which a commit is decided, by their outcomes; ``"none"``: their writers died.
+    tables
+        The acknowledged ones, by their tables.
+    rate
+        Acknowledged commits a second, of those begun in time.
+    milliseconds
+        What an acknowledged one took, by percentiles: 50, 95, 99.
+    operations
+        Creations and reads in all, the closing ones aside.
+    faults
+        Kills and pauses.
+    """
+
+    commits: dict[str, int]
+    tables: dict[str, int]
+    rate: float
+    milliseconds: dict[int, float]
+    operations: int
+    faults: dict[str, int]
+
+    @property
+    def acknowledged(self) -> int:
+        """How many commits were."""
+        return self.commits.get("created", 0)
+
+
+def figures(history: pa.Table, seconds: float) -> Figures:
+    """Return the figures of a history that took so long."""
+    commits = history.filter(_IS_COMMIT)
+    outcomes = Counter(outcome or "none" for outcome in commits["outcome"].to_pylist())
+    acknowledged = acknowledged_commits(history)
+    in_time = int((since_begun(history, acknowledged, "begun") <= seconds).sum())
+    took = latencies(history)
+    actions: Counter[str] = Counter(history.filter(~pc.field("closing"))["action"].to_pylist())
+    return Figures(
+        dict(outcomes.most_common()),
+        dict(Counter(acknowledged["folder"].to_pylist()).most_common()),
+        in_time / seconds,
+        {each: float(np.percentile(took, each)) for each in _PERCENTILES} if len(took) else {},
+        actions["create"] + actions["read"],
+        {each: actions[each] for each in ("kill", "pause") if actions[each]},
+    )
+
+
+def acknowledged_commits(history: pa.Table) -> pa.Table:
+    """Return the creations by which a commit was decided and acknowledged."""
+    return history.filter(_IS_COMMIT & (pc.field("outcome") == "created"))
+
+
+def since_begun(history: pa.Table, of: pa.Table, column: str) -> Any:
+    """Return times of some operations, in seconds since the first one of their host, as numpy's array."""
+    firsts = history.filter(~pc.field("closing")).group_by("host").aggregate([("begun", "min")])
+    first = dict(zip(firsts["host"].to_pylist(), firsts["begun_min"].to_pylist(), strict=True))
+    begins = np.array([first[each] for each in of["host"].to_pylist()], np.int64)
+    return (of[column].to_numpy() - begins) / 1e9
+
+
+def latencies(history: pa.Table) -> Any:
+    """Return the milliseconds of each acknowledged commit, as an array of numpy's."""
+    acknowledged = acknowledged_commits(history)
+    return pc.subtract(acknowledged["ended"], acknowledged["begun"]).to_numpy() / 1e6
+
+
+class Result(NamedTuple):
+    """What came of a run.
+
+    Attributes
+    ----------
+    contender
+        On which path.
+    root
+        The folder of its tables.
+    history
+        All operations, in :data:`SCHEMA`.
+    figures
+        What they come to.
+    violations
+        Which promises they break.
+    requests
+        What the store was asked, for all of it; None where that can't be counted.
+    lost
+        Of these, how many had a lost answer.
+    idle
+        Tables that have no acknowledged commit: nothing was tried there.
+    """
+
+    contender: Contender
+    root: str
+    history: pa.Table
+    figures: Figures
+    violations: list[Violation]
+    requests: int | None
+    lost: int
+    idle: list[str]
+
+
+COLUMNS = ("path", "commits", "a second", "p50 ms", "p95 ms", "p99 ms", "requests each", *PROMISES)
+
+# What differs from one to the next of the same kind: paths, numbers, tokens.
+_PARTICULAR = re.compile(r"[^\s:'\"]*[/0-9][^\s:'\"]*")
+
+
+def row(result: Result) -> dict[str, Any]:
+    """Return a run for programs."""
+    found, broken = result.figures, count(result.violations)
+    return {
+        "path": result.contender.label,
+        "ours": result.contender.is_ours,
+        "root": result.root,
+        "commits": found.acknowledged,
+        "told": found.commits,
+        "commits_per_second": round(found.rate, 2),
+        "milliseconds": {f"p{each}": round(value, 2) for each, value in found.milliseconds.items()},
+        "operations": found.operations,
+        "faults": {**found.faults, "lost_answers": result.lost},
+        "requests": result.requests,
+        "requests_per_commit": _each(result),
+        "errors": dict(errors(result)),
+        "violations": {promise: broken[promise] for promise in PROMISES},
+        "breaches": [each._asdict() for each in result.violations],
+    }
+
+
+def cells(result: Result) -> list[str]:
+    """Return the cells of a run's line in a table, by :data:`COLUMNS`."""
+    found, each = result.figures, _each(result)
+    broken = count(result.violations)
+    return [
+        result.contender.label,
+        f"{found.acknowledged:,}",
+        f"{found.rate:.1f}",
+        *(f"{found.milliseconds[at]:.1f}" if at in found.milliseconds else "-" for at in (50, 95, 99)),
+        "-" if each is None else f"{each:.1f}",
+        *(str(broken[promise]) for promise in PROMISES),
+    ]
+
+
+def errors(result: Result) -> list[tuple[str, int]]:
+    """Return the other errors of writers, without names and numbers, and how often: most frequent first."""
+    messages = (
+        _PARTICULAR.sub("...", error)
+        for outcome, error in zip(
+            result.history["outcome"].to_pylist(), result.history["error"].to_pylist(), strict=True
+        )
+        if outcome in ("failed", "unknown")
+    )
+    return Counter(messages).most_common()
+
+
+def verdict(runs: Sequence[Result]) -> str:
+    """Say in a sentence what has come of the runs."""
+    ours = [result for result in runs if result.contender.is_ours]
+    stock = [result for result in runs if not result.contender.is_ours]
+    broken = sum(len(result.violations) for result in ours)
+    idle = [
+        f"{result.contender.label}, {each.removeprefix(f'{result.root}/')}"
+        for result in ours
+        for each in result.idle
+    ]
+    commits = sum(result.figures.acknowledged for result in ours)
+    if broken:
+        sentence = (
+            f"{broken} promises were broken through putifabsent: that is a bug, please send this report."
+        )
+    elif idle:
+        sentence = f"No commit was acknowledged of {'; '.join(idle)}: nothing was tried there."
+    else:
+        sentence = f"No promise was broken through putifabsent, in {commits:,} acknowledged commits."
+    if not stock:
+        return sentence
+    others = sum(len(result.violations) for result in stock)
+    commits = sum(result.figures.acknowledged for result in stock)
+    return f"{sentence} Without it: {others:,} breaches, beside {commits:,} acknowledged commits."
+
+
+def _each(result: Result) -> float | None:
+    if result.requests is None or not result.figures.acknowledged:
+        return None
+    return round(result.requests / result.figures.acknowledged, 1)
