@@ -109,8 +109,8 @@ def redis_settings(url: str) -> RedisSettings:
         ),
     )
     said: dict[str, Any] = {
-        "username": parts.username or os.environ.get("PUTIFABSENTREDIS_SCHEMES_USERNAME"),
-        "password": parts.password or os.environ.get("PUTIFABSENTREDIS_SCHEMES_PASSWORD"),
+        "username": parts.username or os.environ.get("PUTIFABSENT_REDIS_USERNAME"),
+        "password": parts.password or os.environ.get("PUTIFABSENT_REDIS_PASSWORD"),
     }
     if topology == "socket":
         if parts.hosts or not parts.path.strip("/"):

@@ -16,7 +16,7 @@ __all__ = ["SENDS", "schedule"]
 SENDS = 5
 
 
-def schedule(outcome_of: Callable[[BaseException, str], object], sends: int = SENDS) -> dict[str, Any]:
+def schedule(outcome_of: Callable[[Exception, str], object], sends: int = SENDS) -> dict[str, Any]:
     """Return tenacity's options: so many sends, while an error means that the answer was lost, or try again.
 
     Parameters
@@ -26,8 +26,12 @@ def schedule(outcome_of: Callable[[BaseException, str], object], sends: int = SE
     sends
         At most.
     """
+
+    def passes(error: BaseException) -> bool:
+        return isinstance(error, Exception) and isinstance(outcome_of(error, ""), (Maybe, TryAgain))
+
     return {
-        "retry": retry_if_exception(lambda error: isinstance(outcome_of(error, ""), (Maybe, TryAgain))),
+        "retry": retry_if_exception(passes),
         "stop": stop_after_attempt(sends),
         "wait": wait_random_exponential(multiplier=0.05, max=2),
         "reraise": True,

@@ -13,7 +13,7 @@ import fsspec
 import putifabsent.backends.dynamodb
 import putifabsent.backends.redis
 import putifabsent.backends.s3
-import putifabsent.backends.s3_fast  # noqa: F401
+import putifabsent.backends.s3_obstore  # noqa: F401
 from putifabsent.backends.base import Absent, Creation, Found, Got
 from putifabsent.backends.body import InMemory
 from putifabsent.backends.registry_urls import open_claims, open_lock

@@ -17,17 +17,21 @@ from s3fs import S3FileSystem
 from s3fs.errors import translate_boto_error
 
 from putifabsent.backends.aws_session import LOST, NOT_SENT, ONCE, WRONG, SingleSend, code_of, status_of
-from putifabsent.backends.base import Absent, Exists, Gone, Maybe, Refused, TryAgain
-from putifabsent.backends.refusals import caused
+from putifabsent.backends.base import TOKEN_KEY, WRITER_KEY, Absent, Exists, Gone, Maybe, Refused, TryAgain
+from putifabsent.backends.refusals import caused, unsupported
 from putifabsent.backends.whole_seconds import http_date
 
 if TYPE_CHECKING:
     from collections.abc import Container, Mapping
     from datetime import datetime
 
+    from putifabsent.backends.base import Creation
+
 __all__ = [
+    "OF_THE_SOURCE",
     "Sender",
-    "cause_of",
+    "copy_params",
+    "creation_params",
     "date_of",
     "has_no_source",
     "is_absent",
@@ -113,7 +117,7 @@ def _model_name(method: Any) -> str:
     return "".join(word.title() for word in method.__name__.split("_"))
 
 
-def outcome_of(error: BaseException, name: str) -> Exists | TryAgain | Refused | Maybe | Gone:
+def outcome_of(error: Exception, name: str) -> Exists | TryAgain | Refused | Maybe | Gone:
     """Say what one failed request means for a creation.
 
     Anything unforeseen is raised again: a protocol takes that for unknown, too, and shows it.
@@ -134,17 +138,12 @@ def outcome_of(error: BaseException, name: str) -> Exists | TryAgain | Refused |
     raise error
 
 
-def reading_of(error: BaseException, name: str) -> Absent | TryAgain | Refused:
+def reading_of(error: Exception, name: str) -> Absent | TryAgain | Refused:
     """Say what one failed request means for a read."""
     outcome = outcome_of(error, name)
     if isinstance(outcome, Refused):
         return Absent() if isinstance(outcome.error, FileNotFoundError) else outcome
-    return TryAgain(cause_of(outcome, error))
-
-
-def cause_of(outcome: object, error: BaseException) -> Exception:
-    """Return the exception behind an outcome that :func:`outcome_of` has made of ``error``."""
-    return getattr(outcome, "cause", None) or (error if isinstance(error, Exception) else OSError(str(error)))
+    return TryAgain(error)
 
 
 def is_absent(error: BaseException) -> bool:
@@ -186,3 +185,62 @@ def _answer(error: ClientError, name: str) -> Exists | TryAgain | Refused | Mayb
     if isinstance(refused, OSError):
         refused = caused(type(refused)(refused.errno or errno.EIO, str(error), name), error)
     return Refused(refused)
+
+
+_FOR_THE_CLIENT = {"chunksize", "max_concurrency", "callback", "block_size", "fill_cache", "cache_type"}
+_CUSTOMER_KEY = ("SSECustomerAlgorithm", "SSECustomerKey", "SSECustomerKeyMD5")
+
+OF_THE_SOURCE = frozenset(
+    {
+        "CacheControl",
+        "ContentDisposition",
+        "ContentEncoding",
+        "ContentLanguage",
+        "ContentType",
+        "Expires",
+        "Metadata",
+        "Tagging",
+    }
+)
+"""What a copy takes over from its source. Said beside that, some are refused, or count on some servers."""
+
+
+async def creation_params(
+    sender: Sender, mount: Mapping[str, Any], method: str, creation: Creation
+) -> dict[str, Any] | Refused:
+    """Return the parameters of a put or an upload; what ``mount`` adds, the sender sends."""
+    extra = _extra(creation)
+    metadata = {
+        **mount.get("Metadata", {}),
+        **extra.pop("Metadata", {}),
+        **extra.pop("metadata", {}),
+        TOKEN_KEY: creation.token,
+        WRITER_KEY: creation.writer,
+    }
+    unknown = extra.keys() - await sender.accepts(method)
+    if unknown:
+        return Refused(unsupported("s3", unknown))
+    return {**extra, "Metadata": metadata}
+
+
+async def copy_params(
+    sender: Sender, mount: Mapping[str, Any], creation: Creation
+) -> dict[str, Any] | Refused:
+    """Return the parameters of a copy whose source was put with the same parameters."""
+    extra = _extra(creation)
+    extra.pop("metadata", None)
+    unknown = extra.keys() - await sender.accepts("put_object")
+    if unknown:
+        return Refused(unsupported("s3", unknown))
+    # What only a put knows speaks of the bytes that it carries.
+    wanted = await sender.accepts("copy_object") - OF_THE_SOURCE
+    said = {**mount, **extra}
+    reading = {f"CopySource{key}": said[key] for key in _CUSTOMER_KEY if key in said}
+    return {**{key: value for key, value in extra.items() if key in wanted}, **reading}
+
+
+def _extra(creation: Creation) -> dict[str, Any]:
+    extra = {key: value for key, value in creation.extra.items() if key not in _FOR_THE_CLIENT}
+    if "acl" in extra:
+        extra["ACL"] = extra.pop("acl")
+    return extra
