@@ -9,7 +9,7 @@ import typer
 
 from putifabsent.backends.probe import CREATES, ROUNDS
 from putifabsent.backends.probe import probe as race
-from putifabsent.backends.verdicts import remember
+from putifabsent.backends.probe_cache import remember
 from putifabsent.cli.arguments import AsJson, Endpoint, Options, Url
 from putifabsent.cli.exits import Exit, exits
 from putifabsent.cli.mounting import mount

@@ -19,12 +19,12 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
-from putifabsent.backends.verdicts import BESIDE, NEEDED
+from putifabsent.backends.probe_cache import BESIDE, NEEDED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from putifabsent.backends.verdicts import Verdict
+    from putifabsent.backends.probe_cache import Verdict
     from putifabsent.errors import Holder
     from putifabsent.inspection import Report
     from putifabsent.shim.leftovers import Leftover
