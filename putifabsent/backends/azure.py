@@ -34,10 +34,11 @@ from putifabsent.backends.base import (
     Staged,
     Store,
     TryAgain,
+    caused,
+    unsupported,
 )
-from putifabsent.backends.refusals import bad_key, caused, unconditional, unsupported
-from putifabsent.backends.single_send import are_texts
-from putifabsent.backends.whole_seconds import http_date
+from putifabsent.backends.object_store import are_texts, bad_key, unconditional
+from putifabsent.backends.server_time import http_date
 from putifabsent.errors import ConfigError
 
 if TYPE_CHECKING:

@@ -27,10 +27,9 @@ from azure.storage.blob import BlobSasPermissions, BlobServiceClient, generate_b
 from azure.storage.blob._shared.authentication import SharedKeyCredentialPolicy
 from fsspec.asyn import sync
 
-from putifabsent.backends.base import Exists, Maybe, Refused, TryAgain
+from putifabsent.backends.base import Exists, Maybe, Refused, TryAgain, caused
 from putifabsent.backends.per_process import PerProcess
-from putifabsent.backends.refusals import caused
-from putifabsent.backends.single_send import malformed, never_sent, session
+from putifabsent.backends.requests_session import malformed, never_sent, session
 from putifabsent.errors import ConfigError
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ from tenacity import Retrying
 
 from putifabsent.backends.azure_client import code_of, outcome_of
 from putifabsent.backends.body import Body
-from putifabsent.backends.resending import schedule
+from putifabsent.backends.object_store import schedule
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -17,6 +17,7 @@ from __future__ import annotations
 import errno
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from putifabsent.backends.base import caused
 from putifabsent.backends.counters import LARGEST, Advanced, Counter, at_its_end, bad_step
 from putifabsent.backends.dynamodb_client import (
     TIMEOUT,
@@ -42,8 +43,6 @@ from putifabsent.backends.dynamodb_items import (
     start_of,
     stop_of,
 )
-from putifabsent.backends.identities import bad_identity
-from putifabsent.backends.refusals import caused
 from putifabsent.backends.registries import (
     Absent,
     Claimed,
@@ -54,8 +53,9 @@ from putifabsent.backends.registries import (
     NotAsExpected,
     Refused,
     TryAgain,
+    bad_identity,
 )
-from putifabsent.backends.whole_seconds import WholeSeconds
+from putifabsent.backends.server_time import WholeSeconds
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -16,9 +16,9 @@ from botocore.exceptions import BotoCoreError, ClientError
 from fsspec.asyn import get_loop, sync
 
 from putifabsent.backends.aws_session import LOST, NOT_SENT, ONCE, WRONG, SingleSend, code_of, status_of
+from putifabsent.backends.base import caused
 from putifabsent.backends.dynamodb_items import ATTRIBUTES, COUNTERS, KEYS, NEVER
 from putifabsent.backends.per_process import PerProcess
-from putifabsent.backends.refusals import caused
 from putifabsent.backends.registries import Maybe, Refused, TryAgain
 from putifabsent.errors import ConfigError
 

@@ -45,8 +45,8 @@ from putifabsent.backends.gcs_upload import (
     remove,
     send_chunks,
 )
-from putifabsent.backends.refusals import bad_key, unconditional
-from putifabsent.backends.whole_seconds import http_date
+from putifabsent.backends.object_store import bad_key, unconditional
+from putifabsent.backends.server_time import http_date
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -15,10 +15,19 @@ import requests
 from google.auth.exceptions import GoogleAuthError, TransportError
 from urllib3.exceptions import HTTPError
 
-from putifabsent.backends.base import TOKEN_KEY, WRITER_KEY, Exists, Maybe, Refused, TryAgain
+from putifabsent.backends.base import (
+    TOKEN_KEY,
+    WRITER_KEY,
+    Exists,
+    Maybe,
+    Refused,
+    TryAgain,
+    caused,
+    unsupported,
+)
+from putifabsent.backends.object_store import are_texts
 from putifabsent.backends.per_process import PerProcess
-from putifabsent.backends.refusals import caused, unsupported
-from putifabsent.backends.single_send import are_texts, malformed, never_sent, session
+from putifabsent.backends.requests_session import malformed, never_sent, session
 from putifabsent.errors import ConfigError
 
 if TYPE_CHECKING:

@@ -43,11 +43,21 @@ from redis.exceptions import (
 from redis.retry import Retry
 from redis.sentinel import Sentinel, SentinelConnectionPool
 
+from putifabsent.backends.base import caused
 from putifabsent.backends.counters import LARGEST, Advanced, Counter, bad_step
-from putifabsent.backends.identities import bad_identity
 from putifabsent.backends.per_process import PerProcess
-from putifabsent.backends.refusals import caused, require_answer
-from putifabsent.backends.registries import Acquired, Free, Held, Lock, Maybe, Refused, Released, TryAgain
+from putifabsent.backends.registries import (
+    Acquired,
+    Free,
+    Held,
+    Lock,
+    Maybe,
+    Refused,
+    Released,
+    TryAgain,
+    bad_identity,
+    require_answer,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

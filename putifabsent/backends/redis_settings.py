@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from urllib.parse import unquote
 
-from putifabsent.backends.registry_parts import (
+from putifabsent.backends.url_parts import (
     Parts,
     hosts_of,
     number_of,

@@ -22,11 +22,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from putifabsent.backends.redis_settings import REDIS_SCHEMES, redis_settings
-from putifabsent.backends.registry_parts import (
-    parts_of,
-    refuse_unknown,
-    timeout_of,
-)
+from putifabsent.backends.url_parts import parts_of, refuse_unknown, timeout_of
 from putifabsent.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -34,7 +30,7 @@ if TYPE_CHECKING:
 
     from putifabsent.backends.counters import Counter
     from putifabsent.backends.registries import Claims, Lock
-    from putifabsent.backends.registry_parts import Parts
+    from putifabsent.backends.url_parts import Parts
 
 __all__ = [
     "ARBITER",

@@ -16,7 +16,6 @@ from typing import IO, TYPE_CHECKING, Any, ClassVar
 from botocore.exceptions import ClientError
 from fsspec.asyn import sync
 
-from putifabsent.backends.ahead import Ahead
 from putifabsent.backends.base import (
     TOKEN_KEY,
     WRITER_KEY,
@@ -33,12 +32,12 @@ from putifabsent.backends.base import (
     Maybe,
     Refused,
     Staged,
-    StagesAhead,
     Store,
+    read_whole,
 )
-from putifabsent.backends.body import FileBody
+from putifabsent.backends.interrupt import done_or_undone
+from putifabsent.backends.object_store import bad_key, unconditional
 from putifabsent.backends.per_process import PerProcess
-from putifabsent.backends.refusals import bad_key, read_whole, unconditional
 from putifabsent.backends.s3_client import (
     OF_THE_SOURCE,
     Sender,
@@ -60,7 +59,7 @@ from putifabsent.backends.s3_upload import (
     send_parts,
     staging_of,
 )
-from putifabsent.backends.waiting import done_or_undone
+from putifabsent.backends.streaming_upload import Ahead, FileBody, StagesAhead
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop

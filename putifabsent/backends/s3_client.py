@@ -17,9 +17,19 @@ from s3fs import S3FileSystem
 from s3fs.errors import translate_boto_error
 
 from putifabsent.backends.aws_session import LOST, NOT_SENT, ONCE, WRONG, SingleSend, code_of, status_of
-from putifabsent.backends.base import TOKEN_KEY, WRITER_KEY, Absent, Exists, Gone, Maybe, Refused, TryAgain
-from putifabsent.backends.refusals import caused, unsupported
-from putifabsent.backends.whole_seconds import http_date
+from putifabsent.backends.base import (
+    TOKEN_KEY,
+    WRITER_KEY,
+    Absent,
+    Exists,
+    Gone,
+    Maybe,
+    Refused,
+    TryAgain,
+    caused,
+    unsupported,
+)
+from putifabsent.backends.server_time import http_date
 
 if TYPE_CHECKING:
     from collections.abc import Container, Mapping

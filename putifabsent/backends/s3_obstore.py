@@ -43,9 +43,11 @@ from putifabsent.backends.base import (
     Refused,
     TryAgain,
     Written,
+    caused,
+    read_whole,
 )
+from putifabsent.backends.object_store import unconditional
 from putifabsent.backends.pool import Pool
-from putifabsent.backends.refusals import caused, read_whole, unconditional
 from putifabsent.backends.s3_client import is_in_parts
 
 if TYPE_CHECKING:

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from tenacity import AsyncRetrying
 
-from putifabsent.backends.ahead import Growing
 from putifabsent.backends.base import Absent, Refused, TryAgain
-from putifabsent.backends.resending import schedule
+from putifabsent.backends.cancellation import or_undone
+from putifabsent.backends.object_store import schedule
 from putifabsent.backends.s3_client import is_absent, outcome_of, reading_of
-from putifabsent.backends.undone import or_undone
+from putifabsent.backends.streaming_upload import Growing
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Mapping

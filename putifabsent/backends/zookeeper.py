@@ -20,11 +20,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 from urllib.parse import quote
 
+from putifabsent.backends.base import caused
 from putifabsent.backends.counters import LARGEST, Advanced, Counter, at_its_end, bad_step
 from putifabsent.backends.per_process import PerProcess
-from putifabsent.backends.refusals import caused, require_answer
-from putifabsent.backends.registries import Maybe, Refused, TryAgain
-from putifabsent.backends.registry_parts import hosts_of, parts_of, refuse_unknown, shown, timeout_of
+from putifabsent.backends.registries import Maybe, Refused, TryAgain, require_answer
+from putifabsent.backends.url_parts import hosts_of, parts_of, refuse_unknown, shown, timeout_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -3,31 +3,24 @@
 from __future__ import annotations
 
 import errno
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
-from putifabsent.backends.base import Absent, Created, Exists, Gone, Maybe, Refused, TryAgain, Written
-from putifabsent.errors import ConfigError
+from tenacity import retry_if_exception, stop_after_attempt, wait_random_exponential
+
+from putifabsent.backends.base import Absent, Created, Exists, Gone, Maybe, Refused, TryAgain, Written, caused
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable
 
     from putifabsent.backends.base import PutOutcome
-    from putifabsent.backends.body import Body
 
-__all__ = ["bad_key", "caused", "read_whole", "require_answer", "unconditional", "unsupported"]
+__all__ = ["SENDS", "are_texts", "bad_key", "schedule", "unconditional"]
 
 LONGEST_KEY = 1024
 """Bytes of UTF-8: the limit of S3, GCS and Azure alike."""
 
 _SURELY_SHORT = 255
-
-E = TypeVar("E", bound=Exception)
-
-
-def caused(error: E, cause: BaseException | None) -> E:
-    """Return ``error`` with what it is made of: a client library's own exception stays as the cause."""
-    error.__cause__ = cause
-    return error
 
 
 def bad_key(name: str, key: str) -> Refused | None:
@@ -48,38 +41,6 @@ def bad_key(name: str, key: str) -> Refused | None:
     return None
 
 
-def read_whole(body: Body) -> bytes | Refused:
-    """Return all bytes of ``body``, or why they can't be read.
-
-    Apart from the request that sends them: an OSError of the one is a lost answer, of the other it is not.
-    """
-    try:
-        return body.whole()
-    except OSError as error:
-        return Refused(error)
-
-
-def require_answer(outcome: object, who: str, where: str) -> None:
-    """Pass if a registry has answered, and refused nothing; else raise what a check raises.
-
-    Raises
-    ------
-    OSError
-        It refuses; or ``who``, for people, did not answer.
-    """
-    if isinstance(outcome, Refused):
-        raise outcome.error
-    if isinstance(outcome, (TryAgain, Maybe)):
-        why = f"{who} did not answer, or not now: {outcome.cause}"
-        raise ConnectionError(errno.EIO, why, where) from outcome.cause
-
-
-def unsupported(kind: str, keys: Iterable[str]) -> ConfigError:
-    """Return the error for parameters ``keys`` that a guarded put on a ``kind`` store can't carry."""
-    names = ", ".join(sorted(keys))
-    return ConfigError(f"a guarded put on {kind} can't carry {names}: leave it out of this call")
-
-
 def unconditional(
     outcome: Created | Exists | Absent | Gone | TryAgain | Refused | Maybe,
     name: str,
@@ -94,3 +55,35 @@ def unconditional(
         return Refused(caused(PermissionError(errno.EPERM, "the store keeps what is there", name), cause))
     gone = OSError(errno.EIO, "what was to be written is not with the store any more", name)
     return Maybe(caused(gone, cause))
+
+
+SENDS = 5
+
+
+def schedule(outcome_of: Callable[[Exception, str], object], sends: int = SENDS) -> dict[str, Any]:
+    """Return tenacity's options: so many sends, while an error means that the answer was lost, or try again.
+
+    Parameters
+    ----------
+    outcome_of
+        Says what a client's exception means.
+    sends
+        At most.
+    """
+
+    def passes(error: BaseException) -> bool:
+        return isinstance(error, Exception) and isinstance(outcome_of(error, ""), (Maybe, TryAgain))
+
+    return {
+        "retry": retry_if_exception(passes),
+        "stop": stop_after_attempt(sends),
+        "wait": wait_random_exponential(multiplier=0.05, max=2),
+        "reraise": True,
+    }
+
+
+def are_texts(told: object) -> bool:
+    """Whether ``told`` maps strings to strings, as all that goes into headers must."""
+    if not isinstance(told, Mapping):
+        return False
+    return all(isinstance(text, str) for pair in told.items() for text in pair)
