@@ -37,7 +37,7 @@ from putifabsent.backends.base import (
     caused,
     unsupported,
 )
-from putifabsent.backends.object_store import are_texts, bad_key, unconditional
+from putifabsent.backends.object_store import are_texts, bad_key, deleting, reading, unconditional
 from putifabsent.backends.server_time import http_date
 from putifabsent.errors import ConfigError
 
@@ -136,7 +136,7 @@ class AzureStore(Store):
         try:
             found = self._sender.blob(*_split(name)).get_blob_properties(**self._every)
         except Exception as error:  # noqa: BLE001 - what it means is decided in one place
-            return _reading(error, name)
+            return reading(outcome_of(error, name), error)
         # Header names: whoever is between may have changed their case.
         metadata = {key.lower(): value for key, value in (found.metadata or {}).items()}
         return Found(
@@ -168,7 +168,7 @@ class AzureStore(Store):
         try:
             return Got(self._sender.blob(*_split(name)).download_blob(**self._every).readall())
         except Exception as error:  # noqa: BLE001 - what it means is decided in one place
-            return _reading(error, name)
+            return reading(outcome_of(error, name), error)
 
     def list(self, folder: str) -> ListOutcome:
         """``List Blobs``, page by page."""
@@ -194,7 +194,7 @@ class AzureStore(Store):
             )
             return Listed(tuple(entries))
         except Exception as error:  # noqa: BLE001 - what it means is decided in one place
-            outcome = _reading(error, folder)
+            outcome = reading(outcome_of(error, folder), error)
             return Listed(()) if isinstance(outcome, Absent) else outcome
 
     def delete(self, name: str, version: str | None = None) -> DeleteOutcome:
@@ -358,17 +358,8 @@ def _copied(answer: Mapping[str, Any], name: str) -> Created | Maybe:
     return _created(answer, name)
 
 
-def _reading(error: Exception, name: str) -> Absent | TryAgain | Refused:
-    outcome = outcome_of(error, name)
-    if isinstance(outcome, Refused):
-        return Absent() if isinstance(outcome.error, FileNotFoundError) else outcome
-    return TryAgain(error)
-
-
 def _deleting(error: Exception, name: str) -> DeleteOutcome:
     outcome = outcome_of(error, name)
-    if isinstance(outcome, Refused):
-        return Deleted() if isinstance(outcome.error, FileNotFoundError) else outcome
     if isinstance(outcome, Exists):
         code = code_of(error)
         # The condition means that another blob is there by now; a lease or a policy keeps this one.
@@ -376,7 +367,7 @@ def _deleting(error: Exception, name: str) -> DeleteOutcome:
             return Deleted()
         kept = PermissionError(errno.EPERM, f"it can't be deleted: {code}", name)
         return Refused(caused(kept, error))
-    return Maybe(error)
+    return deleting(outcome, error)
 
 
 def _staging(error: Exception, name: str) -> StageOutcome:

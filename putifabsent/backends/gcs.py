@@ -45,7 +45,7 @@ from putifabsent.backends.gcs_upload import (
     remove,
     send_chunks,
 )
-from putifabsent.backends.object_store import bad_key, unconditional
+from putifabsent.backends.object_store import bad_key, deleting, reading, unconditional
 from putifabsent.backends.server_time import http_date
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ class GCSStore(Store, ConditionalCopy):
             fields = {"fields": "name,generation,metadata,size,timeCreated"}
             found = self._sender.call("GET", self._sender.url(bucket, key), fields).json()
         except Exception as error:  # noqa: BLE001 - what it means is decided in one place
-            return _reading(error, name)
+            return reading(outcome_of(error, name), error)
         metadata = found.get("metadata") or {}
         return Found(
             Holder(
@@ -145,7 +145,7 @@ class GCSStore(Store, ConditionalCopy):
             url = self._sender.url(bucket, key, of="download")
             return Got(self._sender.call("GET", url, {"alt": "media"}).content)
         except Exception as error:  # noqa: BLE001 - what it means is decided in one place
-            return _reading(error, name)
+            return reading(outcome_of(error, name), error)
 
     def list(self, folder: str) -> ListOutcome:
         """List the bucket's objects that begin with the folder, page by page."""
@@ -164,7 +164,7 @@ class GCSStore(Store, ConditionalCopy):
             try:
                 page = self._sender.call("GET", self._sender.url(bucket), {**wanted, **more}).json()
             except Exception as error:  # noqa: BLE001 - what it means is decided in one place
-                outcome = _reading(error, folder)
+                outcome = reading(outcome_of(error, folder), error)
                 return Listed(()) if isinstance(outcome, Absent) else outcome
             entries += (
                 Entry(f"{bucket}/{o['name']}", _time(o["timeCreated"]), o.get("generation"))
@@ -182,9 +182,8 @@ class GCSStore(Store, ConditionalCopy):
             self._sender.call("DELETE", self._sender.url(bucket, key), condition)
         except Exception as error:  # noqa: BLE001 - what it means is decided in one place
             outcome = outcome_of(error, name)
-            if isinstance(outcome, Refused):
-                return Deleted() if isinstance(outcome.error, FileNotFoundError) else outcome
-            return Deleted() if isinstance(outcome, Exists) else Maybe(outcome.cause)
+            # The condition means that another generation is there by now.
+            return Deleted() if isinstance(outcome, Exists) else deleting(outcome, error)
         return Deleted()
 
     def put(self, name: str, body: Body, creation: Creation) -> PutOutcome:
@@ -316,7 +315,7 @@ class GCSStore(Store, ConditionalCopy):
             wanted = {"prefix": key, "maxResults": "1", "fields": "items(name)"}
             found = self._sender.call("GET", self._sender.url(bucket), wanted).json().get("items", ())
         except Exception as error:  # noqa: BLE001 - what it means is decided in one place
-            outcome = _reading(error, source)
+            outcome = reading(outcome_of(error, source), error)
             return refused if isinstance(outcome, Absent) else outcome
         # Of all names that begin so, the shortest comes first.
         return refused if key in {each["name"] for each in found} else Absent()
@@ -368,13 +367,6 @@ class GCSStore(Store, ConditionalCopy):
         if generation or key in {".", ".."}:
             raise OSError(errno.EINVAL, "GCS lets no object be created under this name", name)
         return bucket, key
-
-
-def _reading(error: Exception, name: str) -> Absent | TryAgain | Refused:
-    outcome = outcome_of(error, name)
-    if isinstance(outcome, Refused):
-        return Absent() if isinstance(outcome.error, FileNotFoundError) else outcome
-    return TryAgain(error if isinstance(outcome, Exists) else outcome.cause)
 
 
 def _staging(error: Exception, name: str) -> StageOutcome:

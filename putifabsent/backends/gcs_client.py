@@ -25,7 +25,7 @@ from putifabsent.backends.base import (
     caused,
     unsupported,
 )
-from putifabsent.backends.object_store import are_texts
+from putifabsent.backends.object_store import are_texts, by_status
 from putifabsent.backends.per_process import PerProcess
 from putifabsent.backends.requests_session import malformed, never_sent, session
 from putifabsent.errors import ConfigError
@@ -40,8 +40,6 @@ __all__ = ["Params", "Sender", "outcome_of", "params_of", "place", "unexpected"]
 _CONNECT_SECONDS = 10.0
 _SESSION_OPTIONS = {"headers", "proxy", "trust_env"}
 _SERVICE = "/storage/v1/"
-_NOT_APPLIED = {HTTPStatus.CONFLICT, HTTPStatus.TOO_MANY_REQUESTS}
-_TIMED_OUT = HTTPStatus.REQUEST_TIMEOUT
 _BUSY = {"rateLimitExceeded", "userRateLimitExceeded"}
 _NUMBERS = {401: errno.EACCES, 403: errno.EACCES, 404: errno.ENOENT}
 
@@ -167,14 +165,9 @@ def outcome_of(error: BaseException, name: str) -> Exists | TryAgain | Refused |
 
 def _answered(error: Exception, answer: requests.Response, name: str) -> Exists | TryAgain | Refused | Maybe:
     status = answer.status_code
-    if status == HTTPStatus.PRECONDITION_FAILED:
-        return Exists()
-    # Neither was applied: a 409 met another change of the object, a 429 too many of them.
-    if status in _NOT_APPLIED or _reasons(answer) & _BUSY:
-        return TryAgain(error)
-    # A success without the object it should tell of is some proxy's; a 408 may come after the last byte.
-    if not HTTPStatus.MULTIPLE_CHOICES <= status < HTTPStatus.INTERNAL_SERVER_ERROR or status == _TIMED_OUT:
-        return Maybe(error)
+    outcome = by_status(error, status, "passes" if _reasons(answer) & _BUSY else None)
+    if outcome is not None:
+        return outcome
     # The number makes it a PermissionError, a FileNotFoundError or a plain OSError.
     return Refused(caused(OSError(_NUMBERS.get(status, errno.EINVAL), str(error), name), error))
 

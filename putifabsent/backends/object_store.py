@@ -1,21 +1,65 @@
-"""What a store refuses: bad keys and parameters, unreadable bodies; and conditions that nobody asked for."""
+"""What S3, GCS and Azure share: keys, what a failed request means, and when a harmless one is sent again.
+
+An HTTP status means the same everywhere; a client adds what its service's own error codes mean. From the
+outcome of a conditional create follows what the same failure means for any other request.
+
+======================  ==============  ===========  =============  ======================
+status                  create          read         deletion       write, no condition
+======================  ==============  ===========  =============  ======================
+412                     Exists          TryAgain     the store's    Refused
+409, 429                TryAgain        TryAgain     Maybe          TryAgain
+below 300, 408, 5xx     Maybe           TryAgain     Maybe          Maybe
+404                     Refused         Absent       Deleted        Refused
+any other               Refused         Refused      Refused        Refused
+======================  ==============  ===========  =============  ======================
+"""
 
 from __future__ import annotations
 
 import errno
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from tenacity import retry_if_exception, stop_after_attempt, wait_random_exponential
 
-from putifabsent.backends.base import Absent, Created, Exists, Gone, Maybe, Refused, TryAgain, Written, caused
+from putifabsent.backends.base import (
+    Absent,
+    Created,
+    Deleted,
+    Exists,
+    Gone,
+    Maybe,
+    Refused,
+    TryAgain,
+    Written,
+    caused,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from putifabsent.backends.base import PutOutcome
+    from putifabsent.backends.base import DeleteOutcome, PutOutcome
 
-__all__ = ["SENDS", "are_texts", "bad_key", "schedule", "unconditional"]
+__all__ = [
+    "SENDS",
+    "Meaning",
+    "are_texts",
+    "bad_key",
+    "by_status",
+    "deleting",
+    "reading",
+    "schedule",
+    "unconditional",
+]
+
+Outcome: TypeAlias = Exists | Gone | TryAgain | Refused | Maybe
+
+Meaning: TypeAlias = Literal["taken", "passes", "lost", "refused"]
+"""The name is there; nothing was written, for a reason that passes; nobody knows; for a reason that stays."""
+
+# Neither a 409 nor a 429 was applied: one met another change of the object, one too many of them. A 408 may
+# come after the last byte; and a success that is none is some proxy's, or an error that came after its status.
+_STATUSES: dict[int, Meaning] = {408: "lost", 409: "passes", 412: "taken", 429: "passes"}
 
 LONGEST_KEY = 1024
 """Bytes of UTF-8: the limit of S3, GCS and Azure alike."""
@@ -41,8 +85,40 @@ def bad_key(name: str, key: str) -> Refused | None:
     return None
 
 
+def by_status(error: Exception, status: int, code: Meaning | None) -> Exists | TryAgain | Maybe | None:
+    """Say what an answer that is no success means for a conditional create; None: it is refused.
+
+    Parameters
+    ----------
+    error, status
+        The client's exception, and the answer's status.
+    code
+        What the service's own error code means, where that counts for more than the status.
+    """
+    meaning = code or _STATUSES.get(status) or ("refused" if 300 <= status < 500 else "lost")
+    if meaning == "taken":
+        return Exists()
+    if meaning == "passes":
+        return TryAgain(error)
+    return Maybe(error) if meaning == "lost" else None
+
+
+def reading(outcome: Outcome, error: Exception) -> Absent | TryAgain | Refused:
+    """Say what a failure with this ``outcome`` means for a read, which may be sent again."""
+    if isinstance(outcome, Refused):
+        return Absent() if isinstance(outcome.error, FileNotFoundError) else outcome
+    return TryAgain(error)
+
+
+def deleting(outcome: Outcome, error: Exception) -> DeleteOutcome:
+    """Say what a failure with this ``outcome`` means for a deletion: what is not there is deleted."""
+    if isinstance(outcome, Refused):
+        return Deleted() if isinstance(outcome.error, FileNotFoundError) else outcome
+    return Maybe(error)
+
+
 def unconditional(
-    outcome: Created | Exists | Absent | Gone | TryAgain | Refused | Maybe,
+    outcome: Created | Absent | Outcome,
     name: str,
     cause: BaseException | None = None,
 ) -> PutOutcome:

@@ -36,7 +36,7 @@ from putifabsent.backends.base import (
     read_whole,
 )
 from putifabsent.backends.interrupt import done_or_undone
-from putifabsent.backends.object_store import bad_key, unconditional
+from putifabsent.backends.object_store import bad_key, deleting, unconditional
 from putifabsent.backends.per_process import PerProcess
 from putifabsent.backends.s3_client import (
     OF_THE_SOURCE,
@@ -273,10 +273,7 @@ class S3Store(Store, ConditionalCopy, StagesAhead):
         try:
             await self._sender.call("delete_object", Bucket=bucket, Key=key, **at)
         except Exception as error:  # noqa: BLE001 - what it means is decided in one place
-            outcome = outcome_of(error, name)
-            if isinstance(outcome, Refused):
-                return Deleted() if isinstance(outcome.error, FileNotFoundError) else outcome
-            return Maybe(error)
+            return deleting(outcome_of(error, name), error)
         return Deleted()
 
     def put(self, name: str, body: Body, creation: Creation) -> PutOutcome:

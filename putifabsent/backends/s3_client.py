@@ -29,6 +29,7 @@ from putifabsent.backends.base import (
     caused,
     unsupported,
 )
+from putifabsent.backends.object_store import Meaning, by_status, reading
 from putifabsent.backends.server_time import http_date
 
 if TYPE_CHECKING:
@@ -50,12 +51,16 @@ __all__ = [
     "reading_of",
 ]
 
-_TOO_MANY_REQUESTS = 429
-_SERVER_ERRORS = range(500, 600)
-_SERVER_CODES = {"InternalError", "ServiceUnavailable", "SlowDown", "RequestTimeout", "500", "503"}
-_ABSENT = {"NoSuchKey", "NoSuchVersion", "404"}
+_CODES: dict[str, Meaning] = {
+    "ConditionalRequestConflict": "passes",
+    "InternalError": "lost",
+    "OperationAborted": "passes",
+    "PreconditionFailed": "taken",
+    "RequestTimeout": "lost",
+    "ServiceUnavailable": "lost",
+}
+_ABSENT = {"NoSuchKey", "NoSuchVersion", "PreconditionFailed", "404"}
 _IN_PARTS = re.compile(r"-\d+\"?$")
-_CONFLICTS = {"ConditionalRequestConflict", "OperationAborted", "409"}
 
 
 class Sender:
@@ -150,15 +155,12 @@ def outcome_of(error: Exception, name: str) -> Exists | TryAgain | Refused | May
 
 def reading_of(error: Exception, name: str) -> Absent | TryAgain | Refused:
     """Say what one failed request means for a read."""
-    outcome = outcome_of(error, name)
-    if isinstance(outcome, Refused):
-        return Absent() if isinstance(outcome.error, FileNotFoundError) else outcome
-    return TryAgain(error)
+    return reading(outcome_of(error, name), error)
 
 
 def is_absent(error: BaseException) -> bool:
     """Whether the store says that an object, or the one asked for, is not there."""
-    return isinstance(error, ClientError) and (code_of(error) in _ABSENT or _is_unmet(error))
+    return isinstance(error, ClientError) and (code_of(error) in _ABSENT or status_of(error) == 412)
 
 
 def date_of(answer: Mapping[str, Any]) -> datetime | None:
@@ -176,21 +178,14 @@ def has_no_source(error: BaseException) -> bool:
     return isinstance(error, ClientError) and code_of(error) == "NoSuchKey" and status_of(error) == 404
 
 
-def _is_unmet(error: ClientError) -> bool:
-    return status_of(error) == 412 or code_of(error) == "PreconditionFailed"
-
-
 def _answer(error: ClientError, name: str) -> Exists | TryAgain | Refused | Maybe | Gone:
     code, status = code_of(error), status_of(error)
-    if _is_unmet(error):
-        return Exists()
     if code == "NoSuchUpload":
         return Gone()
-    if code in _CONFLICTS or status in (409, _TOO_MANY_REQUESTS):
-        return TryAgain(error)
     # A 200 may carry an error, too: Complete and Copy send their status before they are done.
-    if status in _SERVER_ERRORS or status < 300 or code in _SERVER_CODES:
-        return Maybe(error)
+    outcome = by_status(error, status, _CODES.get(code))
+    if outcome is not None:
+        return outcome
     refused = translate_boto_error(error)
     if isinstance(refused, OSError):
         refused = caused(type(refused)(refused.errno or errno.EIO, str(error), name), error)
