@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from putifabsent.backends.verdicts import BESIDE, Verdict, remember
+from putifabsent.backends.probe_cache import BESIDE, Verdict, remember
 
 __all__ = ["vouch"]
 

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from azure.core import MatchConditions
 from azure.storage.blob import BlobProperties, ContentSettings
 
-from putifabsent.backends.azure_blocks import BlobBody, Blocks, SourceGoneError, send_blocks
-from putifabsent.backends.azure_sender import Sender, code_of, outcome_of
+from putifabsent.backends.azure_client import Sender, code_of, outcome_of
+from putifabsent.backends.azure_upload import BlobBody, Blocks, SourceGoneError, send_blocks
 from putifabsent.backends.base import (
     TOKEN_KEY,
     WRITER_KEY,
@@ -34,10 +34,11 @@ from putifabsent.backends.base import (
     Staged,
     Store,
     TryAgain,
+    caused,
+    unsupported,
 )
-from putifabsent.backends.refusals import bad_key, caused, unconditional, unsupported
-from putifabsent.backends.single_send import are_texts
-from putifabsent.backends.whole_seconds import http_date
+from putifabsent.backends.object_store import are_texts, bad_key, deleting, reading, unconditional
+from putifabsent.backends.server_time import http_date
 from putifabsent.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -122,11 +123,11 @@ class AzureStore(Store):
 
     def create(self, name: str, body: Body, creation: Creation) -> CreateOutcome:
         """``Put Blob`` with ``If-None-Match: *``."""
-        words = self._words(creation)
-        if isinstance(words, Refused):
-            return words
+        params = self._params(creation)
+        if isinstance(params, Refused):
+            return params
         try:
-            return self._put(name, body, words, overwrite=False)
+            return self._put(name, body, params, overwrite=False)
         except Exception as error:  # noqa: BLE001 - what it means is decided in one place
             return outcome_of(error, name)
 
@@ -135,7 +136,7 @@ class AzureStore(Store):
         try:
             found = self._sender.blob(*_split(name)).get_blob_properties(**self._every)
         except Exception as error:  # noqa: BLE001 - what it means is decided in one place
-            return _reading(error, name)
+            return reading(outcome_of(error, name), error)
         # Header names: whoever is between may have changed their case.
         metadata = {key.lower(): value for key, value in (found.metadata or {}).items()}
         return Found(
@@ -167,7 +168,7 @@ class AzureStore(Store):
         try:
             return Got(self._sender.blob(*_split(name)).download_blob(**self._every).readall())
         except Exception as error:  # noqa: BLE001 - what it means is decided in one place
-            return _reading(error, name)
+            return reading(outcome_of(error, name), error)
 
     def list(self, folder: str) -> ListOutcome:
         """``List Blobs``, page by page."""
@@ -193,7 +194,7 @@ class AzureStore(Store):
             )
             return Listed(tuple(entries))
         except Exception as error:  # noqa: BLE001 - what it means is decided in one place
-            outcome = _reading(error, folder)
+            outcome = reading(outcome_of(error, folder), error)
             return Listed(()) if isinstance(outcome, Absent) else outcome
 
     def delete(self, name: str, version: str | None = None) -> DeleteOutcome:
@@ -207,12 +208,12 @@ class AzureStore(Store):
 
     def put(self, name: str, body: Body, creation: Creation) -> PutOutcome:
         """``Put Blob`` with no condition; a large one as blocks."""
-        words = self._words(creation)
-        if isinstance(words, Refused):
-            return words
+        params = self._params(creation)
+        if isinstance(params, Refused):
+            return params
         try:
             if body.size <= self.largest_put:
-                return unconditional(self._put(name, body, words, overwrite=True), name)
+                return unconditional(self._put(name, body, params, overwrite=True), name)
             staged = self.stage(name, body, creation)
             if not isinstance(staged, Staged):
                 return unconditional(staged, name)
@@ -225,10 +226,10 @@ class AzureStore(Store):
 
         The synchronous copy. The other one leaves an empty blob under the name until it is done.
         """
-        words = self._words(creation)
-        if isinstance(words, Refused):
-            return words
-        kept = {key: value for key, value in words.items() if key not in _OF_THE_SOURCE}
+        params = self._params(creation)
+        if isinstance(params, Refused):
+            return params
+        kept = {key: value for key, value in params.items() if key not in _OF_THE_SOURCE}
         try:
             origin = self._sender.blob(*_split(source))
             answer = self._sender.blob(*_split(name)).start_copy_from_url(
@@ -241,13 +242,13 @@ class AzureStore(Store):
 
     def stage(self, name: str, body: Body, creation: Creation) -> StageOutcome:
         """``Put Block``, a few at a time."""
-        words = self._words(creation)
-        if isinstance(words, Refused):
-            return words
+        params = self._params(creation)
+        if isinstance(params, Refused):
+            return params
         try:
             client = self._sender.blob(*_split(name))
-            with_blocks = {key: value for key, value in words.items() if key in _WITH_BLOCKS}
-            return Staged(name, Blocks(send_blocks(client, body, with_blocks), words))
+            with_blocks = {key: value for key, value in params.items() if key in _WITH_BLOCKS}
+            return Staged(name, Blocks(send_blocks(client, body, with_blocks), params))
         except Exception as error:  # noqa: BLE001 - what it means is decided in one place
             return _staging(error, name)
 
@@ -284,7 +285,7 @@ class AzureStore(Store):
             return Gone()
         try:
             answer = self._sender.blob(*_split(staged.name)).commit_block_list(
-                blocks.listed(), **condition, **blocks.words
+                blocks.listed(), **condition, **blocks.params
             )
         except Exception as error:  # noqa: BLE001 - what it means is decided in one place
             # Somebody's put, commit or deletion of the name has thrown the blocks away.
@@ -303,14 +304,14 @@ class AzureStore(Store):
             return Refused(caused(hidden, refused.error))
         return seen
 
-    def _put(self, name: str, body: Body, words: dict[str, Any], *, overwrite: bool) -> CreateOutcome:
+    def _put(self, name: str, body: Body, params: dict[str, Any], *, overwrite: bool) -> CreateOutcome:
         data = body.whole()
         answer = self._sender.blob(*_split(name)).upload_blob(
-            data, length=len(data), overwrite=overwrite, **words
+            data, length=len(data), overwrite=overwrite, **params
         )
         return _created(answer, name)
 
-    def _words(self, creation: Creation) -> dict[str, Any] | Refused:
+    def _params(self, creation: Creation) -> dict[str, Any] | Refused:
         extra = {key: value for key, value in creation.extra.items() if key not in _FOR_THE_CLIENT}
         unknown = extra.keys() - _WITH_BLOB
         if unknown:
@@ -357,17 +358,8 @@ def _copied(answer: Mapping[str, Any], name: str) -> Created | Maybe:
     return _created(answer, name)
 
 
-def _reading(error: Exception, name: str) -> Absent | TryAgain | Refused:
-    outcome = outcome_of(error, name)
-    if isinstance(outcome, Refused):
-        return Absent() if isinstance(outcome.error, FileNotFoundError) else outcome
-    return TryAgain(error)
-
-
 def _deleting(error: Exception, name: str) -> DeleteOutcome:
     outcome = outcome_of(error, name)
-    if isinstance(outcome, Refused):
-        return Deleted() if isinstance(outcome.error, FileNotFoundError) else outcome
     if isinstance(outcome, Exists):
         code = code_of(error)
         # The condition means that another blob is there by now; a lease or a policy keeps this one.
@@ -375,7 +367,7 @@ def _deleting(error: Exception, name: str) -> DeleteOutcome:
             return Deleted()
         kept = PermissionError(errno.EPERM, f"it can't be deleted: {code}", name)
         return Refused(caused(kept, error))
-    return Maybe(error)
+    return deleting(outcome, error)
 
 
 def _staging(error: Exception, name: str) -> StageOutcome:

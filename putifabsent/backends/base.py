@@ -21,41 +21,16 @@ from __future__ import annotations
 
 import sys
 from abc import ABC, abstractmethod
-from typing import IO, TYPE_CHECKING, Any, ClassVar, NamedTuple
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias, TypeVar
 
-from putifabsent.backends.outcomes import (
-    Absent,
-    CompleteOutcome,
-    Created,
-    CreateOutcome,
-    Deleted,
-    DeleteOutcome,
-    Entry,
-    Exists,
-    Found,
-    GetOutcome,
-    Gone,
-    Got,
-    HeadOutcome,
-    Listed,
-    ListOutcome,
-    Maybe,
-    PublishOutcome,
-    PutOutcome,
-    Refused,
-    Staged,
-    StageOutcome,
-    TryAgain,
-    Written,
-)
-from putifabsent.backends.undone import in_thread, or_undone
-from putifabsent.errors import Holder
+from putifabsent.backends.cancellation import in_thread, or_undone
+from putifabsent.errors import ConfigError, Holder
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
     from datetime import datetime
 
-    from putifabsent.backends.ahead import Ahead
     from putifabsent.backends.body import Body
 
 __all__ = [
@@ -86,10 +61,12 @@ __all__ = [
     "Refused",
     "StageOutcome",
     "Staged",
-    "StagesAhead",
     "Store",
     "TryAgain",
     "Written",
+    "caused",
+    "read_whole",
+    "unsupported",
 ]
 
 TOKEN_KEY = "putifabsenttoken"
@@ -100,6 +77,8 @@ WRITER_KEY = "putifabsentwriter"
 
 STATE_FOLDER = ".putifabsent"
 """Where the shim keeps what is its own; hidden from listings."""
+
+E = TypeVar("E", bound=Exception)
 
 _NOTHING: Mapping[str, Any] = {}
 
@@ -125,6 +104,155 @@ class Creation(NamedTuple):
     extra: Mapping[str, Any] = _NOTHING
 
 
+@dataclass(frozen=True, slots=True)
+class Created:
+    """The bytes are under the name, and this request wrote them.
+
+    Attributes
+    ----------
+    version
+        Which object it is.
+    at
+        The store's own time of its answer, or None where that does not say it. A store that shows a time
+        before that for what came in parts must say it.
+    """
+
+    version: str | None = None
+    at: datetime | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """The bytes are under the name, whatever was there before."""
+
+    version: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Exists:
+    """The store said that the name is there. Nothing was written by *this* request.
+
+    It may well be there by an earlier request of the same creation whose answer was lost, or not be
+    there at all (S3 clients give a 409 conflict the same name): look whose it is.
+
+    Attributes
+    ----------
+    holder
+        Who holds it, where the answer itself said so; None wants a :meth:`Store.head`.
+    """
+
+    holder: Holder | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TryAgain:
+    """Nothing was written or read, for a reason that passes (S3's 409 ConditionalRequestConflict)."""
+
+    cause: Exception
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """Nothing was written or read, for a reason that stays: rights, a missing bucket, a full disk.
+
+    Attributes
+    ----------
+    error
+        What to raise: an OSError of the fitting kind, the client's own exception as its cause.
+    """
+
+    error: Exception
+
+
+@dataclass(frozen=True, slots=True)
+class Maybe:
+    """The request may have been applied, or may still be: its answer was lost, or said "5xx"."""
+
+    cause: Exception
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The name is there."""
+
+    holder: Holder
+
+
+@dataclass(frozen=True, slots=True)
+class Absent:
+    """The name is not there now. That never proves that a creation failed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Got:
+    """The bytes that were asked for."""
+
+    data: bytes
+
+
+class Entry(NamedTuple):
+    """One line of a listing.
+
+    Attributes
+    ----------
+    name
+        The full name.
+    created
+        When the store says it was made.
+    tag
+        Tells these bytes from others that were under the name before or after; None where the listing does
+        not. Two tags are compared, nothing else: S3's ETag, GCS's generation, Azure's ETag, a file's inode.
+    """
+
+    name: str
+    created: datetime
+    tag: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """All names directly in a folder."""
+
+    entries: tuple[Entry, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Deleted:
+    """The name is not there any more, by this request or before it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gone:
+    """The upload to complete is not there: completed by a request whose answer was lost, or removed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Staged:
+    """Bytes that the store has, and that nobody can read under the name yet.
+
+    Attributes
+    ----------
+    name
+        The name they are for.
+    upload
+        The store's own handle (an upload id and its parts, a session address, block ids).
+    """
+
+    name: str
+    upload: Any = field(repr=False)
+
+
+CreateOutcome: TypeAlias = Created | Exists | TryAgain | Refused | Maybe
+CompleteOutcome: TypeAlias = Created | Exists | TryAgain | Refused | Maybe | Gone
+HeadOutcome: TypeAlias = Found | Absent | TryAgain | Refused
+GetOutcome: TypeAlias = Got | Absent | TryAgain | Refused
+ListOutcome: TypeAlias = Listed | TryAgain | Refused
+DeleteOutcome: TypeAlias = Deleted | Refused | Maybe
+PutOutcome: TypeAlias = Written | TryAgain | Refused | Maybe
+PublishOutcome: TypeAlias = Written | Exists | Absent | TryAgain | Refused | Maybe
+StageOutcome: TypeAlias = Staged | Absent | TryAgain | Refused
+
+
 class ConditionalCopy(ABC):
     """A store that can also copy within itself, only if the target is not there. Few servers honour it."""
 
@@ -135,18 +263,6 @@ class ConditionalCopy(ABC):
     async def copy_async(self, source: str, name: str, creation: Creation) -> CreateOutcome:
         """:meth:`copy`, asynchronously."""
         return await in_thread(lambda: self.copy(source, name, creation))
-
-
-class StagesAhead(ABC):
-    """A store that can also be given a large file while it is still being written."""
-
-    @abstractmethod
-    def ahead(self, name: str, file: IO[bytes], creation: Creation) -> Ahead | None:
-        """Begin to stage what is written at the end of ``file``.
-
-        The body of the finished file takes it along (:class:`~putifabsent.backends.body.FileBody`), and
-        :meth:`Store.stage` makes use of it. Returns None where nobody could run it meanwhile.
-        """
 
 
 class Store(ABC):
@@ -380,3 +496,26 @@ class Store(ABC):
     async def _drop(self, outcome: StageOutcome) -> None:
         if isinstance(outcome, Staged):
             await self.discard_async(outcome)
+
+
+def caused(error: E, cause: BaseException | None) -> E:
+    """Return ``error`` with what it is made of: a client library's own exception stays as the cause."""
+    error.__cause__ = cause
+    return error
+
+
+def read_whole(body: Body) -> bytes | Refused:
+    """Return all bytes of ``body``, or why they can't be read.
+
+    Apart from the request that sends them: an OSError of the one is a lost answer, of the other it is not.
+    """
+    try:
+        return body.whole()
+    except OSError as error:
+        return Refused(error)
+
+
+def unsupported(kind: str, keys: Iterable[str]) -> ConfigError:
+    """Return the error for parameters ``keys`` that a guarded put on a ``kind`` store can't carry."""
+    names = ", ".join(sorted(keys))
+    return ConfigError(f"a guarded put on {kind} can't carry {names}: leave it out of this call")

@@ -7,20 +7,14 @@ in a file, or in an object of the store itself.
 from __future__ import annotations
 
 import os
-import stat
-import tempfile
 from abc import ABC, abstractmethod
 from typing import IO, TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from putifabsent.backends.ahead import Ahead
 
-__all__ = ["Body", "FileBody", "InMemory", "read_at", "write_all"]
-
-
-_PIECE = 2**20
+__all__ = ["Body", "InMemory", "read_at", "write_all"]
 
 
 class Body(ABC):
@@ -66,46 +60,6 @@ class InMemory(Body):
     def whole(self) -> bytes:
         """Return the bytes themselves, uncopied."""
         return self.data
-
-
-class FileBody(Body):
-    """A body in an open file, which stays open as long as its creation may need it.
-
-    Parameters
-    ----------
-    file
-        Open for reading in binary mode, with a file descriptor. Its position is left alone. What says no
-        size (a pipe, a terminal), or none that is true (``/proc``), is read to its end here and now.
-    ahead
-        What the store has of it already.
-    """
-
-    __slots__ = ("ahead", "file")
-
-    def __init__(self, file: IO[bytes], ahead: Ahead | None = None) -> None:
-        seen = os.fstat(file.fileno())
-        self.file = file
-        self.ahead = ahead
-        self.size = seen.st_size
-        is_file = stat.S_ISREG(seen.st_mode)
-        if not (is_file and self.size):
-            self._keep(file.fileno(), is_file=is_file)
-
-    def read(self, start: int, stop: int) -> bytes:
-        """Return ``[start, stop)``, without a word to the file about where it is."""
-        if start == stop:
-            return b""  # of a pipe that gave nothing: it may be closed
-        return read_at(self.file.fileno(), start, stop, getattr(self.file, "name", "the body"))
-
-    def _keep(self, file: int, *, is_file: bool) -> None:
-        """Take over all that ``file`` gives until it ends."""
-        self.size = 0
-        while piece := os.pread(file, _PIECE, self.size) if is_file else os.read(file, _PIECE):
-            if not self.size:
-                # Without a name, it goes with this body.
-                self.file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115 - closed with the body
-            self.size += len(piece)
-            write_all(self.file, memoryview(piece))
 
 
 def read_at(file: int, start: int, stop: int, name: object) -> bytes:

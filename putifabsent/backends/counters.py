@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar, TypeAlias
 
 from putifabsent.backends.base import Maybe, Refused, TryAgain
-from putifabsent.backends.identities import bad_identity
+from putifabsent.backends.registries import bad_identity
 
 __all__ = ["LARGEST", "AdvanceOutcome", "Advanced", "Counter", "at_its_end", "bad_step"]
 

@@ -27,7 +27,6 @@ import hashlib
 from typing import TYPE_CHECKING, Any
 
 from putifabsent.backends.counters import LARGEST
-from putifabsent.backends.identities import split
 from putifabsent.backends.registries import Claim, ClaimEntry
 
 if TYPE_CHECKING:
@@ -74,7 +73,7 @@ _HASHED = "#"
 
 def key_of(identity: str) -> dict[str, dict[str, str]]:
     """Return the item's key."""
-    folder, name = split(identity)
+    folder, name = _split(identity)
     return {"folder": {"S": folder_key(folder)}, "name": {"S": _key(name, _LONGEST_NAME)}}
 
 
@@ -86,7 +85,7 @@ def folder_key(folder: str) -> str:
 def item_of(identity: str, claim: Claim) -> dict[str, dict[str, Any]]:
     """Return the item that says ``claim`` of ``identity``."""
     key = key_of(identity)
-    folder, name = split(identity)
+    folder, name = _split(identity)
     whole = {"whole_folder": (folder, key["folder"]), "whole_name": (name, key["name"])}
     return {
         **key,
@@ -211,3 +210,9 @@ def _key(text: str, longest: int) -> str:
     if text and not text.startswith(_HASHED) and len(text.encode()) <= longest:
         return text
     return _HASHED + hashlib.sha256(text.encode()).hexdigest()
+
+
+def _split(identity: str) -> tuple[str, str]:
+    """Part an identity into its folder and the name in it."""
+    folder, _, name = identity.rpartition("/")
+    return folder, name

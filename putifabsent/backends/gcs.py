@@ -33,7 +33,7 @@ from putifabsent.backends.base import (
     Store,
     TryAgain,
 )
-from putifabsent.backends.gcs_sender import Sender, outcome_of, place, unexpected
+from putifabsent.backends.gcs_client import Params, Sender, outcome_of, params_of, place, unexpected
 from putifabsent.backends.gcs_upload import (
     Checksum,
     ObjectBody,
@@ -45,9 +45,8 @@ from putifabsent.backends.gcs_upload import (
     remove,
     send_chunks,
 )
-from putifabsent.backends.gcs_words import Words, words_of
-from putifabsent.backends.refusals import bad_key, unconditional
-from putifabsent.backends.whole_seconds import http_date
+from putifabsent.backends.object_store import bad_key, deleting, reading, unconditional
+from putifabsent.backends.server_time import http_date
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -103,12 +102,12 @@ class GCSStore(Store, ConditionalCopy):
 
     def create(self, name: str, body: Body, creation: Creation) -> CreateOutcome:
         """Insert the object with ``ifGenerationMatch=0``."""
-        words = words_of(creation, self._fs.consistency)
-        if isinstance(words, Refused):
-            return words
+        params = params_of(creation, self._fs.consistency)
+        if isinstance(params, Refused):
+            return params
         try:
             bucket, key = self._split(name)
-            return self._insert(bucket, key, body.whole(), words, _ABSENT)
+            return self._insert(bucket, key, body.whole(), params, _ABSENT)
         except Exception as error:  # noqa: BLE001 - what it means is decided in one place
             return outcome_of(error, name)
 
@@ -119,7 +118,7 @@ class GCSStore(Store, ConditionalCopy):
             fields = {"fields": "name,generation,metadata,size,timeCreated"}
             found = self._sender.call("GET", self._sender.url(bucket, key), fields).json()
         except Exception as error:  # noqa: BLE001 - what it means is decided in one place
-            return _reading(error, name)
+            return reading(outcome_of(error, name), error)
         metadata = found.get("metadata") or {}
         return Found(
             Holder(
@@ -146,7 +145,7 @@ class GCSStore(Store, ConditionalCopy):
             url = self._sender.url(bucket, key, of="download")
             return Got(self._sender.call("GET", url, {"alt": "media"}).content)
         except Exception as error:  # noqa: BLE001 - what it means is decided in one place
-            return _reading(error, name)
+            return reading(outcome_of(error, name), error)
 
     def list(self, folder: str) -> ListOutcome:
         """List the bucket's objects that begin with the folder, page by page."""
@@ -165,7 +164,7 @@ class GCSStore(Store, ConditionalCopy):
             try:
                 page = self._sender.call("GET", self._sender.url(bucket), {**wanted, **more}).json()
             except Exception as error:  # noqa: BLE001 - what it means is decided in one place
-                outcome = _reading(error, folder)
+                outcome = reading(outcome_of(error, folder), error)
                 return Listed(()) if isinstance(outcome, Absent) else outcome
             entries += (
                 Entry(f"{bucket}/{o['name']}", _time(o["timeCreated"]), o.get("generation"))
@@ -183,21 +182,20 @@ class GCSStore(Store, ConditionalCopy):
             self._sender.call("DELETE", self._sender.url(bucket, key), condition)
         except Exception as error:  # noqa: BLE001 - what it means is decided in one place
             outcome = outcome_of(error, name)
-            if isinstance(outcome, Refused):
-                return Deleted() if isinstance(outcome.error, FileNotFoundError) else outcome
-            return Deleted() if isinstance(outcome, Exists) else Maybe(outcome.cause)
+            # The condition means that another generation is there by now.
+            return Deleted() if isinstance(outcome, Exists) else deleting(outcome, error)
         return Deleted()
 
     def put(self, name: str, body: Body, creation: Creation) -> PutOutcome:
         """Insert the object with no condition; a large one through a resumable session."""
-        words = words_of(creation, self._fs.consistency)
-        if isinstance(words, Refused):
-            return words
+        params = params_of(creation, self._fs.consistency)
+        if isinstance(params, Refused):
+            return params
         if body.size > self.largest_put:
-            return self._put_in_chunks(name, body, words)
+            return self._put_in_chunks(name, body, params)
         try:
             bucket, key = self._split(name)
-            return unconditional(self._insert(bucket, key, body.whole(), words, {}), name)
+            return unconditional(self._insert(bucket, key, body.whole(), params, {}), name)
         except Exception as error:  # noqa: BLE001 - what it means is decided in one place
             return unconditional(outcome_of(error, name), name, error)
 
@@ -207,51 +205,51 @@ class GCSStore(Store, ConditionalCopy):
         Within a bucket that is one request, as a rule. Where GCS wants several, the source is pinned by its
         generation, which each of them checks.
         """
-        words = words_of(creation, self._fs.consistency)
-        if isinstance(words, Refused):
-            return words
-        params = words.of_a_copy
+        params = params_of(creation, self._fs.consistency)
+        if isinstance(params, Refused):
+            return params
+        query = params.copy_query
         try:
-            answer = self._rewrite(source, name, params)
+            answer = self._rewrite(source, name, query)
             if answer.json().get("rewriteToken"):
                 seen = self.head(source)
                 if not isinstance(seen, Found):
                     return seen
                 generation = str(seen.holder.version)
-                params |= {"sourceGeneration": generation, "ifSourceGenerationMatch": generation}
-                answer = self._rewrite(source, name, params)
+                query |= {"sourceGeneration": generation, "ifSourceGenerationMatch": generation}
+                answer = self._rewrite(source, name, query)
             while token := answer.json().get("rewriteToken"):
-                answer = self._rewrite(source, name, {**params, "rewriteToken": token})
+                answer = self._rewrite(source, name, {**query, "rewriteToken": token})
             return unconditional(made(answer, "resource"), name)
         except Exception as error:  # noqa: BLE001 - what it means is decided in one place
             outcome = outcome_of(error, name)
             if isinstance(outcome, Refused) and isinstance(outcome.error, FileNotFoundError):
                 return self._missing(source, outcome)
             # Nothing was asked of the name: it is the source that is another one by now.
-            pinned = "ifSourceGenerationMatch" in params
+            pinned = "ifSourceGenerationMatch" in query
             is_replaced = pinned and isinstance(outcome, Exists)
             return Absent() if is_replaced else unconditional(outcome, name, error)
 
     def copy(self, source: str, name: str, creation: Creation) -> CreateOutcome:
         """Rewrite the source to the name with ``ifGenerationMatch=0``; only the last step makes anything."""
-        words = words_of(creation, self._fs.consistency)
-        if isinstance(words, Refused):
-            return words
+        params = params_of(creation, self._fs.consistency)
+        if isinstance(params, Refused):
+            return params
         try:
-            params = {**words.of_a_copy, **_ABSENT}
+            query = {**params.copy_query, **_ABSENT}
             while True:
-                answer = self._rewrite(source, name, params, json=words.resource)
+                answer = self._rewrite(source, name, query, json=params.resource)
                 token = answer.json().get("rewriteToken")
                 if not token:
                     return made(answer, "resource")
-                params["rewriteToken"] = token
+                query["rewriteToken"] = token
         except Exception as error:  # noqa: BLE001 - what it means is decided in one place
             return outcome_of(error, name)
 
     def stage(self, name: str, body: Body, creation: Creation) -> StageOutcome:
         """Open a resumable session with ``ifGenerationMatch=0``, and send all chunks but the last."""
-        words = words_of(creation, self._fs.consistency)
-        return words if isinstance(words, Refused) else self._stage(name, body, words, _ABSENT)
+        params = params_of(creation, self._fs.consistency)
+        return params if isinstance(params, Refused) else self._stage(name, body, params, _ABSENT)
 
     def stage_copy(
         self, source: str, size: int, version: str | None, name: str, creation: Creation
@@ -279,11 +277,11 @@ class GCSStore(Store, ConditionalCopy):
         if upload.session:
             remove(self._sender, upload.session)
 
-    def _stage(self, name: str, body: Body, words: Words, condition: Mapping[str, str]) -> StageOutcome:
+    def _stage(self, name: str, body: Body, params: Params, condition: Mapping[str, str]) -> StageOutcome:
         session = None
         try:
-            session = self._open_session(*self._split(name), body.size, words, condition)
-            upload = send_chunks(self._sender, session, body, Checksum(words.checksum))
+            session = self._open_session(*self._split(name), body.size, params, condition)
+            upload = send_chunks(self._sender, session, body, Checksum(params.checksum))
         except BaseException as error:
             if session is not None:
                 remove(self._sender, session)
@@ -292,8 +290,8 @@ class GCSStore(Store, ConditionalCopy):
             return _staging(error, name)
         return Staged(name, upload)
 
-    def _put_in_chunks(self, name: str, body: Body, words: Words) -> PutOutcome:
-        staged = self._stage(name, body, words, {})
+    def _put_in_chunks(self, name: str, body: Body, params: Params) -> PutOutcome:
+        staged = self._stage(name, body, params, {})
         if not isinstance(staged, Staged):
             return unconditional(staged, name)
         try:
@@ -306,9 +304,9 @@ class GCSStore(Store, ConditionalCopy):
             self.discard(staged)
         return unconditional(outcome, name)
 
-    def _rewrite(self, source: str, name: str, params: dict[str, str], **resource: Any) -> Response:
+    def _rewrite(self, source: str, name: str, query: dict[str, str], **resource: Any) -> Response:
         url = f"{self._sender.url(*self._split(source))}/rewriteTo/{place(*self._split(name))}"
-        return self._sender.call("POST", url, params, **resource)
+        return self._sender.call("POST", url, query, **resource)
 
     def _missing(self, source: str, refused: Refused) -> Absent | TryAgain | Refused:
         """Say what a "404" to a copy means: it is the source that is not there, or a bucket."""
@@ -317,40 +315,42 @@ class GCSStore(Store, ConditionalCopy):
             wanted = {"prefix": key, "maxResults": "1", "fields": "items(name)"}
             found = self._sender.call("GET", self._sender.url(bucket), wanted).json().get("items", ())
         except Exception as error:  # noqa: BLE001 - what it means is decided in one place
-            outcome = _reading(error, source)
+            outcome = reading(outcome_of(error, source), error)
             return refused if isinstance(outcome, Absent) else outcome
         # Of all names that begin so, the shortest comes first.
         return refused if key in {each["name"] for each in found} else Absent()
 
-    def _insert(self, bucket: str, key: str, data: bytes, words: Words, condition: dict[str, str]) -> Created:
-        checksum = Checksum(words.checksum)
+    def _insert(
+        self, bucket: str, key: str, data: bytes, params: Params, condition: dict[str, str]
+    ) -> Created:
+        checksum = Checksum(params.checksum)
         checksum.update(data)
-        resource = json.dumps({"name": key, **words.resource, **checksum.resource()})
+        resource = json.dumps({"name": key, **params.resource, **checksum.resource()})
         boundary = uuid.uuid4().hex
         head = (
             f"--{boundary}\r\nContent-Type: application/json; charset=UTF-8\r\n\r\n{resource}\r\n"
-            f"--{boundary}\r\nContent-Type: {words.resource['contentType']}\r\n\r\n"
+            f"--{boundary}\r\nContent-Type: {params.resource['contentType']}\r\n\r\n"
         )
         answer = self._sender.call(
             "POST",
             self._sender.url(bucket, of="upload"),
-            {"uploadType": "multipart", **words.params, **condition},
+            {"uploadType": "multipart", **params.query, **condition},
             data=b"".join((head.encode(), data, f"\r\n--{boundary}--\r\n".encode())),
             headers={"Content-Type": f"multipart/related; boundary={boundary}"},
         )
         return made(answer)
 
     def _open_session(
-        self, bucket: str, key: str, size: int, words: Words, condition: Mapping[str, str]
+        self, bucket: str, key: str, size: int, params: Params, condition: Mapping[str, str]
     ) -> str:
         answer = self._sender.call(
             "POST",
             self._sender.url(bucket, of="upload"),
             # The name stands in the address for the sake of emulators that look for it there.
-            {"uploadType": "resumable", "name": key, **words.params, **condition},
-            json={"name": key, **words.resource},
+            {"uploadType": "resumable", "name": key, **params.query, **condition},
+            json={"name": key, **params.resource},
             headers={
-                "X-Upload-Content-Type": words.resource["contentType"],
+                "X-Upload-Content-Type": params.resource["contentType"],
                 "X-Upload-Content-Length": str(size),
             },
         )
@@ -367,13 +367,6 @@ class GCSStore(Store, ConditionalCopy):
         if generation or key in {".", ".."}:
             raise OSError(errno.EINVAL, "GCS lets no object be created under this name", name)
         return bucket, key
-
-
-def _reading(error: Exception, name: str) -> Absent | TryAgain | Refused:
-    outcome = outcome_of(error, name)
-    if isinstance(outcome, Refused):
-        return Absent() if isinstance(outcome.error, FileNotFoundError) else outcome
-    return TryAgain(error if isinstance(outcome, Exists) else outcome.cause)
 
 
 def _staging(error: Exception, name: str) -> StageOutcome:

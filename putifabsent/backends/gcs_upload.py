@@ -23,14 +23,14 @@ from tenacity import Retrying
 
 from putifabsent.backends.base import Created, Exists, Gone, Maybe, Refused, TryAgain
 from putifabsent.backends.body import Body
-from putifabsent.backends.gcs_sender import outcome_of, unexpected
-from putifabsent.backends.resending import SENDS, schedule
-from putifabsent.backends.whole_seconds import http_date
+from putifabsent.backends.gcs_client import outcome_of, unexpected
+from putifabsent.backends.object_store import SENDS, schedule
+from putifabsent.backends.server_time import http_date
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from putifabsent.backends.gcs_sender import Sender
+    from putifabsent.backends.gcs_client import Sender
 
 __all__ = [
     "Checksum",

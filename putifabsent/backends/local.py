@@ -25,6 +25,7 @@ from putifabsent.backends.base import (
     Refused,
     TryAgain,
     Written,
+    unsupported,
 )
 from putifabsent.backends.local_files import (
     LOOK,
@@ -46,7 +47,6 @@ from putifabsent.backends.local_files import (
     temporary,
     unsafe,
 )
-from putifabsent.backends.refusals import unsupported
 from putifabsent.backends.whole import WholeStore
 from putifabsent.errors import UnsafeStore
 

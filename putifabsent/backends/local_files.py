@@ -11,9 +11,8 @@ import uuid
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
-from putifabsent.backends.base import STATE_FOLDER, TOKEN_KEY, WRITER_KEY, Entry, Found, Holder
+from putifabsent.backends.base import STATE_FOLDER, TOKEN_KEY, WRITER_KEY, Entry, Found, Holder, caused
 from putifabsent.backends.body import Body, read_at
-from putifabsent.backends.refusals import caused
 from putifabsent.errors import UnsafeStore
 
 if TYPE_CHECKING:

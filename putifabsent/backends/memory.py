@@ -24,8 +24,9 @@ from putifabsent.backends.base import (
     Listed,
     Refused,
     Written,
+    read_whole,
+    unsupported,
 )
-from putifabsent.backends.refusals import read_whole, unsupported
 from putifabsent.backends.whole import WholeStore
 
 if TYPE_CHECKING:

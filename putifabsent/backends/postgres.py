@@ -1,33 +1,218 @@
 """Counters in PostgreSQL: a row of a table each, moved by one statement.
 
 ``INSERT ... ON CONFLICT DO UPDATE ... RETURNING`` is atomic, and whoever comes second waits for the row. Its
-time is the server's, looked at when the row was its own (``clock_timestamp``).
+time is the server's, looked at when the row was its own (``clock_timestamp``). The statement is a
+transaction of its own, and is acknowledged when it is on the server's disk. A standby that takes over without
+having heard of it (asynchronous replication) gives the same numbers again, as Redis does.
 
-The statement is a transaction of its own, and is acknowledged when it is on the server's disk. A standby that
-takes over without having heard of it (asynchronous replication) gives the same numbers again, as Redis does.
-Sources: PostgreSQL's manual (``INSERT``, "Date/Time Functions", "Asynchronous Commit"), psycopg 3's.
+A statement that the server refuses is undone as a whole. But a server that ends a session may have committed
+before: its own end, and whatever has no SQLSTATE, says nothing of the statement. Who is refused when it
+connects is told no SQLSTATE by libpq, only what the server said, in the server's own language. The English
+words are known here. In another one a wrong password is tried again until the deadline, and the error then
+has the server's words.
+
+The server's own ``statement_timeout`` ends a statement that it works on. It does not end the commit after it,
+which may wait for a disk or a standby; nor does it run where the server stands still. So psycopg's
+``waiting``, which tells a generator ten times a second that nothing has come, is bounded here.
+
+Sources: PostgreSQL's manual (``INSERT``, "Date/Time Functions", "Asynchronous Commit", ``statement_timeout``,
+appendix A "PostgreSQL Error Codes"), psycopg 3's.
 """
 
 from __future__ import annotations
 
+import errno
 import hashlib
+import math
+import os
+import re
+import time
 from collections import deque
 from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from urllib.parse import unquote
 
+from putifabsent.backends.base import caused
 from putifabsent.backends.counters import LARGEST, Advanced, Counter, at_its_end, bad_step
 from putifabsent.backends.per_process import PerProcess
-from putifabsent.backends.postgres_words import TABLE, meaning
-from putifabsent.backends.refusals import require_answer
-from putifabsent.backends.registries import Maybe, Refused
+from putifabsent.backends.registries import Maybe, Refused, TryAgain, require_answer
+from putifabsent.backends.url_parts import hosts_of, parts_of, refuse_unknown, shown, timeout_of
+from putifabsent.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Generator, Mapping
 
     from putifabsent.backends.counters import AdvanceOutcome
-    from putifabsent.backends.postgres_settings import PostgresSettings
 
-__all__ = ["PostgresCounter"]
+__all__ = ["TABLE", "PostgresCounter", "PostgresSettings", "postgres_settings"]
+
+_OPTIONS = ("timeout", "sslmode", "sslrootcert", "sslcert", "sslkey", "target_session_attrs")
+_PORT = 5432
+
+
+TABLE = "putifabsent_counters"
+"""Where counters are; it is looked for by the session's ``search_path``."""
+
+_ENDED = ("08", "57P01", "57P02", "57P04", "57P05", "58", "XX", "40003")
+"""The connection, the server or its disk has failed, or it does not know how the statement ended."""
+
+_PASSES = ("25006", "40", "53", "55P03", "57014", "57P03")
+"""A standby, a conflict, too little of something, a lock or a time-out, a server that is starting."""
+
+_FORBIDDEN = ("28", "42501")
+_MISSING = ("42P01", "3D000")
+
+_FORBIDDEN_WORDS = re.compile(
+    r'authentication failed|no password supplied|pg_hba\.conf|role ".*" does not exist'
+    r"|not permitted to log in|permission denied for database"
+)
+_MISSING_WORDS = re.compile(r'database ".*" does not exist')
+
+
+def meaning(error: Exception, where: str, *, sent: bool) -> TryAgain | Refused | Maybe:
+    """Say what a failure means.
+
+    Parameters
+    ----------
+    error
+        Of psycopg: its ``sqlstate`` is None where the server has not said what is wrong.
+    where
+        The database, for people.
+    sent
+        Whether the statement may have been.
+    """
+    state = getattr(error, "sqlstate", None) or ("" if sent else _told_when_connecting(error))
+    if state.startswith(_FORBIDDEN):
+        return Refused(
+            caused(PermissionError(errno.EACCES, f"PostgreSQL refuses: {_said(error)}", where), error)
+        )
+    if state in _MISSING:
+        return Refused(caused(FileNotFoundError(errno.ENOENT, missing(error), where), error))
+    if not sent:
+        return TryAgain(error)
+    # "Completion unknown" is among the conflicts.
+    if not state or state.startswith(_ENDED):
+        return Maybe(error)
+    if state.startswith(_PASSES):
+        return TryAgain(error)
+    return Refused(caused(OSError(errno.EINVAL, f"PostgreSQL refuses: {_said(error)}", where), error))
+
+
+def missing(error: Exception) -> str:
+    """Say what to do where the table, or the database, is not there."""
+    return (
+        f"{_said(error)}. Counters want a table: CREATE TABLE {TABLE} (name text PRIMARY KEY, last bigint "
+        "NOT NULL), with the rights to SELECT, INSERT and UPDATE"
+    )
+
+
+def _told_when_connecting(error: Exception) -> str:
+    said = str(error)
+    if _FORBIDDEN_WORDS.search(said):
+        return "28000"
+    return "3D000" if _MISSING_WORDS.search(said) else ""
+
+
+def _said(error: Exception) -> str:
+    return str(error).split("\n", 1)[0]
+
+
+_LEAST_CONNECT = 2
+"""Seconds: libpq takes no less."""
+
+
+@dataclass(frozen=True)
+class PostgresSettings:
+    """Where a PostgreSQL is, and how it is spoken to.
+
+    Attributes
+    ----------
+    shown
+        Its address for people, without credentials.
+    hosts
+        One, or several of which one is the primary.
+    database
+        Its name; empty: the user's own.
+    username, password
+        Credentials; None: libpq's own (``PGUSER``, ``PGPASSWORD``, ``~/.pgpass``, ...).
+    more
+        libpq's options: ``sslmode``, ``sslrootcert``, ...
+    timeout
+        Seconds, for connecting and for one answer.
+    """
+
+    shown: str
+    hosts: tuple[tuple[str, int], ...]
+    database: str = ""
+    username: str | None = field(default=None, repr=False)
+    password: str | None = field(default=None, repr=False)
+    more: Mapping[str, str] = field(default_factory=dict)
+    timeout: float = 5.0
+
+    def said(self) -> dict[str, Any]:
+        """Return it as libpq's parameters.
+
+        A step that was acknowledged must be on disk; and a server that does not answer is not waited for
+        longer than the time-out, whether it works on a statement or is not there any more.
+        """
+        seconds, millis = math.ceil(self.timeout), max(math.ceil(self.timeout * 1000), 1)
+        said = {
+            "host": ",".join(host for host, _ in self.hosts),
+            "port": ",".join(str(port) for _, port in self.hosts),
+            "dbname": self.database,
+            "user": self.username,
+            "password": self.password,
+            "application_name": "putifabsent",
+            "connect_timeout": max(seconds, _LEAST_CONNECT),
+            "keepalives_idle": seconds,
+            "keepalives_interval": 1,
+            "keepalives_count": 3,
+            "tcp_user_timeout": millis,
+            "target_session_attrs": "read-write",
+            "options": f"-c synchronous_commit=on -c statement_timeout={millis}",
+            **self.more,
+        }
+        return {key: value for key, value in said.items() if value not in (None, "")}
+
+
+_SPARE = 1.0
+"""Seconds that the server has more, to say itself that it took too long."""
+
+
+def _connected(settings: PostgresSettings) -> Connection:
+    """Open a connection that commits each statement by itself.
+
+    Raises
+    ------
+    psycopg.Error
+        The server is not there, or refuses.
+    """
+    import psycopg
+
+    patience = settings.timeout + _SPARE
+
+    def until(gen: Generator[Any, Any, Any], end: float) -> Generator[Any, Any, Any]:
+        """Go on with what psycopg does, until then."""
+        try:
+            wanted = next(gen)
+            while True:
+                ready = yield wanted
+                if not ready and time.monotonic() > end:
+                    gen.close()
+                    raise psycopg.OperationalError("the server has not answered in time")
+                wanted = gen.send(ready)
+        except StopIteration as over:
+            return over.value
+
+    class Bounded(psycopg.Connection[Any]):
+        def wait(self, gen: Generator[Any, Any, Any], *more: Any, **said: Any) -> Any:
+            return super().wait(until(gen, time.monotonic() + patience), *more, **said)
+
+    # Prepared statements are a session's, and a pooler gives each transaction another one.
+    connection: Connection = Bounded.connect(autocommit=True, prepare_threshold=None, **settings.said())
+    return connection
+
 
 _ADVANCE = f"""
 INSERT INTO {TABLE} AS counter (name, last) VALUES (%(name)s, %(floor)s::bigint + %(count)s)
@@ -138,14 +323,33 @@ class PostgresCounter(Counter):
                 each.close()
 
 
-def _connected(settings: PostgresSettings) -> Connection:
-    from putifabsent.backends.postgres_connection import connected
-
-    return connected(settings)
-
-
 def _key(name: str) -> str:
     """Return a name as an index can keep it; a hash never meets a name."""
     if len(name) <= _LONGEST_NAME and name.isascii() and not name.startswith(_HASHED):
         return name
     return _HASHED + hashlib.sha256(name.encode()).hexdigest()
+
+
+def postgres_settings(url: str) -> PostgresSettings:
+    """Return what a URL of PostgreSQL says, with the credentials of the environment where it has none.
+
+    Raises
+    ------
+    ConfigError
+        What is wrong with the URL, without its credentials.
+    """
+    parts = parts_of(url, ("postgresql",))
+    refuse_unknown(parts, _OPTIONS)
+    hosts, steps = hosts_of(parts, _PORT), [unquote(step) for step in parts.path.split("/") if step]
+    if len(steps) > 1:
+        raise ConfigError(f"the path of the {parts.scheme}:// URL has too many steps")
+    database = "".join(steps)
+    return PostgresSettings(
+        f"{parts.scheme}://{shown(hosts)}/{database}",
+        hosts,
+        database,
+        parts.username or os.environ.get("PUTIFABSENT_POSTGRES_USERNAME"),
+        parts.password or os.environ.get("PUTIFABSENT_POSTGRES_PASSWORD"),
+        {key: value for key, value in parts.options.items() if key != "timeout"},
+        **timeout_of(parts),
+    )

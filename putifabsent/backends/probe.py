@@ -11,26 +11,44 @@ import logging
 import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import count, cycle
 from typing import TYPE_CHECKING, TypeAlias
 
-from putifabsent.backends.base import Created, Exists, Maybe, Refused
-from putifabsent.backends.probe_evidence import Tally, never
-from putifabsent.backends.probe_ground import Ground
-from putifabsent.backends.probe_listing import ListingProber
-from putifabsent.backends.probe_look import ENOUGH, Patience, look, together, unless_not_the_store_s
-from putifabsent.backends.probe_operations import operations_of
-from putifabsent.backends.probe_publishing import PublishingProber
-from putifabsent.backends.verdicts import BESIDE, NEEDED, Verdict, recall, remember, turn
+from putifabsent.backends.base import (
+    Absent,
+    ConditionalCopy,
+    Created,
+    Exists,
+    Maybe,
+    Refused,
+    Staged,
+    TryAgain,
+)
+from putifabsent.backends.body import InMemory
+from putifabsent.backends.probe_arbiters import ListingProber, PublishingProber
+from putifabsent.backends.probe_cache import BESIDE, NEEDED, Verdict, recall, remember, turn
+from putifabsent.backends.probe_ground import (
+    ENOUGH,
+    Ground,
+    Patience,
+    Seen,
+    brief,
+    content,
+    look,
+    together,
+    unless_not_the_store_s,
+)
 from putifabsent.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from putifabsent.backends.base import Store
-    from putifabsent.backends.probe_operations import Attempt, Decision, Prepare
+    from putifabsent.backends.base import CompleteOutcome, Store
+
+    Decision: TypeAlias = CompleteOutcome | Absent
+    Prepare: TypeAlias = Callable[[Ground, str, int, int], "Attempt"]
 
 __all__ = ["BESIDE", "CREATES", "NEEDED", "ROUNDS", "Verdict", "probe", "verdicts_for"]
 
@@ -200,14 +218,14 @@ class _Prober:
             return never("created a new name", outcome, seen)
         if seen.token != first.token:
             return f"one after the other: a creation's token could not be read back ({seen.token} was)"
-        if not seen.is_of(first):
+        if not first.wrote(seen):
             return "one after the other: a creation's bytes could not be read back"
         _, second, outcome = self._certainly(name)
         seen = look(self.ground.store, name, self.patience)
         if isinstance(outcome, Created):
-            what = "an existing object was overwritten" if seen.is_of(second) else "a taken name was created"
+            what = "an existing object was overwritten" if second.wrote(seen) else "a taken name was created"
             return f"one after the other: {what} by a conditional {self.word}, which was acknowledged"
-        if not seen.is_of(first):
+        if not first.wrote(seen):
             return f"one after the other: an existing object was overwritten by a refused {self.word}"
         if not isinstance(outcome, Exists):
             return never("said that a taken name exists", outcome, seen)
@@ -246,3 +264,162 @@ def _decide(attempt: Attempt) -> Decision:
 def _part(progress: Progress | None, number: int, parts: int, steps: int) -> Callable[[int, str], None]:
     """Return what reports the steps of one operation among all."""
     return lambda step, what: progress(number * steps + step, parts * steps, what) if progress else None
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One create of a name, ready.
+
+    Attributes
+    ----------
+    token
+        The creation's.
+    mark, size
+        What its bytes are made of, and how many they are.
+    decide
+        Sends the request that decides.
+    discard
+        Removes what the attempt leaves beside the name.
+    """
+
+    token: str
+    mark: str
+    size: int
+    decide: Callable[[], Decision]
+    discard: Callable[[], None]
+
+    def wrote(self, seen: Seen) -> bool:
+        """Whether what was read, the token and every byte, is this attempt's."""
+        return seen.token == self.token and seen.data == content(self.mark, self.size)
+
+
+def operations_of(store: Store) -> dict[str, Prepare]:
+    """Return what the store offers, by name.
+
+    Each prepares an attempt from the probe's ground, a name, a number of bytes and the attempt's place
+    among those that are raced together.
+    """
+    offered: dict[str, Prepare] = {"put": _put, "complete": _complete}
+    if isinstance(store, ConditionalCopy):
+        offered["copy"] = _copy
+    return offered
+
+
+def _put(ground: Ground, name: str, size: int, place: int) -> Attempt:
+    del place
+    creation = ground.creation()
+    body = InMemory(content(creation.token, size))
+    return Attempt(
+        creation.token, creation.token, size, lambda: ground.store.create(name, body, creation), _nothing
+    )
+
+
+def _complete(ground: Ground, name: str, size: int, place: int) -> Attempt:
+    del place
+    creation = ground.creation()
+    token = creation.token
+    staged = ground.stage(name, content(token, size), creation)
+    if not isinstance(staged, Staged):
+        failed = staged
+        return Attempt(token, token, size, lambda: failed, _nothing)
+    upload = staged
+    return Attempt(token, token, size, lambda: ground.complete(upload), lambda: ground.discard(upload))
+
+
+def _copy(ground: Ground, name: str, size: int, place: int) -> Attempt:
+    creation = ground.creation()
+    source, made = ground.source(place, size)
+    store = ground.store
+
+    def decide() -> Decision:
+        if not isinstance(made, Created):
+            return made
+        if not isinstance(store, ConditionalCopy):
+            return Refused(TypeError(f"the {store.kind} store has no conditional copy"))
+        return store.copy(source, name, creation)
+
+    return Attempt(creation.token, source, size, decide, _nothing)
+
+
+def _nothing() -> None:
+    """A put or a copy leaves nothing beside the name."""
+
+
+@dataclass(slots=True)
+class Tally:
+    """What came of the races of one operation.
+
+    Attributes
+    ----------
+    creates
+        Simultaneous creates of each name.
+    raced
+        Names so far.
+    faults
+        How many names had each fault.
+    """
+
+    creates: int
+    raced: int = 0
+    faults: dict[str, int] = field(default_factory=dict)
+    _decided: int = 0
+    _uncertain: int = 0
+    _most_winners: int = 0
+    _cause: Exception | None = None
+
+    def note(self, attempts: Sequence[Attempt], outcomes: Sequence[Decision], seen: Seen) -> None:
+        """Count one race."""
+        told = list(zip(attempts, outcomes, strict=True))
+        winners = [attempt for attempt, outcome in told if isinstance(outcome, Created)]
+        losers = [attempt for attempt, outcome in told if isinstance(outcome, (Exists, Refused, TryAgain))]
+        fault = _fault(winners, losers, seen)
+        if fault is not None:
+            self.faults[fault] = self.faults.get(fault, 0) + 1
+        self.raced += 1
+        self._decided += fault is None and bool(winners)
+        self._most_winners = max(self._most_winners, len(winners))
+        causes = [outcome.cause for outcome in outcomes if isinstance(outcome, (TryAgain, Maybe))]
+        self._uncertain += len(causes)
+        self._cause = causes[-1] if causes else self._cause
+
+    @property
+    def is_safe(self) -> bool:
+        """Whether there was no fault, in enough races that came to an end."""
+        return not self.faults and self._decided * 2 >= self.raced
+
+    def __str__(self) -> str:
+        if self.faults:
+            found = ", ".join(
+                f"{times} of {self.raced} names {fault}" for fault, times in self.faults.items()
+            )
+            most = f" (up to {self._most_winners})" if self._most_winners > 1 else ""
+            return f"{self.creates} creates at once: {found}{most}"
+        unsure = f"{self._uncertain} of {self.raced * self.creates} creates had no certain answer"
+        if not self.is_safe:
+            return f"only {self._decided} of {self.raced} races had a winner; {unsure}: {brief(self._cause)}"
+        return (
+            f"{self.creates} creates at once: {self._decided} of {self.raced} names had one winner, and its "
+            f"bytes and token; one after the other: a taken name was refused, and kept"
+            f"{'; ' + unsure if self._uncertain else ''}"
+        )
+
+
+def never(what: str, outcome: Decision, seen: Seen) -> str:
+    """Say why an operation, one at a time, never did ``what`` it must."""
+    if isinstance(outcome, Exists):
+        return f"one after the other: it never {what}, but said that the name exists"
+    if isinstance(outcome, Refused):
+        return f"refused: {brief(outcome.error)}"
+    cause = brief(outcome.cause) if isinstance(outcome, (TryAgain, Maybe)) else type(outcome).__name__
+    wrote = "wrote nothing" if seen.token is None else "gave no certain answer"
+    return f"refused: it never {what}, and {wrote}: {cause}"
+
+
+def _fault(winners: Sequence[Attempt], losers: Sequence[Attempt], seen: Seen) -> str | None:
+    if len(winners) > 1:
+        return "had more than one winner"
+    if winners and not winners[0].wrote(seen):
+        return "held other bytes, or another token, than their winner's"
+    if any(seen.token == loser.token for loser in losers):
+        return "were held by a creation that was told it had lost"
+    return None

@@ -1,28 +1,55 @@
-"""The one folder that a probe writes in, and empties again whatever happens."""
+"""The one folder that a probe writes in, and empties; how it reads, waits and begins races."""
 
 from __future__ import annotations
 
 import contextlib
 import logging
+import threading
 import time
 import uuid
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
-from putifabsent.backends.base import STATE_FOLDER, Created, Creation, Found, Maybe, Refused, Staged, TryAgain
+from putifabsent.backends.base import (
+    STATE_FOLDER,
+    Absent,
+    Created,
+    Creation,
+    Found,
+    Got,
+    Maybe,
+    Refused,
+    Staged,
+    TryAgain,
+)
 from putifabsent.backends.body import InMemory
 from putifabsent.backends.local import LocalStore
 from putifabsent.backends.local_files import make_own_folders
+from putifabsent.errors import ConfigError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
     from types import TracebackType
 
     from typing_extensions import Self
 
     from putifabsent.backends.base import CompleteOutcome, CreateOutcome, StageOutcome, Store
 
-__all__ = ["Ground", "content"]
+__all__ = [
+    "ENOUGH",
+    "Ground",
+    "Patience",
+    "Seen",
+    "brief",
+    "content",
+    "error_of",
+    "look",
+    "together",
+    "unless_not_the_store_s",
+]
 
 _AT_ONCE = 16
 # A liar in a versioned bucket leaves one version of a name for each of its winners.
@@ -140,3 +167,107 @@ class Ground:
             if isinstance(told, Maybe):
                 time.sleep(_BETWEEN_TRIES)
         return False
+
+
+ENOUGH = 8
+"""Once a fault was found, so many races say how often."""
+
+T = TypeVar("T")
+
+_TRIES = 5
+_FIRST_PAUSE = 0.05
+# Rights, a missing bucket, a path that can't be: they say nothing about what the store guarantees.
+_NOT_THE_STORES = (
+    PermissionError,
+    FileNotFoundError,
+    NotADirectoryError,
+    IsADirectoryError,
+    ConfigError,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What is readable under a name; both None: nothing."""
+
+    token: str | None
+    data: bytes | None
+
+
+class Patience:
+    """For so many seconds, and a few tries of the same."""
+
+    def __init__(self, seconds: float) -> None:
+        self._ends = time.monotonic() + seconds
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more is to be begun."""
+        return time.monotonic() > self._ends
+
+    def may_try_again(self, number: int) -> bool:
+        """Wait after try ``number`` (from 0), and say whether another one is to follow."""
+        if number + 1 >= _TRIES or self.is_over:
+            return False
+        time.sleep(_FIRST_PAUSE * 2**number)
+        return True
+
+    def certainly(self, ask: Callable[[], T]) -> T:
+        """Ask until the answer is certain, a few times at most; only what may be asked twice."""
+        for number in count():
+            outcome = ask()
+            if not isinstance(outcome, (TryAgain, Maybe)) or not self.may_try_again(number):
+                return outcome
+        raise AssertionError
+
+
+def look(store: Store, name: str, patience: Patience) -> Seen:
+    """Read a name; a store that can't be read can't be probed."""
+    for number in count():
+        seen = store.head(name)
+        if isinstance(seen, Absent):
+            return Seen(None, None)
+        got = store.get(name) if isinstance(seen, Found) else seen
+        if isinstance(seen, Found) and isinstance(got, Got):
+            return Seen(seen.holder.token, got.data)
+        if isinstance(got, Refused):
+            raise got.error
+        if not patience.may_try_again(number):
+            cause = got.cause if isinstance(got, TryAgain) else None
+            why = f"the store can't be probed, for it does not answer: {brief(cause)}"
+            raise ConnectionError(why) from cause
+    raise AssertionError
+
+
+def together(pool: ThreadPoolExecutor, steps: Sequence[Callable[[], T]]) -> list[T]:
+    """Take all steps at once, each in a thread of its own, and return what came of them."""
+    barrier = threading.Barrier(len(steps))
+
+    def take(step: Callable[[], T]) -> T:
+        barrier.wait()
+        return step()
+
+    try:
+        return list(pool.map(take, steps))
+    except BaseException:
+        # Interrupted: whoever waits for the others would wait for ever.
+        barrier.abort()
+        raise
+
+
+def unless_not_the_store_s(outcome: T) -> T:
+    """Return ``outcome``, or raise what it was refused for if that is the mount's affair."""
+    if isinstance(outcome, Refused) and isinstance(outcome.error, _NOT_THE_STORES):
+        raise outcome.error
+    return outcome
+
+
+def error_of(outcome: object) -> Exception:
+    """Return the exception that an outcome tells of."""
+    error = getattr(outcome, "error", None) or getattr(outcome, "cause", None)
+    return error if isinstance(error, Exception) else OSError(f"it answered {type(outcome).__name__}")
+
+
+def brief(error: Exception | None) -> str:
+    """Return the first line of an error: some clients go on with what only their authors can read."""
+    return str(error or "no reason was given").split("\n", 1)[0]

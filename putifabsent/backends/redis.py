@@ -1,33 +1,257 @@
-"""Locks in Redis, Valkey and what speaks their protocol: ``SET NX PX``, and three scripts of a few lines.
+"""Locks and counters in Redis, Valkey and what speaks their protocol, in scripts of a few lines.
 
-Redis forgets: a primary that fails before its replica has heard of a lock is replaced by one that has not.
-So such a lock only decides who goes first. Sources: Redis' documentation of ``SET``, of scripting, and of
-replication ("asynchronous by default").
+Redis forgets: a primary that fails before its replica has heard of a lock is replaced by one that has not, so
+a lock only decides who goes first; nor has it heard of a counter's step, and gives the same numbers again,
+unless the floor has passed them.
+
+redis-py's own ``execute_command`` sends again in several places. Here a connection is taken from its pool,
+the command written once, and one answer read.
+
+Sources: Redis' documentation of ``SET``, of scripting (a script runs alone and whole; its numbers are
+doubles; since Redis 5 it may write after it has looked at the time), and of replication ("asynchronous by
+default").
 """
 
 from __future__ import annotations
 
+import errno
 import math
+import threading
 import uuid
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from redis.exceptions import RedisError
+from redis.backoff import NoBackoff
+from redis.cluster import ClusterNode, RedisCluster
+from redis.connection import Connection, ConnectionPool, SSLConnection, UnixDomainSocketConnection
+from redis.exceptions import (
+    AskError,
+    AuthenticationError,
+    AuthenticationWrongNumberOfArgsError,
+    AuthorizationError,
+    BusyLoadingError,
+    ClusterDownError,
+    MovedError,
+    NoPermissionError,
+    OutOfMemoryError,
+    ReadOnlyError,
+    RedisClusterException,
+    RedisError,
+    ResponseError,
+    TryAgainError,
+)
+from redis.retry import Retry
+from redis.sentinel import Sentinel, SentinelConnectionPool
 
-from putifabsent.backends.identities import bad_identity
+from putifabsent.backends.base import caused
+from putifabsent.backends.counters import LARGEST, Advanced, Counter, bad_step
 from putifabsent.backends.per_process import PerProcess
-from putifabsent.backends.redis_servers import NotSentError, servers_of
-from putifabsent.backends.redis_words import meaning
-from putifabsent.backends.refusals import require_answer
-from putifabsent.backends.registries import Acquired, Free, Held, Lock, Released
+from putifabsent.backends.registries import (
+    Acquired,
+    Free,
+    Held,
+    Lock,
+    Maybe,
+    Refused,
+    Released,
+    TryAgain,
+    bad_identity,
+    require_answer,
+)
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from putifabsent.backends.counters import AdvanceOutcome
     from putifabsent.backends.redis_settings import RedisSettings
     from putifabsent.backends.registries import AcquireOutcome, ExtendOutcome, ReleaseOutcome
 
-__all__ = ["RedisLock"]
+__all__ = ["PREFIX", "RedisCounter", "RedisLock", "servers_of"]
+
+_FORBIDDEN = (
+    AuthenticationError,
+    AuthenticationWrongNumberOfArgsError,
+    AuthorizationError,
+    NoPermissionError,
+)
+_PASSES = (BusyLoadingError, ClusterDownError, OutOfMemoryError, ReadOnlyError, TryAgainError)
+# Older versions of redis-py know some of these only of a cluster.
+_PASSING_CODES = ("BUSY ", "CLUSTERDOWN ", "MASTERDOWN ", "NOREPLICAS ", "TRYAGAIN ", "UNKILLABLE ")
+
+
+def meaning(error: Exception, where: str) -> TryAgain | Refused | Maybe:
+    """Say what one failed command means."""
+    # What looks for a cluster's nodes keeps to itself why it found none.
+    denied = next((link for link in _links(error) if isinstance(link, _FORBIDDEN)), None)
+    if denied is not None:
+        return Refused(caused(PermissionError(errno.EACCES, f"Redis refuses: {denied}", where), denied))
+    if isinstance(error, NotSentError):
+        return TryAgain(error)
+    # A sentinel's connection words a primary that has become a replica in its own way.
+    if isinstance(error, _PASSES) or isinstance(error.__context__, ReadOnlyError):
+        return TryAgain(error)
+    if isinstance(error, ResponseError):
+        if str(error).startswith(_PASSING_CODES):
+            return TryAgain(error)
+        return Refused(caused(OSError(errno.EINVAL, f"Redis refuses: {error}", where), error))
+    return Maybe(error)
+
+
+def _links(error: BaseException | None) -> Iterator[BaseException]:
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__
+
+
+_CONNECTIONS = 1024
+_MOVES = 5
+
+
+class NotSentError(Exception):
+    """No byte of the command has left; the cause says why."""
+
+
+class Servers(ABC):
+    """Sends a command about one key to the server that holds it, once."""
+
+    @abstractmethod
+    def send(self, key: str, *command: str | int) -> Any:
+        """Return the answer.
+
+        Raises
+        ------
+        NotSentError
+            Nobody took the command.
+        redis.exceptions.ResponseError
+            The server refused the command, and changed nothing.
+        redis.exceptions.RedisError
+            The answer was lost.
+        """
+
+
+class _Pool(Servers):
+    """One server, or whichever one the pool's own connections find."""
+
+    def __init__(self, pool: ConnectionPool) -> None:
+        self._pool = pool
+
+    def send(self, key: str, *command: str | int) -> Any:
+        del key
+        return _ask(self._pool, command)
+
+
+class _Cluster(Servers):
+    """Each key on the node that has its slot; a node that has it no more names another one."""
+
+    def __init__(self, nodes: Sequence[tuple[str, int]], options: Mapping[str, Any]) -> None:
+        self._nodes = nodes
+        self._options = options
+        self._found: Any = None
+        self._finding = threading.Lock()
+
+    def send(self, key: str, *command: str | int) -> Any:
+        cluster = self._cluster()
+        asked: AskError | None = None
+        for _ in range(_MOVES):
+            try:
+                node = cluster.get_node_from_key(key) if asked is None else _named(cluster, asked)
+                pool = cluster.get_redis_connection(node).connection_pool
+            except (RedisError, RedisClusterException, OSError) as error:
+                raise NotSentError(str(error)) from error
+            try:
+                return _ask(pool, command, asking=asked is not None)
+            except MovedError:
+                asked = None
+                self._look_again(cluster)
+            except AskError as error:
+                asked = error
+            except RedisError:
+                # The next command finds whoever has taken over.
+                self._look_again(cluster)
+                raise
+            except NotSentError:
+                self._look_again(cluster)
+                raise
+        raise NotSentError("the slot of the key moved on and on")
+
+    def _cluster(self) -> Any:
+        with self._finding:
+            if self._found is None:
+                nodes = [ClusterNode(host, port) for host, port in self._nodes]
+                try:
+                    self._found = RedisCluster(startup_nodes=nodes, **self._options)
+                except (RedisError, RedisClusterException, OSError) as error:
+                    raise NotSentError(str(error)) from error
+            return self._found
+
+    def _look_again(self, cluster: Any) -> None:
+        with self._finding:
+            try:
+                cluster.nodes_manager.initialize()
+            except (RedisError, RedisClusterException, OSError):
+                # Found anew by the next command, from the nodes that were given.
+                self._found = None
+
+
+def servers_of(settings: RedisSettings) -> Servers:
+    """Return the way to the servers; nothing is asked of them yet."""
+    timeouts = {"socket_timeout": settings.timeout, "socket_connect_timeout": settings.timeout}
+    every: dict[str, Any] = {
+        **timeouts,
+        "retry": Retry(NoBackoff(), 0),
+        # The newer protocol's servers may speak without being asked.
+        "protocol": 2,
+    }
+    tls = dict(settings.tls)
+    data = {
+        **every,
+        "username": settings.username,
+        "password": settings.password,
+        "max_connections": _CONNECTIONS,
+    }
+    if settings.topology == "cluster":
+        return _Cluster(settings.hosts, {**data, **({"ssl": True, **tls} if settings.is_tls else {})})
+    data["db"] = settings.db
+    if settings.topology == "sentinel":
+        secure = {"ssl": True, **tls} if settings.is_tls else {}
+        login = {"username": settings.sentinel_username, "password": settings.sentinel_password}
+        sentinel = Sentinel(list(settings.hosts), sentinel_kwargs={**every, **login, **secure})
+        return _Pool(SentinelConnectionPool(settings.service, sentinel, **data, **secure))
+    if settings.topology == "socket":
+        return _Pool(ConnectionPool(connection_class=UnixDomainSocketConnection, path=settings.path, **data))
+    host, port = settings.hosts[0]
+    kind = SSLConnection if settings.is_tls else Connection
+    return _Pool(ConnectionPool(connection_class=kind, host=host, port=port, **data, **tls))
+
+
+def _ask(pool: Any, command: Sequence[str | int], *, asking: bool = False) -> Any:
+    try:
+        connection = pool.get_connection()
+    except (RedisError, OSError) as error:
+        raise NotSentError(str(error)) from error
+    try:
+        if asking:
+            connection.send_command("ASKING", check_health=False)
+            connection.read_response()
+        connection.send_command(*command, check_health=False)
+        return connection.read_response()
+    except ResponseError:
+        raise
+    except BaseException:
+        # An answer may still come, which the next command must not take for its own.
+        connection.disconnect()
+        raise
+    finally:
+        pool.release(connection)
+
+
+def _named(cluster: Any, asked: AskError) -> Any:
+    node = cluster.get_node(host=asked.host, port=asked.port)
+    return node or ClusterNode(asked.host, asked.port)
+
 
 PREFIX = "putifabsent:lock:"
-"""What every key of ours begins with: a Redis may serve other programs, too."""
+"""What every key of a lock begins with: a Redis may serve other programs, too."""
 
 # A script runs alone and whole, and is one request. Each answers {0 for done, 1 for held, 2 for free; who;
 # milliseconds}.
@@ -110,3 +334,53 @@ def _milliseconds(lease: float) -> int:
     if not 0.001 <= lease < math.inf:
         raise ValueError(f"a lease is some time, in seconds, not {lease!r}")
     return int(lease * 1000)
+
+
+_COUNTER_PREFIX = "putifabsent:counter:"
+
+_ADVANCE = f"""
+local last = tonumber(redis.call('GET', KEYS[1]) or 0)
+last = math.max(last, tonumber(ARGV[1])) + tonumber(ARGV[2])
+if last > {LARGEST} then return redis.error_reply('ERR the counter is at its end') end
+redis.call('SET', KEYS[1], string.format('%.0f', last))
+local time = redis.call('TIME')
+return {{last, time[1] * 1000 + math.floor(time[2] / 1000)}}
+"""
+
+
+class RedisCounter(Counter):
+    """Counters in one Redis, or what speaks its protocol.
+
+    Parameters
+    ----------
+    settings
+        Where it is.
+    """
+
+    kind: ClassVar[str] = "redis"
+    forgets: ClassVar[bool] = True
+
+    def __init__(self, settings: RedisSettings) -> None:
+        self._shown = settings.shown
+        self._servers = PerProcess(lambda: servers_of(settings))
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self._shown}>"
+
+    def advance(self, name: str, floor: int, count: int = 1) -> AdvanceOutcome:
+        """``EVAL``: ``GET``, the larger of it and the floor, ``SET``, ``TIME``."""
+        if refused := bad_step(name, floor, count):
+            return refused
+        key = f"{_COUNTER_PREFIX}{name}"
+        try:
+            return Advanced(*self._servers().send(key, "EVAL", _ADVANCE, 1, key, floor, count))
+        except (RedisError, NotSentError, OSError) as error:
+            return meaning(error, self._shown)
+
+    def identity(self) -> str:
+        """Return the address, without credentials."""
+        return self._shown
+
+    def check(self) -> None:
+        """Advance a counter of its own."""
+        require_answer(self.advance("#check", 0), "Redis", self._shown)

@@ -22,12 +22,13 @@ ones too.
 
 from __future__ import annotations
 
+import errno
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple, TypeAlias
+from typing import ClassVar, Literal, NamedTuple, TypeAlias
 
-from putifabsent.backends.base import Absent, Maybe, Refused, TryAgain
-from putifabsent.backends.undone import in_thread
+from putifabsent.backends.base import Absent, Maybe, Refused, TryAgain, caused
+from putifabsent.backends.cancellation import in_thread
 
 __all__ = [
     "Absent",
@@ -54,6 +55,8 @@ __all__ = [
     "ReleaseOutcome",
     "Released",
     "TryAgain",
+    "bad_identity",
+    "require_answer",
 ]
 
 
@@ -403,3 +406,34 @@ class Lock(ABC):
     async def check_async(self) -> None:
         """:meth:`check`, asynchronously."""
         await in_thread(self.check)
+
+
+def bad_identity(
+    identity: str, what: Literal["identity", "folder", "key", "name"] = "identity"
+) -> Refused | None:
+    """Return why ``identity`` can't be kept in any registry, or None."""
+    if "\0" in identity:
+        return Refused(OSError(errno.EINVAL, f"the {what} has a NUL in it", identity))
+    if not identity or (what == "identity" and "/" not in identity):
+        return Refused(OSError(errno.EINVAL, f"the {what} names no folder of a store", identity))
+    try:
+        identity.encode()
+    except UnicodeEncodeError as error:
+        why = OSError(errno.EILSEQ, f"the {what} is not valid Unicode, so it has no UTF-8 form", identity)
+        return Refused(caused(why, error))
+    return None
+
+
+def require_answer(outcome: object, who: str, where: str) -> None:
+    """Pass if a registry has answered, and refused nothing; else raise what a check raises.
+
+    Raises
+    ------
+    OSError
+        It refuses; or ``who``, for people, did not answer.
+    """
+    if isinstance(outcome, Refused):
+        raise outcome.error
+    if isinstance(outcome, (TryAgain, Maybe)):
+        why = f"{who} did not answer, or not now: {outcome.cause}"
+        raise ConnectionError(errno.EIO, why, where) from outcome.cause

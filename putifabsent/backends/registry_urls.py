@@ -19,28 +19,18 @@ import re
 from contextlib import contextmanager
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import urlsplit
 
-from putifabsent.backends.postgres_settings import PostgresSettings
-from putifabsent.backends.redis_settings import RedisSettings
-from putifabsent.backends.registry_parts import (
-    hosts_of,
-    number_of,
-    parts_of,
-    refuse_unknown,
-    shown,
-    timeout_of,
-)
-from putifabsent.backends.zookeeper_settings import ZooKeeperSettings
+from putifabsent.backends.redis_settings import REDIS_SCHEMES, redis_settings
+from putifabsent.backends.url_parts import parts_of, refuse_unknown, timeout_of
 from putifabsent.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from putifabsent.backends.counters import Counter
-    from putifabsent.backends.redis_settings import Topology
     from putifabsent.backends.registries import Claims, Lock
-    from putifabsent.backends.registry_parts import Parts
+    from putifabsent.backends.url_parts import Parts
 
 __all__ = [
     "ARBITER",
@@ -51,42 +41,20 @@ __all__ = [
     "open_claims",
     "open_counter",
     "open_lock",
-    "postgres_settings",
-    "redis_settings",
-    "zookeeper_settings",
 ]
 
 ARBITER = "PUTIFABSENT_ARBITER"
 """The environment variable with the URL of the arbiter."""
 
-_REDIS: dict[str, tuple[Topology, bool]] = {
-    "redis": ("server", False),
-    "rediss": ("server", True),
-    "valkey": ("server", False),
-    "valkeys": ("server", True),
-    "unix": ("socket", False),
-    "redis+sentinel": ("sentinel", False),
-    "rediss+sentinel": ("sentinel", True),
-    "redis+cluster": ("cluster", False),
-    "rediss+cluster": ("cluster", True),
-}
-SCHEMES = ("dynamodb", *_REDIS)
+SCHEMES = ("dynamodb", *REDIS_SCHEMES)
 """What the URL of a registry that can be an arbiter may begin with."""
 
 COUNTERS = (*SCHEMES, "postgresql", "zookeeper")
 """What the URL of one that counts may begin with."""
 
 _DYNAMODB_OPTIONS = ("region", "endpoint_url", "profile", "timeout")
-_TLS_OPTIONS = ("ssl_ca_certs", "ssl_certfile", "ssl_keyfile", "ssl_cert_reqs", "ssl_check_hostname")
-_POSTGRES_OPTIONS = ("timeout", "sslmode", "sslrootcert", "sslcert", "sslkey", "target_session_attrs")
-_SENTINEL_OPTIONS = ("sentinel_username", "sentinel_password")
 
 _TABLE = re.compile(r"[A-Za-z0-9_.-]{3,255}")
-_PORT = 6379
-_SENTINEL_PORT = 26379
-_POSTGRES_PORT = 5432
-_ZOOKEEPER_PORT = 2181
-_BOOLEANS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 
 
 def ask_environment(url: str | None) -> str:
@@ -156,120 +124,25 @@ def open_counter(url: str) -> Counter:
         What is wrong with the URL, without its credentials.
     """
     parts = parts_of(url, COUNTERS)
-    if parts.scheme in _REDIS:
+    if parts.scheme in REDIS_SCHEMES:
         settings = redis_settings(url)
         with _needing("redis"):
-            from putifabsent.backends.redis_counter import RedisCounter
+            from putifabsent.backends.redis import RedisCounter
         return RedisCounter(settings)
     if parts.scheme == "postgresql":
         with _needing("postgres"):
             import_module("psycopg")  # not only at the first instant
-            from putifabsent.backends.postgres import PostgresCounter
+            from putifabsent.backends.postgres import PostgresCounter, postgres_settings
         return PostgresCounter(postgres_settings(url))
     if parts.scheme == "zookeeper":
         with _needing("zookeeper"):
             import_module("kazoo")
-            from putifabsent.backends.zookeeper import ZooKeeperCounter
+            from putifabsent.backends.zookeeper import ZooKeeperCounter, zookeeper_settings
         return ZooKeeperCounter(zookeeper_settings(url))
     said = _table(parts)
     with _needing("dynamodb"):
-        from putifabsent.backends.dynamodb_counter import DynamoDBCounter
+        from putifabsent.backends.dynamodb import DynamoDBCounter
     return DynamoDBCounter(parts.hosts, **said)
-
-
-def redis_settings(url: str) -> RedisSettings:
-    """Return what a URL of Redis says, with the credentials of the environment where it has none.
-
-    Raises
-    ------
-    ConfigError
-        What is wrong with the URL, without its credentials.
-    """
-    parts = parts_of(url, SCHEMES)
-    if parts.scheme not in _REDIS:
-        raise ConfigError(f"{parts.scheme}:// has no locks: they are at {', '.join(_REDIS)}")
-    topology, is_tls = _REDIS[parts.scheme]
-    refuse_unknown(
-        parts,
-        (
-            "timeout",
-            *(("db",) if topology == "socket" else ()),
-            *(_TLS_OPTIONS if is_tls else ()),
-            *(_SENTINEL_OPTIONS if topology == "sentinel" else ()),
-        ),
-    )
-    said: dict[str, Any] = {
-        "username": parts.username or os.environ.get("PUTIFABSENT_REDIS_USERNAME"),
-        "password": parts.password or os.environ.get("PUTIFABSENT_REDIS_PASSWORD"),
-    }
-    if topology == "socket":
-        if parts.hosts or not parts.path.strip("/"):
-            raise ConfigError("unix:// wants the path of a socket: unix:///run/redis.sock")
-        said |= {"path": unquote(parts.path), "db": number_of(parts.options.get("db", "0"), "db")}
-        where = f"unix://{parts.path}?db={said['db']}"
-    else:
-        said["hosts"] = hosts_of(parts, _SENTINEL_PORT if topology == "sentinel" else _PORT)
-        if len(said["hosts"]) > 1 and topology == "server":
-            raise ConfigError(
-                f"{parts.scheme}:// has one host; for more see redis+sentinel and redis+cluster"
-            )
-        said |= _place(parts, topology)
-        hosts = shown(said["hosts"])
-        steps = {"server": ["db"], "sentinel": ["service", "db"], "cluster": []}[topology]
-        where = "/".join([f"{parts.scheme}://{hosts}", *(str(said[step]) for step in steps)])
-    if topology == "sentinel":
-        for option in _SENTINEL_OPTIONS:
-            said[option] = parts.options.get(option) or os.environ.get(f"PUTIFABSENT_{option.upper()}")
-    said |= timeout_of(parts)
-    if is_tls:
-        said |= {"is_tls": True, "tls": _tls(parts)}
-    return RedisSettings(where, topology, **said)
-
-
-def postgres_settings(url: str) -> PostgresSettings:
-    """Return what a URL of PostgreSQL says, with the credentials of the environment where it has none.
-
-    Raises
-    ------
-    ConfigError
-        What is wrong with the URL, without its credentials.
-    """
-    parts = parts_of(url, COUNTERS)
-    refuse_unknown(parts, _POSTGRES_OPTIONS)
-    hosts, steps = hosts_of(parts, _POSTGRES_PORT), [unquote(step) for step in parts.path.split("/") if step]
-    if len(steps) > 1:
-        raise ConfigError(f"the path of the {parts.scheme}:// URL has too many steps")
-    database = "".join(steps)
-    return PostgresSettings(
-        f"{parts.scheme}://{shown(hosts)}/{database}",
-        hosts,
-        database,
-        parts.username or os.environ.get("PUTIFABSENT_POSTGRES_USERNAME"),
-        parts.password or os.environ.get("PUTIFABSENT_POSTGRES_PASSWORD"),
-        {key: value for key, value in parts.options.items() if key != "timeout"},
-        **timeout_of(parts),
-    )
-
-
-def zookeeper_settings(url: str) -> ZooKeeperSettings:
-    """Return what a URL of ZooKeeper says, with the credentials of the environment where it has none.
-
-    Raises
-    ------
-    ConfigError
-        What is wrong with the URL, without its credentials.
-    """
-    parts = parts_of(url, COUNTERS)
-    refuse_unknown(parts, ("timeout",))
-    hosts, path = hosts_of(parts, _ZOOKEEPER_PORT), parts.path.rstrip("/")
-    return ZooKeeperSettings(
-        f"{parts.scheme}://{shown(hosts)}{path}",
-        hosts,
-        path,
-        parts.username or os.environ.get("PUTIFABSENT_ZOOKEEPER_USERNAME"),
-        parts.password or os.environ.get("PUTIFABSENT_ZOOKEEPER_PASSWORD"),
-        **timeout_of(parts),
-    )
 
 
 def _table(parts: Parts) -> dict[str, Any]:
@@ -300,36 +173,6 @@ def _refuse_odd_endpoint(endpoint: str) -> None:
         raise ConfigError("endpoint_url takes no credentials: they come from AWS's own chain")
     if is_odd:
         raise ConfigError(f"endpoint_url must be an http:// or https:// address, not {endpoint!r}")
-
-
-def _place(parts: Parts, topology: Topology) -> dict[str, Any]:
-    steps = [unquote(step) for step in parts.path.split("/") if step]
-    if topology == "sentinel":
-        if not steps:
-            raise ConfigError(
-                f"{parts.scheme}://HOSTS/SERVICE: it lacks the service, as the sentinels call it"
-            )
-        service, *steps = steps
-    else:
-        service = ""
-    if len(steps) > 1 or (steps and topology == "cluster"):
-        raise ConfigError(f"the path of the {parts.scheme}:// URL has too many steps")
-    return {"service": service, "db": number_of(steps[0], "database") if steps else 0}
-
-
-def _tls(parts: Parts) -> dict[str, Any]:
-    said: dict[str, Any] = {key: parts.options[key] for key in _TLS_OPTIONS if key in parts.options}
-    checks = str(said.get("ssl_check_hostname", "true")).lower()
-    if checks not in _BOOLEANS:
-        raise ConfigError("ssl_check_hostname is true or false")
-    if said.get("ssl_cert_reqs", "required") not in ("required", "optional", "none"):
-        raise ConfigError("ssl_cert_reqs is required, optional or none")
-    trusts_anyone = said.get("ssl_cert_reqs") == "none"
-    return {
-        "ssl_cert_reqs": "required",
-        **said,
-        "ssl_check_hostname": _BOOLEANS[checks] and not trusts_anyone,
-    }
 
 
 @contextmanager

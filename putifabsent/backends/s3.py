@@ -10,12 +10,12 @@ a probe can tell.
 
 from __future__ import annotations
 
+import errno
 from typing import IO, TYPE_CHECKING, Any, ClassVar
 
 from botocore.exceptions import ClientError
 from fsspec.asyn import sync
 
-from putifabsent.backends.ahead import Ahead
 from putifabsent.backends.base import (
     TOKEN_KEY,
     WRITER_KEY,
@@ -25,27 +25,31 @@ from putifabsent.backends.base import (
     Deleted,
     Entry,
     Found,
+    Gone,
     Got,
     Holder,
     Listed,
     Maybe,
     Refused,
     Staged,
-    StagesAhead,
     Store,
+    read_whole,
 )
-from putifabsent.backends.body import FileBody
+from putifabsent.backends.interrupt import done_or_undone
+from putifabsent.backends.object_store import bad_key, deleting, unconditional
 from putifabsent.backends.per_process import PerProcess
-from putifabsent.backends.refusals import bad_key, unconditional
-from putifabsent.backends.s3_lane import FastLane
-from putifabsent.backends.s3_sender import (
+from putifabsent.backends.s3_client import (
+    OF_THE_SOURCE,
     Sender,
-    cause_of,
+    copy_params,
+    creation_params,
     date_of,
+    has_no_source,
     is_in_parts,
     outcome_of,
     reading_of,
 )
+from putifabsent.backends.s3_obstore import Buckets
 from putifabsent.backends.s3_upload import (
     PART,
     Upload,
@@ -55,9 +59,7 @@ from putifabsent.backends.s3_upload import (
     send_parts,
     staging_of,
 )
-from putifabsent.backends.s3_words import of_a_creation
-from putifabsent.backends.s3_writes import Writes
-from putifabsent.backends.waiting import done_or_undone
+from putifabsent.backends.streaming_upload import Ahead, FileBody, StagesAhead
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
@@ -80,8 +82,11 @@ if TYPE_CHECKING:
     )
     from putifabsent.backends.body import Body
 
+    Place = tuple[str, str]
+
 __all__ = ["S3Store"]
 
+_ONLY_IF_ABSENT = {"IfNoneMatch": "*"}
 _PATIENCE = 10.0
 
 
@@ -115,22 +120,17 @@ class S3Store(Store, ConditionalCopy, StagesAhead):
         # Here and now, for a wrong option should be met by who gives it.
         self._clients()
 
-    def _connect(self) -> tuple[Sender, FastLane, Writes]:
+    def _connect(self) -> tuple[Sender, Buckets]:
         sender = Sender(self._options, *self._timeouts)
-        lane = FastLane(sender, self._options, *self._timeouts)
-        return sender, lane, Writes(sender, self._added)
+        return sender, Buckets(sender, self._options, *self._timeouts)
 
     @property
     def _sender(self) -> Sender:
         return self._clients()[0]
 
     @property
-    def _lane(self) -> FastLane:
+    def _fast(self) -> Buckets:
         return self._clients()[1]
-
-    @property
-    def _writes(self) -> Writes:
-        return self._clients()[2]
 
     @property
     def _loop(self) -> AbstractEventLoop:
@@ -148,10 +148,10 @@ class S3Store(Store, ConditionalCopy, StagesAhead):
         bucket, key = self._split(name)
         if refused := bad_key(name, key):
             return refused
-        if not creation.extra and (fast := self._lane.bucket(bucket, key)) is not None:
+        if not creation.extra and (fast := self._fast.bucket(bucket, key)) is not None:
             return fast.create(key, name, body, creation)
         outcome: CreateOutcome = sync(
-            self._loop, self._writes.put, (bucket, key), name, body, creation, only_if_absent=True
+            self._loop, self._put_once, (bucket, key), name, body, creation, only_if_absent=True
         )
         return outcome
 
@@ -160,14 +160,14 @@ class S3Store(Store, ConditionalCopy, StagesAhead):
         bucket, key = self._split(name)
         if refused := bad_key(name, key):
             return refused
-        if not creation.extra and (fast := await self._lane.bucket_async(bucket, key)) is not None:
+        if not creation.extra and (fast := await self._fast.bucket_async(bucket, key)) is not None:
             return await fast.create_async(key, name, body, creation)
-        return await self._writes.put((bucket, key), name, body, creation, only_if_absent=True)
+        return await self._put_once((bucket, key), name, body, creation, only_if_absent=True)
 
     def head(self, name: str) -> HeadOutcome:
         """``HeadObject``."""
         bucket, key = self._split(name)
-        if (fast := self._lane.bucket(bucket, key)) is not None:
+        if (fast := self._fast.bucket(bucket, key)) is not None:
             return fast.head(key, name)
         outcome: HeadOutcome = sync(self._loop, self.head_async, name)
         return outcome
@@ -175,7 +175,7 @@ class S3Store(Store, ConditionalCopy, StagesAhead):
     async def head_async(self, name: str) -> HeadOutcome:
         """``HeadObject``."""
         bucket, key = self._split(name)
-        if (fast := await self._lane.bucket_async(bucket, key)) is not None:
+        if (fast := await self._fast.bucket_async(bucket, key)) is not None:
             return await fast.head_async(key, name)
         try:
             answer = await self._sender.call("head_object", Bucket=bucket, Key=key)
@@ -273,10 +273,7 @@ class S3Store(Store, ConditionalCopy, StagesAhead):
         try:
             await self._sender.call("delete_object", Bucket=bucket, Key=key, **at)
         except Exception as error:  # noqa: BLE001 - what it means is decided in one place
-            outcome = outcome_of(error, name)
-            if isinstance(outcome, Refused):
-                return Deleted() if isinstance(outcome.error, FileNotFoundError) else outcome
-            return Maybe(cause_of(outcome, error))
+            return deleting(outcome_of(error, name), error)
         return Deleted()
 
     def put(self, name: str, body: Body, creation: Creation) -> PutOutcome:
@@ -284,7 +281,7 @@ class S3Store(Store, ConditionalCopy, StagesAhead):
         bucket, key = self._split(name)
         if refused := bad_key(name, key):
             return refused
-        if self._is_plain(body, creation) and (fast := self._lane.bucket(bucket, key)) is not None:
+        if self._is_plain(body, creation) and (fast := self._fast.bucket(bucket, key)) is not None:
             return fast.put(key, name, body, creation)
         putting = (name, body, creation)
         return done_or_undone(self._loop, _stays, self._put, *putting, patience=_PATIENCE)
@@ -295,7 +292,7 @@ class S3Store(Store, ConditionalCopy, StagesAhead):
         if refused := bad_key(name, key):
             return refused
         if self._is_plain(body, creation):
-            fast = await self._lane.bucket_async(bucket, key)
+            fast = await self._fast.bucket_async(bucket, key)
             if fast is not None:
                 return await fast.put_async(key, name, body, creation)
         return await self._put(name, body, creation)
@@ -310,7 +307,7 @@ class S3Store(Store, ConditionalCopy, StagesAhead):
         place, origin = self._split(name), self._split(source)
         if refused := bad_key(name, place[1]) or bad_key(source, origin[1]):
             return refused
-        return await self._writes.publish(origin, place, name, creation)
+        return await self._publish(origin, place, name, creation)
 
     def copy(self, source: str, name: str, creation: Creation) -> CreateOutcome:
         """``CopyObject`` with ``If-None-Match: *``."""
@@ -319,7 +316,7 @@ class S3Store(Store, ConditionalCopy, StagesAhead):
 
     async def copy_async(self, source: str, name: str, creation: Creation) -> CreateOutcome:
         """``CopyObject`` with ``If-None-Match: *``."""
-        return await self._writes.copy(self._split(source), self._split(name), name, creation)
+        return await self._copy(self._split(source), self._split(name), name, creation)
 
     def stage(self, name: str, body: Body, creation: Creation) -> StageOutcome:
         """``CreateMultipartUpload`` with the token, and ``UploadPart``."""
@@ -373,7 +370,7 @@ class S3Store(Store, ConditionalCopy, StagesAhead):
 
     async def complete_async(self, staged: Staged) -> CompleteOutcome:
         """``CompleteMultipartUpload`` with ``If-None-Match: *``."""
-        return await self._writes.complete(staged, only_if_absent=True)
+        return await self._complete(staged, only_if_absent=True)
 
     def discard(self, staged: Staged) -> None:
         """``AbortMultipartUpload``."""
@@ -389,13 +386,13 @@ class S3Store(Store, ConditionalCopy, StagesAhead):
     async def _put(self, name: str, body: Body, creation: Creation) -> PutOutcome:
         if body.size <= self.largest_put:
             place = self._split(name)
-            written = await self._writes.put(place, name, body, creation, only_if_absent=False)
+            written = await self._put_once(place, name, body, creation, only_if_absent=False)
             return unconditional(written, name)
         staged = await self.stage_async(name, body, creation)
         if not isinstance(staged, Staged):
             return unconditional(staged, name)
         try:
-            outcome = await self._writes.complete(staged, only_if_absent=False)
+            outcome = await self._complete(staged, only_if_absent=False)
         except BaseException:
             await self.discard_async(staged)
             raise
@@ -403,6 +400,96 @@ class S3Store(Store, ConditionalCopy, StagesAhead):
             # Nobody completes it again: what is in doubt is put under another name.
             await self.discard_async(staged)
         return unconditional(outcome, name)
+
+    async def _put_once(
+        self, place: Place, name: str, body: Body, creation: Creation, *, only_if_absent: bool
+    ) -> CreateOutcome:
+        """Put a body in one request."""
+        data = read_whole(body)
+        if isinstance(data, Refused):
+            return data
+        bucket, key = place
+        condition = _ONLY_IF_ABSENT if only_if_absent else {}
+
+        async def send(parameters: dict[str, Any]) -> dict[str, Any]:
+            return await self._sender.call(
+                "put_object", Bucket=bucket, Key=key, Body=data, **condition, **parameters
+            )
+
+        return await self._creating(name, "put_object", creation, send)
+
+    async def _complete(self, staged: Staged, *, only_if_absent: bool) -> CompleteOutcome:
+        """Complete an upload."""
+        upload: Upload = staged.upload
+        condition = _ONLY_IF_ABSENT if only_if_absent else {}
+        parts = {"Parts": upload.parts}
+        try:
+            answer = await self._sender.call(
+                "complete_multipart_upload", **upload.address, MultipartUpload=parts, **condition
+            )
+        except Exception as error:  # noqa: BLE001 - what it means is decided in one place
+            return outcome_of(error, staged.name)
+        return _created(answer, staged.name)
+
+    async def _copy(self, source: Place, place: Place, name: str, creation: Creation) -> CreateOutcome:
+        """Copy an object's bytes, only if the target is not there, as a creation of its own."""
+        (from_bucket, from_key), (bucket, key) = source, place
+
+        async def send(parameters: dict[str, Any]) -> dict[str, Any]:
+            return await self._sender.call(
+                "copy_object",
+                Bucket=bucket,
+                Key=key,
+                CopySource={"Bucket": from_bucket, "Key": from_key},
+                MetadataDirective="REPLACE",
+                **_ONLY_IF_ABSENT,
+                **parameters,
+            )
+
+        return await self._creating(name, "copy_object", creation, send)
+
+    async def _publish(self, source: Place, place: Place, name: str, creation: Creation) -> PublishOutcome:
+        """Copy an object as it is now, with what it says of itself.
+
+        obstore could send this, too, but S3 may say "200" before it copies and tell of an error after it,
+        which obstore does not read.
+        """
+        (from_bucket, from_key), (bucket, key) = source, place
+        try:
+            parameters = await copy_params(self._sender, self._added, creation)
+            if isinstance(parameters, Refused):
+                return parameters
+            answer = await self._sender.call(
+                "copy_object",
+                OF_THE_SOURCE,
+                Bucket=bucket,
+                Key=key,
+                CopySource={"Bucket": from_bucket, "Key": from_key},
+                MetadataDirective="COPY",
+                **parameters,
+            )
+        except Exception as error:  # noqa: BLE001 - what it means is decided in one place
+            if has_no_source(error):
+                return Absent()
+            return unconditional(outcome_of(error, name), name, error)
+        return unconditional(_created(answer, name), name)
+
+    async def _creating(
+        self,
+        name: str,
+        method: str,
+        creation: Creation,
+        send: Callable[[dict[str, Any]], Awaitable[dict[str, Any]]],
+    ) -> CreateOutcome:
+        try:
+            parameters = await creation_params(self._sender, self._added, method, creation)
+            if isinstance(parameters, Refused):
+                return parameters
+            answer = await send(parameters)
+        except Exception as error:  # noqa: BLE001 - what it means is decided in one place
+            outcome = outcome_of(error, name)
+            return Maybe(error) if isinstance(outcome, Gone) else outcome
+        return _created(answer, name)
 
     async def _stage(
         self, name: str, creation: Creation, fill: Callable[[Upload], Awaitable[None]]
@@ -412,7 +499,7 @@ class S3Store(Store, ConditionalCopy, StagesAhead):
             return refused
         upload: Upload | None = None
         try:
-            parameters = await of_a_creation(self._sender, self._added, "create_multipart_upload", creation)
+            parameters = await creation_params(self._sender, self._added, "create_multipart_upload", creation)
             if isinstance(parameters, Refused):
                 return parameters
             upload = await open_upload(self._sender, bucket, key, parameters)
@@ -435,3 +522,10 @@ class S3Store(Store, ConditionalCopy, StagesAhead):
 
 async def _stays(_: PutOutcome) -> None:
     """What was put stays, though nobody waits for it any more: its name is nobody's."""
+
+
+def _created(answer: Mapping[str, Any], name: str) -> Created | Maybe:
+    # What was applied has an entity tag; an answer without one is some proxy's.
+    if answer.get("ETag") or answer.get("CopyObjectResult", {}).get("ETag"):
+        return Created(answer.get("VersionId"), date_of(answer))
+    return Maybe(OSError(errno.EIO, "the answer has no entity tag", name))

@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING, Any
 
 from tenacity import AsyncRetrying
 
-from putifabsent.backends.ahead import Growing
 from putifabsent.backends.base import Absent, Refused, TryAgain
-from putifabsent.backends.resending import schedule
-from putifabsent.backends.s3_sender import cause_of, is_absent, outcome_of, reading_of
-from putifabsent.backends.undone import or_undone
+from putifabsent.backends.cancellation import or_undone
+from putifabsent.backends.object_store import schedule
+from putifabsent.backends.s3_client import is_absent, outcome_of, reading_of
+from putifabsent.backends.streaming_upload import Growing
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 
     from putifabsent.backends.base import StageOutcome
     from putifabsent.backends.body import Body
-    from putifabsent.backends.s3_sender import Sender
+    from putifabsent.backends.s3_client import Sender
 
 __all__ = ["PART", "Upload", "copy_parts", "open_upload", "pinned", "send_parts", "staging_of"]
 
@@ -93,7 +93,7 @@ async def send_parts(sender: Sender, upload: Upload, body: Body) -> None:
 async def pinned(
     sender: Sender, bucket: str, key: str, size: int, version: str | None
 ) -> dict[str, Any] | Absent | TryAgain | Refused:
-    """Say, in the words of a copy, which object to read: that one or none."""
+    """Return the parameters of a copy that reads this very object, or why there are none."""
     where = {"Bucket": bucket, "Key": key, **({"VersionId": version} if version else {})}
     if version and version != "null":
         return {"CopySource": where}
@@ -111,7 +111,7 @@ async def pinned(
 
 
 async def copy_parts(sender: Sender, upload: Upload, source: Mapping[str, Any], size: int) -> None:
-    """Have the store copy another object's bytes, part by part; ``source`` says in its words which object.
+    """Have the store copy another object's bytes, part by part; ``source`` is from :func:`pinned`.
 
     Raises
     ------
@@ -142,7 +142,7 @@ def staging_of(error: Exception, name: str) -> StageOutcome:
     if isinstance(error, UnreadableError):
         return Refused(error.why)
     outcome = outcome_of(error, name)
-    return outcome if isinstance(outcome, Refused) else TryAgain(cause_of(outcome, error))
+    return outcome if isinstance(outcome, Refused) else TryAgain(error)
 
 
 async def _pieces(size: int, length: int) -> AsyncIterator[tuple[int, int]]:

@@ -6,7 +6,7 @@ Its time is the leader's, when it made the change (``mtime``).
 
 A server that a client reads from may lag behind, but never behind what that client's own session was told
 last: after "another version" it knows that one. Sources: the ZooKeeper programmer's guide ("Consistency
-Guarantees", "ZooKeeper Stat Structure"), kazoo's manual.
+Guarantees", "ZooKeeper Stat Structure"), its ``KeeperException.Code``, kazoo's manual.
 """
 
 from __future__ import annotations
@@ -16,29 +16,99 @@ import os
 import threading
 import weakref
 from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 from urllib.parse import quote
 
+from putifabsent.backends.base import caused
 from putifabsent.backends.counters import LARGEST, Advanced, Counter, at_its_end, bad_step
 from putifabsent.backends.per_process import PerProcess
-from putifabsent.backends.refusals import caused, require_answer
-from putifabsent.backends.registries import Maybe, Refused, TryAgain
-from putifabsent.backends.zookeeper_words import (
-    BAD_VERSION,
-    NO_NODE,
-    NODE_EXISTS,
-    NotSentError,
-    code_of,
-    meaning,
-)
+from putifabsent.backends.registries import Maybe, Refused, TryAgain, require_answer
+from putifabsent.backends.url_parts import hosts_of, parts_of, refuse_unknown, shown, timeout_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from putifabsent.backends.counters import AdvanceOutcome
-    from putifabsent.backends.zookeeper_settings import ZooKeeperSettings
 
-__all__ = ["ZooKeeperCounter"]
+__all__ = ["FOLDER", "NotSentError", "ZooKeeperCounter", "ZooKeeperSettings", "zookeeper_settings"]
+
+_PORT = 2181
+
+
+NO_NODE = -101
+BAD_VERSION = -103
+NODE_EXISTS = -110
+
+_CONNECTION_LOSS = -4
+_OPERATION_TIMEOUT = -7
+_SESSION_EXPIRED = -112
+_SESSION_MOVED = -118
+_READ_ONLY = -119
+_LOST = (_CONNECTION_LOSS, _OPERATION_TIMEOUT, _SESSION_EXPIRED, _SESSION_MOVED)
+# No right, an access list that is none, credentials that are wrong.
+_FORBIDDEN = (-102, -114, -115)
+
+
+class NotSentError(ConnectionError):
+    """There is no connection now, so nothing was sent."""
+
+
+def code_of(error: Exception) -> int | None:
+    """Return the server's code; None: it has said nothing."""
+    code = getattr(error, "code", None)
+    return code if isinstance(code, int) else None
+
+
+def meaning(error: Exception, where: str) -> TryAgain | Refused | Maybe:
+    """Say what a request's failure means; whatever has no code, a time-out too, says nothing of it."""
+    code = code_of(error)
+    said = f"ZooKeeper refuses: {type(error).__name__}"
+    if code in _FORBIDDEN:
+        return Refused(caused(PermissionError(errno.EACCES, said, where), error))
+    if code == _READ_ONLY or isinstance(error, NotSentError):
+        return TryAgain(error)
+    if code is None or code in _LOST:
+        return Maybe(error)
+    return Refused(caused(OSError(errno.EINVAL, said, where), error))
+
+
+@dataclass(frozen=True)
+class ZooKeeperSettings:
+    """Where a ZooKeeper is, and how it is spoken to.
+
+    Attributes
+    ----------
+    shown
+        Its address for people, without credentials.
+    hosts
+        Servers of the ensemble.
+    path
+        The folder in it that all nodes are below, with its slash; empty: the root.
+    username, password
+        Credentials of the ``digest`` scheme; None: none.
+    timeout
+        Seconds, for connecting, for one answer, and of the session.
+    """
+
+    shown: str
+    hosts: tuple[tuple[str, int], ...]
+    path: str = ""
+    username: str | None = field(default=None, repr=False)
+    password: str | None = field(default=None, repr=False)
+    timeout: float = 10.0
+
+    def said(self) -> dict[str, Any]:
+        """Return it as kazoo's parameters: it tries a request once."""
+        said: dict[str, Any] = {
+            "hosts": ",".join(f"{host}:{port}" for host, port in self.hosts) + self.path,
+            "timeout": self.timeout,
+            "command_retry": {"max_tries": 0},
+        }
+        if self.username is not None:
+            said["auth_data"] = [("digest", f"{self.username}:{self.password or ''}")]
+        return said
+
 
 FOLDER = "/putifabsent/counters"
 """Where the nodes are, below the address's own path."""
@@ -232,3 +302,24 @@ def _connected(settings: ZooKeeperSettings) -> Nodes:
 def _node(name: str) -> str:
     """Return a name as a node's: no slash, and never a dot alone."""
     return f"c-{quote(name, safe='')}"
+
+
+def zookeeper_settings(url: str) -> ZooKeeperSettings:
+    """Return what a URL of ZooKeeper says, with the credentials of the environment where it has none.
+
+    Raises
+    ------
+    ConfigError
+        What is wrong with the URL, without its credentials.
+    """
+    parts = parts_of(url, ("zookeeper",))
+    refuse_unknown(parts, ("timeout",))
+    hosts, path = hosts_of(parts, _PORT), parts.path.rstrip("/")
+    return ZooKeeperSettings(
+        f"{parts.scheme}://{shown(hosts)}{path}",
+        hosts,
+        path,
+        parts.username or os.environ.get("PUTIFABSENT_ZOOKEEPER_USERNAME"),
+        parts.password or os.environ.get("PUTIFABSENT_ZOOKEEPER_PASSWORD"),
+        **timeout_of(parts),
+    )

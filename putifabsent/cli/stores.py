@@ -10,8 +10,8 @@ from rich.text import Text
 
 from putifabsent.backends.probe import CREATES, ROUNDS
 from putifabsent.backends.probe import probe as race
+from putifabsent.backends.probe_cache import BESIDE, NEEDED, remember
 from putifabsent.backends.registry_urls import ARBITER, ask_environment, is_claims, open_claims, open_lock
-from putifabsent.backends.verdicts import BESIDE, NEEDED, remember
 from putifabsent.cli.arguments import AsJson, Endpoint, Options, Url, mount
 from putifabsent.cli.screen import Exit, Screen, empty_table, exits
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from rich.table import Table
 
-    from putifabsent.backends.verdicts import Verdict
+    from putifabsent.backends.probe_cache import Verdict
 
 __all__ = ["init", "probe"]
 

@@ -209,7 +209,11 @@ def ledger(
         fs, path = mount(url, option, endpoint_url)
         with screen.waiting(f"reading the ledger of {url}"):
             found = upkeep.ledger_of(fs, path)
-        row = None if found is None else {**asdict(found), "written": found.written.isoformat()}
+        row = (
+            None
+            if found is None
+            else {**asdict(found), "written": found.written and found.written.isoformat()}
+        )
         lines = (f"{url}: the table has no ledger",) if found is None else _ledger_lines(found)
         screen.answer({"name": url, "ledger": row}, lines)
         if found is not None and found.half_removed is not None:
@@ -234,7 +238,7 @@ def _ledger_lines(found: upkeep.TableLedger) -> Iterator[Table | str]:
     turn, counts = found.turn, (found.whole, found.by_name, len(found.open))
     held = turn and f"{turn.number}, session {turn.session}, thread {turn.thread}, lease {turn.lease:g} s"
     above = "above it {} instants are remembered whole, {} by name, {} are open".format(*counts)
-    time = f"{found.written:%Y-%m-%d %H:%M:%S %Z}"
+    time = "of which no listing tells" if found.written is None else f"{found.written:%Y-%m-%d %H:%M:%S %Z}"
     yield f"turn     {held or 'none is held'}"
     yield f"horizon  {found.horizon or 'none'}; {above}"
     yield f"ahead    {len(found.ahead)} instants are later than the store's time ({time})"

@@ -25,11 +25,11 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 from urllib.parse import quote
 
+from putifabsent.backends.base import caused
 from putifabsent.backends.counters import LARGEST, Advanced, Counter, at_its_end, bad_step
 from putifabsent.backends.per_process import PerProcess
-from putifabsent.backends.refusals import caused, require_answer
-from putifabsent.backends.registries import Maybe, Refused, TryAgain
-from putifabsent.backends.whole_seconds import WholeSeconds
+from putifabsent.backends.registries import Maybe, Refused, TryAgain, require_answer
+from putifabsent.backends.server_time import WholeSeconds
 from putifabsent.errors import NameTaken, OutcomeUnknown, PutIfAbsentError
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from contextvars import ContextVar
 from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from putifabsent.backends.waiting import done_or_undone
+from putifabsent.backends.interrupt import done_or_undone
 from putifabsent.errors import NameExpired, NameTaken, OutcomeUnknown, unknown_of
 from putifabsent.fsspec_plugin.turns import turns_held, with_turns
 from putifabsent.shim.formats.hudi import step_of

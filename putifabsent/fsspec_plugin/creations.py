@@ -8,10 +8,10 @@ from dataclasses import replace
 from functools import partial
 from typing import IO, TYPE_CHECKING, Any
 
-from putifabsent.backends.base import Creation, Found, Refused, StagesAhead
-from putifabsent.backends.body import FileBody
+from putifabsent.backends.base import Creation, Found, Refused
 from putifabsent.backends.local_files import obstacle
 from putifabsent.backends.probe import BESIDE, NEEDED
+from putifabsent.backends.streaming_upload import FileBody, StagesAhead
 from putifabsent.errors import NameTaken
 from putifabsent.fsspec_plugin.deciders import terms_of
 from putifabsent.fsspec_plugin.ledgers import Ledgers
@@ -26,10 +26,10 @@ from putifabsent.shim.reading import Located
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from putifabsent.backends.ahead import Ahead
     from putifabsent.backends.base import Created
     from putifabsent.backends.body import Body
     from putifabsent.backends.probe import Verdict
+    from putifabsent.backends.streaming_upload import Ahead
     from putifabsent.errors import Holder
     from putifabsent.fsspec_plugin.steps import Steps
     from putifabsent.shim.names import Name

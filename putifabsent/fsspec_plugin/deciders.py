@@ -7,9 +7,9 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from putifabsent.backends.circuit_breaker import RestingLock
 from putifabsent.backends.registries import Lock
 from putifabsent.backends.registry_urls import is_claims, open_claims, open_lock
-from putifabsent.backends.resting import RestingLock
 from putifabsent.shim.agreement import Terms
 from putifabsent.shim.arbiter import Balloting, Claiming, Locking
 from putifabsent.shim.probe_policy import BY_THE_STORE, needs_probe

@@ -15,7 +15,8 @@ import tempfile
 import threading
 from typing import IO, TYPE_CHECKING, Any, NoReturn
 
-from putifabsent.backends.body import Body, FileBody, InMemory, write_all
+from putifabsent.backends.body import Body, InMemory, write_all
+from putifabsent.backends.streaming_upload import FileBody
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Buffer
 
-    from putifabsent.backends.ahead import Ahead
+    from putifabsent.backends.streaming_upload import Ahead
 
 __all__ = ["CompressedFile", "GuardedFile", "GuardedText", "ReadOnlyBytes"]
 

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable, Mapping
 
-    from putifabsent.backends.ahead import Ahead
     from putifabsent.backends.body import Body
+    from putifabsent.backends.streaming_upload import Ahead
     from putifabsent.shim.arbiter import Arbiter
     from putifabsent.shim.names import Name
     from putifabsent.shim.policy import Policy

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import IO
 
-    from putifabsent.backends.ahead import Ahead
     from putifabsent.backends.body import Body
+    from putifabsent.backends.streaming_upload import Ahead
     from putifabsent.fsspec_plugin.options import Mount
     from putifabsent.fsspec_plugin.steps import Steps
     from putifabsent.shim.names import Name

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from putifabsent.backends.base import Found
-from putifabsent.backends.body import FileBody
+from putifabsent.backends.streaming_upload import FileBody
 from putifabsent.fsspec_plugin.keeping import Keeps
 from putifabsent.fsspec_plugin.steps import Ask, Call, Decide
 from putifabsent.shim.create import copy, rename

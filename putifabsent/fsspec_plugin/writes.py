@@ -30,7 +30,8 @@ from fsspec.spec import AbstractFileSystem
 from fsspec.utils import other_paths
 
 from putifabsent.backends.base import Found
-from putifabsent.backends.body import FileBody, InMemory
+from putifabsent.backends.body import InMemory
+from putifabsent.backends.streaming_upload import FileBody
 from putifabsent.fsspec_plugin.bulk import (
     ascending,
     in_order,

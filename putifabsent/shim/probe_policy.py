@@ -49,7 +49,7 @@ _ANOTHER_ARBITER = (
 
 
 class Verdict(Protocol):
-    """What a probe says of one operation: :class:`putifabsent.backends.verdicts.Verdict`."""
+    """What a probe says of one operation: :class:`putifabsent.backends.probe_cache.Verdict`."""
 
     @property
     def operation(self) -> str:

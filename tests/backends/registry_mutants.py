@@ -11,7 +11,7 @@ from tests.mutation import Change
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_DYNAMODB = ("aws_session", "dynamodb_items", "dynamodb_sender", "dynamodb_table", "dynamodb_requests")
+_DYNAMODB = ("aws_session", "dynamodb_items", "dynamodb_client")
 
 
 @dataclass(frozen=True)
@@ -110,8 +110,8 @@ CLAIMS = (
     Mutant(
         "a loser is told that nothing is there",
         "dynamodb",
-        'error.response.get("Item")',
-        "None",
+        '| None = error.response.get("Item")',
+        "| None = None",
         "test_a_loser_is_told_the_winner",
     ),
     # What is kept
@@ -124,7 +124,7 @@ CLAIMS = (
     ),
     Mutant(
         "TTL on claims",
-        "dynamodb_table",
+        "dynamodb_client",
         "            return made\n",
         '            await sender.call("update_time_to_live", TableName=table,\n'
         '                TimeToLiveSpecification={"Enabled": True, "AttributeName": "incarnation"})\n'
@@ -133,14 +133,14 @@ CLAIMS = (
     ),
     Mutant(
         "TTL is not looked for",
-        "dynamodb_table",
+        "dynamodb_client",
         "    await _refuse_expiry(sender, table, url)\n",
         "",
         "test_a_table_whose_items_expire_is_refused",
     ),
     Mutant(
         "a table made anew is the old one",
-        "dynamodb_table",
+        "dynamodb_client",
         'known = described.get("TableId")',
         'known = "always"',
         "test_a_table_made_anew_is_another_registry",
@@ -184,28 +184,28 @@ CLAIMS = (
     # What is not known
     Mutant(
         "502 means that nothing was written",
-        "dynamodb_sender",
+        "dynamodb_client",
         "if status >= 500 or ",
         "if status >= 600 or ",
         "test_each_call_is_one_request_whatever_becomes_of_it[GATEWAY_AFTER]",
     ),
     Mutant(
         "a dropped connection means that nothing was written",
-        "dynamodb_sender",
+        "dynamodb_client",
         "    if isinstance(error, LOST):\n        return Maybe(error)",
         "    if isinstance(error, LOST):\n        return TryAgain(error)",
         "test_each_call_is_one_request_whatever_becomes_of_it[DROPPED_AFTER]",
     ),
     Mutant(
         "throttling is taken for a refusal",
-        "dynamodb_sender",
+        "dynamodb_client",
         "    if code in _THROTTLED or ",
         "    if ",
         "test_throttling_passes_and_has_written_nothing[THROUGHPUT]",
     ),
     Mutant(
         "anybody's answer is DynamoDB's",
-        "dynamodb_sender",
+        "dynamodb_client",
         'if not answer["ResponseMetadata"].get("RequestId"):',
         "if False:",
         "test_each_call_is_one_request_whatever_becomes_of_it[NONSENSE_AFTER]",
@@ -222,35 +222,35 @@ CLAIMS = (
 REDIS_COUNTERS = (
     Mutant(
         "the floor is ignored",
-        "redis_counter",
+        "redis",
         "math.max(last, tonumber(ARGV[1]))",
         "last",
         "test_a_counter_is_lifted_above_the_floor",
     ),
     Mutant(
         "the floor is where it is",
-        "redis_counter",
+        "redis",
         "math.max(last, tonumber(ARGV[1]))",
         "tonumber(ARGV[1])",
         "test_a_floor_below_it_is_no_step_back",
     ),
     Mutant(
         "one number for however many",
-        "redis_counter",
+        "redis",
         " + tonumber(ARGV[2])",
         " + 1",
         "test_numbers_are_taken_several_at_a_time",
     ),
     Mutant(
         "beyond what doubles can tell apart",
-        "redis_counter",
+        "redis",
         "if last > {LARGEST} then",
         "if false then",
         "test_a_counter_at_its_end_is_refused",
     ),
     Mutant(
         "read, then written",
-        "redis_counter",
+        "redis",
         'return Advanced(*self._servers().send(key, "EVAL", _ADVANCE, 1, key, floor, count))',
         """last = max(int(self._servers().send(key, "GET", key) or 0), floor) + count
             self._servers().send(key, "SET", key, last)
@@ -276,14 +276,14 @@ DYNAMODB_COUNTERS = (
     ),
     Mutant(
         "the floor is ignored",
-        "dynamodb_counter",
+        "dynamodb",
         "self._seen.get(name, -1) >= floor",
         "self._seen.get(name, -1) >= 0",
         "test_a_counter_is_lifted_above_the_floor",
     ),
     Mutant(
         "what others did is never learnt",
-        "dynamodb_counter",
+        "dynamodb",
         "last = self._seen[name] = -1 if item is None else last_of(item)",
         "last = -1 if item is None else last_of(item)",
         "test_another_registry_on_it_goes_on_where_it_is",

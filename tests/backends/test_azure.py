@@ -9,8 +9,8 @@ import fsspec
 import pytest
 from azure.core.exceptions import HttpResponseError
 
-from putifabsent.backends import azure_blocks
-from putifabsent.backends.azure_sender import outcome_of
+from putifabsent.backends import azure_upload
+from putifabsent.backends.azure_client import outcome_of
 from putifabsent.backends.base import (
     Created,
     Deleted,
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(azure_blocks, "_BLOCK", BLOCK)
+    monkeypatch.setattr(azure_upload, "_BLOCK", BLOCK)
 
 
 @pytest.fixture

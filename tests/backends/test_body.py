@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from putifabsent.backends import body as bodies
-from putifabsent.backends.body import FileBody
+from putifabsent.backends import streaming_upload as bodies
+from putifabsent.backends.streaming_upload import FileBody
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

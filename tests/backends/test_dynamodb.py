@@ -273,7 +273,7 @@ def test_init_makes_a_table_that_costs_nothing_idle_and_forgets_nothing(proxy: D
 def test_init_waits_until_the_table_can_be_used(
     proxy: DynamoDBProxy, claims: Claims, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("putifabsent.backends.dynamodb_table._BETWEEN_POLLS", 0)
+    monkeypatch.setattr("putifabsent.backends.dynamodb_client._BETWEEN_POLLS", 0)
     creating = {"Table": {"TableName": table_of(claims), "TableStatus": "CREATING"}}
     proxy.script("DescribeTable", creating, creating)
     assert claims.init() is False
@@ -283,8 +283,8 @@ def test_init_waits_until_the_table_can_be_used(
 def test_a_table_that_never_becomes_active_is_said(
     proxy: DynamoDBProxy, claims: Claims, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("putifabsent.backends.dynamodb_table._BETWEEN_POLLS", 0)
-    monkeypatch.setattr("putifabsent.backends.dynamodb_table._POLLS", 2)
+    monkeypatch.setattr("putifabsent.backends.dynamodb_client._BETWEEN_POLLS", 0)
+    monkeypatch.setattr("putifabsent.backends.dynamodb_client._POLLS", 2)
     creating = {"Table": {"TableName": table_of(claims), "TableStatus": "CREATING"}}
     proxy.script("DescribeTable", creating, creating)
     with pytest.raises(OSError, match="not usable"):

@@ -11,7 +11,7 @@ import boto3
 import pytest
 
 from putifabsent.backends.counters import Advanced
-from putifabsent.backends.dynamodb_counter import DynamoDBCounter
+from putifabsent.backends.dynamodb import DynamoDBCounter
 from putifabsent.backends.registries import Claimed, ClaimEntry, ClaimPage, Maybe, Refused, TryAgain
 from putifabsent.backends.registry_urls import open_counter
 from putifabsent.errors import ConfigError

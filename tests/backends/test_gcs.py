@@ -27,7 +27,7 @@ from putifabsent.backends.base import (
 )
 from putifabsent.backends.body import InMemory
 from putifabsent.backends.gcs import GCSStore
-from putifabsent.backends.gcs_sender import outcome_of
+from putifabsent.backends.gcs_client import outcome_of
 from putifabsent.lab.fault_proxy import FaultProxy
 from putifabsent.testing import (
     ConditionalCopyTests,

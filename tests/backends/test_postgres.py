@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from putifabsent.backends.counters import Advanced
-from putifabsent.backends.postgres import PostgresCounter
-from putifabsent.backends.postgres_settings import PostgresSettings
+from putifabsent.backends.postgres import PostgresCounter, PostgresSettings, postgres_settings
 from putifabsent.backends.registries import Maybe, Refused, TryAgain
-from putifabsent.backends.registry_urls import open_counter, postgres_settings
+from putifabsent.backends.registry_urls import open_counter
 from putifabsent.errors import ConfigError
 from putifabsent.testing import CounterTests, LostCounterTests
 from tests.backends.imagined_servers import Fault, Postgres, SqlError

@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 from putifabsent.backends.counters import Advanced
-from putifabsent.backends.postgres_words import TABLE
+from putifabsent.backends.postgres import TABLE
 from putifabsent.backends.registries import Maybe, Refused, TryAgain
 from putifabsent.backends.registry_urls import open_counter
 from putifabsent.testing import CounterTests, LostCounterTests

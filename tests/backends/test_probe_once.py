@@ -13,7 +13,7 @@ from putifabsent.backends.base import (
     Refused,
 )
 from putifabsent.backends.probe import Verdict, verdicts_for
-from putifabsent.backends.verdicts import remember, turn
+from putifabsent.backends.probe_cache import remember, turn
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -90,7 +90,7 @@ def test_a_process_waits_for_another_ones_probe_and_uses_what_it_found(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     waiting = threading.Event()
-    monkeypatch.setattr("putifabsent.backends.verdicts.time.sleep", lambda _: waiting.set())
+    monkeypatch.setattr("putifabsent.backends.probe_cache.time.sleep", lambda _: waiting.set())
     made: list[Store] = []
     found: list[dict[str, Verdict]] = []
 
@@ -114,7 +114,7 @@ def test_a_process_waits_for_another_ones_probe_and_uses_what_it_found(
 
 @pytest.mark.usefixtures("own_cache")
 def test_a_process_that_waits_too_long_probes_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("putifabsent.backends.verdicts.LONGEST_WAIT", 0)
+    monkeypatch.setattr("putifabsent.backends.probe_cache.LONGEST_WAIT", 0)
     with turn("memory", "http://stuck"):
         assert verdicts_for("memory", "http://stuck", Memory, FOLDER)["put"].safe
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from putifabsent.backends.counters import Advanced
-from putifabsent.backends.redis_counter import RedisCounter
+from putifabsent.backends.redis import RedisCounter
 from putifabsent.backends.registries import Maybe, Refused, TryAgain
 from putifabsent.backends.registry_urls import open_counter
 from putifabsent.testing import CounterTests, LostCounterTests

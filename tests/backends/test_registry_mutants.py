@@ -9,11 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from putifabsent.backends.dynamodb import DynamoDBClaims
-from putifabsent.backends.dynamodb_counter import DynamoDBCounter
-from putifabsent.backends.redis import RedisLock
-from putifabsent.backends.redis_counter import RedisCounter
-from putifabsent.backends.registry_urls import redis_settings
+from putifabsent.backends.dynamodb import DynamoDBClaims, DynamoDBCounter
+from putifabsent.backends.redis import RedisCounter, RedisLock
+from putifabsent.backends.redis_settings import redis_settings
 from putifabsent.testing import CounterTests, LockTests
 from putifabsent.testing.registries import Asked
 from tests.backends import dynamodb_servers, test_dynamodb, test_dynamodb_counter, test_redis_counter

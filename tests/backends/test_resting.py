@@ -9,18 +9,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
 
-from putifabsent.backends.registries import (
-    Acquired,
-    Free,
-    Held,
-    Lock,
-    Maybe,
-    Refused,
-    Released,
-    TryAgain,
-)
+from putifabsent.backends.circuit_breaker import REST, RestingLock
+from putifabsent.backends.registries import Acquired, Free, Held, Lock, Maybe, Refused, Released, TryAgain
 from putifabsent.backends.registry_urls import open_lock
-from putifabsent.backends.resting import REST, RestingLock
 from putifabsent.testing import LockTests
 from putifabsent.testing.registries import Asked, InBothColours, together
 from tests.servers import Valkey

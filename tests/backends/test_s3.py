@@ -112,15 +112,15 @@ class OnAServer:
             yield maker(at(server.storage_options, proxy.endpoint), self.lane)()
 
     def test_the_lane_is_the_one_that_is_meant(self, store: S3Store, bucket: str) -> None:
-        assert (store._lane.bucket(bucket, "key") is not None) == (self.lane == "plain")
+        assert (store._fast.bucket(bucket, "key") is not None) == (self.lane == "plain")
 
 
 class TestObstoreLane(OnAServer, LostAnswerTests, SharedStoreTests):
     lane: ClassVar[Lane] = "plain"
     # What sends; the rest only decides what to send.
     steps_in: ClassVar[tuple[str, ...]] = (
-        "putifabsent.backends.s3_fast:create",
-        "putifabsent.backends.s3_sender:call",
+        "putifabsent.backends.s3_obstore:create",
+        "putifabsent.backends.s3_client:call",
     )
 
 

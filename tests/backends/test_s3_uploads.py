@@ -257,7 +257,7 @@ def test_what_was_staged_when_the_interruption_came_is_discarded(
             raise KeyboardInterrupt
         return outcome
 
-    monkeypatch.setattr("putifabsent.backends.waiting.sync", interrupted_at_the_end)
+    monkeypatch.setattr("putifabsent.backends.interrupt.sync", interrupted_at_the_end)
     with pytest.raises(KeyboardInterrupt):
         stage(store)
     assert isinstance(calls[0], Staged)

@@ -14,10 +14,10 @@ from putifabsent.backends import gcs_upload
 from putifabsent.backends.azure import AzureStore
 from putifabsent.backends.base import Absent, Staged
 from putifabsent.backends.body import InMemory
+from putifabsent.backends.cancellation import AT_ONCE, in_thread, or_undone
 from putifabsent.backends.gcs import GCSStore
 from putifabsent.backends.local import LocalStore
 from putifabsent.backends.redis import RedisLock
-from putifabsent.backends.undone import AT_ONCE, in_thread, or_undone
 from putifabsent.testing.races import creation_of
 from tests.backends.gcs_stores import CHUNK, NAME, store_at
 from tests.fsspec_plugin.children import in_a_child

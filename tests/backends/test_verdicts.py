@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from putifabsent import __version__
-from putifabsent.backends import verdicts as kept
-from putifabsent.backends.verdicts import SAFE_FOR, UNSAFE_FOR, Verdict, recall, remember, turn
+from putifabsent.backends import probe_cache as kept
+from putifabsent.backends.probe_cache import SAFE_FOR, UNSAFE_FOR, Verdict, recall, remember, turn
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -92,7 +92,7 @@ def test_a_verdict_on_a_port_of_this_machine_counts_for_an_hour(file: Path, host
 def test_a_process_that_stays_looks_again_too(monkeypatch: pytest.MonkeyPatch) -> None:
     remember(*WHERE, SAFE)
     later = time.time() + SAFE_FOR + 60
-    monkeypatch.setattr("putifabsent.backends.verdicts.time.time", lambda: later)
+    monkeypatch.setattr("putifabsent.backends.probe_cache.time.time", lambda: later)
     assert recall(*WHERE) == {}
 
 

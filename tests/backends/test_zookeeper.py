@@ -10,10 +10,14 @@ import pytest
 
 from putifabsent.backends.counters import Advanced
 from putifabsent.backends.registries import Maybe, Refused, TryAgain
-from putifabsent.backends.registry_urls import open_counter, zookeeper_settings
-from putifabsent.backends.zookeeper import FOLDER, ZooKeeperCounter
-from putifabsent.backends.zookeeper_settings import ZooKeeperSettings
-from putifabsent.backends.zookeeper_words import NotSentError
+from putifabsent.backends.registry_urls import open_counter
+from putifabsent.backends.zookeeper import (
+    FOLDER,
+    NotSentError,
+    ZooKeeperCounter,
+    ZooKeeperSettings,
+    zookeeper_settings,
+)
 from putifabsent.errors import ConfigError
 from putifabsent.testing import CounterTests, LostCounterTests
 from tests.backends.imagined_servers import Fault, KazooError, Stat, ZooKeeper

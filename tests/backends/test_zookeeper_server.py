@@ -13,8 +13,8 @@ from kazoo.security import make_digest_acl
 
 from putifabsent.backends.counters import Advanced
 from putifabsent.backends.registries import Refused, TryAgain
-from putifabsent.backends.registry_urls import open_counter, zookeeper_settings
-from putifabsent.backends.zookeeper import ZooKeeperCounter
+from putifabsent.backends.registry_urls import open_counter
+from putifabsent.backends.zookeeper import ZooKeeperCounter, zookeeper_settings
 from putifabsent.testing import CounterTests, LostCounterTests
 from tests.faults.failover import until
 from tests.servers import ZooKeeper

@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 from putifabsent import __version__
 from putifabsent.backends.base import Created, Maybe, Refused, TryAgain
 from putifabsent.backends.memory import MemoryStore
-from putifabsent.backends.verdicts import Verdict, recall
+from putifabsent.backends.probe_cache import Verdict, recall
 from putifabsent.cli.app import app
 from putifabsent.cli.arguments import guarded_address, parse_options
 from putifabsent.errors import ConfigError
@@ -39,7 +39,7 @@ DELTA = "memory://t/_delta_log/00000000000000000007.json"
 @pytest.fixture(autouse=True)
 def _alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr("putifabsent.backends.verdicts._here", {})
+    monkeypatch.setattr("putifabsent.backends.probe_cache._here", {})
     kept, folders = dict(MemoryFileSystem.store), list(MemoryFileSystem.pseudo_dirs)
     MemoryFileSystem.store.clear()
     yield

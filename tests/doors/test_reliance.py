@@ -26,8 +26,8 @@ LOG = "table/_delta_log/00000000000000000000.json"
 def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Forget what earlier probes have found, and return where the next ones' verdicts are kept."""
     file = tmp_path / "verdicts.json"
-    monkeypatch.setattr("putifabsent.backends.verdicts._file", lambda: file)
-    monkeypatch.setattr("putifabsent.backends.verdicts._here", {})
+    monkeypatch.setattr("putifabsent.backends.probe_cache._file", lambda: file)
+    monkeypatch.setattr("putifabsent.backends.probe_cache._here", {})
     return file
 
 

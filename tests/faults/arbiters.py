@@ -13,11 +13,11 @@ import fsspec
 import putifabsent.backends.dynamodb
 import putifabsent.backends.redis
 import putifabsent.backends.s3
-import putifabsent.backends.s3_fast  # noqa: F401
+import putifabsent.backends.s3_obstore  # noqa: F401
 from putifabsent.backends.base import Absent, Creation, Found, Got
 from putifabsent.backends.body import InMemory
+from putifabsent.backends.circuit_breaker import RestingLock
 from putifabsent.backends.registry_urls import open_claims, open_lock
-from putifabsent.backends.resting import RestingLock
 from putifabsent.fsspec_plugin.stores import store_of
 from putifabsent.shim import ballot, claims, locked
 from putifabsent.shim.drive import run

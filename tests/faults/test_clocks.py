@@ -27,9 +27,9 @@ HOUR = 3600.0
 
 # What reads the wall clock, and for what. None of it decides who creates a name.
 READERS = {
-    "backends/verdicts.py": "how old a probe's verdict is",
-    "backends/azure_sender.py": "until when a signed address may be read",
-    "backends/s3_fast.py": "when to ask for fresh credentials",
+    "backends/probe_cache.py": "how old a probe's verdict is",
+    "backends/azure_client.py": "until when a signed address may be read",
+    "backends/s3_obstore.py": "when to ask for fresh credentials",
 }
 WALL_CLOCKS = {"time", "time_ns", "now", "utcnow", "today", "localtime", "gmtime", "ctime", "strftime"}
 MODULES = {"time", "datetime", "date"}

@@ -8,7 +8,7 @@ import subprocess
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from putifabsent.backends.postgres_words import TABLE
+from putifabsent.backends.postgres import TABLE
 from tests.servers.base import Kind, LastingServer
 from tests.servers.installed import installed
 from tests.servers.process import NotStartedError, Process

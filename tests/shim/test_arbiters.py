@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from putifabsent.backends.verdicts import Verdict
+from putifabsent.backends.probe_cache import Verdict
 from putifabsent.errors import ConfigError, UnsafeStore
 from putifabsent.shim.probe_policy import check, needs_probe, validate
 

@@ -22,9 +22,9 @@ from azure.core.exceptions import HttpResponseError
 from azure.storage.blob import BlobBlock
 from tenacity import Retrying
 
-from putifabsent.backends.azure_sender import code_of, outcome_of
+from putifabsent.backends.azure_client import code_of, outcome_of
 from putifabsent.backends.body import Body
-from putifabsent.backends.resending import schedule
+from putifabsent.backends.object_store import schedule
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -54,14 +54,14 @@ class Blocks:
     ----------
     ids
         Of its blocks, in order.
-    words
+    params
         What the blob is to say of itself.
     over
         Nothing can come of this staging: it was discarded, or a block was told that the name is there.
     """
 
     ids: list[str]
-    words: dict[str, Any]
+    params: dict[str, Any]
     over: bool = False
 
     def listed(self) -> list[BlobBlock]:
@@ -109,7 +109,7 @@ class BlobBody(Body):
             raise
 
 
-def send_blocks(client: BlobClient, body: Body, words: dict[str, Any]) -> list[str]:
+def send_blocks(client: BlobClient, body: Body, params: dict[str, Any]) -> list[str]:
     """Send the body, so many blocks at a time that memory stays bounded, and return their ids."""
     # All blocks of a name must have ids of one length: 32 is that of adlfs' own, which may lie there.
     staging = uuid.uuid4().hex[:27]
@@ -118,7 +118,7 @@ def send_blocks(client: BlobClient, body: Body, words: dict[str, Any]) -> list[s
     def send(number: int, start: int, stop: int) -> str:
         block = f"{staging}{number:05d}"
         data = body.read(start, stop)
-        _again(lambda: client.stage_block(block, data, len(data), **words))
+        _again(lambda: client.stage_block(block, data, len(data), **params))
         return block
 
     with ThreadPoolExecutor(_AT_ONCE, "putifabsent-block") as threads:

@@ -10,15 +10,18 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import stat
+import tempfile
 import threading
 import time
 import weakref
+from abc import ABC, abstractmethod
 from concurrent.futures import TimeoutError as FuturesTimeoutError
 from concurrent.futures import thread  # noqa: F401 - its farewell must come after the one registered below
 from typing import IO, TYPE_CHECKING
 
 from putifabsent.backends.base import Staged
-from putifabsent.backends.body import Body, read_at
+from putifabsent.backends.body import Body, read_at, write_all
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
@@ -27,9 +30,10 @@ if TYPE_CHECKING:
 
     from putifabsent.backends.base import Creation, StageOutcome
 
-__all__ = ["Ahead", "Growing"]
+__all__ = ["Ahead", "FileBody", "Growing", "StagesAhead"]
 
 _PATIENCE = 10.0
+_PIECE = 2**20
 
 
 class Growing(Body):
@@ -224,3 +228,55 @@ def _leave_nothing() -> None:
 
 # By the time of `atexit`, no executor takes any more work, and the client's requests need one.
 threading._register_atexit(_leave_nothing)  # type: ignore[attr-defined] # it has no public name
+
+
+class StagesAhead(ABC):
+    """A store that can also be given a large file while it is still being written."""
+
+    @abstractmethod
+    def ahead(self, name: str, file: IO[bytes], creation: Creation) -> Ahead | None:
+        """Begin to stage what is written at the end of ``file``.
+
+        The body of the finished file takes it along (:class:`~putifabsent.backends.body.FileBody`), and
+        :meth:`Store.stage` makes use of it. Returns None where nobody could run it meanwhile.
+        """
+
+
+class FileBody(Body):
+    """A body in an open file, which stays open as long as its creation may need it.
+
+    Parameters
+    ----------
+    file
+        Open for reading in binary mode, with a file descriptor. Its position is left alone. What says no
+        size (a pipe, a terminal), or none that is true (``/proc``), is read to its end here and now.
+    ahead
+        What the store has of it already.
+    """
+
+    __slots__ = ("ahead", "file")
+
+    def __init__(self, file: IO[bytes], ahead: Ahead | None = None) -> None:
+        seen = os.fstat(file.fileno())
+        self.file = file
+        self.ahead = ahead
+        self.size = seen.st_size
+        is_file = stat.S_ISREG(seen.st_mode)
+        if not (is_file and self.size):
+            self._keep(file.fileno(), is_file=is_file)
+
+    def read(self, start: int, stop: int) -> bytes:
+        """Return ``[start, stop)``, without a word to the file about where it is."""
+        if start == stop:
+            return b""  # of a pipe that gave nothing: it may be closed
+        return read_at(self.file.fileno(), start, stop, getattr(self.file, "name", "the body"))
+
+    def _keep(self, file: int, *, is_file: bool) -> None:
+        """Take over all that ``file`` gives until it ends."""
+        self.size = 0
+        while piece := os.pread(file, _PIECE, self.size) if is_file else os.read(file, _PIECE):
+            if not self.size:
+                # Without a name, it goes with this body.
+                self.file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115 - closed with the body
+            self.size += len(piece)
+            write_all(self.file, memoryview(piece))

@@ -8,29 +8,38 @@ from __future__ import annotations
 
 import errno
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote
 
 import requests
 from google.auth.exceptions import GoogleAuthError, TransportError
 from urllib3.exceptions import HTTPError
 
-from putifabsent.backends.base import Exists, Maybe, Refused, TryAgain
+from putifabsent.backends.base import (
+    TOKEN_KEY,
+    WRITER_KEY,
+    Exists,
+    Maybe,
+    Refused,
+    TryAgain,
+    caused,
+    unsupported,
+)
+from putifabsent.backends.object_store import are_texts, by_status
 from putifabsent.backends.per_process import PerProcess
-from putifabsent.backends.refusals import caused
-from putifabsent.backends.single_send import malformed, never_sent, session
+from putifabsent.backends.requests_session import malformed, never_sent, session
 from putifabsent.errors import ConfigError
 
 if TYPE_CHECKING:
     from gcsfs import GCSFileSystem
 
-__all__ = ["Sender", "outcome_of", "place", "unexpected"]
+    from putifabsent.backends.base import Creation
+
+__all__ = ["Params", "Sender", "outcome_of", "params_of", "place", "unexpected"]
 
 _CONNECT_SECONDS = 10.0
 _SESSION_OPTIONS = {"headers", "proxy", "trust_env"}
 _SERVICE = "/storage/v1/"
-_NOT_APPLIED = {HTTPStatus.CONFLICT, HTTPStatus.TOO_MANY_REQUESTS}
-_TIMED_OUT = HTTPStatus.REQUEST_TIMEOUT
 _BUSY = {"rateLimitExceeded", "userRateLimitExceeded"}
 _NUMBERS = {401: errno.EACCES, 403: errno.EACCES, 404: errno.ENOENT}
 
@@ -156,14 +165,9 @@ def outcome_of(error: BaseException, name: str) -> Exists | TryAgain | Refused |
 
 def _answered(error: Exception, answer: requests.Response, name: str) -> Exists | TryAgain | Refused | Maybe:
     status = answer.status_code
-    if status == HTTPStatus.PRECONDITION_FAILED:
-        return Exists()
-    # Neither was applied: a 409 met another change of the object, a 429 too many of them.
-    if status in _NOT_APPLIED or _reasons(answer) & _BUSY:
-        return TryAgain(error)
-    # A success without the object it should tell of is some proxy's; a 408 may come after the last byte.
-    if not HTTPStatus.MULTIPLE_CHOICES <= status < HTTPStatus.INTERNAL_SERVER_ERROR or status == _TIMED_OUT:
-        return Maybe(error)
+    outcome = by_status(error, status, "passes" if _reasons(answer) & _BUSY else None)
+    if outcome is not None:
+        return outcome
     # The number makes it a PermissionError, a FileNotFoundError or a plain OSError.
     return Refused(caused(OSError(_NUMBERS.get(status, errno.EINVAL), str(error), name), error))
 
@@ -188,3 +192,83 @@ def _told(answer: requests.Response) -> dict[str, Any]:
 
 def _reasons(answer: requests.Response) -> set[str]:
     return {str(each.get("reason")) for each in _told(answer).get("errors", ()) if isinstance(each, dict)}
+
+
+_TYPE = "application/octet-stream"
+_FIXED_KEYS = {
+    "cache_control": "cacheControl",
+    "content_disposition": "contentDisposition",
+    "content_encoding": "contentEncoding",
+    "content_language": "contentLanguage",
+    "custom_time": "customTime",
+}
+# gcsfs writes them in small letters.
+_ACLS = {
+    acl.lower(): acl
+    for acl in (
+        "authenticatedRead",
+        "bucketOwnerFullControl",
+        "bucketOwnerRead",
+        "private",
+        "projectPrivate",
+        "publicRead",
+    )
+}
+_CARRIED = {"acl", "consistency", "content_type", "fixed_key_metadata", "kms_key_name", "metadata"}
+_FOR_THE_CLIENT = {
+    "autocommit",
+    "block_size",
+    "cache_options",
+    "cache_type",
+    "callback",
+    "chunksize",
+    "concurrency",
+    "finalize_on_close",
+    "mode",
+    "timeout",
+}
+
+
+class Params(NamedTuple):
+    """What a creation says beside its bytes: of the object, in the address, and the checksum to send."""
+
+    resource: dict[str, Any]
+    query: dict[str, str]
+    checksum: str
+
+    @property
+    def copy_query(self) -> dict[str, str]:
+        """What goes into the address of a copy."""
+        changed = {"predefinedAcl": "destinationPredefinedAcl", "kmsKeyName": "destinationKmsKeyName"}
+        return {changed[key]: value for key, value in self.query.items()}
+
+
+def params_of(creation: Creation, consistency: str) -> Params | Refused:
+    """Return what goes with the bytes of ``creation``, or why it can't; ``consistency`` is the mount's."""
+    extra = {key: value for key, value in creation.extra.items() if key not in _FOR_THE_CLIENT}
+    unknown = extra.keys() - _CARRIED
+    if unknown:
+        return Refused(unsupported("gcs", unknown))
+    metadata, fixed = (extra.get(key) or {} for key in ("metadata", "fixed_key_metadata"))
+    if not (are_texts(metadata) and are_texts(fixed)):
+        return Refused(ConfigError("metadata and fixed_key_metadata must map strings to strings"))
+    unknown = fixed.keys() - _FIXED_KEYS.keys()
+    if unknown:
+        return Refused(unsupported("gcs", (f"fixed_key_metadata[{key!r}]" for key in unknown)))
+    query = {}
+    if extra.get("acl"):
+        acl = _ACLS.get(str(extra["acl"]).lower())
+        if acl is None:
+            known = ", ".join(_ACLS.values())
+            return Refused(ConfigError(f"there is no acl {extra['acl']!r}: there are {known}"))
+        query["predefinedAcl"] = acl
+    if extra.get("kms_key_name"):
+        query["kmsKeyName"] = str(extra["kms_key_name"])
+    marks = {TOKEN_KEY: creation.token, WRITER_KEY: creation.writer}
+    resource = {
+        "contentType": str(extra.get("content_type") or _TYPE),
+        "metadata": {**metadata, **marks},
+        **{_FIXED_KEYS[key]: value for key, value in fixed.items()},
+    }
+    wanted = extra.get("consistency") or consistency
+    return Params(resource, query, wanted if wanted in {"md5", "crc32c"} else "")

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import errno
 from datetime import datetime, timedelta, timezone
-from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
 from azure.core.credentials import AzureSasCredential
@@ -27,10 +26,10 @@ from azure.storage.blob import BlobSasPermissions, BlobServiceClient, generate_b
 from azure.storage.blob._shared.authentication import SharedKeyCredentialPolicy
 from fsspec.asyn import sync
 
-from putifabsent.backends.base import Exists, Maybe, Refused, TryAgain
+from putifabsent.backends.base import Exists, Maybe, Refused, TryAgain, caused
+from putifabsent.backends.object_store import by_status
 from putifabsent.backends.per_process import PerProcess
-from putifabsent.backends.refusals import caused
-from putifabsent.backends.single_send import malformed, never_sent, session
+from putifabsent.backends.requests_session import malformed, never_sent, session
 from putifabsent.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -73,7 +72,6 @@ _CONFLICTS = {
     "ContainerDisabled": errno.ENOENT,
     "PathConflict": errno.ENOTDIR,
 }
-_NOT_APPLIED = {HTTPStatus.CONFLICT, HTTPStatus.TOO_MANY_REQUESTS}
 _NUMBERS = {401: errno.EACCES, 403: errno.EACCES, 404: errno.ENOENT, 413: errno.EFBIG}
 
 
@@ -214,13 +212,11 @@ def outcome_of(error: BaseException, name: str) -> Exists | TryAgain | Refused |
 
 def _answered(error: Exception, status: int, name: str) -> Exists | TryAgain | Refused | Maybe:
     code = code_of(error)
-    if status == HTTPStatus.PRECONDITION_FAILED or code in _TAKEN:
-        return Exists()
-    if status in _NOT_APPLIED and code not in _CONFLICTS:
-        return TryAgain(error)
-    refuses = HTTPStatus.MULTIPLE_CHOICES <= status < HTTPStatus.INTERNAL_SERVER_ERROR
-    if not refuses or status == HTTPStatus.REQUEST_TIMEOUT:
-        return Maybe(error)
+    outcome = by_status(
+        error, status, "taken" if code in _TAKEN else "refused" if code in _CONFLICTS else None
+    )
+    if outcome is not None:
+        return outcome
     # The number makes it a PermissionError, a FileNotFoundError or a plain OSError.
     number = _CONFLICTS.get(code) or _NUMBERS.get(status, errno.EINVAL)
     return Refused(caused(OSError(number, _told(error, code), name), error))

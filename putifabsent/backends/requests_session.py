@@ -7,7 +7,6 @@ has closed meanwhile is replaced before anything is written to it. A test counts
 from __future__ import annotations
 
 import ssl
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import requests
@@ -18,7 +17,7 @@ from urllib3.util.retry import Retry
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["are_texts", "malformed", "never_sent", "session"]
+__all__ = ["malformed", "never_sent", "session"]
 
 _CONNECTIONS = 256
 _NOT_SENT = (ConnectTimeoutError, NewConnectionError, requests.ConnectTimeout)
@@ -49,13 +48,6 @@ def never_sent(error: BaseException) -> bool:
 def malformed(error: BaseException) -> bool:
     """Whether ``error`` says that the request can't be sent at all, now or later."""
     return any(isinstance(link, _MALFORMED) for link in _links(error))
-
-
-def are_texts(told: object) -> bool:
-    """Whether ``told`` maps strings to strings, as all that goes into headers must."""
-    if not isinstance(told, Mapping):
-        return False
-    return all(isinstance(text, str) for pair in told.items() for text in pair)
 
 
 def _links(error: BaseException) -> Iterator[BaseException]:

@@ -17,17 +17,32 @@ from s3fs import S3FileSystem
 from s3fs.errors import translate_boto_error
 
 from putifabsent.backends.aws_session import LOST, NOT_SENT, ONCE, WRONG, SingleSend, code_of, status_of
-from putifabsent.backends.base import Absent, Exists, Gone, Maybe, Refused, TryAgain
-from putifabsent.backends.refusals import caused
-from putifabsent.backends.whole_seconds import http_date
+from putifabsent.backends.base import (
+    TOKEN_KEY,
+    WRITER_KEY,
+    Absent,
+    Exists,
+    Gone,
+    Maybe,
+    Refused,
+    TryAgain,
+    caused,
+    unsupported,
+)
+from putifabsent.backends.object_store import Meaning, by_status, reading
+from putifabsent.backends.server_time import http_date
 
 if TYPE_CHECKING:
     from collections.abc import Container, Mapping
     from datetime import datetime
 
+    from putifabsent.backends.base import Creation
+
 __all__ = [
+    "OF_THE_SOURCE",
     "Sender",
-    "cause_of",
+    "copy_params",
+    "creation_params",
     "date_of",
     "has_no_source",
     "is_absent",
@@ -36,12 +51,16 @@ __all__ = [
     "reading_of",
 ]
 
-_TOO_MANY_REQUESTS = 429
-_SERVER_ERRORS = range(500, 600)
-_SERVER_CODES = {"InternalError", "ServiceUnavailable", "SlowDown", "RequestTimeout", "500", "503"}
-_ABSENT = {"NoSuchKey", "NoSuchVersion", "404"}
+_CODES: dict[str, Meaning] = {
+    "ConditionalRequestConflict": "passes",
+    "InternalError": "lost",
+    "OperationAborted": "passes",
+    "PreconditionFailed": "taken",
+    "RequestTimeout": "lost",
+    "ServiceUnavailable": "lost",
+}
+_ABSENT = {"NoSuchKey", "NoSuchVersion", "PreconditionFailed", "404"}
 _IN_PARTS = re.compile(r"-\d+\"?$")
-_CONFLICTS = {"ConditionalRequestConflict", "OperationAborted", "409"}
 
 
 class Sender:
@@ -113,7 +132,7 @@ def _model_name(method: Any) -> str:
     return "".join(word.title() for word in method.__name__.split("_"))
 
 
-def outcome_of(error: BaseException, name: str) -> Exists | TryAgain | Refused | Maybe | Gone:
+def outcome_of(error: Exception, name: str) -> Exists | TryAgain | Refused | Maybe | Gone:
     """Say what one failed request means for a creation.
 
     Anything unforeseen is raised again: a protocol takes that for unknown, too, and shows it.
@@ -134,22 +153,14 @@ def outcome_of(error: BaseException, name: str) -> Exists | TryAgain | Refused |
     raise error
 
 
-def reading_of(error: BaseException, name: str) -> Absent | TryAgain | Refused:
+def reading_of(error: Exception, name: str) -> Absent | TryAgain | Refused:
     """Say what one failed request means for a read."""
-    outcome = outcome_of(error, name)
-    if isinstance(outcome, Refused):
-        return Absent() if isinstance(outcome.error, FileNotFoundError) else outcome
-    return TryAgain(cause_of(outcome, error))
-
-
-def cause_of(outcome: object, error: BaseException) -> Exception:
-    """Return the exception behind an outcome that :func:`outcome_of` has made of ``error``."""
-    return getattr(outcome, "cause", None) or (error if isinstance(error, Exception) else OSError(str(error)))
+    return reading(outcome_of(error, name), error)
 
 
 def is_absent(error: BaseException) -> bool:
     """Whether the store says that an object, or the one asked for, is not there."""
-    return isinstance(error, ClientError) and (code_of(error) in _ABSENT or _is_unmet(error))
+    return isinstance(error, ClientError) and (code_of(error) in _ABSENT or status_of(error) == 412)
 
 
 def date_of(answer: Mapping[str, Any]) -> datetime | None:
@@ -167,22 +178,74 @@ def has_no_source(error: BaseException) -> bool:
     return isinstance(error, ClientError) and code_of(error) == "NoSuchKey" and status_of(error) == 404
 
 
-def _is_unmet(error: ClientError) -> bool:
-    return status_of(error) == 412 or code_of(error) == "PreconditionFailed"
-
-
 def _answer(error: ClientError, name: str) -> Exists | TryAgain | Refused | Maybe | Gone:
     code, status = code_of(error), status_of(error)
-    if _is_unmet(error):
-        return Exists()
     if code == "NoSuchUpload":
         return Gone()
-    if code in _CONFLICTS or status in (409, _TOO_MANY_REQUESTS):
-        return TryAgain(error)
     # A 200 may carry an error, too: Complete and Copy send their status before they are done.
-    if status in _SERVER_ERRORS or status < 300 or code in _SERVER_CODES:
-        return Maybe(error)
+    outcome = by_status(error, status, _CODES.get(code))
+    if outcome is not None:
+        return outcome
     refused = translate_boto_error(error)
     if isinstance(refused, OSError):
         refused = caused(type(refused)(refused.errno or errno.EIO, str(error), name), error)
     return Refused(refused)
+
+
+_FOR_THE_CLIENT = {"chunksize", "max_concurrency", "callback", "block_size", "fill_cache", "cache_type"}
+_CUSTOMER_KEY = ("SSECustomerAlgorithm", "SSECustomerKey", "SSECustomerKeyMD5")
+
+OF_THE_SOURCE = frozenset(
+    {
+        "CacheControl",
+        "ContentDisposition",
+        "ContentEncoding",
+        "ContentLanguage",
+        "ContentType",
+        "Expires",
+        "Metadata",
+        "Tagging",
+    }
+)
+"""What a copy takes over from its source. Said beside that, some are refused, or count on some servers."""
+
+
+async def creation_params(
+    sender: Sender, mount: Mapping[str, Any], method: str, creation: Creation
+) -> dict[str, Any] | Refused:
+    """Return the parameters of a put or an upload; what ``mount`` adds, the sender sends."""
+    extra = _extra(creation)
+    metadata = {
+        **mount.get("Metadata", {}),
+        **extra.pop("Metadata", {}),
+        **extra.pop("metadata", {}),
+        TOKEN_KEY: creation.token,
+        WRITER_KEY: creation.writer,
+    }
+    unknown = extra.keys() - await sender.accepts(method)
+    if unknown:
+        return Refused(unsupported("s3", unknown))
+    return {**extra, "Metadata": metadata}
+
+
+async def copy_params(
+    sender: Sender, mount: Mapping[str, Any], creation: Creation
+) -> dict[str, Any] | Refused:
+    """Return the parameters of a copy whose source was put with the same parameters."""
+    extra = _extra(creation)
+    extra.pop("metadata", None)
+    unknown = extra.keys() - await sender.accepts("put_object")
+    if unknown:
+        return Refused(unsupported("s3", unknown))
+    # What only a put knows speaks of the bytes that it carries.
+    wanted = await sender.accepts("copy_object") - OF_THE_SOURCE
+    said = {**mount, **extra}
+    reading = {f"CopySource{key}": said[key] for key in _CUSTOMER_KEY if key in said}
+    return {**{key: value for key, value in extra.items() if key in wanted}, **reading}
+
+
+def _extra(creation: Creation) -> dict[str, Any]:
+    extra = {key: value for key, value in creation.extra.items() if key not in _FOR_THE_CLIENT}
+    if "acl" in extra:
+        extra["ACL"] = extra.pop("acl")
+    return extra

@@ -6,6 +6,7 @@ forked process: where the parent had used it, here or on its own, the child woul
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import os
 import re
@@ -17,6 +18,10 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import obstore
+from botocore.credentials import ReadOnlyCredentials
+from botocore.exceptions import NoCredentialsError
+from botocore.session import Session
+from fsspec.asyn import sync
 from obstore.exceptions import (
     AlreadyExistsError,
     BaseError,
@@ -38,18 +43,21 @@ from putifabsent.backends.base import (
     Refused,
     TryAgain,
     Written,
+    caused,
+    read_whole,
 )
+from putifabsent.backends.object_store import unconditional
 from putifabsent.backends.pool import Pool
-from putifabsent.backends.refusals import caused, read_whole, unconditional
-from putifabsent.backends.s3_sender import is_in_parts
+from putifabsent.backends.s3_client import is_in_parts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from putifabsent.backends.base import CreateOutcome, Creation, HeadOutcome, PutOutcome
     from putifabsent.backends.body import Body
+    from putifabsent.backends.s3_client import Sender
 
-__all__ = ["FastBucket", "forked", "takes", "understands"]
+__all__ = ["Buckets", "FastBucket"]
 
 _OPTIONS = {
     "anon", "key", "secret", "token", "username", "password", "profile", "endpoint_url", "use_ssl",
@@ -175,7 +183,7 @@ class FastBucket:
         if isinstance(data, Refused):
             return data
         try:
-            answer = obstore.put(self._bucket, key, data, mode="create", **_words(creation))
+            answer = obstore.put(self._bucket, key, data, mode="create", **_attributes(creation))
         except _FAILURES as error:
             return _creating(error, name)
         return Created(answer["version"])
@@ -188,7 +196,7 @@ class FastBucket:
         if isinstance(data, Refused):
             return data
         try:
-            answer = await obstore.put_async(self._bucket, key, data, mode="create", **_words(creation))
+            answer = await obstore.put_async(self._bucket, key, data, mode="create", **_attributes(creation))
         except _FAILURES as error:
             return _creating(error, name)
         return Created(answer["version"])
@@ -199,7 +207,7 @@ class FastBucket:
         if isinstance(data, Refused):
             return data
         try:
-            answer = obstore.put(self._bucket, key, data, mode="overwrite", **_words(creation))
+            answer = obstore.put(self._bucket, key, data, mode="overwrite", **_attributes(creation))
         except _FAILURES as error:
             return unconditional(_creating(error, name), name, error)
         return Written(answer["version"])
@@ -210,7 +218,9 @@ class FastBucket:
         if isinstance(data, Refused):
             return data
         try:
-            answer = await obstore.put_async(self._bucket, key, data, mode="overwrite", **_words(creation))
+            answer = await obstore.put_async(
+                self._bucket, key, data, mode="overwrite", **_attributes(creation)
+            )
         except _FAILURES as error:
             return unconditional(_creating(error, name), name, error)
         return Written(answer["version"])
@@ -230,7 +240,7 @@ class FastBucket:
             return _reading(error, name)
 
 
-def _words(creation: Creation) -> dict[str, Any]:
+def _attributes(creation: Creation) -> dict[str, Any]:
     marks = {TOKEN_KEY: creation.token, WRITER_KEY: creation.writer}
     return {"attributes": marks, "use_multipart": False}
 
@@ -296,3 +306,89 @@ def _refusal(error: Exception, status: int | None, name: str) -> OSError | None:
 def _status(error: Exception) -> int | None:
     found = _STATUS.search(str(error))
     return int(found.group(1)) if found else None
+
+
+_AWS = ".amazonaws.com"
+
+
+class Buckets:
+    """The clients of a mount's buckets, each made when it is first asked for.
+
+    Parameters
+    ----------
+    sender
+        The other client, which knows the mount's endpoint, region and addressing style.
+    options
+        The options of the wrapped filesystem.
+    connect_timeout, timeout
+        Seconds, for one request.
+    """
+
+    def __init__(
+        self, sender: Sender, options: Mapping[str, Any], connect_timeout: float, timeout: float
+    ) -> None:
+        self._sender = sender
+        self._options = options
+        self._timeouts = (connect_timeout, timeout)
+        self._understood = understands(options)
+        self._buckets: dict[str, FastBucket | None] = {}
+
+    def bucket(self, bucket: str, key: str) -> FastBucket | None:
+        """Return the client for ``key``, or None where it takes the other one."""
+        if not self._takes(key):
+            return None
+        if bucket not in self._buckets:
+            sync(self._sender.fs.loop, self._open, bucket)
+        return self._buckets[bucket]
+
+    async def bucket_async(self, bucket: str, key: str) -> FastBucket | None:
+        """:meth:`bucket`, asynchronously."""
+        if not self._takes(key):
+            return None
+        if bucket not in self._buckets:
+            await self._open(bucket)
+        return self._buckets[bucket]
+
+    def _takes(self, key: str) -> bool:
+        return self._understood and not forked() and takes(key)
+
+    async def _open(self, bucket: str) -> None:
+        await self._sender.fs.set_session()
+        client = await self._sender.fs.get_s3(bucket)
+        region = client.meta.region_name or "us-east-1"
+        self._buckets[bucket] = None
+        if _AWS in client.meta.endpoint_url and await self._region_of(bucket) != region:
+            # botocore follows the redirect to the bucket's own region; obstore would not.
+            return
+        try:
+            url = await client.generate_presigned_url("head_object", Params={"Bucket": bucket, "Key": "key"})
+            credentials = await asyncio.to_thread(self._credentials)
+        except NoCredentialsError:
+            # The other client meets the same error, and says so with the name.
+            return
+        self._buckets[bucket] = FastBucket(bucket, url, region, credentials, *self._timeouts)
+
+    async def _region_of(self, bucket: str) -> str | None:
+        try:
+            answer = await self._sender.call("head_bucket", Bucket=bucket)
+        except Exception:  # noqa: BLE001 - the other client meets the same error, and explains it
+            return None
+        region: str | None = answer.get("BucketRegion")
+        return region
+
+    def _credentials(self) -> Callable[[], Any] | None:
+        options = self._options
+        client = options.get("client_kwargs") or {}
+        if options.get("anon"):
+            return None
+        key = options.get("key") or options.get("username") or client.get("aws_access_key_id")
+        if key:
+            secret = options.get("secret") or options.get("password") or client.get("aws_secret_access_key")
+            token = options.get("token") or client.get("aws_session_token")
+            frozen = ReadOnlyCredentials(key, secret, token)
+            return lambda: frozen
+        chain = Session(profile=options.get("profile")).get_credentials()
+        if chain is None:
+            raise NoCredentialsError
+        found: Callable[[], Any] = chain.get_frozen_credentials
+        return found

@@ -1,0 +1,445 @@
+"""DynamoDB's client, and one table: requests sent once, what their failures mean, how it is set up."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import os
+import weakref
+from datetime import timezone
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from aiobotocore.config import AioConfig
+from aiobotocore.session import AioSession
+from botocore.exceptions import BotoCoreError, ClientError
+from fsspec.asyn import get_loop, sync
+
+from putifabsent.backends.aws_session import LOST, NOT_SENT, ONCE, WRONG, SingleSend, code_of, status_of
+from putifabsent.backends.base import caused
+from putifabsent.backends.dynamodb_items import ATTRIBUTES, COUNTERS, KEYS, NEVER
+from putifabsent.backends.per_process import PerProcess
+from putifabsent.backends.registries import Maybe, Refused, TryAgain
+from putifabsent.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Mapping
+    from datetime import datetime
+    from typing import NoReturn
+
+__all__ = ["TIMEOUT", "Table", "checked", "checked_for_counters", "is_unmet", "ready", "silent"]
+
+
+T = TypeVar("T")
+
+TIMEOUT = 10.0
+"""Seconds for one request, where nobody says otherwise."""
+
+_CONNECTIONS = 256
+_CONNECT = 5.0
+_CLOSING = 0.2
+
+_THROTTLED = {
+    "LimitExceededException",
+    "ProvisionedThroughputExceededException",
+    "RequestLimitExceeded",
+    "ReplicatedWriteConflictException",
+    "ThrottlingException",
+    "Throttling",
+    "TransactionConflictException",
+    "TransactionInProgressException",
+}
+_FORBIDDEN = {
+    "AccessDeniedException",
+    "ExpiredTokenException",
+    "IncompleteSignature",
+    "IncompleteSignatureException",
+    "InvalidSignatureException",
+    "MissingAuthenticationToken",
+    "MissingAuthenticationTokenException",
+    "OptInRequired",
+    "UnrecognizedClientException",
+}
+_SERVER_CODES = {
+    "InternalFailure",
+    "InternalServerError",
+    "ServiceUnavailable",
+    "ServiceUnavailableException",
+}
+_REQUEST_TIMEOUT = 408
+_TOO_MANY_REQUESTS = 429
+
+
+class Sender:
+    """One client of DynamoDB, on fsspec's loop; callers on other loops and in threads wait for that one.
+
+    Parameters
+    ----------
+    region, endpoint_url, profile
+        As AWS's own tools take them; None leaves it to AWS's settings.
+    timeout
+        Seconds, for one request.
+    """
+
+    def __init__(
+        self, region: str | None, endpoint_url: str | None, profile: str | None, timeout: float
+    ) -> None:
+        try:
+            self._session = AioSession(profile=profile)
+            self._session.get_scoped_config()
+            known = region or self._session.get_config_variable("region") or os.environ.get("AWS_REGION")
+        except BotoCoreError as error:
+            raise ConfigError(str(error)) from error
+        if not known:
+            raise ConfigError(
+                "no AWS region is known: say dynamodb://TABLE?region=..., or set AWS_DEFAULT_REGION"
+            )
+        self._where = {"region_name": known, "endpoint_url": endpoint_url}
+        self._config = AioConfig(
+            connect_timeout=min(timeout, _CONNECT),
+            read_timeout=timeout,
+            retries=dict(ONCE),
+            max_pool_connections=_CONNECTIONS,
+            # A sixth of what a call costs, for parameters that are always the same.
+            parameter_validation=False,
+            # It would ask for addresses first, and again with another one.
+            endpoint_discovery_enabled=False,
+            http_session_cls=SingleSend,
+        )
+        self.loop = get_loop()
+        self._client: Any = None
+        self._connecting: asyncio.Lock | None = None
+
+    def run(self, work: Callable[..., Coroutine[Any, Any, T]], *arguments: Any) -> T:
+        """Run ``work(*arguments)`` on the client's loop, and wait for it."""
+        answer: T = sync(self.loop, work, *arguments)
+        return answer
+
+    async def on_loop(self, work: Callable[..., Coroutine[Any, Any, T]], *arguments: Any) -> T:
+        """Run ``work(*arguments)`` on the client's loop, and await it from this one."""
+        if asyncio.get_running_loop() is self.loop:
+            return await work(*arguments)
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work(*arguments), self.loop))
+
+    async def call(self, method: str, **parameters: Any) -> dict[str, Any]:
+        """Send one request; on the client's loop only.
+
+        Raises
+        ------
+        Exception
+            Whatever the client raises: :func:`outcome_of` says what it means.
+        """
+        client = self._client or await self._connect()
+        answer: dict[str, Any] = await getattr(client, method)(**parameters)
+        # botocore takes what is no JSON for an empty answer, which would mean "absent", or "written".
+        if not answer["ResponseMetadata"].get("RequestId"):
+            raise ConnectionError(errno.EPROTO, "what answered is not DynamoDB: it gives no request id")
+        return answer
+
+    async def _connect(self) -> Any:
+        if self._connecting is None:
+            self._connecting = asyncio.Lock()
+        async with self._connecting:
+            if self._client is None:
+                try:
+                    made = self._session.create_client("dynamodb", config=self._config, **self._where)
+                    self._client = await made.__aenter__()
+                except ValueError as error:
+                    raise ConfigError(f"dynamodb: {error}") from error
+                weakref.finalize(self, _close, self.loop, self._client, os.getpid())
+        return self._client
+
+
+def outcome_of(error: BaseException, name: str) -> TryAgain | Refused | Maybe:
+    """Say what one failed request means for a write; ``name`` is the identity, or the table.
+
+    Anything unforeseen is raised again: a protocol takes that for unknown, too, and shows it.
+    """
+    if isinstance(error, ClientError):
+        return _answer(error, name)
+    if isinstance(error, NOT_SENT):
+        return TryAgain(error)
+    if isinstance(error, ConfigError):
+        return Refused(error)
+    if isinstance(error, WRONG):
+        return Refused(caused(PermissionError(errno.EACCES, str(error), name), error))
+    if isinstance(error, LOST):
+        return Maybe(error)
+    if isinstance(error, BotoCoreError):
+        # Credentials that expire are renewed before a request is signed: nothing has been sent.
+        return Refused(caused(OSError(errno.EINVAL, str(error), name), error))
+    raise error
+
+
+def reading_of(error: BaseException, name: str) -> TryAgain | Refused:
+    """Say what one failed request means for a read."""
+    outcome = outcome_of(error, name)
+    return TryAgain(outcome.cause) if isinstance(outcome, Maybe) else outcome
+
+
+def is_unmet(error: BaseException) -> bool:
+    """Whether the condition of a write was not met."""
+    return isinstance(error, ClientError) and code_of(error) == "ConditionalCheckFailedException"
+
+
+def is_missing_table(error: BaseException) -> bool:
+    """Whether DynamoDB says that the table is not there, or not yet."""
+    return isinstance(error, ClientError) and code_of(error) in (
+        "ResourceNotFoundException",
+        "TableNotFoundException",
+    )
+
+
+def is_there(error: BaseException) -> bool:
+    """Whether the table can't be made because it is there, or is being made."""
+    return isinstance(error, ClientError) and code_of(error) == "ResourceInUseException"
+
+
+def _answer(error: ClientError, name: str) -> TryAgain | Refused | Maybe:
+    code, status = code_of(error), status_of(error)
+    if code in _THROTTLED or status == _TOO_MANY_REQUESTS:
+        return TryAgain(error)
+    if status >= 500 or status < 400 or status == _REQUEST_TIMEOUT or code in _SERVER_CODES:
+        return Maybe(error)
+    if code in _FORBIDDEN or status in (401, 403):
+        said = f"{error}. `putifabsent init` with the table's address looks for every right that is needed"
+        return Refused(caused(PermissionError(errno.EACCES, said, name), error))
+    return Refused(caused(OSError(errno.EINVAL, str(error), name), error))
+
+
+def _close(loop: asyncio.AbstractEventLoop, client: Any, pid: int) -> None:
+    # A forked child closes nothing of its parent's. At the interpreter's end there may be no loop any more.
+    if os.getpid() == pid and loop.is_running():
+        closing = asyncio.run_coroutine_threadsafe(client.close(), loop)
+        if asyncio._get_running_loop() is not loop:
+            with contextlib.suppress(Exception):
+                closing.result(_CLOSING)
+
+
+class Table:
+    """One table, and the way to it.
+
+    Parameters
+    ----------
+    name
+        Its name.
+    region, endpoint_url, profile
+        As AWS's own tools take them; None leaves it to AWS's settings.
+    timeout
+        Seconds, for one request.
+
+    Attributes
+    ----------
+    name
+        Its name.
+    url
+        Its address, as ``putifabsent init`` takes it.
+
+    Raises
+    ------
+    ConfigError
+        There is no such profile, or no region is known.
+    """
+
+    def __init__(
+        self, name: str, region: str | None, endpoint_url: str | None, profile: str | None, timeout: float
+    ) -> None:
+        self.name = name
+        said = {"region": region, "endpoint_url": endpoint_url, "profile": profile}
+        query = "&".join(f"{key}={value}" for key, value in said.items() if value)
+        self.url = f"dynamodb://{name}{'?' if query else ''}{query}"
+        self._senders = PerProcess(lambda: Sender(region, endpoint_url, profile, timeout))
+        # Here and now, for a wrong option should be met by who gives it.
+        self._senders()
+
+    def run(self, work: Callable[..., Coroutine[Any, Any, T]], *arguments: Any) -> T:
+        """Run ``work(*arguments)``, which sends, and wait for it."""
+        return self._senders().run(work, *arguments)
+
+    async def on_loop(self, work: Callable[..., Coroutine[Any, Any, T]], *arguments: Any) -> T:
+        """Run ``work(*arguments)``, which sends, and await it from any loop."""
+        return await self._senders().on_loop(work, *arguments)
+
+    async def send(self, method: str, **parameters: Any) -> dict[str, Any]:
+        """Send one request about the table; within :meth:`run` or :meth:`on_loop` only."""
+        return await self._senders().call(method, TableName=self.name, **parameters)
+
+    async def ask(self, question: Callable[[Sender, str, str], Coroutine[Any, Any, T]]) -> T:
+        """Ask for what the table is; within :meth:`run` or :meth:`on_loop` only."""
+        return await question(self._senders(), self.name, self.url)
+
+    def no_write(self, error: Exception, name: str) -> TryAgain | Refused | Maybe:
+        """Say what one failed request means for a write about ``name``."""
+        return self._absent(error, name) or outcome_of(error, name)
+
+    def no_answer(self, error: Exception, name: str) -> TryAgain | Refused:
+        """Say what one failed request means for a read about ``name``."""
+        return self._absent(error, name) or reading_of(error, name)
+
+    def _absent(self, error: Exception, name: str) -> Refused | None:
+        if not is_missing_table(error):
+            return None
+        return Refused(caused(FileNotFoundError(errno.ENOENT, missing(self.name, self.url), name), error))
+
+
+def silent(error: Exception, name: str) -> Refused:
+    """Return the refusal of a server that says that a condition is not met, and not what it holds."""
+    old = OSError(errno.ENOTSUP, "the server does not say which item it holds: it is too old", name)
+    return Refused(caused(old, error))
+
+
+_POLLS = 240
+_BETWEEN_POLLS = 0.5
+_USABLE = ("ACTIVE", "UPDATING")
+_NOBODY = {"folder": {"S": "#check"}, "name": {"S": "#check"}}
+
+
+async def ready(sender: Sender, table: str, url: str) -> bool:
+    """Make the table, unless it is there, and wait until it can be used. True: this call made it.
+
+    Nobody pays for it while it is idle (on-demand billing); nothing expires in it (no TTL); nobody removes
+    it by mistake (deletion protection).
+    """
+    made = True
+    try:
+        await sender.call(
+            "create_table",
+            TableName=table,
+            BillingMode="PAY_PER_REQUEST",
+            DeletionProtectionEnabled=True,
+            KeySchema=[{"AttributeName": name, "KeyType": kind} for name, kind in KEYS.items()],
+            AttributeDefinitions=[{"AttributeName": name, "AttributeType": "S"} for name in KEYS],
+        )
+    except Exception as error:  # noqa: BLE001 - what it means is decided in one place
+        if not is_there(error):
+            _fail(error, table, url)
+        made = False
+    for _ in range(_POLLS):
+        if (await _described(sender, table, url))["TableStatus"] in _USABLE:
+            return made
+        await asyncio.sleep(_BETWEEN_POLLS)
+    waited = int(_POLLS * _BETWEEN_POLLS)
+    raise OSError(errno.EBUSY, f"the table is not usable after {waited} s: ask again later", table)
+
+
+async def checked(sender: Sender, table: str, url: str) -> str:
+    """Return what tells the table from any other, if it can be relied on, and be read and written."""
+    described = await _sound(sender, table, url)
+    await _refuse_no_rights(sender, table, url)
+    return _identity(described)
+
+
+async def checked_for_counters(sender: Sender, table: str, url: str) -> None:
+    """Pass if the table can be relied on, and counters in it may be advanced."""
+    await _sound(sender, table, url)
+    try:
+        await sender.call(
+            "update_item",
+            TableName=table,
+            Key={**_NOBODY, "folder": COUNTERS},
+            UpdateExpression="SET #last = :last",
+            ConditionExpression=NEVER,
+            ExpressionAttributeNames={name: ATTRIBUTES[name] for name in ("#folder", "#last")},
+            ExpressionAttributeValues={":last": {"N": "0"}},
+        )
+    except Exception as error:  # noqa: BLE001 - what it means is decided in one place
+        if not is_unmet(error):
+            _fail(error, table, url)
+
+
+def missing(table: str, url: str) -> str:
+    """Return the sentence for a table that is not there."""
+    return f"there is no table {table}: run `putifabsent init '{url}'`"
+
+
+async def _sound(sender: Sender, table: str, url: str) -> Mapping[str, Any]:
+    described = await _described(sender, table, url)
+    _refuse_other_keys(described, url)
+    _refuse_copies(described, url)
+    await _refuse_expiry(sender, table, url)
+    return described
+
+
+async def _described(sender: Sender, table: str, url: str) -> Mapping[str, Any]:
+    try:
+        answer = await sender.call("describe_table", TableName=table)
+    except Exception as error:  # noqa: BLE001 - what it means is decided in one place
+        _fail(error, table, url)
+    described: Mapping[str, Any] = answer["Table"]
+    return described
+
+
+def _refuse_other_keys(described: Mapping[str, Any], url: str) -> None:
+    keys = {key["AttributeName"]: key["KeyType"] for key in described["KeySchema"]}
+    types = {each["AttributeName"]: each["AttributeType"] for each in described["AttributeDefinitions"]}
+    if keys != KEYS or any(types.get(name) != "S" for name in KEYS):
+        raise ConfigError(
+            f"{url}: the table has other keys than folder (HASH, S) and name (RANGE, S), so it was made for "
+            f"something else: choose another name, and run `putifabsent init`"
+        )
+
+
+def _refuse_copies(described: Mapping[str, Any], url: str) -> None:
+    # A condition is checked in one region: two regions of such a table can each decide, differently.
+    copied = described.get("Replicas") or described.get("GlobalTableVersion")
+    if copied and described.get("MultiRegionConsistency") != "STRONG":
+        raise ConfigError(
+            f"{url}: the table is a global table that copies its claims with eventual consistency, so two "
+            f"regions could decide differently: use a table of one region, or strong multi-region consistency"
+        )
+
+
+async def _refuse_expiry(sender: Sender, table: str, url: str) -> None:
+    try:
+        answer = await sender.call("describe_time_to_live", TableName=table)
+    except Exception as error:  # noqa: BLE001 - what it means is decided in one place
+        _fail(error, table, url)
+    if answer["TimeToLiveDescription"].get("TimeToLiveStatus") in ("ENABLED", "ENABLING"):
+        raise ConfigError(
+            f"{url}: the table has a time to live, and a claim that expires lets a name be created twice: "
+            f"turn it off"
+        )
+
+
+async def _refuse_no_rights(sender: Sender, table: str, url: str) -> None:
+    names = {"#folder": ATTRIBUTES["#folder"]}
+    nobody = {":folder": _NOBODY["folder"]}
+    try:
+        await sender.call("get_item", TableName=table, Key=_NOBODY, ConsistentRead=True)
+        await sender.call(
+            "query",
+            TableName=table,
+            KeyConditionExpression="#folder = :folder",
+            ExpressionAttributeNames=names,
+            ExpressionAttributeValues=nobody,
+        )
+        await sender.call(
+            "put_item",
+            TableName=table,
+            Item=_NOBODY,
+            ConditionExpression=NEVER,
+            ExpressionAttributeNames=names,
+        )
+    except Exception as error:  # noqa: BLE001 - what it means is decided in one place
+        if not is_unmet(error):
+            _fail(error, table, url)
+
+
+def _identity(described: Mapping[str, Any]) -> str:
+    # DynamoDB Local gives its tables no id, and the same ARN everywhere.
+    known = described.get("TableId")
+    made: datetime | None = described.get("CreationDateTime")
+    if not known and made is not None:
+        known = made.astimezone(timezone.utc).isoformat()
+    return f"dynamodb:{described['TableName']}#{known}"
+
+
+def _fail(error: Exception, table: str, url: str) -> NoReturn:
+    if isinstance(error, ConfigError):
+        raise error
+    if is_missing_table(error):
+        raise ConfigError(missing(table, url)) from error
+    outcome = outcome_of(error, url)
+    if isinstance(outcome, Refused):
+        raise outcome.error from error
+    raise ConnectionError(errno.EIO, f"DynamoDB did not answer, or not now: {error}", url) from error

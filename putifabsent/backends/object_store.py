@@ -1,0 +1,165 @@
+"""What S3, GCS and Azure share: keys, what a failed request means, and when a harmless one is sent again.
+
+An HTTP status means the same everywhere; a client adds what its service's own error codes mean. From the
+outcome of a conditional create follows what the same failure means for any other request.
+
+======================  ==============  ===========  =============  ======================
+status                  create          read         deletion       write, no condition
+======================  ==============  ===========  =============  ======================
+412                     Exists          TryAgain     the store's    Refused
+409, 429                TryAgain        TryAgain     Maybe          TryAgain
+below 300, 408, 5xx     Maybe           TryAgain     Maybe          Maybe
+404                     Refused         Absent       Deleted        Refused
+any other               Refused         Refused      Refused        Refused
+======================  ==============  ===========  =============  ======================
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from tenacity import retry_if_exception, stop_after_attempt, wait_random_exponential
+
+from putifabsent.backends.base import (
+    Absent,
+    Created,
+    Deleted,
+    Exists,
+    Gone,
+    Maybe,
+    Refused,
+    TryAgain,
+    Written,
+    caused,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from putifabsent.backends.base import DeleteOutcome, PutOutcome
+
+__all__ = [
+    "SENDS",
+    "Meaning",
+    "are_texts",
+    "bad_key",
+    "by_status",
+    "deleting",
+    "reading",
+    "schedule",
+    "unconditional",
+]
+
+Outcome: TypeAlias = Exists | Gone | TryAgain | Refused | Maybe
+
+Meaning: TypeAlias = Literal["taken", "passes", "lost", "refused"]
+"""The name is there; nothing was written, for a reason that passes; nobody knows; for a reason that stays."""
+
+# Neither a 409 nor a 429 was applied: one met another change of the object, one too many of them. A 408 may
+# come after the last byte; a success that is none is some proxy's, or an error that came after its status.
+_STATUSES: dict[int, Meaning] = {408: "lost", 409: "passes", 412: "taken", 429: "passes"}
+
+LONGEST_KEY = 1024
+"""Bytes of UTF-8: the limit of S3, GCS and Azure alike."""
+
+_SURELY_SHORT = 255
+
+
+def bad_key(name: str, key: str) -> Refused | None:
+    """Return why ``key`` can't be a key of an object store, or None."""
+    if key and len(key) <= _SURELY_SHORT and key.isascii():
+        return None
+    try:
+        length = len(key.encode())
+    except UnicodeEncodeError as error:
+        why = OSError(errno.EILSEQ, "the key is not valid Unicode, so it has no UTF-8 form", name)
+        return Refused(caused(why, error))
+    if not key:
+        return Refused(OSError(errno.EINVAL, "it names a bucket, and no object in it", name))
+    if length > LONGEST_KEY:
+        return Refused(
+            OSError(errno.ENAMETOOLONG, f"the key has {length} bytes, more than {LONGEST_KEY}", name)
+        )
+    return None
+
+
+def by_status(error: Exception, status: int, code: Meaning | None) -> Exists | TryAgain | Maybe | None:
+    """Say what an answer that is no success means for a conditional create; None: it is refused.
+
+    Parameters
+    ----------
+    error, status
+        The client's exception, and the answer's status.
+    code
+        What the service's own error code means, where that counts for more than the status.
+    """
+    meaning = code or _STATUSES.get(status) or ("refused" if 300 <= status < 500 else "lost")
+    if meaning == "taken":
+        return Exists()
+    if meaning == "passes":
+        return TryAgain(error)
+    return Maybe(error) if meaning == "lost" else None
+
+
+def reading(outcome: Outcome, error: Exception) -> Absent | TryAgain | Refused:
+    """Say what a failure with this ``outcome`` means for a read, which may be sent again."""
+    if isinstance(outcome, Refused):
+        return Absent() if isinstance(outcome.error, FileNotFoundError) else outcome
+    return TryAgain(error)
+
+
+def deleting(outcome: Outcome, error: Exception) -> DeleteOutcome:
+    """Say what a failure with this ``outcome`` means for a deletion: what is not there is deleted."""
+    if isinstance(outcome, Refused):
+        return Deleted() if isinstance(outcome.error, FileNotFoundError) else outcome
+    return Maybe(error)
+
+
+def unconditional(
+    outcome: Created | Absent | Outcome,
+    name: str,
+    cause: BaseException | None = None,
+) -> PutOutcome:
+    """Say what the outcome of a create, or of a step of it, means where no condition was asked for."""
+    if isinstance(outcome, Created):
+        return Written(outcome.version)
+    if isinstance(outcome, (TryAgain, Refused, Maybe)):
+        return outcome
+    if isinstance(outcome, Exists):
+        return Refused(caused(PermissionError(errno.EPERM, "the store keeps what is there", name), cause))
+    gone = OSError(errno.EIO, "what was to be written is not with the store any more", name)
+    return Maybe(caused(gone, cause))
+
+
+SENDS = 5
+
+
+def schedule(outcome_of: Callable[[Exception, str], object], sends: int = SENDS) -> dict[str, Any]:
+    """Return tenacity's options: so many sends, while an error means that the answer was lost, or try again.
+
+    Parameters
+    ----------
+    outcome_of
+        Says what a client's exception means.
+    sends
+        At most.
+    """
+
+    def passes(error: BaseException) -> bool:
+        return isinstance(error, Exception) and isinstance(outcome_of(error, ""), (Maybe, TryAgain))
+
+    return {
+        "retry": retry_if_exception(passes),
+        "stop": stop_after_attempt(sends),
+        "wait": wait_random_exponential(multiplier=0.05, max=2),
+        "reraise": True,
+    }
+
+
+def are_texts(told: object) -> bool:
+    """Whether ``told`` maps strings to strings, as all that goes into headers must."""
+    if not isinstance(told, Mapping):
+        return False
+    return all(isinstance(text, str) for pair in told.items() for text in pair)
