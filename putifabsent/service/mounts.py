@@ -206,7 +206,7 @@ class Mounts:
                 options = dict(mounting.options)
                 if protocol == "piaaz":
                     options |= account_of(account, options)
-                options |= {"session": caller.session, "writer": caller.writer}
+                options |= {"writer_session": caller.session, "writer": caller.writer}
                 fs = fsspec.filesystem(protocol, skip_instance_cache=True, **options)
                 self._made[number, account, caller] = fs
                 if len(self._made) > _MOST:
