@@ -77,7 +77,7 @@ def delegated(fs: GuardedFileSystem, name: str) -> Any:
         if not callable(getattr(type(fs.fs), name, None)):
             return found
     msg = f"{type(fs).__name__!r} object has no attribute {name!r}"
-    if hasattr(fs.fs, public):
+    if hasattr(fs.fs, name):
         msg += f": that of {type(fs.fs).__name__} may write guarded names. Round the guard it is fs.fs.{name}"
     raise AttributeError(msg, name=name, obj=fs)
 

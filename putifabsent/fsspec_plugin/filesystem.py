@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import weakref
+from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import IO, TYPE_CHECKING, Any, ClassVar, TypeVar, cast
 
@@ -28,7 +29,7 @@ from putifabsent.fsspec_plugin.transactions import JointTransaction
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from typing_extensions import Self
 
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-__all__ = ["GuardedFileSystem"]
+__all__ = ["GuardedFileSystem", "sharing_clients"]
 
 # By id, for fsspec's filesystems compare equal by their options.
 _instances: weakref.WeakValueDictionary[int, GuardedFileSystem] = weakref.WeakValueDictionary()
@@ -91,13 +92,25 @@ os.register_at_fork(after_in_child=_after_fork)
 
 
 _skips_cache: ContextVar[bool] = ContextVar("_skips_cache", default=False)
+_shares: ContextVar[bool] = ContextVar("_shares", default=False)
+
+
+@contextmanager
+def sharing_clients() -> Iterator[None]:
+    """Make guarded filesystems anew, over wrapped ones that there are: for many mounts of one store."""
+    token = _shares.set(True)
+    try:
+        yield
+    finally:
+        _shares.reset(token)
 
 
 class _CachedToo(_Cached):
     """Hands down ``skip_instance_cache``, which fsspec takes away before the class is asked."""
 
     def __call__(cls, *args: Any, **options: Any) -> Any:  # noqa: N805 - of a metaclass
-        token = _skips_cache.set(bool(apply_config(cls, options).get("skip_instance_cache")))
+        skips = bool(apply_config(cls, options).get("skip_instance_cache"))
+        token = _skips_cache.set(skips and not _shares.get())
         try:
             return super().__call__(*args, **options)
         finally:

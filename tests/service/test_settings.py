@@ -145,3 +145,4 @@ def test_each_session_has_a_filesystem_of_its_own() -> None:
     )
     assert one is again
     assert (one.writer_session, another.writer_session) == ("a", "b")
+    assert one.fs is another.fs, "the store's client is one for all"
