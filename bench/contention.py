@@ -63,7 +63,7 @@ def contestant(far: Far, name: str) -> Write:
     """
     log = f"{BUCKET}/{uuid.uuid4()}/_delta_log"
     if name == DELTA:
-        write: Write = DeltaLogStore(far.mount("native").store, far.registry, log).write
+        write: Write = DeltaLogStore(far.mount("native").backend, far.registry, log).write
     else:
         fs = far.mount(name)
 

@@ -70,9 +70,9 @@ def calls(far: Far, arbiter: str) -> dict[str, Sent]:
     first = far.sent(lambda: fs.pipe_file(f"{table}/manifest-1", BODY))
     made = far.sent(lambda: fs.pipe_file(f"{table}/manifest-2", BODY))
     fs.pipe_file(_entry(log, 0), BODY)
-    decides, taken = _decider(far, arbiter, fs.store), f"{table}/manifest-2"
+    decides, taken = _decider(far, arbiter, fs.backend), f"{table}/manifest-2"
     one_more = _ledger(decides, fs.explain(f"{table}/.hoodie/timeline/1.commit.requested"))
-    run(one_more(1), fs.store, DEADLINE)
+    run(one_more(1), fs.backend, DEADLINE)
     return {
         CREATION: made,
         "the first one adds": first - made,
@@ -83,13 +83,13 @@ def calls(far: Far, arbiter: str) -> dict[str, Sent]:
         "whether it is there": far.sent(lambda: fs.exists(taken)),
         "listing a folder": far.sent(lambda: fs.ls(log, detail=False)),
         "a deletion": far.sent(lambda: fs.rm_file(taken)),
-        RECORD: far.sent(lambda: run(one_more(2), fs.store, DEADLINE)),
+        RECORD: far.sent(lambda: run(one_more(2), fs.backend, DEADLINE)),
     }
 
 
 def delta_calls(far: Far) -> dict[str, Sent]:
     """Return what Delta's log store sends, if each of its calls is one request."""
-    log = DeltaLogStore(far.mount("native").store, far.registry, f"{BUCKET}/{uuid.uuid4()}/_delta_log")
+    log = DeltaLogStore(far.mount("native").backend, far.registry, f"{BUCKET}/{uuid.uuid4()}/_delta_log")
     log.write(0, BODY)
     return {
         NUMBERED: far.sent(lambda: log.write(1, BODY)),
@@ -101,23 +101,23 @@ def round_trips(far: Far, arbiter: str) -> dict[str, int]:
     """Return how many requests of a creation, and of a ledger's record, go out one after another."""
     table = f"{BUCKET}/{uuid.uuid4()}"
     fs = far.mount(arbiter, guard=GUARDED)
-    decides = _decider(far, arbiter, fs.store)
+    decides = _decider(far, arbiter, fs.backend)
 
     def waited(path: str, token: str | None = None) -> int:
         name = fs.explain(path)
-        return _waited(decides.create(name, InMemory(BODY), _creation(name.state, token)), fs.store)
+        return _waited(decides.create(name, InMemory(BODY), _creation(name.state, token)), fs.backend)
 
     log = f"{table}/_delta_log"
     waited(_entry(log, 0))
     one_more = _ledger(decides, fs.explain(f"{table}/.hoodie/timeline/1.commit.requested"))
-    _waited(one_more(1), fs.store)
+    _waited(one_more(1), fs.backend)
     name = f"{table}/manifest-1"
     return {
         CREATION: waited(name),
         NUMBERED: waited(_entry(log, 1)),
         TAKEN: waited(name, LOWEST),
         TAKEN_ABOVE: waited(name, HIGHEST),
-        RECORD: _waited(one_more(2), fs.store),
+        RECORD: _waited(one_more(2), fs.backend),
     }
 
 
@@ -129,7 +129,7 @@ def crowded(far: Far, names: int) -> dict[str, dict[str, int]]:
         ballots = arbiter in ("ballot", "redis")
         far.store.call(partial(_fill, log, names, ballots=ballots))
         fs = far.mount(arbiter)
-        decides = _decider(far, arbiter, fs.store)
+        decides = _decider(far, arbiter, fs.backend)
         acts: dict[str, Callable[[], object]] = {
             "the first creation": partial(fs.pipe_file, _entry(log, names), BODY),
             CREATION: partial(fs.pipe_file, _entry(log, names + 1), BODY),
@@ -150,7 +150,7 @@ def _entry(log: str, number: int) -> str:
 def _lost(decides: Arbiter | Native, fs: Any, path: str, token: str) -> None:
     name = fs.explain(path)
     with contextlib.suppress(NameTaken):
-        run(decides.create(name, InMemory(BODY), _creation(name.state, token)), fs.store, DEADLINE)
+        run(decides.create(name, InMemory(BODY), _creation(name.state, token)), fs.backend, DEADLINE)
         raise AssertionError(f"{path} was created twice")
 
 

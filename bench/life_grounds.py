@@ -138,7 +138,7 @@ class _Memory(Ground):
         return GuardedFileSystem(
             fs=self._reading if reads_only else self._fs,
             arbiter=self.registry.arbiter,
-            session=str(uuid.uuid4()),
+            writer_session=str(uuid.uuid4()),
             deadline=3.0,
             skip_instance_cache=True,
         )
@@ -238,7 +238,7 @@ class _S3(Ground):
         return fsspec.filesystem(
             "pias3",
             arbiter=self.registry.arbiter,
-            session=str(uuid.uuid4()),
+            writer_session=str(uuid.uuid4()),
             deadline=5.0,
             **self._options(f"http://{self._wire.at['store']}", **(self._reader if reads_only else {})),
         )

@@ -283,11 +283,11 @@ class FileStatus:
     def of(info: Mapping[str, Any]) -> FileStatus:
         """Say the same of a file as fsspec's ``info`` does."""
         path = info["name"].rstrip("/")
-        if info["type"] == "directory":
-            return FileStatus(path, FileType.Directory, None, None)
-        # s3fs, adlfs, and everyone else.
+        # s3fs, adlfs, and everyone else; most folders of object stores have none.
         changed = info.get("LastModified") or info.get("last_modified") or info.get("mtime")
         mtime = changed.timestamp() if isinstance(changed, datetime) else changed
+        if info["type"] == "directory":
+            return FileStatus(path, FileType.Directory, None, mtime)
         return FileStatus(path, FileType.File, info["size"], mtime)
 
 

@@ -164,7 +164,7 @@ def put(
         fs, path = mount(url, option, endpoint_url)
         with screen.waiting(f"creating {url}"):
             fs.put_file(file, path, mode="create")
-            seen = fs.store.head(path)
+            seen = fs.backend.head(path)
         mine = isinstance(seen, Found) and seen.holder.writer == fs.writer
         holder = seen.holder if isinstance(seen, Found) and mine else None
         token, version = (holder.token, holder.version) if holder else (None, None)

@@ -60,11 +60,11 @@ def probe(
         chosen = [one.value for one in operation] if operation else None
         with screen.progress() as progress:
             verdicts = race(
-                fs.store, folder, operations=chosen, creates=creates, rounds=rounds, progress=progress
+                fs.backend, folder, operations=chosen, creates=creates, rounds=rounds, progress=progress
             )
         # A shorter race than a mount's own must not vouch for the store.
         kept = {word: one for word, one in verdicts.items() if rounds >= ROUNDS or not one.safe}
-        remember(fs.store.kind, fs.store.endpoint(), kept)
+        remember(fs.backend.kind, fs.backend.endpoint(), kept)
         screen.answer(
             {word: {"safe": one.safe, "evidence": one.evidence} for word, one in verdicts.items()},
             _shown(url, verdicts),

@@ -113,7 +113,7 @@ class Asked(WritesByName):
             return None
         book = self._books.get(table.name.state)
         held = None if book is None else book.state.open.get(step.instant)
-        if held is None or held.session != self.session:
+        if held is None or held.session != self.writer_session:
             return None
         return slices_of(name.path.rpartition("/")[0], step.instant)
 

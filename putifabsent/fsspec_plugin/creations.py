@@ -92,7 +92,7 @@ class Creations(Ledgers):
         path
             A folder in which the probe may write, below ``.putifabsent/``.
         """
-        return verdicts_of(self.store, self._strip_protocol(path), self._remade())
+        return verdicts_of(self.backend, self._strip_protocol(path), self._remade())
 
     def _rests_on(self, name: Name) -> tuple[str, ...]:
         """Return the operations that a creation rests on; some of them may be there twice."""
@@ -103,7 +103,7 @@ class Creations(Ledgers):
         """Find out, once, whether the store can be relied on."""
         if needs := [each for each in dict.fromkeys(self._rests_on(name)) if each not in self._relied]:
             folder = name.state.rpartition("/")[0]
-            rely_on(self._mount.arbiter, needs, self.store, folder, self._remade())
+            rely_on(self._mount.arbiter, needs, self.backend, folder, self._remade())
             self._relied.update(needs)
 
     def _relying(self, name: Name) -> Steps[None]:
@@ -134,7 +134,7 @@ class Creations(Ledgers):
         if self._copies is None:
             folder = name.state.rpartition("/")[0]
             self._copies = yield Ask(
-                partial(copies_safely, self._mount.arbiter, self.store, folder, self._remade())
+                partial(copies_safely, self._mount.arbiter, self.backend, folder, self._remade())
             )
         return bool(self._copies)
 
@@ -152,14 +152,14 @@ class Creations(Ledgers):
 
     def _by_name(self, name: Name, body: Body, creation: Creation) -> Protocol[Created]:
         if self._arbiter is None:
-            return create(name, body, creation, largest_put=self.store.largest_put)
+            return create(name, body, creation, largest_put=self.backend.largest_put)
         return self._arbiter.create(name, body, creation)
 
     def _refuse_folder(self, name: Name) -> None:
         """Refuse a folder's name, and one in no folder, before anything is left beside it for its sake."""
         if self._has_folders and self._arbiter is not None:
             self._make_folder(name)
-            seen = self.store.head(name.path)
+            seen = self.backend.head(name.path)
             if isinstance(seen, Refused):
                 raise seen.error
             if self._kind == "local" and (why := obstacle(self.fs._parent(name.path), name.path)) is not None:
@@ -168,10 +168,10 @@ class Creations(Ledgers):
     def _stage_ahead(self, name: Name, file: IO[bytes], extra: Mapping[str, Any]) -> Ahead | None:
         """Begin to send a large file that is still being written, where the store can."""
         # The bytes of another arbiter, and of a ledger, lie elsewhere.
-        if self._arbiter is not None or self._is_judged(name) or not isinstance(self.store, StagesAhead):
+        if self._arbiter is not None or self._is_judged(name) or not isinstance(self.backend, StagesAhead):
             return None
         self._rely(name)
-        return self.store.ahead(name.path, file, self._creation(name, extra))
+        return self.backend.ahead(name.path, file, self._creation(name, extra))
 
     async def _create_async(self, name: Name, body: Body, extra: Mapping[str, Any]) -> None:
         if body.size <= _AT_ONCE:
@@ -188,13 +188,13 @@ class Creations(Ledgers):
         """Say early that a name is taken, where that is known; at close it is decided."""
         seen: object
         if self._arbiter is None:
-            seen = self.store.head(name.path)
+            seen = self.backend.head(name.path)
             if isinstance(seen, Refused) and isinstance(seen.error, (IsADirectoryError, NotADirectoryError)):
                 raise seen.error
         else:
             self._refuse_folder(name)
             seen = self._run(self._arbiter.find(name, self._looker(name), helps=False))
-            if isinstance(seen, Located) and isinstance(more := self.store.head(seen.path), Found):
+            if isinstance(seen, Located) and isinstance(more := self.backend.head(seen.path), Found):
                 seen = Found(replace(more.holder, token=seen.holder.token))
         if isinstance(seen, Found):
             self._forget(name)  # a listing may still say that it is not there

@@ -5,18 +5,23 @@ from __future__ import annotations
 import io
 import os
 import weakref
-from typing import IO, TYPE_CHECKING, Any, ClassVar, TypeVar
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import IO, TYPE_CHECKING, Any, ClassVar, TypeVar, cast
 
 import fsspec
 from fsspec.asyn import get_loop
 from fsspec.compression import compr
+from fsspec.config import apply_config
 from fsspec.core import get_compression
 from fsspec.implementations.chained import ChainedFileSystem
-from fsspec.spec import AbstractFileSystem
+from fsspec.implementations.local import LocalFileSystem
+from fsspec.spec import AbstractFileSystem, _Cached
 from fsspec.utils import stringify_path
 
 from putifabsent.errors import ConfigError
 from putifabsent.fsspec_plugin.asked import Asked
+from putifabsent.fsspec_plugin.delegation import delegated, refuse_signed_write
 from putifabsent.fsspec_plugin.files import CompressedFile, GuardedFile, GuardedText, ReadOnlyBytes
 from putifabsent.fsspec_plugin.options import Mount, check_options, made_with, split, this_session
 from putifabsent.fsspec_plugin.stores import kind_of
@@ -24,7 +29,9 @@ from putifabsent.fsspec_plugin.transactions import JointTransaction
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
+
+    from typing_extensions import Self
 
     from putifabsent.backends.body import Body
     from putifabsent.backends.streaming_upload import Ahead
@@ -35,7 +42,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-__all__ = ["GuardedFileSystem"]
+__all__ = ["GuardedFileSystem", "sharing_clients"]
 
 # By id, for fsspec's filesystems compare equal by their options.
 _instances: weakref.WeakValueDictionary[int, GuardedFileSystem] = weakref.WeakValueDictionary()
@@ -54,8 +61,20 @@ def _made_again(
 ) -> GuardedFileSystem:
     """Make a filesystem that was pickled: in another process, it works for the one that pickled it."""
     if session != this_session():
-        options = {**options, "writer": writer, "session": session}
+        options = {**options, "writer": writer, "writer_session": session}
     return make(cls, args, options)
+
+
+def _class_to_wrap(
+    fs: AbstractFileSystem | None = None, target_protocol: str | None = None, *_: Any, **__: Any
+) -> type[AbstractFileSystem]:
+    if fs is not None:
+        return type(fs)
+    if target_protocol is None:
+        msg = "name a filesystem to guard: fs=..., target_protocol=..., or an address like putifabsent::s3://..."
+        raise ConfigError(msg)
+    found: type[AbstractFileSystem] = fsspec.get_filesystem_class(target_protocol)
+    return found
 
 
 def _is_mode(mode: str) -> bool:
@@ -72,7 +91,33 @@ def _after_fork() -> None:
 os.register_at_fork(after_in_child=_after_fork)
 
 
-class GuardedFileSystem(Asked, ChainedFileSystem):
+_skips_cache: ContextVar[bool] = ContextVar("_skips_cache", default=False)
+_shares: ContextVar[bool] = ContextVar("_shares", default=False)
+
+
+@contextmanager
+def sharing_clients() -> Iterator[None]:
+    """Make guarded filesystems anew, over wrapped ones that there are: for many mounts of one store."""
+    token = _shares.set(True)
+    try:
+        yield
+    finally:
+        _shares.reset(token)
+
+
+class _CachedToo(_Cached):
+    """Hands down ``skip_instance_cache``, which fsspec takes away before the class is asked."""
+
+    def __call__(cls, *args: Any, **options: Any) -> Any:  # noqa: N805 - of a metaclass
+        skips = bool(apply_config(cls, options).get("skip_instance_cache"))
+        token = _skips_cache.set(skips and not _shares.get())
+        try:
+            return super().__call__(*args, **options)
+        finally:
+            _skips_cache.reset(token)
+
+
+class GuardedFileSystem(Asked, ChainedFileSystem, metaclass=_CachedToo):
     """Wraps a filesystem so that a guarded name is created at most once.
 
     Parameters
@@ -83,7 +128,7 @@ class GuardedFileSystem(Asked, ChainedFileSystem):
         If ``fs`` is not given: what to make it from.
     fo
         Given by fsspec in a chained address; not used, since paths stay the wrapped filesystem's.
-    arbiter, formats, guard, writer, session, salt, deadline
+    arbiter, formats, guard, writer, writer_session, salt, deadline
         The mount's own options: see :class:`~putifabsent.fsspec_plugin.options.Mount`.
     asynchronous, loop, batch_size, use_listings_cache, listings_expiry_time, max_paths
         As for every fsspec filesystem.
@@ -103,6 +148,14 @@ class GuardedFileSystem(Asked, ChainedFileSystem):
     root_marker = ""
     transaction_type = JointTransaction
 
+    def __new__(cls, *args: Any, **options: Any) -> Self:
+        """Make one of a kind with what is wrapped: a local disk's is a ``LocalFileSystem``."""
+        if cls is GuardedFileSystem and issubclass(_class_to_wrap(*args, **options), LocalFileSystem):
+            from putifabsent.fsspec_plugin.disk import GuardedDisk
+
+            return cast("Self", object.__new__(GuardedDisk))
+        return object.__new__(cls)
+
     def __init__(
         self,
         fs: AbstractFileSystem | None = None,
@@ -116,14 +169,8 @@ class GuardedFileSystem(Asked, ChainedFileSystem):
     ) -> None:
         del fo
         own, others = split(options)
-        if fs is None:
-            if target_protocol is None:
-                msg = "name a filesystem to guard: fs=..., target_protocol=..., or an address like putifabsent::s3://..."
-                raise ConfigError(msg)
-            wrapped = fsspec.get_filesystem_class(target_protocol)
-            target = dict(target_options or {})
-        else:
-            wrapped, target = type(fs), made_with(fs)
+        wrapped = _class_to_wrap(fs, target_protocol)
+        target = dict(target_options or {}) if fs is None else made_with(fs)
         check_options(others, GuardedFileSystem, "putifabsent")
         self._start(wrapped, target, own, fs, asynchronous=asynchronous, loop=loop, batch_size=batch_size)
 
@@ -137,6 +184,7 @@ class GuardedFileSystem(Asked, ChainedFileSystem):
     ) -> None:
         super().__init__(**asyn)
         self._wrapped_class = wrapped
+        self._skips_cache = _skips_cache.get()
         self._target = dict(target)
         if self.asynchronous and wrapped.async_impl:
             self._target["asynchronous"] = True
@@ -145,7 +193,7 @@ class GuardedFileSystem(Asked, ChainedFileSystem):
             msg = "this filesystem and the one that it wraps must both be asynchronous=True, or neither"
             raise ConfigError(msg)
         self._set_up(Mount(**own), kind_of(self._fs))
-        self.root_marker = wrapped.root_marker
+        self.root_marker, self.blocksize = wrapped.root_marker, self._fs.blocksize
         plain = getattr(AbstractFileSystem._strip_protocol, "__func__", None)
         self._strips_plainly = getattr(wrapped._strip_protocol, "__func__", None) is plain
         # fsspec calls these on the class as well as on the instance, which alone knows what it wraps.
@@ -164,7 +212,38 @@ class GuardedFileSystem(Asked, ChainedFileSystem):
 
     def _wrap(self) -> AbstractFileSystem:
         # An asynchronous client belongs to one loop, so it is not shared behind the caller's back.
-        return self._wrapped_class(**self._target, skip_instance_cache=self.asynchronous)
+        skips = self.asynchronous or self._skips_cache
+        return self._wrapped_class(**self._target, skip_instance_cache=skips)
+
+    @classmethod
+    def clear_instance_cache(cls) -> None:
+        """Forget the filesystems that were made, and the wrapped ones."""
+        for wrapped in {made._wrapped_class for made in cls._cache.values()}:
+            wrapped.clear_instance_cache()
+        super().clear_instance_cache()
+
+    @property
+    def async_impl(self) -> bool:
+        """Whether the wrapped filesystem is asynchronous; of one that is not, the methods go to threads."""
+        return bool(self._wrapped_class.async_impl)
+
+    @property
+    def dircache(self) -> Any:
+        """What the wrapped filesystem remembers of listings."""
+        return self.fs.dircache
+
+    @dircache.setter
+    def dircache(self, value: Any) -> None:
+        # fsspec's own constructor gives each filesystem one, before anything is wrapped.
+        if "_fs" in vars(self):
+            self.fs.dircache = value
+
+    def __getattr__(self, name: str) -> Any:
+        """Return what only the wrapped filesystem has: see :mod:`putifabsent.fsspec_plugin.delegation`."""
+        if name.startswith("__") or "_fs" not in vars(self) or hasattr(type(self), name):
+            msg = f"{type(self).__name__!r} object has no attribute {name!r}"
+            raise AttributeError(msg, name=name, obj=self)
+        return delegated(self, name)
 
     # For rooms that work on what lies behind it
 
@@ -208,7 +287,14 @@ class GuardedFileSystem(Asked, ChainedFileSystem):
     def __reduce__(self) -> Any:
         """Take along for whom it works, and what fsspec's configuration has added here."""
         make, (cls, args, options) = super().__reduce__()
-        return _made_again, (make, cls, args, self._with_configuration(options), self.writer, self.session)
+        return _made_again, (
+            make,
+            cls,
+            args,
+            self._with_configuration(options),
+            self.writer,
+            self.writer_session,
+        )
 
     def _with_configuration(self, options: dict[str, Any]) -> dict[str, Any]:
         if "fs" in options:
@@ -253,6 +339,10 @@ class GuardedFileSystem(Asked, ChainedFileSystem):
         return cls._own(plain)
 
     @classmethod
+    def _own_if_address(cls, value: Any) -> Any:
+        return cls._own(value) if isinstance(value, (str, list)) else value
+
+    @classmethod
     def _strip_protocol(cls, path: Any) -> Any:
         path = cls._own(path)
         return [one.rstrip("/") for one in path] if isinstance(path, list) else path.rstrip("/")
@@ -266,6 +356,11 @@ class GuardedFileSystem(Asked, ChainedFileSystem):
     def unstrip_protocol(self, name: str) -> str:
         """Return the address of a name."""
         return f"{self._protocols()[0]}::{self.fs.unstrip_protocol(self._own(name))}"
+
+    def sign(self, path: str, *args: Any, **kwargs: Any) -> str:
+        """Return a signed address; of a guarded name, only to read it."""
+        refuse_signed_write(self, "sign", path, kwargs)
+        return super().sign(path, *args, **kwargs)
 
     # Files
 

@@ -58,7 +58,7 @@ class Keeps(Salts):
         return name if hudi_salt.is_instant(name) else None
 
     def _own_instant(self, name: Name) -> Name:
-        path = hudi_salt.kept_as(name.path, self.session)
+        path = hudi_salt.kept_as(name.path, self.writer_session)
         return name._replace(path=path, identity=path, guarded=True)
 
     def _is_kept(self, name: Name) -> bool:
@@ -80,7 +80,7 @@ class Keeps(Salts):
 
     def _owner(self, name: Name, *, cached: bool = True) -> Steps[Owner]:
         if self._keeps:
-            return Opened(self.session, "")  # to itself, each session owns what it writes
+            return Opened(self.writer_session, "")  # to itself, each session owns what it writes
         return (yield from super()._owner(name, cached=cached))
 
     # Creating
@@ -155,7 +155,7 @@ class Keeps(Salts):
 
     def _in_order(self, found: Details) -> Details:
         """Show instants behind all else, in their order; each with its ``salt``."""
-        instants = hudi_salt.shown(self._ordered(list(found)), self.session)
+        instants = hudi_salt.shown(self._ordered(list(found)), self.writer_session)
         paths = {each.path for each in instants.values()}
         others = {name: detail for name, detail in found.items() if name not in paths}
         return others | {

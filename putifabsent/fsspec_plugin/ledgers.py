@@ -77,11 +77,11 @@ class Ledgers(Names):
 
     Attributes
     ----------
-    session
+    writer_session
         One process's life of a writer: what is opened in it, no other completes unawares.
     """
 
-    session: str
+    writer_session: str
     _books: dict[str, Ledger]
     _tables: dict[str, Table | None]
     _pruning: set[str]
@@ -90,7 +90,7 @@ class Ledgers(Names):
     _lanes_of: int
 
     def _set_up_ledgers(self, session: str) -> None:
-        self.session = session
+        self.writer_session = session
         self._books = {}
         self._tables = {}
         self._pruning = set()
@@ -134,7 +134,9 @@ class Ledgers(Names):
             As for :meth:`turn`.
         """
         name = self._walk_steps(self._table_for_turns(self._full_name(table)))
-        return Ledger(name, self.session, self._arbiter or Native(self.store.largest_put), Lane(new_token()))
+        return Ledger(
+            name, self.writer_session, self._arbiter or Native(self.backend.largest_put), Lane(new_token())
+        )
 
     # What is known of them
 
@@ -148,10 +150,10 @@ class Ledgers(Names):
         lane = self._lane()
         known = self._books.get(name.state)
         if known is None:
-            decides = self._arbiter or Native(self.store.largest_put)
+            decides = self._arbiter or Native(self.backend.largest_put)
             agrees = partial(self._agreement, name)
             known = self._books.setdefault(
-                name.state, Ledger(name, self.session, decides, lane, agrees=agrees)
+                name.state, Ledger(name, self.writer_session, decides, lane, agrees=agrees)
             )
         # Its own, for one protocol; what was opened is shared.
         ledger = replace(known, lane=lane, publishes=writes)
@@ -249,7 +251,7 @@ class Ledgers(Names):
             creation,
             by_name,
             turn=turns_held().get(self._place(name)),
-            largest_publish=self.store.largest_publish,
+            largest_publish=self.backend.largest_publish,
         )
 
     def _permitting(self, name: Name, *, explicit: bool) -> Steps[None]:
@@ -385,7 +387,7 @@ class Ledgers(Names):
 
     def _place(self, name: Name) -> str:
         """Return what all mounts of a table for this session call it."""
-        return f"{self.session} {place_of(self.store)}{name.state}"
+        return f"{self.writer_session} {place_of(self.backend)}{name.state}"
 
     def _whose_turn(self, name: Name) -> str:
         book = self._books.get(name.state)

@@ -16,6 +16,7 @@ from fsspec.spec import AbstractFileSystem
 
 from putifabsent.backends.base import STATE_FOLDER
 from putifabsent.fsspec_plugin.decided import ReadsDecided, renamed
+from putifabsent.fsspec_plugin.delegation import called_as_wrapped
 from putifabsent.fsspec_plugin.reads import hide, is_state
 from putifabsent.fsspec_plugin.steps import Call, Decide
 from putifabsent.shim.formats.hudi_ledger import may_show_instants
@@ -96,6 +97,7 @@ class ListsDecided(ReadsDecided):
 
     # All below a folder
 
+    @called_as_wrapped(1)
     def find(
         self,
         path: str,
@@ -116,6 +118,7 @@ class ListsDecided(ReadsDecided):
         found = self._beginning_with(prefix, path, found)
         return found if detail else list(found)
 
+    @called_as_wrapped(1)
     async def _find(
         self,
         path: str,

@@ -78,10 +78,10 @@ class Mounted(ReadsThrough):
         self._copies = None
         self._evident = set()
         self._locks = WeakKeyDictionary()
-        self._set_up_ledgers(mount.session or this_session())
+        self._set_up_ledgers(mount.writer_session or this_session())
 
     @property
-    def store(self) -> Store:
+    def backend(self) -> Store:
         """The store behind the wrapped filesystem."""
         if self._store is None:
             self._store = store_of(self.fs, made_with(self.fs), self._mount.deadline)
@@ -91,7 +91,7 @@ class Mounted(ReadsThrough):
     def _arbiter(self) -> Arbiter | None:
         """What decides beside the store; None: the store itself does."""
         if self._decider is None and not self._by_the_store:
-            self._decider = arbiter_of(self._mount.arbiter, self._registry, self.store)
+            self._decider = arbiter_of(self._mount.arbiter, self._registry, self.backend)
         return self._decider
 
     def _remade(self) -> Remade:
@@ -148,7 +148,10 @@ class Mounted(ReadsThrough):
         began = perf_counter()
         try:
             value = run(
-                protocol, self.store, self._mount.deadline if deadline is None else deadline, requests.append
+                protocol,
+                self.backend,
+                self._mount.deadline if deadline is None else deadline,
+                requests.append,
             )
         except BaseException as error:
             observe(self._arbiter, requests, began, name if creates else None, error)
@@ -171,7 +174,10 @@ class Mounted(ReadsThrough):
         began = perf_counter()
         try:
             value = await run_async(
-                protocol, self.store, self._mount.deadline if deadline is None else deadline, requests.append
+                protocol,
+                self.backend,
+                self._mount.deadline if deadline is None else deadline,
+                requests.append,
             )
         except BaseException as error:
             if bulk is not None:

@@ -8,6 +8,7 @@ import inspect
 import math
 import os
 import uuid
+import warnings
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -65,7 +66,7 @@ class Mount:
         Globs of more names to guard (``*`` stays within a folder, ``**`` does not).
     writer
         The application's UUID; by default :func:`this_writer`.
-    session
+    writer_session
         The UUID of the process for which this one works, as an executor does for its driver: a filesystem
         that is pickled takes it along. By default :func:`this_session`.
     salt
@@ -83,7 +84,7 @@ class Mount:
     formats: str | Sequence[str] = "auto"
     guard: str | Sequence[str] = ()
     writer: str | None = None
-    session: str | None = None
+    writer_session: str | None = None
     salt: str | None = None
     strict: bool = False
     deadline: float = 30.0
@@ -103,7 +104,7 @@ class Mount:
             msg = "strict=True is for instants that are unique: salt='keep-both' keeps several under one name"
             raise ConfigError(msg)
         object.__setattr__(self, "deadline", _seconds("deadline", self.deadline))
-        for option in ("writer", "session"):
+        for option in ("writer", "writer_session"):
             said: Any = getattr(self, option)
             if said is not None and not (isinstance(said, str) and said.isascii() and said.isprintable()):
                 msg = f"{option} must be printable ASCII, such as a UUID, not {said!r}: it becomes a header"
@@ -151,7 +152,15 @@ def check_options(given: Iterable[str], wrapped: type[AbstractFileSystem], proto
 
 
 def split(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Part options into the mount's own and the wrapped filesystem's."""
+    """Part options into the mount's own and the wrapped filesystem's.
+
+    ``session``, as ``writer_session`` was called, is ours where it is text: a client's is an object.
+    """
+    if isinstance(options.get("session"), str):
+        message = "the option session is called writer_session now; session is the wrapped filesystem's"
+        warnings.warn(message, DeprecationWarning, stacklevel=2)
+        options = {"writer_session": options["session"], **options}
+        del options["session"]
     own = {key: value for key, value in options.items() if key in Mount.__dataclass_fields__}
     return own, {key: value for key, value in options.items() if key not in own}
 

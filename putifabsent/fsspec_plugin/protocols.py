@@ -12,6 +12,7 @@ from fsspec.core import url_to_fs
 from fsspec.registry import _registry as registry
 
 from putifabsent.errors import ConfigError
+from putifabsent.fsspec_plugin.disk import GuardedDisk
 from putifabsent.fsspec_plugin.filesystem import GuardedFileSystem
 from putifabsent.fsspec_plugin.options import check_options, split
 
@@ -36,8 +37,10 @@ class _ByProtocol(GuardedFileSystem):
     """A guarded filesystem that takes the wrapped one's options as its own."""
 
     wraps: ClassVar[str]
+    _strip_tokenize_options = ("target_protocol",)
 
-    def __init__(self, **options: Any) -> None:
+    def __init__(self, target_protocol: str | None = None, **options: Any) -> None:
+        del target_protocol  # given by fsspec, as _get_kwargs_from_urls has it
         wrapped = self._class_to_wrap()
         own, others = split(options)
         check_options(others, wrapped, self.wraps)
@@ -57,8 +60,15 @@ class _ByProtocol(GuardedFileSystem):
 
     @classmethod
     def _get_kwargs_from_urls(cls, path: str) -> dict[str, Any]:
-        options: dict[str, Any] = cls._class_to_wrap()._get_kwargs_from_urls(path)
-        return options
+        options: dict[str, Any] = cls._class_to_wrap()._get_kwargs_from_urls(cls._own(path))
+        # Else fsspec would take the empty path of a root for one that the next link of a chain fills in.
+        return options if cls._strip_protocol(path) else {**options, "target_protocol": cls.wraps}
+
+    @classmethod
+    def clear_instance_cache(cls) -> None:
+        """Forget the filesystems that were made, and the wrapped ones."""
+        cls._class_to_wrap().clear_instance_cache()
+        super().clear_instance_cache()
 
     def unstrip_protocol(self, name: str) -> str:
         """Return the address of a name."""
@@ -107,12 +117,11 @@ class GuardedAzureFileSystem(_ByProtocol):
         return found
 
 
-class GuardedLocalFileSystem(_ByProtocol):
+class GuardedLocalFileSystem(_ByProtocol, GuardedDisk):
     """``piafile://``: local disk."""
 
     protocol: ClassVar[str | tuple[str, ...]] = "piafile"
     wraps = "local"
-    root_marker = "/"
 
     @classmethod
     def _class_to_wrap(cls) -> type[AbstractFileSystem]:

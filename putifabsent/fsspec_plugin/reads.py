@@ -11,6 +11,7 @@ from fsspec.utils import isfilelike
 
 from putifabsent.backends.base import STATE_FOLDER
 from putifabsent.fsspec_plugin.bulk import one_of_many, one_of_many_async, waited_for
+from putifabsent.fsspec_plugin.delegation import called_as_wrapped
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -158,25 +159,29 @@ class ReadsThrough(AsyncFileSystem):
     async def _cat_ranges(self, paths: list[str], *args: Any, **kwargs: Any) -> list[Any]:
         return cast("list[Any]", await self._call("cat_ranges", self._own(paths), *args, **kwargs))
 
+    @called_as_wrapped(2)
     @one_of_many
-    def get_file(self, rpath: str, lpath: Any, **kwargs: Any) -> Any:
+    def get_file(self, rpath: str, lpath: Any = None, **kwargs: Any) -> Any:
         """Copy a file to local disk; where that is what is guarded, the copy is a write like any other."""
-        if self._kind == "local" and not isfilelike(lpath):
+        if self._kind == "local" and lpath is not None and not isfilelike(lpath):
             return self.cp_file(rpath, lpath)
         return self._read("get_file", rpath, lpath, **kwargs)
 
+    @called_as_wrapped(2)
     @one_of_many_async(1)
-    async def _get_file(self, rpath: str, lpath: Any, **kwargs: Any) -> Any:
-        if self._kind == "local" and not isfilelike(lpath):
+    async def _get_file(self, rpath: str, lpath: Any = None, **kwargs: Any) -> Any:
+        if self._kind == "local" and lpath is not None and not isfilelike(lpath):
             return await self._cp_file(rpath, lpath)
         return await self._read_async("get_file", rpath, lpath, **kwargs)
 
     # Facts
 
+    @called_as_wrapped(1)
     def info(self, path: str, **kwargs: Any) -> dict[str, Any]:
         """Say what a name is."""
         return cast("dict[str, Any]", self._read("info", path, **kwargs))
 
+    @called_as_wrapped(1)
     async def _info(self, path: str, **kwargs: Any) -> dict[str, Any]:
         return cast("dict[str, Any]", await self._read_async("info", path, **kwargs))
 

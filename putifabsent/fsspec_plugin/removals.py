@@ -13,6 +13,7 @@ from glob import has_magic
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
+from putifabsent.fsspec_plugin.delegation import called_as_wrapped
 from putifabsent.fsspec_plugin.listings import ListsDecided
 from putifabsent.fsspec_plugin.paths import each_of
 from putifabsent.fsspec_plugin.reads import is_state
@@ -32,6 +33,7 @@ __all__ = ["Removes"]
 class Removes(ListsDecided):
     """Removes by the mount's arbiter what that knows, and all else as the wrapped filesystem."""
 
+    @called_as_wrapped(1)
     def rm(self, path: Any, recursive: bool = False, maxdepth: int | None = None, **kwargs: Any) -> Any:
         """Remove files and folders. A removed name is free again."""
         if not self._is_a_pattern(path) and self._is_removed_plainly(path, recursive=recursive):
@@ -44,6 +46,7 @@ class Removes(ListsDecided):
         found = self.expand_path(path, recursive=one_by_one, maxdepth=maxdepth if one_by_one else None)
         return self._walk_steps(self._removing(found, below=recursive, one_by_one=one_by_one))
 
+    @called_as_wrapped(1)
     async def _rm(
         self, path: Any, recursive: bool = False, maxdepth: int | None = None, **kwargs: Any
     ) -> Any:

@@ -55,7 +55,7 @@ class Salts(Removes):
     def _written_as(self, path: Any) -> Any:
         """Return where the wrapped filesystem is to write what nothing guards."""
         name = self._recorded(path)
-        return self._own(path) if name is None else hudi_salt.salted(name.path, self.session)
+        return self._own(path) if name is None else hudi_salt.salted(name.path, self.writer_session)
 
     def _promote(self, path: Any, *, explicit: bool) -> Name | None:
         return self._promoted(super()._promote(path, explicit=explicit))
@@ -180,7 +180,7 @@ class Salts(Removes):
         if not there:
             return (yield from super()._freed(path))
         owner = yield from self._owner(name, cached=False)
-        removable = hudi_salt.removable(name.path, there, owner, self.session)
+        removable = hudi_salt.removable(name.path, there, owner, self.writer_session)
         if not removable and owner is not None:
             raise Fenced(errno.EPERM, f"its instant belongs to session {owner.session}", name.path)
         for each in removable:

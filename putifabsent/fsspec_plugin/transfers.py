@@ -52,7 +52,7 @@ class Transfers(Keeps):
             return
         protocol = copy if keep else rename
         copies = yield from self._relying_on_copies(name)
-        creation, most = self._creation(name, extra, token), self.store.largest_put
+        creation, most = self._creation(name, extra, token), self.backend.largest_put
         seen: Found | Absent = yield Decide(read(Head(source)))
         if isinstance(seen, Found) and seen.holder.size > most:
             yield from self._judging(source, seen.holder.size, name)

@@ -159,7 +159,7 @@ class Turn:
         while not over.wait(self._lease / _BEATS_A_LEASE):
             beat = partial(turns.beat, turn=turn, creation=creation, clock=time.monotonic)
             try:
-                if not run(self._fs._in_ledger(name, beat), self._fs.store, self._lease):
+                if not run(self._fs._in_ledger(name, beat), self._fs.backend, self._lease):
                     return  # it was broken, or is given back at this moment
             except OSError as error:
                 _log.debug("turn %s of %s gave no sign of life: %s", turn.number, self.table, error)

@@ -41,9 +41,12 @@ from putifabsent.fsspec_plugin.bulk import (
     rehearsal,
     together,
 )
+from putifabsent.fsspec_plugin.delegation import called_as_wrapped
 from putifabsent.fsspec_plugin.names import JUDGED
+from putifabsent.fsspec_plugin.reads import hide
 from putifabsent.fsspec_plugin.strict import Strict
 from putifabsent.shim.drive import walk, walk_async
+from putifabsent.shim.formats.hudi_ledger import may_show_instants
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping
@@ -100,6 +103,7 @@ class WritesByName(Strict):
 
     # One file
 
+    @called_as_wrapped(2)
     def pipe_file(self, path: str, value: Any, mode: str = "overwrite", **kwargs: Any) -> Any:
         """Write bytes. ``mode="create"`` creates on every name."""
         if (name := self._promote(path, explicit=_creates(mode))) is None:
@@ -110,6 +114,7 @@ class WritesByName(Strict):
             return None
         return self._create(name, InMemory(value), kwargs)
 
+    @called_as_wrapped(2)
     @one_of_many_async(0)
     async def _pipe_file(self, path: str, value: Any, mode: str = "overwrite", **kwargs: Any) -> Any:
         name = await self._promote_async(path, explicit=_creates(mode))
@@ -119,6 +124,7 @@ class WritesByName(Strict):
             return await asyncio.to_thread(self.pipe_file, path, value, mode, **kwargs)
         return await self._create_async(name, InMemory(value), kwargs)
 
+    @called_as_wrapped(2)
     @one_of_many
     def put_file(
         self,
@@ -145,6 +151,7 @@ class WritesByName(Strict):
                 self._create(name, body, kwargs)
         return callback.absolute_update(body.size)
 
+    @called_as_wrapped(2)
     @one_of_many_async(1)
     async def _put_file(
         self,
@@ -167,6 +174,7 @@ class WritesByName(Strict):
             await self._create_async(name, body, kwargs)
         return callback.absolute_update(body.size)
 
+    @called_as_wrapped(2)
     @one_of_many
     def cp_file(self, path1: str, path2: str, **kwargs: Any) -> Any:
         """Copy a file within the store."""
@@ -180,6 +188,7 @@ class WritesByName(Strict):
                     raise
         return self._read("cp_file", path1, self._written_as(path2), **kwargs)
 
+    @called_as_wrapped(2)
     @one_of_many_async(1)
     async def _cp_file(self, path1: str, path2: str, **kwargs: Any) -> Any:
         name = await self._promote_async(path2, explicit=False)
@@ -202,6 +211,7 @@ class WritesByName(Strict):
             return await self.fs._mv_file(self._own(path1), self._own(path2), **kwargs)
         return await asyncio.to_thread(self.mv, path1, path2, **kwargs)
 
+    @called_as_wrapped(1)
     def touch(self, path: str, truncate: bool = True, **kwargs: Any) -> Any:
         """Create an empty file, or, with ``truncate=False``, mark one as modified, where a store can.
 
@@ -221,6 +231,7 @@ class WritesByName(Strict):
             return self.pipe_file(path, b"", **kwargs)
         return self._create(name, _EMPTY, kwargs)
 
+    @called_as_wrapped(1)
     async def _touch(self, path: str, truncate: bool = True, **kwargs: Any) -> Any:
         name = await self._promote_async(path, explicit=False)
         if name is None:
@@ -239,13 +250,14 @@ class WritesByName(Strict):
             except FileNotFoundError:
                 return False
             return True
-        if self._arbiter is not None or isinstance(self.store.head(name.path), Found):
+        if self._arbiter is not None or isinstance(self.backend.head(name.path), Found):
             msg = f"{name.path} is guarded: to mark it as modified, {self._kind} wants it written again"
             raise io.UnsupportedOperation(msg)
         return False
 
     # Many files: fsspec's own ways over the methods above, in the wrapped filesystem's colour
 
+    @called_as_wrapped(1)
     def pipe(self, path: Any, value: Any = None, **kwargs: Any) -> Any:
         """Write bytes to files."""
         if self._intrans:  # one after the other: they are created in the order of writing
@@ -362,7 +374,23 @@ class WritesByName(Strict):
 
     def expand_path(self, path: Any, *args: Any, **kwargs: Any) -> list[str]:
         """Turn patterns and folders into names."""
-        names: list[str] = self._in_bulk("expand_path", self._own(path), *args, **kwargs)
+        path = self._own(path)
+        names: list[str]
+        if self._reads_plainly(path):
+            names = hide(self.fs.expand_path(path, *args, **kwargs), str(path))
+            if not any(map(may_show_instants, names)):
+                return names
+        names = self._in_bulk("expand_path", path, *args, **kwargs)
+        return names
+
+    async def _expand_path(self, path: Any, *args: Any, **kwargs: Any) -> list[str]:
+        path = self._own(path)
+        names: list[str]
+        if self._reads_plainly(path):
+            names = hide(await self._call("expand_path", path, *args, **kwargs), str(path))
+            if not any(map(may_show_instants, names)):
+                return names
+        names = await super()._expand_path(path, *args, **kwargs)
         return names
 
     def du(self, path: str, *args: Any, **kwargs: Any) -> Any:
@@ -434,10 +462,12 @@ class WritesByName(Strict):
 
     # Folders: the wrapped filesystem's
 
+    @called_as_wrapped(1)
     def rmdir(self, path: str, **kwargs: Any) -> Any:
         """Remove an empty folder."""
         return self.fs.rmdir(self._own(path), **kwargs)
 
+    @called_as_wrapped(1)
     async def _rmdir(self, path: str, **kwargs: Any) -> Any:
         return await self._call("rmdir", self._own(path), **kwargs)
 
@@ -447,6 +477,10 @@ class WritesByName(Strict):
 
     async def _mkdir(self, path: str, *args: Any, **kwargs: Any) -> Any:
         return await self._call("mkdir", self._own(path), *args, **kwargs)
+
+    def makedir(self, path: str, *args: Any, **kwargs: Any) -> Any:
+        """Make a folder, as the wrapped filesystem has it."""
+        return self.fs.makedir(self._own(path), *args, **kwargs)
 
     def makedirs(self, path: str, exist_ok: bool = False) -> Any:
         """Make a folder and its parents."""

@@ -199,6 +199,8 @@ class Mounts:
         return found
 
     def _filesystem(self, number: int, account: str, caller: Caller) -> GuardedFileSystem:
+        from putifabsent.fsspec_plugin.filesystem import sharing_clients
+
         with self._lock:
             fs = self._made.get((number, account, caller))
             if fs is None:
@@ -207,8 +209,9 @@ class Mounts:
                 options = dict(mounting.options)
                 if protocol == "piaaz":
                     options |= account_of(account, options)
-                options |= {"session": caller.session, "writer": caller.writer}
-                fs = fsspec.filesystem(protocol, skip_instance_cache=True, **options)
+                options |= {"writer_session": caller.session, "writer": caller.writer}
+                with sharing_clients():
+                    fs = fsspec.filesystem(protocol, skip_instance_cache=True, **options)
                 self._made[number, account, caller] = fs
                 if len(self._made) > _MOST:
                     self._made.popitem(last=False)

@@ -168,7 +168,7 @@ def _removed(table: Table, files: list[Leftover]) -> list[Leftover]:
     """Remove temporary files; return those that are there still."""
     left = []
     for each in files:
-        outcome = table.fs.store.delete(each.path)
+        outcome = table.fs.backend.delete(each.path)
         if isinstance(outcome, Refused):
             raise outcome.error
         if isinstance(outcome, Maybe):

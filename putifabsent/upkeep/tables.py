@@ -115,7 +115,7 @@ class Table:
 
     def ledgers(self) -> list[Ledger]:
         """Return the ledgers of the Hudi tables, without those that somebody has removed half."""
-        decides = self.fs.decider or Native(self.fs.store.largest_put)
+        decides = self.fs.decider or Native(self.fs.backend.largest_put)
         folders = (state.removesuffix(_BELOW[:-1]) for state in self.states)
         names = (timeline_in(self.fs.policy.classify, folder) for folder in folders)
         found = [
@@ -181,7 +181,7 @@ class Table:
 
     def temporaries(self) -> dict[str, float]:
         """Return the temporary files of the local disk, and when each was written last."""
-        if self.fs.store.kind != "local":
+        if self.fs.backend.kind != "local":
             return {}
         return {
             path: detail["mtime"]
@@ -194,7 +194,7 @@ class Table:
         paths = list(paths)
         for path in paths:
             self.fs.fs.rm_file(path)
-        if self.fs.store.kind == "local":
+        if self.fs.backend.kind == "local":
             self._remove_empty(paths)
 
     def _remove_empty(self, paths: list[str]) -> None:

@@ -301,8 +301,8 @@ def test_of_64_threads_one_creates_each_name(largest_put: int, names: int) -> No
     with FakeGCS() as server:
         bucket = server.new_bucket()
         fs = fsspec.filesystem("piags", arbiter="native", deadline=60, **server.storage_options)
-        fs.store.largest_put = largest_put
+        fs.backend.largest_put = largest_put
         paths = [f"{bucket}/{number}" for number in range(names)]
         done = race(lambda: through_filesystem(fs), paths, threads=64, size=2 * CHUNK + 100)
-        assert done.problems(ThroughTheStore(fs.store).read) == []
+        assert done.problems(ThroughTheStore(fs.backend).read) == []
         assert done.errors == ()

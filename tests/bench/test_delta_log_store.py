@@ -22,11 +22,11 @@ def folder() -> str:
 
 @pytest.fixture
 def log(there: Far, folder: str) -> DeltaLogStore:
-    return DeltaLogStore(there.mount("native").store, there.registry, folder)
+    return DeltaLogStore(there.mount("native").backend, there.registry, folder)
 
 
 def shown(there: Far, folder: str, number: int) -> bytes | None:
-    got = there.mount("native").store.get(f"{folder}/{number:020d}.json")
+    got = there.mount("native").backend.get(f"{folder}/{number:020d}.json")
     return got.data if isinstance(got, Got) else None
 
 

@@ -31,7 +31,7 @@ def table(tmp_path: Path) -> Path:
 @pytest.fixture
 def begun(table: Path) -> Path:
     """Return it with an open instant, and one ahead of all clocks."""
-    fs = fsspec.filesystem("piafile", session="driver-1", skip_instance_cache=True)
+    fs = fsspec.filesystem("piafile", writer_session="driver-1", skip_instance_cache=True)
     for instant in (INSTANT, AHEAD):
         fs.pipe_file(str(table / ".hoodie" / "timeline" / f"{instant}.deltacommit.requested"), b"")
     return table
@@ -49,7 +49,7 @@ def test_a_ledger_is_shown_with_what_is_open_and_what_is_ahead(begun: Path) -> N
 
 
 def test_the_turn_is_shown_with_its_holder(table: Path) -> None:
-    fs = fsspec.filesystem("piafile", session="driver-1", skip_instance_cache=True)
+    fs = fsspec.filesystem("piafile", writer_session="driver-1", skip_instance_cache=True)
     with fs.turn(str(table), lease=7):
         result = run("ledger", str(table))
     assert "turn     1, session driver-1, thread MainThread, lease 7 s" in result.stdout

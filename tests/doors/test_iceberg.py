@@ -101,7 +101,7 @@ def test_a_table_is_written_and_read(place: Ground, catalog: SqlCatalog) -> None
     states = [name for name in place.files() if name.endswith(".metadata.json")]
     assert len(states) >= 5
     for name in states:
-        assert place.fs.store.head(place.name(name)).holder.token, f"{name} was created"
+        assert place.fs.backend.head(place.name(name)).holder.token, f"{name} was created"
 
 
 def test_of_two_commits_on_one_state_none_is_lost(catalog: SqlCatalog) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,7 +13,6 @@ from putifabsent.paimon import GuardedFileIO
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 from tests.doors.paimon_tables import (
     Meddled,
@@ -102,6 +102,14 @@ def test_an_error_half_way_publishes_nothing(files: GuardedFileIO, anywhere: dic
     with pytest.raises(ZeroDivisionError), files.new_output_stream(name) as stream:
         stream.writelines(half())
     assert not files.exists(name)
+
+
+def test_a_folder_on_disk_has_the_time_of_its_last_change(here: dict[str, Any]) -> None:
+    """Which Paimon takes for the time when a branch was made."""
+    files = GuardedFileIO(here["warehouse"], Options(here))
+    folder = Path(here["warehouse"], "t", "branch", "branch-one")
+    files.mkdirs(str(folder))
+    assert files.get_file_status(str(folder)).mtime == folder.stat().st_mtime
 
 
 def test_files_and_folders_are_told_apart(files: GuardedFileIO, anywhere: dict[str, Any]) -> None:

@@ -125,7 +125,7 @@ def commit_at_once(options: dict[str, Any], root: str, sessions: list[str]) -> l
 
     def commit(session: str) -> str:
         try:
-            fs = fsspec.filesystem("pias3", session=session, salt="keep-both", **options)
+            fs = fsspec.filesystem("pias3", writer_session=session, salt="keep-both", **options)
             Writer(fs, root).commits("100", session.encode())
         except Exception as error:  # noqa: BLE001 - the parent judges it
             return f"{session}: {error!r}"

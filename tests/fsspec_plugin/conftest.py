@@ -89,19 +89,19 @@ def salt() -> str:
 @pytest.fixture
 def a(ground: Ground, root: str, salt: str) -> Writer:
     """Give a writer of the table, in a session of its own."""
-    return Writer(ground.mount(session="a", salt=salt), root)
+    return Writer(ground.mount(writer_session="a", salt=salt), root)
 
 
 @pytest.fixture
 def b(ground: Ground, root: str, salt: str) -> Writer:
     """Give another."""
-    return Writer(ground.mount(session="b", salt=salt), root)
+    return Writer(ground.mount(writer_session="b", salt=salt), root)
 
 
 @pytest.fixture
 def reader(ground: Ground, root: str, salt: str) -> Writer:
     """Give one that only reads."""
-    return Writer(ground.mount(session="reader", salt=salt), root)
+    return Writer(ground.mount(writer_session="reader", salt=salt), root)
 
 
 @pytest.fixture(scope="session")

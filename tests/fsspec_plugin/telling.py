@@ -73,7 +73,7 @@ def told_by(
     # A look past every protocol, so that nothing counts it.
     fs._refuse_folder = lambda _: None
     told: list[str] = []
-    fs._store = Telling(fs.store, told, {each: each for each in _OF_STORES}, **(instead or {}))
+    fs._store = Telling(fs.backend, told, {each: each for each in _OF_STORES}, **(instead or {}))
     arbiter = fs._arbiter
     if isinstance(arbiter, (Claiming, Locking)):
         asked = "claims" if isinstance(arbiter, Claiming) else "lock"

@@ -252,10 +252,10 @@ def test_what_was_sent_ahead_is_for_that_name_alone(fs: Any, stub: FaultStub, da
     with tempfile.TemporaryFile(buffering=0) as file:
         file.write(data)
         mine = creation_of(NAME)
-        ahead = fs.store.ahead(NAME, file, mine)
+        ahead = fs.backend.ahead(NAME, file, mine)
         ahead.grown(len(data))
         salted = f"{NAME}~salt"
-        assert isinstance(fs.store.put(salted, FileBody(file, ahead), mine), Written)
+        assert isinstance(fs.backend.put(salted, FileBody(file, ahead), mine), Written)
         ahead.give_up()
     assert set(stub.objects) == {("bucket", salted.partition("/")[2])}
     stub.wait_for(Op.ABORT)

@@ -124,7 +124,7 @@ def test_a_snapshot_that_has_expired_is_written_again_in_place_and_not_by_a_rena
 def test_an_overwritten_plan_is_executed_by_who_comes_then(ground: Ground, root: str) -> None:
     plan = f"{root}/.hoodie/timeline/{T}.compaction.requested"
     planner, admin, executor = (
-        ground.mount(session=f"5b1d0e6a-0000-4000-8000-00000000000{n}") for n in (1, 2, 3)
+        ground.mount(writer_session=f"5b1d0e6a-0000-4000-8000-00000000000{n}") for n in (1, 2, 3)
     )
     planner.pipe_file(plan, b"all of it")
     assert admin.create_as(plan, b"less", token(), overwrite=True)
@@ -145,7 +145,7 @@ def test_a_token_is_a_uuid_as_it_is_usually_spelled(wrong: str, ground: Ground) 
 
 
 def test_a_turn_is_kept_by_its_name_alone(ground: Ground, root: str) -> None:
-    a, b = (Writer(ground.mount(session=session), root) for session in "ab")
+    a, b = (Writer(ground.mount(writer_session=session), root) for session in "ab")
     a.begins(T)
     turn = a.fs.take_turn(root, UUID, thread="main", lease=60.0)
     assert a.fs.take_turn(root, UUID, thread="main", lease=60.0) == turn
@@ -155,7 +155,7 @@ def test_a_turn_is_kept_by_its_name_alone(ground: Ground, root: str) -> None:
     with pytest.raises(Fenced):
         a.completes(T)
     # Another instance for the same session, as after a restart of who serves it.
-    again = Writer(ground.mount(session="a", skip_instance_cache=True), root)
+    again = Writer(ground.mount(writer_session="a", skip_instance_cache=True), root)
     with again.fs.in_turn(again.completed(T), turn):
         again.completes(T)
     assert again.fs.release_turn(root, turn)
@@ -175,7 +175,7 @@ def test_a_commit_that_moves_away_is_its_ledgers_business(ground: Ground, root: 
 
 
 def test_a_salted_slice_is_admitted_under_its_salted_name_alone(ground: Ground, root: str) -> None:
-    a = Writer(ground.mount(session="5b1d0e6a-0000-4000-8000-000000000001", salt="slices"), root)
+    a = Writer(ground.mount(writer_session="5b1d0e6a-0000-4000-8000-000000000001", salt="slices"), root)
     a.begins(T)
     admitted = a.fs.admit(a.slice_of(T))
     assert (admitted.guarded, admitted.also) == (False, None)

@@ -57,7 +57,7 @@ class Async:
 async def closed(fs: Any) -> None:
     """Close what an asynchronous s3fs leaves open: its loop ends with the test."""
     if hasattr(fs.fs, "_s3"):
-        for each in (fs.fs, fs.store._sender.fs):
+        for each in (fs.fs, fs.backend._sender.fs):
             if each._s3 is not None:
                 await each._s3.close()
 
@@ -186,7 +186,7 @@ async def test_folders_are_made_and_removed(mounted: Async) -> None:
 async def test_an_outcome_can_be_asked_for_later(mounted: Async) -> None:
     ground = mounted.ground
     await mounted.fs._pipe_file(ground.log(), BODY)
-    token = (await mounted.fs.store.head_async(ground.log())).holder.token
+    token = (await mounted.fs.backend.head_async(ground.log())).holder.token
     holder = await mounted.fs._resolve(ground.log(), token)
     assert (holder.token, holder.writer, holder.size) == (token, mounted.fs.writer, len(BODY))
     assert await mounted.fs._resolve(ground.log(1), token) is None
@@ -220,7 +220,7 @@ async def patient(shared_stub: FaultStub) -> AsyncIterator[Any]:
         config_kwargs={"read_timeout": 2 * HOUR},
         **shared_stub.storage_options("s3"),
     )
-    fs.store.largest_put = 8
+    fs.backend.largest_put = 8
     yield fs
     await closed(fs)
 
@@ -393,7 +393,7 @@ async def test_a_cancellation_while_a_thread_creates_carries_the_token(
     """Memory and local disk work in threads, which nobody can stop."""
     fs = in_threads.mount(asynchronous=True, skip_instance_cache=True)
     begun, go_on, ended = threading.Event(), threading.Event(), threading.Event()
-    honest = fs.store.create
+    honest = fs.backend.create
 
     def slow(*args: Any) -> Any:
         begun.set()
@@ -402,7 +402,7 @@ async def test_a_cancellation_while_a_thread_creates_carries_the_token(
         ended.set()
         return outcome
 
-    monkeypatch.setattr(fs.store, "create", slow)
+    monkeypatch.setattr(fs.backend, "create", slow)
     task = asyncio.ensure_future(fs._pipe_file(in_threads.log(), BODY))
     await asyncio.to_thread(begun.wait, SECONDS)
     task.cancel()

@@ -184,7 +184,7 @@ def test_more_bytes_than_the_store_can_copy_are_refused_before_they_are_sent(
     memory: Ground, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fs = memory.mount(arbiter="ballot", skip_instance_cache=True)
-    monkeypatch.setattr(type(fs.store), "largest_publish", 3)
+    monkeypatch.setattr(type(fs.backend), "largest_publish", 3)
     with pytest.raises(OSError, match="copies no more than 3 bytes, and these are 4"):
         fs.pipe_file(memory.log(), BODY)
     assert memory.files() == []

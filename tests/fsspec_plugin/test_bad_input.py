@@ -245,7 +245,7 @@ SOURCES: dict[str, Way] = {
 @pytest.fixture
 def fs(stub: FaultStub, on_stub: Any) -> Any:
     made = on_stub(deadline=0.5)
-    made.store.largest_put = 2**18
+    made.backend.largest_put = 2**18
     return made
 
 

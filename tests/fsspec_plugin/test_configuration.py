@@ -63,7 +63,7 @@ def test_what_was_configured_goes_with_guarded_puts(
     assert made_with(fs.fs).items() >= {**stub.storage_options("s3"), **ENCRYPTED}.items()
     fs.pipe_file("bucket/plain", b"")
     fs.pipe_file(NAME, b"")
-    assert fs.store.endpoint() == stub.url("s3")
+    assert fs.backend.endpoint() == stub.url("s3")
     puts = [
         request for request in stub.requests if request.op is Op.PUT and ".putifabsent" not in request.key
     ]

@@ -88,7 +88,7 @@ def table(stub: FaultStub) -> str:
 def session(stub: FaultStub, table: str, name: str) -> Writer:
     """Return a writer by the store's own decision, which has found out that the store can be relied on."""
     options = {**stub.storage_options("s3"), "use_listings_cache": False, "skip_instance_cache": True}
-    fs = fsspec.filesystem("pias3", arbiter="native", session=name, **options)
+    fs = fsspec.filesystem("pias3", arbiter="native", writer_session=name, **options)
     fs._relied = {*NEEDED, *BESIDE}
     return Writer(fs, table)
 

@@ -51,7 +51,7 @@ def test_a_stale_number_is_never_acknowledged(stub: FaultStub, cloud: Cloud, fir
     """A writer is paused before its last request; v6 and later are there by then, or v24 and later alone."""
     fs = mount(stub, cloud)
     if parts:
-        fs.store.largest_put = 0
+        fs.backend.largest_put = 0
     stub.call(others_went_on(first, hours=1))
     if parts and cloud == "s3":
         stub.script(Op.COMPLETE, Step(before=others_went_on(first, hours=1)))
@@ -84,10 +84,10 @@ def test_after_a_lost_answer_another_who_was_there_before_is_a_loss(stub: FaultS
 
 def test_of_what_came_in_parts_s3_shows_only_when_it_was_begun(stub: FaultStub) -> None:
     fs = mount(stub, "s3")
-    fs.store.largest_put = 0
+    fs.backend.largest_put = 0
     stub.script(Op.COMPLETE, Step(before=others_went_on(99, hours=1)))
     fs.pipe_file("bucket/t/metadata/v1.metadata.json", b"mine")
-    holder = fs.store.head("bucket/t/metadata/v1.metadata.json").holder
+    holder = fs.backend.head("bucket/t/metadata/v1.metadata.json").holder
     assert holder.created is None
     assert holder.begun < ago(hours=1.9)
     assert "begun" in str(holder)

@@ -69,7 +69,7 @@ MOVES: dict[str, tuple[type[Writer], type[Writer], int]] = {
 def moved(request: pytest.FixtureRequest, ground: Ground, salt: str) -> Moved:
     before, after, version = MOVES[request.param]
     root = table_in(ground, version=6 if before is Before8 else 9)
-    old = before(ground.mount(session="old", salt=salt), root)
+    old = before(ground.mount(writer_session="old", salt=salt), root)
     names = {}
     for instant in ("100", "200", "300"):
         old.commits(instant)
@@ -82,7 +82,7 @@ def moved(request: pytest.FixtureRequest, ground: Ground, salt: str) -> Moved:
         ground.write(new.inflight(instant), b"")
         ground.write(names[instant], WRITTEN_ANEW)
     ground.write(f"{root}/.hoodie/hoodie.properties", b"hoodie.table.version=%d\n" % version)
-    return Moved(old, lambda session: after(ground.mount(session=session, salt=salt), root), names)
+    return Moved(old, lambda session: after(ground.mount(writer_session=session, salt=salt), root), names)
 
 
 def takes_back(writer: Writer, instant: str, name: str, rollback: str) -> None:

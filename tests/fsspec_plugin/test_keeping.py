@@ -60,7 +60,7 @@ def test_of_64_writers_of_one_instant_all_are_kept_and_all_readers_see_one_order
 
     salts = sorted(map(salt_of, sessions))
     for session in ("reader", "another", *sessions[:3]):
-        reader = Writer(fsspec.filesystem("pias3", session=session, salt="keep-both", **options), root)
+        reader = Writer(fsspec.filesystem("pias3", writer_session=session, salt="keep-both", **options), root)
         assert order_of(reader) == [("100", salt) for salt in salts for _ in range(3)]
         listed = reader.fs.ls(f"{root}/{TIMELINE}", detail=True)
         completed = [each for each in listed if "_1009.commit" in each["name"]]
@@ -73,7 +73,7 @@ def test_where_nothing_decides_only_such_a_mount_writes(deciding_nothing: FaultS
     options = {"arbiter": "auto", **deciding_nothing.storage_options("s3")}
     with pytest.raises(UnsafeStore):
         fsspec.filesystem("pias3", **options).pipe_file(f"bucket/t1/{TIMELINE}/100.commit.requested", b"")
-    fs = fsspec.filesystem("pias3", salt="keep-both", session="a", **options)
+    fs = fsspec.filesystem("pias3", salt="keep-both", writer_session="a", **options)
     Writer(fs, "bucket/t1").commits("100")
     assert sorted(fs.find(f"bucket/t1/{TIMELINE}")) == [
         f"bucket/t1/{TIMELINE}/{last}" for last in ("100.commit.requested", "100.inflight", "100_1009.commit")
@@ -174,7 +174,7 @@ def test_the_metadata_table_s_instants_are_kept_too(ground: Ground, a: Writer, b
 
 def test_a_lost_answer_is_no_second_instant(deciding_nothing: FaultStub) -> None:
     options = deciding_nothing.storage_options("s3")
-    fs = fsspec.filesystem("pias3", salt="keep-both", session="a", **options)
+    fs = fsspec.filesystem("pias3", salt="keep-both", writer_session="a", **options)
     deciding_nothing.script(Op.PUT, Fault.DROP_AFTER_APPLY)
     name = f"bucket/t2/{TIMELINE}/100.commit.requested"
     fs.pipe_file(name, b"plan")
@@ -186,7 +186,9 @@ def test_asynchronously_it_is_the_same(memory: Ground) -> None:
 
     async def life() -> None:
         a, b = (
-            Writer(fsspec.filesystem("piamemory", asynchronous=True, session=each, salt="keep-both"), root)
+            Writer(
+                fsspec.filesystem("piamemory", asynchronous=True, writer_session=each, salt="keep-both"), root
+            )
             for each in "ab"
         )
         name = a.completed("100")
@@ -207,7 +209,7 @@ def test_asynchronously_it_is_the_same(memory: Ground) -> None:
 
 def test_a_mount_says_once_what_it_waives(memory: Ground, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING, "putifabsent"):
-        fs: Any = memory.mount(session="one that warns", salt="keep-both")
+        fs: Any = memory.mount(writer_session="one that warns", salt="keep-both")
         Writer(fs, table_in(memory)).commits("100")
     assert [each.message for each in caplog.records if "not unique" in each.message] == [
         caplog.records[0].message

@@ -163,7 +163,7 @@ def test_log_files_below_version_8_share_their_base_file_s_instant(
     memory: Ground, version: int, is_judged: bool
 ) -> None:
     root = table_in(memory, version)
-    a, b = (Writer(memory.mount(session=session), root) for session in "ab")
+    a, b = (Writer(memory.mount(writer_session=session), root) for session in "ab")
     a.begins("100")
     if is_judged:
         with pytest.raises(Fenced):
@@ -189,14 +189,14 @@ def test_a_process_that_is_given_a_filesystem_works_for_the_one_that_gave_it(loc
     writer = Writer(local.mount(), table_in(local))
     writer.begins("100")
     assert in_a_child("spawn", pipe_file, writer.fs, writer.slice_of("100", "2-0-2"), BODY, {}) == "won"
-    zombie = Writer(local.mount(session="another"), writer.root)
+    zombie = Writer(local.mount(writer_session="another"), writer.root)
     outcome = in_a_child("spawn", pipe_file, zombie.fs, writer.slice_of("100", "3-0-3"), BODY, {})
     assert isinstance(outcome, Fenced)
 
 
 def test_a_table_that_is_removed_takes_its_ledger_along(memory: Ground) -> None:
     root = table_in(memory)
-    a, b = (Writer(memory.mount(session=session), root) for session in "ab")
+    a, b = (Writer(memory.mount(writer_session=session), root) for session in "ab")
     a.begins("100")
     b.begins("200")
     a.fs.rm(root, recursive=True)
@@ -208,7 +208,7 @@ def test_a_table_that_is_removed_takes_its_ledger_along(memory: Ground) -> None:
 
 def test_records_behind_a_checkpoint_go(memory: Ground) -> None:
     root = table_in(memory)
-    a = Writer(memory.mount(session="a"), root)
+    a = Writer(memory.mount(writer_session="a"), root)
     for number in range(100, 170):
         a.commits(str(number))
         for thread in threading.enumerate():
@@ -216,7 +216,7 @@ def test_records_behind_a_checkpoint_go(memory: Ground) -> None:
                 thread.join()
     assert len(records_of(memory, root)) < 2 * 64
     assert len(a.timeline()) == 3 * 70
-    b = Writer(memory.mount(session="b"), root)
+    b = Writer(memory.mount(writer_session="b"), root)
     b.commits("200")
     with pytest.raises(NameTaken):
         b.fs.pipe_file(b.requested("165"), b"")
@@ -227,7 +227,7 @@ def test_asynchronously_it_is_the_same(memory: Ground) -> None:
 
     async def life() -> None:
         a, b = (
-            Writer(fsspec.filesystem("piamemory", asynchronous=True, session=session), root)
+            Writer(fsspec.filesystem("piamemory", asynchronous=True, writer_session=session), root)
             for session in "ab"
         )
         name = a.completed("100")
@@ -339,13 +339,13 @@ def test_a_folder_that_is_gone_is_forgotten(local: Ground) -> None:
 
 def test_readers_remove_no_records(memory: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
     root = table_in(memory)
-    a = Writer(memory.mount(session="a"), root)
+    a = Writer(memory.mount(writer_session="a"), root)
     a.fs._pruning.add(f"{root}/.hoodie/.putifabsent")  # it never gets to it
     for number in range(100, 170):
         a.commits(str(number))
     before = len(records_of(memory, root))
     assert before > 2 * 64
-    b = Writer(memory.mount(session="b"), root)
+    b = Writer(memory.mount(writer_session="b"), root)
     begun: list[Any] = []
     monkeypatch.setattr(b.fs, "_prune", begun.append)
     assert len(b.timeline()) == 3 * 70
@@ -358,8 +358,8 @@ def test_who_may_not_delete_says_so_once_and_commits(
     memory: Ground, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     root = table_in(memory)
-    a = Writer(memory.mount(session="a"), root)
-    monkeypatch.setattr(a.fs.store, "delete", lambda *_: Refused(PermissionError("403")))
+    a = Writer(memory.mount(writer_session="a"), root)
+    monkeypatch.setattr(a.fs.backend, "delete", lambda *_: Refused(PermissionError("403")))
     for number in range(100, 200):
         a.commits(str(number))
         for thread in threading.enumerate():

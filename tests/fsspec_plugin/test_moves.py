@@ -51,7 +51,7 @@ def test_on_disk_a_path_is_a_plain_name_whatever_it_holds(local: Ground, folder:
     fs.rm_file(name)
     fs.mv(source, f"{table}/{target}")
     assert local.read(name) == LATE
-    assert fs.store.head(name).holder.token is not None
+    assert fs.backend.head(name).holder.token is not None
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_on_disk_what_is_got_replaces_no_guarded_name(local: Ground, way: str) -
             getattr(fs, way)(source, name)
 
     gets()
-    assert (local.read(name), fs.store.head(name).holder.writer) == (LATE, fs.writer)
+    assert (local.read(name), fs.backend.head(name).holder.writer) == (LATE, fs.writer)
     fs.rm_file(name)
     fs.pipe_file(name, WINNER)
     with pytest.raises(NameTaken):
@@ -112,7 +112,7 @@ def test_on_disk_a_large_file_is_never_in_memory_as_a_whole(
     monkeypatch.delattr(LocalStore, "get")
     fs.cp_file(local.name("a"), local.log(0))
     fs.mv(local.name("a"), local.log(1))
-    assert len(body) > fs.store.largest_put >= max(read)
+    assert len(body) > fs.backend.largest_put >= max(read)
     assert (local.read(local.log(0)), local.read(local.log(1))) == (body, body)
     assert not local.is_there(local.name("a"))
 
@@ -214,7 +214,7 @@ def test_a_folder_on_gcs_is_moved_with_all_that_is_below_it(stub: FaultStub, gcs
         stub.put("bucket", f"stage/{key}", key.encode())
     gcs.mv("bucket/stage", "bucket/t", recursive=True)
     assert held(stub) == {f"t/{key}": key.encode() for key in (LOG, "part", "deep/er/part")}
-    assert gcs.store.head(f"bucket/t/{LOG}").holder.token is not None
+    assert gcs.backend.head(f"bucket/t/{LOG}").holder.token is not None
 
 
 def test_an_object_that_is_named_as_a_folder_is_moved_with_it(stub: FaultStub, gcs: Any) -> None:

@@ -146,7 +146,7 @@ class Rival:
 def test_many_rounds_are_worth_a_look(
     ground: Ground, rivals: int, level: int, caplog: pytest.LogCaptureFixture
 ) -> None:
-    fs, _ = told_by(ground, instead={"list": Rival(ground.fs.store, rivals).list})
+    fs, _ = told_by(ground, instead={"list": Rival(ground.fs.backend, rivals).list})
     caplog.clear()
     fs.pipe_file(ground.log(1), BODY)
     keys = [

@@ -299,7 +299,7 @@ def test_who_may_not_see_what_speaks_against_a_name_creates_it(
 
 def test_the_writer_is_kept_with_what_it_creates(ground: Ground) -> None:
     ground.mount(writer="0123-4567").pipe_file(ground.log(), BODY)
-    assert ground.fs.store.head(ground.log()).holder.writer == "0123-4567"
+    assert ground.fs.backend.head(ground.log()).holder.writer == "0123-4567"
     with pytest.raises(NameTaken, match="0123-4567"):
         ground.fs.pipe_file(ground.log(), BODY)
 
@@ -350,7 +350,7 @@ def written(fs: Any, body: bytes, **extra: Any) -> None:
 def sent(stub: FaultStub, on_stub: Any, put: str, extra: dict[str, Any], **options: Any) -> dict[str, str]:
     """Return the headers of the request that says what the object shall be."""
     fs = on_stub(**options)
-    fs.store.largest_put = LARGE
+    fs.backend.largest_put = LARGE
     stub.put("bucket", "small", BODY)
     stub.put("bucket", "large", BODY * LARGE)
     op, create = PUTS[put]
@@ -421,7 +421,7 @@ def test_the_token_can_not_be_said_by_the_caller(stub: FaultStub, on_stub: Any) 
 @pytest.mark.parametrize("put", PUTS)
 def test_what_no_put_can_carry_is_refused_with_nothing_sent(stub: FaultStub, on_stub: Any, put: str) -> None:
     fs = on_stub()
-    fs.store.largest_put = LARGE
+    fs.backend.largest_put = LARGE
     stub.put("bucket", "small", BODY)
     stub.put("bucket", "large", BODY * LARGE)
     with pytest.raises(ConfigError, match="can't carry NoSuchParameter"):

@@ -177,7 +177,7 @@ def test_of_many_processes_one_wins(place: tuple[Ground, dict[str, Any]], contex
     winners = [number for number, outcome in enumerate(outcomes) if outcome == "won"]
     assert len(winners) == 1, outcomes
     assert ground.read(ground.log()) == calls[winners[0]][2]
-    holder = fs.store.head(ground.log()).holder
+    holder = fs.backend.head(ground.log()).holder
     losers = [outcome for outcome in outcomes if outcome != "won"]
     assert [(type(each), each.holder.token, each.name) for each in losers] == [
         (NameTaken, holder.token, ground.log())
@@ -231,7 +231,7 @@ def test_a_creation_can_be_asked_for_from_another_process(place: tuple[Ground, d
     ground, extra = place
     fs = ground.fs
     fs.pipe_file(ground.log(), BODY, **extra)
-    holder = fs.store.head(ground.log()).holder
+    holder = fs.backend.head(ground.log()).holder
     mine, others = in_a_child("spawn", resolve, fs, ground.log(), holder.token, "another")
     assert mine == holder
     assert isinstance(others, NameTaken)
@@ -253,11 +253,11 @@ fs = fsspec.filesystem(
     "pias3", arbiter="native", key="key", secret="secret", endpoint_url=sys.argv[1],
     client_kwargs={"region_name": "us-east-1"},
 )
-fs.store.largest_put = 1024
+fs.backend.largest_put = 1024
 fs.pipe_file("bucket/t/_delta_log/00000000000000000000.json", b"p" * 2048)
 child = os.fork()
 if child == 0:
-    fs.store.largest_put = 1024
+    fs.backend.largest_put = 1024
     fs.pipe_file("bucket/u/_delta_log/00000000000000000000.json", b"c" * 2048)
     fs.mv("bucket/source", "bucket/v/_delta_log/00000000000000000000.json")
     try:
@@ -294,7 +294,7 @@ fs = fsspec.filesystem(
     "pias3", arbiter="native", key="key", secret="secret", endpoint_url=url,
     client_kwargs={"region_name": "us-east-1"}, config_kwargs={"read_timeout": 1},
 )
-fs.store.largest_put = 8
+fs.backend.largest_put = 8
 try:
     if way == "obstore":
         fs.pipe_file(name, b"mine")
@@ -305,7 +305,7 @@ try:
     elif way == "several":
         fs.pipe({name: b"mine"})
     elif way == "large open":
-        fs.store.largest_put = 16 * 2**20
+        fs.backend.largest_put = 16 * 2**20
         with fs.open(name, "wb") as file:
             file.write(bytes(20 * 2**20))
     elif way == "many":

@@ -164,7 +164,7 @@ def test_every_way_creates_a_free_name_and_spares_a_taken_one(
 ) -> None:
     write(ground, ground.log(), scratch)
     assert ground.read(ground.log()) == BODY
-    holder = ground.fs.store.head(ground.log()).holder
+    holder = ground.fs.backend.head(ground.log()).holder
     assert (holder.token is not None, holder.writer) == (True, ground.fs.writer)
 
     ground.fs.rm(ground.log())

@@ -26,7 +26,7 @@ ZOMBIE, LIVING = b"a zombie's", b"the living one's file"
 
 
 def mounted(ground: Ground, root: str, session: str) -> Writer:
-    return Writer(ground.mount(session=session, salt="slices"), root)
+    return Writer(ground.mount(writer_session=session, salt="slices"), root)
 
 
 @pytest.fixture
@@ -143,7 +143,7 @@ def test_a_process_that_is_given_a_filesystem_writes_for_the_one_that_gave_it(lo
     name = writer.slice_of("100", "2-0-2")
     assert in_a_child("spawn", pipe_file, writer.fs, name, LIVING, {}) == "won"
     assert writer.fs.cat_file(name) == LIVING
-    assert salted(name, writer.fs.session) in physical(local, writer.root)
+    assert salted(name, writer.fs.writer_session) in physical(local, writer.root)
 
 
 # --- reading ------------------------------------------------------------------------------------------------
@@ -194,7 +194,7 @@ def test_listings_show_the_recorded_name_once_as_the_file_that_counts(
 
 def test_a_mount_without_the_option_sees_the_salted_names(ground: Ground, a: Writer, b: Writer) -> None:
     name = taken_over(a, b)
-    plain = ground.mount(session="plain")
+    plain = ground.mount(writer_session="plain")
     assert sorted(plain.ls(f"{a.root}/dt=1", detail=False)) == sorted(salted(name, each) for each in "ab")
     assert not plain.exists(name)
 
@@ -208,7 +208,7 @@ def test_what_another_process_has_completed_is_the_writer_s(ground: Ground, a: W
 
 
 def test_what_is_older_than_the_option_is_read_as_it_is(ground: Ground, root: str, reader: Writer) -> None:
-    older = Writer(ground.mount(session="older"), root)
+    older = Writer(ground.mount(writer_session="older"), root)
     older.commits("100")
     assert reader.fs.cat_file(older.slice_of("100")) == b"100"
     assert reader.fs.ls(f"{root}/dt=1", detail=False) == [older.slice_of("100")]
@@ -350,7 +350,7 @@ def test_a_paused_rollback_spares_what_a_later_owner_has_written(memory: Ground)
 def test_it_costs_what_the_documentation_says(stub: FaultStub) -> None:
     options = {"arbiter": "native", "salt": "slices", **stub.storage_options("s3")}
     a, reader = (
-        Writer(fsspec.filesystem("pias3", session=session, **options), "bucket/t")
+        Writer(fsspec.filesystem("pias3", writer_session=session, **options), "bucket/t")
         for session in ("a", "reader")
     )
     a.fs.pipe_file("bucket/t/.hoodie/hoodie.properties", b"hoodie.table.version=9")
@@ -385,7 +385,9 @@ def test_asynchronously_it_is_the_same(memory: Ground) -> None:
 
     async def life() -> None:
         a, b, reader = (
-            Writer(fsspec.filesystem("piamemory", asynchronous=True, session=session, salt="slices"), root)
+            Writer(
+                fsspec.filesystem("piamemory", asynchronous=True, writer_session=session, salt="slices"), root
+            )
             for session in ("a", "b", "reader")
         )
         name = a.slice_of("100")

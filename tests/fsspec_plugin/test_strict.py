@@ -60,7 +60,7 @@ def shown(ground: Ground) -> dict[str, bytes]:
 @pytest.fixture
 def strict(ground: Ground, root: str) -> Writer:
     ground.around.makedirs(f"{root}/{BENEATH}", exist_ok=True)
-    return Writer(ground.mount(session="strict", strict=True), root)
+    return Writer(ground.mount(writer_session="strict", strict=True), root)
 
 
 # --- what Hudi does
@@ -294,7 +294,7 @@ DOORS: dict[str, Way] = {
 def let_through(ground: Ground, here: Path) -> set[str]:
     """Return the doors of a strict mount by which an instant gets a name that it may not have."""
     root = table_in(ground)
-    fs = ground.mount(session="strict", strict=True, skip_instance_cache=True)
+    fs = ground.mount(writer_session="strict", strict=True, skip_instance_cache=True)
     through = set()
     for door, go in DOORS.items():
         for last in (COMMIT[1], COMMIT[2]):

@@ -84,7 +84,7 @@ def test_a_write_waits_for_the_end(ground: Ground, here: Path, way: str) -> None
         write(ground, here)
         assert not ground.is_there(ground.log())
     assert ground.read(ground.log()) == (b"" if way in TOUCHES else BODY)
-    assert ground.fs.store.head(ground.log()).holder.writer == ground.fs.writer
+    assert ground.fs.backend.head(ground.log()).holder.writer == ground.fs.writer
 
 
 @pytest.mark.parametrize("way", [*DEFERRED, *TOUCHES])

@@ -76,9 +76,9 @@ def test_who_was_paused_past_the_lease_completes_nothing(a: Writer, b: Writer, p
 
 def test_who_gives_signs_of_life_is_not_broken(memory: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
     root = table_in(memory)
-    a, b = (memory.mount(session=session) for session in "ab")
+    a, b = (memory.mount(writer_session=session) for session in "ab")
     beats: Queue[bytes] = Queue()
-    put = a.store.put
+    put = a.backend.put
 
     def noted(name: str, body: Body, creation: Creation) -> PutOutcome:
         outcome: PutOutcome = put(name, body, creation)
@@ -86,7 +86,7 @@ def test_who_gives_signs_of_life_is_not_broken(memory: Ground, monkeypatch: pyte
             beats.put(memory.read(name))
         return outcome
 
-    monkeypatch.setattr(a.store, "put", noted)
+    monkeypatch.setattr(a.backend, "put", noted)
     with a.turn(root, lease=1.0) as turn:
         assert len({beats.get() for _ in range(3)}) == 3  # the pytest time-out ends it
         with pytest.raises(TimeoutError), b.turn(root, timeout=SHORT):
@@ -136,15 +136,15 @@ def test_a_turn_does_not_wait_for_itself(memory: Ground) -> None:
 
 def test_other_tables_have_turns_when_they_are_used(memory: Ground) -> None:
     table = memory.name("paimon")
-    with memory.mount(session="a").turn(table):
+    with memory.mount(writer_session="a").turn(table):
         assert memory.is_there(f"{table}/.putifabsent/ledger/-life")
-        with pytest.raises(TimeoutError), memory.mount(session="b").turn(table, timeout=SHORT):
+        with pytest.raises(TimeoutError), memory.mount(writer_session="b").turn(table, timeout=SHORT):
             pass
 
 
 def test_a_table_that_is_still_to_be_made_has_its_turn_by_its_hudi_folder(memory: Ground) -> None:
     root = memory.name("t")
-    a, b = (memory.mount(session=session) for session in "ab")
+    a, b = (memory.mount(writer_session=session) for session in "ab")
     with a.turn(f"{root}/.hoodie"):
         table_in(memory)
         with pytest.raises(TimeoutError), b.turn(root, timeout=0):
@@ -168,11 +168,11 @@ def test_a_turn_whose_signs_of_life_can_not_begin_is_given_back(
 
 
 def test_a_fork_that_leaves_the_block_gives_nothing_back(local: Ground) -> None:
-    fs, root = local.mount(session="a"), table_in(local)
+    fs, root = local.mount(writer_session="a"), table_in(local)
     turn = fs.turn(root, lease=LONG)
     with turn:
         assert in_a_child("fork", leaves, turn) == "left"
-        with pytest.raises(TimeoutError), local.mount(session="b").turn(root, timeout=0):
+        with pytest.raises(TimeoutError), local.mount(writer_session="b").turn(root, timeout=0):
             pass
 
 
@@ -191,7 +191,7 @@ def test_asynchronously_a_turn_is_a_task_s_own(memory: Ground) -> None:
     root = table_in(memory)
 
     async def life() -> None:
-        fs = fsspec.filesystem("piamemory", asynchronous=True, session="a")
+        fs = fsspec.filesystem("piamemory", asynchronous=True, writer_session="a")
         writer = Writer(fs, root)
         for instant in ("100", "200"):
             await fs._pipe_file(writer.requested(instant), b"")
@@ -242,7 +242,7 @@ def test_commits_under_different_names_do_not_lose_each_other(local: Ground) -> 
 @pytest.mark.parametrize("ground", ["memory-ballot", "memory-claims", "memory-redis"], indirect=True)
 def test_a_life_whose_first_writer_died_before_anybody_could_see_its_marker_goes_on(ground: Ground) -> None:
     root = table_in(ground)
-    dead, living = (ground.mount(session=session) for session in ("dead", "living"))
+    dead, living = (ground.mount(writer_session=session) for session in ("dead", "living"))
     with living.turn(f"{root}-other"):
         pass  # its mounts have agreed, and its store was tried
     name = record_at(f"{root}/.hoodie/.putifabsent/ledger/-life")
@@ -253,7 +253,7 @@ def test_a_life_whose_first_writer_died_before_anybody_could_see_its_marker_goes
     request = next(creating)
     while not isinstance(request, Publish):
         parts = request if isinstance(request, Both) else (request,)
-        outcomes = tuple(each.perform(dead.store) for each in parts)
+        outcomes = tuple(each.perform(dead.backend) for each in parts)
         request = creating.send(outcomes if isinstance(request, Both) else outcomes[0])
     creating.close()
     assert not ground.is_there(name.path)

@@ -138,7 +138,7 @@ def test_half_a_source_that_the_store_would_copy_by_itself_is_refused_before(
     stub: FaultStub, cloud: Cloud, way: str, tmp_path: Path
 ) -> None:
     fs = GuardedFileSystem(fs=filesystem(stub, cloud), arbiter="native", skip_instance_cache=True)
-    fs.store.largest_put = len(HALF) - 1
+    fs.backend.largest_put = len(HALF) - 1
     name = f"bucket/t/_delta_log/{0:020d}.json"
     for body in HALF, WHOLE:
         stub.put("bucket", "t/temporary", body)

@@ -27,7 +27,7 @@ def grounds(request: pytest.FixtureRequest, tmp_path: Path) -> Grounds:
         def mount(writer: str) -> Any:
             if request.param == "memory":
                 return whole(memory, writer)
-            return fsspec.filesystem("piafile", auto_mkdir=True, session=writer)
+            return fsspec.filesystem("piafile", auto_mkdir=True, writer_session=writer)
 
         at = "" if request.param == "memory" else str(root)
         if shim:

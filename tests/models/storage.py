@@ -84,7 +84,7 @@ def with_slices(memory: MemoryFileSystem) -> AbstractFileSystem:
 
 def whole(memory: MemoryFileSystem, writer: str) -> AbstractFileSystem:
     """Guard as every mount does, for one of several writers: Hudi's instants have owners."""
-    return GuardedFileSystem(fs=memory, session=writer)
+    return GuardedFileSystem(fs=memory, writer_session=writer)
 
 
 INSTANTS = ["**/.hoodie/*.requested", "**/.hoodie/*.commit"]

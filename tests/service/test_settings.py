@@ -144,4 +144,5 @@ def test_each_session_has_a_filesystem_of_its_own() -> None:
         mounts.find("memory://x", Caller(session, "writer"))[0] for session in ("a", "a", "b")
     )
     assert one is again
-    assert (one.session, another.session) == ("a", "b")
+    assert (one.writer_session, another.writer_session) == ("a", "b")
+    assert one.fs is another.fs, "the store's client is one for all"

@@ -64,7 +64,8 @@ def test_instants_that_sessions_keep_side_by_side_are_read_by_all_in_one_order(
     Hudi(plain, root)
     sessions = ("one", "another")
     mounts = {
-        each: fsspec.filesystem("pias3", salt="keep-both", session=each, **options) for each in sessions
+        each: fsspec.filesystem("pias3", salt="keep-both", writer_session=each, **options)
+        for each in sessions
     }
     folder = f"{root}/.hoodie/timeline"
     for session, fs in mounts.items():

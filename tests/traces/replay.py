@@ -76,7 +76,7 @@ class Adapted(Stock):
         return Stock(self.fs.fs, self.root)
 
     def restart(self) -> None:
-        self.fs = GuardedFileSystem(fs=self.fs.fs, session=_token())
+        self.fs = GuardedFileSystem(fs=self.fs.fs, writer_session=_token())
 
     def create(self, call: Call) -> str:
         path = self.at(call.name)

@@ -42,7 +42,7 @@ def mounts(stub: FaultStub) -> dict[tuple[Cloud, float], Any]:
         options = {**stub.storage_options(cloud), **QUICK[cloud]}
         for deadline in (PATIENCE, IMPATIENCE):
             fs = fsspec.filesystem(protocol, arbiter="native", deadline=deadline, **options)
-            fs.store.largest_put = LARGE // 2
+            fs.backend.largest_put = LARGE // 2
             made[cloud, deadline] = fs
     return made
 

@@ -37,7 +37,7 @@ def contender(protocol: str, options: dict[str, Any], how: How) -> Contender:
     # A plain rename is a create on guarded names only.
     fs = fsspec.filesystem(protocol, arbiter="native", guard="**/[0-9][0-9][0-9]", **options)
     if how == "multipart":
-        fs.store.largest_put = 0
+        fs.backend.largest_put = 0
     return through_filesystem(fs, "rename" if how == "rename" else "create")
 
 

@@ -29,11 +29,11 @@ def ground(request: pytest.FixtureRequest) -> Ground:
 
 @pytest.fixture
 def a(ground: Ground) -> Writer:
-    return Writer(ground.mount(session="a"), table_in(ground))
+    return Writer(ground.mount(writer_session="a"), table_in(ground))
 
 
 def shown(ground: Ground, root: str) -> TableLedger:
-    found = ledger_of(ground.mount(session="reader"), root)
+    found = ledger_of(ground.mount(writer_session="reader"), root)
     assert found is not None
     return found
 
@@ -59,7 +59,7 @@ def test_open_instants_are_shown_with_their_owner_action_and_record(ground: Grou
 
 def test_a_taken_over_instant_is_its_new_owner_s(ground: Ground, a: Writer) -> None:
     a.begins(NOW)
-    b = ground.mount(session="b")
+    b = ground.mount(writer_session="b")
     b.pipe_file(a.inflight(NOW), b"")
     assert shown(ground, a.root).open == (Begun(NOW, "b", "commit", 1),)
 
@@ -98,7 +98,7 @@ def test_a_mistyped_path_is_an_error(ground: Ground, a: Writer) -> None:
 
 
 def test_a_part_of_a_table_is_an_error_that_names_the_table(local: Ground) -> None:
-    a = Writer(local.mount(session="a"), table_in(local))
+    a = Writer(local.mount(writer_session="a"), table_in(local))
     a.commits(NOW)
     with pytest.raises(ConfigError, match="is a part of a table"):
         ledger_of(a.fs, f"{a.root}/.hoodie/timeline")
@@ -106,7 +106,7 @@ def test_a_part_of_a_table_is_an_error_that_names_the_table(local: Ground) -> No
 
 def test_a_mount_by_another_arbiter_than_the_writers_is_refused(local: Ground) -> None:
     root = table_in(local)
-    Writer(local.mount(session="a", arbiter="ballot"), root).begins(NOW)
+    Writer(local.mount(writer_session="a", arbiter="ballot"), root).begins(NOW)
     with pytest.raises(ConfigError, match="another mount of the table"):
         ledger_of(local.fs, root)
 
@@ -129,7 +129,7 @@ def test_the_horizon_and_names_that_are_only_remembered_are_shown(memory: Ground
 
 
 def test_records_of_lives_that_are_over_are_counted_apart(memory: Ground) -> None:
-    a = Writer(memory.mount(session="a"), table_in(memory))
+    a = Writer(memory.mount(writer_session="a"), table_in(memory))
     a.begins(NOW)
     memory.write(f"{a.root}/.hoodie/.putifabsent/ledger/earlier-1.0000000007", b"{}")
     found = shown(memory, a.root)
@@ -138,7 +138,7 @@ def test_records_of_lives_that_are_over_are_counted_apart(memory: Ground) -> Non
 
 def half_removed(ground: Ground) -> Writer:
     """Return the writer of a table with two commits and an open instant, whose first record is gone."""
-    a = Writer(ground.mount(session="a"), table_in(ground))
+    a = Writer(ground.mount(writer_session="a"), table_in(ground))
     a.commits(NOW)
     a.begins(NEXT)
     [first] = ground.around.glob(f"{a.root}/.hoodie/.putifabsent/ledger/*.0000000001")
@@ -162,13 +162,13 @@ def kept(ground: Ground) -> list[str]:
 
 def begun_anew(ground: Ground, root: str) -> Any:
     """Return what a writer of another session finds possible after that."""
-    b = Writer(ground.mount(session="b"), root)
+    b = Writer(ground.mount(writer_session="b"), root)
     b.commits("20200102000000000")
     return records_of(ground, root)
 
 
 def test_a_ledger_that_is_dropped_begins_anew_and_its_table_stays(memory: Ground) -> None:
-    a = Writer(memory.mount(session="a"), table_in(memory))
+    a = Writer(memory.mount(writer_session="a"), table_in(memory))
     name = a.commits(NOW, b"{}")
     before = {each for each in memory.around.find(a.root) if "/.putifabsent/" not in each}
     assert drop(memory.fs, memory.folder) > 0
@@ -178,7 +178,7 @@ def test_a_ledger_that_is_dropped_begins_anew_and_its_table_stays(memory: Ground
 
 
 def test_what_a_ledger_has_decided_is_published_before_it_is_dropped(memory: Ground) -> None:
-    a = Writer(memory.mount(session="a"), table_in(memory))
+    a = Writer(memory.mount(writer_session="a"), table_in(memory))
     name = a.commits(NOW, b"{}")
     memory.around.rm_file(name)  # as it is before it is published
     drop(memory.fs, memory.folder)
@@ -187,7 +187,7 @@ def test_what_a_ledger_has_decided_is_published_before_it_is_dropped(memory: Gro
 
 
 def test_a_ledger_with_a_rollback_that_has_not_ended_is_not_dropped(memory: Ground) -> None:
-    a = Writer(memory.mount(session="a"), table_in(memory))
+    a = Writer(memory.mount(writer_session="a"), table_in(memory))
     name = a.commits(NOW, b"{}")
     published, details = memory.read(name), memory.around.store[name]
     a.plans_rollback(NEXT, of=NOW)
@@ -208,7 +208,7 @@ def test_a_half_removed_ledger_is_dropped_and_bodies_stay_that_nobody_can_tell_o
 
 
 def test_a_ledger_of_a_table_that_is_gone_is_dropped_and_publishes_nothing(memory: Ground) -> None:
-    a = Writer(memory.mount(session="a"), table_in(memory))
+    a = Writer(memory.mount(writer_session="a"), table_in(memory))
     a.commits(NOW)
     for name in memory.around.find(memory.folder):
         if "/.putifabsent/" not in name:
@@ -218,7 +218,7 @@ def test_a_ledger_of_a_table_that_is_gone_is_dropped_and_publishes_nothing(memor
 
 
 def test_the_marker_goes_first(memory: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
-    a = Writer(memory.mount(session="a"), table_in(memory))
+    a = Writer(memory.mount(writer_session="a"), table_in(memory))
     a.commits(NOW)
     removed: list[str] = []
     monkeypatch.setattr("putifabsent.upkeep.tables.Table.remove", lambda _, paths: removed.extend(paths))

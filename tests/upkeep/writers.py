@@ -73,7 +73,7 @@ def mounted(ground: Ground) -> Any:
 
 
 def store_of(ground: Ground) -> Store:
-    store: Store = mounted(ground).store
+    store: Store = mounted(ground).backend
     return store
 
 

@@ -148,7 +148,7 @@ class Guarded(Fsspec):
     """
 
     def __init__(self, protocol: str, **options: Any) -> None:
-        own = {"writer": str(uuid.uuid4()), "session": str(uuid.uuid4())}
+        own = {"writer": str(uuid.uuid4()), "writer_session": str(uuid.uuid4())}
         super().__init__(protocol, **own, **options)
 
     def create(self, name: str, data: bytes) -> None:

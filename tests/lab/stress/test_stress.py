@@ -82,7 +82,7 @@ def test_each_life_of_a_writer_is_a_session(tmp_path: Path) -> None:
     assert isinstance(first, Guarded)
     assert isinstance(second, Guarded)
     assert first.fs.writer != second.fs.writer
-    assert first.fs.session != second.fs.session
+    assert first.fs.writer_session != second.fs.writer_session
 
 
 @A_MINUTE

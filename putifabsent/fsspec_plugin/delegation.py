@@ -1,0 +1,199 @@
+"""The wrapped filesystem's other public names: what its class has, and neither fsspec's own nor ours.
+
+=============  =============================================================================================
+``OF_A_NAME``  read a name, or change what is no bytes of it: its tags, who may read it
+``WRITES``     write a name: refused where it is guarded
+``RENAMES``    ours are run instead
+``HANDED_ON``  clients, buckets, uploads under way: are about no name, or go round the guard as ``fs.fs``
+=============  =============================================================================================
+
+Data is handed on. A method in none of these tables is not there: what is not known may write guarded names.
+"""
+
+from __future__ import annotations
+
+import inspect
+import io
+from functools import partial, wraps
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+from putifabsent.fsspec_plugin.bulk import waited_for
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from fsspec.spec import AbstractFileSystem
+
+    from putifabsent.fsspec_plugin.filesystem import GuardedFileSystem
+    from putifabsent.shim.names import Name
+
+Method = TypeVar("Method", bound="Callable[..., Any]")
+
+__all__ = [
+    "HANDED_ON",
+    "OF_A_NAME",
+    "RENAMES",
+    "WRITES",
+    "called_as_wrapped",
+    "delegated",
+    "refuse_signed_write",
+]
+
+OF_A_NAME = frozenset({
+    "chmod", "get_tags", "getxattr", "metadata", "object_version_info", "put_tags",
+    "sync_process_limits_to_offset_and_length", "url",
+})  # fmt: skip
+WRITES = frozenset({"merge", "setxattr", "setxattrs"})
+RENAMES = frozenset({"mv_file"})
+HANDED_ON = frozenset({
+    "abort_mpu", "call", "call_s3", "clear_multipart_uploads", "close_session", "connect", "do_connect",
+    "get_delegated_s3pars", "get_s3", "invalidate_region_cache", "is_bucket_versioned",
+    "list_multipart_uploads", "make_bucket_requester_pays", "make_bucket_versioned", "set_session",
+    "split_path",
+})  # fmt: skip
+
+_READING = {"get_object", "head_object", "GET", "HEAD"}
+
+
+def delegated(fs: GuardedFileSystem, name: str) -> Any:
+    """Return a public name of the wrapped filesystem, or the asynchronous method of one.
+
+    Raises
+    ------
+    AttributeError
+        It has none, or one that may write guarded names.
+    """
+    public = name.removeprefix("_")
+    if name in RENAMES and hasattr(fs.fs, name):
+        return partial(waited_for, fs.loop, getattr(fs, f"_{name}"))
+    if name == public or public in OF_A_NAME | WRITES | HANDED_ON:
+        found = getattr(fs.fs, name)
+        if public in OF_A_NAME:
+            return _of_a_name(fs, found, name)
+        if public in WRITES:
+            return _writing(fs, found, name)
+        if public in HANDED_ON:
+            return _handed_on(fs, found)
+        if not callable(getattr(type(fs.fs), name, None)):
+            return found
+    msg = f"{type(fs).__name__!r} object has no attribute {name!r}"
+    if hasattr(fs.fs, name):
+        msg += f": that of {type(fs.fs).__name__} may write guarded names. Round the guard it is fs.fs.{name}"
+    raise AttributeError(msg, name=name, obj=fs)
+
+
+def called_as_wrapped(files: int) -> Callable[[Method], Method]:
+    """Let a method be called as the wrapped filesystem's own, whose parameters may be others.
+
+    Parameters
+    ----------
+    files
+        How many parameters, the first, are known by their places, and by our names and theirs. The others
+        are known by their names.
+    """
+
+    def decorate(method: Method) -> Method:
+        ours = list(inspect.signature(method).parameters)[1 : files + 1]
+
+        if inspect.iscoroutinefunction(method):
+
+            @wraps(method)
+            async def awaited(self: Any, *args: Any, **kwargs: Any) -> Any:
+                args, kwargs = _arranged(self.fs, method.__name__, ours, args, kwargs)
+                return await method(self, *args, **kwargs)
+
+            return cast("Method", awaited)
+
+        @wraps(method)
+        def called(self: Any, *args: Any, **kwargs: Any) -> Any:
+            args, kwargs = _arranged(self.fs, method.__name__, ours, args, kwargs)
+            return method(self, *args, **kwargs)
+
+        return cast("Method", called)
+
+    return decorate
+
+
+def _arranged(
+    wrapped: AbstractFileSystem, name: str, ours: list[str], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    if len(args) == len(ours):  # nearly always
+        return args, kwargs
+    method = getattr(wrapped, name, None) or getattr(wrapped, name.removeprefix("_"))
+    parameters = inspect.signature(method).parameters.values()
+    theirs = [each.name for each in parameters if each.kind is each.POSITIONAL_OR_KEYWORD]
+    if len(args) > len(theirs):
+        msg = f"{name}() takes {len(theirs)} positional arguments but {len(args)} were given"
+        raise TypeError(msg)
+    said = dict(zip(theirs, args, strict=False))
+    if twice := said.keys() & kwargs.keys():
+        msg = f"{name}() got multiple values for argument {min(twice)!r}"
+        raise TypeError(msg)
+    said |= kwargs
+    named = zip(ours, theirs, strict=False)
+    first = {own: said.pop(each) for own, other in named for each in {own, other} if each in said}
+    # Those that are all there go by their places, for a method may be called by another way as well.
+    return (tuple(first.values()), said) if len(first) == len(ours) else ((), {**first, **said})
+
+
+def refuse_signed_write(fs: GuardedFileSystem, method: str, path: Any, options: Mapping[str, Any]) -> None:
+    """Refuse an address by which a guarded name could be written with no condition."""
+    asked = {str(options.get(each) or "GET") for each in ("client_method", "method")}
+    if not asked <= _READING:
+        _refuse(fs._promote(path, explicit=False), method)
+
+
+def _of_a_name(fs: GuardedFileSystem, found: Callable[..., Any], name: str) -> Callable[..., Any]:
+    public = name.removeprefix("_")
+
+    @wraps(found)
+    def read(*args: Any, **kwargs: Any) -> Any:
+        path, args, kwargs = _path_of(found, args, kwargs)
+        if public == "url":
+            said = inspect.signature(found).bind_partial(path, *args, **kwargs).arguments
+            refuse_signed_write(fs, name, path, {**said, **said.get("kwargs", {})})
+        return (fs._read if name == public else fs._read_async)(public, path, *args, **kwargs)
+
+    return read
+
+
+def _writing(fs: GuardedFileSystem, found: Callable[..., Any], name: str) -> Callable[..., Any]:
+    @wraps(found)
+    def write(*args: Any, **kwargs: Any) -> Any:
+        path, args, kwargs = _path_of(found, args, kwargs)
+        _refuse(fs._promote(path, explicit=False), name)
+        return found(fs._written_as(path), *map(fs._own_if_address, args), **kwargs)
+
+    @wraps(found)
+    async def write_async(*args: Any, **kwargs: Any) -> Any:
+        path, args, kwargs = _path_of(found, args, kwargs)
+        _refuse(await fs._promote_async(path, explicit=False), name)
+        return await found(fs._written_as(path), *map(fs._own_if_address, args), **kwargs)
+
+    return write_async if name.startswith("_") else write
+
+
+def _handed_on(fs: GuardedFileSystem, found: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(found)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return found(*map(fs._own_if_address, args), **kwargs)
+
+    return call
+
+
+def _path_of(
+    found: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
+    """Part the path of a call, however it is said, from its other arguments."""
+    if args:
+        return args[0], args[1:], kwargs
+    first = next(iter(inspect.signature(found).parameters))
+    if first not in kwargs:
+        inspect.signature(found).bind(**kwargs)  # says what is missing
+    return kwargs[first], (), {key: value for key, value in kwargs.items() if key != first}
+
+
+def _refuse(name: Name | None, method: str) -> None:
+    if name is not None:
+        msg = f"{name.path} is guarded, and {method} would write it: read the bytes, and pipe them"
+        raise io.UnsupportedOperation(msg)
