@@ -259,7 +259,7 @@ def test_a_drop_that_failed_half_way_can_be_called_again(
 
 
 def test_a_repair_that_dies_over_a_ledger_whose_folder_was_emptied_leaves_one_ledger(memory: Ground) -> None:
-    a = Writer(memory.mount(session="a", arbiter="ballot"), table_in(memory))
+    a = Writer(memory.mount(writer_session="a", arbiter="ballot"), table_in(memory))
     for number in range(EVERY + 2):
         a.begins(f"20200101000000{number:03}")
     fsck(a.fs, a.root, repair=True, grace=0)
@@ -279,7 +279,7 @@ def test_a_repair_that_dies_over_a_ledger_whose_folder_was_emptied_leaves_one_le
                 raise KeyboardInterrupt
 
         with pytest.raises(KeyboardInterrupt):
-            fsck(memory.mount(session="f", arbiter="ballot"), a.root, repair=True, grace=0, progress=dies)
-        found = ledger_of(memory.mount(session="n", arbiter="ballot"), a.root)
+            fsck(memory.mount(writer_session="f", arbiter="ballot"), a.root, repair=True, grace=0, progress=dies)
+        found = ledger_of(memory.mount(writer_session="n", arbiter="ballot"), a.root)
         assert found is not None
         assert (found.life, found.number, found.half_removed) == (whole.life, whole.number, None)
