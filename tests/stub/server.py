@@ -17,7 +17,7 @@ from tests.stub.state import State
 from tests.stub.wire import Answer, Dialect, Request
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Awaitable, Callable, Iterable, Mapping
     from datetime import datetime
     from types import TracebackType
 
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
     from tests.stub.faults import Conditions, Fault
     from tests.stub.state import Name, StoredObject, Upload
+
+    Serve: TypeAlias = Callable[[Dialect, Request], Awaitable[Answer | None]]
 
 Cloud: TypeAlias = Literal["s3", "gcs", "azure"]
 
@@ -56,6 +58,8 @@ class FaultStub:
         S3 refuses smaller parts, but for the last one.
     largest_page
         No listing answers more at once, whatever it is asked for.
+    serve
+        Answers each request instead of the script, and nothing is counted; None closes the connection.
     """
 
     def __init__(
@@ -66,6 +70,7 @@ class FaultStub:
         versioned: bool = False,
         smallest_part: int = 5 * 2**20,
         largest_page: int = 1000,
+        serve: Serve | None = None,
     ) -> None:
         if isinstance(conditions, str):
             conditions = dict.fromkeys((Op.PUT, Op.COMPLETE, Op.COPY), conditions)
@@ -76,6 +81,7 @@ class FaultStub:
             "azure": Azure(self._state, conditions),
         }
         self._script = Script()
+        self._serve = serve or self._by_script
         self._requests: list[Request] = []
         self._arrival = threading.Condition()
         self._broken: list[BaseException] = []
@@ -284,7 +290,7 @@ class FaultStub:
 
         return handle
 
-    async def _serve(self, dialect: Dialect, request: Request) -> Answer | None:
+    async def _by_script(self, dialect: Dialect, request: Request) -> Answer | None:
         """Apply the request, or not, as its step says; None closes the connection."""
         if _ASIDE in unquote(request.path) or _ASIDE in request.query.get("prefix", ""):
             return await dialect.apply(request)
