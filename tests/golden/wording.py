@@ -8,7 +8,8 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from putifabsent.backends.base import Creation
-from putifabsent.backends.body import FileBody, InMemory
+from putifabsent.backends.body import InMemory
+from putifabsent.backends.streaming_upload import FileBody
 from putifabsent.backends.registries import Claim
 from tests.stub import Op
 

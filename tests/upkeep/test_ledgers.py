@@ -279,7 +279,13 @@ def test_a_repair_that_dies_over_a_ledger_whose_folder_was_emptied_leaves_one_le
                 raise KeyboardInterrupt
 
         with pytest.raises(KeyboardInterrupt):
-            fsck(memory.mount(writer_session="f", arbiter="ballot"), a.root, repair=True, grace=0, progress=dies)
+            fsck(
+                memory.mount(writer_session="f", arbiter="ballot"),
+                a.root,
+                repair=True,
+                grace=0,
+                progress=dies,
+            )
         found = ledger_of(memory.mount(writer_session="n", arbiter="ballot"), a.root)
         assert found is not None
         assert (found.life, found.number, found.half_removed) == (whole.life, whole.number, None)
