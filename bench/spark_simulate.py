@@ -23,8 +23,7 @@ from rich.table import Table
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from putifabsent.lab.sessions import session_at
-from putifabsent.lab.simulate.on_spark import on
+from putifabsent.lab.on_spark import session_at, simulate_on
 from putifabsent.lab.simulate.published import differing, published
 from putifabsent.lab.simulate.running import Plan
 from tests.spark.cluster import cluster
@@ -59,11 +58,11 @@ class Timed:
             session_at(master, "bench") as session,
         ):
             # Their Python imports what it needs.
-            on(session, plan._replace(runs=_WARM_UP_RUNS), 4 * workers)
+            simulate_on(session, plan._replace(runs=_WARM_UP_RUNS), 4 * workers)
             for each in partitions:
                 with screen.status(f"{workers} workers, {each or 'default'} partitions"):
                     began = time.perf_counter()
-                    cells = on(session, plan, each)
+                    cells = simulate_on(session, plan, each)
                     self.seconds[each] = time.perf_counter() - began
                 if self.cells and cells != self.cells:
                     raise AssertionError(f"{each} partitions give other cells")

@@ -179,7 +179,7 @@ def _simulated(
             raise ConfigError("--processes is for runs without Spark: leave it or --master out")
         if find_spec("pyspark") is None:
             raise ConfigError("--master wants PySpark, which is not installed: pip install pyspark")
-        from putifabsent.lab.simulate.on_spark import simulate as on_spark
+        from putifabsent.lab.on_spark import simulate as on_spark
 
         with screen.waiting(f"a Spark job at {master}"):
             return on_spark(experiments, runs, seed, master)
@@ -382,7 +382,7 @@ def _stressed(
             return [here(what, contender, progress) for contender in contenders]
     if find_spec("pyspark") is None:
         raise ConfigError("--master wants PySpark, which is not installed: pip install pyspark")
-    from putifabsent.lab.stress.on_spark import run as on_spark
+    from putifabsent.lab.on_spark import stress as on_spark
 
     with screen.waiting(f"{len(contenders)} Spark jobs at {master}, of {what.seconds:g} s each"):
         return on_spark(what, contenders, master)

@@ -48,8 +48,7 @@ def master(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 @pytest.fixture(params=["local[2]", "cluster"])
 def session(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[SparkSession]:
     """Have a session of an experiment's, in this process and on a standalone cluster."""
-    from putifabsent.lab.sessions import session_at
-    from putifabsent.lab.stress.on_spark import SETTINGS
+    from putifabsent.lab.on_spark import SETTINGS, session_at
 
     monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
     master = request.getfixturevalue("master") if request.param == "cluster" else request.param

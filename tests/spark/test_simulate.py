@@ -21,10 +21,10 @@ PLAN = Plan([Experiment(writers, 300, 15, 60_000) for writers in (1, 2, 5, 9)], 
 
 
 def test_however_many_tasks_there_are_the_cells_are_those_of_one_process(session: SparkSession) -> None:
-    from putifabsent.lab.simulate.on_spark import on
+    from putifabsent.lab.on_spark import simulate_on
 
     expected = simulate(PLAN.experiments, PLAN.runs, PLAN.seed)
-    assert [on(session, PLAN, partitions) for partitions in (None, 1, 7)] == [expected] * 3
+    assert [simulate_on(session, PLAN, partitions) for partitions in (None, 1, 7)] == [expected] * 3
 
 
 def test_the_verb_prints_the_same_with_a_master(monkeypatch: pytest.MonkeyPatch) -> None:

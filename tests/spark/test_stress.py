@@ -38,7 +38,7 @@ def server() -> Iterator[LocalBucket]:
 
 
 def test_tasks_keep_the_promises_and_stock_clients_do_not(session: SparkSession, server: LocalBucket) -> None:
-    from putifabsent.lab.stress.on_spark import on
+    from putifabsent.lab.on_spark import stress_on
 
     options = server.storage_options
     ours = guarded("pias3", "putifabsent", {**options, "arbiter": "native"})
@@ -52,18 +52,18 @@ def test_tasks_keep_the_promises_and_stock_clients_do_not(session: SparkSession,
     def is_convicted(result: Result) -> bool:
         return {each.promise for each in result.violations} >= {"U", "K"}
 
-    assert soon(all_has_happened, STRESS, lambda what: on(session, what, ours, 2))
-    assert soon(is_convicted, DELTA, lambda what: on(session, what, boto3, 2))
+    assert soon(all_has_happened, STRESS, lambda what: stress_on(session, what, ours, 2))
+    assert soon(is_convicted, DELTA, lambda what: stress_on(session, what, boto3, 2))
 
 
 def test_the_rules_mean_the_same_to_spark(session: SparkSession) -> None:
-    from putifabsent.lab.stress.on_spark import judge
+    from putifabsent.lab.on_spark import judge_on
 
-    found = judge(session, [each for n, case in enumerate(CASES) for each in apart(case.broken, n)])
+    found = judge_on(session, [each for n, case in enumerate(CASES) for each in apart(case.broken, n)])
     assert sorted((int(each.name.partition("/")[0]), each.promise, each.breach) for each in found) == [
         (n, case.promise, case.breach) for n, case in enumerate(CASES)
     ]
-    assert judge(session, [each for n, case in enumerate(CASES) for each in apart(case.right, n)]) == []
+    assert judge_on(session, [each for n, case in enumerate(CASES) for each in apart(case.right, n)]) == []
 
 
 def apart(history: Sequence[Operation], number: int) -> list[Operation]:
