@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from putifabsent.backends.base import Creation
 from putifabsent.backends.body import InMemory
-from putifabsent.backends.streaming_upload import FileBody
 from putifabsent.backends.registries import Claim
+from putifabsent.backends.streaming_upload import FileBody
 from tests.stub import Op
 
 if TYPE_CHECKING:
