@@ -15,7 +15,7 @@ from azure.core import MatchConditions
 from azure.storage.blob import BlobProperties, ContentSettings
 
 from putifabsent.backends.azure_client import Sender, code_of, outcome_of
-from putifabsent.backends.azure_upload import BlobBody, Blocks, SourceGoneError, send_blocks
+from putifabsent.backends.azure_upload import BlobBody, Blocks, send_blocks
 from putifabsent.backends.base import (
     TOKEN_KEY,
     WRITER_KEY,
@@ -37,7 +37,14 @@ from putifabsent.backends.base import (
     caused,
     unsupported,
 )
-from putifabsent.backends.object_store import are_texts, bad_key, deleting, reading, unconditional
+from putifabsent.backends.object_store import (
+    SourceGoneError,
+    are_texts,
+    bad_key,
+    deleting,
+    reading,
+    unconditional,
+)
 from putifabsent.backends.server_time import http_date
 from putifabsent.errors import ConfigError
 
@@ -316,13 +323,13 @@ class AzureStore(Store):
         unknown = extra.keys() - _WITH_BLOB
         if unknown:
             return Refused(unsupported(self.kind, unknown))
-        told = [extra.get(key) or {} for key in ("metadata", "tags")]
-        if not all(map(are_texts, told)):
+        texts = [extra.get(key) or {} for key in ("metadata", "tags")]
+        if not all(map(are_texts, texts)):
             return Refused(ConfigError("metadata and tags must map strings to strings"))
         if isinstance(extra.get("content_settings"), dict):
             extra["content_settings"] = ContentSettings(**extra["content_settings"])
         marks = {TOKEN_KEY: creation.token, WRITER_KEY: creation.writer}
-        return {**self._every, **extra, "metadata": {**_FILE, **told[0], **marks}}
+        return {**self._every, **extra, "metadata": {**_FILE, **texts[0], **marks}}
 
 
 def _in(folder: str) -> tuple[str, str]:

@@ -219,9 +219,9 @@ def _answered(error: Exception, status: int, name: str) -> Exists | TryAgain | R
         return outcome
     # The number makes it a PermissionError, a FileNotFoundError or a plain OSError.
     number = _CONFLICTS.get(code) or _NUMBERS.get(status, errno.EINVAL)
-    return Refused(caused(OSError(number, _told(error, code), name), error))
+    return Refused(caused(OSError(number, _message(error, code), name), error))
 
 
-def _told(error: Exception, code: str) -> str:
+def _message(error: Exception, code: str) -> str:
     lines = str(error).splitlines()
     return f"{code}: {lines[0]}" if lines else code

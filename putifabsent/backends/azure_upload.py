@@ -24,7 +24,7 @@ from tenacity import Retrying
 
 from putifabsent.backends.azure_client import code_of, outcome_of
 from putifabsent.backends.body import Body
-from putifabsent.backends.object_store import schedule
+from putifabsent.backends.object_store import SourceGoneError, schedule
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,16 +34,12 @@ if TYPE_CHECKING:
 
     T = TypeVar("T")
 
-__all__ = ["BlobBody", "Blocks", "SourceGoneError", "send_blocks"]
+__all__ = ["BlobBody", "Blocks", "send_blocks"]
 
 _BLOCK = 8 * 2**20
 _MOST_BLOCKS = 50_000
 _AT_ONCE = 4
 _REPLACED = {"BlobNotFound", "ConditionNotMet", "ContainerNotFound"}
-
-
-class SourceGoneError(FileNotFoundError):
-    """The blob to copy was removed or replaced."""
 
 
 @dataclass

@@ -58,27 +58,27 @@ class RestingLock(Lock):
 
     def acquire(self, key: str, owner: str, lease: float) -> AcquireOutcome:
         """Ask, unless it rests."""
-        return self._told(lambda: self._lock.acquire(key, owner, lease))
+        return self._run(lambda: self._lock.acquire(key, owner, lease))
 
     async def acquire_async(self, key: str, owner: str, lease: float) -> AcquireOutcome:
         """Ask, unless it rests, asynchronously."""
-        return await self._told_async(lambda: self._lock.acquire_async(key, owner, lease))
+        return await self._run_async(lambda: self._lock.acquire_async(key, owner, lease))
 
     def extend(self, key: str, owner: str, lease: float) -> ExtendOutcome:
         """Ask, unless it rests."""
-        return self._told(lambda: self._lock.extend(key, owner, lease))
+        return self._run(lambda: self._lock.extend(key, owner, lease))
 
     async def extend_async(self, key: str, owner: str, lease: float) -> ExtendOutcome:
         """Ask, unless it rests, asynchronously."""
-        return await self._told_async(lambda: self._lock.extend_async(key, owner, lease))
+        return await self._run_async(lambda: self._lock.extend_async(key, owner, lease))
 
     def release(self, key: str, owner: str) -> ReleaseOutcome:
         """Ask, unless it rests: then the lease ends by itself."""
-        return self._told(lambda: self._lock.release(key, owner))
+        return self._run(lambda: self._lock.release(key, owner))
 
     async def release_async(self, key: str, owner: str) -> ReleaseOutcome:
         """Ask, unless it rests, asynchronously."""
-        return await self._told_async(lambda: self._lock.release_async(key, owner))
+        return await self._run_async(lambda: self._lock.release_async(key, owner))
 
     def identity(self) -> str:
         """Return where it is."""
@@ -92,7 +92,7 @@ class RestingLock(Lock):
         """:meth:`check`, asynchronously."""
         await self._lock.check_async()
 
-    def _told(self, ask: Callable[[], T]) -> T | TryAgain | Maybe:
+    def _run(self, ask: Callable[[], T]) -> T | TryAgain | Maybe:
         if resting := self._resting():
             return resting
         outcome: T | Maybe
@@ -102,10 +102,10 @@ class RestingLock(Lock):
             raise  # what was asked makes no sense
         except Exception as error:  # noqa: BLE001 - whatever befalls a lock, no creation fails by it
             outcome = Maybe(error)
-        self._heard(outcome)
+        self._record(outcome)
         return outcome
 
-    async def _told_async(self, ask: Callable[[], Awaitable[T]]) -> T | TryAgain | Maybe:
+    async def _run_async(self, ask: Callable[[], Awaitable[T]]) -> T | TryAgain | Maybe:
         if resting := self._resting():
             return resting
         outcome: T | Maybe
@@ -115,7 +115,7 @@ class RestingLock(Lock):
             raise
         except Exception as error:  # noqa: BLE001
             outcome = Maybe(error)
-        self._heard(outcome)
+        self._record(outcome)
         return outcome
 
     def _resting(self) -> TryAgain | None:
@@ -128,7 +128,7 @@ class RestingLock(Lock):
         self._until = now + self._rest
         return None
 
-    def _heard(self, outcome: object) -> None:
+    def _record(self, outcome: object) -> None:
         if not isinstance(outcome, (TryAgain, Refused, Maybe)):
             if self._lost is not None:
                 self._lost = None

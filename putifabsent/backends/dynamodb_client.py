@@ -202,8 +202,8 @@ def _answer(error: ClientError, name: str) -> TryAgain | Refused | Maybe:
     if status >= 500 or status < 400 or status == _REQUEST_TIMEOUT or code in _SERVER_CODES:
         return Maybe(error)
     if code in _FORBIDDEN or status in (401, 403):
-        said = f"{error}. `putifabsent init` with the table's address looks for every right that is needed"
-        return Refused(caused(PermissionError(errno.EACCES, said, name), error))
+        message = f"{error}. `putifabsent init` with the table's address looks for every right that is needed"
+        return Refused(caused(PermissionError(errno.EACCES, message, name), error))
     return Refused(caused(OSError(errno.EINVAL, str(error), name), error))
 
 
@@ -245,8 +245,8 @@ class Table:
         self, name: str, region: str | None, endpoint_url: str | None, profile: str | None, timeout: float
     ) -> None:
         self.name = name
-        said = {"region": region, "endpoint_url": endpoint_url, "profile": profile}
-        query = "&".join(f"{key}={value}" for key, value in said.items() if value)
+        options = {"region": region, "endpoint_url": endpoint_url, "profile": profile}
+        query = "&".join(f"{key}={value}" for key, value in options.items() if value)
         self.url = f"dynamodb://{name}{'?' if query else ''}{query}"
         self._senders = PerProcess(lambda: Sender(region, endpoint_url, profile, timeout))
         # Here and now, for a wrong option should be met by who gives it.

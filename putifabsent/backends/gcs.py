@@ -38,14 +38,13 @@ from putifabsent.backends.gcs_upload import (
     Checksum,
     ObjectBody,
     SessionGoneError,
-    SourceGoneError,
     Upload,
     finish,
     made,
     remove,
     send_chunks,
 )
-from putifabsent.backends.object_store import bad_key, deleting, reading, unconditional
+from putifabsent.backends.object_store import SourceGoneError, bad_key, deleting, reading, unconditional
 from putifabsent.backends.server_time import http_date
 
 if TYPE_CHECKING:

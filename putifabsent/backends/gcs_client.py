@@ -140,7 +140,7 @@ def place(bucket: str, key: str | None = None) -> str:
 
 def unexpected(answer: requests.Response) -> requests.HTTPError:
     """Return the error that an unwelcome answer stands for, with what the store says of it."""
-    message = _told(answer).get("message") or answer.reason
+    message = _error_of(answer).get("message") or answer.reason
     return requests.HTTPError(f"{answer.status_code} {message}", response=answer)
 
 
@@ -181,17 +181,17 @@ def _no_credentials(error: _NoCredentialsError, name: str) -> TryAgain | Refused
     return Refused(caused(PermissionError(errno.EACCES, f"no credentials: {error}", name), cause))
 
 
-def _told(answer: requests.Response) -> dict[str, Any]:
+def _error_of(answer: requests.Response) -> dict[str, Any]:
     """Return the error that the answer describes, empty where it describes none."""
     try:
-        told = answer.json()["error"]
+        error = answer.json()["error"]
     except (ValueError, KeyError, TypeError):
         return {}
-    return told if isinstance(told, dict) else {"message": str(told)}
+    return error if isinstance(error, dict) else {"message": str(error)}
 
 
 def _reasons(answer: requests.Response) -> set[str]:
-    return {str(each.get("reason")) for each in _told(answer).get("errors", ()) if isinstance(each, dict)}
+    return {str(each.get("reason")) for each in _error_of(answer).get("errors", ()) if isinstance(each, dict)}
 
 
 _TYPE = "application/octet-stream"

@@ -24,7 +24,7 @@ from tenacity import Retrying
 from putifabsent.backends.base import Created, Exists, Gone, Maybe, Refused, TryAgain
 from putifabsent.backends.body import Body
 from putifabsent.backends.gcs_client import outcome_of, unexpected
-from putifabsent.backends.object_store import SENDS, schedule
+from putifabsent.backends.object_store import SENDS, SourceGoneError, schedule
 from putifabsent.backends.server_time import http_date
 
 if TYPE_CHECKING:
@@ -36,7 +36,6 @@ __all__ = [
     "Checksum",
     "ObjectBody",
     "SessionGoneError",
-    "SourceGoneError",
     "Upload",
     "finish",
     "made",
@@ -59,10 +58,6 @@ T = TypeVar("T")
 
 class _ShortError(requests.RequestException):
     """The session has taken less than it was offered."""
-
-
-class SourceGoneError(FileNotFoundError):
-    """The object to copy was removed or replaced."""
 
 
 class SessionGoneError(Exception):
@@ -206,10 +201,10 @@ def remove(sender: Sender, session: str) -> None:
 def made(answer: requests.Response, *within: str) -> Created:
     """Return the creation that ``answer`` tells of; one that tells of none is an error."""
     try:
-        told = answer.json()
+        resource = answer.json()
         for key in within:
-            told = told[key]
-        return Created(str(told["generation"]), http_date(answer.headers.get("Date")))
+            resource = resource[key]
+        return Created(str(resource["generation"]), http_date(answer.headers.get("Date")))
     except (ValueError, KeyError, TypeError):
         # Also what is no success at all.
         raise unexpected(answer) from None

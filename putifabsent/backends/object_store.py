@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 __all__ = [
     "SENDS",
     "Meaning",
+    "SourceGoneError",
     "are_texts",
     "bad_key",
     "by_status",
@@ -58,13 +59,17 @@ Meaning: TypeAlias = Literal["taken", "passes", "lost", "refused"]
 """The name is there; nothing was written, for a reason that passes; nobody knows; for a reason that stays."""
 
 # Neither a 409 nor a 429 was applied: one met another change of the object, one too many of them. A 408 may
-# come after the last byte; a success that is none is some proxy's, or an error that came after its status.
+# come after the last byte. A success that is none is some proxy's, or an error that came after its status.
 _STATUSES: dict[int, Meaning] = {408: "lost", 409: "passes", 412: "taken", 429: "passes"}
 
 LONGEST_KEY = 1024
 """Bytes of UTF-8: the limit of S3, GCS and Azure alike."""
 
 _SURELY_SHORT = 255
+
+
+class SourceGoneError(FileNotFoundError):
+    """The object to copy was removed or replaced."""
 
 
 def bad_key(name: str, key: str) -> Refused | None:
@@ -158,8 +163,8 @@ def schedule(outcome_of: Callable[[Exception, str], object], sends: int = SENDS)
     }
 
 
-def are_texts(told: object) -> bool:
-    """Whether ``told`` maps strings to strings, as all that goes into headers must."""
-    if not isinstance(told, Mapping):
+def are_texts(value: object) -> bool:
+    """Whether ``value`` maps strings to strings, as all that goes into headers must."""
+    if not isinstance(value, Mapping):
         return False
-    return all(isinstance(text, str) for pair in told.items() for text in pair)
+    return all(isinstance(text, str) for pair in value.items() for text in pair)

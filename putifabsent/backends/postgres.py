@@ -70,7 +70,7 @@ _FORBIDDEN_WORDS = re.compile(
 _MISSING_WORDS = re.compile(r'database ".*" does not exist')
 
 
-def meaning(error: Exception, where: str, *, sent: bool) -> TryAgain | Refused | Maybe:
+def outcome_of(error: Exception, where: str, *, sent: bool) -> TryAgain | Refused | Maybe:
     """Say what a failure means.
 
     Parameters
@@ -82,10 +82,10 @@ def meaning(error: Exception, where: str, *, sent: bool) -> TryAgain | Refused |
     sent
         Whether the statement may have been.
     """
-    state = getattr(error, "sqlstate", None) or ("" if sent else _told_when_connecting(error))
+    state = getattr(error, "sqlstate", None) or ("" if sent else _state_when_connecting(error))
     if state.startswith(_FORBIDDEN):
         return Refused(
-            caused(PermissionError(errno.EACCES, f"PostgreSQL refuses: {_said(error)}", where), error)
+            caused(PermissionError(errno.EACCES, f"PostgreSQL refuses: {_first_line(error)}", where), error)
         )
     if state in _MISSING:
         return Refused(caused(FileNotFoundError(errno.ENOENT, missing(error), where), error))
@@ -96,25 +96,25 @@ def meaning(error: Exception, where: str, *, sent: bool) -> TryAgain | Refused |
         return Maybe(error)
     if state.startswith(_PASSES):
         return TryAgain(error)
-    return Refused(caused(OSError(errno.EINVAL, f"PostgreSQL refuses: {_said(error)}", where), error))
+    return Refused(caused(OSError(errno.EINVAL, f"PostgreSQL refuses: {_first_line(error)}", where), error))
 
 
 def missing(error: Exception) -> str:
     """Say what to do where the table, or the database, is not there."""
     return (
-        f"{_said(error)}. Counters want a table: CREATE TABLE {TABLE} (name text PRIMARY KEY, last bigint "
-        "NOT NULL), with the rights to SELECT, INSERT and UPDATE"
+        f"{_first_line(error)}. Counters want a table: CREATE TABLE {TABLE} (name text PRIMARY KEY, "
+        "last bigint NOT NULL), with the rights to SELECT, INSERT and UPDATE"
     )
 
 
-def _told_when_connecting(error: Exception) -> str:
-    said = str(error)
-    if _FORBIDDEN_WORDS.search(said):
+def _state_when_connecting(error: Exception) -> str:
+    message = str(error)
+    if _FORBIDDEN_WORDS.search(message):
         return "28000"
-    return "3D000" if _MISSING_WORDS.search(said) else ""
+    return "3D000" if _MISSING_WORDS.search(message) else ""
 
 
-def _said(error: Exception) -> str:
+def _first_line(error: Exception) -> str:
     return str(error).split("\n", 1)[0]
 
 
@@ -157,7 +157,7 @@ class PostgresSettings:
         longer than the time-out, whether it works on a statement or is not there any more.
         """
         seconds, millis = math.ceil(self.timeout), max(math.ceil(self.timeout * 1000), 1)
-        said = {
+        parameters = {
             "host": ",".join(host for host, _ in self.hosts),
             "port": ",".join(str(port) for _, port in self.hosts),
             "dbname": self.database,
@@ -173,7 +173,32 @@ class PostgresSettings:
             "options": f"-c synchronous_commit=on -c statement_timeout={millis}",
             **self.more,
         }
-        return {key: value for key, value in said.items() if value not in (None, "")}
+        return {key: value for key, value in parameters.items() if value not in (None, "")}
+
+
+def postgres_settings(url: str) -> PostgresSettings:
+    """Return what a URL of PostgreSQL says, with the credentials of the environment where it has none.
+
+    Raises
+    ------
+    ConfigError
+        What is wrong with the URL, without its credentials.
+    """
+    parts = parts_of(url, ("postgresql",))
+    refuse_unknown(parts, _OPTIONS)
+    hosts, steps = hosts_of(parts, _PORT), [unquote(step) for step in parts.path.split("/") if step]
+    if len(steps) > 1:
+        raise ConfigError(f"the path of the {parts.scheme}:// URL has too many steps")
+    database = "".join(steps)
+    return PostgresSettings(
+        f"{parts.scheme}://{shown(hosts)}/{database}",
+        hosts,
+        database,
+        parts.username or os.environ.get("PUTIFABSENT_POSTGRES_USERNAME"),
+        parts.password or os.environ.get("PUTIFABSENT_POSTGRES_PASSWORD"),
+        {key: value for key, value in parts.options.items() if key != "timeout"},
+        **timeout_of(parts),
+    )
 
 
 _SPARE = 1.0
@@ -206,8 +231,8 @@ def _connected(settings: PostgresSettings) -> Connection:
             return over.value
 
     class Bounded(psycopg.Connection[Any]):
-        def wait(self, gen: Generator[Any, Any, Any], *more: Any, **said: Any) -> Any:
-            return super().wait(until(gen, time.monotonic() + patience), *more, **said)
+        def wait(self, gen: Generator[Any, Any, Any], *more: Any, **options: Any) -> Any:
+            return super().wait(until(gen, time.monotonic() + patience), *more, **options)
 
     # Prepared statements are a session's, and a pooler gives each transaction another one.
     connection: Connection = Bounded.connect(autocommit=True, prepare_threshold=None, **settings.said())
@@ -277,12 +302,12 @@ class PostgresCounter(Counter):
         try:
             connection = self._connection(idle)
         except Exception as error:  # noqa: BLE001 - what it means is decided in one place
-            return meaning(error, self._shown, sent=False)
-        said = {"name": _key(name), "floor": floor, "count": count}
+            return outcome_of(error, self._shown, sent=False)
+        parameters = {"name": _key(name), "floor": floor, "count": count}
         try:
-            row = connection.execute(_ADVANCE, said).fetchone()
+            row = connection.execute(_ADVANCE, parameters).fetchone()
         except Exception as error:  # noqa: BLE001 - what it means is decided in one place
-            outcome = meaning(error, self._shown, sent=True)
+            outcome = outcome_of(error, self._shown, sent=True)
             self._put_back(idle, connection, fit=not isinstance(outcome, Maybe))
             return outcome
         except BaseException:
@@ -328,28 +353,3 @@ def _key(name: str) -> str:
     if len(name) <= _LONGEST_NAME and name.isascii() and not name.startswith(_HASHED):
         return name
     return _HASHED + hashlib.sha256(name.encode()).hexdigest()
-
-
-def postgres_settings(url: str) -> PostgresSettings:
-    """Return what a URL of PostgreSQL says, with the credentials of the environment where it has none.
-
-    Raises
-    ------
-    ConfigError
-        What is wrong with the URL, without its credentials.
-    """
-    parts = parts_of(url, ("postgresql",))
-    refuse_unknown(parts, _OPTIONS)
-    hosts, steps = hosts_of(parts, _PORT), [unquote(step) for step in parts.path.split("/") if step]
-    if len(steps) > 1:
-        raise ConfigError(f"the path of the {parts.scheme}:// URL has too many steps")
-    database = "".join(steps)
-    return PostgresSettings(
-        f"{parts.scheme}://{shown(hosts)}/{database}",
-        hosts,
-        database,
-        parts.username or os.environ.get("PUTIFABSENT_POSTGRES_USERNAME"),
-        parts.password or os.environ.get("PUTIFABSENT_POSTGRES_PASSWORD"),
-        {key: value for key, value in parts.options.items() if key != "timeout"},
-        **timeout_of(parts),
-    )

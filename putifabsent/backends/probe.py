@@ -369,9 +369,9 @@ class Tally:
 
     def note(self, attempts: Sequence[Attempt], outcomes: Sequence[Decision], seen: Seen) -> None:
         """Count one race."""
-        told = list(zip(attempts, outcomes, strict=True))
-        winners = [attempt for attempt, outcome in told if isinstance(outcome, Created)]
-        losers = [attempt for attempt, outcome in told if isinstance(outcome, (Exists, Refused, TryAgain))]
+        pairs = list(zip(attempts, outcomes, strict=True))
+        winners = [attempt for attempt, outcome in pairs if isinstance(outcome, Created)]
+        losers = [attempt for attempt, outcome in pairs if isinstance(outcome, (Exists, Refused, TryAgain))]
         fault = _fault(winners, losers, seen)
         if fault is not None:
             self.faults[fault] = self.faults.get(fault, 0) + 1

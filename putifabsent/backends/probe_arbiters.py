@@ -239,8 +239,8 @@ class PublishingProber:
             if seen != (before if name == taken else _NOTHING):
                 return f"{_ONE_BY_ONE}a copy of a missing source wrote something"
             if not isinstance(outcome, Absent):
-                said = brief(error_of(outcome))
-                return f"{_ONE_BY_ONE}a copy of a missing source failed without saying why: {said}"
+                why = brief(error_of(outcome))
+                return f"{_ONE_BY_ONE}a copy of a missing source failed without saying why: {why}"
         return None
 
     def _race(self, size: int, seen: _Deletions) -> None:

@@ -153,8 +153,8 @@ def _key(kind: str, endpoint: str | None) -> str:
 
 
 def _file() -> Path:
-    said = Path(os.environ.get("XDG_CACHE_HOME", ""))
-    cache = said if said.is_absolute() else Path.home() / ".cache"
+    configured = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    cache = configured if configured.is_absolute() else Path.home() / ".cache"
     return cache / "putifabsent" / "verdicts.json"
 
 

@@ -161,10 +161,10 @@ class Ground:
                 continue
             if not isinstance(seen, Found):
                 return not isinstance(seen, Refused)
-            told = self.store.delete(name, seen.holder.version)
-            if isinstance(told, Refused):
+            outcome = self.store.delete(name, seen.holder.version)
+            if isinstance(outcome, Refused):
                 return False
-            if isinstance(told, Maybe):
+            if isinstance(outcome, Maybe):
                 time.sleep(_BETWEEN_TRIES)
         return False
 

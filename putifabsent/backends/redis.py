@@ -79,7 +79,7 @@ _PASSES = (BusyLoadingError, ClusterDownError, OutOfMemoryError, ReadOnlyError, 
 _PASSING_CODES = ("BUSY ", "CLUSTERDOWN ", "MASTERDOWN ", "NOREPLICAS ", "TRYAGAIN ", "UNKILLABLE ")
 
 
-def meaning(error: Exception, where: str) -> TryAgain | Refused | Maybe:
+def outcome_of(error: Exception, where: str) -> TryAgain | Refused | Maybe:
     """Say what one failed command means."""
     # What looks for a cluster's nodes keeps to itself why it found none.
     denied = next((link for link in _links(error) if isinstance(link, _FORBIDDEN)), None)
@@ -255,15 +255,15 @@ PREFIX = "putifabsent:lock:"
 
 # A script runs alone and whole, and is one request. Each answers {0 for done, 1 for held, 2 for free; who;
 # milliseconds}.
-_TOLD = "return {1, redis.call('GET', KEYS[1]), redis.call('PTTL', KEYS[1])}"
+_HOLDER = "return {1, redis.call('GET', KEYS[1]), redis.call('PTTL', KEYS[1])}"
 _ACQUIRE = f"""
 if redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then return {{0}} end
-{_TOLD}
+{_HOLDER}
 """
 _IF_MINE = f"""
 local by = redis.call('GET', KEYS[1])
 if not by then return {{2}} end
-if by ~= ARGV[1] then {_TOLD} end
+if by ~= ARGV[1] then {_HOLDER} end
 """
 _EXTEND = f"{_IF_MINE}redis.call('PEXPIRE', KEYS[1], ARGV[2])\nreturn {{0}}\n"
 _RELEASE = f"{_IF_MINE}redis.call('DEL', KEYS[1])\nreturn {{0}}\n"
@@ -293,18 +293,18 @@ class RedisLock(Lock):
 
     def acquire(self, key: str, owner: str, lease: float) -> AcquireOutcome:
         """``SET NX PX``; where it is held, who holds it and for how long, in the same answer."""
-        told = self._told(_ACQUIRE, key, owner, _milliseconds(lease))
-        return Acquired() if told is _DONE else told
+        outcome = self._run(_ACQUIRE, key, owner, _milliseconds(lease))
+        return Acquired() if outcome is _DONE else outcome
 
     def extend(self, key: str, owner: str, lease: float) -> ExtendOutcome:
         """Compare, and ``PEXPIRE``."""
-        told = self._told(_EXTEND, key, owner, _milliseconds(lease))
-        return Acquired() if told is _DONE else told
+        outcome = self._run(_EXTEND, key, owner, _milliseconds(lease))
+        return Acquired() if outcome is _DONE else outcome
 
     def release(self, key: str, owner: str) -> ReleaseOutcome:
         """Compare, and ``DEL``."""
-        told = self._told(_RELEASE, key, owner)
-        return Released() if told is _DONE else told
+        outcome = self._run(_RELEASE, key, owner)
+        return Released() if outcome is _DONE else outcome
 
     def identity(self) -> str:
         """Return the address, without credentials."""
@@ -316,18 +316,18 @@ class RedisLock(Lock):
         for outcome in (self.acquire(key, owner, _CHECK_LEASE), self.release(key, owner)):
             require_answer(outcome, "Redis", self._shown)
 
-    def _told(self, script: str, key: str, owner: str, *milliseconds: int) -> Any:
+    def _run(self, script: str, key: str, owner: str, *milliseconds: int) -> Any:
         if refused := bad_identity(key, "key"):
             return refused
         name = f"{PREFIX}{key}"
         try:
             answer = self._servers().send(name, "EVAL", script, 1, name, owner, *milliseconds)
         except (RedisError, NotSentError, OSError) as error:
-            return meaning(error, self._shown)
-        said = answer[0]
-        if said == _HELD:
+            return outcome_of(error, self._shown)
+        code = answer[0]
+        if code == _HELD:
             return Held(answer[1].decode(errors="replace"), answer[2] / 1000 if answer[2] >= 0 else math.inf)
-        return Free() if said == _FREE else _DONE
+        return Free() if code == _FREE else _DONE
 
 
 def _milliseconds(lease: float) -> int:
@@ -375,7 +375,7 @@ class RedisCounter(Counter):
         try:
             return Advanced(*self._servers().send(key, "EVAL", _ADVANCE, 1, key, floor, count))
         except (RedisError, NotSentError, OSError) as error:
-            return meaning(error, self._shown)
+            return outcome_of(error, self._shown)
 
     def identity(self) -> str:
         """Return the address, without credentials."""

@@ -108,32 +108,32 @@ def redis_settings(url: str) -> RedisSettings:
             *(_SENTINEL_OPTIONS if topology == "sentinel" else ()),
         ),
     )
-    said: dict[str, Any] = {
+    options: dict[str, Any] = {
         "username": parts.username or os.environ.get("PUTIFABSENT_REDIS_USERNAME"),
         "password": parts.password or os.environ.get("PUTIFABSENT_REDIS_PASSWORD"),
     }
     if topology == "socket":
         if parts.hosts or not parts.path.strip("/"):
             raise ConfigError("unix:// wants the path of a socket: unix:///run/redis.sock")
-        said |= {"path": unquote(parts.path), "db": number_of(parts.options.get("db", "0"), "db")}
-        where = f"unix://{parts.path}?db={said['db']}"
+        options |= {"path": unquote(parts.path), "db": number_of(parts.options.get("db", "0"), "db")}
+        where = f"unix://{parts.path}?db={options['db']}"
     else:
-        said["hosts"] = hosts_of(parts, _SENTINEL_PORT if topology == "sentinel" else _PORT)
-        if len(said["hosts"]) > 1 and topology == "server":
+        options["hosts"] = hosts_of(parts, _SENTINEL_PORT if topology == "sentinel" else _PORT)
+        if len(options["hosts"]) > 1 and topology == "server":
             raise ConfigError(
                 f"{parts.scheme}:// has one host; for more see redis+sentinel and redis+cluster"
             )
-        said |= _place(parts, topology)
-        hosts = shown(said["hosts"])
+        options |= _place(parts, topology)
+        hosts = shown(options["hosts"])
         steps = {"server": ["db"], "sentinel": ["service", "db"], "cluster": []}[topology]
-        where = "/".join([f"{parts.scheme}://{hosts}", *(str(said[step]) for step in steps)])
+        where = "/".join([f"{parts.scheme}://{hosts}", *(str(options[step]) for step in steps)])
     if topology == "sentinel":
         for option in _SENTINEL_OPTIONS:
-            said[option] = parts.options.get(option) or os.environ.get(f"PUTIFABSENT_{option.upper()}")
-    said |= timeout_of(parts)
+            options[option] = parts.options.get(option) or os.environ.get(f"PUTIFABSENT_{option.upper()}")
+    options |= timeout_of(parts)
     if is_tls:
-        said |= {"is_tls": True, "tls": _tls(parts)}
-    return RedisSettings(where, topology, **said)
+        options |= {"is_tls": True, "tls": _tls(parts)}
+    return RedisSettings(where, topology, **options)
 
 
 def _place(parts: Parts, topology: Topology) -> dict[str, Any]:
@@ -152,15 +152,15 @@ def _place(parts: Parts, topology: Topology) -> dict[str, Any]:
 
 
 def _tls(parts: Parts) -> dict[str, Any]:
-    said: dict[str, Any] = {key: parts.options[key] for key in _TLS_OPTIONS if key in parts.options}
-    checks = str(said.get("ssl_check_hostname", "true")).lower()
+    options: dict[str, Any] = {key: parts.options[key] for key in _TLS_OPTIONS if key in parts.options}
+    checks = str(options.get("ssl_check_hostname", "true")).lower()
     if checks not in _BOOLEANS:
         raise ConfigError("ssl_check_hostname is true or false")
-    if said.get("ssl_cert_reqs", "required") not in ("required", "optional", "none"):
+    if options.get("ssl_cert_reqs", "required") not in ("required", "optional", "none"):
         raise ConfigError("ssl_cert_reqs is required, optional or none")
-    trusts_anyone = said.get("ssl_cert_reqs") == "none"
+    trusts_anyone = options.get("ssl_cert_reqs") == "none"
     return {
         "ssl_cert_reqs": "required",
-        **said,
+        **options,
         "ssl_check_hostname": _BOOLEANS[checks] and not trusts_anyone,
     }

@@ -65,12 +65,12 @@ def ask_environment(url: str | None) -> str:
     ConfigError
         Neither says anything.
     """
-    said = url or os.environ.get(ARBITER)
-    if not said:
+    address = url or os.environ.get(ARBITER)
+    if not address:
         raise ConfigError(
             f"no registry is named: give its URL, dynamodb://TABLE?region=..., or set {ARBITER}"
         )
-    return said
+    return address
 
 
 def is_claims(url: str) -> bool:
@@ -95,10 +95,10 @@ def open_claims(url: str) -> Claims:
     parts = parts_of(url, SCHEMES)
     if parts.scheme != "dynamodb":
         raise ConfigError(f"{parts.scheme}:// is a lock, which decides nothing: claims are at dynamodb://")
-    said = _table(parts)
+    options = _table(parts)
     with _needing("dynamodb"):
         from putifabsent.backends.dynamodb import DynamoDBClaims
-    return DynamoDBClaims(parts.hosts, **said)
+    return DynamoDBClaims(parts.hosts, **options)
 
 
 def open_lock(url: str) -> Lock:
@@ -139,10 +139,10 @@ def open_counter(url: str) -> Counter:
             import_module("kazoo")
             from putifabsent.backends.zookeeper import ZooKeeperCounter, zookeeper_settings
         return ZooKeeperCounter(zookeeper_settings(url))
-    said = _table(parts)
+    options = _table(parts)
     with _needing("dynamodb"):
         from putifabsent.backends.dynamodb import DynamoDBCounter
-    return DynamoDBCounter(parts.hosts, **said)
+    return DynamoDBCounter(parts.hosts, **options)
 
 
 def _table(parts: Parts) -> dict[str, Any]:
@@ -156,10 +156,10 @@ def _table(parts: Parts) -> dict[str, Any]:
         # It may be credentials, so it is not repeated.
         raise ConfigError("dynamodb:// wants the name of a table: 3 to 255 of A-Z a-z 0-9 _ - .")
     refuse_unknown(parts, _DYNAMODB_OPTIONS)
-    said: dict[str, Any] = dict(parts.options)
-    if "endpoint_url" in said:
-        _refuse_odd_endpoint(said["endpoint_url"])
-    return said | timeout_of(parts)
+    options: dict[str, Any] = dict(parts.options)
+    if "endpoint_url" in options:
+        _refuse_odd_endpoint(options["endpoint_url"])
+    return options | timeout_of(parts)
 
 
 def _refuse_odd_endpoint(endpoint: str) -> None:

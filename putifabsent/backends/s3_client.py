@@ -117,8 +117,8 @@ class Sender:
         send = getattr(client, method)
         # s3fs adds who pays to every request only since 2026.
         with_payer = self.fs._get_s3_method_kwargs(send, self.fs.req_kw, **parameters)
-        said = {key: value for key, value in with_payer.items() if key not in without}
-        answer: dict[str, Any] = await send(**said)
+        wanted = {key: value for key, value in with_payer.items() if key not in without}
+        answer: dict[str, Any] = await send(**wanted)
         return answer
 
     async def accepts(self, method: str) -> frozenset[str]:
@@ -239,8 +239,8 @@ async def copy_params(
         return Refused(unsupported("s3", unknown))
     # What only a put knows speaks of the bytes that it carries.
     wanted = await sender.accepts("copy_object") - OF_THE_SOURCE
-    said = {**mount, **extra}
-    reading = {f"CopySource{key}": said[key] for key in _CUSTOMER_KEY if key in said}
+    params = {**mount, **extra}
+    reading = {f"CopySource{key}": params[key] for key in _CUSTOMER_KEY if key in params}
     return {**{key: value for key, value in extra.items() if key in wanted}, **reading}
 
 

@@ -12,7 +12,7 @@ from tenacity import AsyncRetrying
 
 from putifabsent.backends.base import Absent, Refused, TryAgain
 from putifabsent.backends.cancellation import or_undone
-from putifabsent.backends.object_store import schedule
+from putifabsent.backends.object_store import SourceGoneError, schedule
 from putifabsent.backends.s3_client import is_absent, outcome_of, reading_of
 from putifabsent.backends.streaming_upload import Growing
 
@@ -32,10 +32,6 @@ PART = 8 * 2**20
 _COPIED_PART = 256 * 2**20
 _AT_ONCE = 4
 _PATIENCE = 2.0
-
-
-class SourceGoneError(Exception):
-    """The object to copy was removed or replaced."""
 
 
 class UnreadableError(Exception):

@@ -121,7 +121,7 @@ class Ahead:
         self._stage = stage
         self._drop = drop
         self._step = step
-        self._told = 0
+        self._reported = 0
         self._taken = False
         self._task: asyncio.Task[StageOutcome] | None = None
         self._ending: asyncio.Task[None] | None = None
@@ -146,8 +146,8 @@ class Ahead:
 
     def grown(self, size: int) -> None:
         """Say how much has been written, all of it at the end."""
-        if size - self._told >= self._step:
-            self._told = size
+        if size - self._reported >= self._step:
+            self._reported = size
             self._call(self._body.grow, size)
 
     def give_up(self) -> None:

@@ -78,10 +78,10 @@ def hosts_of(parts: Parts, port: int) -> tuple[tuple[str, int], ...]:
     for each in parts.hosts.split(","):
         # An IPv6 address has colons of its own, in brackets.
         bracketed, bracket, tail = each.rpartition("]")
-        host, _, said = tail.partition(":") if not bracket else (f"{bracketed}]", "", tail.lstrip(":"))
+        host, _, number = tail.partition(":") if not bracket else (f"{bracketed}]", "", tail.lstrip(":"))
         if not host.strip("[]"):
             raise ConfigError(f"a {parts.scheme}:// URL names its host, or several with commas between them")
-        found.append((unquote(host.strip("[]")), number_of(said, "port") if said else port))
+        found.append((unquote(host.strip("[]")), number_of(number, "port") if number else port))
     return tuple(found)
 
 
@@ -92,23 +92,23 @@ def shown(hosts: Iterable[tuple[str, int]]) -> str:
 
 def timeout_of(parts: Parts) -> dict[str, float]:
     """Return the option ``timeout``, in seconds, where it is said."""
-    said = parts.options.get("timeout")
-    if said is None:
+    text = parts.options.get("timeout")
+    if text is None:
         return {}
     try:
-        seconds = float(said)
+        seconds = float(text)
     except ValueError:
         seconds = 0
     if not 0 < seconds < float("inf"):
-        raise ConfigError(f"timeout must be a positive number of seconds, not {said!r}")
+        raise ConfigError(f"timeout must be a positive number of seconds, not {text!r}")
     return {"timeout": seconds}
 
 
-def number_of(said: str, what: str) -> int:
+def number_of(text: str, what: str) -> int:
     """Return a number, without its sign."""
-    if not (said.isascii() and said.isdigit()):
+    if not (text.isascii() and text.isdigit()):
         # It may be a password with a colon or a slash that was not escaped.
         raise ConfigError(
             f"the {what} in the URL is no number; in a password write : / @ ? as %3A %2F %40 %3F"
         )
-    return int(said)
+    return int(text)

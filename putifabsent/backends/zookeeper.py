@@ -60,17 +60,17 @@ def code_of(error: Exception) -> int | None:
     return code if isinstance(code, int) else None
 
 
-def meaning(error: Exception, where: str) -> TryAgain | Refused | Maybe:
+def outcome_of(error: Exception, where: str) -> TryAgain | Refused | Maybe:
     """Say what a request's failure means; whatever has no code, a time-out too, says nothing of it."""
     code = code_of(error)
-    said = f"ZooKeeper refuses: {type(error).__name__}"
+    message = f"ZooKeeper refuses: {type(error).__name__}"
     if code in _FORBIDDEN:
-        return Refused(caused(PermissionError(errno.EACCES, said, where), error))
+        return Refused(caused(PermissionError(errno.EACCES, message, where), error))
     if code == _READ_ONLY or isinstance(error, NotSentError):
         return TryAgain(error)
     if code is None or code in _LOST:
         return Maybe(error)
-    return Refused(caused(OSError(errno.EINVAL, said, where), error))
+    return Refused(caused(OSError(errno.EINVAL, message, where), error))
 
 
 @dataclass(frozen=True)
@@ -100,14 +100,35 @@ class ZooKeeperSettings:
 
     def said(self) -> dict[str, Any]:
         """Return it as kazoo's parameters: it tries a request once."""
-        said: dict[str, Any] = {
+        parameters: dict[str, Any] = {
             "hosts": ",".join(f"{host}:{port}" for host, port in self.hosts) + self.path,
             "timeout": self.timeout,
             "command_retry": {"max_tries": 0},
         }
         if self.username is not None:
-            said["auth_data"] = [("digest", f"{self.username}:{self.password or ''}")]
-        return said
+            parameters["auth_data"] = [("digest", f"{self.username}:{self.password or ''}")]
+        return parameters
+
+
+def zookeeper_settings(url: str) -> ZooKeeperSettings:
+    """Return what a URL of ZooKeeper says, with the credentials of the environment where it has none.
+
+    Raises
+    ------
+    ConfigError
+        What is wrong with the URL, without its credentials.
+    """
+    parts = parts_of(url, ("zookeeper",))
+    refuse_unknown(parts, ("timeout",))
+    hosts, path = hosts_of(parts, _PORT), parts.path.rstrip("/")
+    return ZooKeeperSettings(
+        f"{parts.scheme}://{shown(hosts)}{path}",
+        hosts,
+        path,
+        parts.username or os.environ.get("PUTIFABSENT_ZOOKEEPER_USERNAME"),
+        parts.password or os.environ.get("PUTIFABSENT_ZOOKEEPER_PASSWORD"),
+        **timeout_of(parts),
+    )
 
 
 FOLDER = "/putifabsent/counters"
@@ -181,7 +202,7 @@ class ZooKeeperCounter(Counter):
         try:
             nodes = self._nodes()
         except Exception as error:  # noqa: BLE001 - nothing was sent: there is no session
-            outcome = meaning(error, self._shown)
+            outcome = outcome_of(error, self._shown)
             return TryAgain(error) if isinstance(outcome, Maybe) else outcome
         path = f"{FOLDER}/{_node(name)}"
         seen = self._seen.get(name) or self._learnt(nodes, name, path)
@@ -196,7 +217,7 @@ class ZooKeeperCounter(Counter):
         except Exception as error:  # noqa: BLE001 - what it means is decided in one place
             self._seen.pop(name, None)
             is_other = code_of(error) in (BAD_VERSION, NO_NODE)
-            return TryAgain(error) if is_other else meaning(error, self._shown)
+            return TryAgain(error) if is_other else outcome_of(error, self._shown)
         self._seen[name] = Seen(stat.version, last)
         return Advanced(last, stat.mtime)
 
@@ -224,7 +245,7 @@ class ZooKeeperCounter(Counter):
             why = OSError(errno.EINVAL, f"the node {path} is no counter: it has other than digits", name)
             return Refused(caused(why, error))
         except Exception as error:  # noqa: BLE001 - what it means is decided in one place
-            outcome = TryAgain(error) if code_of(error) == NODE_EXISTS else meaning(error, self._shown)
+            outcome = TryAgain(error) if code_of(error) == NODE_EXISTS else outcome_of(error, self._shown)
             return TryAgain(error) if isinstance(outcome, Maybe) else outcome
         return seen
 
@@ -269,11 +290,11 @@ class _Session:
     def create(self, path: str, value: bytes) -> None:
         self._answer(self._client.create_async, path, value, makepath=True)
 
-    def _answer(self, send: Callable[..., Any], *said: Any, **more: Any) -> Any:
+    def _answer(self, send: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
         if not self._client.connected:
             # kazoo would keep it, and send it when nobody waits for it any more.
             raise NotSentError(errno.ENOTCONN, "ZooKeeper is being connected to")
-        return send(*said, **more).get(timeout=self._seconds)
+        return send(*arguments, **options).get(timeout=self._seconds)
 
 
 def _looked(nodes: Nodes, path: str) -> Seen:
@@ -302,24 +323,3 @@ def _connected(settings: ZooKeeperSettings) -> Nodes:
 def _node(name: str) -> str:
     """Return a name as a node's: no slash, and never a dot alone."""
     return f"c-{quote(name, safe='')}"
-
-
-def zookeeper_settings(url: str) -> ZooKeeperSettings:
-    """Return what a URL of ZooKeeper says, with the credentials of the environment where it has none.
-
-    Raises
-    ------
-    ConfigError
-        What is wrong with the URL, without its credentials.
-    """
-    parts = parts_of(url, ("zookeeper",))
-    refuse_unknown(parts, ("timeout",))
-    hosts, path = hosts_of(parts, _PORT), parts.path.rstrip("/")
-    return ZooKeeperSettings(
-        f"{parts.scheme}://{shown(hosts)}{path}",
-        hosts,
-        path,
-        parts.username or os.environ.get("PUTIFABSENT_ZOOKEEPER_USERNAME"),
-        parts.password or os.environ.get("PUTIFABSENT_ZOOKEEPER_PASSWORD"),
-        **timeout_of(parts),
-    )

@@ -121,6 +121,8 @@ def _arranged(
         return args, kwargs
     method = getattr(wrapped, name, None) or getattr(wrapped, name.removeprefix("_"))
     parameters = inspect.signature(method).parameters.values()
+    if any(each.kind is each.VAR_POSITIONAL for each in parameters):
+        return args, kwargs  # it tells nothing of its own
     theirs = [each.name for each in parameters if each.kind is each.POSITIONAL_OR_KEYWORD]
     if len(args) > len(theirs):
         msg = f"{name}() takes {len(theirs)} positional arguments but {len(args)} were given"

@@ -304,7 +304,7 @@ class ByCalls:
 
     def note(self, fs: Any) -> None:
         """Note what a mount asks from now on."""
-        self._store.on(fs.store)
+        self._store.on(fs.backend)
         self._wrapped.on(fs.fs)
 
     def put(self, name: str, data: bytes) -> None:
@@ -425,7 +425,7 @@ class World:
             session=writer,
             skip_instance_cache=True,
         )
-        fs.store.largest_put = 1024
+        fs.backend.largest_put = 1024
         self.ground.note(fs)
         self._mounts.append(fs)
         return fs
