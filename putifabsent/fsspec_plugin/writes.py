@@ -43,6 +43,7 @@ from putifabsent.fsspec_plugin.bulk import (
 )
 from putifabsent.fsspec_plugin.delegation import called_as_wrapped
 from putifabsent.fsspec_plugin.names import JUDGED
+from putifabsent.fsspec_plugin.paths import each_of
 from putifabsent.fsspec_plugin.reads import hide
 from putifabsent.fsspec_plugin.strict import Strict
 from putifabsent.shim.drive import walk, walk_async
@@ -121,7 +122,7 @@ class WritesByName(Strict):
         if name is None:
             return await self._call("pipe_file", self._written_as(path), value, **kwargs)
         if self._intrans:
-            return await asyncio.to_thread(self.pipe_file, path, value, mode, **kwargs)
+            return await asyncio.to_thread(self.pipe_file, path, value, mode=mode, **kwargs)
         return await self._create_async(name, InMemory(value), kwargs)
 
     @called_as_wrapped(2)
@@ -167,7 +168,9 @@ class WritesByName(Strict):
         if name is None:
             return await self._call("put_file", lpath, self._written_as(rpath), callback=callback, **kwargs)
         if self._intrans:
-            return await asyncio.to_thread(self.put_file, lpath, rpath, callback, mode, **kwargs)
+            return await asyncio.to_thread(
+                self.put_file, lpath, rpath, callback=callback, mode=mode, **kwargs
+            )
         with Path(lpath).open("rb") as file:  # noqa: ASYNC230 - opening is quick; reading is in threads
             body = FileBody(file)
             callback.set_size(body.size)
@@ -376,7 +379,7 @@ class WritesByName(Strict):
         """Turn patterns and folders into names."""
         path = self._own(path)
         names: list[str]
-        if self._reads_plainly(path):
+        if self._expands_plainly(path):
             names = hide(self.fs.expand_path(path, *args, **kwargs), str(path))
             if not any(map(may_show_instants, names)):
                 return names
@@ -386,12 +389,16 @@ class WritesByName(Strict):
     async def _expand_path(self, path: Any, *args: Any, **kwargs: Any) -> list[str]:
         path = self._own(path)
         names: list[str]
-        if self._reads_plainly(path):
+        if self._expands_plainly(path):
             names = hide(await self._call("expand_path", path, *args, **kwargs), str(path))
             if not any(map(may_show_instants, names)):
                 return names
         names = await super()._expand_path(path, *args, **kwargs)
         return names
+
+    def _expands_plainly(self, path: Any) -> bool:
+        # A version is cut from its name by some, and what is found is the newest one.
+        return self._reads_plainly(path) and not any(map(self._is_a_version, each_of(path)))
 
     def du(self, path: str, *args: Any, **kwargs: Any) -> Any:
         """Return the size of all files below a folder, in bytes."""

@@ -61,7 +61,9 @@ def request_line(request: Request) -> str:
 
 def call_line(of: str, method: str, args: Iterable[Any], kwargs: dict[str, Any]) -> str:
     """Return a call of a contract."""
-    said = [_argument(each) for each in args] + [f"{key}={_argument(each)}" for key, each in sorted(kwargs.items())]
+    said = [_argument(each) for each in args] + [
+        f"{key}={_argument(each)}" for key, each in sorted(kwargs.items())
+    ]
     return " ".join([f"{of}.{method}", *(each for each in said if each)])
 
 
