@@ -134,7 +134,7 @@ def temporary(body: Body, creation: Creation, name: str) -> Iterator[tuple[str, 
 def _open_new(path: str, folder: str) -> int:
     for attempt in range(TRIES + 1):
         with contextlib.suppress(FileNotFoundError):
-            _make_own(folder)
+            make_own_folders(folder)
         try:
             return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
         except FileNotFoundError:
