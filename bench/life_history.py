@@ -163,10 +163,10 @@ def _grown(samples: Sequence[Sample]) -> list[str]:
         found.append(
             f"records of the ledger are not pruned: {most:,} objects at {after[-1].commits:,} commits"
         )
-    came = after[-1].commits - before[-1].commits
+    undone = min(_UNDONE * (after[-1].commits - before[-1].commits), _REMEMBERED)
     for what, of, over, share, more in (
-        ("objects of the shim's", "others", min, 1.25, kept + min(_UNDONE * came, _REMEMBERED)),
-        ("items in the registry", "items", min, 1.25, kept + _EVERY + min(_UNDONE * came, _REMEMBERED)),
+        ("objects of the shim's", "others", min, 1.25, kept + undone),
+        ("items in the registry", "items", min, 1.25, kept + _EVERY + undone),
         ("requests a commit", "a_commit", mean, 1.5, 8),
         ("requests of a listing", "ls", mean, 1.25, 8 + live),
         # Of each record since the newest checkpoint a new mount asks the arbiter, and the store.

@@ -134,7 +134,7 @@ def temporary(body: Body, creation: Creation, name: str) -> Iterator[tuple[str, 
 def _open_new(path: str, folder: str) -> int:
     for attempt in range(TRIES + 1):
         with contextlib.suppress(FileNotFoundError):
-            make_own_folders(folder)
+            _make_each(folder)
         try:
             return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
         except FileNotFoundError:
@@ -161,16 +161,19 @@ def _write(file: int, data: bytes) -> None:
 
 def make_own_folders(folder: str) -> None:
     """Make ``folder`` and those above it that are the shim's own: a state folder, and all below one."""
-    own = list(_own(folder))
     for attempt in range(TRIES + 1):
         try:
-            for each in reversed(own):
-                _make_own(each)
+            _make_each(folder)
         except FileNotFoundError:
             if attempt == TRIES:
                 raise
         else:
             return
+
+
+def _make_each(folder: str) -> None:
+    for each in reversed(list(_own(folder))):
+        _make_own(each)
 
 
 def _make_own(folder: str) -> None:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import signal
-import threading
+import uuid
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -42,14 +40,14 @@ def store(running: FaultStub) -> S3Store:
     return made_store(running.storage_options("s3"))
 
 
-def stage(store: S3Store, parts: int = 3) -> Any:
-    return store.stage(NAME, InMemory(b"x" * parts * PART), creation_of(NAME))
+def stage(store: S3Store, parts: int = 3, *, name: str = NAME) -> Any:
+    return store.stage(name, InMemory(b"x" * parts * PART), creation_of(name))
 
 
-def stage_copy(store: S3Store, version: str | None = None) -> Any:
+def stage_copy(store: S3Store, version: str | None = None, *, name: str = NAME) -> Any:
     seen = store.head(SOURCE)
     assert isinstance(seen, Found)
-    return store.stage_copy(SOURCE, seen.holder.size, version or seen.holder.version, NAME, creation_of(NAME))
+    return store.stage_copy(SOURCE, seen.holder.size, version or seen.holder.version, name, creation_of(name))
 
 
 # --- the source of a copy
@@ -177,50 +175,61 @@ def make_async(stub: FaultStub) -> S3Store:
     return made_store(options)
 
 
-def interrupt_after(stub: FaultStub, op: Op) -> threading.Thread:
-    """Send this process what Ctrl-C sends, once a request has arrived; answer it only then."""
+@pytest.fixture
+def interrupted(
+    stub: FaultStub, monkeypatch: pytest.MonkeyPatch
+) -> Callable[[Op, Callable[[str], Any]], None]:
+    """Do something with a name, and raise what Ctrl-C raises once a request for that name has arrived.
 
-    def interrupt() -> None:
-        stub.wait_for(op)
-        os.kill(os.getpid(), signal.SIGINT)
+    The name is of this test alone: a request that an earlier one gave up may still be on its way.
+    """
+    key = f"t/{uuid.uuid4()}"
 
-    thread = threading.Thread(target=interrupt)
-    thread.start()
-    return thread
+    def run(op: Op, work: Callable[[str], Any]) -> None:
+        calls = []
+
+        def interrupting(loop: asyncio.AbstractEventLoop, *arguments: Any, **options: Any) -> Any:
+            calls.append(arguments)
+            if len(calls) > 1:
+                return sync(loop, *arguments, **options)
+            asyncio.run_coroutine_threadsafe(arguments[0](), loop)
+            stub.wait_for(op, key=key)
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr("putifabsent.backends.interrupt.sync", interrupting)
+        with pytest.raises(KeyboardInterrupt):
+            work(f"bucket/{key}")
+
+    return run
 
 
-def test_an_interrupted_staging_leaves_no_upload(stub: FaultStub, store: S3Store) -> None:
+def test_an_interrupted_staging_leaves_no_upload(
+    stub: FaultStub, store: S3Store, interrupted: Callable[..., None]
+) -> None:
     stub.script(Op.PART, Fault.TIMEOUT_AFTER_APPLY, forever=True)
-    thread = interrupt_after(stub, Op.PART)
-    with pytest.raises(KeyboardInterrupt):
-        stage(store)
-    thread.join()
+    interrupted(Op.PART, lambda name: stage(store, name=name))
     assert stub.ops.count(Op.ABORT) == 1
     assert stub.uploads == {}
 
 
 def test_an_interruption_does_not_wait_for_a_store_that_never_answers(
-    stub: FaultStub, store: S3Store, monkeypatch: pytest.MonkeyPatch
+    stub: FaultStub, store: S3Store, interrupted: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("putifabsent.backends.s3._PATIENCE", 0.1)
     for op in (Op.PART, Op.ABORT):
         stub.script(op, Fault.TIMEOUT_AFTER_APPLY, forever=True)
-    thread = interrupt_after(stub, Op.PART)
-    with pytest.raises(KeyboardInterrupt):
-        stage(store)
-    thread.join()
+    interrupted(Op.PART, lambda name: stage(store, name=name))
     # It was asked to once, and has not answered: the first wait for an answer is 30 seconds long.
     stub.wait_for(Op.ABORT)
     assert stub.ops.count(Op.ABORT) == 1
 
 
-def test_an_interrupted_staging_of_a_copy_leaves_no_upload(stub: FaultStub, store: S3Store) -> None:
-    stub.put("bucket", "t/source", b"1" * 3 * PART)
+def test_an_interrupted_staging_of_a_copy_leaves_no_upload(
+    stub: FaultStub, store: S3Store, interrupted: Callable[..., None]
+) -> None:
+    stub.put("bucket", "t/source", b"x" * 3 * PART)
     stub.script(Op.PART_COPY, Fault.TIMEOUT_AFTER_APPLY, forever=True)
-    thread = interrupt_after(stub, Op.PART_COPY)
-    with pytest.raises(KeyboardInterrupt):
-        stage_copy(store)
-    thread.join()
+    interrupted(Op.PART_COPY, lambda name: stage_copy(store, name=name))
     assert stub.uploads == {}
 
 

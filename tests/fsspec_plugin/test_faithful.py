@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import fsspec
 import pytest
+import zarr
 from aiobotocore.session import AioSession
 from fsspec.implementations.dirfs import DirFileSystem
 from fsspec.implementations.local import LocalFileSystem
@@ -271,7 +272,6 @@ def test_folders_are_made_where_that_is_set_later(local: Ground) -> None:
 def test_references_into_a_synchronous_filesystem_are_read(
     request: pytest.FixtureRequest, protocol: str
 ) -> None:
-    zarr = pytest.importorskip("zarr")
     ground: Ground = request.getfixturevalue(protocol.removeprefix("pia").replace("file", "local"))
     ground.fs.pipe_file(ground.name("chunk"), b"\x01\x00\x02\x00")
     array = {
@@ -284,7 +284,7 @@ def test_references_into_a_synchronous_filesystem_are_read(
         "a/0": [ground.url(ground.name("chunk")), 0, 4],
     }
     fs = fsspec.filesystem("reference", fo=references, remote_protocol=protocol, asynchronous=True)
-    group = zarr.open_group(zarr.storage.FsspecStore(fs, path=""), mode="r", zarr_format=2)
+    group: Any = zarr.open_group(zarr.storage.FsspecStore(fs, path=""), mode="r", zarr_format=2)
     assert group["a"][:].tolist() == [1, 2]
 
 

@@ -165,11 +165,11 @@ class FaultStub:
         """What each request asked for, in the order of arrival."""
         return [request.op for request in self._requests]
 
-    def wait_for(self, op: Op, number: int = 1) -> Request:
-        """Return the nth request of that operation once it has arrived: it may be unanswered still."""
+    def wait_for(self, op: Op, number: int = 1, *, key: str = "") -> Request:
+        """Return the nth request of that operation (for that key) once it has arrived, answered or not."""
 
         def nth() -> Request | None:
-            seen = [request for request in self._requests if request.op is op]
+            seen = [each for each in self._requests if each.op is op and key in ("", each.key)]
             return seen[number - 1] if len(seen) >= number else None
 
         with self._arrival:
