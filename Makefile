@@ -28,7 +28,7 @@ SERVERS := versitygw fake-gcs-server azurite dynamodb-local postgresql zookeeper
 # What pypaimon's environment, with its older fsspec and pyarrow, must pass as well: what rests on their releases.
 PAIMON_TESTS := tests/doors/test_paimon.py tests/doors/test_paimon_files.py \
 	$(patsubst %,tests/fsspec_plugin/test_%.py,abstract arrow async chaining files promotion transactions unchanged)
-CHECKED := putifabsent tests docs/tables.py hadoop/errors.py $(wildcard bench)
+CHECKED := putifabsent tests hatch_build.py docs/tables.py hadoop/errors.py $(wildcard bench)
 
 .PHONY: help
 help: ## say what there is to make
@@ -56,7 +56,7 @@ test-hadoop: $(DEV) ## build the adapter for the JVM, and run Hadoop's own suite
 .PHONY: test-spark
 test-spark: test-hadoop $(JAR) $(SPARK_JARS) $(SPARK4_JARS) $(SPARK35) $(SPARK4) ## that, then PySpark 3.5 and 4 with unmodified writers; SHORT=1 lets them commit less
 	tools/servers/install.sh azurite fake-gcs-server
-	SHORT=$(SHORT) .venv-spark35/bin/python -m pytest -m spark -v tests/spark
+	SHORT=$(SHORT) .venv-spark35/bin/python -m pytest -m spark -v tests/spark tests/test_packages.py
 	SHORT=$(SHORT) .venv-spark4/bin/python -m pytest -m "spark and not formats" -v tests/spark
 
 .PHONY: proof

@@ -1,0 +1,44 @@
+"""Build hook: a wheel and an sdist bring the adapter for the JVM along, or are not built.
+
+The jar is in no commit. An sdist has it; in a checkout it is built by Maven's wrapper, which takes a JDK.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+
+_JAR = "putifabsent/spark/putifabsent-hadoop.jar"
+_WITHOUT = "PUTIFABSENT_WITHOUT_JAR"
+
+
+class AdapterHook(BuildHookInterface[Any]):
+    """Builds the jar where it is not there, or older than its sources."""
+
+    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        """Run before anything is collected; an editable installation has the checkout's own jar, if any."""
+        del build_data
+        if version == "editable" or os.environ.get(_WITHOUT) == "1":
+            return
+        root = Path(self.root)
+        jar, adapter = root / _JAR, root / "hadoop"
+        sources = [
+            adapter / "pom.xml",
+            *(each for each in (adapter / "src/main").rglob("*") if each.is_file()),
+        ]
+        if jar.is_file() and jar.stat().st_mtime >= max(each.stat().st_mtime for each in sources):
+            return
+        if not (shutil.which("javac") or os.environ.get("JAVA_HOME")):
+            msg = (
+                f"the adapter for the JVM ({_JAR}) is not built, and no JDK is on the PATH to build it: "
+                f"install one (11 or later), or set {_WITHOUT}=1 for a package that can't mount Spark"
+            )
+            raise RuntimeError(msg)
+        wrapper = ["sh", str(adapter / "mvnw"), "--batch-mode", "--quiet", "--file", str(adapter / "pom.xml")]
+        subprocess.run([*wrapper, "-Dmaven.test.skip=true", "package"], check=True)
+        shutil.copy(adapter / "target" / jar.name, jar)

@@ -1,0 +1,105 @@
+"""A package has the adapter for the JVM, or is not built: wheels and sdists, from a checkout or an sdist."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+JAR = "putifabsent/spark/putifabsent-hadoop.jar"
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """Copy what a clone has, and what packages are made of."""
+    copy = tmp_path / "checkout"
+    for part in ("hadoop/src/main", "hadoop/.mvn", "putifabsent"):
+        shutil.copytree(ROOT / part, copy / part, ignore=shutil.ignore_patterns("__pycache__", "*.jar"))
+    for part in (
+        "LICENSE",
+        "NOTICE",
+        "README.md",
+        "hatch_build.py",
+        "pyproject.toml",
+        "hadoop/mvnw",
+        "hadoop/pom.xml",
+    ):
+        shutil.copy(ROOT / part, copy / part)
+    return copy
+
+
+def build(folder: Path, kind: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "hatchling", "build", "-t", kind, "-d", str(folder / "dist")],
+        cwd=folder,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=600,
+    )
+
+
+def wheel_in(folder: Path) -> dict[str, bytes]:
+    (wheel,) = (folder / "dist").glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        return {name: archive.read(name) for name in archive.namelist()}
+
+
+def without_a_jdk(folder: Path) -> dict[str, str]:
+    empty = folder / "empty"
+    empty.mkdir(exist_ok=True)
+    return {"PATH": str(empty), "JAVA_HOME": ""}
+
+
+def test_a_wheel_of_an_sdist_has_the_jar_and_needs_no_jdk(checkout: Path, tmp_path: Path) -> None:
+    (checkout / JAR).write_bytes(b"the jar")
+    assert build(checkout, "sdist", **without_a_jdk(checkout)).returncode == 0
+    (sdist,) = (checkout / "dist").glob("*.tar.gz")
+    with tarfile.open(sdist) as archive:
+        archive.extractall(tmp_path, filter="data")
+    (unpacked,) = tmp_path.glob("putifabsent-*")
+    assert (unpacked / "hadoop/mvnw").exists()
+    assert (unpacked / "hadoop/.mvn/wrapper/maven-wrapper.properties").exists()
+    done = build(unpacked, "wheel", **without_a_jdk(unpacked))
+    assert done.returncode == 0, done.stderr
+    assert wheel_in(unpacked)[JAR] == b"the jar"
+
+
+@pytest.mark.parametrize("kind", ["sdist", "wheel"])
+def test_without_the_jar_and_a_jdk_nothing_is_built_and_what_to_do_is_said(checkout: Path, kind: str) -> None:
+    done = build(checkout, kind, **without_a_jdk(checkout))
+    assert done.returncode != 0
+    assert "install one (11 or later), or set PUTIFABSENT_WITHOUT_JAR=1" in done.stderr
+    assert not list((checkout / "dist").glob("*"))
+
+
+def test_a_jar_older_than_its_sources_is_none(checkout: Path) -> None:
+    (checkout / JAR).write_bytes(b"the jar")
+    os.utime(checkout / JAR, (0, 0))
+    assert build(checkout, "wheel", **without_a_jdk(checkout)).returncode != 0
+
+
+def test_who_wants_no_spark_gets_a_wheel_without_a_jdk(checkout: Path) -> None:
+    done = build(checkout, "wheel", PUTIFABSENT_WITHOUT_JAR="1", **without_a_jdk(checkout))
+    assert done.returncode == 0, done.stderr
+    wheel = wheel_in(checkout)
+    assert JAR not in wheel
+    assert "putifabsent/__init__.py" in wheel
+
+
+@pytest.mark.spark
+@pytest.mark.formats
+def test_a_checkout_builds_the_jar_that_its_wheel_has_the_same_each_time(checkout: Path) -> None:
+    done = build(checkout, "wheel")
+    assert done.returncode == 0, done.stderr
+    jar = wheel_in(checkout)[JAR]
+    assert jar.startswith(b"PK")
+    assert jar == (ROOT / JAR).read_bytes()
