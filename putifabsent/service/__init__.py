@@ -9,12 +9,13 @@ call (:class:`~putifabsent.service.wire.Resolve`).
 ``mounts``                   which addresses it answers for, and for whom it works
 ``calls``                    what each call does
 ``app``                      HTTP: the secret, the limits, the routes, the metrics; a server's life
+``connections``              who has not shown the secret yet
 ``settings``                 its settings
 ===========================  ======================================================
 """
 
-from putifabsent.service.app import application, serve
+from putifabsent.service.app import listening, serve
 from putifabsent.service.mounts import Mounts
 from putifabsent.service.settings import Settings
 
-__all__ = ["Mounts", "Settings", "application", "serve"]
+__all__ = ["Mounts", "Settings", "listening", "serve"]

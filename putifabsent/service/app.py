@@ -21,13 +21,14 @@ from dataclasses import dataclass, field
 from functools import partial
 from http import HTTPStatus
 from time import perf_counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from aiohttp import web
 from pydantic import ValidationError
 
 from putifabsent.errors import ConfigError
 from putifabsent.service.calls import CALLS, Doing
+from putifabsent.service.connections import Connection, more_descriptors
 from putifabsent.service.mounts import Caller, Mounts
 from putifabsent.service.wire import failed, wrong
 from putifabsent.version import __version__
@@ -39,13 +40,19 @@ if TYPE_CHECKING:
     from putifabsent.service.settings import Settings
     from putifabsent.service.wire import Call
 
-__all__ = ["CONTENT_TYPE", "SESSION", "WRITER", "Tally", "application", "serve"]
+__all__ = ["CONTENT_TYPE", "SESSION", "WRITER", "Tally", "application", "listening", "serve"]
 
 SESSION, WRITER = "putifabsent-session", "putifabsent-writer"
 """Headers of every call: for whom it is made."""
 
 _LONGEST_HEADER = 200
 _LONGEST_CALL = 65_536
+_LARGEST_AT_ONCE = 4
+"""So many bodies of the largest size fit into memory; or more smaller ones."""
+
+_SIGNS = frozenset({"turns/beat", "turns/release"})
+_SIGNS_AT_ONCE = 8
+_BACKLOG = 1024
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -53,6 +60,52 @@ _BOUNDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 """Seconds: from a request to a store nearby to a mount's deadline."""
 
 _log = logging.getLogger(__name__)
+
+
+class Lane:
+    """Calls of a kind, so many at once; others wait.
+
+    Attributes
+    ----------
+    inside
+        Calls that are being read or worked on, or wait.
+    pool
+        What works on them.
+    """
+
+    def __init__(self, at_once: int, name: str) -> None:
+        self.inside = 0
+        self.pool = ThreadPoolExecutor(at_once, thread_name_prefix=name)
+        self._turns = asyncio.Semaphore(at_once)
+
+    async def run(self, work: Callable[[], web.Response]) -> web.Response:
+        """Work in a thread, when it is its turn."""
+        async with self._turns:
+            return await asyncio.get_running_loop().run_in_executor(self.pool, work)
+
+
+class Memory:
+    """Bytes for bodies that are longer than a call; who comes first gets them first."""
+
+    def __init__(self, most: int) -> None:
+        self._most = self._free = most
+        self._order = asyncio.Lock()
+        self._freed = asyncio.Event()
+
+    @contextlib.asynccontextmanager
+    async def of(self, size: int) -> AsyncIterator[None]:
+        """Wait until so many bytes are free, and have them; what is too large for all is refused later."""
+        size = min(size, self._most)
+        async with self._order:
+            while self._free < size:
+                self._freed.clear()
+                await self._freed.wait()
+            self._free -= size
+        try:
+            yield
+        finally:
+            self._free += size
+            self._freed.set()
 
 
 class Service:
@@ -75,17 +128,20 @@ class Service:
         self._settings = settings
         self._mounts = mounts
         self._secret = f"Bearer {settings.secret.get_secret_value()}".encode()
-        self._turns = asyncio.Semaphore(settings.concurrency)
         self._tally = Tally()
         self._clock = None if settings.clock is None else settings.clock.clock()
-        self._pool = ThreadPoolExecutor(settings.concurrency, thread_name_prefix="putifabsent-service")
+        self._work = Lane(settings.concurrency, "putifabsent-service")
+        # A sign of life that waits for others' creations may come after its turn was broken.
+        self._signs = Lane(_SIGNS_AT_ONCE, "putifabsent-signs")
+        self._memory = Memory(_LARGEST_AT_ONCE * settings.largest_body)
         self.draining = False
 
     async def life(self, app: web.Application) -> AsyncIterator[None]:
         """Live as long as the application does."""
         del app
         yield
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        for lane in (self._work, self._signs):
+            lane.pool.shutdown(wait=False, cancel_futures=True)
 
     async def drain(self, app: web.Application) -> None:
         """Begin nothing more."""
@@ -107,39 +163,43 @@ class Service:
     async def call(self, name: str, kind: Kind, request: web.Request) -> web.Response:
         """Answer a call; whoever has gone away meanwhile does not stop it."""
         began, tally = perf_counter(), self._tally
-        if self.draining or tally.inside >= self._settings.concurrency + self._settings.waiting:
+        lane = self._signs if name in _SIGNS else self._work
+        if self.draining or lane.inside >= self._settings.concurrency + self._settings.waiting:
             why = "it is about to end" if self.draining else "too many calls are waiting"
             answer = _answer(HTTPStatus.SERVICE_UNAVAILABLE, "busy", f"nothing was done: {why}")
             answer.headers["Retry-After"] = "1"
         else:
+            lane.inside += 1
             tally.inside += 1
             try:
-                async with self._turns:
-                    answer = await self._done(name, kind, request)
+                answer = await self._done(name, kind, request, lane)
             finally:
+                lane.inside -= 1
                 tally.inside -= 1
         tally.add(name, answer.status, perf_counter() - began)
         return answer
 
-    async def _done(self, name: str, kind: Kind, request: web.Request) -> web.Response:
-        try:
-            body = await asyncio.wait_for(request.read(), self._settings.body_seconds)
-        except asyncio.TimeoutError:
-            return _answer(HTTPStatus.REQUEST_TIMEOUT, "request", "the body did not come in time")
-        except web.HTTPRequestEntityTooLarge as error:
-            return _answer(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "request", error.text or error.reason)
-        self._tally.read(name, len(body))
-        most = self._settings.largest_body if kind.has_body else _LONGEST_CALL
-        if len(body) > most:
-            why = f"{len(body)} bytes are more than the {most} that such a call may have"
-            return _answer(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "request", why)
-        try:
-            call = _parsed(kind, request, body)
-            caller = _caller(request)
-        except ValueError as error:
-            return _answer(HTTPStatus.BAD_REQUEST, "request", _wrong(error))
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._pool, partial(self._do, kind, call, body, caller))
+    async def _done(self, name: str, kind: Kind, request: web.Request, lane: Lane) -> web.Response:
+        # Whoever sends slowly keeps nobody from working.
+        size = self._settings.largest_body if request.content_length is None else request.content_length
+        async with self._memory.of(size) if size > _LONGEST_CALL else contextlib.nullcontext():
+            try:
+                body = await asyncio.wait_for(request.read(), self._settings.body_seconds)
+            except asyncio.TimeoutError:
+                return _answer(HTTPStatus.REQUEST_TIMEOUT, "request", "the body did not come in time")
+            except web.HTTPRequestEntityTooLarge as error:
+                return _answer(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "request", error.text or error.reason)
+            self._tally.read(name, len(body))
+            most = self._settings.largest_body if kind.has_body else _LONGEST_CALL
+            if len(body) > most:
+                why = f"{len(body)} bytes are more than the {most} that such a call may have"
+                return _answer(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "request", why)
+            try:
+                call = _parsed(kind, request, body)
+                caller = _caller(request)
+            except ValueError as error:
+                return _answer(HTTPStatus.BAD_REQUEST, "request", _wrong(error))
+            return await lane.run(partial(self._do, kind, call, body, caller))
 
     def _do(self, kind: Kind, call: Call, body: bytes, caller: Caller) -> web.Response:
         try:
@@ -159,6 +219,8 @@ class Service:
         given = request.headers.get("Authorization", "").encode(errors="surrogateescape")
         if request.path != "/v1/health" and not hmac.compare_digest(given, self._secret):
             return _answer(HTTPStatus.UNAUTHORIZED, "secret", "the secret is missing, or wrong")
+        if request.path != "/v1/health" and isinstance(request.protocol, Connection):
+            request.protocol.known()
         try:
             return await handler(request)
         except web.HTTPException as error:
@@ -313,36 +375,54 @@ def serve(
 async def _serve(
     settings: Settings, mounts: Mounts, ready: Callable[[str], object], until: Callable[[], object] | None
 ) -> None:
-    tls = _tls(settings)
-    if tls is None and not _is_loopback(settings.host):
-        _log.warning("%s is no loopback address: without TLS, others may read the secret", settings.host)
-    # No access log: addresses hold names, and tokens.
-    runner = web.AppRunner(
-        application(settings, mounts),
-        access_log=None,
-        shutdown_timeout=settings.drain_seconds,
-        handle_signals=False,
-    )
-    await runner.setup()
-    try:
-        await _site(runner, settings, tls).start()
+    more_descriptors()
+    async with listening(settings, mounts) as address:
         ended = asyncio.Event()
         loop = asyncio.get_running_loop()
         for each in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(each, ended.set if until is None else _go_on)
         if until is not None:
             _watch(until, loop, ended)
-        host, port = runner.addresses[0][:2]
-        ready(f"{'http' if tls is None else 'https'}://{f'[{host}]' if ':' in host else host}:{port}")
+        ready(address)
         await ended.wait()
+
+
+@contextlib.asynccontextmanager
+async def listening(settings: Settings, mounts: Mounts) -> AsyncIterator[str]:
+    """Answer calls; in the end, finish what was begun. Returns the address.
+
+    Raises
+    ------
+    ConfigError
+        There is no such clock, or the certificate can't be read.
+    OSError
+        It can't listen there, or what it has inherited is no socket.
+    """
+    tls = _tls(settings)
+    if tls is None and not _is_loopback(settings.host):
+        _log.warning("%s is no loopback address: without TLS, others may read the secret", settings.host)
+    runner = web.AppRunner(
+        application(settings, mounts), shutdown_timeout=settings.drain_seconds, handle_signals=False
+    )
+    await runner.setup()
+    try:
+        server = await _server(cast("web.Server", runner.server), settings, tls)
+        try:
+            host, port = server.sockets[0].getsockname()[:2]
+            yield f"{'http' if tls is None else 'https'}://{f'[{host}]' if ':' in host else host}:{port}"
+        finally:
+            server.close()
     finally:
         await runner.cleanup()
 
 
-def _site(runner: web.AppRunner, settings: Settings, tls: ssl.SSLContext | None) -> web.BaseSite:
+async def _server(answers: web.Server, settings: Settings, tls: ssl.SSLContext | None) -> asyncio.Server:
+    listen = partial(
+        asyncio.get_running_loop().create_server, Connection.factory(answers), ssl=tls, backlog=_BACKLOG
+    )
     if settings.fd is None:
-        return web.TCPSite(runner, settings.host, settings.port, ssl_context=tls)
-    return web.SockSite(runner, socket.socket(fileno=settings.fd), ssl_context=tls)
+        return await listen(settings.host, settings.port)
+    return await listen(sock=socket.socket(fileno=settings.fd))
 
 
 def _go_on() -> None:

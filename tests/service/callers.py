@@ -8,9 +8,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import aiohttp
-from aiohttp.test_utils import TestServer
 
-from putifabsent.service import Mounts, Settings, application
+from putifabsent.service import Mounts, Settings, listening
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
@@ -112,5 +111,5 @@ class Caller:
 async def answering(settings: Mapping[str, Any]) -> AsyncIterator[str]:
     """Have a service answer in this process; return its address."""
     told = Settings.model_validate(settings)
-    async with TestServer(application(told, Mounts(told.mounts))) as server:
-        yield str(server.make_url("")).rstrip("/")
+    async with listening(told, Mounts(told.mounts)) as address:
+        yield address

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from putifabsent.errors import ConfigError
-from putifabsent.service import Mounts, Settings, application
+from putifabsent.service import Mounts, Settings, listening
 from tests.service.callers import SECRET, Caller, answering
 
 if TYPE_CHECKING:
@@ -73,7 +73,8 @@ async def test_a_clock_that_is_none_is_refused_before_it_serves(ground: Ground) 
     said = {"secret": SECRET, "mounts": [{"prefix": f"file:{ground.folder}"}], "clock": {"source": "sundial"}}
     told = Settings.model_validate(said)
     with pytest.raises(ConfigError, match="this names no clock"):
-        application(told, Mounts(told.mounts))
+        async with listening(told, Mounts(told.mounts)):
+            pass
 
 
 def test_settings_show_no_credentials_of_the_clock() -> None:
