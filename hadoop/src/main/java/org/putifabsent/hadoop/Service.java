@@ -15,7 +15,9 @@ import java.net.http.HttpRequest.BodyPublisher;
 import java.net.http.HttpRequest.BodyPublishers;
 import java.net.http.HttpResponse;
 import java.net.http.HttpResponse.BodyHandlers;
+import java.net.http.HttpTimeoutException;
 import java.nio.charset.StandardCharsets;
+import java.security.cert.CertificateException;
 import java.time.Duration;
 import java.util.Map;
 import java.util.Optional;
@@ -24,6 +26,10 @@ import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionException;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ConcurrentLinkedDeque;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
+import java.util.concurrent.atomic.AtomicReference;
 import java.util.regex.Pattern;
 
 /**
@@ -34,15 +40,14 @@ import java.util.regex.Pattern;
  */
 final class Service {
 
-  private static final HttpClient HTTP =
-      HttpClient.newBuilder()
-          .version(HttpClient.Version.HTTP_1_1)
-          .connectTimeout(Duration.ofSeconds(5))
-          .proxy(HttpClient.Builder.NO_PROXY)
-          .build();
+  /** What sends. One that did not answer in time is not used again: the network may have forgotten its connections. */
+  private static final AtomicReference<HttpClient> HTTP = new AtomicReference<>(client());
   private static final Map<Settings, Service> SHARED = new ConcurrentHashMap<>();
   private static final int ADMITTED = 256;
   private static final long LONGEST_PAUSE_MILLIS = 2000;
+
+  /** What may be sent again is not waited for until the deadline, but for this part of it. */
+  private static final int TRIES = 4;
 
   private final Settings settings;
   private final Map<String, Names> names = new ConcurrentHashMap<>();
@@ -165,7 +170,12 @@ final class Service {
 
   /** Gives a sign of life for a turn; whether it is still held is said later. */
   CompletableFuture<Boolean> beat(Name table, String turn) {
-    return HTTP.sendAsync(request("turns/beat", said(table, turn)), BodyHandlers.ofString())
+    HttpRequest request = request("turns/beat", said(table, turn));
+    HttpClient client = HTTP.get();
+    return client
+        .sendAsync(request, BodyHandlers.ofString())
+        .orTimeout(settings.lease.dividedBy(TRIES).toMillis(), TimeUnit.MILLISECONDS)
+        .whenComplete((response, error) -> forget(client, error))
         .thenApply(
             response -> {
               try {
@@ -232,7 +242,7 @@ final class Service {
     while (true) {
       IOException failed;
       try {
-        return read(HTTP.send(request, BodyHandlers.ofString()));
+        return read(sent(request, repeatable ? settings.deadline.dividedBy(TRIES) : settings.deadline));
       } catch (Refusal refusal) {
         if (!refusal.kind.equals(Refusal.BUSY)) {
           throw refusal;
@@ -241,6 +251,9 @@ final class Service {
       } catch (ConnectException | HttpConnectTimeoutException unreached) {
         failed = new Unreached("the coordination service at " + settings.address + " can't be reached", unreached);
       } catch (IOException lost) {
+        if (isMistrusted(lost)) {
+          throw new Unreached("the coordination service at " + settings.address + " is not trusted", lost);
+        }
         failed = new IOException("no answer from the coordination service at " + settings.address, lost);
         if (!repeatable) {
           throw failed;
@@ -255,6 +268,50 @@ final class Service {
         throw failed;
       }
     }
+  }
+
+  /** Sends a request, and waits so long for all of the answer: the client's own time-out ends with its first bytes. */
+  private static HttpResponse<String> sent(HttpRequest request, Duration patience)
+      throws IOException, InterruptedException {
+    HttpClient client = HTTP.get();
+    CompletableFuture<HttpResponse<String>> answer = client.sendAsync(request, BodyHandlers.ofString());
+    try {
+      return answer.get(patience.toMillis(), TimeUnit.MILLISECONDS);
+    } catch (TimeoutException late) {
+      forget(client, late);
+      throw (IOException) new HttpTimeoutException("no answer in " + patience.toMillis() + " ms").initCause(late);
+    } catch (ExecutionException failed) {
+      if (failed.getCause() instanceof IOException) {
+        throw (IOException) failed.getCause();
+      }
+      throw new IOException(failed.getCause());
+    } finally {
+      answer.cancel(true);
+    }
+  }
+
+  private static void forget(HttpClient client, Throwable error) {
+    if (error instanceof TimeoutException) {
+      HTTP.compareAndSet(client, client());
+    }
+  }
+
+  private static HttpClient client() {
+    return HttpClient.newBuilder()
+        .version(HttpClient.Version.HTTP_1_1)
+        .connectTimeout(Duration.ofSeconds(5))
+        .proxy(HttpClient.Builder.NO_PROXY)
+        .build();
+  }
+
+  /** Whether the service's certificate is none that this process trusts, or another host's: nothing was sent. */
+  private static boolean isMistrusted(Throwable error) {
+    for (Throwable each = error; each != null; each = each.getCause()) {
+      if (each instanceof CertificateException) {
+        return true;
+      }
+    }
+    return false;
   }
 
   private Pauses pauses() {
@@ -295,7 +352,6 @@ final class Service {
         .header("Authorization", "Bearer " + settings.secret)
         .header("putifabsent-session", settings.session)
         .header("putifabsent-writer", settings.writer)
-        .timeout(settings.deadline)
         .POST(body)
         .build();
   }

@@ -18,6 +18,9 @@ import java.util.List;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.CopyOnWriteArrayList;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
 
 /** A fake: stands before a real service, and loses requests and answers as it is told. */
 final class LiarService implements Closeable {
@@ -35,7 +38,11 @@ final class LiarService implements Closeable {
     /** It is done, and the answer is that nobody knows. */
     UNKNOWN,
     /** It is done, and a proxy answers something of its own. */
-    PROXY_ERROR
+    PROXY_ERROR,
+    /** It is not done, and the connection stays: the network has forgotten it. */
+    FORGOTTEN,
+    /** It is done, and the answer comes but for its end. */
+    STALLED
   }
 
   private static final String UNKNOWN = "{\"error\": \"unknown\", \"message\": \"it is unknown\", \"token\": \"t\"}";
@@ -50,11 +57,14 @@ final class LiarService implements Closeable {
   private final Map<String, Fate> always = new ConcurrentHashMap<>();
   private final HttpClient http = HttpClient.newBuilder().version(HttpClient.Version.HTTP_1_1).build();
   private final HttpServer server;
+  private final ExecutorService threads = Executors.newCachedThreadPool();
+  private final CountDownLatch closed = new CountDownLatch(1);
 
   LiarService(String real) throws IOException {
     this.real = URI.create(real);
     server = HttpServer.create(new InetSocketAddress(InetAddress.getLoopbackAddress(), 0), 0);
     server.createContext("/", this::handle);
+    server.setExecutor(threads);
     server.start();
     address = "http://127.0.0.1:" + server.getAddress().getPort();
   }
@@ -78,7 +88,9 @@ final class LiarService implements Closeable {
     }
     byte[] body = exchange.getRequestBody().readAllBytes();
     try {
-      if (fate == Fate.BUSY) {
+      if (fate == Fate.FORGOTTEN) {
+        closed.await();
+      } else if (fate == Fate.BUSY) {
         say(exchange, 503, BUSY);
       } else if (fate != Fate.REQUEST_LOST) {
         HttpResponse<String> answer = forward(exchange, body);
@@ -88,6 +100,11 @@ final class LiarService implements Closeable {
           say(exchange, 504, UNKNOWN);
         } else if (fate == Fate.PROXY_ERROR) {
           say(exchange, 502, "{\"message\": \"bad gateway\"}");
+        } else if (fate == Fate.STALLED) {
+          exchange.sendResponseHeaders(200, answer.body().length());
+          exchange.getResponseBody().write('{');
+          exchange.getResponseBody().flush();
+          closed.await();
         }
       }
     } catch (InterruptedException interrupted) {
@@ -116,6 +133,8 @@ final class LiarService implements Closeable {
 
   @Override
   public void close() {
+    closed.countDown();
     server.stop(0);
+    threads.shutdownNow();
   }
 }

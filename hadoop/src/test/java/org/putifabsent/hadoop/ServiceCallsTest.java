@@ -75,6 +75,26 @@ public class ServiceCallsTest {
     return new String(Files.readAllBytes(new File(path.toUri().getPath()).toPath()), StandardCharsets.UTF_8);
   }
 
+  // --- ways that are lost
+
+  @Test(timeout = 60_000)
+  public void aCallOnAForgottenConnectionIsSentOnAnother() throws IOException {
+    liar.next("names", LiarService.Fate.FORGOTTEN);
+    liar.next("admit", LiarService.Fate.FORGOTTEN);
+    create(guarded(liar.address), entry(), "mine");
+    assertThat(read(entry())).isEqualTo("mine");
+    assertThat(liar.calls).containsSubsequence("names", "names", "admit", "admit", "create");
+  }
+
+  @Test(timeout = 60_000)
+  public void anAnswerThatStallsIsALostOne() throws IOException {
+    liar.next("admit", LiarService.Fate.STALLED);
+    liar.next("create", LiarService.Fate.STALLED);
+    create(guarded(liar.address), entry(), "mine");
+    assertThat(read(entry())).isEqualTo("mine");
+    assertThat(liar.calls).endsWith("create", "resolve");
+  }
+
   // --- answers that are lost
 
   @Test
