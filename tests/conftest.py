@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import time
 from functools import cache
 from typing import TYPE_CHECKING
@@ -19,6 +20,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     Note = Callable[[object], None]
+
+
+# A shell that runs tests in the background has them ignore Ctrl-C, and so would every process that they start.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_report_teststatus(report: pytest.TestReport | pytest.CollectReport) -> tuple[str, str, str] | None:
