@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     Note = Callable[[object], None]
 
 
-# A shell that runs tests in the background has them ignore Ctrl-C, and so would every process that they start.
+# A shell that runs tests in the background has them, and what they start, ignore Ctrl-C.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
