@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections import ChainMap
+from contextlib import contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -15,9 +17,30 @@ from putifabsent.spark.settings import GUARDED, HUDI
 from putifabsent.spark.stores import Settings, store_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
 __all__ = ["Jvm"]
+
+
+_BEHIND = "SPARK_DIST_CLASSPATH"
+
+_LOCKS = {
+    "Hudi": ("org.apache.hudi.common.lock.LockProvider", "org.putifabsent.hadoop.HudiLockProvider", ""),
+    "Iceberg": (
+        "org.apache.iceberg.LockManager",
+        "org.putifabsent.hadoop.IcebergLockManager",
+        "org.putifabsent.hadoop.IcebergLockManager",
+    ),
+    "Paimon": (
+        "org.apache.paimon.catalog.CatalogLockFactory",
+        "org.putifabsent.hadoop.PaimonLockFactory",
+        "lock.type=putifabsent",
+    ),
+}
+"""By format: what it calls a lock, the adapter's, which it makes by name, and what settings say that want it.
+
+Every session wants Hudi's.
+"""
 
 
 class Jvm:
@@ -35,15 +58,21 @@ class Jvm:
     """
 
     def __init__(self, options: Mapping[str, Any]) -> None:
+        self._options = options
+        # spark-submit has started one, and says where.
+        self._was_here = SparkContext._gateway is not None or "PYSPARK_GATEWAY_PORT" in os.environ  # noqa: SLF001
+        self._start()
+
+    def _start(self) -> None:
+        conf = SparkConf().setAll(list(self._options.items()))
         try:
-            SparkContext._ensure_initialized(conf=SparkConf().setAll(list(options.items())))  # noqa: SLF001
+            SparkContext._ensure_initialized(conf=conf)  # noqa: SLF001
         except (PySparkRuntimeError, OSError) as error:
             raise ConfigError(
                 f"the driver's JVM did not start ({error}): is there a Java 11 or later, 17 for PySpark 4, "
                 "in JAVA_HOME or on the PATH?"
             ) from error
         self._jvm: Any = SparkContext._jvm  # noqa: SLF001
-        self._options = options
 
     @cached_property
     def spark(self) -> Any:
@@ -59,7 +88,30 @@ class Jvm:
         return self._jvm.org.apache.spark.deploy.SparkHadoopUtil.get().newConfiguration(self.spark)
 
     def load(self, jar: str) -> None:
-        """Have it know the adapter: ``spark.jars`` is for who starts a JVM, and for executors."""
+        """Have it know the adapter: ``spark.jars`` is for who starts a JVM, and for executors.
+
+        A format whose jar is on the JVM's own class path, as in images that keep it in ``SPARK_HOME/jars``,
+        sees nothing of ``spark.jars``. Then a JVM that was started here is started again, with the adapter
+        there.
+
+        Raises
+        ------
+        ConfigError
+            It can't be given the jar.
+        """
+        self._add(jar)
+        if self._blind() and not self._was_here:
+            self._end()
+            with _class_path(jar):
+                self._start()
+            self._add(jar)
+        if blind := self._blind():
+            raise ConfigError(
+                f"{blind}'s jar is on the driver's own class path, as in SPARK_HOME/jars, from where "
+                f"the adapter's is not seen: put that there, too, or say --driver-class-path {jar}"
+            )
+
+    def _add(self, jar: str) -> None:
         if not self._knows(GUARDED[0]):
             try:
                 self._loader().addURL(self._jvm.java.io.File(jar).toURI().toURL())
@@ -72,6 +124,26 @@ class Jvm:
                 raise ConfigError(
                     f"the driver's JVM (Java {java}) does not load {jar}: it wants Java 11 or later"
                 )
+
+    def _blind(self) -> str | None:
+        """Return the format that wants the adapter's lock and can't see it; None: there is none."""
+        said = self.spark.toDebugString()
+        for name, (theirs, ours, wanting) in _LOCKS.items():
+            try:
+                found = self._jvm.java.lang.Class.forName(theirs, False, self._loader())  # noqa: FBT003 - Java's own
+            except Py4JJavaError:
+                continue
+            if wanting in said and not self._knows(ours, found.getClassLoader()):
+                return name
+        return None
+
+    def _end(self) -> None:
+        del self.spark  # it is of that JVM
+        gateway = SparkContext._gateway  # noqa: SLF001
+        SparkContext._gateway = SparkContext._jvm = None  # noqa: SLF001
+        gateway.shutdown()
+        gateway.proc.stdin.close()  # which it ends by
+        gateway.proc.wait()
 
     def forget_filesystems(self) -> None:
         """Close what was opened without the adapter, or for another service: nobody must meet it again."""
@@ -149,9 +221,23 @@ class Jvm:
     def _loader(self) -> Any:
         return self._jvm.java.lang.Thread.currentThread().getContextClassLoader()
 
-    def _knows(self, name: str) -> bool:
+    def _knows(self, name: str, loader: Any = None) -> bool:
         try:
-            self._jvm.java.lang.Class.forName(name, False, self._loader())  # noqa: FBT003 - Java's own
+            self._jvm.java.lang.Class.forName(name, False, loader or self._loader())  # noqa: FBT003 - Java's own
         except Py4JJavaError:
             return False
         return True
+
+
+@contextmanager
+def _class_path(jar: str) -> Iterator[None]:
+    """Have Spark's launcher put a jar behind all else on the class path of a JVM that it starts."""
+    before = os.environ.get(_BEHIND)
+    os.environ[_BEHIND] = jar if before is None else f"{before}{os.pathsep}{jar}"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[_BEHIND]
+        else:
+            os.environ[_BEHIND] = before

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import json
 import signal
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tests.service.processes import arguments_of_all
-from tests.spark.drivers import Driver, DriverError, told_on
+from tests.spark.drivers import Driver, DriverError, run_script, told_on
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from tests.servers import BucketServer
 
@@ -81,6 +82,45 @@ def refused(told: Any, log: Path) -> DriverError:
     with Driver(told, log) as driver, pytest.raises(DriverError) as caught:
         driver.wait()
     return caught.value
+
+
+def with_hudi_on_the_class_path(told: Any) -> dict[str, str]:
+    """Return the settings of an image with Hudi's jar in ``SPARK_HOME/jars``: one class loader has both."""
+    jars = told.settings["spark.jars"].split(",")
+    hudi = next(each for each in jars if "hudi" in each)
+    others = ",".join(each for each in jars if each != hudi)
+    return {**told.settings, "spark.jars": others, "spark.driver.extraClassPath": hudi}
+
+
+def test_hudi_on_the_drivers_own_class_path_takes_turns(
+    store: BucketServer, bucket: str, tmp_path: Path
+) -> None:
+    told = told_on(store, bucket, guarded=True)
+    with Driver(told._replace(settings=with_hudi_on_the_class_path(told)), tmp_path / "log") as driver:
+        driver.wait()
+        driver.call("make", form="hudi", table="baked")
+        driver.call("append", form="hudi", table="baked", who="a", n=1)
+        assert ["a", 1] in driver.call("rows", form="hudi", table="baked")
+
+
+def test_a_submitted_job_with_hudi_on_its_class_path_is_told_where_the_jar_goes(
+    store: BucketServer, bucket: str, tmp_path: Path
+) -> None:
+    settings = with_hudi_on_the_class_path(told_on(store, bucket, guarded=False))
+    (tmp_path / "spark-defaults.conf").write_text(
+        "\n".join(f"{key} {value}" for key, value in settings.items())
+    )
+    (tmp_path / "job.py").write_text(
+        "from pyspark.sql import SparkSession\n"
+        "from putifabsent.spark import mount\n"
+        "mount(SparkSession.builder, 's3a', arbiter='native').getOrCreate()\n"
+    )
+    submit = Path(sys.executable).parent / "spark-submit"
+    done = run_script(submit, tmp_path / "job.py", defaults=tmp_path, folder=tmp_path)
+    assert done.returncode != 0
+    # Spark prints there what its Python says.
+    assert "Hudi's jar is on the driver's own class path" in done.stdout, done.stdout[-3000:]
+    assert "--driver-class-path" in done.stdout
 
 
 def test_a_store_without_a_filesystem_is_said(store: BucketServer, bucket: str, tmp_path: Path) -> None:
