@@ -17,7 +17,7 @@ from putifabsent.spark.settings import GUARDED, HUDI
 from putifabsent.spark.stores import Settings, store_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
 __all__ = ["Jvm"]
 
@@ -167,6 +167,29 @@ class Jvm:
                 f"for s3a, add spark.jars.packages=org.apache.hadoop:hadoop-aws:{hadoop}"
             ) from error
         return str(found.getName())
+
+    def twins(self, schemes: Iterable[str], hadoop: Any = None) -> dict[str, str]:
+        """Return other ways to the same stores that are not guarded: their schemes and classes.
+
+        Parameters
+        ----------
+        schemes
+            Those that are guarded.
+        hadoop
+            A configuration; by default the one that the session will have.
+        """
+        found = {}
+        guarded = set(schemes)
+        for twin in sorted({twin for each in guarded for twin in store_of(each).twins} - guarded):
+            try:
+                files = self._jvm.org.apache.hadoop.fs.FileSystem.getFileSystemClass(
+                    twin, hadoop or self.hadoop
+                )
+            except Py4JJavaError:
+                continue  # there is none, or not its jar
+            if files.getName() not in GUARDED:
+                found[twin] = str(files.getName())
+        return found
 
     def mountings(self, scheme: str, given: Mapping[str, Any]) -> list[dict[str, Any]]:
         """Return the service's mounts of a scheme: all, and each bucket or account with settings of its own.

@@ -26,17 +26,19 @@ from putifabsent.spark.companion import Companion
 from putifabsent.spark.jvm import Jvm
 from putifabsent.spark.settings import (
     ADDRESS,
+    GUARDED,
     SECRET,
     SESSION,
     adapter_of,
     caller_settings,
     jar,
     patience,
+    refused,
     scheme_settings,
     service_settings,
     with_jar,
 )
-from putifabsent.spark.stores import store_of
+from putifabsent.spark.stores import SCHEMES, store_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -74,7 +76,8 @@ def mount(
     builder
         ``SparkSession.builder``, or what another ``mount`` has returned, for several schemes.
     scheme
-        ``s3a``, ``gs``, ``abfs``, ``abfss`` or ``file``.
+        ``s3a``, ``gs``, ``abfs``, ``abfss`` or ``file``. Other schemes of the session that lead to the same
+        stores (``s3``, ``s3n``, ``abfs`` beside ``abfss``) are guarded as well, or refused (``wasb``).
     service
         Settings of the service beside its mounts and its secret: ``host``, ``port``, ``certificate`` and
         ``key`` for TLS, ``largest_body``, ... By default it listens at any free port: of the loopback address
@@ -144,7 +147,7 @@ class Mounted(SparkSession.Builder):
                 settings = self._mount(jvm)
             else:
                 settings = {}
-                self._check(running)
+                self._check(running, jvm)
             before = self._options
             self._options = {**before, **settings}
             try:
@@ -152,7 +155,7 @@ class Mounted(SparkSession.Builder):
             finally:
                 # A secret that stayed here would be an argument of the next JVM.
                 self._options = before
-            self._check(session.sparkContext)
+            self._check(session.sparkContext, jvm)
             jvm.say_to_hudi()
             if hasattr(session, "dataSource"):  # PySpark 4
                 from putifabsent.spark import source, timelines
@@ -165,13 +168,19 @@ class Mounted(SparkSession.Builder):
         """Refuse: Spark Connect's clients are made so."""
         raise ConfigError("say getOrCreate(): create() makes a client of Spark Connect, which can't mount")
 
-    def _check(self, context: SparkContext) -> None:
+    def _check(self, context: SparkContext, jvm: Jvm) -> None:
         """Refuse a session that runs without the adapter, or with other options."""
-        if not _is_mounted(context._jsc.hadoopConfiguration(), self._schemes):  # noqa: SLF001
+        hadoop = context._jsc.hadoopConfiguration()  # noqa: SLF001
+        if not _is_mounted(hadoop, self._schemes):
             asked = " and ".join(f"{scheme}://" for scheme in self._schemes)
             raise ConfigError(
                 f"a Spark session runs already that does not guard {asked}, and has opened its filesystems: "
                 "stop it before you mount, or start it with the lines of `putifabsent spark-conf`"
+            )
+        for twin, files in jvm.twins(self._schemes, hadoop).items():
+            raise ConfigError(
+                f"{twin}:// leads to the same stores by {files}, and is not guarded: mount it, too; or refuse it "
+                f"where the session is configured, by spark.hadoop.fs.{twin}.impl={GUARDED[0]} alone"
             )
         self._check_options()
 
@@ -198,25 +207,34 @@ class Mounted(SparkSession.Builder):
             settings |= {} if jvm.hadoop.get(SESSION) else callers
         else:
             settings |= callers
-            for scheme in self._schemes:
+            schemes = dict(self._schemes)
+            for twin, files in jvm.twins(self._schemes).items():
+                if twin in SCHEMES and files == SCHEMES[twin].wrapped:
+                    of = next(each for each in self._schemes if twin in store_of(each).twins)
+                    schemes[twin] = self._schemes[of]
+                else:
+                    settings |= refused(twin)
+            for scheme in schemes:
                 settings |= scheme_settings(scheme, jvm.wrapped(scheme))
             if isinstance(self._service, str):
                 if not (secret := os.environ.get(SECRET, "")):
                     raise ConfigError(f"{SECRET} is not set: {self._service} wants its secret")
                 settings |= service_settings(self._service, secret)
             else:
-                settings |= self._serve(jvm, self._service)
+                settings |= self._serve(jvm, self._service, schemes)
             os.environ[_WRITER] = settings[f"spark.executorEnv.{_WRITER}"] = writer
             _mounted = {scheme: dict(options) for scheme, options in self._schemes.items()}
         # The last step: looking up a password may have opened one.
         jvm.forget_filesystems()
         return settings
 
-    def _serve(self, jvm: Jvm, settings: Mapping[str, Any]) -> dict[str, str]:
+    def _serve(
+        self, jvm: Jvm, settings: Mapping[str, Any], schemes: Mapping[str, Mapping[str, Any]]
+    ) -> dict[str, str]:
         """Start the service, in place of one that an earlier session had."""
         global _companion  # noqa: PLW0603 - one a process, as there is one SparkContext
         by_default = {"arbiter": os.environ[ARBITER]} if os.environ.get(ARBITER) else {}
-        given = {scheme: {**by_default, **options} for scheme, options in self._schemes.items()}
+        given = {scheme: {**by_default, **options} for scheme, options in schemes.items()}
         mountings = {scheme: jvm.mountings(scheme, options) for scheme, options in given.items()}
         secret = secrets.token_urlsafe(32)
         bound, known_as = jvm.addresses()

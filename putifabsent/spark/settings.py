@@ -23,6 +23,7 @@ __all__ = [
     "defaults",
     "jar",
     "patience",
+    "refused",
     "scheme_settings",
     "service_settings",
     "with_jar",
@@ -87,6 +88,11 @@ def adapter_of(scheme: str) -> dict[str, str]:
     return {f"fs.{scheme}.impl": files, f"fs.AbstractFileSystem.{scheme}.impl": context}
 
 
+def refused(scheme: str) -> dict[str, str]:
+    """Return what has the adapter refuse a scheme: it has nothing to wrap there."""
+    return {f"{HADOOP}{key}": value for key, value in adapter_of(scheme).items()}
+
+
 def service_settings(address: str, secret: str) -> dict[str, str]:
     """Return what says where the service is."""
     return {f"{HADOOP}{ADDRESS}": address, f"{HADOOP}fs.putifabsent.secret": secret}
@@ -113,8 +119,13 @@ def defaults(schemes: Iterable[str], address: str, jar: str) -> dict[str, str]:
         A scheme is not known.
     """
     options = {"spark.jars": jar}
-    for scheme in schemes:
-        options |= scheme_settings(scheme, store_of(scheme).wrapped)
+    named = list(schemes)
+    for scheme in named:
+        store = store_of(scheme)
+        options |= scheme_settings(scheme, store.wrapped)
+        if store.protocol == "piaaz":  # Hadoop has all of its schemes by itself
+            for twin in sorted({*store.twins} - {*named}):
+                options |= refused(twin)
     return options | service_settings(address, f"${{env.{SECRET}}}")
 
 

@@ -15,7 +15,7 @@ from putifabsent.errors import ConfigError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-__all__ = ["Settings", "Store", "address_of", "store_of"]
+__all__ = ["SCHEMES", "Settings", "Store", "address_of", "store_of"]
 
 _ANONYMOUS = "AnonymousAWSCredentialsProvider"
 # Those of which botocore's own chain finds what they find.
@@ -79,6 +79,8 @@ class Store(NamedTuple):
         How those are spelled.
     authority
         How a bucket or an account is spelled in an address that is all of it.
+    twins
+        Other schemes that lead to the same stores.
     """
 
     protocol: str
@@ -88,6 +90,7 @@ class Store(NamedTuple):
     keys: tuple[str, ...] = ()
     own: str = "bucket.{name}.{key}"
     authority: str = "{name}"
+    twins: tuple[str, ...] = ()
 
     def named(self, keys: Iterable[str]) -> list[str]:
         """Return the buckets or accounts with settings of their own, sorted; a name may have dots."""
@@ -239,11 +242,15 @@ _AZURE: dict[str, Any] = {
     "authority": "@{name}",
 }
 
+_S3A = Store("pias3", "org.apache.hadoop.fs.s3a.S3AFileSystem", "fs.s3a.", _s3, _S3_KEYS)
+_S3 = ("s3a", "s3", "s3n")
+_BLOBS = ("abfs", "abfss", "wasb", "wasbs")
+
 SCHEMES = {
-    "s3a": Store("pias3", "org.apache.hadoop.fs.s3a.S3AFileSystem", "fs.s3a.", _s3, _S3_KEYS),
+    **{scheme: _S3A._replace(twins=_S3) for scheme in _S3},
     "gs": Store("piags", "com.google.cloud.hadoop.fs.gcs.GoogleHadoopFileSystem", "fs.gs.", _gs),
-    "abfs": Store("piaaz", f"{_ABFS}AzureBlobFileSystem", **_AZURE),
-    "abfss": Store("piaaz", f"{_ABFS}SecureAzureBlobFileSystem", **_AZURE),
+    "abfs": Store("piaaz", f"{_ABFS}AzureBlobFileSystem", **_AZURE, twins=_BLOBS),
+    "abfss": Store("piaaz", f"{_ABFS}SecureAzureBlobFileSystem", **_AZURE, twins=_BLOBS),
     "file": Store("piafile", "org.apache.hadoop.fs.LocalFileSystem", "fs.file.", _nothing),
 }
 """Schemes of Hadoop's that can be mounted."""

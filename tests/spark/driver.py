@@ -132,6 +132,13 @@ def setting(spark: SparkSession, key: str) -> str | None:
     return value
 
 
+def change(spark: SparkSession, key: str, value: str) -> None:
+    """Change what Hadoop is told, while the session runs."""
+    jsc = spark.sparkContext._jsc
+    assert jsc is not None
+    jsc.hadoopConfiguration().set(key, value)
+
+
 def sql(spark: SparkSession, query: str) -> list[dict[str, Any]]:
     return [row.asDict() for row in spark.sql(query).collect()]
 
@@ -290,6 +297,7 @@ CALLS = {
         has_data_sources,
         pids,
         setting,
+        change,
         sql,
         create,
         delete,

@@ -123,6 +123,25 @@ def test_a_submitted_job_with_hudi_on_its_class_path_is_told_where_the_jar_goes(
     assert "--driver-class-path" in done.stdout
 
 
+def test_every_way_to_the_same_store_is_guarded_or_refused(
+    store: BucketServer, bucket: str, tmp_path: Path
+) -> None:
+    ways = {
+        "spark.hadoop.fs.s3.impl": "org.apache.hadoop.fs.s3a.S3AFileSystem",
+        "spark.hadoop.fs.s3n.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
+    }
+    with Driver(told_on(store, bucket, guarded=True, **ways), tmp_path / "log") as driver:
+        driver.wait()
+        name = f"{bucket}/twins/_delta_log/00000000000000000000.json"
+        assert driver.call("create", path=f"s3a://{name}") is True
+        assert driver.call("create", path=f"s3://{name}") is False
+        with pytest.raises(DriverError, match="s3n:// is not mounted"):
+            driver.call("create", path=f"s3n://{name}")
+        driver.call("change", key="fs.s3n.impl", value="org.apache.hadoop.fs.RawLocalFileSystem")
+        with pytest.raises(DriverError, match=r"s3n:// leads to the same stores"):
+            driver.call("mount_again")
+
+
 def test_a_store_without_a_filesystem_is_said(store: BucketServer, bucket: str, tmp_path: Path) -> None:
     told = told_on(store, bucket, guarded=True, **{"spark.jars": ""})
     assert "hadoop-aws:3." in refused(told, tmp_path / "log").message

@@ -189,3 +189,13 @@ def test_a_scheme_that_is_not_known_is_refused() -> None:
 def test_a_scheme_that_decides_itself_needs_no_mount() -> None:
     with pytest.raises(ConfigError, match="NameNode"):
         scheme_settings("hdfs", "org.apache.hadoop.hdfs.DistributedFileSystem")
+
+
+def test_other_schemes_of_an_azure_account_are_refused_where_one_is_guarded() -> None:
+    guarded = "org.putifabsent.hadoop.GuardedFileSystem"
+    said = defaults(["abfss"], "http://127.0.0.1:8976", "jar")
+    for scheme in ("abfs", "abfss", "wasb", "wasbs"):
+        assert said[f"spark.hadoop.fs.{scheme}.impl"] == guarded
+        assert (f"spark.hadoop.fs.putifabsent.wrapped.{scheme}" in said) is (scheme == "abfss")
+    both = defaults(["abfss", "abfs"], "http://127.0.0.1:8976", "jar")
+    assert both["spark.hadoop.fs.putifabsent.wrapped.abfs"].endswith(".AzureBlobFileSystem")

@@ -48,7 +48,10 @@ public final class GuardedFileSystem extends FilterFileSystem {
     String key = Settings.WRAPPED + uri.getScheme();
     Class<? extends FileSystem> wrapped = conf.getClass(key, null, FileSystem.class);
     if (wrapped == null || wrapped == GuardedFileSystem.class) {
-      throw new IOException(key + " must say which class of filesystem is guarded");
+      String scheme = uri.getScheme();
+      throw new IOException(
+          scheme + ":// is not mounted, and may lead round what guards the same store under another scheme: use"
+              + " that one; or mount " + scheme + ", so that " + key + " says which class of filesystem is guarded");
     }
     fs = ReflectionUtils.newInstance(wrapped, null);
     ClientEncryption.refuse(fs, uri, conf);
