@@ -179,8 +179,8 @@ class Mounted(SparkSession.Builder):
             )
         for twin, files in jvm.twins(self._schemes, hadoop).items():
             raise ConfigError(
-                f"{twin}:// leads to the same stores by {files}, and is not guarded: mount it, too; or refuse it "
-                f"where the session is configured, by spark.hadoop.fs.{twin}.impl={GUARDED[0]} alone"
+                f"{twin}:// leads to the same stores by {files}, and is not guarded: mount it, or refuse "
+                f"it where the session is configured, by spark.hadoop.fs.{twin}.impl={GUARDED[0]} alone"
             )
         self._check_options()
 
