@@ -54,6 +54,8 @@ _lock = threading.RLock()
 _companion: Companion | None = None
 _mounted: dict[str, dict[str, Any]] = {}
 """What the running session was mounted with, by this module."""
+_configured: dict[str, dict[str, Any]] = {}
+"""What fsspec's configuration said of each protocol before that."""
 
 
 def mount(
@@ -258,12 +260,16 @@ class Mounted(SparkSession.Builder):
 
 def _tell_python(mountings: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[str, str]:
     """Have fsspec take these options here, and return what has it take them in the executors' Python."""
+    # What an earlier session's stores were reached by is no business of this one's.
+    fsspec.config.conf.update(_configured)
+    _configured.clear()
     settings = {}
     for scheme, (whole, *own) in mountings.items():
         protocol = store_of(scheme).protocol
         # A lone account is the one that is meant; what a lone bucket says is no other's.
         options = (own[0] if protocol == "piaaz" and len(own) == 1 else whole)["options"]
-        fsspec.config.conf.setdefault(protocol, {}).update(options)
+        said = _configured.setdefault(protocol, fsspec.config.conf.get(protocol, {}))
+        fsspec.config.conf[protocol] = {**said, **options}
         settings[f"spark.executorEnv.FSSPEC_{protocol.upper()}"] = json.dumps(options)
     return settings
 

@@ -11,6 +11,7 @@ from shutil import which
 from socket import gethostname
 from typing import TYPE_CHECKING
 
+import fsspec
 import pytest
 
 from tests.service.callers import SECRET
@@ -134,3 +135,17 @@ def test_a_machine_without_java_is_said(tmp_path: Path) -> None:
     )
     assert "ConfigError: the driver's JVM did not start" in done.stderr
     assert "JAVA_HOME" in done.stderr.splitlines()[-1]
+
+
+def test_a_session_does_not_reach_stores_by_what_an_earlier_one_was_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from putifabsent.spark.mounting import _tell_python
+
+    monkeypatch.setattr("fsspec.config.conf", {"pias3": {"profile": "the user's"}})
+    _tell_python({"s3a": [{"options": {"key": "first", "token": "first"}}]})
+    assert fsspec.config.conf["pias3"] == {"profile": "the user's", "key": "first", "token": "first"}
+    _tell_python({"s3a": [{"options": {"key": "second"}}]})
+    assert fsspec.config.conf["pias3"] == {"profile": "the user's", "key": "second"}
+    _tell_python({})
+    assert fsspec.config.conf["pias3"] == {"profile": "the user's"}
