@@ -11,6 +11,7 @@ import contextlib
 import hmac
 import ipaddress
 import logging
+import re
 import signal
 import socket
 import ssl
@@ -45,6 +46,7 @@ __all__ = ["CONTENT_TYPE", "SESSION", "WRITER", "Tally", "application", "listeni
 SESSION, WRITER = "putifabsent-session", "putifabsent-writer"
 """Headers of every call: for whom it is made."""
 
+_UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _LONGEST_HEADER = 200
 _LONGEST_CALL = 65_536
 _LARGEST_AT_ONCE = 4
@@ -255,6 +257,9 @@ def _parsed(kind: Kind, request: web.Request, body: bytes) -> Call:
 
 def _caller(request: web.Request) -> Caller:
     values = [request.headers.get(header, "") for header in (SESSION, WRITER)]
+    if not _UUID.fullmatch(values[0]):
+        msg = f"the header {SESSION} must say a UUID, of one process's life: by any other text two could be one"
+        raise ValueError(msg)
     for header, value in zip((SESSION, WRITER), values, strict=True):
         if not (value and value.isascii() and value.isprintable() and len(value) <= _LONGEST_HEADER):
             msg = f"the header {header} must say a UUID"

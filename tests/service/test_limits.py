@@ -106,6 +106,13 @@ async def test_a_call_for_nobody_is_refused(missing: str, caller: Caller, ground
     assert (answer.status, missing in answer.said["message"]) == (400, True)
 
 
+@pytest.mark.parametrize("session", ["the-session-of-spark-defaults", "0", f"{uuid.uuid4()}x"])
+async def test_a_session_is_a_uuid(session: str, caller: Caller, ground: Ground) -> None:
+    headers = {**caller.headers, "putifabsent-session": session}
+    answer = await caller.post("admit", headers=headers, json={"path": f"file:{ground.log()}"})
+    assert (answer.status, "must say a UUID" in answer.said["message"]) == (400, True)
+
+
 @pytest.mark.parametrize("more", [{"body_seconds": 0.3, "concurrency": 1}])
 async def test_a_caller_who_sends_too_slowly_is_left(caller: Caller, ground: Ground) -> None:
     left = asyncio.Event()
