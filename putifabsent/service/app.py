@@ -258,7 +258,7 @@ def _parsed(kind: Kind, request: web.Request, body: bytes) -> Call:
 def _caller(request: web.Request) -> Caller:
     values = [request.headers.get(header, "") for header in (SESSION, WRITER)]
     if not _UUID.fullmatch(values[0]):
-        msg = f"the header {SESSION} must say a UUID, of one process's life: by any other text two could be one"
+        msg = f"the header {SESSION} must say a UUID, made for one process's life"
         raise ValueError(msg)
     for header, value in zip((SESSION, WRITER), values, strict=True):
         if not (value and value.isascii() and value.isprintable() and len(value) <= _LONGEST_HEADER):
