@@ -7,6 +7,8 @@ SHELL := /usr/bin/env bash
 
 PYTHON ?= python3
 export PYTHON
+# Tests start hundreds of interpreters: what one has compiled, the next ones read.
+unexport PYTHONDONTWRITEBYTECODE
 
 BIN := .venv/bin
 PAIMON_BIN := .venv-paimon/bin

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import signal
 import time
 from functools import cache
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import botocore.session
 import pytest
 
 from putifabsent.lab.servers import LocalBucket
+from putifabsent.shim import drive
 from tests.backends.dynamodb_servers import credentials_of_the_lab, moto_one_at_a_time, registry_at
 from tests.servers import server
 from tests.stub import FaultStub
@@ -93,6 +96,25 @@ def arbiter(request: pytest.FixtureRequest) -> str:
     address = {"redis": "lock", "dynamodb": "registry"}.get(request.param)
     said: str = request.getfixturevalue(address) if address else request.param
     return said
+
+
+@pytest.fixture
+def pauses_pass_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Put the driver's clock ahead by each pause, instead of waiting for its end."""
+    ahead = 0.0
+
+    def pause(seconds: float) -> None:
+        nonlocal ahead
+        ahead += seconds
+
+    async def pause_async(seconds: float) -> None:
+        pause(seconds)
+        await asyncio.sleep(0)
+
+    clock = SimpleNamespace(sleep=pause, monotonic=lambda: time.monotonic() + ahead)
+    loop = SimpleNamespace(sleep=pause_async, ensure_future=asyncio.ensure_future)
+    monkeypatch.setattr(drive, "time", clock)
+    monkeypatch.setattr(drive, "asyncio", loop)
 
 
 @pytest.fixture

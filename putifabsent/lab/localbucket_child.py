@@ -45,7 +45,7 @@ class Handler(PublishedHandler):
     to a listing that races with a deletion, to a write into a folder that a deletion is just removing,
     and to a key that is a folder of other keys. A copy and a deletion wait for each other: the server
     would go on to copy what is being deleted. A body that a dying client cut short is refused: the server
-    would keep what came of it.
+    would keep what came of it. A listing reads the folder of its prefix: the server would read the bucket.
     """
 
     rfile: Any
@@ -103,6 +103,35 @@ class Handler(PublishedHandler):
     def _object_path(self, bucket: str, key: str) -> Path:
         path: Path = super()._object_path(bucket, key + _FOLDER_MARK if key.endswith("/") else key)
         return path
+
+    def _list_entries(
+        self,
+        bucket_dir: Path,
+        prefix: str,
+        delimiter: str,
+        marker: str,
+        marker_is_prefix: bool,  # noqa: FBT001 - the signature that it overrides
+        max_keys: int,
+    ) -> tuple[list[tuple[str, Path]], list[str], bool, str]:
+        folder = prefix[: prefix.rfind("/") + 1]
+        below = folder.split("/")[:-1]
+        elsewhere = marker and (marker == folder or not marker.startswith(folder))
+        if elsewhere or any(part in {"", ".", ".."} for part in below):
+            below, folder = [], ""
+        contents, prefixes, truncated, last = super()._list_entries(
+            bucket_dir.joinpath(*below),
+            prefix.removeprefix(folder),
+            delimiter,
+            marker.removeprefix(folder),
+            marker_is_prefix,
+            max_keys,
+        )
+        return (
+            [(folder + key, path) for key, path in contents],
+            [folder + common for common in prefixes],
+            truncated,
+            last and last[:2] + folder + last[2:],
+        )
 
     def _add_list_entries(
         self,

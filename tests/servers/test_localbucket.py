@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import itertools
 import os
 import signal
 import socket
@@ -15,6 +16,7 @@ import s3fs
 from botocore.exceptions import ClientError
 
 from putifabsent.errors import ConfigError
+from putifabsent.lab.localbucket_child import Handler, PublishedHandler
 from putifabsent.lab.servers import LocalBucket
 from tests.servers import LocalBucketServer
 
@@ -157,6 +159,22 @@ def test_a_key_that_ends_in_a_slash_is_one_of_its_own(client: Any, bucket: str) 
     assert _metadata(client, bucket, "folder/") == {"a": "b"}
     client.delete_objects(Bucket=bucket, Delete={"Objects": [{"Key": "folder/"}]})
     assert _keys(client, bucket) == ["folder/file"]
+
+
+@pytest.mark.parametrize("delimiter", ["", "/"])
+@pytest.mark.parametrize("prefix", ["", "a", "a/", "b", "b/", "b/c", "b/c/", "b/c/d", "b//", "b/../", "z/"])
+def test_a_listing_reads_one_folder_and_finds_what_the_published_server_finds_in_all(
+    tmp_path: Path, prefix: str, delimiter: str
+) -> None:
+    for key in ("a", "b/a", "b/c/d", "b/c/e", "b/c-", "b/cc/d", "c/a"):
+        file = tmp_path / key
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(b"bytes")
+    ours, published = Handler.__new__(Handler), PublishedHandler.__new__(PublishedHandler)
+    markers = ["", "a", "b/", "b/a", "b/c/", "b/c/d", "b/z", "z"]
+    for marker, is_folder, most in itertools.product(markers, [True, False], [0, 1, 2, 1000]):
+        page = tmp_path, prefix, delimiter, marker, is_folder, most
+        assert ours._list_entries(*page) == published._list_entries(*page), page
 
 
 @pytest.mark.parametrize("key", ["file/below", "file/below/further", "folder"])

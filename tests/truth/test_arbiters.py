@@ -18,6 +18,8 @@ from tests.stub import Fault, FaultStub, Op, Step
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+pytestmark = pytest.mark.usefixtures("pauses_pass_at_once")
+
 MINE, OTHERS = b"mine", b"another's"
 SECONDS = {"read_timeout": 0.4, "connect_timeout": 0.4}
 
