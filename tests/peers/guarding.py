@@ -1,0 +1,77 @@
+"""A plug-in of pytest that puts guarded filesystems in the place of those that a peer's suite constructs.
+
+It is loaded alone (``-p guarding``, with this folder on the path): some peers' suites are a package ``tests``, too.
+Without ``PUTIFABSENT_PEER_GUARDS`` nothing is replaced, and the suite is stock.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import fsspec
+
+_ROOT = Path(os.environ["PUTIFABSENT_PEER_ROOT"])
+_GUARDS = os.environ.get("PUTIFABSENT_PEER_GUARDS", "").split()
+_AZURITE = os.environ.get("PUTIFABSENT_PEER_AZURITE")
+
+_instead: dict[int, Any] = {}
+"""What replaces a class in the names of the suite's modules, by its id."""
+
+
+def _guard(what: str) -> None:
+    if what == "pyiceberg":
+        from pyiceberg.io import fsspec as files
+
+        from putifabsent.iceberg import GuardedFileIO
+
+        files.FsspecFileIO = GuardedFileIO  # type: ignore[misc]
+    elif what == "pypaimon":
+        from pypaimon.catalog.catalog_factory import CatalogFactory
+
+        from putifabsent.paimon import GuardedCatalog
+
+        CatalogFactory.CATALOG_REGISTRY["filesystem"] = GuardedCatalog
+    else:
+        from putifabsent import guard_protocol
+
+        stock = fsspec.get_filesystem_class(what)
+        guard_protocol(what)
+        _instead.setdefault(id(stock), fsspec.get_filesystem_class(what))
+
+
+def _start_no_container() -> None:
+    """Have adlfs's suite find the server that there is, where it would have Docker start one."""
+    docker: Any = ModuleType("docker")
+    containers = type("", (), {"run": lambda *_, **__: containers, "stop": lambda _: None})()
+    docker.from_env = lambda: type("", (), {"containers": containers})
+    sys.modules["docker"] = docker
+    from adlfs.tests import constants
+
+    before = constants.URL
+    for name, value in vars(constants).items():
+        if isinstance(value, str) and before in value:
+            setattr(constants, name, value.replace(before, str(_AZURITE)))
+
+
+def pytest_configure() -> None:
+    """Register what is guarded before a module of the suite is imported."""
+    if _AZURITE:
+        _start_no_container()
+    for what in _GUARDS:
+        _guard(what)
+
+
+def pytest_collection_finish() -> None:
+    """Replace the classes that the suite's modules have imported by name."""
+    for module in list(sys.modules.values()):
+        file = getattr(module, "__file__", None)
+        if file is None or not Path(file).is_relative_to(_ROOT):
+            continue
+        if "tests" in Path(file).relative_to(_ROOT).parts or _ROOT.name == "tests":
+            for name, value in list(vars(module).items()):
+                if id(value) in _instead:
+                    setattr(module, name, _instead[id(value)])
