@@ -10,7 +10,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from tests.peers.comparing import Compared, compare, differences
+from tests.peers.comparing import Compared, compare, expected
 from tests.peers.suites import runner
 from tests.peers.table import PEERS, Peer
 
@@ -50,7 +50,7 @@ def _played(peer: Peer, logs: Path) -> Compared:
     with runner(peer) as suite:
         stock = suite.run(guarded=False, log=logs / f"{peer.name}-stock.log")
         guarded = suite.run(guarded=True, log=logs / f"{peer.name}-guarded.log")
-    return compare(stock, guarded, differences(peer.name), perf_counter() - began)
+    return compare(stock, guarded, expected(peer.name), perf_counter() - began)
 
 
 def _print_table(rows: list[tuple[Any, ...]]) -> None:

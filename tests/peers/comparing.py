@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -15,7 +15,7 @@ else:
 if TYPE_CHECKING:
     from tests.peers.suites import Outcomes
 
-__all__ = ["Compared", "compare", "differences"]
+__all__ = ["Compared", "compare", "differences", "expected"]
 
 _FILE = Path(__file__).with_name("differences.toml")
 
@@ -56,13 +56,18 @@ class Compared:
         ]
 
 
-def differences(peer: str) -> frozenset[str]:
+def differences() -> dict[str, list[dict[str, Any]]]:
+    """Return what ``differences.toml`` says: by peer, reasons with their tests."""
+    said: dict[str, list[dict[str, Any]]] = tomllib.loads(_FILE.read_text())
+    return said
+
+
+def expected(peer: str) -> frozenset[str]:
     """Return the tests of a peer that need to differ."""
-    said = tomllib.loads(_FILE.read_text()).get(peer, [])
-    return frozenset(test for each in said for test in each["tests"])
+    return frozenset(test for each in differences().get(peer, []) for test in each["tests"])
 
 
-def compare(stock: Outcomes, guarded: Outcomes, expected: frozenset[str], seconds: float = 0) -> Compared:
+def compare(stock: Outcomes, guarded: Outcomes, reasons: frozenset[str], seconds: float = 0) -> Compared:
     """Compare two runs, test by test; one that is not in both differs, too."""
     everything = stock | guarded
     came = {test: (stock.get(test, "absent"), guarded.get(test, "absent")) for test in everything}
@@ -71,6 +76,6 @@ def compare(stock: Outcomes, guarded: Outcomes, expected: frozenset[str], second
         stock=list(stock.values()).count("passed"),
         guarded=list(guarded.values()).count("passed"),
         differing={test: pair for test, pair in came.items() if pair[0] != pair[1]},
-        expected=expected,
+        expected=reasons,
         seconds=seconds,
     )

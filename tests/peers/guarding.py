@@ -1,7 +1,7 @@
 """A plug-in of pytest that puts guarded filesystems in the place of those that a peer's suite constructs.
 
-It is loaded alone (``-p guarding``, with this folder on the path): some peers' suites are a package ``tests``, too.
-Without ``PUTIFABSENT_PEER_GUARDS`` nothing is replaced, and the suite is stock.
+It is loaded alone (``-p guarding``, with this folder on the path), for some peers' suites are a package
+``tests``, too. Without ``PUTIFABSENT_PEER_GUARDS`` nothing is replaced, and the suite is stock.
 """
 
 from __future__ import annotations
@@ -45,9 +45,10 @@ def _guard(what: str) -> None:
 
 def _start_no_container() -> None:
     """Have adlfs's suite find the server that there is, where it would have Docker start one."""
+    from unittest.mock import MagicMock
+
     docker: Any = ModuleType("docker")
-    containers = type("", (), {"run": lambda *_, **__: containers, "stop": lambda _: None})()
-    docker.from_env = lambda: type("", (), {"containers": containers})
+    docker.from_env = MagicMock()
     sys.modules["docker"] = docker
     from adlfs.tests import constants
 
@@ -57,12 +58,11 @@ def _start_no_container() -> None:
             setattr(constants, name, value.replace(before, str(_AZURITE)))
 
 
-def pytest_configure() -> None:
-    """Register what is guarded before a module of the suite is imported."""
-    if _AZURITE:
-        _start_no_container()
-    for what in _GUARDS:
-        _guard(what)
+# At once: pytest imports the suite's conftest before it calls a plug-in.
+if _AZURITE:
+    _start_no_container()
+for each in _GUARDS:
+    _guard(each)
 
 
 def pytest_collection_finish() -> None:

@@ -47,19 +47,22 @@ class Runner:
         with tempfile.TemporaryDirectory() as made:
             folder = Path(made)
             results = folder / "results.xml"
-            here = folder if self.peer.within in ("installed", "ours") else self.root
+            alone = self.peer.within in ("installed", "ours")  # no configuration of pytest is theirs
             command = [
                 *(str(_python(self.peer)), "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "guarding"),
+                "--continue-on-collection-errors",
                 # Their own options want plug-ins that only make reports.
-                *("-o", "addopts=", "--timeout=120", f"--basetemp={folder / 'temporary'}"),
-                f"--junitxml={results}",
+                *("-o", "addopts=", "-o", "asyncio_default_fixture_loop_scope=function", "--timeout=120"),
+                *(f"--rootdir={self.root}", f"--junitxml={results}"),
+                *(("-c", os.devnull) if alone else ()),
+                f"--basetemp={folder / 'temporary'}",
                 *(each.format_map(self.found) for each in self.peer.arguments),
                 *(str(self.root / each) for each in self.peer.tests),
             ]
             with log.open("w") as printed:
                 status = subprocess.run(
                     command,
-                    cwd=here,
+                    cwd=folder if alone else self.root,
                     env={**os.environ, **self.settings, **self._told(guarded=guarded)},
                     stdin=subprocess.DEVNULL,
                     stdout=printed,
@@ -139,13 +142,8 @@ def _root(peer: Peer, running: ExitStack) -> Path:
 
 
 def _package(peer: Peer) -> Path:
-    found = subprocess.run(
-        [_python(peer), "-P" if sys.version_info >= (3, 11) else "-s", "-c", f"import {peer.name} as it; print(it.__path__[0])"],
-        stdout=subprocess.PIPE,
-        text=True,
-        check=True,
-    )  # fmt: skip
-    return Path(found.stdout.strip())
+    find = f"from importlib.util import find_spec as f; print(f({peer.name!r}).submodule_search_locations[0])"
+    return Path(subprocess.check_output([_python(peer), "-c", find], text=True).strip())
 
 
 def _unpacked(name: str) -> Path:

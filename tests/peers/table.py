@@ -61,7 +61,13 @@ PEERS = (
     ),
     Peer("universal-pathlib", ("upath/tests",), ("s3", "file", "memory"), arguments=("-m", "not hdfs")),
     # Its sdist is Arrow's C++ as well; its wheel ships the tests.
-    Peer("pyarrow", ("test_fs.py",), ("file", "memory"), within="installed", arguments=("-k", "fsspec or FSSpec")),
+    Peer(
+        "pyarrow",
+        ("test_fs.py",),
+        ("file", "memory"),
+        within="installed",
+        arguments=("-k", "fsspec or FSSpec"),
+    ),
     Peer(
         "pyiceberg",
         ("tests/io/test_fsspec.py", "tests/io/test_io.py"),
@@ -82,9 +88,19 @@ PEERS = (
         environment=".venv-peers-older",
         short=False,
         # These start an HTTP server each, or want Ray, Java or Python 3.6.
-        arguments=("-o", "python_files=*_test.py", *(f"--ignore=pypaimon/tests/{each}" for each in ("rest", "e2e", "py36"))),
+        arguments=(
+            *("-o", "python_files=*_test.py"),
+            *(f"--ignore=pypaimon/tests/{each}" for each in ("rest", "e2e", "py36")),
+        ),
     ),
     Peer("adlfs", ("adlfs/tests",), ("abfs", "az"), server="azurite", short=False),
     # The newest sdist that has tests; the environment's gcsfs is of the same release.
-    Peer("gcsfs", ("gcsfs/tests",), ("gs", "gcs"), environment=".venv-peers-older", server="fake-gcs-server", short=False),
+    Peer(
+        "gcsfs",
+        ("gcsfs/tests",),
+        ("gs", "gcs"),
+        environment=".venv-peers-older",
+        server="fake-gcs-server",
+        short=False,
+    ),
 )  # fmt: skip
