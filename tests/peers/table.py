@@ -93,7 +93,14 @@ PEERS = (
             *(f"--ignore=pypaimon/tests/{each}" for each in ("rest", "e2e", "py36")),
         ),
     ),
-    Peer("adlfs", ("adlfs/tests",), ("abfs", "az"), server="azurite", short=False),
+    Peer(
+        "adlfs",
+        ("adlfs/tests",),
+        ("abfs", "az"),
+        server="azurite",
+        arguments=("--deselect=adlfs/tests/test_spec.py::test_large_upload_overflow",),  # it wants 6 GiB of memory
+        short=False,
+    ),
     # The newest sdist that has tests; the environment's gcsfs is of the same release.
     Peer(
         "gcsfs",
