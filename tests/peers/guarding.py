@@ -40,7 +40,21 @@ def _guard(what: str) -> None:
 
         stock = fsspec.get_filesystem_class(what)
         guard_protocol(what)
-        _instead.setdefault(id(stock), fsspec.get_filesystem_class(what))
+        guarded = fsspec.get_filesystem_class(what)
+        if id(stock) not in _instead:
+            _instead[id(stock)] = guarded
+            _forget_together(stock, guarded)
+
+
+def _forget_together(stock: Any, guarded: Any) -> None:
+    """Have a suite that clears the cache of the stock class, between its event loops, clear both."""
+    forget = stock.clear_instance_cache.__func__
+
+    def forget_both(cls: Any) -> None:
+        forget(cls)
+        guarded._cache.clear()
+
+    stock.clear_instance_cache = classmethod(forget_both)
 
 
 def _start_no_container() -> None:

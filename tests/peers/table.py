@@ -40,13 +40,13 @@ class Peer:
     environment: str = ".venv-peers"
     server: str | None = None
     arguments: tuple[str, ...] = ()
-    short: bool = True
+    short: bool = False
 
 
 PEERS = (
     Peer("s3fs", ("s3fs/tests",), ("s3",)),
     # Its sdist leaves its tests out, but for the abstract ones, which filesystems inherit.
-    Peer("fsspec", ("abstract_suites.py",), ("file", "memory"), within="ours"),
+    Peer("fsspec", ("abstract_suites.py",), ("file", "memory"), within="ours", short=True),
     Peer(
         "zarr",
         ("tests/test_store/test_fsspec.py",),
@@ -67,6 +67,7 @@ PEERS = (
         ("file", "memory"),
         within="installed",
         arguments=("-k", "fsspec or FSSpec"),
+        short=True,
     ),
     Peer(
         "pyiceberg",
@@ -78,6 +79,7 @@ PEERS = (
             *("-m", "not adls and not gcs and not integration"),
             *("--s3.endpoint={endpoint}", "--s3.access-key-id={key}", "--s3.secret-access-key={secret}"),
         ),
+        short=True,
     ),
     # The newest sdist that has tests; what they test is the release whose catalog the door is.
     Peer(
@@ -86,7 +88,6 @@ PEERS = (
         ("pypaimon",),
         within="onto",
         environment=".venv-peers-older",
-        short=False,
         # These start an HTTP server each, or want Ray, Java or Python 3.6.
         arguments=(
             *("-o", "python_files=*_test.py"),
@@ -98,8 +99,8 @@ PEERS = (
         ("adlfs/tests",),
         ("abfs", "az"),
         server="azurite",
-        arguments=("--deselect=adlfs/tests/test_spec.py::test_large_upload_overflow",),  # it wants 6 GiB of memory
-        short=False,
+        # It wants 6 GiB of memory.
+        arguments=("--deselect=adlfs/tests/test_spec.py::test_large_upload_overflow",),
     ),
     # The newest sdist that has tests; the environment's gcsfs is of the same release.
     Peer(
@@ -108,6 +109,5 @@ PEERS = (
         ("gs", "gcs"),
         environment=".venv-peers-older",
         server="fake-gcs-server",
-        short=False,
     ),
 )  # fmt: skip
