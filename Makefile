@@ -16,6 +16,8 @@ DEV := .venv/.stamp
 PAIMON := .venv-paimon/.stamp
 SPARK35 := .venv-spark35/.stamp
 SPARK4 := .venv-spark4/.stamp
+PEERS := .venv-peers/.stamp
+PEERS_OLDER := .venv-peers-older/.stamp
 JAR := putifabsent/spark/putifabsent-hadoop.jar
 # What unmodified writers on PySpark 3.5 need, and what tests of PySpark 4 do.
 SPARK_JARS := tools/spark/target/jars/.stamp
@@ -60,6 +62,11 @@ test-spark: test-hadoop $(JAR) $(SPARK_JARS) $(SPARK4_JARS) $(SPARK35) $(SPARK4)
 	tools/servers/install.sh azurite fake-gcs-server
 	SHORT=$(SHORT) .venv-spark35/bin/python -m pytest -m spark -v tests/spark tests/test_packages.py
 	SHORT=$(SHORT) .venv-spark4/bin/python -m pytest -m "spark and not formats" -v tests/spark
+
+.PHONY: test-peers
+test-peers: $(PEERS) $(PEERS_OLDER) ## run peers' own suites stock and guarded, and compare them test by test; SHORT=1 runs those of a few minutes
+	$(if $(SHORT),,tools/servers/install.sh azurite fake-gcs-server)
+	.venv-peers/bin/python -m tests.peers $(if $(SHORT),--short)
 
 .PHONY: proof
 proof: $(DEV) ## play the schedules that `make test` has no time for: an hour or two; SHORT=1 plays some at random
@@ -143,7 +150,11 @@ $(SPARK35): LOCK := locks/spark35.txt
 $(SPARK4): LOCK := locks/spark4.txt
 $(SPARK35): locks/spark35.txt
 $(SPARK4): locks/spark4.txt
-$(DEV) $(PAIMON) $(SPARK35) $(SPARK4): locks/install.sh locks/uv.txt pyproject.toml
+$(PEERS): LOCK := locks/peers.txt
+$(PEERS_OLDER): LOCK := locks/peers-older.txt
+$(PEERS): locks/peers.txt
+$(PEERS_OLDER): locks/peers-older.txt
+$(DEV) $(PAIMON) $(SPARK35) $(SPARK4) $(PEERS) $(PEERS_OLDER): locks/install.sh locks/uv.txt pyproject.toml
 	locks/install.sh $(@D) $(LOCK)
 	touch $@
 
@@ -159,6 +170,11 @@ lock: $(DEV) ## resolve the newest versions into locks/ (not tied to any index h
 		--output-file locks/paimon.txt
 	$(COMPILE) pyproject.toml --extra spark --group build --group spark35 --output-file locks/spark35.txt
 	$(COMPILE) pyproject.toml --extra azure --extra gcs --extra spark --group build --group spark4 --output-file locks/spark4.txt
+	$(COMPILE) pyproject.toml --extra azure --extra gcs --extra iceberg --extra s3 --group build --group peers \
+		--output-file locks/peers.txt
+	$(COMPILE) pyproject.toml --extra azure --extra gcs --extra paimon --extra s3 --group build --group peers-older \
+		--output-file locks/peers-older.txt
+	$(COMPILE) --no-deps --group peers-sdists --output-file locks/peers-sdists.txt
 
 # --- for the JVM ---------------------------------------------------------------------------------------------------
 
@@ -175,5 +191,5 @@ tools/%/target/jars/.stamp: tools/%/pom.xml
 
 .PHONY: clean
 clean: ## remove what was made, but for the servers
-	rm -rf .venv .venv-paimon .venv-spark35 .venv-spark4 $(JAR) hadoop/target tools/spark/target tools/spark4/target site build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf .venv .venv-paimon .venv-peers .venv-peers-older .venv-spark35 .venv-spark4 $(JAR) hadoop/target tools/spark/target tools/spark4/target site build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -prune -exec rm -rf {} +

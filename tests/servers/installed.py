@@ -15,7 +15,7 @@ class NotInstalledError(RuntimeError):
 def installed(name: str) -> Path:
     """The folder of the pinned version of a server."""
     version = _pins()[name]
-    folder = _cache() / "servers" / f"{name}-{version}"
+    folder = cache() / "servers" / f"{name}-{version}"
     if not folder.is_dir():
         raise NotInstalledError(
             f"{name} {version} is not in {folder.parent}: run `make test-servers`, "
@@ -24,7 +24,8 @@ def installed(name: str) -> Path:
     return folder
 
 
-def _cache() -> Path:
+def cache() -> Path:
+    """The folder of what is built or fetched once a version."""
     ours = os.environ.get("PUTIFABSENT_CACHE")
     everyone = os.environ.get("XDG_CACHE_HOME")
     return Path(ours) if ours else Path(everyone or Path.home() / ".cache") / "putifabsent"
