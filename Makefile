@@ -64,7 +64,7 @@ test-spark: test-hadoop $(JAR) $(SPARK_JARS) $(SPARK4_JARS) $(SPARK35) $(SPARK4)
 	SHORT=$(SHORT) .venv-spark4/bin/python -m pytest -m "spark and not formats" -v tests/spark
 
 .PHONY: test-peers
-test-peers: $(PEERS) $(PEERS_OLDER) ## run peers' own suites stock and guarded, and compare them test by test; SHORT=1 runs those of a few minutes
+test-peers: $(PEERS) $(if $(SHORT),,$(PEERS_OLDER)) ## run peers' own suites stock and guarded, and compare them test by test; SHORT=1 runs those of a few minutes
 	$(if $(SHORT),,tools/servers/install.sh azurite fake-gcs-server)
 	.venv-peers/bin/python -m tests.peers $(if $(SHORT),--short)
 
