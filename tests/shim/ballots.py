@@ -222,18 +222,21 @@ SHORT = (
     Scenario("a creator alone, whose requests come late", "c", Faults(lost=2, late=2, crashes=1)),
     Scenario("two creators, one lost answer, one crash", "c c", Faults(lost=1, crashes=1)),
     Scenario("two creators, one late request", "c c", Faults(late=1, pauses=1)),
-    Scenario("three creators", "c c c", Faults(pauses=1)),
     Scenario("a creator after a deletion", "cdc", Faults(lost=1, late=1, crashes=1)),
     Scenario("a creator, and a creation that is deleted", "c cd", Faults(pauses=1)),
-    Scenario("a creator, and a deletion, and one late request", "cd c", Faults(late=1, pauses=1)),
     Scenario("a creation, a deletion and a reader", "c d r", Faults(lost=1, crashes=1, pauses=1)),
-    Scenario("clean-up at any time", "c x", Faults(lost=1, crashes=1, pauses=1)),
-    Scenario("clean-up beside a deletion", "cd x", Faults(crashes=1, pauses=1)),
     Scenario("two names of one identity", "c C", Faults(lost=1, crashes=1, pauses=1)),
     Scenario("a name older than the shim, and its twin", "C X", Faults(lost=1, crashes=1), "old"),
     Scenario("a name older than the shim", "c dx", Faults(crashes=1, pauses=1), "old"),
     Scenario("a name that came with a copy of the table", "c dx", Faults(crashes=1, pauses=1), "old.0~1"),
     Scenario("a copy of the table, cleaned up", "c x", Faults(lost=1, crashes=1, pauses=1), "old.0~1"),
+)
+# Tens of thousands of states each.
+MIDDLE = (
+    Scenario("three creators", "c c c", Faults(pauses=1)),
+    Scenario("a creator, and a deletion, and one late request", "cd c", Faults(late=1, pauses=1)),
+    Scenario("clean-up at any time", "c x", Faults(lost=1, crashes=1, pauses=1)),
+    Scenario("clean-up beside a deletion", "cd x", Faults(crashes=1, pauses=1)),
 )
 READ_ONLY = (
     Scenario("a reader who may not write", "c c o", Faults(crashes=1, pauses=1)),

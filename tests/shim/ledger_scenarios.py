@@ -94,7 +94,6 @@ SHORT = (
         Faults(crashes=1),
         ONE,
     ),
-    Scenario("two who begin a ledger", (IDLE, NEWCOMER), Faults(crashes=1)),
     Scenario("a marker that lands late", (NEWCOMER, REMOVER), Faults(late=1, crashes=1, pauses=1)),
     Scenario(
         "a commit in a turn, and the table is removed", (A_TURN, REMOVER), Faults(lost=1, crashes=1), ONE
@@ -113,15 +112,6 @@ SHORT = (
         DONE,
     ),
     Scenario(
-        "two turns of one session, and the table is removed",
-        (
-            Process("commit_in_a_turn", "5", "N", warm=0),
-            REMOVER,
-            Process("breaks", session="N", warm=0, follows="remove1"),
-        ),
-        Faults(),
-    ),
-    Scenario(
         "two mounts of one session, and a pruner",
         (A, Process("commit", "2", "A"), PRUNER),
         Faults(crashes=1),
@@ -130,6 +120,19 @@ SHORT = (
     ),
 )
 
+# Tens of thousands of states each.
+MIDDLE = (
+    Scenario("two who begin a ledger", (IDLE, NEWCOMER), Faults(crashes=1)),
+    Scenario(
+        "two turns of one session, and the table is removed",
+        (
+            Process("commit_in_a_turn", "5", "N", warm=0),
+            REMOVER,
+            Process("breaks", session="N", warm=0, follows="remove1"),
+        ),
+        Faults(),
+    ),
+)
 LONG = (
     Scenario("a commit, and others pass a checkpoint", (A, B_TURN, PRUNER), Faults(crashes=1), TWO, every=3),
     Scenario("two who begin a ledger, in trouble", (IDLE, NEWCOMER), Faults(lost=1, crashes=1, pauses=1)),

@@ -14,6 +14,7 @@ from tests.shim.ballots import (
     EXPIRED,
     GROUNDS,
     LONG,
+    MIDDLE,
     READ_ONLY,
     REMOVED,
     SHORT,
@@ -51,6 +52,15 @@ def test_no_schedule_breaks_a_promise(scenario: Scenario, ground: Ground, note: 
     assert found.states > 100
 
 
+@pytest.mark.proof
+@pytest.mark.parametrize(("scenario", "ground"), played(MIDDLE, HARDEST))
+def test_no_longer_schedule_breaks_a_promise(scenario: Scenario, ground: Ground, note: Note) -> None:
+    found = play(ballot, scenario, ground)
+    note(found)
+    assert found.violation is None, found.violation
+    assert found.complete
+
+
 @pytest.mark.parametrize(("scenario", "ground"), played(READ_ONLY, HARDEST))
 def test_who_may_not_write_reads_what_was_acknowledged(
     scenario: Scenario, ground: Ground, note: Note
@@ -81,7 +91,7 @@ def test_a_name_that_goes_for_good_goes_like_any_other(
 
 
 @pytest.mark.proof
-@pytest.mark.parametrize(("scenario", "ground"), played(SHORT + LONG, GROUNDS))
+@pytest.mark.parametrize(("scenario", "ground"), played(SHORT + MIDDLE + LONG, GROUNDS))
 def test_no_schedule_of_many_breaks_a_promise(scenario: Scenario, ground: Ground, note: Note) -> None:
     found = play(ballot, scenario, ground, most=5_000_000)
     note(found)
@@ -121,7 +131,9 @@ def test_no_schedule_of_many_at_random_does(seed: int, note: Note) -> None:
 def test_a_mutant_is_found_out(mutant: Mutant) -> None:
     protocols = mutant.protocols()
     scenario = next(
-        each for each in (*SHORT, *READ_ONLY, *REMOVED, *EXPIRED, *LONG) if each.name == mutant.scenario
+        each
+        for each in (*SHORT, *MIDDLE, *READ_ONLY, *REMOVED, *EXPIRED, *LONG)
+        if each.name == mutant.scenario
     )
     found = (play(protocols, scenario, ground).violation for ground in GROUNDS)
     assert any(found), f"{scenario} does not find out that {mutant}"

@@ -11,7 +11,18 @@ from putifabsent.shim.ledger.facts import State
 from putifabsent.testing.explore import Faults, wander
 from tests.shim.ledger_judges import Judge
 from tests.shim.ledger_mutants import MUTANTS
-from tests.shim.ledger_scenarios import A_TURN, B_TURN, LONG, PRUNER, READER, RESTORE, SHORT, TAKER, THREE
+from tests.shim.ledger_scenarios import (
+    A_TURN,
+    B_TURN,
+    LONG,
+    MIDDLE,
+    PRUNER,
+    READER,
+    RESTORE,
+    SHORT,
+    TAKER,
+    THREE,
+)
 from tests.shim.ledger_tables import NAME
 from tests.shim.ledgers import Mutant, Process, Scenario, play
 from tests.shim.schedules import AT_RANDOM, SEEDS
@@ -19,7 +30,7 @@ from tests.shim.schedules import AT_RANDOM, SEEDS
 if TYPE_CHECKING:
     from tests.conftest import Note
 
-BY_NAME = {scenario.name: scenario for scenario in SHORT}
+BY_NAME = {scenario.name: scenario for scenario in (*SHORT, *MIDDLE)}
 
 
 @pytest.mark.parametrize("scenario", SHORT, ids=str)
@@ -29,6 +40,15 @@ def test_no_schedule_breaks_a_promise(scenario: Scenario, note: Note) -> None:
     assert found.violation is None, found.violation
     assert found.complete
     assert found.states > 100
+
+
+@pytest.mark.proof
+@pytest.mark.parametrize("scenario", MIDDLE, ids=str)
+def test_no_longer_schedule_breaks_a_promise(scenario: Scenario, note: Note) -> None:
+    found = play(scenario)
+    note(found)
+    assert found.violation is None, found.violation
+    assert found.complete
 
 
 @pytest.mark.proof
@@ -88,4 +108,4 @@ def test_a_schedule_finds_out_each_mutant(mutant: Mutant) -> None:
 
 def test_names_differ() -> None:
     assert len({mutant.name for mutant in MUTANTS}) == len(MUTANTS)
-    assert len({scenario.name for scenario in (*SHORT, *LONG)}) == len(SHORT) + len(LONG)
+    assert len({scenario.name for scenario in (*SHORT, *MIDDLE, *LONG)}) == len(SHORT + MIDDLE + LONG)
