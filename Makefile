@@ -28,7 +28,7 @@ SERVERS := versitygw fake-gcs-server azurite dynamodb-local postgresql zookeeper
 # What pypaimon's environment, with its older fsspec and pyarrow, must pass as well: what rests on their releases.
 PAIMON_TESTS := tests/doors/test_paimon.py tests/doors/test_paimon_files.py \
 	$(patsubst %,tests/fsspec_plugin/test_%.py,abstract arrow async chaining files promotion transactions unchanged)
-CHECKED := putifabsent tests docs/tables.py hadoop/errors.py $(wildcard bench)
+CHECKED := putifabsent tests docs/tables.py hadoop/errors.py tools/house.py $(wildcard bench)
 
 .PHONY: help
 help: ## say what there is to make
@@ -64,11 +64,12 @@ proof: $(DEV) ## play the schedules that `make test` has no time for: an hour or
 	SHORT=$(SHORT) $(BIN)/python -m pytest -n $(JOBS) -m proof -v --timeout=7200 $(if $(SHORT),-k at_random)
 
 .PHONY: lint
-lint: $(DEV) ## check style, types and the arrows between modules
+lint: $(DEV) ## check style, types, the arrows between modules and the rules of the house
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy $(CHECKED)
 	$(BIN)/lint-imports
+	$(BIN)/python tools/house.py
 
 .PHONY: format
 format: $(DEV) ## let ruff set the layout, and write what the code itself knows: tables, the adapter's errors
