@@ -33,7 +33,7 @@ SERVERS := versitygw fake-gcs-server azurite dynamodb-local postgresql zookeeper
 # Which arbiter decides rests on none of them; that a door has one is in its own tests.
 PAIMON_TESTS := tests/doors/test_paimon.py tests/doors/test_paimon_files.py \
 	$(patsubst %,tests/fsspec_plugin/test_%.py,abstract arrow async chaining files promotion transactions unchanged)
-CHECKED := putifabsent tests hatch_build.py docs/tables.py hadoop/errors.py $(wildcard bench)
+CHECKED := putifabsent tests hatch_build.py docs/tables.py hadoop/errors.py tools/house.py $(wildcard bench)
 
 .PHONY: help
 help: ## say what there is to make
@@ -74,11 +74,12 @@ proof: $(DEV) ## play the schedules that `make test` has no time for: an hour or
 	SHORT=$(SHORT) $(BIN)/python -m pytest -n $(JOBS) -m proof -v --timeout=7200 $(if $(SHORT),-k "at_random or longer")
 
 .PHONY: lint
-lint: $(DEV) ## check style, types and the arrows between modules
+lint: $(DEV) ## check style, types, the arrows between modules and the rules of the house
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy $(CHECKED)
 	$(BIN)/lint-imports
+	$(BIN)/python tools/house.py
 
 .PHONY: format
 format: $(DEV) ## let ruff set the layout, and write what the code itself knows: tables, the adapter's errors

@@ -22,8 +22,8 @@ from bench.arbiter_servers import ARBITERS, KEYS, REGION
 from bench.wire import READING, Wire
 from putifabsent.backends.registry_urls import open_claims
 from putifabsent.fsspec_plugin import GuardedFileSystem
+from putifabsent.lab.fault_proxy import FaultProxy
 from tests.servers import Valkey, server
-from tests.stub.dynamodb_proxy import DynamoDBProxy
 from tests.vouching import vouch
 
 if TYPE_CHECKING:
@@ -277,8 +277,10 @@ def ground(place: str, arbiter: str, s3: str = "localbucket", dynamodb: str = "m
             there: Any = running.enter_context(server(dynamodb))
             if dynamodb == "moto":
                 # It decides nothing when two requests meet.
-                proxy = running.enter_context(DynamoDBProxy(there.endpoint, one_at_a_time=True))
-                behind["dynamodb"] = (urlsplit(proxy.url).netloc, "http")
+                proxy = running.enter_context(
+                    FaultProxy(there.endpoint, one_at_a_time=True, speech="dynamodb")
+                )
+                behind["dynamodb"] = (urlsplit(proxy.endpoint).netloc, "http")
             else:
                 behind["dynamodb"] = (urlsplit(there.endpoint).netloc, "http")
         if place == "s3":

@@ -87,7 +87,7 @@ def credentials() -> Iterator[None]:
 def registry(credentials: None) -> Iterator[str]:
     """Give the address of a registry of claims, whose table is made."""
     with moto_one_at_a_time() as proxy:
-        yield registry_at(proxy.url)
+        yield registry_at(proxy.endpoint)
 
 
 @pytest.fixture(scope="session")

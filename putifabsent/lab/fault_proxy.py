@@ -1,94 +1,246 @@
-"""A proxy that loses answers, or requests: what stands behind it is real, and so are the lost connections."""
+"""A proxy by which requests go wrong as scheduled: what is behind it is real, and so are lost connections."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import random
+import re
 import socket
 import threading
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from collections import defaultdict, deque
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 from urllib.parse import urlsplit
 
 from putifabsent.errors import ConfigError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from typing_extensions import Self
 
-__all__ = ["FaultProxy"]
+__all__ = ["LATE", "LOST_ANSWER", "LOST_REQUEST", "Fault", "FaultProxy", "Request", "Speech"]
 
-_CONTINUE = b"HTTP/1.1 100"
+Speech: TypeAlias = Literal["dynamodb", "http", "postgres", "redis", "zookeeper"]
+
 _CHUNK = 2**16
 _BACKLOG = 1024
 
 
+@dataclass(frozen=True)
+class Fault:
+    """What goes wrong with one request.
+
+    Attributes
+    ----------
+    applies
+        Whether the server gets it. If so, it has answered before the client sees anything.
+    says
+        What is answered instead; nothing: the connection is closed.
+    late
+        Whether it is closed only when the proxy ends.
+    """
+
+    applies: bool
+    says: bytes = b""
+    late: bool = False
+
+
+LOST_ANSWER = Fault(applies=True)
+LOST_REQUEST = Fault(applies=False)
+LATE = Fault(applies=True, late=True)
+
+
+@dataclass
+class Request:
+    """One request as it arrived.
+
+    Attributes
+    ----------
+    kind
+        The word that schedules know it by: a method, a command, an operation.
+    data
+        All of it, where the server is DynamoDB. Elsewhere it may be large, and is not kept.
+    """
+
+    kind: str
+    data: bytes
+
+
+class _Protocol(NamedTuple):
+    """As much of a protocol as it takes to find its requests.
+
+    Attributes
+    ----------
+    kinds
+        Of the requests that begin in what a client has sent at once.
+    head_ends
+        What must be there before these can be told.
+    is_whole
+        Whether all of a request is there.
+    is_interim
+        Whether what the server has sent is no answer, and has none behind it.
+    alternates
+        Whether whatever comes before an answer is more of the same request.
+    """
+
+    kinds: Callable[[bytes], list[str]]
+    head_ends: bytes = b""
+    is_whole: Callable[[bytes], bool] = bool
+    is_interim: Callable[[bytes], bool] = lambda _: False
+    alternates: bool = False
+
+
+def _is_whole(data: bytes) -> bool:
+    head, _, body = data.partition(b"\r\n\r\n")
+    length = re.search(rb"(?i)\ncontent-length: *(\d+)", head)
+    return len(body) >= int(length[1] if length else 0)
+
+
+def _continues(data: bytes) -> bool:
+    head, _, behind = data.partition(b"\r\n\r\n")
+    return head.startswith(b"HTTP/1.1 100") and not behind
+
+
+def _method(data: bytes) -> list[str]:
+    return [data.partition(b" ")[0].decode("latin-1")]
+
+
+def _target(data: bytes) -> list[str]:
+    found = re.search(rb"(?i)\nx-amz-target: *\w+\.(\w+)", data.partition(b"\r\n\r\n")[0])
+    return [found[1].decode() if found else ""]
+
+
+def _commands(data: bytes) -> list[str]:
+    return [word.decode().upper() for word in re.findall(rb"\*\d+\r\n\$\d+\r\n(\w+)\r\n", data)]
+
+
+def _steps(data: bytes) -> list[str]:
+    return ["INSERT"] if b"INSERT INTO" in data else []
+
+
+def _changes(data: bytes) -> list[str]:
+    """Look for ``setData``: of each frame, the word after its length and number."""
+    found = []
+    while data:
+        found += ["setData"] if data[8:12] == b"\0\0\0\5" else []
+        data = data[4 + int.from_bytes(data[:4], "big") :]
+    return found
+
+
+def _is_a_ping(data: bytes) -> bool:
+    return data[4:8] == b"\xff\xff\xff\xfe" and len(data) == 4 + int.from_bytes(data[:4], "big")
+
+
+_HTTP = _Protocol(_method, b"\r\n\r\n", _is_whole, _continues, alternates=True)
+_PROTOCOLS: dict[Speech, _Protocol] = {
+    "dynamodb": _HTTP._replace(kinds=_target),
+    "http": _HTTP,
+    "postgres": _Protocol(_steps),
+    "redis": _Protocol(_commands),
+    "zookeeper": _Protocol(_changes, is_interim=_is_a_ping),
+}
+
+
 @dataclass
 class _Exchange:
-    """Of one connection: whether it waits for an answer, and whether that is to be lost."""
+    """Of one connection: what it waits for, and what is to go wrong with the answer."""
 
-    waits: bool = False
-    is_lost: bool = False
+    request: Request = field(default_factory=lambda: Request("", b""))
+    fault: Fault | None = None
+    answered: asyncio.Event = field(default_factory=asyncio.Event)
+    has_turn: bool = False
 
 
 class FaultProxy:
-    """Takes each request, has it applied or not, and now and then closes the connection instead of answering.
-
-    It knows no more of HTTP than that an answer follows on a request: whatever comes from the client after an
-    answer is the next one.
+    """Passes on all that is sent, but for the requests that are to go wrong. ``with`` starts it, and ends it.
 
     Parameters
     ----------
-    endpoint
-        Where the real server is, ``http://HOST:PORT``.
-    loses
-        ``"answers"``: the request is applied, and the server has answered before the client sees the end.
-        ``"requests"``: it gets no further than here.
+    upstream
+        Where the real server is: ``http://HOST:PORT``, or ``HOST:PORT`` where it does not speak HTTP.
+    fault
+        What goes wrong with all requests; None: only what is scheduled does.
     share
-        Of how many requests, from 0 to 1. It may be set while the proxy runs.
+        With how many of them, from 0 to 1. It may be set while the proxy runs.
     seed
         Which of them; None: others each time.
     host
         The address to listen at.
+    speech
+        What is spoken. A request's kind is a method of HTTP, an operation of DynamoDB, a command of Redis, or
+        a step of a counter: ``"INSERT"`` in PostgreSQL, ``"setData"`` in ZooKeeper.
+    one_at_a_time
+        For a server that decides nothing when two requests meet (moto).
 
     Attributes
     ----------
+    address
+        The proxy's own host and port.
     endpoint
-        The proxy's own.
+        The same, as HTTP's clients take it.
     requests
-        How many have come.
+        All that have come.
     lost
-        Of these, how many were lost or had a lost answer.
+        With how many something went wrong.
     """
 
     def __init__(
         self,
-        endpoint: str,
-        loses: Literal["answers", "requests"] = "answers",
+        upstream: str,
+        fault: Fault | None = None,
+        *,
         share: float = 1.0,
         seed: int | None = None,
         host: str = "127.0.0.1",
+        speech: Speech = "http",
+        one_at_a_time: bool = False,
     ) -> None:
-        address = urlsplit(endpoint)
-        if address.scheme != "http" or address.hostname is None:
+        self._protocol = _PROTOCOLS[speech]
+        self._keeps = speech == "dynamodb"
+        at = urlsplit(upstream if self._protocol.alternates else f"http://{upstream}")
+        if at.scheme != "http" or at.hostname is None:
             raise ConfigError(
-                f"answers can be lost on the way from a plain http:// endpoint, not from {endpoint}"
+                f"answers can be lost on the way from a plain http:// endpoint, not from {upstream}"
             )
-        self._upstream = (address.hostname, address.port or 80)
-        self._loses = loses
+        self._upstream = (at.hostname, at.port or 80)
         self._host = host
         self._random = random.Random(seed)  # noqa: S311 - which answers are lost is no secret
+        self._scripts: defaultdict[str, deque[Fault | None]] = defaultdict(deque)
+        self._always: dict[str, Fault] = {"": fault} if fault else {}
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, name="fault-proxy", daemon=True)
         self._over = asyncio.Event()
+        self._turn = asyncio.Lock() if one_at_a_time else None
         self.share = share
+        self.address = ""
         self.endpoint = ""
-        self.requests = 0
+        self.requests: list[Request] = []
         self.lost = 0
+
+    def script(self, kind: str, *faults: Fault | None) -> None:
+        """Have the next requests of a kind go wrong, one each; at None nothing does."""
+        self._scripts[kind].extend(faults)
+
+    def always(self, fault: Fault, kind: str = "") -> None:
+        """Have all requests (of a kind) go wrong for which nothing is scheduled."""
+        self._always[kind] = fault
+
+    def calm(self) -> int:
+        """Have nothing scheduled go wrong any more; return how much of it was left."""
+        left = sum(map(len, self._scripts.values()))
+        self._scripts.clear()
+        return left
+
+    def sent(self, *kinds: str) -> list[str]:
+        """Return the kinds of what has come; those named, or all."""
+        return [each.kind for each in self.requests if not kinds or each.kind in kinds]
 
     def __enter__(self) -> Self:
         self._listening = socket.create_server((self._host, 0), backlog=_BACKLOG)
-        self.endpoint = f"http://{self._host}:{self._listening.getsockname()[1]}"
+        self.address = f"{self._host}:{self._listening.getsockname()[1]}"
+        self.endpoint = f"http://{self.address}"
         self._thread.start()
         return self
 
@@ -116,9 +268,10 @@ class FaultProxy:
             server, to_server = await asyncio.open_connection(*self._upstream)
             with contextlib.closing(to_server):
                 exchange = _Exchange()
+                exchange.answered.set()
                 both = [
-                    asyncio.create_task(self._request(exchange, client, to_server)),
-                    asyncio.create_task(self._response(exchange, server, to_client)),
+                    asyncio.create_task(self._ask(exchange, client, to_server, to_client)),
+                    asyncio.create_task(self._answer(exchange, server, to_client)),
                 ]
                 # A connection has ended when one of its directions has.
                 try:
@@ -128,37 +281,73 @@ class FaultProxy:
                     to_client.transport.abort()
                     to_server.transport.abort()
                     raise
-                for each in both:
-                    each.cancel()
-                await asyncio.gather(*both, return_exceptions=True)
+                finally:
+                    for each in both:
+                        each.cancel()
+                    await asyncio.gather(*both, return_exceptions=True)
+                    self._release(exchange)
 
-    async def _request(
-        self, exchange: _Exchange, client: asyncio.StreamReader, to_server: asyncio.StreamWriter
+    async def _ask(
+        self,
+        exchange: _Exchange,
+        client: asyncio.StreamReader,
+        to_server: asyncio.StreamWriter,
+        to_client: asyncio.StreamWriter,
     ) -> None:
         while data := await client.read(_CHUNK):
-            if not exchange.waits:
-                self.requests += 1
-                exchange.waits, exchange.is_lost = True, self._random.random() < self.share
-                if exchange.is_lost and self._loses == "requests":
-                    self.lost += 1
-                    return
+            if exchange.answered.is_set() or not self._protocol.alternates:
+                while self._protocol.head_ends not in data and (more := await client.read(_CHUNK)):
+                    data += more
+                exchange.request, fault = self._took(data)
+                if fault and not fault.applies:
+                    if not fault.says:
+                        return
+                    while not self._protocol.is_whole(data) and (more := await client.read(_CHUNK)):
+                        data += more
+                    to_client.write(fault.says)
+                    continue
+                exchange.fault = exchange.fault or fault
+                exchange.answered.clear()
+                if self._turn and not exchange.has_turn:
+                    exchange.has_turn = await self._turn.acquire()
+            elif self._keeps:
+                exchange.request.data += data
             to_server.write(data)
             await to_server.drain()
+        # What the server has is answered, although its client is gone.
+        await exchange.answered.wait()
 
-    async def _response(
+    def _took(self, data: bytes) -> tuple[Request, Fault | None]:
+        """Take down what has come; return the last of it, and what is to go wrong."""
+        request, fault = Request("", b""), None
+        for kind in self._protocol.kinds(data):
+            request = Request(kind, data if self._keeps else b"")
+            self.requests.append(request)
+            scripted = self._scripts[kind]
+            always = self._always.get(kind) or self._always.get("")
+            drawn = always if self._random.random() < self.share else None
+            fault = fault or (scripted.popleft() if scripted else drawn)
+        self.lost += fault is not None
+        return request, fault
+
+    async def _answer(
         self, exchange: _Exchange, server: asyncio.StreamReader, to_client: asyncio.StreamWriter
     ) -> None:
         while data := await server.read(_CHUNK):
-            if exchange.waits and not _is_interim(data):
-                if exchange.is_lost:
-                    self.lost += 1
+            if not (exchange.answered.is_set() or self._protocol.is_interim(data)):
+                self._release(exchange)
+                fault, exchange.fault = exchange.fault, None
+                if fault and fault.late:
+                    await self._over.wait()
+                if fault:
+                    to_client.write(fault.says)
+                    await to_client.drain()
                     return
-                exchange.waits = False
+                exchange.answered.set()
             to_client.write(data)
             await to_client.drain()
 
-
-def _is_interim(data: bytes) -> bool:
-    """Whether this is a word to continue, and no answer behind it."""
-    head, _, behind = data.partition(b"\r\n\r\n")
-    return head.startswith(_CONTINUE) and not behind
+    def _release(self, exchange: _Exchange) -> None:
+        if self._turn and exchange.has_turn:
+            exchange.has_turn = False
+            self._turn.release()

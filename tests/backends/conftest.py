@@ -44,4 +44,4 @@ def credentials() -> Iterator[None]:
 @pytest.fixture(scope="module")
 def moto() -> Iterator[str]:
     with moto_one_at_a_time() as proxy:
-        yield proxy.url
+        yield proxy.endpoint

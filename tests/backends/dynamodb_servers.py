@@ -14,8 +14,9 @@ import pytest
 
 from putifabsent.backends.dynamodb import DynamoDBClaims
 from putifabsent.backends.registry_urls import open_claims
+from putifabsent.lab.fault_proxy import FaultProxy
 from tests.servers import chosen, server
-from tests.stub.dynamodb_proxy import DynamoDBProxy, Trouble
+from tests.stub.dynamodb_faults import Trouble
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -53,9 +54,12 @@ def credentials_of_the_lab() -> Iterator[None]:
 
 
 @contextmanager
-def moto_one_at_a_time() -> Iterator[DynamoDBProxy]:
+def moto_one_at_a_time() -> Iterator[FaultProxy]:
     """Run moto, behind what lets one request in at a time."""
-    with server("moto") as running, DynamoDBProxy(running.endpoint, one_at_a_time=True) as proxy:
+    with (
+        server("moto") as running,
+        FaultProxy(running.endpoint, one_at_a_time=True, speech="dynamodb") as proxy,
+    ):
         yield proxy
 
 
@@ -89,6 +93,6 @@ class OnDynamoDB:
         yield from self._troubled(request.param, endpoint, table)
 
     def _troubled(self, trouble: Trouble, endpoint: str, table: str) -> Iterator[Any]:
-        with DynamoDBProxy(endpoint) as proxy:
+        with FaultProxy(endpoint, speech="dynamodb") as proxy:
             proxy.always(trouble)
-            yield self.at(proxy.url, table)
+            yield self.at(proxy.endpoint, table)

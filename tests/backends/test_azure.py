@@ -22,7 +22,7 @@ from putifabsent.backends.base import (
     TryAgain,
 )
 from putifabsent.backends.body import InMemory
-from putifabsent.lab.fault_proxy import FaultProxy
+from putifabsent.lab.fault_proxy import LOST_ANSWER, LOST_REQUEST, FaultProxy
 from putifabsent.testing import LostAnswerTests, PublishTests, StoreTests, race, through_filesystem
 from putifabsent.testing.asking import ThroughTheStore
 from putifabsent.testing.races import creation_of
@@ -75,13 +75,13 @@ class TestAzureStore(LostAnswerTests, PublishTests, StoreTests):
     @pytest.fixture
     def unanswered(self, stub: FaultStub) -> Iterator[AzureStore]:
         account = stub.url("azure").rpartition("/")[2]
-        with FaultProxy(stub.url("azure"), "answers") as proxy:
+        with FaultProxy(stub.url("azure"), LOST_ANSWER) as proxy:
             yield store_at(f"{proxy.endpoint}/{account}")
 
     @pytest.fixture
     def unheard(self, stub: FaultStub) -> Iterator[AzureStore]:
         account = stub.url("azure").rpartition("/")[2]
-        with FaultProxy(stub.url("azure"), "requests") as proxy:
+        with FaultProxy(stub.url("azure"), LOST_REQUEST) as proxy:
             yield store_at(f"{proxy.endpoint}/{account}")
 
 

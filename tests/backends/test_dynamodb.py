@@ -25,6 +25,7 @@ from putifabsent.backends.registries import (
     TryAgain,
 )
 from putifabsent.errors import ConfigError
+from putifabsent.lab.fault_proxy import FaultProxy
 from putifabsent.testing import ClaimsTests, LostClaimTests
 from putifabsent.testing.registries import first_claim
 from tests.backends.dynamodb_servers import (
@@ -33,7 +34,7 @@ from tests.backends.dynamodb_servers import (
     claims_at,
     new_table,
 )
-from tests.stub.dynamodb_proxy import DynamoDBProxy, Trouble
+from tests.stub.dynamodb_faults import Trouble, answer, body_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -73,14 +74,14 @@ class TestOnATable(OnDynamoDB, ClaimsTests, LostClaimTests):
 
 
 @pytest.fixture
-def proxy(moto: str) -> Iterator[DynamoDBProxy]:
-    with DynamoDBProxy(moto) as running:
+def proxy(moto: str) -> Iterator[FaultProxy]:
+    with FaultProxy(moto, speech="dynamodb") as running:
         yield running
 
 
 @pytest.fixture
-def claims(proxy: DynamoDBProxy) -> Claims:
-    made = claims_at(proxy.url)
+def claims(proxy: FaultProxy) -> Claims:
+    made = claims_at(proxy.endpoint)
     made.init()
     proxy.requests.clear()
     return made
@@ -102,7 +103,7 @@ UNKNOWN = (
 
 @pytest.mark.parametrize("trouble", PASSING, ids=lambda one: one.name)
 def test_throttling_passes_and_has_written_nothing(
-    proxy: DynamoDBProxy, claims: Claims, trouble: Trouble
+    proxy: FaultProxy, claims: Claims, trouble: Trouble
 ) -> None:
     for operation in ("PutItem", "GetItem", "Query", "Scan", "DeleteItem"):
         proxy.script(operation, trouble)
@@ -117,7 +118,7 @@ def test_throttling_passes_and_has_written_nothing(
 
 
 @pytest.mark.parametrize("trouble", STAYING, ids=lambda one: one.name)
-def test_a_missing_right_is_refused_as_such(proxy: DynamoDBProxy, claims: Claims, trouble: Trouble) -> None:
+def test_a_missing_right_is_refused_as_such(proxy: FaultProxy, claims: Claims, trouble: Trouble) -> None:
     for operation in ("PutItem", "GetItem", "Query", "DeleteItem"):
         proxy.script(operation, trouble)
     claim = first_claim(NAME)
@@ -131,7 +132,7 @@ def test_a_missing_right_is_refused_as_such(proxy: DynamoDBProxy, claims: Claims
 
 @pytest.mark.parametrize("trouble", UNKNOWN, ids=lambda one: one.name)
 def test_each_call_is_one_request_whatever_becomes_of_it(
-    proxy: DynamoDBProxy, claims: Claims, trouble: Trouble
+    proxy: FaultProxy, claims: Claims, trouble: Trouble
 ) -> None:
     """No layer of the client sends again, and none waits for a better answer."""
     claims.read(NAME)
@@ -146,10 +147,10 @@ def test_each_call_is_one_request_whatever_becomes_of_it(
     assert proxy.sent() == ["PutItem", "GetItem", "Query", "Scan"]
     # So is it resolved.
     found = claims.read(NAME)
-    assert found == (FoundClaim(claim) if trouble.value.applies else Absent())
+    assert found == (FoundClaim(claim) if trouble.applies else Absent())
 
 
-def test_each_call_that_is_answered_is_one_request(proxy: DynamoDBProxy, claims: Claims) -> None:
+def test_each_call_that_is_answered_is_one_request(proxy: FaultProxy, claims: Claims) -> None:
     claim = first_claim(NAME)
     claims.write(NAME, claim, None)
     claims.write(NAME, claim, None)
@@ -163,7 +164,7 @@ def test_each_call_that_is_answered_is_one_request(proxy: DynamoDBProxy, claims:
     assert proxy.sent() == told
 
 
-def test_a_forgotten_claim_whose_answer_is_lost_may_be_gone(proxy: DynamoDBProxy, claims: Claims) -> None:
+def test_a_forgotten_claim_whose_answer_is_lost_may_be_gone(proxy: FaultProxy, claims: Claims) -> None:
     claim = first_claim(NAME)
     claims.write(NAME, claim, None)
     proxy.script("DeleteItem", Trouble.DROPPED_AFTER)
@@ -172,15 +173,15 @@ def test_a_forgotten_claim_whose_answer_is_lost_may_be_gone(proxy: DynamoDBProxy
     assert claims.forget(NAME, claim) == NotAsExpected(None)
 
 
-def test_every_read_is_strongly_consistent(proxy: DynamoDBProxy, claims: Claims) -> None:
+def test_every_read_is_strongly_consistent(proxy: FaultProxy, claims: Claims) -> None:
     claims.read(NAME)
     claims.list("s3://bucket")
     claims.sweep("s3://bucket")
-    assert [one.body.get("ConsistentRead") for one in proxy.requests] == [True, True, True]
+    assert [body_of(one).get("ConsistentRead") for one in proxy.requests] == [True, True, True]
 
 
-def test_an_answer_that_does_not_come_in_time_is_lost(proxy: DynamoDBProxy, claims: Claims) -> None:
-    impatient = claims_at(proxy.url, table_of(claims), timeout=0.2)
+def test_an_answer_that_does_not_come_in_time_is_lost(proxy: FaultProxy, claims: Claims) -> None:
+    impatient = claims_at(proxy.endpoint, table_of(claims), timeout=0.2)
     proxy.script("PutItem", Trouble.LATE)
     proxy.script("GetItem", Trouble.LATE)
     claim = first_claim(NAME)
@@ -191,8 +192,8 @@ def test_an_answer_that_does_not_come_in_time_is_lost(proxy: DynamoDBProxy, clai
 
 
 def test_a_server_that_nobody_runs_has_written_nothing() -> None:
-    with DynamoDBProxy("http://127.0.0.1:1") as gone:
-        address = gone.url
+    with FaultProxy("http://127.0.0.1:1", speech="dynamodb") as gone:
+        address = gone.endpoint
     claims = claims_at(address)
     assert isinstance(claims.write(NAME, first_claim(NAME), None), TryAgain)
     assert isinstance(claims.read(NAME), TryAgain)
@@ -202,14 +203,14 @@ def test_a_server_that_nobody_runs_has_written_nothing() -> None:
         claims.init()
 
 
-def test_a_server_that_does_not_say_what_it_holds_is_refused(proxy: DynamoDBProxy, claims: Claims) -> None:
+def test_a_server_that_does_not_say_what_it_holds_is_refused(proxy: FaultProxy, claims: Claims) -> None:
     """Never taken for "nothing is there"."""
     claims.write(NAME, first_claim(NAME), None)
     proxy.script("PutItem", Trouble.INVALID)
     assert isinstance(claims.write(NAME, first_claim(NAME), None), Refused)
 
 
-def test_a_claim_of_a_later_format_is_not_guessed_at(proxy: DynamoDBProxy, claims: Claims) -> None:
+def test_a_claim_of_a_later_format_is_not_guessed_at(proxy: FaultProxy, claims: Claims) -> None:
     claims.write(NAME, first_claim(NAME), None)
     client = _client(proxy)
     key = {"folder": {"S": "s3://bucket/table/snapshot"}, "name": {"S": "snapshot-1"}}
@@ -230,11 +231,11 @@ def test_a_claim_of_a_later_format_is_not_guessed_at(proxy: DynamoDBProxy, claim
         assert "a later putifabsent" in str(outcome.error)
 
 
-def test_an_item_is_what_the_documentation_says(proxy: DynamoDBProxy, claims: Claims) -> None:
+def test_an_item_is_what_the_documentation_says(proxy: FaultProxy, claims: Claims) -> None:
     """Other implementations read it."""
     claim = first_claim(NAME)
     claims.write(NAME, claim, None)
-    assert proxy.requests[-1].body["Item"] == {
+    assert body_of(proxy.requests[-1])["Item"] == {
         "folder": {"S": "s3://bucket/table/snapshot"},
         "name": {"S": "snapshot-1"},
         "incarnation": {"N": "1"},
@@ -259,10 +260,10 @@ def test_a_hash_never_meets_a_name(claims: Claims) -> None:
 # --- the table
 
 
-def test_init_makes_a_table_that_costs_nothing_idle_and_forgets_nothing(proxy: DynamoDBProxy) -> None:
-    claims = claims_at(proxy.url)
+def test_init_makes_a_table_that_costs_nothing_idle_and_forgets_nothing(proxy: FaultProxy) -> None:
+    claims = claims_at(proxy.endpoint)
     assert claims.init() is True
-    asked = next(one.body for one in proxy.requests if one.operation == "CreateTable")
+    asked = next(body_of(one) for one in proxy.requests if one.kind == "CreateTable")
     assert asked["BillingMode"] == "PAY_PER_REQUEST"
     assert asked["DeletionProtectionEnabled"] is True
     assert "UpdateTimeToLive" not in proxy.sent()
@@ -271,28 +272,28 @@ def test_init_makes_a_table_that_costs_nothing_idle_and_forgets_nothing(proxy: D
 
 
 def test_init_waits_until_the_table_can_be_used(
-    proxy: DynamoDBProxy, claims: Claims, monkeypatch: pytest.MonkeyPatch
+    proxy: FaultProxy, claims: Claims, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("putifabsent.backends.dynamodb_client._BETWEEN_POLLS", 0)
     creating = {"Table": {"TableName": table_of(claims), "TableStatus": "CREATING"}}
-    proxy.script("DescribeTable", creating, creating)
+    proxy.script("DescribeTable", answer(creating), answer(creating))
     assert claims.init() is False
     assert len(proxy.sent("DescribeTable")) == 4  # not yet, not yet, now; and the check's own
 
 
 def test_a_table_that_never_becomes_active_is_said(
-    proxy: DynamoDBProxy, claims: Claims, monkeypatch: pytest.MonkeyPatch
+    proxy: FaultProxy, claims: Claims, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("putifabsent.backends.dynamodb_client._BETWEEN_POLLS", 0)
     monkeypatch.setattr("putifabsent.backends.dynamodb_client._POLLS", 2)
     creating = {"Table": {"TableName": table_of(claims), "TableStatus": "CREATING"}}
-    proxy.script("DescribeTable", creating, creating)
+    proxy.script("DescribeTable", answer(creating), answer(creating))
     with pytest.raises(OSError, match="not usable"):
         claims.init()
 
 
-def test_a_missing_table_says_what_to_run(proxy: DynamoDBProxy) -> None:
-    claims = claims_at(proxy.url, "no-such-table")
+def test_a_missing_table_says_what_to_run(proxy: FaultProxy) -> None:
+    claims = claims_at(proxy.endpoint, "no-such-table")
     with pytest.raises(ConfigError, match=r"putifabsent init 'dynamodb://no-such-table\?region=eu-west-1&"):
         claims.check()
     for outcome in (claims.read(NAME), claims.write(NAME, first_claim(NAME), None), claims.list("s3://b")):
@@ -301,7 +302,7 @@ def test_a_missing_table_says_what_to_run(proxy: DynamoDBProxy) -> None:
         assert "putifabsent init 'dynamodb://no-such-table" in str(outcome.error)
 
 
-def test_a_table_made_for_something_else_is_refused(proxy: DynamoDBProxy) -> None:
+def test_a_table_made_for_something_else_is_refused(proxy: FaultProxy) -> None:
     table = new_table()
     _client(proxy).create_table(
         TableName=table,
@@ -310,12 +311,12 @@ def test_a_table_made_for_something_else_is_refused(proxy: DynamoDBProxy) -> Non
         AttributeDefinitions=[{"AttributeName": "id", "AttributeType": "S"}],
     )
     with pytest.raises(ConfigError, match="other keys than folder"):
-        claims_at(proxy.url, table).check()
+        claims_at(proxy.endpoint, table).check()
     with pytest.raises(ConfigError, match="other keys than folder"):
-        claims_at(proxy.url, table).init()
+        claims_at(proxy.endpoint, table).init()
 
 
-def test_a_table_whose_items_expire_is_refused(proxy: DynamoDBProxy, claims: Claims) -> None:
+def test_a_table_whose_items_expire_is_refused(proxy: FaultProxy, claims: Claims) -> None:
     """A claim that is forgotten lets a name be created twice."""
     _client(proxy).update_time_to_live(
         TableName=table_of(claims), TimeToLiveSpecification={"Enabled": True, "AttributeName": "incarnation"}
@@ -333,10 +334,10 @@ def test_a_table_whose_items_expire_is_refused(proxy: DynamoDBProxy, claims: Cla
     ],
 )
 def test_a_table_copied_with_eventual_consistency_is_refused(
-    proxy: DynamoDBProxy, claims: Claims, described: dict[str, Any], *, refused: bool
+    proxy: FaultProxy, claims: Claims, described: dict[str, Any], *, refused: bool
 ) -> None:
     table = _described(proxy, claims)
-    proxy.script("DescribeTable", {"Table": {**table, **described}})
+    proxy.script("DescribeTable", answer({"Table": {**table, **described}}))
     if refused:
         with pytest.raises(ConfigError, match="global table"):
             claims.check()
@@ -346,31 +347,31 @@ def test_a_table_copied_with_eventual_consistency_is_refused(
 
 @pytest.mark.parametrize("operation", ["DescribeTable", "DescribeTimeToLive", "GetItem", "Query", "PutItem"])
 def test_a_right_that_is_lacking_is_found_by_the_check(
-    proxy: DynamoDBProxy, claims: Claims, operation: str
+    proxy: FaultProxy, claims: Claims, operation: str
 ) -> None:
     proxy.script(operation, Trouble.DENIED)
     with pytest.raises(PermissionError, match="AccessDenied"):
         claims.check()
 
 
-def test_a_table_made_anew_is_another_registry(proxy: DynamoDBProxy, claims: Claims) -> None:
+def test_a_table_made_anew_is_another_registry(proxy: FaultProxy, claims: Claims) -> None:
     """It has forgotten what was decided: mounts that agreed on the old one must not go on with it."""
     client, table = _client(proxy), table_of(claims)
     before = claims.identity()
-    assert before == claims_at(proxy.url, table).identity()
+    assert before == claims_at(proxy.endpoint, table).identity()
     client.update_table(TableName=table, DeletionProtectionEnabled=False)
     client.delete_table(TableName=table)
-    again = claims_at(proxy.url, table)
+    again = claims_at(proxy.endpoint, table)
     again.init()
     assert again.identity() != before
 
 
 def test_no_credentials_are_shown(
-    proxy: DynamoDBProxy, claims: Claims, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    proxy: FaultProxy, claims: Claims, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "very-secret-indeed")
     monkeypatch.setenv("AWS_SESSION_TOKEN", "session-secret")
-    fresh = claims_at(proxy.url, table_of(claims))
+    fresh = claims_at(proxy.endpoint, table_of(claims))
     proxy.script("PutItem", Trouble.DENIED)
     refused = fresh.write(NAME, first_claim(NAME), None)
     shown = f"{fresh!r} {fresh.identity()} {refused!r} {capsys.readouterr()}"
@@ -392,13 +393,13 @@ def test_an_unknown_profile_is_said_when_it_is_mounted() -> None:
 
 
 def test_absent_credentials_are_said(
-    proxy: DynamoDBProxy, claims: Claims, monkeypatch: pytest.MonkeyPatch
+    proxy: FaultProxy, claims: Claims, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for variable in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.delenv(variable)
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", "/dev/null")
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
-    nobody = claims_at(proxy.url, table_of(claims))
+    nobody = claims_at(proxy.endpoint, table_of(claims))
     outcome = nobody.write(NAME, first_claim(NAME), None)
     assert isinstance(outcome, Refused)
     assert isinstance(outcome.error, PermissionError)
@@ -412,8 +413,8 @@ print(open_claims(sys.argv[1]).read("s3://bucket/name"))
 """
 
 
-def test_a_process_that_used_it_ends_in_silence(proxy: DynamoDBProxy, claims: Claims) -> None:
-    url = f"dynamodb://{table_of(claims)}?region={REGION}&endpoint_url={proxy.url}"
+def test_a_process_that_used_it_ends_in_silence(proxy: FaultProxy, claims: Claims) -> None:
+    url = f"dynamodb://{table_of(claims)}?region={REGION}&endpoint_url={proxy.endpoint}"
     done = subprocess.run(
         [sys.executable, "-W", "default", "-c", _USER, url],
         capture_output=True, text=True, check=False, timeout=60,
@@ -421,7 +422,7 @@ def test_a_process_that_used_it_ends_in_silence(proxy: DynamoDBProxy, claims: Cl
     assert (done.returncode, done.stdout, done.stderr) == (0, "Absent()\n", "")
 
 
-def test_a_loser_learns_the_winner_by_the_same_answer(proxy: DynamoDBProxy, claims: Claims) -> None:
+def test_a_loser_learns_the_winner_by_the_same_answer(proxy: FaultProxy, claims: Claims) -> None:
     winner = first_claim(NAME)
     claims.write(NAME, winner, None)
     proxy.requests.clear()
@@ -433,11 +434,11 @@ def table_of(claims: Claims) -> str:
     return repr(claims).partition("dynamodb://")[2].partition("?")[0]
 
 
-def _client(proxy: DynamoDBProxy) -> Any:
-    return boto3.client("dynamodb", endpoint_url=proxy.url, region_name=REGION)
+def _client(proxy: FaultProxy) -> Any:
+    return boto3.client("dynamodb", endpoint_url=proxy.endpoint, region_name=REGION)
 
 
-def _described(proxy: DynamoDBProxy, claims: Claims) -> dict[str, Any]:
+def _described(proxy: FaultProxy, claims: Claims) -> dict[str, Any]:
     told = _client(proxy).describe_table(TableName=table_of(claims))["Table"]
     described: dict[str, Any] = json.loads(json.dumps(told, default=lambda moment: moment.timestamp()))
     return described

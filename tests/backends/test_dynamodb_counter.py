@@ -15,6 +15,7 @@ from putifabsent.backends.dynamodb import DynamoDBCounter
 from putifabsent.backends.registries import Claimed, ClaimEntry, ClaimPage, Maybe, Refused, TryAgain
 from putifabsent.backends.registry_urls import open_counter
 from putifabsent.errors import ConfigError
+from putifabsent.lab.fault_proxy import FaultProxy
 from putifabsent.testing import CounterTests, LostCounterTests
 from putifabsent.testing.registries import first_claim
 from tests.backends.dynamodb_servers import (
@@ -23,7 +24,7 @@ from tests.backends.dynamodb_servers import (
     claims_at,
     new_table,
 )
-from tests.stub.dynamodb_proxy import DynamoDBProxy, Trouble
+from tests.stub.dynamodb_faults import Trouble
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -50,27 +51,27 @@ class TestOnATable(OnDynamoDB, CounterTests, LostCounterTests):
 
 
 @pytest.fixture
-def proxy(moto: str) -> Iterator[DynamoDBProxy]:
-    with DynamoDBProxy(moto) as running:
+def proxy(moto: str) -> Iterator[FaultProxy]:
+    with FaultProxy(moto, speech="dynamodb") as running:
         yield running
 
 
 @pytest.fixture
-def table(proxy: DynamoDBProxy) -> str:
+def table(proxy: FaultProxy) -> str:
     table = new_table()
-    claims_at(proxy.url, table).init()
+    claims_at(proxy.endpoint, table).init()
     proxy.requests.clear()
     return table
 
 
 @pytest.fixture
-def claims(proxy: DynamoDBProxy, table: str) -> Claims:
-    return claims_at(proxy.url, table)
+def claims(proxy: FaultProxy, table: str) -> Claims:
+    return claims_at(proxy.endpoint, table)
 
 
 @pytest.fixture
-def counter(proxy: DynamoDBProxy, table: str) -> Counter:
-    return counter_at(proxy.url, table)
+def counter(proxy: FaultProxy, table: str) -> Counter:
+    return counter_at(proxy.endpoint, table)
 
 
 @pytest.fixture
@@ -79,7 +80,7 @@ def name() -> str:
 
 
 def test_whoever_counts_alone_sends_one_request_a_call(
-    proxy: DynamoDBProxy, counter: Counter, name: str
+    proxy: FaultProxy, counter: Counter, name: str
 ) -> None:
     """A clock that has moved on, one that has not, and one that is behind."""
     for floor in (NOW, NOW, NOW + 1, NOW + 1000, 0):
@@ -89,10 +90,10 @@ def test_whoever_counts_alone_sends_one_request_a_call(
 
 
 def test_whoever_is_behind_others_learns_it_by_one_request(
-    proxy: DynamoDBProxy, table: str, counter: Counter, name: str
+    proxy: FaultProxy, table: str, counter: Counter, name: str
 ) -> None:
     counter.advance(name, NOW)
-    other = counter_at(proxy.url, table)
+    other = counter_at(proxy.endpoint, table)
     proxy.requests.clear()
     assert isinstance(other.advance(name, 7), TryAgain)
     assert proxy.sent() == ["UpdateItem"]
@@ -102,24 +103,24 @@ def test_whoever_is_behind_others_learns_it_by_one_request(
 
 @pytest.mark.parametrize("trouble", [Trouble.DROPPED_BEFORE, Trouble.ERROR_503_AFTER, Trouble.GATEWAY_AFTER])
 def test_a_lost_answer_is_not_asked_for_again(
-    proxy: DynamoDBProxy, counter: Counter, name: str, trouble: Trouble
+    proxy: FaultProxy, counter: Counter, name: str, trouble: Trouble
 ) -> None:
     counter.advance(name, 0)
     proxy.requests.clear()
     proxy.script("UpdateItem", trouble)
     assert isinstance(counter.advance(name, 0), Maybe)
     assert proxy.sent() == ["UpdateItem"]
-    assert counter.advance(name, 0) == Advanced(3 if trouble.value.applies else 2)
+    assert counter.advance(name, 0) == Advanced(3 if trouble.applies else 2)
 
 
-def test_throttling_passes_and_has_moved_nothing(proxy: DynamoDBProxy, counter: Counter, name: str) -> None:
+def test_throttling_passes_and_has_moved_nothing(proxy: FaultProxy, counter: Counter, name: str) -> None:
     proxy.script("UpdateItem", Trouble.THROTTLED, Trouble.CONFLICT)
     for _ in range(2):
         assert isinstance(counter.advance(name, 0), TryAgain)
     assert counter.advance(name, 0) == Advanced(1)
 
 
-def test_a_missing_right_is_refused_as_such(proxy: DynamoDBProxy, counter: Counter, name: str) -> None:
+def test_a_missing_right_is_refused_as_such(proxy: FaultProxy, counter: Counter, name: str) -> None:
     proxy.script("UpdateItem", Trouble.DENIED)
     refused = counter.advance(name, 0)
     assert isinstance(refused, Refused)
@@ -129,8 +130,8 @@ def test_a_missing_right_is_refused_as_such(proxy: DynamoDBProxy, counter: Count
         counter.check()
 
 
-def test_a_missing_table_says_what_to_run(proxy: DynamoDBProxy, name: str) -> None:
-    counter = counter_at(proxy.url, "no-such-table")
+def test_a_missing_table_says_what_to_run(proxy: FaultProxy, name: str) -> None:
+    counter = counter_at(proxy.endpoint, "no-such-table")
     refused = counter.advance(name, 0)
     assert isinstance(refused, Refused)
     assert isinstance(refused.error, FileNotFoundError)
@@ -138,7 +139,7 @@ def test_a_missing_table_says_what_to_run(proxy: DynamoDBProxy, name: str) -> No
         counter.check()
 
 
-def test_a_check_writes_nothing(proxy: DynamoDBProxy, table: str, counter: Counter) -> None:
+def test_a_check_writes_nothing(proxy: FaultProxy, table: str, counter: Counter) -> None:
     """And needs no right but those to look at the table, and to count."""
     counter.check()
     assert proxy.sent() == ["DescribeTable", "DescribeTimeToLive", "UpdateItem"]
@@ -146,7 +147,7 @@ def test_a_check_writes_nothing(proxy: DynamoDBProxy, table: str, counter: Count
 
 
 def test_an_item_is_what_the_documentation_says(
-    proxy: DynamoDBProxy, table: str, counter: Counter, name: str
+    proxy: FaultProxy, table: str, counter: Counter, name: str
 ) -> None:
     counter.advance(name, NOW, 5)
     assert _items(proxy, table) == [
@@ -165,7 +166,7 @@ def test_no_counter_is_a_claim(claims: Claims, counter: Counter) -> None:
 
 
 def test_numbers_of_a_table_that_was_made_anew_are_above_the_floor(
-    proxy: DynamoDBProxy, table: str, counter: Counter, name: str
+    proxy: FaultProxy, table: str, counter: Counter, name: str
 ) -> None:
     """Whatever was known of the old one."""
     counter.advance(name, NOW)
@@ -197,9 +198,9 @@ def test_it_never_forgets() -> None:
     assert not DynamoDBCounter.forgets
 
 
-def _client(proxy: DynamoDBProxy) -> Any:
-    return boto3.client("dynamodb", endpoint_url=proxy.url, region_name=REGION)
+def _client(proxy: FaultProxy) -> Any:
+    return boto3.client("dynamodb", endpoint_url=proxy.endpoint, region_name=REGION)
 
 
-def _items(proxy: DynamoDBProxy, table: str) -> object:
+def _items(proxy: FaultProxy, table: str) -> object:
     return _client(proxy).scan(TableName=table)["Items"]

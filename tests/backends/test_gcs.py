@@ -28,7 +28,7 @@ from putifabsent.backends.base import (
 from putifabsent.backends.body import InMemory
 from putifabsent.backends.gcs import GCSStore
 from putifabsent.backends.gcs_client import outcome_of
-from putifabsent.lab.fault_proxy import FaultProxy
+from putifabsent.lab.fault_proxy import LOST_ANSWER, LOST_REQUEST, FaultProxy
 from putifabsent.testing import (
     ConditionalCopyTests,
     LostAnswerTests,
@@ -89,12 +89,12 @@ class TestGCSStore(ConditionalCopyTests, LostAnswerTests, PublishTests, StoreTes
 
     @pytest.fixture
     def unanswered(self, stub: FaultStub) -> Iterator[GCSStore]:
-        with FaultProxy(stub.url("gcs"), "answers") as proxy:
+        with FaultProxy(stub.url("gcs"), LOST_ANSWER) as proxy:
             yield through(proxy, stub)
 
     @pytest.fixture
     def unheard(self, stub: FaultStub) -> Iterator[GCSStore]:
-        with FaultProxy(stub.url("gcs"), "requests") as proxy:
+        with FaultProxy(stub.url("gcs"), LOST_REQUEST) as proxy:
             yield through(proxy, stub)
 
 

@@ -13,11 +13,11 @@ from putifabsent.backends.counters import Advanced
 from putifabsent.backends.postgres import TABLE
 from putifabsent.backends.registries import Maybe, Refused, TryAgain
 from putifabsent.backends.registry_urls import open_counter
+from putifabsent.lab.fault_proxy import LOST_ANSWER, LOST_REQUEST, FaultProxy
 from putifabsent.testing import CounterTests, LostCounterTests
 from tests.faults.failover import until
 from tests.servers import PostgreSQL
 from tests.servers.process import free_port
-from tests.stub.step_proxy import StepProxy, is_an_insert
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -50,12 +50,12 @@ class TestOnAServer(CounterTests, LostCounterTests):
 
     @pytest.fixture
     def unanswered(self, postgres: PostgreSQL) -> Iterator[Counter]:
-        with StepProxy(postgres.address, is_an_insert, "answers") as proxy:
+        with FaultProxy(postgres.address, LOST_ANSWER, speech="postgres") as proxy:
             yield open_counter(_at(postgres, proxy.address))
 
     @pytest.fixture
     def unheard(self, postgres: PostgreSQL) -> Iterator[Counter]:
-        with StepProxy(postgres.address, is_an_insert, "requests") as proxy:
+        with FaultProxy(postgres.address, LOST_REQUEST, speech="postgres") as proxy:
             yield open_counter(_at(postgres, proxy.address))
 
 

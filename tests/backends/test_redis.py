@@ -11,10 +11,10 @@ import pytest
 from putifabsent.backends.redis import PREFIX
 from putifabsent.backends.registries import Acquired, Free, Held, Maybe, Refused, Released, TryAgain
 from putifabsent.backends.registry_urls import open_lock
+from putifabsent.lab.fault_proxy import LATE, LOST_ANSWER, LOST_REQUEST, Fault, FaultProxy
 from putifabsent.testing import LockTests, LostLockTests
 from tests.servers import Valkey
 from tests.servers.valkey import SLOTS, ValkeyCluster, ValkeySentinel, valkey_cluster
-from tests.stub.redis_proxy import DROPPED_AFTER, DROPPED_BEFORE, LATE, RedisProxy, Trouble, answers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -52,14 +52,14 @@ class TestOnAServer(OnRedis, LostLockTests):
 
     @pytest.fixture
     def unanswered(self, valkey: Valkey) -> Iterator[Lock]:
-        with RedisProxy(valkey.address) as proxy:
-            proxy.always("EVAL", DROPPED_AFTER)
+        with FaultProxy(valkey.address, speech="redis") as proxy:
+            proxy.always(LOST_ANSWER, "EVAL")
             yield open_lock(f"redis://{proxy.address}")
 
     @pytest.fixture
     def unheard(self, valkey: Valkey) -> Iterator[Lock]:
-        with RedisProxy(valkey.address) as proxy:
-            proxy.always("EVAL", DROPPED_BEFORE)
+        with FaultProxy(valkey.address, speech="redis") as proxy:
+            proxy.always(LOST_REQUEST, "EVAL")
             yield open_lock(f"redis://{proxy.address}")
 
 
@@ -134,8 +134,8 @@ class TestInACluster(OnRedis):
 
 
 @pytest.fixture
-def proxy(valkey: Valkey) -> Iterator[RedisProxy]:
-    with RedisProxy(valkey.address) as running:
+def proxy(valkey: Valkey) -> Iterator[FaultProxy]:
+    with FaultProxy(valkey.address, speech="redis") as running:
         yield running
 
 
@@ -144,9 +144,9 @@ def key(request: pytest.FixtureRequest) -> str:
     return f"{KEY}/{request.node.name}"
 
 
-@pytest.mark.parametrize("trouble", [DROPPED_BEFORE, DROPPED_AFTER], ids=["before", "after"])
+@pytest.mark.parametrize("trouble", [LOST_REQUEST, LOST_ANSWER], ids=["before", "after"])
 def test_each_call_is_one_command_whatever_becomes_of_it(
-    proxy: RedisProxy, valkey: Valkey, key: str, *, trouble: Trouble
+    proxy: FaultProxy, valkey: Valkey, key: str, *, trouble: Fault
 ) -> None:
     """None of the client's layers sends again; and the next call is on a connection of its own."""
     lock = open_lock(f"redis://{proxy.address}")
@@ -155,23 +155,23 @@ def test_each_call_is_one_command_whatever_becomes_of_it(
     assert isinstance(lock.extend(key, "one", 60), Maybe)
     assert isinstance(lock.release(key, "one"), Maybe)
     assert isinstance(asyncio.run(lock.acquire_async(key, "one", 60)), Maybe)
-    assert proxy.sent("EVAL") == 4
-    applied = trouble is DROPPED_AFTER
+    assert len(proxy.sent("EVAL")) == 4
+    applied = trouble is LOST_ANSWER
     assert isinstance(open_lock(valkey.endpoint).release(key, "one"), Released if applied else Free)
 
 
-def test_each_call_that_is_answered_is_one_command(proxy: RedisProxy, key: str) -> None:
+def test_each_call_that_is_answered_is_one_command(proxy: FaultProxy, key: str) -> None:
     lock = open_lock(f"redis://{proxy.address}")
     lock.acquire(key, "one", 60)
     lock.acquire(key, "other", 60)
     lock.extend(key, "one", 60)
     lock.release(key, "other")
     lock.release(key, "one")
-    assert proxy.sent("EVAL") == 5
-    assert {words[0] for words in proxy.commands} <= {b"EVAL", b"CLIENT", b"SELECT"}
+    assert len(proxy.sent("EVAL")) == 5
+    assert set(proxy.sent()) <= {"EVAL", "CLIENT", "SELECT"}
 
 
-def test_an_answer_that_does_not_come_in_time_is_lost(proxy: RedisProxy, valkey: Valkey, key: str) -> None:
+def test_an_answer_that_does_not_come_in_time_is_lost(proxy: FaultProxy, valkey: Valkey, key: str) -> None:
     """And is not taken for the answer to the next command."""
     lock = open_lock(f"redis://{proxy.address}?timeout=0.2")
     proxy.script("EVAL", LATE)
@@ -179,7 +179,7 @@ def test_an_answer_that_does_not_come_in_time_is_lost(proxy: RedisProxy, valkey:
     held = lock.acquire(key, "other", 60)
     assert isinstance(held, Held)
     assert held.by == "one"
-    assert proxy.sent("EVAL") == 2
+    assert len(proxy.sent("EVAL")) == 2
 
 
 PASSING = (
@@ -200,18 +200,18 @@ FORBIDDEN = (
 
 
 @pytest.mark.parametrize("error", PASSING, ids=lambda one: one.split()[0])
-def test_what_passes_has_changed_nothing(proxy: RedisProxy, key: str, error: str) -> None:
+def test_what_passes_has_changed_nothing(proxy: FaultProxy, key: str, error: str) -> None:
     lock = open_lock(f"redis://{proxy.address}")
     proxy.script("EVAL", *[answers(error)] * 3)
     assert isinstance(lock.acquire(key, "one", 60), TryAgain)
     assert isinstance(lock.extend(key, "one", 60), TryAgain)
     assert isinstance(lock.release(key, "one"), TryAgain)
     assert lock.acquire(key, "one", 60) == Acquired()
-    assert proxy.sent("EVAL") == 4
+    assert len(proxy.sent("EVAL")) == 4
 
 
 @pytest.mark.parametrize("error", FORBIDDEN, ids=lambda one: one.split()[0])
-def test_a_missing_right_is_refused_as_such(proxy: RedisProxy, key: str, error: str) -> None:
+def test_a_missing_right_is_refused_as_such(proxy: FaultProxy, key: str, error: str) -> None:
     lock = open_lock(f"redis://{proxy.address}")
     proxy.script("EVAL", answers(error))
     refused = lock.acquire(key, "one", 60)
@@ -222,7 +222,7 @@ def test_a_missing_right_is_refused_as_such(proxy: RedisProxy, key: str, error: 
         lock.check()
 
 
-def test_another_error_of_the_server_stays(proxy: RedisProxy, valkey: Valkey, key: str) -> None:
+def test_another_error_of_the_server_stays(proxy: FaultProxy, valkey: Valkey, key: str) -> None:
     """Here: the key is something else's."""
     valkey.tell("LPUSH", f"{PREFIX}{key}", "somebody's list")
     outcome = open_lock(f"redis://{proxy.address}").acquire(key, "one", 60)
@@ -335,6 +335,11 @@ def test_the_rights_that_the_documentation_names_are_enough(valkey: Valkey, key:
     assert lock.extend(key, "one", 60) == Acquired()
     assert lock.release(key, "one") == Released()
     lock.check()
+
+
+def answers(error: str) -> Fault:
+    """Return the fault that an error of the server's is: it did nothing."""
+    return Fault(applies=False, says=f"-{error}\r\n".encode())
 
 
 def _number(answer: bytes) -> int:

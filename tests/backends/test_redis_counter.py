@@ -12,10 +12,10 @@ from putifabsent.backends.counters import Advanced
 from putifabsent.backends.redis import RedisCounter
 from putifabsent.backends.registries import Maybe, Refused, TryAgain
 from putifabsent.backends.registry_urls import open_counter
+from putifabsent.lab.fault_proxy import LATE, LOST_ANSWER, LOST_REQUEST, Fault, FaultProxy
 from putifabsent.testing import CounterTests, LostCounterTests
 from tests.servers import Valkey
 from tests.servers.valkey import valkey_cluster
-from tests.stub.redis_proxy import DROPPED_AFTER, DROPPED_BEFORE, LATE, RedisProxy, answers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -38,14 +38,14 @@ class TestOnAServer(CounterTests, LostCounterTests):
 
     @pytest.fixture
     def unanswered(self, valkey: Valkey) -> Iterator[Counter]:
-        with RedisProxy(valkey.address) as proxy:
-            proxy.always("EVAL", DROPPED_AFTER)
+        with FaultProxy(valkey.address, speech="redis") as proxy:
+            proxy.always(LOST_ANSWER, "EVAL")
             yield open_counter(f"redis://{proxy.address}")
 
     @pytest.fixture
     def unheard(self, valkey: Valkey) -> Iterator[Counter]:
-        with RedisProxy(valkey.address) as proxy:
-            proxy.always("EVAL", DROPPED_BEFORE)
+        with FaultProxy(valkey.address, speech="redis") as proxy:
+            proxy.always(LOST_REQUEST, "EVAL")
             yield open_counter(f"redis://{proxy.address}")
 
 
@@ -57,13 +57,13 @@ class TestInACluster(CounterTests):
 
 
 @pytest.fixture
-def proxy(valkey: Valkey) -> Iterator[RedisProxy]:
-    with RedisProxy(valkey.address) as running:
+def proxy(valkey: Valkey) -> Iterator[FaultProxy]:
+    with FaultProxy(valkey.address, speech="redis") as running:
         yield running
 
 
 @pytest.fixture
-def counter(proxy: RedisProxy) -> Counter:
+def counter(proxy: FaultProxy) -> Counter:
     return open_counter(f"redis://{proxy.address}")
 
 
@@ -72,34 +72,36 @@ def name(request: pytest.FixtureRequest) -> str:
     return f"s3://bucket/{request.node.name}"
 
 
-def test_each_call_is_one_command(proxy: RedisProxy, counter: Counter, name: str) -> None:
+def test_each_call_is_one_command(proxy: FaultProxy, counter: Counter, name: str) -> None:
     """Read and written in one step, whatever the floor is."""
     for floor in (0, 0, NOW, 0):
         assert isinstance(counter.advance(name, floor, 3), Advanced)
     asyncio.run(counter.advance_async(name, 0))
-    assert proxy.sent("EVAL") == 5
-    assert {words[0] for words in proxy.commands} <= {b"EVAL", b"CLIENT"}
+    assert len(proxy.sent("EVAL")) == 5
+    assert set(proxy.sent()) <= {"EVAL", "CLIENT"}
 
 
-def test_a_lost_answer_is_not_asked_for_again(proxy: RedisProxy, counter: Counter, name: str) -> None:
-    proxy.script("EVAL", DROPPED_BEFORE, DROPPED_AFTER)
+def test_a_lost_answer_is_not_asked_for_again(proxy: FaultProxy, counter: Counter, name: str) -> None:
+    proxy.script("EVAL", LOST_REQUEST, LOST_ANSWER)
     for _ in range(2):
         assert isinstance(counter.advance(name, 0), Maybe)
-    assert proxy.sent("EVAL") == 2
+    assert len(proxy.sent("EVAL")) == 2
     assert counter.advance(name, 0) == Advanced(2)
 
 
-def test_a_late_answer_is_not_taken_for_the_next(proxy: RedisProxy, name: str) -> None:
+def test_a_late_answer_is_not_taken_for_the_next(proxy: FaultProxy, name: str) -> None:
     counter = open_counter(f"redis://{proxy.address}?timeout=0.2")
     proxy.script("EVAL", LATE)
     assert isinstance(counter.advance(name, 0), Maybe)
     assert counter.advance(name, 0) == Advanced(2)
 
 
-def test_what_the_server_refuses_has_moved_nothing(proxy: RedisProxy, counter: Counter, name: str) -> None:
-    proxy.script("EVAL", answers("READONLY You can't write against a read only replica."))
+def test_what_the_server_refuses_has_moved_nothing(proxy: FaultProxy, counter: Counter, name: str) -> None:
+    proxy.script(
+        "EVAL", Fault(applies=False, says=b"-READONLY You can't write against a read only replica.\r\n")
+    )
     assert isinstance(counter.advance(name, 0), TryAgain)
-    proxy.script("EVAL", answers("NOPERM no permissions"))
+    proxy.script("EVAL", Fault(applies=False, says=b"-NOPERM no permissions\r\n"))
     refused = counter.advance(name, 0)
     assert isinstance(refused, Refused)
     assert isinstance(refused.error, PermissionError)

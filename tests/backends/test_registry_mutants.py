@@ -12,13 +12,12 @@ import pytest
 from putifabsent.backends.dynamodb import DynamoDBClaims, DynamoDBCounter
 from putifabsent.backends.redis import RedisCounter, RedisLock
 from putifabsent.backends.redis_settings import redis_settings
+from putifabsent.lab.fault_proxy import FaultProxy
 from putifabsent.testing import CounterTests, LockTests
 from putifabsent.testing.registries import Asked
 from tests.backends import dynamodb_servers, test_dynamodb, test_dynamodb_counter, test_redis_counter
 from tests.backends.registry_mutants import CLAIMS, DYNAMODB_COUNTERS, LOCKS, REDIS_COUNTERS, Mutant
 from tests.servers import Valkey, server
-from tests.stub.dynamodb_proxy import DynamoDBProxy
-from tests.stub.redis_proxy import RedisProxy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -58,13 +57,13 @@ def test_a_test_finds_out_each_wrong_registry_of_claims(
 ) -> None:
     test = _test_of_claims(mutant.caught_by)
     for kind, is_wrong in ((DynamoDBClaims, False), (mutant.registry(DynamoDBClaims), True)):
-        with DynamoDBProxy(moto) as proxy:
+        with FaultProxy(moto, speech="dynamodb") as proxy:
             # Made by the right one: what is wrong is to be seen where it is used.
-            made = dynamodb_servers.claims_at(proxy.url)
+            made = dynamodb_servers.claims_at(proxy.endpoint)
             made.init()
             with monkeypatch.context() as patch:
                 patch.setattr(dynamodb_servers, "DynamoDBClaims", kind)
-                claims = dynamodb_servers.claims_at(proxy.url, test_dynamodb.table_of(made))
+                claims = dynamodb_servers.claims_at(proxy.endpoint, test_dynamodb.table_of(made))
                 claims.identity()
                 proxy.requests.clear()
                 place = f"test://{uuid.uuid4()}"
@@ -76,7 +75,7 @@ def test_a_test_finds_out_each_wrong_registry_of_claims(
 def test_a_test_finds_out_each_wrong_counter_in_redis(mutant: Mutant, valkey: Valkey) -> None:
     test = _test_of_counters(mutant, test_redis_counter)
     for kind, is_wrong in ((RedisCounter, False), (mutant.registry(RedisCounter), True)):
-        with RedisProxy(valkey.address) as proxy:
+        with FaultProxy(valkey.address, speech="redis") as proxy:
             make = partial(kind, redis_settings(f"redis://{proxy.address}"))
             assert _fails(test, {**_counting(make), "proxy": proxy}) == is_wrong
 
@@ -85,11 +84,11 @@ def test_a_test_finds_out_each_wrong_counter_in_redis(mutant: Mutant, valkey: Va
 def test_a_test_finds_out_each_wrong_counter_in_dynamodb(mutant: Mutant, moto: str) -> None:
     test = _test_of_counters(mutant, test_dynamodb_counter)
     for kind, is_wrong in ((DynamoDBCounter, False), (mutant.registry(DynamoDBCounter), True)):
-        with DynamoDBProxy(moto) as proxy:
-            claims = dynamodb_servers.claims_at(proxy.url)
+        with FaultProxy(moto, speech="dynamodb") as proxy:
+            claims = dynamodb_servers.claims_at(proxy.endpoint)
             claims.init()
             table = test_dynamodb.table_of(claims)
-            make = partial(kind, table, region=dynamodb_servers.REGION, endpoint_url=proxy.url)
+            make = partial(kind, table, region=dynamodb_servers.REGION, endpoint_url=proxy.endpoint)
             given = {**_counting(make), "proxy": proxy, "claims": claims, "table": table}
             assert _fails(test, given) == is_wrong
 

@@ -10,7 +10,7 @@ from botocore.exceptions import ClientError
 
 from putifabsent.backends.base import Created, Refused
 from putifabsent.backends.body import InMemory
-from putifabsent.lab.fault_proxy import FaultProxy
+from putifabsent.lab.fault_proxy import LOST_ANSWER, LOST_REQUEST, FaultProxy
 from putifabsent.shim.requests import Create, Delete, Get, Head, List, Stage
 from putifabsent.testing import (
     Around,
@@ -103,12 +103,12 @@ class OnAServer:
 
     @pytest.fixture(scope="class")
     def unanswered(self, server: S3Server) -> Iterator[S3Store]:
-        with FaultProxy(server.endpoint, "answers") as proxy:
+        with FaultProxy(server.endpoint, LOST_ANSWER) as proxy:
             yield maker(at(server.storage_options, proxy.endpoint), self.lane)()
 
     @pytest.fixture(scope="class")
     def unheard(self, server: S3Server) -> Iterator[S3Store]:
-        with FaultProxy(server.endpoint, "requests") as proxy:
+        with FaultProxy(server.endpoint, LOST_REQUEST) as proxy:
             yield maker(at(server.storage_options, proxy.endpoint), self.lane)()
 
     def test_the_lane_is_the_one_that_is_meant(self, store: S3Store, bucket: str) -> None:

@@ -15,15 +15,14 @@ from putifabsent.backends.counters import Advanced
 from putifabsent.backends.registries import Refused, TryAgain
 from putifabsent.backends.registry_urls import open_counter
 from putifabsent.backends.zookeeper import ZooKeeperCounter, zookeeper_settings
+from putifabsent.lab.fault_proxy import LOST_ANSWER, LOST_REQUEST, Fault, FaultProxy
 from putifabsent.testing import CounterTests, LostCounterTests
 from tests.faults.failover import until
 from tests.servers import ZooKeeper
 from tests.servers.process import free_port
-from tests.stub.step_proxy import StepProxy, is_a_ping, is_set_data
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from typing import Literal
 
     from putifabsent.backends.counters import Counter
 
@@ -53,15 +52,16 @@ class TestOnAServer(CounterTests, LostCounterTests):
 
     @pytest.fixture
     def unanswered(self, zookeeper: ZooKeeper) -> Iterator[Counter]:
-        yield from _losing(zookeeper, "answers")
+        yield from _losing(zookeeper, LOST_ANSWER)
 
     @pytest.fixture
     def unheard(self, zookeeper: ZooKeeper) -> Iterator[Counter]:
-        yield from _losing(zookeeper, "requests")
+        yield from _losing(zookeeper, LOST_REQUEST)
 
 
-def _losing(zookeeper: ZooKeeper, loses: Literal["answers", "requests"]) -> Iterator[Counter]:
-    with StepProxy(zookeeper.address, is_set_data, loses, is_a_ping) as proxy:
+def _losing(zookeeper: ZooKeeper, fault: Fault) -> Iterator[Counter]:
+    with FaultProxy(zookeeper.address, speech="zookeeper") as proxy:
+        proxy.always(fault, "setData")
         yield open_counter(f"zookeeper://{proxy.address}")
 
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from bench.arbiter_servers import Far, far
+from putifabsent.lab.fault_proxy import FaultProxy
 from tests.servers import server
-from tests.stub.dynamodb_proxy import DynamoDBProxy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def there() -> Iterator[Far]:
     with (
         server("moto") as running,
-        DynamoDBProxy(running.endpoint, one_at_a_time=True) as proxy,
-        far(proxy.url) as servers,
+        FaultProxy(running.endpoint, one_at_a_time=True) as proxy,
+        far(proxy.endpoint) as servers,
     ):
         yield servers

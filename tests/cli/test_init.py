@@ -9,9 +9,10 @@ import pytest
 from typer.testing import CliRunner
 
 from putifabsent.cli.app import app
+from putifabsent.lab.fault_proxy import FaultProxy
 from tests.backends.dynamodb_servers import REGION, new_table
 from tests.servers import Valkey, server
-from tests.stub.dynamodb_proxy import DynamoDBProxy, Trouble
+from tests.stub.dynamodb_faults import Trouble
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,17 +27,17 @@ def moto() -> Iterator[str]:
 
 
 @pytest.fixture
-def proxy(moto: str) -> Iterator[DynamoDBProxy]:
-    with DynamoDBProxy(moto) as running:
+def proxy(moto: str) -> Iterator[FaultProxy]:
+    with FaultProxy(moto, speech="dynamodb") as running:
         yield running
 
 
 @pytest.fixture
-def url(proxy: DynamoDBProxy, monkeypatch: pytest.MonkeyPatch) -> str:
+def url(proxy: FaultProxy, monkeypatch: pytest.MonkeyPatch) -> str:
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "lab")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "very-secret")
     monkeypatch.delenv("PUTIFABSENT_ARBITER", raising=False)
-    return f"dynamodb://{new_table()}?region={REGION}&endpoint_url={proxy.url}"
+    return f"dynamodb://{new_table()}?region={REGION}&endpoint_url={proxy.endpoint}"
 
 
 def _run(*arguments: str) -> Result:
@@ -47,7 +48,7 @@ def _said(result: Result) -> Any:
     return json.loads(result.stdout)
 
 
-def test_it_makes_a_table_once_and_says_so(proxy: DynamoDBProxy, url: str) -> None:
+def test_it_makes_a_table_once_and_says_so(proxy: FaultProxy, url: str) -> None:
     first = _run(url)
     assert first.exit_code == 0, first.stderr
     assert first.stdout.startswith(f"made {url}\n")
@@ -72,7 +73,7 @@ def test_the_url_may_come_from_the_environment(url: str, monkeypatch: pytest.Mon
     assert _run().stdout.startswith(f"made {url}\n")
 
 
-def test_a_lack_of_rights_is_a_failure_and_says_which(proxy: DynamoDBProxy, url: str) -> None:
+def test_a_lack_of_rights_is_a_failure_and_says_which(proxy: FaultProxy, url: str) -> None:
     proxy.script("CreateTable", Trouble.DENIED)
     result = _run(url, "--json")
     assert result.exit_code == 4

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from putifabsent.lab.fault_proxy import FaultProxy
 from tests.backends.dynamodb_servers import moto_one_at_a_time
 from tests.faults.arbiters import Place
 from tests.servers import SERVERS, BucketServer, Valkey, server
-from tests.stub.dynamodb_proxy import DynamoDBProxy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -50,12 +50,12 @@ def valkey() -> Iterator[Valkey]:
 
 
 @pytest.fixture(scope="session")
-def moto(credentials: None) -> Iterator[DynamoDBProxy]:
+def moto(credentials: None) -> Iterator[FaultProxy]:
     with moto_one_at_a_time() as proxy:
         yield proxy
 
 
 @pytest.fixture(scope="session")
-def dynamodb(credentials: None) -> Iterator[DynamoDBProxy]:
-    with server("dynamodb-local") as running, DynamoDBProxy(running.endpoint) as proxy:
+def dynamodb(credentials: None) -> Iterator[FaultProxy]:
+    with server("dynamodb-local") as running, FaultProxy(running.endpoint, speech="dynamodb") as proxy:
         yield proxy

@@ -18,10 +18,10 @@ from tests.backends.dynamodb_servers import registry_at
 from tests.faults.arbiters import Arbiter, Table, contender
 
 if TYPE_CHECKING:
+    from putifabsent.lab.fault_proxy import FaultProxy
     from putifabsent.testing.races import Contender
     from tests.faults.arbiters import Place
     from tests.servers import Valkey
-    from tests.stub.dynamodb_proxy import DynamoDBProxy
 
 HOUR = 3600.0
 
@@ -56,8 +56,8 @@ def arbiter(request: pytest.FixtureRequest) -> Arbiter:
     if request.param == "redis":
         valkey: Valkey = request.getfixturevalue("valkey")
         return Arbiter("redis", valkey.endpoint)
-    moto: DynamoDBProxy = request.getfixturevalue("moto")
-    return Arbiter("dynamodb", registry_at(moto.url))
+    moto: FaultProxy = request.getfixturevalue("moto")
+    return Arbiter("dynamodb", registry_at(moto.endpoint))
 
 
 @pytest.mark.parametrize("where", ["disk", "ignoring"])

@@ -20,10 +20,10 @@ from tests.faults.halted import heard_by
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from putifabsent.lab.fault_proxy import FaultProxy
     from putifabsent.shim.requests import Protocol
     from tests.faults.arbiters import Place
     from tests.servers import Valkey
-    from tests.stub.dynamodb_proxy import DynamoDBProxy
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -60,13 +60,13 @@ def by_redis(valkey: Valkey) -> Arbiter:
 
 
 @pytest.fixture
-def by_moto(moto: DynamoDBProxy) -> Arbiter:
-    return Arbiter("dynamodb", registry_at(moto.url))
+def by_moto(moto: FaultProxy) -> Arbiter:
+    return Arbiter("dynamodb", registry_at(moto.endpoint))
 
 
 @pytest.fixture
-def by_dynamodb(dynamodb: DynamoDBProxy) -> Arbiter:
-    return Arbiter("dynamodb", registry_at(dynamodb.url))
+def by_dynamodb(dynamodb: FaultProxy) -> Arbiter:
+    return Arbiter("dynamodb", registry_at(dynamodb.endpoint))
 
 
 def course(make: Callable[..., Protocol[None]], *arguments: object) -> Course:

@@ -15,11 +15,11 @@ from putifabsent.testing.races import race
 from tests.backends.dynamodb_servers import registry_at
 from tests.faults.arbiters import Arbiter, Table, contender
 from tests.faults.sizes import size
-from tests.stub.dynamodb_proxy import Trouble
+from tests.stub.dynamodb_faults import Trouble
 
 if TYPE_CHECKING:
+    from putifabsent.lab.fault_proxy import FaultProxy
     from tests.faults.arbiters import Place
-    from tests.stub.dynamodb_proxy import DynamoDBProxy
 
 LONG = bool(os.environ.get("LONG"))
 SECONDS = 420.0
@@ -42,16 +42,16 @@ OPERATIONS = ("PutItem", "GetItem")
 
 
 @pytest.fixture(params=["moto", *([pytest.param("dynamodb", marks=pytest.mark.servers)] if LONG else [])])
-def proxy(request: pytest.FixtureRequest) -> DynamoDBProxy:
-    running: DynamoDBProxy = request.getfixturevalue(request.param)
+def proxy(request: pytest.FixtureRequest) -> FaultProxy:
+    running: FaultProxy = request.getfixturevalue(request.param)
     return running
 
 
 @pytest.mark.parametrize("trouble", PASSING, ids=lambda each: each.name)
 def test_a_creation_in_trouble_is_acknowledged_and_there(
-    proxy: DynamoDBProxy, disk: Place, trouble: Trouble
+    proxy: FaultProxy, disk: Place, trouble: Trouble
 ) -> None:
-    table = Table(Arbiter("dynamodb", registry_at(proxy.url)), disk)
+    table = Table(Arbiter("dynamodb", registry_at(proxy.endpoint)), disk)
     for number in range(3):
         name, token = f"name-{number}", str(uuid.uuid4())
         proxy.requests.clear()
@@ -74,9 +74,9 @@ def test_a_race_in_trouble_has_one_winner_a_name(
 ) -> None:
     registry, where = race_on
     processes, threads, count = size(where, is_long=LONG and registry == "dynamodb")
-    proxy: DynamoDBProxy = request.getfixturevalue(registry)
+    proxy: FaultProxy = request.getfixturevalue(registry)
     place: Place = request.getfixturevalue(where)
-    table = Table(Arbiter("dynamodb", registry_at(proxy.url)), place)
+    table = Table(Arbiter("dynamodb", registry_at(proxy.endpoint)), place)
     names = [place.name(f"{number:03}") for number in range(count)]
     chance = random.Random(5)
     # Every other request is in trouble, and never so many on end that a deadline passes.

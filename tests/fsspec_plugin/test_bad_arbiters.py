@@ -12,11 +12,12 @@ import pytest
 
 from putifabsent import ConfigError, NameTaken, OutcomeUnknown, UnsafeStore
 from putifabsent.backends.probe import BESIDE, NEEDED
+from putifabsent.lab.fault_proxy import FaultProxy
 from tests.backends.dynamodb_servers import registry_at
 from tests.fsspec_plugin.test_async import closed
 from tests.servers import Valkey
 from tests.stub import Fault, FaultStub, Op
-from tests.stub.dynamodb_proxy import DynamoDBProxy, Trouble
+from tests.stub.dynamodb_faults import Trouble
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -81,8 +82,8 @@ def test_a_table_that_is_not_there_is_named_with_what_makes_it(s3: Ground, regis
 
 @pytest.mark.parametrize("is_used", [False, True])
 def test_a_right_that_a_registry_does_not_give_is_told(local: Ground, registry: str, is_used: bool) -> None:
-    with DynamoDBProxy(registry.partition("endpoint_url=")[2]) as proxy:
-        fs = local.mount(arbiter=registry.partition("endpoint_url=")[0] + f"endpoint_url={proxy.url}")
+    with FaultProxy(registry.partition("endpoint_url=")[2], speech="dynamodb") as proxy:
+        fs = local.mount(arbiter=registry.partition("endpoint_url=")[0] + f"endpoint_url={proxy.endpoint}")
         if is_used:
             fs.pipe_file(local.log(), BODY)
         before = local.files()

@@ -37,7 +37,7 @@ DEADLINE = 120.0
 @pytest.fixture(scope="module")
 def registry() -> Iterator[Claims]:
     with credentials_of_the_lab(), moto_one_at_a_time() as proxy:
-        claims = claims_at(proxy.url)
+        claims = claims_at(proxy.endpoint)
         claims.init()
         yield claims
 

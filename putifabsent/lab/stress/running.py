@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from putifabsent.errors import ConfigError
-from putifabsent.lab.fault_proxy import FaultProxy
+from putifabsent.lab.fault_proxy import LOST_ANSWER, FaultProxy
 from putifabsent.lab.stress.journal import Journal, kept
 from putifabsent.lab.stress.paths import endpoint_of
 from putifabsent.lab.stress.pool import Orders, tables_of
@@ -166,7 +166,7 @@ class Ground:
         endpoint = endpoint_of(self._contender.options)
         with ExitStack() as running:
             if endpoint is not None and endpoint.startswith("http:"):
-                proxy = FaultProxy(endpoint, share=0, seed=self._stress.seed, host=self._host)
+                proxy = FaultProxy(endpoint, LOST_ANSWER, share=0, seed=self._stress.seed, host=self._host)
                 self._proxy = running.enter_context(proxy)
                 self.contender = self._contender.at(proxy.endpoint)
             elif "lost" in self._stress.faults:
@@ -179,7 +179,7 @@ class Ground:
                 for folder in tables_of(self.root, form, self._stress.tables):
                     WORKLOADS[form](folder).lay(path)
             if self._proxy:
-                self._before = self._proxy.requests
+                self._before = len(self._proxy.requests)
                 self._proxy.share = _LOST_SHARE if "lost" in self._stress.faults else 0
             self._running = running.pop_all()
         return self
@@ -190,7 +190,7 @@ class Ground:
     def closing(self, names: Iterable[str]) -> list[Operation]:
         """Read each of some names, when all writers have ended and nothing is lost any more."""
         if self._proxy:
-            self._after, self._proxy.share = self._proxy.requests, 0
+            self._after, self._proxy.share = len(self._proxy.requests), 0
         path = self.contender.path()
         with tempfile.TemporaryDirectory() as at, ThreadPoolExecutor(_READERS) as readers:
             with Journal(Path(at), "closing") as journal:
