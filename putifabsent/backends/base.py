@@ -45,6 +45,9 @@ __all__ = [
     "Creation",
     "DeleteOutcome",
     "Deleted",
+    "DescribeOutcome",
+    "Described",
+    "Describes",
     "Entry",
     "Exists",
     "Found",
@@ -190,6 +193,13 @@ class Got:
     data: bytes
 
 
+@dataclass(frozen=True, slots=True)
+class Described:
+    """What the wrapped filesystem says of an object: its ``info``."""
+
+    info: dict[str, Any]
+
+
 class Entry(NamedTuple):
     """One line of a listing.
 
@@ -246,6 +256,7 @@ CreateOutcome: TypeAlias = Created | Exists | TryAgain | Refused | Maybe
 CompleteOutcome: TypeAlias = Created | Exists | TryAgain | Refused | Maybe | Gone
 HeadOutcome: TypeAlias = Found | Absent | TryAgain | Refused
 GetOutcome: TypeAlias = Got | Absent | TryAgain | Refused
+DescribeOutcome: TypeAlias = Described | Absent | TryAgain | Refused
 ListOutcome: TypeAlias = Listed | TryAgain | Refused
 DeleteOutcome: TypeAlias = Deleted | Refused | Maybe
 PutOutcome: TypeAlias = Written | TryAgain | Refused | Maybe
@@ -263,6 +274,22 @@ class ConditionalCopy(ABC):
     async def copy_async(self, source: str, name: str, creation: Creation) -> CreateOutcome:
         """:meth:`copy`, asynchronously."""
         return await in_thread(lambda: self.copy(source, name, creation))
+
+
+class Describes(ABC):
+    """A store whose reads answer for the wrapped filesystem, in one request where that sends two."""
+
+    @abstractmethod
+    def answers_for(self, name: str) -> bool:
+        """Whether mount and name mean the same to its reads as to the wrapped filesystem."""
+
+    @abstractmethod
+    def describe(self, name: str) -> DescribeOutcome:
+        """Say of an object what the wrapped filesystem says of it; as for :meth:`Store.head`."""
+
+    async def describe_async(self, name: str) -> DescribeOutcome:
+        """:meth:`describe`, asynchronously."""
+        return await in_thread(lambda: self.describe(name))
 
 
 class Store(ABC):

@@ -23,6 +23,8 @@ from putifabsent.backends.base import (
     ConditionalCopy,
     Created,
     Deleted,
+    Described,
+    Describes,
     Entry,
     Found,
     Gone,
@@ -73,6 +75,7 @@ if TYPE_CHECKING:
         CreateOutcome,
         Creation,
         DeleteOutcome,
+        DescribeOutcome,
         GetOutcome,
         HeadOutcome,
         ListOutcome,
@@ -90,7 +93,7 @@ _ONLY_IF_ABSENT = {"IfNoneMatch": "*"}
 _PATIENCE = 10.0
 
 
-class S3Store(Store, ConditionalCopy, StagesAhead):
+class S3Store(Store, ConditionalCopy, Describes, StagesAhead):
     """The store behind an ``s3fs.S3FileSystem``.
 
     Parameters
@@ -211,17 +214,51 @@ class S3Store(Store, ConditionalCopy, StagesAhead):
 
     def get(self, name: str) -> GetOutcome:
         """``GetObject``."""
+        bucket, key = self._split(name)
+        if (fast := self._fast.bucket(bucket, key)) is not None:
+            return fast.get(key, name)
         outcome: GetOutcome = sync(self._loop, self.get_async, name)
         return outcome
 
     async def get_async(self, name: str) -> GetOutcome:
         """``GetObject``."""
         bucket, key = self._split(name)
+        if (fast := await self._fast.bucket_async(bucket, key)) is not None:
+            return await fast.get_async(key, name)
         try:
             answer = await self._sender.call("get_object", Bucket=bucket, Key=key)
             return Got(await answer["Body"].read())
         except Exception as error:  # noqa: BLE001 - what it means is decided in one place
             return reading_of(error, name)
+
+    def answers_for(self, name: str) -> bool:
+        """Whether every option of the mount is understood: none that asks for versions, keys, or who pays."""
+        return self._fast.takes(self._split(name)[1])
+
+    def describe(self, name: str) -> DescribeOutcome:
+        """``HeadObject``; see :meth:`describe_async`."""
+        outcome: DescribeOutcome = sync(self._loop, self.describe_async, name)
+        return outcome
+
+    async def describe_async(self, name: str) -> DescribeOutcome:
+        """``HeadObject``, by the client that shows the storage class."""
+        bucket, key = self._split(name)
+        try:
+            answer = await self._sender.call("head_object", Bucket=bucket, Key=key)
+        except Exception as error:  # noqa: BLE001 - what it means is decided in one place
+            return reading_of(error, name)
+        return Described(
+            {
+                "ETag": answer.get("ETag", ""),
+                "LastModified": answer.get("LastModified", ""),
+                "size": answer["ContentLength"],
+                "name": name,
+                "type": "file",
+                "StorageClass": answer.get("StorageClass", "STANDARD"),
+                "VersionId": answer.get("VersionId"),
+                "ContentType": answer.get("ContentType"),
+            }
+        )
 
     def list(self, folder: str) -> ListOutcome:
         """``ListObjectsV2``, page by page."""

@@ -1,12 +1,13 @@
 """obstore's single put, for creations that carry nothing but bytes, a token and a writer.
 
 It is used where every option of the mount is understood, for keys that it does not alias, and never in a
-forked process: where the parent had used it, here or on its own, the child would hang.
+process whose parent had used it before the fork, here or on its own: there it would hang.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
 import os
 import re
@@ -14,7 +15,7 @@ import sys
 from datetime import datetime, timedelta, timezone
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import urlsplit
 
 import obstore
@@ -38,6 +39,7 @@ from putifabsent.backends.base import (
     Created,
     Exists,
     Found,
+    Got,
     Holder,
     Maybe,
     Refused,
@@ -53,7 +55,7 @@ from putifabsent.backends.s3_client import is_in_parts
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from putifabsent.backends.base import CreateOutcome, Creation, HeadOutcome, PutOutcome
+    from putifabsent.backends.base import CreateOutcome, Creation, GetOutcome, HeadOutcome, PutOutcome
     from putifabsent.backends.body import Body
     from putifabsent.backends.s3_client import Sender
 
@@ -78,11 +80,15 @@ _CONFIG_OPTIONS = {
 _ODD = re.compile(r"(?:^|/)\.{0,2}(?:/|$)")
 _STATUS = re.compile(r"status code: (\d{3})")
 _NOT_CONNECTED = "kind: Connect"
+_NO_SUCH_BUCKET = "<Code>NoSuchBucket</Code>"
 _FAILURES = (BaseError, OSError, ValueError)
 _REFRESH = timedelta(minutes=5)
 
 # obstore's own asynchronous calls cost double: its threads wait for the interpreter with each result.
 _pool = Pool(64, "putifabsent-put")
+
+_ITS_THREADS = "tokio-"
+"""What the threads of its runtime are called, and of others like it."""
 
 _FORKED_ONLY = 0x40
 """Linux's PF_FORKNOEXEC: a process that was forked, and has started no program since."""
@@ -100,15 +106,34 @@ def _inherited() -> bool:
         return True
 
 
+def _runs() -> bool:
+    """Whether this process may have used obstore: its threads come with the first request, and stay."""
+    try:
+        tasks = [task / "comm" for task in Path("/proc/self/task").iterdir()]
+    except OSError:
+        return True
+    for task in tasks:
+        with contextlib.suppress(OSError):  # it has ended meanwhile
+            if task.read_text().startswith(_ITS_THREADS):
+                return True
+    return not tasks
+
+
 _forked = _inherited()
+
+
+def _before_fork() -> None:
+    global _hangs_in_child  # noqa: PLW0603 - as below
+    _hangs_in_child = _forked or FastBucket.used or _runs()
 
 
 def _after_fork() -> None:
     global _forked  # noqa: PLW0603 - it is the process that was forked
-    _forked = True
+    _forked = _hangs_in_child
 
 
-os.register_at_fork(after_in_child=_after_fork)
+_hangs_in_child = True
+os.register_at_fork(before=_before_fork, after_in_child=_after_fork)
 
 
 def forked() -> bool:
@@ -148,7 +173,14 @@ class FastBucket:
         Returns botocore's frozen credentials, refreshed; None signs nothing.
     connect_timeout, timeout
         Seconds, for one request.
+
+    Attributes
+    ----------
+    used
+        Whether there has been one in this process.
     """
+
+    used: ClassVar[bool] = False
 
     def __init__(
         self,
@@ -159,6 +191,7 @@ class FastBucket:
         connect_timeout: float,
         timeout: float,
     ) -> None:
+        FastBucket.used = True
         address = urlsplit(url)
         signing: dict[str, Any] = {"skip_signature": True}
         if credentials is not None:
@@ -239,6 +272,20 @@ class FastBucket:
         except _FAILURES as error:
             return _reading(error, name)
 
+    def get(self, key: str, name: str) -> GetOutcome:
+        """Read all bytes."""
+        try:
+            return Got(bytes(obstore.get(self._bucket, key).bytes()))
+        except _FAILURES as error:
+            if isinstance(error, FileNotFoundError) and _NO_SUCH_BUCKET in str(error):
+                return Refused(_bucket_missing(error, name))
+            return _reading(error, name)
+
+    async def get_async(self, key: str, name: str) -> GetOutcome:
+        """:meth:`get`, asynchronously; in a thread, while there is one."""
+        begun = _pool.begin(partial(self.get, key, name))
+        return await (asyncio.to_thread(self.get, key, name) if begun is None else begun)
+
 
 def _attributes(creation: Creation) -> dict[str, Any]:
     marks = {TOKEN_KEY: creation.token, WRITER_KEY: creation.writer}
@@ -282,7 +329,7 @@ def _creating(error: Exception, name: str) -> CreateOutcome:
     return Maybe(error) if refused is None else Refused(refused)
 
 
-def _reading(error: Exception, name: str) -> HeadOutcome:
+def _reading(error: Exception, name: str) -> Absent | TryAgain | Refused:
     status = _status(error)
     if isinstance(error, FileNotFoundError):
         return Absent()
@@ -293,14 +340,19 @@ def _reading(error: Exception, name: str) -> HeadOutcome:
 def _refusal(error: Exception, status: int | None, name: str) -> OSError | None:
     first_line = str(error).split("\n", 1)[0]
     if isinstance(error, FileNotFoundError):
-        refused: OSError = FileNotFoundError(errno.ENOENT, f"the bucket is not there: {first_line}", name)
-    elif isinstance(error, (PermissionDeniedError, UnauthenticatedError)) or status in (401, 403):
-        refused = PermissionError(errno.EACCES, first_line, name)
+        return _bucket_missing(error, name)
+    if isinstance(error, (PermissionDeniedError, UnauthenticatedError)) or status in (401, 403):
+        refused: OSError = PermissionError(errno.EACCES, first_line, name)
     elif isinstance(error, ValueError) or (status is not None and 300 <= status < 500 and status != 408):
         refused = OSError(errno.EINVAL, first_line, name)
     else:
         return None
     return caused(refused, error)
+
+
+def _bucket_missing(error: Exception, name: str) -> OSError:
+    first_line = str(error).split("\n", 1)[0]
+    return caused(FileNotFoundError(errno.ENOENT, f"the bucket is not there: {first_line}", name), error)
 
 
 def _status(error: Exception) -> int | None:
@@ -335,7 +387,7 @@ class Buckets:
 
     def bucket(self, bucket: str, key: str) -> FastBucket | None:
         """Return the client for ``key``, or None where it takes the other one."""
-        if not self._takes(key):
+        if not self.takes(key):
             return None
         if bucket not in self._buckets:
             sync(self._sender.fs.loop, self._open, bucket)
@@ -343,13 +395,14 @@ class Buckets:
 
     async def bucket_async(self, bucket: str, key: str) -> FastBucket | None:
         """:meth:`bucket`, asynchronously."""
-        if not self._takes(key):
+        if not self.takes(key):
             return None
         if bucket not in self._buckets:
             await self._open(bucket)
         return self._buckets[bucket]
 
-    def _takes(self, key: str) -> bool:
+    def takes(self, key: str) -> bool:
+        """Whether a client of here means by ``key``, on this mount, what the other one does."""
         return self._understood and not forked() and takes(key)
 
     async def _open(self, bucket: str) -> None:

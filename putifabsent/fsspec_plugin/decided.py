@@ -16,6 +16,7 @@ from fsspec.asyn import AsyncFileSystem
 from putifabsent.backends.base import Absent
 from putifabsent.errors import OutcomeUnknown
 from putifabsent.fsspec_plugin.creations import Creations
+from putifabsent.fsspec_plugin.fast_reads import UNANSWERED, fast_read, fast_read_async
 from putifabsent.fsspec_plugin.paths import each_of
 from putifabsent.fsspec_plugin.reads import is_state
 from putifabsent.fsspec_plugin.steps import Call, Decide
@@ -39,11 +40,15 @@ class ReadsDecided(Creations):
 
     def _read(self, method: str, path: str, *args: Any, **kwargs: Any) -> Any:
         if self._reads_plainly(path):
+            if (answer := fast_read(self, method, path, args, kwargs)) is not UNANSWERED:
+                return answer
             return super()._read(method, path, *args, **kwargs)
         return self._walk_steps(self._reading(method, path, args, kwargs))
 
     async def _read_async(self, method: str, path: str, *args: Any, **kwargs: Any) -> Any:
         if self._reads_plainly(path):
+            if (answer := await fast_read_async(self, method, path, args, kwargs)) is not UNANSWERED:
+                return answer
             return await super()._read_async(method, path, *args, **kwargs)
         return await self._walk_steps_async(self._reading(method, path, args, kwargs))
 

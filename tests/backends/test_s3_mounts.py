@@ -141,8 +141,8 @@ def test_the_endpoint_wants_no_loop_and_no_thread_of_the_callers(profile: str) -
 # --- forks
 
 
-def in_a_forked_child(stub: FaultStub, *, imports_before: bool) -> str:
-    """Have a program use obstore on its own, and then create in a forked child of its."""
+def in_a_forked_child(stub: FaultStub, *, imports_before: bool, uses_before: bool = True) -> str:
+    """Have a program use obstore on its own, and then create and read in a forked child of its."""
     program = f"""
 import os, signal, sys
 import obstore
@@ -154,7 +154,8 @@ bucket = Bucket(
     "bucket", endpoint=url, access_key_id="key", secret_access_key="secret", region="us-east-1",
     client_options={{"allow_http": True}},
 )
-obstore.put(bucket, "mine", b"x")
+if {uses_before}:
+    obstore.put(bucket, "mine", b"x")
 if {imports_before}:
     from tests.backends import s3_stores
 child = os.fork()
@@ -169,6 +170,7 @@ store = s3_stores.made_store({{
     "key": "key", "secret": "secret", "endpoint_url": url, "client_kwargs": {{"region_name": "us-east-1"}},
 }})
 print(store.create("bucket/t/name", InMemory(b"x"), creation_of("bucket/t/name")), flush=True)
+print(store.get("bucket/t/name"), s3_stores.S3Store.answers_for(store, "bucket/t/name"), flush=True)
 os._exit(0)
 """
     command = [sys.executable, "-c", program, stub.url("s3")]
@@ -182,3 +184,19 @@ def test_a_child_of_a_program_that_uses_obstore_itself_creates(stub: FaultStub, 
     assert in_a_forked_child(stub, imports_before=imports_before).startswith("Created")
     assert ("bucket", "t/name") in stub.objects
     assert stub.ops.count(Op.PUT) == 2
+
+
+def test_a_child_of_a_program_that_has_only_imported_obstore_uses_it(stub: FaultStub) -> None:
+    told = in_a_forked_child(stub, imports_before=True, uses_before=False).splitlines()
+    assert told[0].startswith("Created")
+    assert told[1] == "Got(data=b'x') True"
+    agents = {request.headers["user-agent"].partition("/")[0] for request in stub.requests}
+    assert agents == {"object_store"}
+
+
+@pytest.mark.parametrize("imports_before", [True, False])
+def test_a_child_of_a_program_that_uses_obstore_itself_reads_by_the_other_client(
+    stub: FaultStub, imports_before: bool
+) -> None:
+    told = in_a_forked_child(stub, imports_before=imports_before).splitlines()
+    assert told[1] == "Got(data=b'x') False"

@@ -62,7 +62,8 @@ class Contender(NamedTuple):
         """What opening it imports, as far as that takes long."""
         store = str(self.options.get("protocol", "pias3")).removeprefix("pia")
         clients = {"s3": ("boto3", "obstore", "s3fs"), "gs": ("gcsfs",), "az": ("adlfs",), "abfs": ("adlfs",)}
-        ours = ("putifabsent.fsspec_plugin",) if self.is_ours else ()
+        backend = {"gs": "gcs", "az": "azure", "abfs": "azure", "file": "local"}.get(store, store)
+        ours = ("putifabsent.fsspec_plugin", f"putifabsent.backends.{backend}") if self.is_ours else ()
         return (self.opens.partition(":")[0], *ours, *clients.get(store, ()))
 
     def path(self) -> Path:

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from putifabsent.lab.stress.journal import Operation
     from putifabsent.lab.stress.paths import Contender
+    from putifabsent.lab.stress.paths import Path as StorePath
     from putifabsent.lab.stress.rules import Violation
 
 __all__ = ["FAULTS", "Ground", "Progress", "Stress", "obeyed", "run"]
@@ -178,6 +179,7 @@ class Ground:
             for form in self._stress.formats:
                 for folder in tables_of(self.root, form, self._stress.tables):
                     WORKLOADS[form](folder).lay(path)
+            self._warm_up(path)
             if self._proxy:
                 self._before = len(self._proxy.requests)
                 self._proxy.share = _LOST_SHARE if "lost" in self._stress.faults else 0
@@ -186,6 +188,14 @@ class Ground:
 
     def __exit__(self, *_: object) -> None:
         self._running.close()
+
+    def _warm_up(self, path: StorePath) -> None:
+        """Commit once to tables of nobody's, for what a store is asked once and for all."""
+        with tempfile.TemporaryDirectory() as at, Journal(Path(at), "warm-up") as journal:
+            for form in self._stress.formats:
+                table = WORKLOADS[form](f"{self.root}/warm-up/{form}")
+                table.lay(path)
+                table.commit(Writer(path, journal, -1))
 
     def closing(self, names: Iterable[str]) -> list[Operation]:
         """Read each of some names, when all writers have ended and nothing is lost any more."""
