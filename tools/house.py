@@ -29,6 +29,7 @@ _BEING_REBUILT = "The door is being rebuilt by composition, and this goes with i
 SMALL_BECAUSE = {
     "putifabsent/cli/app.py": "The package's own first file imports it only where typer is installed.",
     "putifabsent/cli/service.py": "Each group of the command's verbs is a file, and the app lists them.",
+    "putifabsent/fsspec_plugin/fast_reads.py": _BEING_REBUILT,
     "putifabsent/fsspec_plugin/metrics.py": _BEING_REBUILT,
     "putifabsent/fsspec_plugin/observing.py": _BEING_REBUILT,
     "putifabsent/fsspec_plugin/transactions.py": _BEING_REBUILT,
