@@ -99,8 +99,11 @@ def test_a_call_sends_what_the_documentation_says(sent: Counts, call: str, expec
     assert [sent[arbiter][call] for arbiter in ARBITERS] == expected
 
 
-def test_a_guarded_read_costs_one_look_up_more_than_the_wrapped_filesystem_s(sent: Counts) -> None:
-    plain = sent["native"]["a read"]
+def test_a_guarded_read_is_one_request_and_for_an_arbiter_one_look_up_more_than_the_wrapped_filesystem_s(
+    sent: Counts,
+) -> None:
+    assert sent["native"]["a read"] == {"GET": 1}
+    plain = {"HEAD": 1, "GET": 1}
     look_ups = [{"GetItem": 1}, {"LIST": 1}, {"LIST": 1}]
     assert [sent[arbiter]["a read"] for arbiter in ARBITERS[1:]] == [{**plain, **more} for more in look_ups]
 
