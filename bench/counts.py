@@ -15,7 +15,7 @@ from bench.delta_log_store import DeltaLogStore
 from putifabsent.backends.base import Creation
 from putifabsent.backends.body import InMemory
 from putifabsent.errors import NameTaken
-from putifabsent.fsspec_plugin.deciders import arbiter_of, registry_of
+from putifabsent.fsspec_plugin.stores import arbiter_of, registry_of
 from putifabsent.shim.ballot_state import Accept, Prepare, folder_of, voter_of, written
 from putifabsent.shim.drive import run
 from putifabsent.shim.ledger.appending import append

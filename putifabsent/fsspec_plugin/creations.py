@@ -13,11 +13,10 @@ from putifabsent.backends.local_files import obstacle
 from putifabsent.backends.probe import BESIDE, NEEDED
 from putifabsent.backends.streaming_upload import FileBody, StagesAhead
 from putifabsent.errors import NameTaken
-from putifabsent.fsspec_plugin.deciders import terms_of
 from putifabsent.fsspec_plugin.ledgers import Ledgers
 from putifabsent.fsspec_plugin.mounted import new_token
-from putifabsent.fsspec_plugin.reliance import copies_safely, rely_on, verdicts_of
 from putifabsent.fsspec_plugin.steps import Ask, Decide
+from putifabsent.fsspec_plugin.stores import copies_safely, rely_on, terms_of, verdicts_of
 from putifabsent.shim.agreement import agree, look_for_others
 from putifabsent.shim.create import create, resolve
 from putifabsent.shim.formats.whole import check_whole

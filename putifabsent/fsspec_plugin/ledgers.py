@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from putifabsent.backends.base import Absent, Holder
 from putifabsent.errors import OutcomeUnknown, PutIfAbsentError
-from putifabsent.fsspec_plugin.deciders import place_of
 from putifabsent.fsspec_plugin.mounted import new_token
 from putifabsent.fsspec_plugin.names import Names
 from putifabsent.fsspec_plugin.steps import Call, Decide
+from putifabsent.fsspec_plugin.stores import place_of
 from putifabsent.fsspec_plugin.turns import Turn, turns_held
 from putifabsent.shim.formats import hudi_ledger
 from putifabsent.shim.formats.hudi_files import rolled_back

@@ -10,12 +10,11 @@ from weakref import WeakKeyDictionary
 
 from putifabsent.backends.base import Creation
 from putifabsent.fsspec_plugin.bulk import join
-from putifabsent.fsspec_plugin.deciders import arbiter_of, registry_of
-from putifabsent.fsspec_plugin.observing import is_observed, observe
 from putifabsent.fsspec_plugin.options import Mount, made_with, this_session, this_writer
 from putifabsent.fsspec_plugin.reads import ReadsThrough
 from putifabsent.fsspec_plugin.steps import Ask, Decide
-from putifabsent.fsspec_plugin.stores import store_of
+from putifabsent.fsspec_plugin.stores import arbiter_of, registry_of, store_of
+from putifabsent.fsspec_plugin.telemetry import is_observed, observe
 from putifabsent.shim.drive import run, run_async, walk, walk_async
 from putifabsent.shim.policy import Policy
 from putifabsent.shim.probe_policy import BY_THE_STORE
@@ -25,8 +24,8 @@ if TYPE_CHECKING:
 
     from putifabsent.backends.base import Store
     from putifabsent.backends.registries import Claims, Lock
-    from putifabsent.fsspec_plugin.reliance import Remade
     from putifabsent.fsspec_plugin.steps import Step, Steps
+    from putifabsent.fsspec_plugin.stores import Remade
     from putifabsent.shim.agreement import Terms
     from putifabsent.shim.arbiter import Arbiter
     from putifabsent.shim.names import Name

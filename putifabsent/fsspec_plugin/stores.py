@@ -1,19 +1,48 @@
-"""Which store lies behind a filesystem. Each client library is imported where its store is made."""
+"""What lies behind a mount: which store, which arbiter, and whether it may rely on the store's own decisions.
+
+Each client library is imported where its store is made.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import uuid
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, TypeAlias
+from urllib.parse import urlsplit
 
+from putifabsent.backends.base import ConditionalCopy
+from putifabsent.backends.circuit_breaker import RestingLock
+from putifabsent.backends.probe import CREATES, NEEDED, verdicts_for
+from putifabsent.backends.registries import Lock
+from putifabsent.backends.registry_urls import is_claims, open_claims, open_lock
 from putifabsent.errors import ConfigError
+from putifabsent.shim.agreement import Terms
+from putifabsent.shim.arbiter import Balloting, Claiming, Locking
+from putifabsent.shim.probe_policy import BY_THE_STORE, check, needs_probe
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from fsspec.spec import AbstractFileSystem
 
     from putifabsent.backends.base import Store
+    from putifabsent.backends.probe import Verdict
+    from putifabsent.backends.registries import Claims
+    from putifabsent.shim.arbiter import Arbiter
 
-__all__ = ["kind_of", "store_of"]
+    Remade: TypeAlias = tuple[type[AbstractFileSystem], Mapping[str, Any], float]
+
+__all__ = [
+    "arbiter_of",
+    "copies_safely",
+    "kind_of",
+    "place_of",
+    "registry_of",
+    "rely_on",
+    "store_of",
+    "terms_of",
+    "verdicts_of",
+]
 
 _KINDS = {
     "s3": "s3", "s3a": "s3",
@@ -22,6 +51,8 @@ _KINDS = {
     "file": "local", "local": "local",
     "memory": "memory",
 }  # fmt: skip
+_SCHEMES = {"s3": "s3", "gcs": "gs", "azure": "az", "local": "file", "memory": "memory"}
+_COPY = "copy"
 
 
 def kind_of(fs: AbstractFileSystem) -> str:
@@ -63,3 +94,137 @@ def store_of(fs: AbstractFileSystem, options: Mapping[str, Any], deadline: float
     from putifabsent.backends.azure import AzureStore
 
     return AzureStore(fs, options, deadline)
+
+
+# --- the arbiter
+
+
+def registry_of(arbiter: str) -> Claims | Lock | None:
+    """Return what an arbiter asks, if it is one that has an address. Nothing is asked yet.
+
+    Raises
+    ------
+    ConfigError
+        What is wrong with the address, without its credentials.
+    """
+    if "://" not in arbiter:
+        return None
+    # One that is lost costs one creation its time-out, not each.
+    return open_claims(arbiter) if is_claims(arbiter) else RestingLock(open_lock(arbiter))
+
+
+def arbiter_of(arbiter: str, registry: Claims | Lock | None, store: Store) -> Arbiter | None:
+    """Return what decides beside the store; None: the store itself does."""
+    if arbiter in BY_THE_STORE:
+        return None
+    if registry is None:
+        return Balloting(store.largest_publish)
+    if isinstance(registry, Lock):
+        return Locking(store.largest_publish, registry, place_of(store))
+    return Claiming(registry, place_of(store), store.largest_publish)
+
+
+def terms_of(arbiter: Arbiter, state: str) -> Terms:
+    """Return what all mounts of the table with this state must have in common.
+
+    A registry is asked which one it is.
+
+    Raises
+    ------
+    ConfigError, OSError
+        The registry is not there, or not what it must be; or it can't be reached.
+    """
+    if isinstance(arbiter, Claiming):
+        return Terms(
+            arbiter.claims.kind, arbiter.claims.identity(), f"{arbiter.place}{state.rpartition('/')[0]}"
+        )
+    # With a lock or without, ballots decide: such mounts agree.
+    return Terms("ballot")
+
+
+def place_of(store: Store) -> str:
+    """Return the store's canonical address, up to where its names begin: what registries know it by.
+
+    A cloud's own buckets are known by their names alone; those of another endpoint by its host, too, and an
+    Azure container by its account. A disk is known by its paths: a registry serves one machine's, or a disk
+    that all machines mount in one place. Memory is this process's.
+    """
+    scheme, endpoint = _SCHEMES[store.kind], store.endpoint()
+    if store.kind == "memory":
+        return f"{scheme}://{_this_process()}"
+    if endpoint is None:
+        return f"{scheme}://"
+    address = urlsplit(endpoint)
+    if store.kind != "azure" and not needs_probe("auto", store.kind, address.netloc):
+        return f"{scheme}://"
+    # Some emulators have the account in the path.
+    return f"{scheme}://{address.netloc.lower()}{address.path.rstrip('/')}/"
+
+
+@lru_cache(maxsize=1)
+def _this_process() -> str:
+    return str(uuid.uuid4())
+
+
+# --- whether the store can be relied on
+
+
+def rely_on(arbiter: str, needs: Sequence[str], store: Store, folder: str, remade: Remade) -> None:
+    """Find out whether the store does what its arbiter rests on.
+
+    Parameters
+    ----------
+    arbiter
+        The mount's option.
+    needs
+        The operations that it rests on.
+    store
+        What it is going to rely on.
+    folder
+        An existing folder of the store, in which a probe may write.
+    remade
+        What makes another such store, whose client has room for a race: the wrapped filesystem's class, its
+        options, and the deadline.
+
+    Raises
+    ------
+    UnsafeStore
+        A probe found that it doesn't.
+    """
+    if _wants_probe(arbiter, store):
+        check(arbiter, verdicts_of(store, folder, remade, needs), store.endpoint() or store.kind)
+
+
+def copies_safely(arbiter: str, store: Store, folder: str, remade: Remade) -> bool:
+    """Return whether the store honours a condition on copies, too; parameters as for :func:`rely_on`."""
+    if (
+        arbiter not in BY_THE_STORE
+        or not isinstance(store, ConditionalCopy)
+        or not _wants_probe(arbiter, store)
+    ):
+        return False
+    return verdicts_of(store, folder, remade, [_COPY])[_COPY].safe
+
+
+def verdicts_of(
+    store: Store, folder: str, remade: Remade, operations: Sequence[str] | None = None
+) -> dict[str, Verdict]:
+    """Return what a probe finds, or has found lately, of these operations of the store, or of all."""
+    wrapped, options, deadline = remade
+
+    def another() -> Store:
+        roomy = {**options, "asynchronous": False, "skip_instance_cache": True}
+        if store.kind == "s3":
+            roomy["config_kwargs"] = {"max_pool_connections": CREATES, **(options.get("config_kwargs") or {})}
+        if store.kind in ("local", "memory"):
+            roomy = dict(options)
+        return store_of(wrapped(**roomy), roomy, deadline)
+
+    if operations is None:
+        operations = [*NEEDED, *([_COPY] if isinstance(store, ConditionalCopy) else [])]
+    return verdicts_for(store.kind, store.endpoint(), another, folder, operations=operations)
+
+
+def _wants_probe(arbiter: str, store: Store) -> bool:
+    endpoint = store.endpoint()
+    return needs_probe(arbiter, store.kind, urlsplit(endpoint).netloc if endpoint else None)

@@ -15,7 +15,7 @@ import pytest
 from putifabsent import NameTaken, OutcomeUnknown
 from putifabsent.backends.base import Maybe
 from putifabsent.backends.probe import BESIDE, NEEDED
-from putifabsent.fsspec_plugin.metrics import Instruments
+from putifabsent.fsspec_plugin.telemetry import Instruments
 from putifabsent.shim import ballot_state, drive
 from putifabsent.shim.counts import Counts
 from tests.fsspec_plugin.telling import BODY, COLOURS, EACH, kind_of, told_by

@@ -12,7 +12,7 @@ import pytest
 
 from putifabsent import NameTaken, OutcomeUnknown
 from putifabsent.backends.base import Maybe, Refused
-from putifabsent.fsspec_plugin.observing import MANY_ROUNDS
+from putifabsent.fsspec_plugin.telemetry import MANY_ROUNDS
 from putifabsent.shim import ballot_state, drive
 from putifabsent.shim.counts import Counts
 from tests.fsspec_plugin.hudi_tables import Writer, table_in
@@ -254,7 +254,7 @@ def test_who_listens_badly_contradicts_nothing(
     def fail(*_: Any) -> None:
         raise RuntimeError("a filter of the user's")
 
-    monkeypatch.setattr(logging.getLogger("putifabsent.fsspec_plugin.observing"), "filters", [fail])
+    monkeypatch.setattr(logging.getLogger("putifabsent.fsspec_plugin.telemetry"), "filters", [fail])
     create(memory.fs, memory.log(0))
     with pytest.raises(NameTaken):
         create(memory.fs, memory.log(0))

@@ -1,0 +1,168 @@
+"""What is said of each protocol that a mount has run: a line of the log for a creation, and metrics.
+
+Nothing of it decides anything, and where nobody listens nothing is counted. No line holds bytes that were
+written, an address of a registry, or a client library's own words, which may hold credentials.
+
+Metrics are OpenTelemetry's, in a process that uses it: who has not imported its API imports nothing here. Who
+sets a meter provider has imported it. It may be set at any time: until then, what is counted is dropped.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import sys
+from functools import cache
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+from putifabsent.errors import NameTaken, unknown_of
+from putifabsent.shim.counts import Counts
+from putifabsent.version import __version__
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from putifabsent.shim.arbiter import Arbiter
+    from putifabsent.shim.names import Name
+    from putifabsent.shim.requests import Request
+
+__all__ = ["MANY_ROUNDS", "Instruments", "instruments", "is_loaded", "is_observed", "observe"]
+
+_log = logging.getLogger(__name__)
+
+MANY_ROUNDS = 5
+"""Whoever stands for a name so often meets others all the time, and waits more than it asks."""
+
+
+def is_observed() -> bool:
+    """Whether anybody listens to what goes well."""
+    return is_loaded() or _log.isEnabledFor(logging.INFO)
+
+
+def observe(
+    arbiter: Arbiter | None,
+    requests: Iterable[Request],
+    began: float,
+    creates: Name | None,
+    error: BaseException | None = None,
+) -> None:
+    """Say what came of a protocol, to whoever listens.
+
+    Parameters
+    ----------
+    arbiter
+        What decides beside the store; None: the store itself does.
+    requests
+        What the protocol has asked for.
+    began
+        When, by :func:`time.perf_counter`.
+    creates
+        The name that it was to create; None: it was no creation.
+    error
+        What it raised.
+    """
+    seconds = perf_counter() - began
+    unknown = None if error is None or creates is None else unknown_of(error)
+    if unknown is None and not is_observed():
+        return
+    # Whoever listens badly must not contradict what was decided.
+    with contextlib.suppress(Exception):
+        kind = "native" if arbiter is None else arbiter.kind
+        counts = Counts.of(requests)
+        outcome = None if creates is None else _outcome_of(error)
+        if creates is not None:
+            level, advice = logging.DEBUG, ""
+            if unknown is not None:
+                level = logging.WARNING
+                advice = f". Delete nothing; ask later with fs.resolve(name, {unknown.token!r})"
+            elif counts.rounds >= MANY_ROUNDS:
+                level = logging.INFO
+            _log.log(
+                level,
+                "creation of %r: %s, arbiter %s, requests %d, pauses %d, rounds %d, helps %d, seconds %.6f%s",
+                creates.path,
+                outcome,
+                kind,
+                sum(counts.requests.values()),
+                *counts[1:],
+                seconds,
+                advice,
+            )
+        if is_loaded():
+            instruments().add(kind, counts, outcome, seconds)
+
+
+def _outcome_of(error: BaseException | None) -> str:
+    if error is None:
+        return "won"
+    if unknown_of(error) is not None:
+        return "unknown"
+    return "taken" if isinstance(error, NameTaken) else "error"
+
+
+# --- metrics
+
+_API = "opentelemetry.metrics"
+_ARBITER = "putifabsent.arbiter"
+_KIND = "putifabsent.request.kind"
+_OUTCOME = "putifabsent.creation.outcome"
+
+# Seconds. A creation in memory takes 0.0001, on S3 0.01 to 0.1; 30 is the deadline.
+_BOUNDARIES = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
+
+
+def is_loaded() -> bool:
+    """Whether this process could have a meter provider."""
+    return _API in sys.modules
+
+
+@cache
+def instruments() -> Instruments:
+    """Return what counts in this process. They take to a meter provider that is set later."""
+    return Instruments(sys.modules[_API])
+
+
+class Instruments:
+    """What is counted, and measured, by the meter that OpenTelemetry's API, or a provider, gives."""
+
+    def __init__(self, api: Any) -> None:
+        meter = api.get_meter("putifabsent", __version__)
+        self._requests = meter.create_counter(
+            "putifabsent.requests", "{request}", "Requests to stores and registries."
+        )
+        self._pauses = meter.create_counter(
+            "putifabsent.pauses", "{pause}", "Back-offs before something was sent or looked at again."
+        )
+        self._rounds = meter.create_counter(
+            "putifabsent.rounds", "{round}", "Goes at a decision; one for a creation that meets nobody."
+        )
+        self._helps = meter.create_counter(
+            "putifabsent.helps", "{creation}", "Creations of others that were carried on."
+        )
+        self._creations = meter.create_counter(
+            "putifabsent.creations", "{creation}", "Creations, by what came of them."
+        )
+        self._duration = meter.create_histogram(
+            "putifabsent.creation.duration",
+            "s",
+            "How long creations take.",
+            explicit_bucket_boundaries_advisory=_BOUNDARIES,
+        )
+
+    def add(self, arbiter: str, counts: Counts, outcome: str | None, seconds: float) -> None:
+        """Count what a protocol's run has cost; with an ``outcome`` it was a creation."""
+        by = {_ARBITER: arbiter}
+        for kind, number in counts.requests.items():
+            self._requests.add(number, {**by, _KIND: kind})
+        for counter, number in (
+            (self._pauses, counts.pauses),
+            (self._rounds, counts.rounds),
+            (self._helps, counts.helps),
+        ):
+            if number:
+                counter.add(number, by)
+        if outcome is not None:
+            ended = {**by, _OUTCOME: outcome}
+            self._creations.add(1, ended)
+            self._duration.record(seconds, ended)
