@@ -30,8 +30,6 @@ SMALL_BECAUSE = {
     "putifabsent/cli/app.py": "The package's own first file imports it only where typer is installed.",
     "putifabsent/cli/service.py": "Each group of the command's verbs is a file, and the app lists them.",
     "putifabsent/fsspec_plugin/fast_reads.py": _BEING_REBUILT,
-    "putifabsent/fsspec_plugin/metrics.py": _BEING_REBUILT,
-    "putifabsent/fsspec_plugin/observing.py": _BEING_REBUILT,
     "putifabsent/fsspec_plugin/transactions.py": _BEING_REBUILT,
     "putifabsent/fsspec_plugin/transfers.py": _BEING_REBUILT,
     "putifabsent/testing/copies.py": "Each suite that others' backends inherit is a file of that package.",
