@@ -378,8 +378,18 @@ def _stressed(
     if master is None:
         from putifabsent.lab.stress.running import run as here
 
+        runs, failed = [], dict[str, Exception]()
         with screen.progress() as progress:
-            return [here(what, contender, progress) for contender in contenders]
+            for contender in contenders:
+                try:
+                    runs.append(here(what, contender, progress))
+                except Exception as error:
+                    if contender.is_ours:
+                        raise
+                    failed[contender.label] = error
+        for label, why in failed.items():
+            screen.error(f"{label} is left out, for it failed: {type(why).__name__}: {why}")
+        return runs
     if find_spec("pyspark") is None:
         raise ConfigError("--master wants PySpark, which is not installed: pip install pyspark")
     from putifabsent.lab.on_spark import stress as on_spark

@@ -53,6 +53,20 @@ def test_each_path_has_a_row_and_the_report_has_its_charts(tmp_path: Path) -> No
     assert "No promise was broken through putifabsent" in page
 
 
+def test_another_client_that_fails_is_left_out_and_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def missing(*_: Any) -> None:
+        raise ImportError("no module of that client")
+
+    monkeypatch.setattr("putifabsent.lab.stress.paths.ArrowLocal.__init__", missing)
+    came = run(tmp_path, *SHORT, "--stock", "--json")
+    assert came.exit_code == 0, came.stderr
+    assert [row["path"] for row in said(came)] == ["putifabsent, auto", "fsspec, local"]
+    shown = " ".join(came.stderr.split())
+    assert "pyarrow, local is left out, for it failed: ImportError: no module of that client" in shown
+
+
 def test_people_get_a_table_and_a_sentence(tmp_path: Path) -> None:
     came = run(tmp_path, *SHORT, "--arbiter", "native")
     assert came.exit_code == 0, came.stderr
