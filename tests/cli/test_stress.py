@@ -56,7 +56,7 @@ def test_each_path_has_a_row_and_the_report_has_its_charts(tmp_path: Path) -> No
 def test_another_client_that_fails_is_left_out_and_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def missing(*_: Any) -> None:
+    def missing(*_: Any, **__: Any) -> None:
         raise ImportError("no module of that client")
 
     monkeypatch.setattr("putifabsent.lab.stress.paths.ArrowLocal.__init__", missing)
