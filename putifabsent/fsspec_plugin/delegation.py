@@ -36,6 +36,7 @@ __all__ = [
     "WRITES",
     "called_as_wrapped",
     "delegated",
+    "is_wrapped_data",
     "refuse_signed_write",
 ]
 
@@ -51,6 +52,9 @@ HANDED_ON = frozenset({
     "list_multipart_uploads", "make_bucket_requester_pays", "make_bucket_versioned", "set_session",
     "split_path",
 })  # fmt: skip
+
+_OF_FSSPEC = {"storage_args", "storage_options"}
+"""What fsspec gives each filesystem that it has made."""
 
 _READING = {"get_object", "head_object", "GET", "HEAD"}
 
@@ -80,6 +84,13 @@ def delegated(fs: GuardedFileSystem, name: str) -> Any:
     if hasattr(fs.fs, name):
         msg += f": that of {type(fs.fs).__name__} may write guarded names. Round the guard it is fs.fs.{name}"
     raise AttributeError(msg, name=name, obj=fs)
+
+
+def is_wrapped_data(fs: GuardedFileSystem, name: str) -> bool:
+    """Whether a public name is data that the wrapped filesystem has and the guarded one has not."""
+    if name.startswith("_") or name in _OF_FSSPEC or name in vars(fs) or hasattr(type(fs), name):
+        return False
+    return name in vars(fs.fs) and not callable(getattr(type(fs.fs), name, None))
 
 
 def called_as_wrapped(files: int) -> Callable[[Method], Method]:

@@ -21,7 +21,7 @@ from fsspec.utils import stringify_path
 
 from putifabsent.errors import ConfigError
 from putifabsent.fsspec_plugin.asked import Asked
-from putifabsent.fsspec_plugin.delegation import delegated, refuse_signed_write
+from putifabsent.fsspec_plugin.delegation import delegated, is_wrapped_data, refuse_signed_write
 from putifabsent.fsspec_plugin.files import CompressedFile, GuardedFile, GuardedText, ReadOnlyBytes
 from putifabsent.fsspec_plugin.options import Mount, check_options, made_with, split, this_session
 from putifabsent.fsspec_plugin.stores import kind_of
@@ -244,6 +244,13 @@ class GuardedFileSystem(Asked, ChainedFileSystem, metaclass=_CachedToo):
             msg = f"{type(self).__name__!r} object has no attribute {name!r}"
             raise AttributeError(msg, name=name, obj=self)
         return delegated(self, name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Set what only the wrapped filesystem has there, as it is read there."""
+        if "_fs" in vars(self) and is_wrapped_data(self, name):
+            setattr(self.fs, name, value)
+        else:
+            super().__setattr__(name, value)
 
     # For rooms that work on what lies behind it
 

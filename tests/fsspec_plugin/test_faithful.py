@@ -265,6 +265,18 @@ def test_folders_are_made_where_that_is_set_later(local: Ground) -> None:
     assert fs.fs.auto_mkdir is True
 
 
+def test_what_only_the_wrapped_filesystem_has_is_set_there(on_stub: Any) -> None:
+    fs = on_stub()
+    for value in (True, False):
+        fs.version_aware = value
+        assert fs.fs.version_aware is value
+        assert fs.version_aware is value
+    fs.of_mine = 1
+    assert fs.of_mine == 1
+    assert not hasattr(fs.fs, "of_mine")
+    assert fs.storage_options != fs.fs.storage_options
+
+
 # --- a synchronous filesystem
 
 
