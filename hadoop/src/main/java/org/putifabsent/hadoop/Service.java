@@ -281,6 +281,7 @@ final class Service {
       forget(client, late);
       throw (IOException) new HttpTimeoutException("no answer in " + patience.toMillis() + " ms").initCause(late);
     } catch (ExecutionException failed) {
+      forget(client, failed.getCause());
       if (failed.getCause() instanceof IOException) {
         throw (IOException) failed.getCause();
       }
@@ -291,7 +292,7 @@ final class Service {
   }
 
   private static void forget(HttpClient client, Throwable error) {
-    if (error instanceof TimeoutException) {
+    if (error instanceof TimeoutException || error instanceof HttpTimeoutException) {
       HTTP.compareAndSet(client, client());
     }
   }
@@ -352,6 +353,8 @@ final class Service {
         .header("Authorization", "Bearer " + settings.secret)
         .header("putifabsent-session", settings.session)
         .header("putifabsent-writer", settings.writer)
+        // Nobody waits for longer; but before Java 16 nothing else gives up a request that nobody waits for.
+        .timeout(settings.deadline)
         .POST(body)
         .build();
   }
