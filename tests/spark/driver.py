@@ -179,7 +179,7 @@ def in_workers(spark: SparkSession, name: str, tasks: int, protocol: str = "pias
         for _ in batches:
             fs = fsspec.filesystem(protocol)
             try:
-                fs.pipe_file(name, os.urandom(8))
+                fs.pipe_file(name, os.urandom(8).hex().encode())
                 said = "won"
             except NameTaken as taken:
                 said = f"lost against {taken.holder.writer if taken.holder else None}"

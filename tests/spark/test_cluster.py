@@ -32,7 +32,7 @@ JOB = """
         fs = fsspec.filesystem("pias3")
         for batch in batches:
             try:
-                fs.pipe_file(f"{lake}/one/_delta_log/00000000000000000000.json", os.urandom(8))
+                fs.pipe_file(f"{lake}/one/_delta_log/00000000000000000000.json", os.urandom(8).hex().encode())
                 said = "won"
             except NameTaken:
                 said = "lost"
