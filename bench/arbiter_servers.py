@@ -71,7 +71,7 @@ class Far:
             **options,
         )
         # No probe: it would be counted, and what the stub can do is known.
-        fs._relied = {*NEEDED, *BESIDE}  # noqa: SLF001
+        fs.mount.relied = {*NEEDED, *BESIDE}
         return fs
 
     def sent(self, act: Callable[[], object]) -> Counter[str]:

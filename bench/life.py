@@ -6,8 +6,8 @@ Nobody is in another's way and no answer is lost, so each commit must be acknowl
 certain where its table was removed under it; what the shim keeps must stay bounded, and requests must not
 grow. Exits with 1 where that is not so.
 
-Where it lives: in this process's memory, and on a real S3 server, behind what counts each request. moto
-or DynamoDB Local stands for DynamoDB, Valkey for Redis.
+Where it lives: in this process's memory, and on a real S3 server, behind what counts each request. moto,
+DynamoDB Local or, in memory, a fake stands for DynamoDB, Valkey for Redis.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def main() -> None:
     parser.add_argument("--places", nargs="+", choices=PLACES, default=PLACES)
     parser.add_argument("--arbiters", nargs="+", choices=ARBITERS, default=ARBITERS)
     parser.add_argument("--s3", default="localbucket", help="which S3 server: versitygw, minio")
-    parser.add_argument("--dynamodb", default="moto", help="which DynamoDB: dynamodb-local")
+    parser.add_argument("--dynamodb", default="moto", help="which DynamoDB: dynamodb-local; fake, in memory")
     options = parser.parse_args()
     # What goes wrong is counted, and the shim's own words about it would be many.
     logging.getLogger("putifabsent").setLevel(logging.ERROR)

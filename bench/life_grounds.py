@@ -1,6 +1,7 @@
 """Where a table lives: memory, or an S3 server behind the wire; who decides; and what that keeps.
 
 All that a mount sends is counted: in memory by the package's own metrics, on S3 by what comes over the wire.
+A fake that holds claims in this process stands for DynamoDB where a life is too long for a server's answers.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from bench.wire import READING, Wire
 from putifabsent.backends.registry_urls import open_claims
 from putifabsent.fsspec_plugin import GuardedFileSystem
 from putifabsent.lab.fault_proxy import FaultProxy
+from tests.golden.worlds import FakeClaims
 from tests.servers import Valkey, server
 from tests.vouching import vouch
 
@@ -31,12 +33,14 @@ if TYPE_CHECKING:
 
     from tests.servers import S3Server
 
-__all__ = ["ARBITERS", "PLACES", "Ground", "Kept", "ground"]
+__all__ = ["ARBITERS", "FAKE", "PLACES", "Ground", "Kept", "ground"]
 
 PLACES = ("memory", "s3")
 _STATE = "/.putifabsent/"
 _RECORD = re.compile(r"(/|%2F)ledger/")
 _CLAIMS = "claims"
+FAKE = "fake"
+"""The DynamoDB that is none, for a life in memory."""
 
 
 class Kept(NamedTuple):
@@ -120,6 +124,17 @@ class _Registry:
             with redis.Redis.from_url(self._endpoint) as client:
                 return int(client.dbsize())
         return 0
+
+
+class _FakeRegistry(_Registry):
+    """Claims in this process."""
+
+    def __init__(self, claims: FakeClaims) -> None:
+        super().__init__("dynamodb", f"dynamodb://{_CLAIMS}?region={REGION}")
+        self._claims = claims
+
+    def items(self) -> int:
+        return len(self._claims.held)
 
 
 class _Memory(Ground):
@@ -265,11 +280,16 @@ def ground(place: str, arbiter: str, s3: str = "localbucket", dynamodb: str = "m
     arbiter
         Of :data:`ARBITERS`.
     s3, dynamodb
-        Which servers, of ``tests.servers``; Valkey stands for Redis.
+        Which servers, of ``tests.servers``; Valkey stands for Redis. In memory :data:`FAKE` may be DynamoDB.
     """
     with ExitStack() as running:
         running.enter_context(patch.dict(os.environ, KEYS))
         behind: dict[str, tuple[str, str]] = {}
+        if arbiter == "dynamodb" and dynamodb == FAKE:
+            claims = FakeClaims()
+            running.enter_context(patch("putifabsent.fsspec_plugin.stores.open_claims", lambda _: claims))
+            yield _Memory(_FakeRegistry(claims))
+            return
         if arbiter == "redis":
             valkey = running.enter_context(Valkey())
             behind["redis"] = (valkey.address, "redis")

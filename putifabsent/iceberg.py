@@ -13,7 +13,7 @@ from pyiceberg.io.fsspec import FsspecFileIO, FsspecOutputFile
 
 from putifabsent.errors import ConfigError
 from putifabsent.fsspec_plugin.filesystem import GuardedFileSystem
-from putifabsent.fsspec_plugin.options import Mount
+from putifabsent.fsspec_plugin.options import Options
 
 if TYPE_CHECKING:
     from fsspec.spec import AbstractFileSystem
@@ -59,8 +59,8 @@ def _mount(properties: dict[str, Any]) -> dict[str, Any]:
         if key.startswith(_PREFIX) and value is not None
     }
     for option in own:
-        if option not in Mount.__dataclass_fields__:
-            known = ", ".join(f"{_PREFIX}{name}" for name in Mount.__dataclass_fields__)
+        if option not in Options.__dataclass_fields__:
+            known = ", ".join(f"{_PREFIX}{name}" for name in Options.__dataclass_fields__)
             msg = f"unknown property {_PREFIX}{option}: the mount's are {known}"
             raise ConfigError(msg)
     return own

@@ -119,14 +119,14 @@ def test_what_the_error_page_says_of_bases_is_so() -> None:
 
 
 def test_every_option_of_the_filesystem_is_documented() -> None:
-    from putifabsent.fsspec_plugin.options import Mount
+    from putifabsent.fsspec_plugin.options import Options
 
     documented = re.findall(r"^\| `(\w+)` \| (.*) \| .* \|$", options_table(), re.MULTILINE)
-    assert {name for name, _ in documented} == {field.name for field in fields(Mount)}
+    assert {name for name, _ in documented} == {field.name for field in fields(Options)}
     defaults = {name: default.strip("`") for name, default in documented}
-    assert defaults["arbiter"] == f'"{Mount().arbiter}"'
-    assert defaults["formats"] == f'"{Mount.formats}"'
-    assert float(defaults["deadline"]) == Mount.deadline
+    assert defaults["arbiter"] == f'"{Options().arbiter}"'
+    assert defaults["formats"] == f'"{Options.formats}"'
+    assert float(defaults["deadline"]) == Options.deadline
 
 
 def options_table() -> str:

@@ -23,15 +23,11 @@ LONGEST_CHAIN = 2
 CORE = ("guard.py", "mount.py", "filesystem.py")
 FORMATS = "putifabsent.shim.formats"
 _WORDS = 4
-_BEING_REBUILT = "The door is being rebuilt by composition, and this goes with it."
 
 # By path. These may be small, and have one importer beside them.
 SMALL_BECAUSE = {
     "putifabsent/cli/app.py": "The package's own first file imports it only where typer is installed.",
     "putifabsent/cli/service.py": "Each group of the command's verbs is a file, and the app lists them.",
-    "putifabsent/fsspec_plugin/fast_reads.py": _BEING_REBUILT,
-    "putifabsent/fsspec_plugin/transactions.py": _BEING_REBUILT,
-    "putifabsent/fsspec_plugin/transfers.py": _BEING_REBUILT,
     "putifabsent/testing/copies.py": "Each suite that others' backends inherit is a file of that package.",
     "putifabsent/testing/liveness.py": "It is an analysis of compilers, and knows nothing of protocols.",
 }
@@ -41,13 +37,6 @@ CHAINS_BECAUSE = {
     "putifabsent/backends/local.py": "A store of whole bodies writes once what each such store would.",
     "putifabsent/backends/memory.py": "A store of whole bodies writes once what each such store would.",
     "putifabsent/errors.py": "Callers catch errors by what they can do, and NameExpired is a NameTaken.",
-    **{
-        f"putifabsent/fsspec_plugin/{name}.py": _BEING_REBUILT
-        for name in (
-            "asked", "creations", "decided", "disk", "filesystem", "keeping", "ledgers", "listings", "names",
-            "protocols", "removals", "salting", "strict", "transfers", "writes",
-        )
-    },
     "putifabsent/lab/stress/paths.py": "A contender differs from another by a method or two.",
     "putifabsent/service/wire.py": "Models of calls on one name, and on two, extend that of all calls.",
     "putifabsent/shim/arbiter.py": "An arbiter with locks is a ballot that is asked in turn.",

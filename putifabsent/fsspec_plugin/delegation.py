@@ -17,7 +17,7 @@ import io
 from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from putifabsent.fsspec_plugin.bulk import waited_for
+from putifabsent.fsspec_plugin.bulk import one_of_many, one_of_many_async, waited_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from fsspec.spec import AbstractFileSystem
 
     from putifabsent.fsspec_plugin.filesystem import GuardedFileSystem
+    from putifabsent.fsspec_plugin.steps import Steps
     from putifabsent.shim.names import Name
 
 Method = TypeVar("Method", bound="Callable[..., Any]")
@@ -36,7 +37,9 @@ __all__ = [
     "WRITES",
     "called_as_wrapped",
     "delegated",
+    "in_both_colours",
     "is_wrapped_data",
+    "reads",
     "refuse_signed_write",
 ]
 
@@ -125,6 +128,60 @@ def called_as_wrapped(files: int) -> Callable[[Method], Method]:
     return decorate
 
 
+class in_both_colours:  # noqa: N801 - a decorator
+    """Make two methods of a filesystem of one that is a generator of steps: ``name``, and ``_name`` to await.
+
+    Parameters
+    ----------
+    like
+        How many parameters, the first, may be said as the wrapped filesystem's own method has them.
+    creates
+        The place of the name that it creates: such calls can be rehearsed, and numbered names take turns.
+    """
+
+    def __init__(self, like: int = 0, creates: int | None = None) -> None:
+        self._like = like
+        self._creates = creates
+        self._steps: Callable[..., Steps[Any]]
+
+    def __call__(self, steps: Callable[..., Steps[Any]]) -> Any:
+        """Take the generator."""
+        self._steps = steps
+        return self
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        """Put both methods into the class."""
+        steps = self._steps
+
+        @wraps(steps)
+        def called(self: Any, *args: Any, **kwargs: Any) -> Any:
+            return self.mount.walk(steps(self, *args, **kwargs))
+
+        @wraps(steps)
+        async def awaited(self: Any, *args: Any, **kwargs: Any) -> Any:
+            return await self.mount.walk_async(steps(self, *args, **kwargs))
+
+        awaited.__name__ = f"_{name}"
+        awaited.__qualname__ = f"{owner.__qualname__}._{name}"
+        if self._creates is not None:
+            called, awaited = one_of_many(called), one_of_many_async(self._creates)(awaited)
+        if self._like:
+            like = called_as_wrapped(self._like)
+            called, awaited = like(called), like(awaited)
+        setattr(owner, name, called)
+        setattr(owner, f"_{name}", awaited)
+
+
+def reads(name: str, doc: str) -> Callable[..., Any]:
+    """Return a method that reads one file as the wrapped filesystem's of this name does."""
+
+    def read(self: Any, path: str, *args: Any, **kwargs: Any) -> Any:
+        return self.mount.walk(self.guard.reads.reading(name, path, args, kwargs))
+
+    read.__name__, read.__doc__ = name, doc
+    return read
+
+
 def _arranged(
     wrapped: AbstractFileSystem, name: str, ours: list[str], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -153,7 +210,7 @@ def refuse_signed_write(fs: GuardedFileSystem, method: str, path: Any, options: 
     """Refuse an address by which a guarded name could be written with no condition."""
     asked = {str(options.get(each) or "GET") for each in ("client_method", "method")}
     if not asked <= _READING:
-        _refuse(fs._promote(path, explicit=False), method)
+        _refuse(fs.mount.walk(fs.guard.promoting(path)), method)
 
 
 def _of_a_name(fs: GuardedFileSystem, found: Callable[..., Any], name: str) -> Callable[..., Any]:
@@ -165,7 +222,8 @@ def _of_a_name(fs: GuardedFileSystem, found: Callable[..., Any], name: str) -> C
         if public == "url":
             said = inspect.signature(found).bind_partial(path, *args, **kwargs).arguments
             refuse_signed_write(fs, name, path, {**said, **said.get("kwargs", {})})
-        return (fs._read if name == public else fs._read_async)(public, path, *args, **kwargs)
+        walked = fs.mount.walk if name == public else fs.mount.walk_async
+        return walked(fs.guard.reads.reading(public, path, args, kwargs))
 
     return read
 
@@ -174,14 +232,14 @@ def _writing(fs: GuardedFileSystem, found: Callable[..., Any], name: str) -> Cal
     @wraps(found)
     def write(*args: Any, **kwargs: Any) -> Any:
         path, args, kwargs = _path_of(found, args, kwargs)
-        _refuse(fs._promote(path, explicit=False), name)
-        return found(fs._written_as(path), *map(fs._own_if_address, args), **kwargs)
+        _refuse(fs.mount.walk(fs.guard.promoting(path)), name)
+        return found(fs.guard.written_as(path), *map(fs.mount.paths.own_if_address, args), **kwargs)
 
     @wraps(found)
     async def write_async(*args: Any, **kwargs: Any) -> Any:
         path, args, kwargs = _path_of(found, args, kwargs)
-        _refuse(await fs._promote_async(path, explicit=False), name)
-        return await found(fs._written_as(path), *map(fs._own_if_address, args), **kwargs)
+        _refuse(await fs.mount.walk_async(fs.guard.promoting(path)), name)
+        return await found(fs.guard.written_as(path), *map(fs.mount.paths.own_if_address, args), **kwargs)
 
     return write_async if name.startswith("_") else write
 
@@ -189,7 +247,7 @@ def _writing(fs: GuardedFileSystem, found: Callable[..., Any], name: str) -> Cal
 def _handed_on(fs: GuardedFileSystem, found: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(found)
     def call(*args: Any, **kwargs: Any) -> Any:
-        return found(*map(fs._own_if_address, args), **kwargs)
+        return found(*map(fs.mount.paths.own_if_address, args), **kwargs)
 
     return call
 

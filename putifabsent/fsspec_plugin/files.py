@@ -15,6 +15,10 @@ import tempfile
 import threading
 from typing import IO, TYPE_CHECKING, Any, NoReturn
 
+from fsspec.compression import compr
+from fsspec.core import get_compression
+from fsspec.transaction import Transaction
+
 from putifabsent.backends.body import Body, InMemory, write_all
 from putifabsent.backends.streaming_upload import FileBody
 
@@ -26,7 +30,16 @@ if TYPE_CHECKING:
 
     from putifabsent.backends.streaming_upload import Ahead
 
-__all__ = ["CompressedFile", "GuardedFile", "GuardedText", "ReadOnlyBytes"]
+__all__ = [
+    "HOW_IT_IS_READ",
+    "CompressedFile",
+    "GuardedFile",
+    "GuardedText",
+    "JointTransaction",
+    "ReadOnlyBytes",
+    "check_mode",
+    "opened",
+]
 
 IN_MEMORY = 16 * 2**20
 """Bytes kept in memory before they go to a temporary file; what is sent in one put needs no disk."""
@@ -412,3 +425,71 @@ class ReadOnlyBytes(io.BytesIO):
     def truncate(self, size: int | None = None, /) -> int:
         """Refuse."""
         raise io.UnsupportedOperation("truncate")
+
+
+class JointTransaction(Transaction):
+    """One transaction of the guarded and the wrapped filesystem, which ends whatever its files do.
+
+    fsspec 2025 leaves a transaction open where a commit fails, and a name that is taken is such a
+    failure: every later write would be deferred, and never be committed.
+    """
+
+    fs: Any
+
+    def start(self) -> None:
+        """Defer what either filesystem opens from now on."""
+        super().start()
+        self.fs.fs._intrans = True
+        self.fs.fs._transaction = self
+
+    def complete(self, commit: bool = True) -> None:
+        """Commit all files in order, or discard them; after one that fails, discard the rest."""
+        try:
+            while self.files:
+                file: Any = self.files[0]
+                file.commit() if commit else file.discard()
+                self.files.popleft()
+        finally:
+            for file in self.files:
+                with contextlib.suppress(Exception):
+                    file.discard()
+            self.files.clear()
+            guarded, self.fs = self.fs, None
+            for each in (guarded.fs, guarded):
+                each._intrans = False
+                each._transaction = None
+
+
+HOW_IT_IS_READ = ("block_size", "cache_type", "cache_options")
+"""Options of fsspec's that mean nothing to who writes."""
+
+
+def check_mode(path: str, mode: str) -> None:
+    """Refuse a mode in which nobody can open a guarded name to write it.
+
+    Raises
+    ------
+    ValueError
+        It is none.
+    io.UnsupportedOperation
+        It appends, or changes what is there.
+    """
+    letters = {*mode}
+    is_known = len(letters) == len(mode) and letters <= {*"rwxabt+"}
+    if not is_known or len(letters & {*"rwxa"}) != 1 or letters >= {*"bt"}:
+        msg = f"invalid mode: {mode!r}"
+        raise ValueError(msg)
+    if "a" in mode or "r" in mode:
+        msg = f"{path} is guarded: its bytes don't change, so it can't be opened with mode {mode!r}"
+        raise io.UnsupportedOperation(msg)
+
+
+def opened(
+    begin: Callable[..., GuardedFile], path: str, mode: str, compression: str | None, options: dict[str, Any]
+) -> Any:
+    """Return a file as ``open`` gives it: of text, or compressed, if that is asked for."""
+    text = {key: options.pop(key) for key in ("encoding", "errors", "newline") if key in options}
+    file: Any = begin(mode.replace("t", "").replace("b", "") + "b", **options)
+    if compression is not None:
+        file = CompressedFile(compr[get_compression(path, compression)](file, mode="w"), file)
+    return file if "b" in mode else GuardedText(file, **text)

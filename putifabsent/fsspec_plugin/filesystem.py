@@ -1,123 +1,89 @@
-"""The guarded filesystem: a plain write to a guarded name is a create; all else is the wrapped one's."""
+"""The guarded filesystem: a plain write to a guarded name is a create; all else is the wrapped one's.
+
+===========================  ======================================================
+``pipe_file``, ``pipe``      create from bytes
+``put_file``, ``put``        create from a local file
+``cp_file``, ``copy``        create from another object
+``mv``                       create from another object, which goes after a win
+``touch``                    create an empty file
+``open`` for writing         create when the file is closed
+``rm`` and its kin           deleting frees a name
+===========================  ======================================================
+
+What becomes of a name is for :mod:`putifabsent.fsspec_plugin.guard` to say; here are fsspec's methods.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import inspect
 import io
 import os
-import weakref
-from contextlib import contextmanager
-from contextvars import ContextVar
+import shutil
+from functools import partial
+from pathlib import Path
+from stat import S_ISDIR
 from typing import IO, TYPE_CHECKING, Any, ClassVar, TypeVar, cast
 
-import fsspec
-from fsspec.asyn import get_loop
-from fsspec.compression import compr
-from fsspec.config import apply_config
-from fsspec.core import get_compression
+from fsspec.asyn import AsyncFileSystem, get_loop
+from fsspec.callbacks import DEFAULT_CALLBACK
 from fsspec.implementations.chained import ChainedFileSystem
 from fsspec.implementations.local import LocalFileSystem
-from fsspec.spec import AbstractFileSystem, _Cached
-from fsspec.utils import stringify_path
+from fsspec.spec import AbstractFileSystem
+from fsspec.utils import isfilelike
 
+from putifabsent.backends.body import InMemory
+from putifabsent.backends.streaming_upload import FileBody
 from putifabsent.errors import ConfigError
-from putifabsent.fsspec_plugin.asked import Asked
-from putifabsent.fsspec_plugin.delegation import delegated, is_wrapped_data, refuse_signed_write
-from putifabsent.fsspec_plugin.files import CompressedFile, GuardedFile, GuardedText, ReadOnlyBytes
-from putifabsent.fsspec_plugin.options import Mount, check_options, made_with, split, this_session
-from putifabsent.fsspec_plugin.stores import kind_of
-from putifabsent.fsspec_plugin.transactions import JointTransaction
+from putifabsent.fsspec_plugin.bulk import in_order, together, waited_for
+from putifabsent.fsspec_plugin.delegation import (
+    delegated,
+    in_both_colours,
+    is_wrapped_data,
+    reads,
+    refuse_signed_write,
+)
+from putifabsent.fsspec_plugin.files import (
+    HOW_IT_IS_READ,
+    GuardedFile,
+    JointTransaction,
+    ReadOnlyBytes,
+    check_mode,
+    opened,
+)
+from putifabsent.fsspec_plugin.guard import Guard
+from putifabsent.fsspec_plugin.instances import CachedToo, class_to_wrap, is_shared, made_again, remember
+from putifabsent.fsspec_plugin.many import calls_in_order, move, values_in_order, walked, walked_async
+from putifabsent.fsspec_plugin.mount import Mount
+from putifabsent.fsspec_plugin.options import Options, check_options, made_with, split
+from putifabsent.fsspec_plugin.paths import each_of, hide, own
+from putifabsent.fsspec_plugin.steps import Ask, Call, Either
+from putifabsent.fsspec_plugin.turns import Turn
+from putifabsent.shim.drive import walk, walk_async
 
 if TYPE_CHECKING:
-    import asyncio
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 
     from typing_extensions import Self
 
-    from putifabsent.backends.body import Body
-    from putifabsent.backends.streaming_upload import Ahead
+    from putifabsent.backends.base import Store
+    from putifabsent.backends.probe import Verdict
+    from putifabsent.errors import Holder
+    from putifabsent.fsspec_plugin.steps import Steps
     from putifabsent.shim.arbiter import Arbiter
+    from putifabsent.shim.ledger.book import Ledger
     from putifabsent.shim.names import Name
     from putifabsent.shim.policy import Policy
     from putifabsent.shim.requests import Protocol
 
 T = TypeVar("T")
 
-__all__ = ["GuardedFileSystem", "sharing_clients"]
+__all__ = ["GuardedFileSystem"]
 
-# By id, for fsspec's filesystems compare equal by their options.
-_instances: weakref.WeakValueDictionary[int, GuardedFileSystem] = weakref.WeakValueDictionary()
-
-
-_from_the_parent: list[object] = []
+_EMPTY = InMemory(b"")
 
 
-def _made_again(
-    make: Callable[..., GuardedFileSystem],
-    cls: type[GuardedFileSystem],
-    args: tuple[Any, ...],
-    options: dict[str, Any],
-    writer: str,
-    session: str,
-) -> GuardedFileSystem:
-    """Make a filesystem that was pickled: in another process, it works for the one that pickled it."""
-    if session != this_session():
-        options = {**options, "writer": writer, "writer_session": session}
-    return make(cls, args, options)
-
-
-def _class_to_wrap(
-    fs: AbstractFileSystem | None = None, target_protocol: str | None = None, *_: Any, **__: Any
-) -> type[AbstractFileSystem]:
-    if fs is not None:
-        return type(fs)
-    if target_protocol is None:
-        msg = "name a filesystem to guard: fs=..., target_protocol=..., or an address like putifabsent::s3://..."
-        raise ConfigError(msg)
-    found: type[AbstractFileSystem] = fsspec.get_filesystem_class(target_protocol)
-    return found
-
-
-def _is_mode(mode: str) -> bool:
-    letters = {*mode}
-    known = len(letters) == len(mode) and letters <= {*"rwxabt+"}
-    return known and len(letters & {*"rwxa"}) == 1 and not letters >= {*"bt"}
-
-
-def _after_fork() -> None:
-    for instance in list(_instances.values()):
-        instance._forget_process()
-
-
-os.register_at_fork(after_in_child=_after_fork)
-
-
-_skips_cache: ContextVar[bool] = ContextVar("_skips_cache", default=False)
-_shares: ContextVar[bool] = ContextVar("_shares", default=False)
-
-
-@contextmanager
-def sharing_clients() -> Iterator[None]:
-    """Make guarded filesystems anew, over wrapped ones that there are: for many mounts of one store."""
-    token = _shares.set(True)
-    try:
-        yield
-    finally:
-        _shares.reset(token)
-
-
-class _CachedToo(_Cached):
-    """Hands down ``skip_instance_cache``, which fsspec takes away before the class is asked."""
-
-    def __call__(cls, *args: Any, **options: Any) -> Any:  # noqa: N805 - of a metaclass
-        skips = bool(apply_config(cls, options).get("skip_instance_cache"))
-        token = _skips_cache.set(skips and not _shares.get())
-        try:
-            return super().__call__(*args, **options)
-        finally:
-            _skips_cache.reset(token)
-
-
-class GuardedFileSystem(Asked, ChainedFileSystem, metaclass=_CachedToo):
+class GuardedFileSystem(AsyncFileSystem, ChainedFileSystem, metaclass=CachedToo):
     """Wraps a filesystem so that a guarded name is created at most once.
 
     Parameters
@@ -128,10 +94,17 @@ class GuardedFileSystem(Asked, ChainedFileSystem, metaclass=_CachedToo):
         If ``fs`` is not given: what to make it from.
     fo
         Given by fsspec in a chained address; not used, since paths stay the wrapped filesystem's.
-    arbiter, formats, guard, writer, writer_session, salt, deadline
-        The mount's own options: see :class:`~putifabsent.fsspec_plugin.options.Mount`.
+    arbiter, formats, guard, writer, writer_session, salt, strict, deadline
+        The mount's own options: see :class:`~putifabsent.fsspec_plugin.options.Options`.
     asynchronous, loop, batch_size, use_listings_cache, listings_expiry_time, max_paths
         As for every fsspec filesystem.
+
+    Attributes
+    ----------
+    mount
+        The wrapped filesystem, its store and its arbiter.
+    guard
+        What says what becomes of a name.
 
     Examples
     --------
@@ -145,13 +118,15 @@ class GuardedFileSystem(Asked, ChainedFileSystem, metaclass=_CachedToo):
 
     protocol: ClassVar[str | tuple[str, ...]] = "putifabsent"
     _loop: asyncio.AbstractEventLoop | None
+    mount: Mount
+    guard: Guard
     root_marker = ""
     transaction_type = JointTransaction
 
     def __new__(cls, *args: Any, **options: Any) -> Self:
         """Make one of a kind with what is wrapped: a local disk's is a ``LocalFileSystem``."""
-        if cls is GuardedFileSystem and issubclass(_class_to_wrap(*args, **options), LocalFileSystem):
-            from putifabsent.fsspec_plugin.disk import GuardedDisk
+        if cls is GuardedFileSystem and issubclass(class_to_wrap(*args, **options), LocalFileSystem):
+            from putifabsent.fsspec_plugin.protocols import GuardedDisk
 
             return cast("Self", object.__new__(GuardedDisk))
         return object.__new__(cls)
@@ -168,64 +143,60 @@ class GuardedFileSystem(Asked, ChainedFileSystem, metaclass=_CachedToo):
         **options: Any,
     ) -> None:
         del fo
-        own, others = split(options)
-        wrapped = _class_to_wrap(fs, target_protocol)
+        mounts, others = split(options)
+        wrapped = class_to_wrap(fs, target_protocol)
         target = dict(target_options or {}) if fs is None else made_with(fs)
         check_options(others, GuardedFileSystem, "putifabsent")
-        self._start(wrapped, target, own, fs, asynchronous=asynchronous, loop=loop, batch_size=batch_size)
+        self._start(wrapped, target, mounts, fs, asynchronous=asynchronous, loop=loop, batch_size=batch_size)
 
     def _start(
         self,
         wrapped: type[AbstractFileSystem],
         target: Mapping[str, Any],
-        own: Mapping[str, Any],
+        options: Mapping[str, Any],
         fs: AbstractFileSystem | None = None,
         **asyn: Any,
     ) -> None:
         super().__init__(**asyn)
-        self._wrapped_class = wrapped
-        self._skips_cache = _skips_cache.get()
-        self._target = dict(target)
-        if self.asynchronous and wrapped.async_impl:
-            self._target["asynchronous"] = True
-        self._fs: AbstractFileSystem | None = fs or self._wrap()
-        if wrapped.async_impl and self._fs.asynchronous != self.asynchronous:
+        is_foreign = self.asynchronous and wrapped.async_impl
+        mount = Mount(
+            Options(**options),
+            wrapped,
+            {**target, "asynchronous": True} if is_foreign else dict(target),
+            fs,
+            protocols=self._protocols(),
+            # An asynchronous client belongs to one loop, so it is not shared behind the caller's back.
+            shares=is_shared() and not self.asynchronous,
+        )
+        if wrapped.async_impl and mount.fs.asynchronous != self.asynchronous:
             msg = "this filesystem and the one that it wraps must both be asynchronous=True, or neither"
             raise ConfigError(msg)
-        self._set_up(Mount(**own), kind_of(self._fs))
-        self.root_marker, self.blocksize = wrapped.root_marker, self._fs.blocksize
-        plain = getattr(AbstractFileSystem._strip_protocol, "__func__", None)
-        self._strips_plainly = getattr(wrapped._strip_protocol, "__func__", None) is plain
+        self.guard = Guard(mount)
+        self.mount = mount
+        self.root_marker, self.blocksize = wrapped.root_marker, mount.fs.blocksize
         # fsspec calls these on the class as well as on the instance, which alone knows what it wraps.
-        self._strip_protocol = self._strip_as_wrapped  # type: ignore[method-assign]
+        self._strip_protocol = mount.paths.strip  # type: ignore[method-assign]
         self._parent = wrapped._parent
-        _instances[id(self)] = self
+        remember(self)
 
     # What is wrapped, in whichever process this is
 
     @property
     def fs(self) -> AbstractFileSystem:
         """The wrapped filesystem."""
-        if self._fs is None:
-            self._fs = self._wrap()
-        return self._fs
-
-    def _wrap(self) -> AbstractFileSystem:
-        # An asynchronous client belongs to one loop, so it is not shared behind the caller's back.
-        skips = self.asynchronous or self._skips_cache
-        return self._wrapped_class(**self._target, skip_instance_cache=skips)
+        return self.mount.fs
 
     @classmethod
     def clear_instance_cache(cls) -> None:
         """Forget the filesystems that were made, and the wrapped ones."""
-        for wrapped in {made._wrapped_class for made in cls._cache.values()}:
+        for wrapped in {made.mount.wrapped for made in cls._cache.values()}:
             wrapped.clear_instance_cache()
         super().clear_instance_cache()
 
     @property
     def async_impl(self) -> bool:
         """Whether the wrapped filesystem is asynchronous; of one that is not, the methods go to threads."""
-        return bool(self._wrapped_class.async_impl)
+        return bool(self.mount.wrapped.async_impl)
 
     @property
     def dircache(self) -> Any:
@@ -235,34 +206,82 @@ class GuardedFileSystem(Asked, ChainedFileSystem, metaclass=_CachedToo):
     @dircache.setter
     def dircache(self, value: Any) -> None:
         # fsspec's own constructor gives each filesystem one, before anything is wrapped.
-        if "_fs" in vars(self):
+        if "mount" in vars(self):
             self.fs.dircache = value
 
     def __getattr__(self, name: str) -> Any:
         """Return what only the wrapped filesystem has: see :mod:`putifabsent.fsspec_plugin.delegation`."""
-        if name.startswith("__") or "_fs" not in vars(self) or hasattr(type(self), name):
+        if name.startswith("__") or "mount" not in vars(self) or hasattr(type(self), name):
             msg = f"{type(self).__name__!r} object has no attribute {name!r}"
             raise AttributeError(msg, name=name, obj=self)
         return delegated(self, name)
 
     def __setattr__(self, name: str, value: Any) -> None:
         """Set what only the wrapped filesystem has there, as it is read there."""
-        if "_fs" in vars(self) and is_wrapped_data(self, name):
+        if "mount" in vars(self) and is_wrapped_data(self, name):
             setattr(self.fs, name, value)
         else:
             super().__setattr__(name, value)
 
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop | None:
+        """The loop that runs the asynchronous methods, if the caller has none."""
+        if self._loop is None and not self.asynchronous:
+            self._loop = get_loop()
+        return self._loop
+
+    def __reduce__(self) -> Any:
+        """Take along for whom it works, and what fsspec's configuration has added here."""
+        make, (cls, args, options) = super().__reduce__()
+        options = self._with_configuration(options)
+        return made_again, (make, cls, args, options, self.writer, self.writer_session)
+
+    def _with_configuration(self, options: dict[str, Any]) -> dict[str, Any]:
+        if "fs" in options:
+            return options
+        target = options.get("target_options") or {}
+        added = self._configured(target)
+        return {**options, "target_options": {**target, **added}} if added else options
+
+    def _configured(self, said: Mapping[str, Any]) -> dict[str, Any]:
+        return {key: value for key, value in self.fs.storage_options.items() if key not in said}
+
+    def _forget_process(self) -> None:
+        """In a forked child: no client, loop or thread of the parent works here."""
+        self.mount.forget_process()
+        self._pid = os.getpid()
+        self._loop = None
+
     # For rooms that work on what lies behind it
+
+    @property
+    def writer(self) -> str:
+        """The application's UUID, kept with every object that it creates."""
+        return self.mount.writer
+
+    @property
+    def writer_session(self) -> str:
+        """One process's life of a writer: what is opened in it, no other completes unawares."""
+        return self.mount.session
+
+    @property
+    def backend(self) -> Store:
+        """The store behind the wrapped filesystem."""
+        return self.mount.store
 
     @property
     def policy(self) -> Policy:
         """What says what a name is."""
-        return self._policy
+        return self.mount.policy
 
     @property
     def decider(self) -> Arbiter | None:
         """What decides beside the store; None: the store itself does."""
-        return self._arbiter
+        return self.mount.arbiter
+
+    def explain(self, path: str) -> Name:
+        """Say what a name is to its table format, and how it is guarded. Asks no store."""
+        return self.guard.explain(path)
 
     def rely(self, folder: str) -> None:
         """Find out whether the store does what this mount's arbiter rests on, as a creation does.
@@ -277,48 +296,88 @@ class GuardedFileSystem(Asked, ChainedFileSystem, metaclass=_CachedToo):
         UnsafeStore
             It does not.
         """
-        self._rely(self.explain(f"{folder}/name"))
+        self.mount.rely(self.explain(f"{folder}/name"), judged=False)
+
+    def verdicts(self, path: str) -> dict[str, Verdict]:
+        """Return what a probe finds of the store's operations, or has found lately.
+
+        Parameters
+        ----------
+        path
+            A folder in which the probe may write, below ``.putifabsent/``.
+        """
+        return self.mount.verdicts(self._strip_protocol(path))
 
     def perform(self, protocol: Protocol[T]) -> T:
         """Run a protocol of the shim on this mount's store, until its deadline."""
-        done: T = self._run(protocol)
+        done: T = self.mount.run(protocol)
         return done
 
-    @property
-    def loop(self) -> asyncio.AbstractEventLoop | None:
-        """The loop that runs the asynchronous methods, if the caller has none."""
-        if self._loop is None and not self.asynchronous:
-            self._loop = get_loop()
-        return self._loop
+    @in_both_colours()
+    def resolve(self, path: str, creation_token: str) -> Steps[Holder | None]:
+        """Answer an unknown outcome later.
 
-    def __reduce__(self) -> Any:
-        """Take along for whom it works, and what fsspec's configuration has added here."""
-        make, (cls, args, options) = super().__reduce__()
-        return _made_again, (
-            make,
-            cls,
-            args,
-            self._with_configuration(options),
-            self.writer,
-            self.writer_session,
-        )
+        Parameters
+        ----------
+        path
+            The name.
+        creation_token
+            ``OutcomeUnknown.token``.
 
-    def _with_configuration(self, options: dict[str, Any]) -> dict[str, Any]:
-        if "fs" in options:
-            return options
-        target = options.get("target_options") or {}
-        added = self._configured(target)
-        return {**options, "target_options": {**target, **added}} if added else options
+        Returns
+        -------
+        Holder or None
+            The creation itself: it won. None: nobody holds the name now; the creation may never have
+            happened, may have been deleted since, or, within minutes, may still land.
 
-    def _configured(self, said: Mapping[str, Any]) -> dict[str, Any]:
-        return {key: value for key, value in self.fs.storage_options.items() if key not in said}
+        Raises
+        ------
+        NameTaken
+            Another creation holds the name.
+        OutcomeUnknown
+            The store can't be read.
+        """
+        return (yield from self.guard.resolving(path, creation_token))
 
-    def _forget_process(self) -> None:
-        """In a forked child: no client, loop or thread of the parent works here."""
-        # Kept for ever: collected here, the parent's client would close what the parent is using.
-        _from_the_parent.append((self._fs, self._store))
-        self._pid = os.getpid()
-        self._fs = self._store = self._loop = None
+    def turn(self, table: str, *, lease: float = 60.0, timeout: float | None = None) -> Turn:
+        """Return a table's turn: its lock, to be entered by ``with`` or ``async with``.
+
+        While somebody has it, nobody else completes an instant of the table; a holder that was paused so
+        long that others have broken its turn completes nothing any more.
+
+        Parameters
+        ----------
+        table
+            Its folder. Of a Hudi table that is still to be made, its ``.hoodie``: only what is there shows
+            that a folder is Hudi's.
+        lease
+            Seconds without a sign of life after which others may break the turn. A thread gives one three
+            times as often.
+        timeout
+            Seconds to wait for it; by default the mount's ``deadline``.
+
+        Raises
+        ------
+        TimeoutError
+            When entered: somebody else had it all the time.
+        Fenced
+            When left: it was broken, for the holder had given no sign of life.
+        OutcomeUnknown
+            When entered: it may have been taken. Then it is broken after the lease.
+        """
+        waits = self.mount.options.deadline if timeout is None else timeout
+        return Turn(self.guard, self.mount.paths.full(table), lease, waits)
+
+    def ledger(self, table: str) -> Ledger:
+        """Return a table's ledger, of which nothing is read yet, for somebody who looks after the table.
+
+        Parameters
+        ----------
+        table
+            As for :meth:`turn`.
+        """
+        ledgers = self.guard.ledgers
+        return ledgers.new(self.mount.walk(ledgers.table_for_turns(self.mount.paths.full(table))))
 
     # Names
 
@@ -328,46 +387,399 @@ class GuardedFileSystem(Asked, ChainedFileSystem, metaclass=_CachedToo):
 
     @classmethod
     def _own(cls, path: Any) -> Any:
-        if isinstance(path, str):
-            for protocol in cls._protocols():
-                if path.startswith(f"{protocol}://"):
-                    return path[len(protocol) + 3 :]
-            return path
-        if isinstance(path, dict):
-            return {cls._own(key): value for key, value in path.items()}
-        if isinstance(path, (list, tuple, set)):
-            return [cls._own(one) for one in path]
-        if path is None:
-            return ""
-        plain = stringify_path(path)
-        if not isinstance(plain, str):
-            msg = f"a path must be a str or an os.PathLike of one, not {path!r}"
-            raise TypeError(msg)
-        return cls._own(plain)
-
-    @classmethod
-    def _own_if_address(cls, value: Any) -> Any:
-        return cls._own(value) if isinstance(value, (str, list)) else value
+        """Return paths without this filesystem's own protocol; the wrapped one does the rest."""
+        return own(path, cls._protocols())
 
     @classmethod
     def _strip_protocol(cls, path: Any) -> Any:
         path = cls._own(path)
         return [one.rstrip("/") for one in path] if isinstance(path, list) else path.rstrip("/")
 
-    def _strip_as_wrapped(self, path: Any) -> Any:
-        # Nearly every path, many times each: there is nothing to strip from it.
-        if self._strips_plainly and type(path) is str and ":" not in path and path[-1:] not in ("", "/"):
-            return path
-        return self._wrapped_class._strip_protocol(self._own(path))
-
     def unstrip_protocol(self, name: str) -> str:
         """Return the address of a name."""
         return f"{self._protocols()[0]}::{self.fs.unstrip_protocol(self._own(name))}"
 
+    # Reading one file
+
+    def _read(self, method: str, path: str, *args: Any, **kwargs: Any) -> Any:
+        return self.mount.walk(self.guard.reads.reading(method, path, args, kwargs))
+
+    @in_both_colours()
+    def cat_file(self, path: str, *args: Any, **kwargs: Any) -> Steps[Any]:
+        """Read a file, or a range of it."""
+        return (yield from self.guard.reads.reading("cat_file", path, args, kwargs))
+
+    @in_both_colours(like=2, creates=1)
+    def get_file(self, rpath: str, lpath: Any = None, **kwargs: Any) -> Steps[Any]:
+        """Copy a file to local disk; where that is what is guarded, the copy is a write like any other."""
+        if self.mount.kind == "local" and lpath is not None and not isfilelike(lpath):
+            return (yield from self._copying(rpath, lpath, {}))
+        return (yield from self.guard.reads.reading("get_file", rpath, (lpath,), kwargs))
+
+    @in_both_colours(like=1)
+    def info(self, path: str, **kwargs: Any) -> Steps[Any]:
+        """Say what a name is."""
+        return (yield from self.guard.reads.reading("info", path, (), kwargs))
+
+    @in_both_colours()
+    def exists(self, path: str, **kwargs: Any) -> Steps[bool]:
+        """Whether a name is there; a guarded one that is not published yet is published by the way.
+
+        Raises
+        ------
+        OSError
+            It can't be known: of a guarded name an error is no absence.
+        """
+        return (yield from self.guard.reads.existing(path, kwargs))
+
+    @in_both_colours()
+    def isfile(self, path: str) -> Steps[bool]:
+        """Whether it is a file."""
+        return (yield from self.guard.reads.being_a_file(path))
+
+    @in_both_colours()
+    def isdir(self, path: str) -> Steps[Any]:
+        """Whether it is a folder."""
+        return (yield Call("isdir", (self._own(path),)))
+
+    @in_both_colours()
+    def size(self, path: str) -> Steps[Any]:
+        """Return a file's size in bytes."""
+        return (yield from self.guard.reads.reading("size", path, (), {}))
+
+    checksum = reads("checksum", "Return what changes when the bytes change.")
+    ukey = reads("ukey", "Return a hash of the file's properties.")
+    created = reads("created", "Return when it was created.")
+    modified = reads("modified", "Return when it was modified.")
+
     def sign(self, path: str, *args: Any, **kwargs: Any) -> str:
         """Return a signed address; of a guarded name, only to read it."""
         refuse_signed_write(self, "sign", path, kwargs)
-        return super().sign(path, *args, **kwargs)
+        return cast("str", self._read("sign", path, *args, **kwargs))
+
+    def invalidate_cache(self, path: str | None = None) -> None:
+        """Forget what was listed."""
+        self.fs.invalidate_cache(None if path is None else self._own(path))
+
+    # Reading several
+
+    def _own_way(self, method: str, *args: Any, **kwargs: Any) -> Steps[Any]:
+        """Go fsspec's own way over this filesystem's methods, in the wrapped one's colour."""
+        asynchronous = partial(getattr(AsyncFileSystem, f"_{method}"), self)
+        called = (
+            partial(waited_for, self.loop, asynchronous)
+            if self.fs.async_impl
+            else partial(getattr(AbstractFileSystem, method), self)
+        )
+        return (yield Either(partial(called, *args, **kwargs), partial(asynchronous, *args, **kwargs)))
+
+    @in_both_colours()
+    def cat(self, path: Any, *args: Any, **kwargs: Any) -> Steps[Any]:
+        """Read files."""
+        plain = self._own(path)
+        if not self.guard.reads.plainly(path):
+            return (yield from self._own_way("cat", plain, *args, **kwargs))
+        found = yield Call("cat", (plain, *args), kwargs)
+        return hide(found, str(plain)) if isinstance(found, dict) else found
+
+    @in_both_colours()
+    def cat_ranges(self, paths: list[str], *args: Any, **kwargs: Any) -> Steps[Any]:
+        """Read ranges of files."""
+        plain = self._own(paths)
+        if not self.guard.reads.plainly(paths):
+            return (yield from self._own_way("cat_ranges", plain, *args, **kwargs))
+        return (yield Call("cat_ranges", (plain, *args), kwargs))
+
+    @in_both_colours()
+    def ls(self, path: str, *args: Any, **kwargs: Any) -> Steps[Any]:
+        """List a folder: in detail or not, as the wrapped filesystem has it where nothing is said."""
+        if self.guard.reads.as_it_is(path, kwargs):
+            plain = self._own(path)
+            return hide((yield Call("ls", (plain, *args), kwargs)), plain)
+        said = inspect.signature(self.fs.ls).bind_partial("", *args, **kwargs)
+        said.apply_defaults()
+        options = {**said.arguments, **said.arguments.get("kwargs", {})}
+        options = {key: value for key, value in options.items() if key not in ("path", "kwargs")}
+        return (yield from self.guard.reads.listing(path, options))
+
+    @in_both_colours(like=1)
+    def find(
+        self,
+        path: str,
+        maxdepth: int | None = None,
+        withdirs: bool = False,
+        detail: bool = False,
+        **kwargs: Any,
+    ) -> Steps[Any]:
+        """List all files below a folder."""
+        reads = self.guard.reads
+        if reads.as_it_is(path, kwargs):
+            plain = self._own(path)
+            options = {"maxdepth": maxdepth, "withdirs": withdirs, "detail": detail, **kwargs}
+            found = hide((yield Call("find", (plain,), options)), plain)
+            return (yield from reads.found(found, detail=detail))
+        prefix = kwargs.pop("prefix", "")
+        if maxdepth is not None or kwargs:
+            found = yield from self._own_way("find", path, maxdepth, withdirs, detail=True, **kwargs)
+        else:
+            found = yield from reads.finding(path, withdirs=withdirs)
+        found = reads.beginning_with(prefix, path, found)
+        return found if detail else list(found)
+
+    @in_both_colours()
+    def glob(self, path: str, *args: Any, **kwargs: Any) -> Steps[Any]:
+        """List what matches a pattern."""
+        plain = self._own(path)
+        if self.guard.reads.as_it_is(path, {}):
+            found = hide((yield Call("glob", (plain, *args), kwargs)), plain)
+            if not self.guard.reads.shows_more(found):
+                return found
+        return (yield from self._own_way("glob", plain, *args, **kwargs))
+
+    def walk(self, path: str, *args: Any, **kwargs: Any) -> Iterator[tuple[str, Any, Any]]:
+        """Go through all folders below a folder."""
+        if not self.guard.reads.plainly(path):
+            return AbstractFileSystem.walk(self, path, *args, **kwargs)  # type: ignore[no-any-return]
+        return walked(self, self._own(path), *args, **kwargs)
+
+    def _walk(self, path: str, *args: Any, **kwargs: Any) -> AsyncIterator[tuple[str, Any, Any]]:
+        if not self.guard.reads.plainly(path):
+            return AsyncFileSystem._walk(self, path, *args, **kwargs)  # type: ignore[no-any-return]
+        return walked_async(self, self._own(path), *args, **kwargs)
+
+    @in_both_colours()
+    def expand_path(self, path: Any, *args: Any, **kwargs: Any) -> Steps[Any]:
+        """Turn patterns and folders into names."""
+        return (yield from self._expanding(path, *args, **kwargs))
+
+    def _expanding(self, path: Any, *args: Any, **kwargs: Any) -> Steps[Any]:
+        plain = self._own(path)
+        # A version is cut from its name by some, and what is found is the newest one.
+        versions = any(map(self.mount.paths.is_a_version, each_of(plain)))
+        if self.guard.reads.plainly(plain) and not versions:
+            found = hide((yield Call("expand_path", (plain, *args), kwargs)), str(plain))
+            if not self.guard.reads.shows_more(found):
+                return found
+        return (yield from self._own_way("expand_path", plain, *args, **kwargs))
+
+    def du(self, path: str, *args: Any, **kwargs: Any) -> Any:
+        """Return the size of all files below a folder, in bytes."""
+        return self.mount.walk(self._own_way("du", self._own(path), *args, **kwargs))
+
+    # Writing one file
+
+    @in_both_colours(like=2, creates=0)
+    def pipe_file(self, path: str, value: Any, mode: str = "overwrite", **kwargs: Any) -> Steps[Any]:
+        """Write bytes. ``mode="create"`` creates on every name."""
+        name = yield from self.guard.promoting(path, explicit=_creates(mode))
+        if name is None:
+            return (yield Call("pipe_file", (self.guard.written_as(path), value), kwargs))
+        if self._intrans:
+            return (yield Ask(partial(self._defer, path, lambda file: file.write(value), kwargs)))
+        return (yield from self.guard.creating(name, InMemory(value), kwargs))
+
+    @in_both_colours(like=2, creates=1)
+    def put_file(
+        self,
+        lpath: Any,
+        rpath: str,
+        callback: Any = DEFAULT_CALLBACK,
+        mode: str = "overwrite",
+        **kwargs: Any,
+    ) -> Steps[Any]:
+        """Upload a local file. ``mode="create"`` creates on every name."""
+        name = None
+        # What is not there is told before a ledger is asked, which may take an instant over.
+        if not S_ISDIR((yield Ask(Path(lpath).stat)).st_mode):
+            name = yield from self.guard.promoting(rpath, explicit=_creates(mode))
+        if name is None:
+            options = {"callback": callback, **kwargs}
+            return (yield Call("put_file", (lpath, self.guard.written_as(rpath)), options))
+        with Path(lpath).open("rb") as file:
+            body = FileBody(file)
+            callback.set_size(body.size)
+            if self._intrans:
+                yield Ask(partial(self._defer, rpath, partial(shutil.copyfileobj, file), kwargs))
+            else:
+                yield from self.guard.creating(name, body, kwargs)
+        return callback.absolute_update(body.size)
+
+    def _defer(self, path: str, write: Callable[[IO[bytes]], object], kwargs: dict[str, Any]) -> None:
+        with self.open(path, "xb", **kwargs) as file:
+            write(file)
+
+    @in_both_colours(like=2, creates=1)
+    def cp_file(self, path1: str, path2: str, **kwargs: Any) -> Steps[Any]:
+        """Copy a file within the store."""
+        return (yield from self._copying(path1, path2, kwargs))
+
+    def _copying(self, path1: str, path2: str, kwargs: dict[str, Any]) -> Steps[Any]:
+        name = yield from self.guard.promoting(path2)
+        if name is not None:
+            try:
+                source = self._source(path1, name)
+                return (yield from self.guard.creating_from(source, name, kwargs, keep=True))
+            except (FileNotFoundError, IsADirectoryError):
+                # An object store's folder may be an object, too: its own copy would put that over the name.
+                if not self.mount.has_folders or not (yield Call("isdir", (self._own(path1),))):
+                    raise
+        target = self.guard.written_as(path2)
+        return (yield from self.guard.reads.reading("cp_file", path1, (target,), kwargs))
+
+    def _source(self, path: Any, name: Name) -> str:
+        """Return the full name of what ``name`` is to be created from."""
+        if self._intrans:
+            msg = f"{name.path} is guarded: a transaction defers what is written, but no copies and no moves"
+            raise io.UnsupportedOperation(msg)
+        return self.guard.source(path, name)
+
+    async def _mv_file(self, path1: str, path2: str, **kwargs: Any) -> Any:
+        guard, mount = self.guard, self.mount
+        name = await mount.walk_async(guard.promoting(path2))
+        if name is not None:
+            source = self._source(path1, name)
+            return await mount.walk_async(guard.creating_from(source, name, kwargs, keep=False))
+        if mount.arbiter is not None or guard.salts is not None or guard.is_judged(self.explain(path1)):
+            await self._cp_file(path1, path2)
+            return await self._rm_file(path1)
+        if self.fs.async_impl:
+            return await self.fs._mv_file(self._own(path1), self._own(path2), **kwargs)
+        return await asyncio.to_thread(self.mv, path1, path2, **kwargs)
+
+    @in_both_colours(like=1)
+    def touch(self, path: str, truncate: bool = True, **kwargs: Any) -> Steps[Any]:
+        """Create an empty file, or, with ``truncate=False``, mark one as modified, where a store can.
+
+        Raises
+        ------
+        NameTaken
+            The name is guarded and there, and ``truncate`` asks to empty it.
+        io.UnsupportedOperation
+            It is guarded and there, and to mark it as modified the store would want it written again.
+        """
+        name = yield from self.guard.promoting(path)
+        if name is None:
+            return (yield Call("touch", (self.guard.written_as(path),), {"truncate": truncate, **kwargs}))
+        if not truncate and (yield from self.guard.marking(name)):
+            return None
+        if self._intrans:
+            return (yield Ask(partial(self._defer, path, lambda file: file.write(b""), kwargs)))
+        return (yield from self.guard.creating(name, _EMPTY, kwargs))
+
+    # Writing several
+
+    def pipe(self, path: Any, value: Any = None, **kwargs: Any) -> Any:
+        """Write bytes to files."""
+        if self._intrans or not self.fs.async_impl:  # one after the other, in the order of writing
+            return AbstractFileSystem.pipe(self, values_in_order(self, path)[0], value, **kwargs)
+        return waited_for(self.loop, self._pipe, path, value, **kwargs)
+
+    async def _pipe(self, path: Any, *args: Any, **kwargs: Any) -> Any:
+        async def piped() -> Any:
+            values, series = values_in_order(self, path)
+            in_order(series)
+            return await AsyncFileSystem._pipe(self, values, *args, **kwargs)
+
+        return await together(piped())
+
+    def _in_order(self, method: str, *args: Any, **kwargs: Any) -> Any:
+        if self.fs.async_impl and not (self._intrans and method == "put"):
+            return waited_for(self.loop, getattr(self, f"_{method}"), *args, **kwargs)
+        way = partial(getattr(AbstractFileSystem, method), self)
+        return walk(calls_in_order(self, way, *args, **kwargs), lambda options: way(**options))
+
+    async def _in_order_async(self, method: str, *args: Any, **kwargs: Any) -> Any:
+        way = partial(getattr(AsyncFileSystem, f"_{method}"), self)
+        return await together(
+            walk_async(calls_in_order(self, way, *args, **kwargs), lambda options: way(**options))
+        )
+
+    def put(self, lpath: Any, rpath: Any, *args: Any, **kwargs: Any) -> Any:
+        """Upload local files and folders."""
+        if self._intrans:
+            kwargs.pop("batch_size", None)
+        return self._in_order("put", lpath, self._own(rpath), *args, **kwargs)
+
+    async def _put(self, *args: Any, **kwargs: Any) -> Any:
+        return await self._in_order_async("put", *args, **kwargs)
+
+    def get(self, rpath: Any, lpath: Any, *args: Any, **kwargs: Any) -> Any:
+        """Download files and folders."""
+        return self._in_order("get", self._own(rpath), lpath, *args, **kwargs)
+
+    async def _get(self, *args: Any, **kwargs: Any) -> Any:
+        if self.mount.kind != "local":  # what is there is nobody's name here
+            return await super()._get(*args, **kwargs)
+        return await self._in_order_async("get", *args, **kwargs)
+
+    def copy(self, path1: Any, path2: Any, *args: Any, **kwargs: Any) -> Any:
+        """Copy files and folders within the store."""
+        return self._in_order("copy", self._own(path1), self._own(path2), *args, **kwargs)
+
+    async def _copy(self, *args: Any, **kwargs: Any) -> Any:
+        return await self._in_order_async("copy", *args, **kwargs)
+
+    def mv(
+        self,
+        path1: Any,
+        path2: Any,
+        recursive: bool = False,
+        maxdepth: int | None = None,
+        **kwargs: Any,
+    ) -> Any:
+        """Rename files; each guarded target is created, then its source goes.
+
+        A folder on local disk is renamed as a whole, which never replaces anything.
+        """
+        path1, path2 = self._own(path1), self._own(path2)
+        return move(self, path1, path2, recursive=recursive, maxdepth=maxdepth, **kwargs)
+
+    # Removing
+
+    @in_both_colours(like=1)
+    def rm(
+        self, path: Any, recursive: bool = False, maxdepth: int | None = None, **kwargs: Any
+    ) -> Steps[Any]:
+        """Remove files and folders. A removed name is free again."""
+        removals = self.guard.removals
+        if not removals.is_a_pattern(path) and removals.plainly(path, recursive=recursive):
+            if recursive:
+                yield from removals.ending_lives(path)
+            options = {"recursive": recursive, "maxdepth": maxdepth, **kwargs}
+            return (yield Call("rm", (self._own(path),), options))
+        one_by_one = recursive and removals.one_by_one(path, bounded=maxdepth is not None)
+        found = yield from self._expanding(
+            path, recursive=one_by_one, maxdepth=maxdepth if one_by_one else None
+        )
+        return (yield from removals.removing(found, below=recursive, one_by_one=one_by_one))
+
+    @in_both_colours()
+    def rm_file(self, path: str, **kwargs: Any) -> Steps[Any]:
+        """Remove a file."""
+        if self.guard.removals.plainly(path):
+            return (yield Call("rm_file", (self._own(path),), kwargs))
+        return (yield from self.guard.removals.removing_file(path, kwargs))
+
+    # Folders: the wrapped filesystem's
+
+    @in_both_colours(like=1)
+    def rmdir(self, path: str, **kwargs: Any) -> Steps[Any]:
+        """Remove an empty folder."""
+        return (yield Call("rmdir", (self._own(path),), kwargs))
+
+    @in_both_colours()
+    def mkdir(self, path: str, *args: Any, **kwargs: Any) -> Steps[Any]:
+        """Make a folder."""
+        return (yield Call("mkdir", (self._own(path), *args), kwargs))
+
+    def makedir(self, path: str, *args: Any, **kwargs: Any) -> Any:
+        """Make a folder, as the wrapped filesystem has it."""
+        return self.fs.makedir(self._own(path), *args, **kwargs)
+
+    @in_both_colours()
+    def makedirs(self, path: str, exist_ok: bool = False) -> Steps[Any]:
+        """Make a folder and its parents."""
+        return (yield Call("makedirs", (self._own(path),), {"exist_ok": exist_ok}))
 
     # Files
 
@@ -391,82 +803,60 @@ class GuardedFileSystem(Asked, ChainedFileSystem, metaclass=_CachedToo):
         """
         common = {"block_size": block_size, "cache_options": cache_options, **kwargs}
         name = self._name_to_write(path, mode)
-        if name is None:
-            if self._would_give_itself(path, mode):
-                return AbstractFileSystem.open(self, path, mode, compression=compression, **common)
-            if "r" in mode:
-                return self._read("open", path, mode, compression=compression, **common)
-            return self.fs.open(self._written_as(path), mode, compression=compression, **common)
-        text = {key: common.pop(key) for key in ("encoding", "errors", "newline") if key in common}
-        file: Any = self._open_guarded(name, mode.replace("t", "").replace("b", "") + "b", **common)
-        if compression is not None:
-            compressor = compr[get_compression(name.path, compression)](file, mode="w")
-            file = CompressedFile(compressor, file)
-        return file if "b" in mode else GuardedText(file, **text)
+        if name is not None:
+            return opened(partial(self._begun, name), name.path, mode, compression, common)
+        if self._would_give_itself(path, mode):
+            return AbstractFileSystem.open(self, path, mode, compression=compression, **common)
+        if "r" in mode:
+            return self._read("open", path, mode, compression=compression, **common)
+        return self.fs.open(self.guard.written_as(path), mode, compression=compression, **common)
 
     def _open(self, path: str, mode: str = "rb", **kwargs: Any) -> Any:
         """Open in binary mode; other wrapping filesystems call this one."""
         name = self._name_to_write(path, mode)
-        if name is None:
-            file = (
-                self._read("_open", path, mode, **kwargs)
-                if "r" in mode
-                else self.fs._open(self._written_as(path), mode, **kwargs)
-            )
-            return ReadOnlyBytes(file.path, file.getvalue()) if self._would_give_itself(path, mode) else file
-        return self._open_guarded(name, mode, **kwargs)
+        if name is not None:
+            return self._begun(name, mode, **kwargs)
+        if "r" not in mode:
+            return self.fs._open(self.guard.written_as(path), mode, **kwargs)
+        file = self._read("_open", path, mode, **kwargs)
+        return ReadOnlyBytes(file.path, file.getvalue()) if self._would_give_itself(path, mode) else file
 
     async def open_async(self, path: str, mode: str = "rb", **kwargs: Any) -> Any:
         """Open asynchronously; guarded names are written with ``_pipe_file`` or ``_put_file`` instead."""
         if "r" not in mode or "+" in mode:
-            name = await self._promote_async(path, explicit="x" in mode)
+            name = await self.mount.walk_async(self.guard.promoting(path, explicit="x" in mode))
             if name is not None:
                 msg = f"{name.path} is guarded: write it whole, by _pipe_file or _put_file"
                 raise io.UnsupportedOperation(msg)
-            path = self._written_as(path)
-        elif not self._reads_plainly(path):
-            path = await self._key_of(path)
+            path = self.guard.written_as(path)
+        elif not self.guard.reads.plainly(path):
+            located = await self.mount.walk_async(self.guard.reads.seek(path, helps=True))
+            path = path if located is None else located.path
         return await self.fs.open_async(self._own(path), mode, **kwargs)
 
     def _would_give_itself(self, path: Any, mode: str) -> bool:
         # What memory hands out for reading is the object itself, and can be written.
-        return self._kind == "memory" and "r" in mode and self.explain(path).guarded
+        return self.mount.kind == "memory" and "r" in mode and self.explain(path).guarded
 
     def _name_to_write(self, path: Any, mode: str) -> Name | None:
         if "r" in mode and "+" not in mode:
             return None
-        name = self._promote(path, explicit="x" in mode)
-        if name is None:
-            return None
-        if not _is_mode(mode):
-            msg = f"invalid mode: {mode!r}"
-            raise ValueError(msg)
-        if "a" in mode or "r" in mode:
-            msg = f"{name.path} is guarded: its bytes don't change, so it can't be opened with mode {mode!r}"
-            raise io.UnsupportedOperation(msg)
+        name: Name | None = self.mount.walk(self.guard.promoting(path, explicit="x" in mode))
+        if name is not None:
+            check_mode(name.path, mode)
         return name
 
-    def _open_guarded(
-        self,
-        name: Name,
-        mode: str,
-        autocommit: bool | None = None,
-        block_size: int | None = None,
-        cache_type: str | None = None,
-        cache_options: dict[str, Any] | None = None,
-        **extra: Any,
-    ) -> GuardedFile:
-        del block_size, cache_type, cache_options
-
-        def create(body: Body) -> None:
-            self._create(name, body, extra)
-
-        def ahead(file: IO[bytes]) -> Ahead | None:
-            return self._stage_ahead(name, file, extra)
-
-        self._look_early(name)
+    def _begun(self, name: Name, mode: str, autocommit: bool | None = None, **options: Any) -> GuardedFile:
+        extra = {key: value for key, value in options.items() if key not in HOW_IT_IS_READ}
+        self.guard.look_early(name)
         commits = not self._intrans if autocommit is None else autocommit
-        file = GuardedFile(name.path, mode, create, autocommit=commits, ahead=ahead)
+        file = GuardedFile(
+            name.path,
+            mode,
+            lambda body: self.mount.walk(self.guard.creating(name, body, extra)),
+            autocommit=commits,
+            ahead=lambda file: self.guard.stage_ahead(name, file, extra),
+        )
         if not commits:
             self.transaction.files.append(file)
         return file
@@ -476,3 +866,10 @@ class GuardedFileSystem(Asked, ChainedFileSystem, metaclass=_CachedToo):
         transaction: JointTransaction = super().start_transaction()
         transaction.start()
         return transaction
+
+
+def _creates(mode: str) -> bool:
+    if mode not in ("create", "overwrite"):
+        msg = f"mode must be 'create' or 'overwrite', not {mode!r}"
+        raise ValueError(msg)
+    return mode == "create"

@@ -22,14 +22,13 @@ from putifabsent.shim.probe_policy import BY_THE_STORE, validate
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-__all__ = ["SALTED", "Mount", "check_options", "this_session", "this_writer"]
+__all__ = ["Options", "check_options", "this_session", "this_writer"]
 
 _FSSPEC = {
     "skip_instance_cache", "use_listings_cache", "listings_expiry_time", "max_paths",
     "asynchronous", "loop", "batch_size",
 }  # fmt: skip
-SALTED = ("slices", "keep-both")
-"""What ``salt`` may be, but ``"off"``."""
+_SALTED = ("slices", "keep-both")
 _FLAGS = {"true": True, "false": False}
 _BY_PROTOCOL = {"s3": {"profile"}}
 
@@ -49,7 +48,7 @@ def this_session() -> str:
 
 
 @dataclass(frozen=True)
-class Mount:
+class Options:
     """A mount's own options.
 
     Attributes
@@ -92,8 +91,8 @@ class Mount:
     def __post_init__(self) -> None:
         """Refuse what can't be meant."""
         validate(self.arbiter, SCHEMES)
-        if self.salt not in (None, "off", *SALTED):
-            msg = f"salt must be one of 'off', {', '.join(map(repr, SALTED))}, not {self.salt!r}"
+        if self.salt not in (None, "off", *_SALTED):
+            msg = f"salt must be one of 'off', {', '.join(map(repr, _SALTED))}, not {self.salt!r}"
             raise ConfigError(msg)
         if self.salt == "keep-both" and self.arbiter not in BY_THE_STORE:
             msg = f"salt='keep-both' is for where no arbiter can be had: without it, {self.arbiter!r} decides"
@@ -109,6 +108,11 @@ class Mount:
             if said is not None and not (isinstance(said, str) and said.isascii() and said.isprintable()):
                 msg = f"{option} must be printable ASCII, such as a UUID, not {said!r}: it becomes a header"
                 raise ConfigError(msg)
+
+    @property
+    def is_salted(self) -> bool:
+        """Whether Hudi's files have the session in their names."""
+        return self.salt in _SALTED
 
 
 def _flag(option: str, given: Any) -> bool:
@@ -138,7 +142,7 @@ def check_options(given: Iterable[str], wrapped: type[AbstractFileSystem], proto
     ConfigError
         It names the option, and the nearest known one.
     """
-    known = set(Mount.__dataclass_fields__) | _FSSPEC | _BY_PROTOCOL.get(protocol, set())
+    known = set(Options.__dataclass_fields__) | _FSSPEC | _BY_PROTOCOL.get(protocol, set())
     for cls in wrapped.__mro__:
         if cls in (AbstractFileSystem, AsyncFileSystem, object):
             continue
@@ -161,7 +165,7 @@ def split(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
         warnings.warn(message, DeprecationWarning, stacklevel=2)
         options = {"writer_session": options["session"], **options}
         del options["session"]
-    own = {key: value for key, value in options.items() if key in Mount.__dataclass_fields__}
+    own = {key: value for key, value in options.items() if key in Options.__dataclass_fields__}
     return own, {key: value for key, value in options.items() if key not in own}
 
 

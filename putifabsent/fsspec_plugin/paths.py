@@ -1,4 +1,4 @@
-"""Which paths can be created at all, whatever the store: said before anything is sent."""
+"""How a path is said, and whether it can be created at all, whatever the store; nothing is sent for it."""
 
 from __future__ import annotations
 
@@ -6,10 +6,128 @@ import errno
 import posixpath
 from typing import TYPE_CHECKING, Any
 
+from fsspec.spec import AbstractFileSystem
+from fsspec.utils import stringify_path
+
+from putifabsent.backends.base import STATE_FOLDER
+
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-__all__ = ["check_path", "each_of", "spelled_out"]
+    from putifabsent.fsspec_plugin.mount import Mount
+
+__all__ = ["Paths", "check_path", "each_of", "hide", "is_state", "own", "renamed", "spelled_out"]
+
+_INSIDE = f"/{STATE_FOLDER}/"
+_ITSELF = f"/{STATE_FOLDER}"
+
+
+class Paths:
+    """The paths of one mount.
+
+    Parameters
+    ----------
+    mount
+        The mount.
+    protocols
+        Those of the guarded filesystem.
+    """
+
+    def __init__(self, mount: Mount, protocols: tuple[str, ...]) -> None:
+        self._mount = mount
+        self._protocols = protocols
+        self._strip = mount.wrapped._strip_protocol
+        plain = getattr(AbstractFileSystem._strip_protocol, "__func__", None)
+        self._strips_plainly = getattr(self._strip, "__func__", None) is plain
+
+    def own(self, path: Any) -> Any:
+        """Return paths without the guarded filesystem's own protocol; the wrapped one does the rest."""
+        return own(path, self._protocols)
+
+    def own_if_address(self, value: Any) -> Any:
+        """Return what may be paths, or something else, without that protocol."""
+        return self.own(value) if isinstance(value, (str, list)) else value
+
+    def strip(self, path: Any) -> Any:
+        """Return paths without any protocol, as the wrapped filesystem strips them."""
+        # Nearly every path, many times each: there is nothing to strip from it.
+        if self._strips_plainly and type(path) is str and ":" not in path and path[-1:] not in ("", "/"):
+            return path
+        return self._strip(self.own(path))
+
+    def full(self, path: Any) -> str:
+        """Return the full name that a path, of no version, stands for."""
+        return spelled_out(self.strip(self.without_version(path)), self._mount.kind)
+
+    def all_full(self, path: Any) -> list[str]:
+        """Return the full names of a path, or of several."""
+        return [self.full(each) for each in each_of(path)]
+
+    def is_a_version(self, path: Any) -> bool:
+        """Whether a path names one version of an object."""
+        return self.without_version(path) is not path
+
+    def without_version(self, path: Any) -> Any:
+        """Return ``path`` itself, unless the wrapped filesystem writes another name: what it cuts is gone."""
+        said = path if isinstance(path, str) else str(path)
+        if not ("?" in said or "#" in said) or self._mount.has_folders:
+            return path
+        stripped = self.strip(path).lstrip("/")
+        bucket, key, _ = self._mount.fs.split_path(stripped)
+        plain = stripped[: len(bucket) + 1 + len(key)]
+        return path if plain == stripped or not key else plain
+
+    def check(self, path: Any) -> None:
+        """Refuse a path that can't be created: see :func:`check_path`."""
+        stripped = self.strip(path)
+        check_path(path if isinstance(path, str) else stripped, stripped)
+
+
+def own(path: Any, protocols: tuple[str, ...]) -> Any:
+    """Return paths without these protocols."""
+    if isinstance(path, str):
+        for protocol in protocols:
+            if path.startswith(f"{protocol}://"):
+                return path[len(protocol) + 3 :]
+        return path
+    if isinstance(path, dict):
+        return {own(key, protocols): value for key, value in path.items()}
+    if isinstance(path, (list, tuple, set)):
+        return [own(one, protocols) for one in path]
+    if path is None:
+        return ""
+    plain = stringify_path(path)
+    if not isinstance(plain, str):
+        msg = f"a path must be a str or an os.PathLike of one, not {path!r}"
+        raise TypeError(msg)
+    return own(plain, protocols)
+
+
+def hide(found: Any, path: str) -> Any:
+    """Drop the shim's own names from a listing of ``path``, unless it is them that were asked for.
+
+    Parameters
+    ----------
+    found
+        What the wrapped filesystem listed: names, details, or details by name.
+    path
+        The folder or pattern that was listed.
+    """
+    if STATE_FOLDER in path:
+        return found
+    if isinstance(found, dict):
+        return {name: detail for name, detail in found.items() if not is_state(name)}
+    return [one for one in found if not is_state(one if isinstance(one, str) else one["name"])]
+
+
+def renamed(detail: dict[str, Any], name: str) -> dict[str, Any]:
+    """Return the details of an object under its plain name."""
+    return {**detail, **{key: name for key in ("name", "Key") if key in detail}}
+
+
+def is_state(name: str) -> bool:
+    """Whether a full name is the shim's own."""
+    return _ITSELF in name and (name.endswith(_ITSELF) or _INSIDE in name)
 
 
 def each_of(path: Any) -> Collection[Any]:

@@ -5,19 +5,25 @@ Letters only: with a ``+`` or ``-`` in a scheme, kedro and universal_pathlib sil
 
 from __future__ import annotations
 
+import io
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import fsspec
 from fsspec.core import url_to_fs
+from fsspec.implementations.local import LocalFileSystem
 from fsspec.registry import _registry as registry
 
 from putifabsent.errors import ConfigError
-from putifabsent.fsspec_plugin.disk import GuardedDisk
 from putifabsent.fsspec_plugin.filesystem import GuardedFileSystem
 from putifabsent.fsspec_plugin.options import check_options, split
 
 if TYPE_CHECKING:
     from fsspec.spec import AbstractFileSystem
+
+    _Guarded = GuardedFileSystem
+else:
+    _Guarded = object  # what is mixed in has no base, and knows what it is mixed into
 
 __all__ = [
     "GuardedAzureFileSystem",
@@ -31,28 +37,112 @@ __all__ = [
 ]
 
 _ASYNC = ("asynchronous", "loop", "batch_size")
+_WRAPPED = {
+    "s3": "s3fs.S3FileSystem",
+    "gcs": "gcsfs.GCSFileSystem",
+    "azure": "adlfs.AzureBlobFileSystem",
+    "local": "fsspec.implementations.local.LocalFileSystem",
+    "memory": "fsspec.implementations.memory.MemoryFileSystem",
+}
+"""The classes, each imported where one is made: fsspec's own registry may have a guarded one instead."""
 
 
-class _ByProtocol(GuardedFileSystem):
-    """A guarded filesystem that takes the wrapped one's options as its own."""
+class OnDisk(_Guarded):
+    """What the guarded filesystem of a local disk has beside: links and modes.
+
+    It is a ``LocalFileSystem``, too. Others ask for that: fsspec's ``DirFileSystem`` refuses ``..`` there
+    alone, since nowhere else it leads out of a folder.
+    """
+
+    root_marker = "/"
+
+    @property
+    def auto_mkdir(self) -> bool:
+        """Whether the folders of what is written are made."""
+        return bool(self.fs.auto_mkdir)
+
+    @auto_mkdir.setter
+    def auto_mkdir(self, value: bool) -> None:
+        # Set by LocalFileSystem's own constructor, too, which nothing is wrapped for yet.
+        if "mount" in vars(self):
+            self.fs.auto_mkdir = value
+
+    @property
+    def fsid(self) -> Any:
+        """What this disk is known by."""
+        return self.fs.fsid
+
+    def _isfilestore(self) -> bool:
+        return bool(self.fs._isfilestore())
+
+    def lexists(self, path: str, **kwargs: Any) -> bool:
+        """Whether a name is there, be it a link to nothing."""
+        is_there = self.fs.lexists(self.mount.paths.own(path), **kwargs)
+        return bool(is_there) or bool(self.mount.walk(self.guard.reads.existing(path, {})))
+
+    def islink(self, path: str) -> bool:
+        """Whether a name is a symbolic link."""
+        return bool(self.fs.islink(self.mount.paths.own(path)))
+
+    def chmod(self, path: str, mode: int) -> Any:
+        """Set the permissions of a name."""
+        return self.mount.walk(self.guard.reads.reading("chmod", path, (mode,), {}))
+
+    def link(self, src: str, dst: str, **kwargs: Any) -> Any:
+        """Make another name for a file: a hard link.
+
+        Raises
+        ------
+        io.UnsupportedOperation
+            One of the names is guarded: its bytes could be changed through the other.
+        """
+        self._refuse_links(src, dst)
+        return self.fs.link(self.mount.paths.own(src), self.guard.written_as(dst), **kwargs)
+
+    def symlink(self, src: str, dst: str, **kwargs: Any) -> Any:
+        """Make a symbolic link at ``dst``, to ``src``; it raises as :meth:`link` does."""
+        self._refuse_links(src, dst)
+        return self.fs.symlink(self.mount.paths.own(src), self.guard.written_as(dst), **kwargs)
+
+    def _refuse_links(self, src: str, dst: str) -> None:
+        walk, guard = self.mount.walk, self.guard
+        name = walk(guard.promoting(dst)) or walk(guard.guarded(src))
+        if name is not None:
+            msg = f"{name.path} is guarded: no link is made of it or to it. Copy the file"
+            raise io.UnsupportedOperation(msg)
+
+
+class GuardedDisk(OnDisk, GuardedFileSystem, LocalFileSystem):
+    """Guards a local disk."""
+
+
+class ByProtocol(_Guarded):
+    """A guarded filesystem that takes the wrapped one's options as its own.
+
+    Attributes
+    ----------
+    wraps
+        Of :data:`_WRAPPED`.
+    """
 
     wraps: ClassVar[str]
     _strip_tokenize_options = ("target_protocol",)
 
     def __init__(self, target_protocol: str | None = None, **options: Any) -> None:
         del target_protocol  # given by fsspec, as _get_kwargs_from_urls has it
-        wrapped = self._class_to_wrap()
         own, others = split(options)
-        check_options(others, wrapped, self.wraps)
+        check_options(others, self._class_to_wrap(), self.wraps)
         asyn = {key: others.pop(key) for key in _ASYNC if key in others}
-        self._start(wrapped, others, own, **asyn)
+        self._start(self._class_to_wrap(), others, own, **asyn)
 
     def _with_configuration(self, options: dict[str, Any]) -> dict[str, Any]:
         return {**options, **self._configured(options)}
 
     @classmethod
     def _class_to_wrap(cls) -> type[AbstractFileSystem]:
-        raise NotImplementedError  # abstract
+        module, _, name = _WRAPPED[cls.wraps].rpartition(".")
+        found: type[AbstractFileSystem] = getattr(import_module(module), name)
+        return found
 
     @classmethod
     def _strip_protocol(cls, path: Any) -> Any:
@@ -75,105 +165,76 @@ class _ByProtocol(GuardedFileSystem):
         return f"{self._protocols()[0]}://{self._strip_protocol(name)}"
 
 
-class GuardedS3FileSystem(_ByProtocol):
+class GuardedS3FileSystem(ByProtocol, GuardedFileSystem):
     """``pias3://``: S3 by s3fs, whose options it takes."""
 
     protocol: ClassVar[str | tuple[str, ...]] = "pias3"
     wraps = "s3"
 
-    @classmethod
-    def _class_to_wrap(cls) -> type[AbstractFileSystem]:
-        from s3fs import S3FileSystem
 
-        found: type[AbstractFileSystem] = S3FileSystem
-        return found
-
-
-class GuardedGCSFileSystem(_ByProtocol):
+class GuardedGCSFileSystem(ByProtocol, GuardedFileSystem):
     """``piags://``: Google Cloud Storage by gcsfs, whose options it takes."""
 
     protocol: ClassVar[str | tuple[str, ...]] = "piags"
     wraps = "gcs"
 
-    @classmethod
-    def _class_to_wrap(cls) -> type[AbstractFileSystem]:
-        from gcsfs import GCSFileSystem
 
-        found: type[AbstractFileSystem] = GCSFileSystem
-        return found
-
-
-class GuardedAzureFileSystem(_ByProtocol):
+class GuardedAzureFileSystem(ByProtocol, GuardedFileSystem):
     """``piaaz://``: Azure Blob Storage by adlfs, whose options it takes."""
 
     protocol: ClassVar[str | tuple[str, ...]] = "piaaz"
     wraps = "azure"
 
-    @classmethod
-    def _class_to_wrap(cls) -> type[AbstractFileSystem]:
-        from adlfs import AzureBlobFileSystem
 
-        found: type[AbstractFileSystem] = AzureBlobFileSystem
-        return found
-
-
-class GuardedLocalFileSystem(_ByProtocol, GuardedDisk):
+class GuardedLocalFileSystem(ByProtocol, OnDisk, GuardedFileSystem, LocalFileSystem):
     """``piafile://``: local disk."""
 
     protocol: ClassVar[str | tuple[str, ...]] = "piafile"
     wraps = "local"
 
-    @classmethod
-    def _class_to_wrap(cls) -> type[AbstractFileSystem]:
-        from fsspec.implementations.local import LocalFileSystem
 
-        found: type[AbstractFileSystem] = LocalFileSystem
-        return found
-
-
-class GuardedMemoryFileSystem(_ByProtocol):
+class GuardedMemoryFileSystem(ByProtocol, GuardedFileSystem):
     """``piamemory://``: this process's memory."""
 
     protocol: ClassVar[str | tuple[str, ...]] = "piamemory"
     wraps = "memory"
     root_marker = "/"
 
-    @classmethod
-    def _class_to_wrap(cls) -> type[AbstractFileSystem]:
-        from fsspec.implementations.memory import MemoryFileSystem
 
-        found: type[AbstractFileSystem] = MemoryFileSystem
-        return found
-
-
-class PlainS3(GuardedS3FileSystem):
+class PlainS3(ByProtocol, GuardedFileSystem):
     """Guarded under its plain protocol: what ``guard_protocol("s3")`` registers."""
 
     protocol = ("s3", "s3a")
+    wraps = "s3"
 
 
-class PlainGCS(GuardedGCSFileSystem):
+class PlainGCS(ByProtocol, GuardedFileSystem):
     """Guarded under its plain protocol."""
 
     protocol = ("gs", "gcs")
+    wraps = "gcs"
 
 
-class PlainAzure(GuardedAzureFileSystem):
+class PlainAzure(ByProtocol, GuardedFileSystem):
     """Guarded under its plain protocol."""
 
     protocol = ("abfs", "az", "abfss")
+    wraps = "azure"
 
 
-class PlainLocal(GuardedLocalFileSystem):
+class PlainLocal(ByProtocol, OnDisk, GuardedFileSystem, LocalFileSystem):
     """Guarded under its plain protocol."""
 
     protocol = ("file", "local")
+    wraps = "local"
 
 
-class PlainMemory(GuardedMemoryFileSystem):
+class PlainMemory(ByProtocol, GuardedFileSystem):
     """Guarded under its plain protocol."""
 
     protocol = "memory"
+    wraps = "memory"
+    root_marker = "/"
 
 
 _PLAIN = {
@@ -182,8 +243,8 @@ _PLAIN = {
     for protocol in cls._protocols()
 }
 
-_GUARDED = {
-    protocol: cls
+_BY_WRAPPED = {
+    cls.wraps: cls
     for cls in (
         GuardedS3FileSystem,
         GuardedGCSFileSystem,
@@ -191,7 +252,10 @@ _GUARDED = {
         GuardedLocalFileSystem,
         GuardedMemoryFileSystem,
     )
-    for protocol in (cls.protocol, *(plain for plain, kind in _PLAIN.items() if issubclass(kind, cls)))
+}
+_GUARDED: dict[Any, type[GuardedFileSystem]] = {
+    **{cls.protocol: cls for cls in _BY_WRAPPED.values()},
+    **{protocol: _BY_WRAPPED[plain.wraps] for protocol, plain in _PLAIN.items()},
 }
 
 

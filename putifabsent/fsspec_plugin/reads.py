@@ -1,238 +1,395 @@
-"""Reading: the wrapped filesystem's own methods, in both colours. Only the shim's own folder is hidden."""
+"""What is there, where more than the store's own names says so: read, and listed.
+
+Where an arbiter beside the store decides, it says whether a guarded name is there, and where: each costs a
+look-up. A name that nothing guards is read as it is; only where it is not there the arbiter is asked, for it
+may have been created explicitly, and not be published yet. So are the rules of a format, whoever decides.
+
+A listing shows what an arbiter says, too: without what has ended, with what is not published yet. A folder in
+which no format has names of its own, and with no ``.putifabsent/``, costs nothing more. Others cost one
+listing of the ballots about the folder's names, or one look at the registry's claims of them; and what a
+format's rules show otherwise costs what they look at.
+"""
 
 from __future__ import annotations
 
-import asyncio
-from typing import TYPE_CHECKING, Any, cast
+import errno
+import os
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
-from fsspec.asyn import AsyncFileSystem
-from fsspec.spec import AbstractFileSystem
-from fsspec.utils import isfilelike
-
-from putifabsent.backends.base import STATE_FOLDER
-from putifabsent.fsspec_plugin.bulk import one_of_many, one_of_many_async, waited_for
-from putifabsent.fsspec_plugin.delegation import called_as_wrapped
+from putifabsent.backends.base import STATE_FOLDER, Absent, Described, Describes, Found, Got
+from putifabsent.errors import OutcomeUnknown
+from putifabsent.fsspec_plugin.paths import each_of, hide, is_state, renamed
+from putifabsent.fsspec_plugin.steps import Call, Decide, Either
+from putifabsent.shim.state_keys import placed
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
+    from collections.abc import Iterable
 
-__all__ = ["ReadsThrough", "hide", "is_state"]
+    from putifabsent.fsspec_plugin.guard import Guard
+    from putifabsent.fsspec_plugin.mount import Mount
+    from putifabsent.fsspec_plugin.steps import Steps
+    from putifabsent.shim.listing_overlay import Sighting
+    from putifabsent.shim.names import Name
+    from putifabsent.shim.reading import Located
 
-_INSIDE = f"/{STATE_FOLDER}/"
-_ITSELF = f"/{STATE_FOLDER}"
+Details: TypeAlias = dict[str, dict[str, Any]]
+_ASKS = {"cat_file": "get", "exists": "head", "info": "describe", "isfile": "head"}
+"""What the store's own client is asked for these, in one request where the wrapped filesystem sends two."""
+_UNANSWERED = object()
 
-
-def hide(found: Any, path: str) -> Any:
-    """Drop the shim's own names from a listing of ``path``, unless it is them that were asked for.
-
-    Parameters
-    ----------
-    found
-        What the wrapped filesystem listed: names, details, or details by name.
-    path
-        The folder or pattern that was listed.
-    """
-    if STATE_FOLDER in path:
-        return found
-    if isinstance(found, dict):
-        return {name: detail for name, detail in found.items() if not is_state(name)}
-    return [one for one in found if not is_state(one if isinstance(one, str) else one["name"])]
+__all__ = ["Details", "Reads"]
 
 
-def is_state(name: str) -> bool:
-    """Whether a full name is the shim's own."""
-    return _ITSELF in name and (name.endswith(_ITSELF) or _INSIDE in name)
+class Reads:
+    """Finds what is there in a mount."""
 
+    def __init__(self, mount: Mount, guard: Guard) -> None:
+        self._mount = mount
+        self._guard = guard
 
-class ReadsThrough(AsyncFileSystem):
-    """Delegates every read to ``self.fs``."""
+    def plainly(self, path: Any) -> bool:
+        """Whether what the store shows under a path, or under several, is all that there is to know."""
+        return self._mount.arbiter is None and not self.shows_more(map(str, each_of(path)))
 
-    _kind: str
+    def shows_more(self, paths: Iterable[str]) -> bool:
+        """Whether a format's rules may show more, or less, of one of these paths than the store."""
+        rules = self._guard.rules
+        return rules is not None and any(map(rules.shows_more, paths))
 
-    @property
-    def fs(self) -> AbstractFileSystem:
-        """The wrapped filesystem."""
-        raise NotImplementedError
+    def has_more(self, folder: str) -> bool:
+        """Whether a format's rules may show more, or less, of the files in a folder than the store."""
+        return self._guard.rules is not None and self._guard.rules.is_timeline(folder)
 
-    def _own(self, path: Any) -> Any:
-        """Return paths without this filesystem's own protocol; the wrapped one does the rest."""
-        raise NotImplementedError
+    # One name
 
-    def _in_bulk(self, method: str, *args: Any, **kwargs: Any) -> Any:
-        """Run fsspec's own way over this filesystem's methods, in the wrapped one's colour."""
-        if self.fs.async_impl:
-            return waited_for(self.loop, getattr(self, f"_{method}"), *args, **kwargs)
-        return getattr(AbstractFileSystem, method)(self, *args, **kwargs)
+    def reading(self, method: str, path: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Steps[Any]:
+        """Call a method of the wrapped filesystem that reads one file, where its bytes lie."""
+        own = self._mount.paths.own
+        if self.plainly(path):
+            if self._mount.kind == "s3" and method in _ASKS and not (args or kwargs):
+                answer = yield from self._answered(method, path)
+                if answer is not _UNANSWERED:
+                    return answer
+            return (yield Call(method, (own(path), *args), kwargs))
+        located = yield from self.seek(path, helps=False)
+        key = own(path) if located is None else located.path
+        try:
+            found = yield Call(method, (key, *args), kwargs)
+        except FileNotFoundError:
+            # It was deleted meanwhile; or it is there, and nobody has published it.
+            located = yield from self._seek_again(path, located)
+            if located is None:
+                raise
+            found = yield Call(method, (located.path, *args), kwargs)
+        if method != "info" or located is None:
+            return found
+        return renamed(found, self._mount.paths.strip(own(path)))
 
-    async def _call(self, method: str, *args: Any, **kwargs: Any) -> Any:
-        """Await a method of the wrapped filesystem, which may have only a synchronous one."""
-        if self.fs.async_impl:
-            return await getattr(self.fs, f"_{method}")(*args, **kwargs)
-        return await asyncio.to_thread(getattr(self.fs, method), *args, **kwargs)
+    def existing(self, path: str, kwargs: dict[str, Any]) -> Steps[bool]:
+        """Say whether a name is there; a guarded one that is not published yet is published by the way."""
+        if self.plainly(path):
+            return bool((yield from self.reading("exists", path, (), kwargs)))
+        try:
+            located = yield from self.seek(path, helps=True)
+            if located is None:
+                yield from self.reading("info", path, (), {})
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        return True
 
-    # Listings
+    def being_a_file(self, path: str) -> Steps[bool]:
+        """Say whether a name is a file's."""
+        if self.plainly(path):
+            return bool((yield from self.reading("isfile", path, (), {})))
+        try:
+            found = yield from self.reading("info", path, (), {})
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        return bool(found["type"] == "file")
 
-    def ls(self, path: str, *args: Any, **kwargs: Any) -> list[Any]:
-        """List a folder: in detail or not, as the wrapped filesystem has it where nothing is said."""
-        path = self._own(path)
-        return cast("list[Any]", hide(self.fs.ls(path, *args, **kwargs), path))
+    def seek(self, path: str, *, helps: bool) -> Steps[Located | None]:
+        """Return where a guarded name's bytes lie; None for a name that nothing guards, and for a folder.
 
-    async def _ls(self, path: str, *args: Any, **kwargs: Any) -> list[Any]:
-        path = self._own(path)
-        return cast("list[Any]", hide(await self._call("ls", path, *args, **kwargs), path))
+        Raises
+        ------
+        FileNotFoundError
+            It is guarded, and not there.
+        OutcomeUnknown
+            It can't be known.
+        """
+        salts = self._guard.salts
+        if salts is not None and (salted := salts.name_of(path)) is not None:
+            return (yield from salts.seek(salted))
+        if self._mount.arbiter is None:
+            return None
+        name = yield from self._guard.guarded(path)
+        if name is None:
+            return None
+        located = yield from self.located(name, helps=helps)
+        if located is None:
+            located = yield from self._unpublished(name)
+        if located is None and not (yield Call("isdir", (self._mount.paths.own(path),))):
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), name.path)
+        return located
 
-    def find(self, path: str, *args: Any, **kwargs: Any) -> Any:
-        """List all files below a folder."""
-        path = self._own(path)
-        return hide(self.fs.find(path, *args, **kwargs), path)
+    def _seek_again(self, path: str, before: Located | None) -> Steps[Located | None]:
+        """Look once more for what was not where it should be; None: that it is not there is certain."""
+        if before is not None:
+            located = yield from self.seek(path, helps=True)
+            return located
+        full = self._mount.paths.full(path)
+        if "/" not in full.strip("/") or is_state(full) or self._mount.paths.is_a_version(path):
+            return None
+        name = yield from self._guard.known_as(full)
+        located = yield from self._unpublished(name)
+        if located is None and self._mount.arbiter is not None:
+            located = yield from self.located(name, helps=True)
+        return located
 
-    async def _find(self, path: str, *args: Any, **kwargs: Any) -> Any:
-        path = self._own(path)
-        return hide(await self._call("find", path, *args, **kwargs), path)
+    def _unpublished(self, name: Name) -> Steps[Located | None]:
+        rules = self._guard.rules_for(name)
+        return None if rules is None else (yield from rules.unpublished(name))
 
-    def glob(self, path: str, *args: Any, **kwargs: Any) -> Any:
-        """List what matches a pattern."""
-        path = self._own(path)
-        return hide(self.fs.glob(path, *args, **kwargs), path)
+    def located(self, name: Name, *, helps: bool) -> Steps[Located | None]:
+        """Return where the bytes of a guarded name lie by the arbiter; None: it is not there."""
+        arbiter = self._mount.arbiter
+        assert arbiter is not None  # noqa: S101 - who has none reads as the wrapped filesystem does
+        try:
+            found = yield Decide(arbiter.find(name, self._mount.looker(name), helps=helps))
+        except OutcomeUnknown as error:
+            # A folder has the name, or a file is where its folder would be.
+            if isinstance(error.__cause__, (IsADirectoryError, NotADirectoryError)):
+                return None
+            raise
+        if isinstance(found, Absent):
+            return None
+        located: Located = found
+        self._mount.forget_listed(located.path)
+        return located
 
-    async def _glob(self, path: str, *args: Any, **kwargs: Any) -> Any:
-        path = self._own(path)
-        return hide(await self._call("glob", path, *args, **kwargs), path)
+    # Small files, by the store's own client
 
-    def walk(self, path: str, *args: Any, **kwargs: Any) -> Iterator[tuple[str, Any, Any]]:
-        """Go through all folders below a folder."""
-        path = self._own(path)
-        for root, folders, files in self.fs.walk(path, *args, **kwargs):
-            if self._shows(root, folders, path):
-                yield root, folders, files
+    def _answered(self, method: str, path: Any) -> Steps[Any]:
+        """Ask the store itself about one guarded file.
 
-    async def _walk(self, path: str, *args: Any, **kwargs: Any) -> AsyncIterator[tuple[str, Any, Any]]:
-        path = self._own(path)
-        if not self.fs.async_impl:
-            for found in await asyncio.to_thread(lambda: list(self.walk(path, *args, **kwargs))):
-                yield found
-            return
-        async for root, folders, files in self.fs._walk(path, *args, **kwargs):
-            if self._shows(root, folders, path):
-                yield root, folders, files
-
-    @staticmethod
-    def _shows(root: str, folders: Any, path: str) -> bool:
-        if STATE_FOLDER in path:
+        It only ever says what is there, and that nothing is. Whatever else it meets is left to the wrapped
+        filesystem, which asks again, with its own retries and its own errors. So is all that a caller or a
+        mount asks for beside the file: ranges, versions, keys, who pays; and what is remembered of a listing.
+        """
+        name = self._of_the_store(path)
+        if name is None:
+            return _UNANSWERED
+        asked = _ASKS[method]
+        ask, ask_async = getattr(self._mount.store, asked), getattr(self._mount.store, f"{asked}_async")
+        outcome = yield Either(partial(ask, name.path), partial(ask_async, name.path))
+        if isinstance(outcome, Got):
+            return outcome.data
+        if isinstance(outcome, Described):
+            return outcome.info
+        if isinstance(outcome, Found):
             return True
-        if STATE_FOLDER in folders:
-            # In place, so that the wrapped walk does not go there either.
-            folders.pop(STATE_FOLDER) if isinstance(folders, dict) else folders.remove(STATE_FOLDER)
-        return not is_state(root)
+        # What a format calls a file is no folder; a pattern may match one, which only a listing shows.
+        if isinstance(outcome, Absent) and name.format is not None and self._guard.is_evident(name):
+            if asked == "head":
+                return False
+            raise FileNotFoundError(name.path)
+        return _UNANSWERED
 
-    # Contents
+    def _of_the_store(self, path: Any) -> Name | None:
+        """Return the name under a path, if the store may answer for the wrapped filesystem about it."""
+        paths, fs = self._mount.paths, self._mount.fs
+        if type(path) is not str or paths.is_a_version(path):
+            return None
+        name = self._guard.explain(path)
+        # Not of one that it would read as another, by slashes or a version in it.
+        if not name.guarded or fs._strip_protocol(paths.own(path)) != name.path:
+            return None
+        store = self._mount.store
+        is_known = isinstance(store, Describes) and store.answers_for(name.path)
+        return name if is_known and not self._is_listed(name.path) else None
 
-    def _read(self, method: str, path: str, *args: Any, **kwargs: Any) -> Any:
-        """Call a method of the wrapped filesystem that reads one file."""
-        return getattr(self.fs, method)(self._own(path), *args, **kwargs)
+    def _is_listed(self, path: str) -> bool:
+        """Whether a remembered listing says what is there."""
+        if not self._mount.fs.dircache:
+            return False
+        try:
+            return self._mount.fs._ls_from_cache(path) is not None
+        except FileNotFoundError:
+            return True
 
-    async def _read_async(self, method: str, path: str, *args: Any, **kwargs: Any) -> Any:
-        return await self._call(method, self._own(path), *args, **kwargs)
+    # One folder
 
-    def cat_file(self, path: str, *args: Any, **kwargs: Any) -> bytes:
-        """Read a file, or a range of it."""
-        return cast("bytes", self._read("cat_file", path, *args, **kwargs))
+    def as_it_is(self, path: str, options: dict[str, Any]) -> bool:
+        """Whether a listing of a path shows what the store does."""
+        return self.plainly(path) or is_state(self._mount.paths.full(path)) or bool(options.get("versions"))
 
-    async def _cat_file(self, path: str, *args: Any, **kwargs: Any) -> bytes:
-        return cast("bytes", await self._read_async("cat_file", path, *args, **kwargs))
+    def listing(self, path: str, options: dict[str, Any]) -> Steps[list[Any]]:
+        """List a folder; the options are the wrapped filesystem's, all said."""
+        salts = self._guard.salts
+        if salts is None:
+            return (yield from self._listing(path, options))
+        listed = yield from self._listing(path, {**options, "detail": True})
+        shown = yield from salts.shown(path, {each["name"]: each for each in listed})
+        return list(shown.values()) if options["detail"] else list(shown)
 
-    def cat(self, path: Any, *args: Any, **kwargs: Any) -> Any:
-        """Read files."""
-        path = self._own(path)
-        found = self.fs.cat(path, *args, **kwargs)
-        return hide(found, str(path)) if isinstance(found, dict) else found
+    def _listing(self, path: str, options: dict[str, Any]) -> Steps[list[Any]]:
+        own, root = self._mount.paths.own(path), self._mount.paths.full(path)
+        located = yield from self.seek(path, helps=False)
+        if located is not None:
+            details = [renamed((yield Call("info", (located.path,))), root)]
+            return details if options["detail"] else [root]
+        rules = self._guard.rules
+        view = None if rules is None else (yield from rules.timeline(root))
+        if view is not None:
+            self._mount.forget_listed(own)
+        missing: FileNotFoundError | None = None
+        listed: list[dict[str, Any]] = []
+        try:
+            listed = yield Call("ls", (own,), {**options, "detail": True})
+        except FileNotFoundError as error:
+            missing = error
+        details_of = {self._mount.paths.full(each["name"]): each for each in listed}
+        has_state = f"{root}/{STATE_FOLDER}" in details_of
+        shown = dict(hide(details_of, root))
+        if self._mount.arbiter is not None:
+            shown, _ = yield from self._merged(root, shown, None, {root: has_state})
+        if rules is not None and view is not None:
+            yield from rules.viewed(view, shown)
+        if missing is not None and not shown:
+            raise missing
+        return list(shown.values()) if options["detail"] else [each["name"] for each in shown.values()]
 
-    async def _cat(self, path: Any, *args: Any, **kwargs: Any) -> Any:
-        path = self._own(path)
-        found = await self._call("cat", path, *args, **kwargs)
-        return hide(found, str(path)) if isinstance(found, dict) else found
+    # All below a folder
 
-    def cat_ranges(self, paths: list[str], *args: Any, **kwargs: Any) -> list[Any]:
-        """Read ranges of files."""
-        return cast("list[Any]", self.fs.cat_ranges(self._own(paths), *args, **kwargs))
+    def finding(self, path: str, *, withdirs: bool) -> Steps[Details]:
+        """List all files below a folder, with their details."""
+        shown, _ = yield from self.below(path, withdirs=withdirs)
+        rules = self._guard.rules
+        if rules is not None:
+            shown = yield from rules.with_timelines(shown)
+            if rules.salts is not None:
+                shown = yield from rules.salts.shown(path, dict(sorted(shown.items())))
+        return dict(sorted(shown.items()))
 
-    async def _cat_ranges(self, paths: list[str], *args: Any, **kwargs: Any) -> list[Any]:
-        return cast("list[Any]", await self._call("cat_ranges", self._own(paths), *args, **kwargs))
+    def found(self, found: Any, *, detail: bool) -> Steps[Any]:
+        """Return what the wrapped filesystem has found, with what a format's rules say of it."""
+        rules = self._guard.rules
+        if rules is None or not any(map(rules.shows_more, found)):
+            return found
+        details = dict(found) if isinstance(found, dict) else {name: {} for name in found}
+        shown = yield from rules.with_timelines(details)
+        return dict(sorted(shown.items())) if detail else sorted(shown)
 
-    @called_as_wrapped(2)
-    @one_of_many
-    def get_file(self, rpath: str, lpath: Any = None, **kwargs: Any) -> Any:
-        """Copy a file to local disk; where that is what is guarded, the copy is a write like any other."""
-        if self._kind == "local" and lpath is not None and not isfilelike(lpath):
-            return self.cp_file(rpath, lpath)
-        return self._read("get_file", rpath, lpath, **kwargs)
+    def beginning_with(self, prefix: str, path: str, found: Details) -> Details:
+        """Keep what ``path`` and ``prefix`` begin: fsspec's patterns ask object stores for that."""
+        if not prefix:
+            return found
+        start = f"{self._mount.paths.full(path).rstrip('/')}/{prefix}"
+        return {name: detail for name, detail in found.items() if name.startswith(start)}
 
-    @called_as_wrapped(2)
-    @one_of_many_async(1)
-    async def _get_file(self, rpath: str, lpath: Any = None, **kwargs: Any) -> Any:
-        if self._kind == "local" and lpath is not None and not isfilelike(lpath):
-            return await self._cp_file(rpath, lpath)
-        return await self._read_async("get_file", rpath, lpath, **kwargs)
+    def below(self, path: str, *, withdirs: bool) -> Steps[tuple[Details, list[Sighting]]]:
+        """Return what is below a folder, with its details, and what the arbiter knows of names there."""
+        full = self._mount.paths.full
+        own, root = self._mount.paths.own(path), full(path)
+        try:
+            located = yield from self.seek(path, helps=False)
+        except FileNotFoundError:
+            return {}, []
+        if located is not None:
+            return {root: renamed((yield Call("info", (located.path,))), root)}, []
+        listed = yield Call("find", (own,), {"withdirs": withdirs, "detail": True})
+        found: Details = {full(name): detail for name, detail in listed.items()}
+        keys = {name: detail for name, detail in found.items() if is_state(name)}
+        self._forget_keys(keys)
+        shown = hide(found, root)
+        if self._mount.arbiter is None:
+            return dict(shown), []
+        has_state = {name.rpartition(f"/{STATE_FOLDER}/")[0] for name in keys}
+        names = [*shown, *(of.name for of in map(placed, keys) if of is not None and of.name is not None)]
+        folders = {name.rpartition("/")[0] for name in names if name.startswith(f"{root.rstrip('/')}/")}
+        folders |= has_state | {root}
+        return (
+            yield from self._merged(root, shown, keys, {each: each in has_state for each in sorted(folders)})
+        )
 
-    # Facts
+    # What both have in common
 
-    @called_as_wrapped(1)
-    def info(self, path: str, **kwargs: Any) -> dict[str, Any]:
-        """Say what a name is."""
-        return cast("dict[str, Any]", self._read("info", path, **kwargs))
+    def _merged(
+        self, root: str, shown: Details, below: Details | None, folders: dict[str, bool]
+    ) -> Steps[tuple[Details, list[Sighting]]]:
+        """Return what is shown, without what has ended, and with what lives; and what the arbiter knows.
 
-    @called_as_wrapped(1)
-    async def _info(self, path: str, **kwargs: Any) -> dict[str, Any]:
-        return cast("dict[str, Any]", await self._read_async("info", path, **kwargs))
+        Parameters
+        ----------
+        root
+            What was listed.
+        shown
+            The plain names.
+        below
+            The arbiter's keys below the root, if they were listed, too.
+        folders
+            Those in which the names lie, and whether each has a state folder in it.
+        """
+        arbiter = self._mount.arbiter
+        assert arbiter is not None  # noqa: S101 - who has none lists as the wrapped filesystem does
+        keys: Details = dict(below or {})
+        asked: list[str] = []
+        for folder, has_state in folders.items():
+            states = list(self._mount.policy.states(folder))
+            if has_state:
+                states.append(f"{folder}/{STATE_FOLDER}")
+            if states:
+                asked.append(folder)
+            for state in states:
+                shelf = arbiter.shelf(state, folder)
+                if shelf is None or (below is not None and shelf.startswith(f"{root.rstrip('/')}/")):
+                    continue
+                try:
+                    found = yield Call("find", (shelf,), {"detail": True})
+                except FileNotFoundError:
+                    continue
+                more = {self._mount.paths.full(name): detail for name, detail in found.items()}
+                self._forget_keys(more)
+                keys |= more
+        if not asked:
+            return shown, []
+        shown = dict(shown)
+        sightings = yield Decide(arbiter.sightings(self._mount.policy.classify, asked, keys, shown))
+        below_root = f"{root.rstrip('/')}/"
+        for sighting in sightings:
+            is_below = sighting.name == root or sighting.name.startswith(below_root)
+            # What rules keep records of are names that an arbiter decides about, too.
+            if is_below and not is_state(sighting.name):
+                yield from self._apply(sighting, shown, keys)
+        return shown, sightings
 
-    def exists(self, path: str, **kwargs: Any) -> bool:
-        """Whether a name is there."""
-        return cast("bool", self._read("exists", path, **kwargs))
+    def _apply(self, sighting: Sighting, shown: Details, keys: Details) -> Steps[None]:
+        name, key = sighting.name, sighting.key
+        if key is None and (sighting.open or name in shown):
+            located = yield from self.located((yield from self._guard.known_as(name)), helps=False)
+            if located is None:
+                shown.pop(name, None)
+                return
+            key = located.path
+        if key is None or key == name:
+            return
+        detail = keys.get(key)
+        if name in shown:
+            # It may be an earlier incarnation's still; or, of a name that nothing guards, written over.
+            if detail is None or detail["size"] == shown[name]["size"]:
+                return
+            if (yield from self._guard.guarded(name)) is None:
+                return
+        if detail is None:
+            try:
+                detail = yield Call("info", (key,))
+            except FileNotFoundError:
+                return  # deleted meanwhile
+        shown[name] = renamed(cast("dict[str, Any]", detail), name)
 
-    async def _exists(self, path: str, **kwargs: Any) -> bool:
-        return cast("bool", await self._read_async("exists", path, **kwargs))
-
-    def isfile(self, path: str) -> bool:
-        """Whether it is a file."""
-        return cast("bool", self._read("isfile", path))
-
-    async def _isfile(self, path: str) -> bool:
-        return cast("bool", await self._read_async("isfile", path))
-
-    def isdir(self, path: str) -> bool:
-        """Whether it is a folder."""
-        return cast("bool", self.fs.isdir(self._own(path)))
-
-    async def _isdir(self, path: str) -> bool:
-        return cast("bool", await self._call("isdir", self._own(path)))
-
-    def size(self, path: str) -> int:
-        """Return a file's size in bytes."""
-        return cast("int", self._read("size", path))
-
-    async def _size(self, path: str) -> int:
-        return cast("int", await self._read_async("size", path))
-
-    def checksum(self, path: str, *args: Any, **kwargs: Any) -> Any:
-        """Return what changes when the bytes change."""
-        return self._read("checksum", path, *args, **kwargs)
-
-    def ukey(self, path: str, *args: Any, **kwargs: Any) -> Any:
-        """Return a hash of the file's properties."""
-        return self._read("ukey", path, *args, **kwargs)
-
-    def created(self, path: str, *args: Any, **kwargs: Any) -> Any:
-        """Return when it was created."""
-        return self._read("created", path, *args, **kwargs)
-
-    def modified(self, path: str, *args: Any, **kwargs: Any) -> Any:
-        """Return when it was modified."""
-        return self._read("modified", path, *args, **kwargs)
-
-    def sign(self, path: str, *args: Any, **kwargs: Any) -> str:
-        """Return a signed address."""
-        return cast("str", self._read("sign", path, *args, **kwargs))
-
-    def invalidate_cache(self, path: str | None = None) -> None:
-        """Forget what was listed."""
-        self.fs.invalidate_cache(None if path is None else self._own(path))
+    def _forget_keys(self, keys: Details) -> None:
+        # What the wrapped filesystem keeps of a listing would hide what others add.
+        if self._mount.fs.dircache:
+            for folder in {name.rpartition("/")[0] for name in keys}:
+                self._mount.fs.invalidate_cache(folder)

@@ -1,4 +1,4 @@
-"""Removing: a removed name is free again, and who decides about it must hear of it: an arbiter, a ledger.
+"""Removing: a removed name is free again, and who decides about it must hear of it: an arbiter, or rules.
 
 What an arbiter keeps of removed names stays, for it says which incarnation of each comes next. A ledger goes
 with its table.
@@ -13,99 +13,59 @@ from glob import has_magic
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
-from putifabsent.fsspec_plugin.delegation import called_as_wrapped
-from putifabsent.fsspec_plugin.listings import ListsDecided
-from putifabsent.fsspec_plugin.paths import each_of
-from putifabsent.fsspec_plugin.reads import is_state
+from putifabsent.fsspec_plugin.paths import each_of, is_state
 from putifabsent.fsspec_plugin.steps import Call, Decide
 from putifabsent.shim.expiry import is_lowest
-from putifabsent.shim.formats import hudi_over
-from putifabsent.shim.formats.hudi_ledger import holds_state
 from putifabsent.shim.ledger.book import is_marker, record_at
-from putifabsent.shim.reading import removed
 
 if TYPE_CHECKING:
+    from putifabsent.fsspec_plugin.guard import Guard
+    from putifabsent.fsspec_plugin.mount import Mount
     from putifabsent.fsspec_plugin.steps import Steps
 
-__all__ = ["Removes"]
+__all__ = ["Removals"]
 
 
-class Removes(ListsDecided):
-    """Removes by the mount's arbiter what that knows, and all else as the wrapped filesystem."""
+class Removals:
+    """Removes by a mount's arbiter what that knows, and all else as the wrapped filesystem."""
 
-    @called_as_wrapped(1)
-    def rm(self, path: Any, recursive: bool = False, maxdepth: int | None = None, **kwargs: Any) -> Any:
-        """Remove files and folders. A removed name is free again."""
-        if not self._is_a_pattern(path) and self._is_removed_plainly(path, recursive=recursive):
-            if recursive:
-                self._walk_steps(self._ending_lives(path))
-            return self.fs.rm(self._own(path), recursive=recursive, maxdepth=maxdepth, **kwargs)
-        one_by_one = recursive and (
-            maxdepth is not None or self._arbiter is None or self._loses_instants(path)
-        )
-        found = self.expand_path(path, recursive=one_by_one, maxdepth=maxdepth if one_by_one else None)
-        return self._walk_steps(self._removing(found, below=recursive, one_by_one=one_by_one))
+    def __init__(self, mount: Mount, guard: Guard) -> None:
+        self._mount = mount
+        self._guard = guard
 
-    @called_as_wrapped(1)
-    async def _rm(
-        self, path: Any, recursive: bool = False, maxdepth: int | None = None, **kwargs: Any
-    ) -> Any:
-        if not self._is_a_pattern(path) and self._is_removed_plainly(path, recursive=recursive):
-            if recursive:
-                await self._walk_steps_async(self._ending_lives(path))
-            return await self._call("rm", self._own(path), recursive=recursive, maxdepth=maxdepth, **kwargs)
-        one_by_one = recursive and (
-            maxdepth is not None or self._arbiter is None or self._loses_instants(path)
-        )
-        found = await self._expand_path(
-            self._own(path), recursive=one_by_one, maxdepth=maxdepth if one_by_one else None
-        )
-        return await self._walk_steps_async(self._removing(found, below=recursive, one_by_one=one_by_one))
-
-    def rm_file(self, path: str, **kwargs: Any) -> Any:
-        """Remove a file."""
-        if self._is_removed_plainly(path):
-            return self.fs.rm_file(self._own(path), **kwargs)
-        return self._walk_steps(self._removing_file(path, kwargs))
-
-    async def _rm_file(self, path: str, **kwargs: Any) -> Any:
-        if self._is_removed_plainly(path):
-            return await self._call("rm_file", self._own(path), **kwargs)
-        return await self._walk_steps_async(self._removing_file(path, kwargs))
-
-    def _is_a_pattern(self, path: Any) -> bool:
+    def is_a_pattern(self, path: Any) -> bool:
         """Whether what a path stands for must be found before it can be judged."""
-        return self._arbiter is None and any(map(has_magic, self._full_names(path)))
+        return self._mount.arbiter is None and any(map(has_magic, self._mount.paths.all_full(path)))
 
-    def _is_removed_plainly(self, path: Any, *, recursive: bool = False) -> bool:
+    def plainly(self, path: Any, *, recursive: bool = False) -> bool:
         """Whether nobody need hear of it that a path, or several, are removed.
 
-        The shim's own is nobody's; and where the store decides, only ledgers have a word, in single names.
-        A folder that is removed with all that is in it takes its tables' ledgers along; a timeline does not.
+        The shim's own is nobody's; and where the store decides, only a format's rules have a word, in single
+        names. A folder that is removed with all that is in it takes what they keep along; not every one does.
         """
-        paths = self._full_names(path)
-        if self._arbiter is not None:
-            return bool(paths) and all(is_state(each) for each in paths)
-        if any(self._is_judged(self._policy.classify(each)) for each in paths):
+        paths, salts = self._mount.paths.all_full(path), self._guard.salts
+        if salts is not None and any(salts.name_of(each) is not None for each in each_of(path)):
             return False
-        return not (recursive and self._loses_instants(path))
+        if self._mount.arbiter is not None:
+            return bool(paths) and all(is_state(each) for each in paths)
+        if any(self._guard.is_judged(self._mount.policy.classify(each)) for each in paths):
+            return False
+        return not (recursive and self._loses_state(path))
 
-    def _full_names(self, path: Any) -> list[str]:
-        return [self._full_name(each) for each in each_of(path)]
+    def one_by_one(self, path: Any, *, bounded: bool) -> bool:
+        """Whether a folder's names are removed each by itself, and not by what the arbiter knows of them."""
+        return bounded or self._mount.arbiter is None or self._loses_state(path)
 
-    def _loses_instants(self, path: Any) -> bool:
-        """Whether a folder of instants is among what is removed, and the ledger that knows them stays."""
-        return any(self._is_timeline(each) and not holds_state(each) for each in self._full_names(path))
+    def _loses_state(self, path: Any) -> bool:
+        rules = self._guard.rules
+        return rules is not None and any(map(rules.loses_instants, self._mount.paths.all_full(path)))
 
-    def _ending_lives(self, path: Any) -> Steps[None]:
-        """End the ledgers that this mount knows of, in a folder that is removed, before all else in it.
-
-        Of others their markers are the first of their folders to go.
-        """
-        for folder in self._full_names(path):
-            for book in self._ledgers_below(folder):
-                yield Decide(removed(book.marker_path))
-            self._forget_ledgers(folder)
+    def ending_lives(self, path: Any) -> Steps[None]:
+        """End the ledgers in a folder that is removed with all that is in it."""
+        for folder in self._mount.paths.all_full(path):
+            yield from self._guard.ledgers.ending_lives(folder)
+            if self._guard.rules is not None:
+                self._guard.rules.forget_below(folder)
 
     def _removing_plainly(self, paths: list[str]) -> Steps[None]:
         # What several are removed by takes a pattern for one, and these are names.
@@ -115,98 +75,110 @@ class Removes(ListsDecided):
         if literal := [path for path in paths if not has_magic(path)]:
             yield Call("rm", (literal,))
 
-    def _removing_file(self, path: str, kwargs: dict[str, Any]) -> Steps[None]:
+    def removing_file(self, path: str, kwargs: dict[str, Any]) -> Steps[None]:
+        """Remove a file."""
         if not (yield from self._freed(path)):
-            yield Call("rm_file", (self._own(path),), kwargs)
+            yield Call("rm_file", (self._mount.paths.own(path),), kwargs)
 
     def _freed(self, path: str) -> Steps[bool]:
-        """Free a name by its table's ledger, or by the arbiter, if that knows it.
+        """Free a name by its format's rules, or by the arbiter, if that knows it."""
+        salts = self._guard.salts
+        if salts is not None and (name := salts.name_of(path)) is not None:
+            return (yield from salts.freed(name))
+        return (yield from self.freed(path))
+
+    def freed(self, path: str) -> Steps[bool]:
+        """Free what lies under this very name.
 
         Raises
         ------
         FileNotFoundError
             It is not there, and the store is one that says so.
         Fenced
-            A ledger says that it is not this session's to remove.
+            Its format's rules say that it is not this session's to remove.
         """
-        arbiter = self._arbiter
-        full = self._full_name(path)
-        if self._is_a_version(path) or "/" not in full.strip("/"):
+        arbiter = self._mount.arbiter
+        full = self._mount.paths.full(path)
+        if self._mount.paths.is_a_version(path) or "/" not in full.strip("/"):
             return False
-        name = yield from self._known_as(full)
-        if (yield from self._ending(name)):
+        name = yield from self._guard.known_as(full)
+        rules = self._guard.rules_for(name)
+        if rules is not None and (yield from rules.ending(name)):
             return True
         if arbiter is None:
             return False
         if not name.guarded and not (yield Decide(arbiter.knows(name))):
             return False
-        if self._has_folders and (yield from self._located(name, helps=False)) is None:
+        if self._mount.has_folders and (yield from self._guard.reads.located(name, helps=False)) is None:
             if (yield Call("isdir", (full,))):
                 return False
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), full)
         last = yield Decide(is_lowest(name))
-        yield Decide(arbiter.delete(name, self._looker(name), last=last), name)
+        yield Decide(arbiter.delete(name, self._mount.looker(name), last=last), name)
         if last and name.series is not None:
             yield from self._forgetting(name.series.predecessors)
         return True
 
     def _forgetting(self, expired: tuple[str, ...]) -> Steps[None]:
         """Have the arbiter forget the number before, and those before it: they may have gone later."""
-        arbiter = self._arbiter
+        arbiter = self._mount.arbiter
         assert arbiter is not None  # noqa: S101 - who has none keeps nothing of what is removed
         for path in expired:
-            name = yield from self._known_as(path)
+            name = yield from self._guard.known_as(path)
             if not (yield Decide(arbiter.knows(name))):
                 continue
-            if (yield from self._located(name, helps=False)) is None:
-                yield Decide(arbiter.delete(name, self._looker(name), last=True), name)
+            if (yield from self._guard.reads.located(name, helps=False)) is None:
+                yield Decide(arbiter.delete(name, self._mount.looker(name), last=True), name)
                 if name.series is not None:
                     yield from self._forgetting(name.series.predecessors)
 
-    def _removing(self, paths: list[str], *, below: bool, one_by_one: bool) -> Steps[None]:
+    def removing(self, paths: list[str], *, below: bool, one_by_one: bool) -> Steps[None]:
         """Remove files, and with ``below`` folders, too: with all that is in them, or ``one_by_one``."""
         plain: list[str] = []
         folders: list[str] = []
         for path in paths:
-            if below and (yield Call("isdir", (self._own(path),))):
+            if below and (yield Call("isdir", (self._mount.paths.own(path),))):
                 if one_by_one:
-                    folders.append(self._own(path))
+                    folders.append(self._mount.paths.own(path))
                 else:
                     yield from self._removing_folder(path)
             elif not (yield from self._freed(path)):
-                plain.append(self._own(path))
+                plain.append(self._mount.paths.own(path))
         yield from self._removing_plainly(plain)
-        for each in sorted(folders, key=len, reverse=True) if self._has_folders else ():
+        for each in sorted(folders, key=len, reverse=True) if self._mount.has_folders else ():
             with contextlib.suppress(FileNotFoundError):
                 yield Call("rmdir", (each,))
 
     def _removing_folder(self, path: str) -> Steps[None]:
-        arbiter = self._arbiter
+        arbiter = self._mount.arbiter
         assert arbiter is not None  # noqa: S101 - who has none removes as the wrapped filesystem does
-        shown, sightings = yield from self._below(path, withdirs=False)
+        shown, sightings = yield from self._guard.reads.below(path, withdirs=False)
         yield from self._removing_ledgers(path, {each.name for each in sightings})
         known = {sighting.name for sighting in sightings} & set(shown)
         ended = {sighting.name for sighting in sightings if sighting.key is None and not sighting.open}
-        for each in sorted(known | set(filter(hudi_over.instant_of, ended))):
-            name = yield from self._known_as(each)
-            last = hudi_over.instant_of(each) is not None
-            yield Decide(arbiter.delete(name, self._looker(name), last=last), name)
+        rules = self._guard.rules
+        dies = {each for each in known | ended if rules is not None and rules.dies_with_its_table(each)}
+        for each in sorted(known | dies):
+            name = yield from self._guard.known_as(each)
+            yield Decide(arbiter.delete(name, self._mount.looker(name), last=each in dies), name)
         yield from self._removing_plainly([each for each in shown if each not in known])
-        if self._has_folders:
-            yield from self._removing_empty(self._full_name(path))
+        if self._mount.has_folders:
+            yield from self._removing_empty(self._mount.paths.full(path))
 
     def _removing_ledgers(self, path: str, known: set[str]) -> Steps[None]:
         """Remove the ledgers of tables that are gone: what they say must not come back with the next ones."""
-        arbiter = self._arbiter
+        arbiter = self._mount.arbiter
         assert arbiter is not None  # noqa: S101 - who has none removes as the wrapped filesystem does
-        root = self._full_name(path)
-        self._forget_ledgers(root)
-        listed = yield Call("find", (self._own(path),))
-        names = {self._full_name(each) for each in listed}
+        root = self._mount.paths.full(path)
+        self._guard.ledgers.forget_below(root)
+        if self._guard.rules is not None:
+            self._guard.rules.forget_below(root)
+        listed = yield Call("find", (self._mount.paths.own(path),))
+        names = {self._mount.paths.full(each) for each in listed}
         records = [name for each in sorted(names | known) if (name := record_at(each)) is not None]
         for name in records:  # of each ledger its marker first; after that nobody reads the others any more
             end = arbiter.delete if is_marker(name.path) else arbiter.forget
-            yield Decide(end(name, self._looker(name)))
+            yield Decide(end(name, self._mount.looker(name)))
         kept = {f"{name.state}/{part}" for name in records for part in ("bodies", "beats")}
         yield from self._removing_plainly(sorted(each for each in names if each.rpartition("/")[0] in kept))
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Awaitable, Callable, Generator
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
 if TYPE_CHECKING:
     from putifabsent.shim.names import Name
     from putifabsent.shim.requests import Protocol
 
-__all__ = ["Ask", "Call", "Decide", "Step", "Steps"]
+__all__ = ["Ask", "Call", "Decide", "Either", "Step", "Steps"]
 
 T = TypeVar("T")
 
@@ -40,6 +40,13 @@ class Ask(NamedTuple):
     question: Callable[[], Any]
 
 
-Step: TypeAlias = Call | Decide | Ask
+class Either(NamedTuple):
+    """What has its own way in each colour."""
+
+    called: Callable[[], Any]
+    awaited: Callable[[], Awaitable[Any]]
+
+
+Step: TypeAlias = Call | Decide | Ask | Either
 Steps: TypeAlias = Generator[Step, Any, T]
 """A generator of them; what they come to is sent back, and errors are thrown."""

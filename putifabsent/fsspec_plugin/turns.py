@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
-    from putifabsent.fsspec_plugin.ledgers import Ledgers
+    from putifabsent.fsspec_plugin.guard import Guard
     from putifabsent.fsspec_plugin.steps import Steps
     from putifabsent.shim.ledger.book import Ledger
     from putifabsent.shim.ledger.facts import TurnName
@@ -49,7 +49,7 @@ def with_turns(held: Mapping[str, TurnName]) -> None:
 
 
 def taken(
-    fs: Ledgers,
+    guard: Guard,
     name: Name,
     thread: str,
     lease: float,
@@ -58,20 +58,20 @@ def taken(
     token: str | None = None,
 ) -> Steps[TurnName | None]:
     """Take the turn of a name's table, waiting for it so long; None: somebody else has it."""
-    yield from fs._relying(name)
-    creation = fs._looker(name)
+    yield from guard.relying(name)
+    creation = guard.mount.looker(name)
     if token is not None:
         creation = creation._replace(token=token)
 
     def take(ledger: Ledger) -> Protocol[TurnName | None]:
         return turns.take(ledger, thread, lease, creation, clock=time.monotonic, waits=timeout is not None)
 
-    turn: TurnName | None = yield Decide(fs._in_ledger(name, take), deadline=timeout)
+    turn: TurnName | None = yield Decide(guard.ledgers.using(name, take), deadline=timeout)
     return turn
 
 
 class Turn:
-    """A table's lock, from :meth:`~putifabsent.fsspec_plugin.ledgers.Ledgers.turn`.
+    """A table's lock, from :meth:`~putifabsent.fsspec_plugin.GuardedFileSystem.turn`.
 
     Only records in the table's ledger begin and end it, so no clock matters for safety. While it is held, a
     thread gives signs of life; should the process be paused for longer than the lease, others may break it,
@@ -83,13 +83,13 @@ class Turn:
         Its folder.
     """
 
-    def __init__(self, fs: Ledgers, table: str, lease: float, timeout: float) -> None:
+    def __init__(self, guard: Guard, table: str, lease: float, timeout: float) -> None:
         if not lease > 0:
             msg = f"lease must be a positive number of seconds, not {lease!r}"
             raise ValueError(msg)
         self.table = table
         self._turn: TurnName | None = None
-        self._fs = fs
+        self._guard = guard
         self._lease = lease
         self._timeout = timeout
         self._name: Name | None = None
@@ -105,7 +105,7 @@ class Turn:
         return f"<Turn {self.number or 'not held'} of {self.table}>"
 
     def __enter__(self) -> Self:
-        name, turn = self._fs._walk_steps(self._taking())
+        name, turn = self._guard.mount.walk(self._taking())
         try:
             self._begin(name, turn)
         except RuntimeError as error:  # no more threads
@@ -114,7 +114,7 @@ class Turn:
         return self
 
     async def __aenter__(self) -> Self:
-        name, turn = await self._fs._walk_steps_async(self._taking())
+        name, turn = await self._guard.mount.walk_async(self._taking())
         try:
             self._begin(name, turn)
         except RuntimeError as error:
@@ -125,28 +125,30 @@ class Turn:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._fs._walk_steps(self._leaving(error))
+        self._guard.mount.walk(self._leaving(error))
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self._fs._walk_steps_async(self._leaving(error))
+        await self._guard.mount.walk_async(self._leaving(error))
 
     def _taking(self) -> Steps[tuple[Name, TurnName]]:
-        fs = self._fs
-        name = yield from fs._table_for_turns(self.table)
-        if fs._place(name) in turns_held():
+        guard = self._guard
+        name = yield from guard.ledgers.table_for_turns(self.table)
+        if guard.ledgers.place(name) in turns_held():
             msg = f"this thread has the turn of {self.table} already"
             raise RuntimeError(msg)
-        turn = yield from taken(fs, name, threading.current_thread().name, self._lease, timeout=self._timeout)
+        thread = threading.current_thread().name
+        turn = yield from taken(guard, name, thread, self._lease, timeout=self._timeout)
         if turn is None:
-            reason = f"somebody else has had the turn for {self._timeout:g} s: {fs._whose_turn(name)}"
+            whose = guard.ledgers.whose_turn(name)
+            reason = f"somebody else has had the turn for {self._timeout:g} s: {whose}"
             raise TimeoutError(errno.ETIMEDOUT, reason, self.table)
         return name, turn
 
     def _begin(self, name: Name, turn: TurnName) -> None:
         self._name, self._turn = name, turn
-        with_turns({**turns_held(), self._fs._place(name): turn})
+        with_turns({**turns_held(), self._guard.ledgers.place(name): turn})
         # One for each time: the thread of the last time may not have seen the end of its own yet.
         self._over, self._pid = threading.Event(), os.getpid()
         beats = threading.Thread(
@@ -155,11 +157,11 @@ class Turn:
         beats.start()
 
     def _beat(self, name: Name, turn: TurnName, over: threading.Event) -> None:
-        creation = self._fs._looker(name)
+        creation = self._guard.mount.looker(name)
         while not over.wait(self._lease / _BEATS_A_LEASE):
             beat = partial(turns.beat, turn=turn, creation=creation, clock=time.monotonic)
             try:
-                if not run(self._fs._in_ledger(name, beat), self._fs.backend, self._lease):
+                if not run(self._guard.ledgers.using(name, beat), self._guard.mount.store, self._lease):
                     return  # it was broken, or is given back at this moment
             except OSError as error:
                 _log.debug("turn %s of %s gave no sign of life: %s", turn.number, self.table, error)
@@ -170,14 +172,14 @@ class Turn:
             return
         self._turn = None
         self._over.set()
-        place = self._fs._place(name)
+        place = self._guard.ledgers.place(name)
         with_turns({each: held for each, held in turns_held().items() if each != place})
         if self._pid != os.getpid():
             return  # a fork that leaves the block: the turn is its parent's
-        creation = self._fs._looker(name)
+        creation = self._guard.mount.looker(name)
         release = partial(turns.release, turn=turn, creation=creation)
         try:
-            was_held = yield Decide(self._fs._in_ledger(name, release))
+            was_held = yield Decide(self._guard.ledgers.using(name, release))
         except OSError as failed:
             # What was done in it is done; others get it when they have waited for its lease.
             _log.warning("turn %s of %s could not be given back: %s", turn.number, self.table, failed)

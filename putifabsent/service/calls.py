@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from putifabsent.errors import ConfigError
+from putifabsent.fsspec_plugin.remote import Remote
 from putifabsent.service.mounts import Outside
 from putifabsent.service.wire import (
     Admit,
@@ -76,7 +77,7 @@ class Doing:
 
     def in_turn(self) -> AbstractContextManager[None]:
         """Do the rest in the turn that the caller names."""
-        return nullcontext() if self.call.turn is None else self.fs.in_turn(self.path, self.call.turn)
+        return nullcontext() if self.call.turn is None else Remote(self.fs).in_turn(self.path, self.call.turn)
 
 
 class Kind(NamedTuple):
@@ -98,18 +99,22 @@ class Kind(NamedTuple):
 
 
 def _names(doing: Doing) -> dict[str, Any]:
-    asked = {fs.asked for fs in doing.mounts.within(doing.call.path, doing.caller)}
+    asked = {fs.policy.asked for fs in doing.mounts.within(doing.call.path, doing.caller)}
     return {"pattern": "|".join(sorted(asked)), "largest_body": doing.largest_body}
 
 
 def _admit(doing: Doing) -> dict[str, Any]:
-    return doing.fs.admit(doing.path, overwrite=doing.call.overwrite)._asdict()
+    return Remote(doing.fs).admit(doing.path, overwrite=doing.call.overwrite)._asdict()
 
 
 def _create(doing: Doing) -> dict[str, Any]:
     with doing.in_turn():
         call: Create = doing.call
-        return {"guarded": doing.fs.create_as(doing.path, doing.body, call.token, overwrite=call.overwrite)}
+        return {
+            "guarded": Remote(doing.fs).create_as(
+                doing.path, doing.body, call.token, overwrite=call.overwrite
+            )
+        }
 
 
 def _rename(doing: Doing) -> dict[str, Any]:
@@ -117,15 +122,15 @@ def _rename(doing: Doing) -> dict[str, Any]:
     if fs is not doing.fs:
         raise Outside(f"{doing.call.source} lies in another store than {doing.call.path}")
     with doing.in_turn():
-        return {"guarded": fs.rename_as(source, doing.path, doing.call.token)}
+        return {"guarded": Remote(fs).rename_as(source, doing.path, doing.call.token)}
 
 
 def _resolve(doing: Doing) -> dict[str, Any]:
-    return {"holder": held_by(doing.fs.resolve_as(doing.path, doing.call.token))}
+    return {"holder": held_by(Remote(doing.fs).resolve_as(doing.path, doing.call.token))}
 
 
 def _delete(doing: Doing) -> dict[str, Any]:
-    return {"guarded": doing.fs.removed(doing.path, recursive=doing.call.recursive)}
+    return {"guarded": Remote(doing.fs).removed(doing.path, recursive=doing.call.recursive)}
 
 
 def _instants(doing: Doing) -> dict[str, Any]:
@@ -138,15 +143,15 @@ def _instants(doing: Doing) -> dict[str, Any]:
 
 def _take(doing: Doing) -> dict[str, Any]:
     call: TakeTurn = doing.call
-    return {"turn": doing.fs.take_turn(doing.path, call.token, thread=call.thread, lease=call.lease)}
+    return {"turn": Remote(doing.fs).take_turn(doing.path, call.token, thread=call.thread, lease=call.lease)}
 
 
 def _beat(doing: Doing) -> dict[str, Any]:
-    return {"held": doing.fs.beat_turn(doing.path, doing.call.turn)}
+    return {"held": Remote(doing.fs).beat_turn(doing.path, doing.call.turn)}
 
 
 def _release(doing: Doing) -> dict[str, Any]:
-    return {"held": doing.fs.release_turn(doing.path, doing.call.turn)}
+    return {"held": Remote(doing.fs).release_turn(doing.path, doing.call.turn)}
 
 
 CALLS: Mapping[str, Kind] = {

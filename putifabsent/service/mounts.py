@@ -199,7 +199,7 @@ class Mounts:
         return found
 
     def _filesystem(self, number: int, account: str, caller: Caller) -> GuardedFileSystem:
-        from putifabsent.fsspec_plugin.filesystem import sharing_clients
+        from putifabsent.fsspec_plugin.instances import sharing_clients
 
         with self._lock:
             fs = self._made.get((number, account, caller))

@@ -28,7 +28,6 @@ from putifabsent.backends.base import (
 from putifabsent.backends.body import InMemory
 from putifabsent.errors import NameTaken, OutcomeUnknown, PutIfAbsentError
 from putifabsent.shim.expiry import Made, check_win
-from putifabsent.shim.formats.whole import check_whole, is_judged
 from putifabsent.shim.reading import look, read
 from putifabsent.shim.requests import (
     Complete,
@@ -44,6 +43,7 @@ from putifabsent.shim.requests import (
     StageCopy,
     StoreTime,
 )
+from putifabsent.shim.whole import check_whole, is_judged
 
 if TYPE_CHECKING:
     from putifabsent.backends.base import CompleteOutcome, Creation, Holder

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from putifabsent.backends.base import Creation
 from putifabsent.errors import ConfigError
-from putifabsent.fsspec_plugin.mounted import new_token
+from putifabsent.fsspec_plugin.mount import new_token
 from putifabsent.fsspec_plugin.stores import terms_of
 from putifabsent.shim.agreement import look_for_others
 from putifabsent.shim.ledger.book import HalfRemoved, by_life, is_marker

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from putifabsent.backends.base import STATE_FOLDER, Creation
 from putifabsent.errors import ConfigError
-from putifabsent.fsspec_plugin.mounted import new_token
+from putifabsent.fsspec_plugin.mount import new_token
 from putifabsent.fsspec_plugin.stores import terms_of
 from putifabsent.shim.agreement import look_for_others
 from putifabsent.shim.formats.hudi_ledger import timeline_in

@@ -235,7 +235,7 @@ def test_the_mount_s_options_are_properties(local: Ground) -> None:
         write(io, location(local, "claim"), b"two", overwrite=True)
     assert isinstance(io, GuardedFileIO)
     fs = io.get_fs("file")
-    assert (fs.writer, fs._mount.deadline, fs._mount.strict) == ("me", 7.0, True)
+    assert (fs.writer, fs.mount.options.deadline, fs.mount.options.strict) == ("me", 7.0, True)
 
 
 @pytest.mark.parametrize(

@@ -71,12 +71,12 @@ def told_by(
     fs = ground.mount(skip_instance_cache=True, **options)
     fs.pipe_file(ground.log(0), b"agreed")
     # A look past every protocol, so that nothing counts it.
-    fs._refuse_folder = lambda _: None
+    fs.guard.refuse_folder = lambda _: None
     told: list[str] = []
-    fs._store = Telling(fs.backend, told, {each: each for each in _OF_STORES}, **(instead or {}))
-    arbiter = fs._arbiter
+    fs.mount._store = Telling(fs.backend, told, {each: each for each in _OF_STORES}, **(instead or {}))
+    arbiter = fs.decider
     if isinstance(arbiter, (Claiming, Locking)):
         asked = "claims" if isinstance(arbiter, Claiming) else "lock"
         telling: Any = Telling(getattr(arbiter, asked), told, _OF_REGISTRIES)
-        fs._decider = replace(arbiter, **{asked: telling})
+        fs.mount._arbiter = replace(arbiter, **{asked: telling})
     return fs, told

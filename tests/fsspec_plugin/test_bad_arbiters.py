@@ -118,7 +118,7 @@ def test_a_name_that_is_decided_and_may_not_be_shown_is_unknown(stub: FaultStub,
 def by_ballot(on_stub: Any) -> Any:
     fs = on_stub(arbiter="ballot", skip_instance_cache=True)
     # Nothing here is probed: what the stub does is known.
-    fs._relied = {*NEEDED, *BESIDE}
+    fs.mount.relied = {*NEEDED, *BESIDE}
     return fs
 
 

@@ -9,6 +9,7 @@ import fsspec
 import pytest
 
 from putifabsent.backends.probe import BESIDE, NEEDED
+from putifabsent.fsspec_plugin.remote import Remote
 from tests.fsspec_plugin.hudi_tables import Writer
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ def counted(stub: FaultStub, request: pytest.FixtureRequest) -> Counted:
     options = {**stub.storage_options("s3"), "use_listings_cache": False, "skip_instance_cache": True}
     fs = fsspec.filesystem("pias3", arbiter=arbiter, **options)
     # Nothing here is probed: what the stub does is known.
-    fs._relied = {*NEEDED, *BESIDE}
+    fs.mount.relied = {*NEEDED, *BESIDE}
     table = f"bucket/{uuid.uuid4()}"
     fs.pipe_file(f"{table}/_delta_log/{0:020d}.json", BODY)
     fs.pipe_file(f"{table}/data/part", BODY)
@@ -73,7 +74,7 @@ def test_reading_a_guarded_name_costs_one_look_up(counted: Counted) -> None:
     fs, stub, table = counted
     name = f"{table}/_delta_log/{0:020d}.json"
     plain = sent(stub, lambda: fs.fs.cat_file(name))
-    look_up = ["GET"] if fs._mount.arbiter == "ballot" else []  # a registry is asked elsewhere
+    look_up = ["GET"] if fs.mount.options.arbiter == "ballot" else []  # a registry is asked elsewhere
     assert sent(stub, lambda: fs.cat_file(name)) == [*look_up, *plain]
 
 
@@ -89,7 +90,7 @@ def session(stub: FaultStub, table: str, name: str) -> Writer:
     """Return a writer by the store's own decision, which has found out that the store can be relied on."""
     options = {**stub.storage_options("s3"), "use_listings_cache": False, "skip_instance_cache": True}
     fs = fsspec.filesystem("pias3", arbiter="native", writer_session=name, **options)
-    fs._relied = {*NEEDED, *BESIDE}
+    fs.mount.relied = {*NEEDED, *BESIDE}
     return Writer(fs, table)
 
 
@@ -117,6 +118,6 @@ def test_a_sign_of_life_by_a_turn_s_name_is_two_requests_and_so_is_giving_it_bac
     stub: FaultStub, table: str
 ) -> None:
     fs = session(stub, table, "a").fs
-    turn = fs.take_turn(table, str(uuid.uuid4()), thread="main", lease=600.0)
-    assert sent(stub, lambda: fs.beat_turn(table, turn)) == ["GET", "PUT"]
-    assert sent(stub, lambda: fs.release_turn(table, turn)) == ["PUT", "GET"]
+    turn = str(Remote(fs).take_turn(table, str(uuid.uuid4()), thread="main", lease=600.0))
+    assert sent(stub, lambda: Remote(fs).beat_turn(table, turn)) == ["GET", "PUT"]
+    assert sent(stub, lambda: Remote(fs).release_turn(table, turn)) == ["PUT", "GET"]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from putifabsent.errors import ConfigError
+from putifabsent.fsspec_plugin.remote import Remote
 from tests.fsspec_plugin.grounds import OTHERWISE
 from tests.fsspec_plugin.hudi_tables import Writer, records_of, table_in
 
@@ -183,11 +184,11 @@ def test_an_upgrade_that_another_process_begins_is_refused(
     there = ground.files()
     for last in ("1.commit.requested", "1.inflight", "1_17.commit" if version == 6 else "1.commit"):
         with pytest.raises(ConfigError, match="not mounted"):
-            ground.fs.admit(f"{becomes}{last}", overwrite=True)
-        ground.fs.admit(f"{was}2.inflight", overwrite=True)
+            Remote(ground.fs).admit(f"{becomes}{last}", overwrite=True)
+        Remote(ground.fs).admit(f"{was}2.inflight", overwrite=True)
     for source, last in (("1.clean.requested",) * 2, ("1.inflight",) * 2, ("another", "1.inflight")):
         with pytest.raises(ConfigError, match="not mounted"):
-            ground.fs.rename_as(f"{was}{source}", f"{becomes}{last}", str(uuid.uuid4()))
+            Remote(ground.fs).rename_as(f"{was}{source}", f"{becomes}{last}", str(uuid.uuid4()))
     assert ground.files() == there
 
 
@@ -196,5 +197,5 @@ def test_what_is_renamed_into_a_timeline_from_elsewhere_is_no_upgrade(ground: Gr
     root = table_in(ground, version=9)
     source, name = (f"{root}/.hoodie/timeline/1.commit.requested{each}" for each in (f".{uuid.uuid4()}", ""))
     ground.write(source, b"")
-    assert ground.fs.rename_as(source, name, str(uuid.uuid4()))
+    assert Remote(ground.fs).rename_as(source, name, str(uuid.uuid4()))
     assert ground.is_there(name)

@@ -340,14 +340,14 @@ def test_a_folder_that_is_gone_is_forgotten(local: Ground) -> None:
 def test_readers_remove_no_records(memory: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
     root = table_in(memory)
     a = Writer(memory.mount(writer_session="a"), root)
-    a.fs._pruning.add(f"{root}/.hoodie/.putifabsent")  # it never gets to it
+    a.fs.guard.ledgers.pruning.add(f"{root}/.hoodie/.putifabsent")  # it never gets to it
     for number in range(100, 170):
         a.commits(str(number))
     before = len(records_of(memory, root))
     assert before > 2 * 64
     b = Writer(memory.mount(writer_session="b"), root)
     begun: list[Any] = []
-    monkeypatch.setattr(b.fs, "_prune", begun.append)
+    monkeypatch.setattr(b.fs.guard.ledgers, "_prune", begun.append)
     assert len(b.timeline()) == 3 * 70
     assert not begun
     b.commits("200")

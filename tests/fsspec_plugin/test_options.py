@@ -65,8 +65,8 @@ def test_a_deadline_is_a_positive_number_of_seconds(deadline: Any) -> None:
 def test_options_may_come_as_text(local: Ground) -> None:
     """As from catalogs and configuration files."""
     fs = local.mount(deadline="7.5", strict="True", formats="delta, hudi")
-    assert (fs._mount.deadline, fs._mount.strict) == (7.5, True)
-    assert local.mount(strict="false")._mount.strict is False
+    assert (fs.mount.options.deadline, fs.mount.options.strict) == (7.5, True)
+    assert local.mount(strict="false").mount.options.strict is False
 
 
 @pytest.mark.parametrize(

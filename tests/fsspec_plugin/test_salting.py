@@ -330,7 +330,7 @@ def test_a_paused_rollback_spares_what_a_later_owner_has_written(memory: Ground)
     a, b, slow = (mounted(memory, root, session) for session in ("a", "b", "slow"))
     a.begins("100")
     slow.plans_rollback("200", of="100")
-    look = slow.fs._owner
+    look = slow.fs.guard.salts.owner
 
     def paused(*args: Any, **kwargs: Any) -> Steps[Any]:
         owner = yield from look(*args, **kwargs)
@@ -339,7 +339,7 @@ def test_a_paused_rollback_spares_what_a_later_owner_has_written(memory: Ground)
         b.fs.pipe_file(b.slice_of("100"), LIVING)
         return owner
 
-    slow.fs._owner = paused
+    slow.fs.guard.salts.owner = paused
     slow.fs.rm_file(a.slice_of("100"))
     assert b.fs.cat_file(b.slice_of("100")) == LIVING
 

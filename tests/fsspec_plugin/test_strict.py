@@ -6,6 +6,7 @@ import asyncio
 import pickle
 import uuid
 from typing import TYPE_CHECKING, Any
+from unittest.mock import patch
 
 import fsspec
 import pytest
@@ -14,8 +15,9 @@ from hypothesis import strategies as st
 
 from putifabsent import ConfigError, Damaging, Fenced, InvalidTransition, NameTaken
 from putifabsent.backends.probe import BESIDE, NEEDED
-from putifabsent.fsspec_plugin.strict import Strict
-from putifabsent.fsspec_plugin.transfers import Transfers
+from putifabsent.fsspec_plugin.guard import Guard
+from putifabsent.fsspec_plugin.hudi import Hudi
+from putifabsent.fsspec_plugin.remote import Remote
 from putifabsent.shim.formats.hudi_steps import State, fault_of
 from tests.fsspec_plugin.hudi_tables import Writer, plan_of, records_of, table_in
 from tests.shim.folders import patient
@@ -211,7 +213,7 @@ def test_a_creation_that_is_said_again_by_its_token_has_won(strict: Writer) -> N
     strict.fs.pipe_file(strict.requested(T), b"")
     strict.fs.pipe_file(strict.inflight(T), b"")
     for _ in range(2):
-        assert strict.fs.create_as(strict.completed(T), b"{}", token)
+        assert Remote(strict.fs).create_as(strict.completed(T), b"{}", token)
 
 
 def test_who_was_rolled_back_is_told_by_the_ledger(strict: Writer, b: Writer) -> None:
@@ -280,9 +282,9 @@ DOORS: dict[str, Way] = {
     "mv": lambda fs, name, temporary, here: fs.mv(temporary, name),
     "a transaction": lambda fs, name, temporary, here: in_a_transaction(fs, name),
     "create_as or admit": lambda fs, name, temporary, here: (
-        fs.create_as(name, b"wrong", str(uuid.uuid4())) or fs.admit(name)
+        Remote(fs).create_as(name, b"wrong", str(uuid.uuid4())) or Remote(fs).admit(name)
     ),
-    "rename_as": lambda fs, name, temporary, here: fs.rename_as(temporary, name, str(uuid.uuid4())),
+    "rename_as": lambda fs, name, temporary, here: Remote(fs).rename_as(temporary, name, str(uuid.uuid4())),
     "_pipe_file": lambda fs, name, temporary, here: asyncio.run(fs._pipe_file(name, b"wrong")),
     "_put_file": lambda fs, name, temporary, here: asyncio.run(fs._put_file(source(here, "one"), name)),
     "_cp_file": lambda fs, name, temporary, here: asyncio.run(fs._cp_file(temporary, name)),
@@ -318,24 +320,41 @@ def test_no_door_leads_past_it(memory: Ground, tmp_path: Path) -> None:
     assert let_through(memory, tmp_path) == set()
 
 
+CREATED = {"pipe_file", "put_file", "open", "touch", "_pipe_file", "_put_file", "_touch", "a transaction"}
+
+
 @pytest.mark.parametrize(
-    ("forgotten", "found"),
+    ("room", "way", "found"),
     [
-        ("_stepping", {"pipe_file", "mv", "_pipe_file", "create_as or admit", "a transaction"}),
-        ("_permitting", {"pipe_file", "put", "open", "_put_file", "create_as or admit"}),
-        ("_create", {"pipe_file", "put_file", "open", "touch", "create_as or admit", "a transaction"}),
-        ("_create_async", {"_pipe_file", "_put_file", "_touch"}),
-        ("_transferring", {"cp_file", "mv", "_cp_file", "_mv_file", "rename_as"}),
+        (Hudi, None, {"pipe_file", "mv", "_pipe_file", "create_as or admit", "a transaction"}),
+        (Hudi, "permitting", {"pipe_file", "put", "open", "_put_file", "create_as or admit"}),
+        (Guard, "creating", CREATED | {"create_as or admit"}),
+        (Guard, "creating_from", {"cp_file", "mv", "_cp_file", "_mv_file", "rename_as"}),
     ],
 )
 def test_a_mount_that_forgets_to_ask_is_convicted(
-    forgotten: str, found: set[str], memory: Ground, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    room: Any,
+    way: str | None,
+    found: set[str],
+    memory: Ground,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """It asks nothing on one of the ways to a name, or on none of them."""
+
     def asks_nothing(*_: Any, **__: Any) -> Any:
         yield from ()
 
-    kept = asks_nothing if forgotten == "_stepping" else getattr(Transfers, forgotten)
-    monkeypatch.setattr(Strict, forgotten, kept)
+    if way is None:
+        monkeypatch.setattr(Hudi, "_stepping", asks_nothing)
+    else:
+        whole = getattr(room, way)
+
+        def forgets(*args: Any, **kwargs: Any) -> Any:
+            with patch.object(Hudi, "_stepping", asks_nothing):
+                return (yield from whole(*args, **kwargs))
+
+        monkeypatch.setattr(room, way, forgets)
     assert let_through(memory, tmp_path) >= found
 
 
@@ -437,7 +456,7 @@ def test_an_instant_s_name_costs_one_listing_more_and_nothing_else_does(
 ) -> None:
     def sent(*, strict: bool) -> dict[str, list[str]]:
         fs = on_stub(strict=strict, use_listings_cache=False, skip_instance_cache=True)
-        fs._relied = {*NEEDED, *BESIDE}
+        fs.mount.relied = {*NEEDED, *BESIDE}
         table = f"bucket/{uuid.uuid4()}"
         others = [
             f"{table}/dt=1/part",

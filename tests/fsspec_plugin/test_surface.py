@@ -12,7 +12,7 @@ from fsspec.implementations.local import LocalFileSystem
 from fsspec.spec import AbstractFileSystem
 
 from putifabsent.fsspec_plugin.delegation import HANDED_ON, OF_A_NAME, RENAMES, WRITES
-from putifabsent.fsspec_plugin.options import Mount
+from putifabsent.fsspec_plugin.options import Options
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -106,7 +106,7 @@ def test_nothing_of_ours_has_the_name_of_something_else(plain: str) -> None:
     assert ours & {*dir(type(stock)), *vars(stock)} == set()
     constructors = [vars(cls)["__init__"] for cls in type(stock).__mro__ if "__init__" in vars(cls)]
     options = {name for each in constructors[:-1] for name in inspect.signature(each).parameters}
-    assert options & set(Mount.__dataclass_fields__) == set()
+    assert options & set(Options.__dataclass_fields__) == set()
 
 
 CALLS: dict[str, list[Any]] = {

@@ -12,6 +12,7 @@ import pytest
 from putifabsent import Damaging
 from putifabsent.backends.probe import BESIDE, NEEDED
 from putifabsent.fsspec_plugin import GuardedFileSystem
+from putifabsent.fsspec_plugin.remote import Remote
 from tests.fsspec_plugin.hudi_tables import Writer, plan_of, records_of
 from tests.stub.clients import filesystem
 
@@ -56,8 +57,8 @@ WAYS: dict[str, Way] = {
     "a transaction": lambda fs, name, _, here: written_in_a_transaction(fs, name),
     "cp_file": lambda fs, name, temporary, here: fs.cp_file(temporary, name),
     "mv": lambda fs, name, temporary, here: fs.mv(temporary, name),
-    "create_as": lambda fs, name, _, here: fs.create_as(name, HALF, TOKEN),
-    "rename_as": lambda fs, name, temporary, here: fs.rename_as(temporary, name, TOKEN),
+    "create_as": lambda fs, name, _, here: Remote(fs).create_as(name, HALF, TOKEN),
+    "rename_as": lambda fs, name, temporary, here: Remote(fs).rename_as(temporary, name, TOKEN),
     "_pipe_file": lambda fs, name, _, here: asyncio.run(fs._pipe_file(name, HALF)),
     "_put_file": lambda fs, name, _, here: asyncio.run(fs._put_file(source(here), name)),
     "_cp_file": lambda fs, name, temporary, here: asyncio.run(fs._cp_file(temporary, name)),
@@ -95,7 +96,7 @@ def test_half_a_file_gets_no_name_by_any_way(ground: Ground, tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("forgetful", "ways"),
     [
-        ("putifabsent.fsspec_plugin.creations", {"pipe_file", "put_file", "open", "create_as", "_pipe_file"}),
+        ("putifabsent.fsspec_plugin.guard", {"pipe_file", "put_file", "open", "create_as", "_pipe_file"}),
         ("putifabsent.shim.create", {"cp_file", "mv", "rename_as", "_cp_file", "_mv_file"}),
     ],
 )
@@ -109,7 +110,7 @@ def test_a_door_that_does_not_look_is_convicted(
 @pytest.mark.parametrize("way", ["pipe_file", "open", "_pipe_file"])
 def test_nothing_is_sent_for_half_a_file(stub: FaultStub, tmp_path: Path, way: str) -> None:
     fs = GuardedFileSystem(fs=filesystem(stub, "s3"), arbiter="native", skip_instance_cache=True)
-    fs._relied = {*NEEDED, *BESIDE}
+    fs.mount.relied = {*NEEDED, *BESIDE}
     with pytest.raises(Damaging):
         WAYS[way](fs, "bucket/t/_delta_log/00000000000000000000.json", "", tmp_path)
     assert {request.method for request in stub.requests} <= {
@@ -197,7 +198,7 @@ def test_a_loop_is_not_held_up_by_a_look_at_many_bytes(
 ) -> None:
     looked: list[threading.Thread] = []
     monkeypatch.setattr(
-        "putifabsent.fsspec_plugin.creations.check_whole",
+        "putifabsent.fsspec_plugin.guard.check_whole",
         lambda name, body: looked.append(threading.current_thread()),
     )
     asyncio.run(memory.fs._pipe_file(memory.log(), b"x" * 2**20))

@@ -97,7 +97,9 @@ def test_the_longest_prefix_answers() -> None:
             Mounting(prefix="memory://a/b", options={"deadline": 2.0}),
         ]
     )
-    found = {path: mounts.find(f"memory://{path}", NOBODY)[0]._mount.deadline for path in ("a/c", "a/b/c")}
+    found = {
+        path: mounts.find(f"memory://{path}", NOBODY)[0].mount.options.deadline for path in ("a/c", "a/b/c")
+    }
     assert found == {"a/c": 1.0, "a/b/c": 2.0}
     with pytest.raises(Outside):
         mounts.find("file:/tmp/x", NOBODY)

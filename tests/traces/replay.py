@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from putifabsent.errors import NameTaken
 from putifabsent.fsspec_plugin import GuardedFileSystem
+from putifabsent.fsspec_plugin.remote import Remote
 from tests.traces.trace import Step
 
 if TYPE_CHECKING:
@@ -81,8 +82,8 @@ class Adapted(Stock):
     def create(self, call: Call) -> str:
         path = self.at(call.name)
         try:
-            admitted = self.fs.admit(path, overwrite=call.flag)
-            if admitted.guarded and self.fs.create_as(path, call.data, _token(), overwrite=call.flag):
+            admitted = Remote(self.fs).admit(path, overwrite=call.flag)
+            if admitted.guarded and Remote(self.fs).create_as(path, call.data, _token(), overwrite=call.flag):
                 return "done"
         except NameTaken:
             return "exists"
@@ -90,7 +91,7 @@ class Adapted(Stock):
 
     def rename(self, call: Call) -> str:
         try:
-            if self.fs.rename_as(self.at(call.name), self.at(str(call.body)), _token()):
+            if Remote(self.fs).rename_as(self.at(call.name), self.at(str(call.body)), _token()):
                 return "done"
         except NameTaken:
             return "false"
@@ -98,7 +99,7 @@ class Adapted(Stock):
 
     def delete(self, call: Call) -> str:
         try:
-            if self.fs.removed(self.at(call.name), recursive=call.flag):
+            if Remote(self.fs).removed(self.at(call.name), recursive=call.flag):
                 return "done"
         except FileNotFoundError:
             return "false"

@@ -11,6 +11,7 @@ import pytest
 
 from putifabsent.errors import ConfigError, NameTaken, OutcomeUnknown
 from putifabsent.fsspec_plugin import GuardedFileSystem
+from putifabsent.fsspec_plugin.remote import Remote
 from putifabsent.shim.policy import Policy
 from tests.models.storage import own_memory
 from tests.traces.replay import ROUND, Adapted, Stock, outcomes
@@ -91,7 +92,7 @@ def test_every_exclusive_name_is_guarded_from_its_creation_on(trace: str) -> Non
         name = brought(call)
         if outcome == "done" and exclusive(trace, name) and name not in TOO_EARLY:
             with pytest.raises(NameTaken):
-                adapted.fs.admit(adapted.at(name))
+                Remote(adapted.fs).admit(adapted.at(name))
             seen.add(name)
 
     outcomes(load(trace), adapted, held)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from putifabsent.errors import Fenced, NameTaken, OutcomeUnknown
-from putifabsent.fsspec_plugin.asked import Admission
+from putifabsent.fsspec_plugin.remote import Admission, Remote
 from tests.fsspec_plugin.hudi_tables import Writer
 
 if TYPE_CHECKING:
@@ -24,11 +24,11 @@ def token() -> str:
 
 def test_a_creation_is_known_by_the_callers_token(ground: Ground) -> None:
     mine = token()
-    assert ground.fs.create_as(ground.log(), b"mine", mine)
+    assert Remote(ground.fs).create_as(ground.log(), b"mine", mine)
     holder = ground.mount(skip_instance_cache=True).resolve(ground.log(), mine)
     assert holder.token == mine
     with pytest.raises(NameTaken) as caught:
-        ground.fs.create_as(ground.log(), b"theirs", token())
+        Remote(ground.fs).create_as(ground.log(), b"theirs", token())
     assert caught.value.holder is not None
     assert caught.value.holder.token == mine
     assert ground.read(ground.log()) == b"mine"
@@ -37,7 +37,7 @@ def test_a_creation_is_known_by_the_callers_token(ground: Ground) -> None:
 def test_so_is_one_from_another_object(ground: Ground) -> None:
     mine, source = token(), ground.name("source")
     ground.write(source, b"mine")
-    assert ground.fs.rename_as(source, ground.log(), mine)
+    assert Remote(ground.fs).rename_as(source, ground.log(), mine)
     assert ground.mount(skip_instance_cache=True).resolve(ground.log(), mine).token == mine
     assert ground.read(ground.log()) == b"mine"
     assert not ground.is_there(source)
@@ -46,21 +46,21 @@ def test_so_is_one_from_another_object(ground: Ground) -> None:
 def test_what_nothing_guards_is_left_alone(ground: Ground) -> None:
     source, name = ground.name("source"), ground.name("data.parquet")
     ground.write(source, b"bytes")
-    assert ground.fs.admit(name) == Admission(guarded=False)
-    assert not ground.fs.create_as(name, b"bytes", token())
-    assert not ground.fs.rename_as(source, name, token())
+    assert Remote(ground.fs).admit(name) == Admission(guarded=False)
+    assert not Remote(ground.fs).create_as(name, b"bytes", token())
+    assert not Remote(ground.fs).rename_as(source, name, token())
     assert ground.is_there(source)
     assert not ground.is_there(name)
 
 
 def test_a_taken_name_is_not_admitted_or_not_created(ground: Ground) -> None:
-    assert ground.fs.admit(ground.log()) == Admission(guarded=True)
-    ground.fs.create_as(ground.log(), b"mine", token())
+    assert Remote(ground.fs).admit(ground.log()) == Admission(guarded=True)
+    Remote(ground.fs).create_as(ground.log(), b"mine", token())
 
     def late() -> None:
         # Where another than the store decides, nobody looks before the creation.
-        ground.fs.admit(ground.log())
-        ground.fs.create_as(ground.log(), b"theirs", token())
+        Remote(ground.fs).admit(ground.log())
+        Remote(ground.fs).create_as(ground.log(), b"theirs", token())
 
     with pytest.raises(NameTaken):
         late()
@@ -75,8 +75,8 @@ def replaced(ground: Ground, last: str) -> str:
 
 
 def overwrite(ground: Ground, name: str, value: bytes) -> None:
-    assert ground.fs.admit(name, overwrite=True) == Admission(guarded=True)
-    assert ground.fs.create_as(name, value, token(), overwrite=True)
+    assert Remote(ground.fs).admit(name, overwrite=True) == Admission(guarded=True)
+    assert Remote(ground.fs).create_as(name, value, token(), overwrite=True)
 
 
 @pytest.mark.parametrize("last", ["t/.hoodie/timeline/1.compaction.requested", "w/db.db/t/schema/schema-0"])
@@ -88,7 +88,7 @@ def test_what_a_command_of_its_format_overwrites_is_overwritten_where_the_call_s
     overwrite(ground, name, b"two")
     assert ground.read(name) == b"two"
     with pytest.raises(NameTaken):
-        ground.fs.create_as(name, b"three", token())
+        Remote(ground.fs).create_as(name, b"three", token())
     with pytest.raises(NameTaken):
         ground.fs.pipe_file(name, b"three")
     assert ground.read(name) == b"two"
@@ -96,13 +96,13 @@ def test_what_a_command_of_its_format_overwrites_is_overwritten_where_the_call_s
 
 def test_overwriting_with_the_same_bytes_leaves_the_creation_as_it_is(ground: Ground) -> None:
     name, mine = replaced(ground, "w/db.db/t/schema/schema-0"), token()
-    ground.fs.create_as(name, b"one", mine)
+    Remote(ground.fs).create_as(name, b"one", mine)
     overwrite(ground, name, b"one")
-    assert ground.fs.resolve_as(name, mine).token == mine
+    assert getattr(Remote(ground.fs).resolve_as(name, mine), "token", None) == mine
 
 
 def test_nothing_else_is_overwritten_whatever_the_call_says(ground: Ground) -> None:
-    ground.fs.create_as(ground.log(), b"mine", token())
+    Remote(ground.fs).create_as(ground.log(), b"mine", token())
     with pytest.raises(NameTaken):
         overwrite(ground, ground.log(), b"theirs")
     assert ground.read(ground.log()) == b"mine"
@@ -115,10 +115,10 @@ def test_a_snapshot_that_has_expired_is_written_again_in_place_and_not_by_a_rena
     ground.write(ground.name("w/db.db/t/snapshot/snapshot-7"), b"{}")
     ground.write(ground.name("late"), b"{}")
     with pytest.raises((NameTaken, OutcomeUnknown)):
-        ground.fs.rename_as(ground.name("late"), name, token())
+        Remote(ground.fs).rename_as(ground.name("late"), name, token())
     if ground.is_there(name):  # it may have expired: nothing is removed then
         ground.fs.rm_file(name)
-    assert ground.fs.create_as(name, b"{}", token())
+    assert Remote(ground.fs).create_as(name, b"{}", token())
 
 
 def test_an_overwritten_plan_is_executed_by_who_comes_then(ground: Ground, root: str) -> None:
@@ -127,7 +127,7 @@ def test_an_overwritten_plan_is_executed_by_who_comes_then(ground: Ground, root:
         ground.mount(writer_session=f"5b1d0e6a-0000-4000-8000-00000000000{n}") for n in (1, 2, 3)
     )
     planner.pipe_file(plan, b"all of it")
-    assert admin.create_as(plan, b"less", token(), overwrite=True)
+    assert Remote(admin).create_as(plan, b"less", token(), overwrite=True)
     assert ground.read(plan) == b"less"
     executor.pipe_file(f"{root}/.hoodie/timeline/{T}.compaction.inflight", b"")
     executor.pipe_file(f"{root}/.hoodie/timeline/{T}_{T}.commit", b"{}")
@@ -139,28 +139,28 @@ def test_an_overwritten_plan_is_executed_by_who_comes_then(ground: Ground, root:
 @pytest.mark.parametrize("wrong", ["", "a word", UUID.upper(), UUID.replace("-", "")])
 def test_a_token_is_a_uuid_as_it_is_usually_spelled(wrong: str, ground: Ground) -> None:
     with pytest.raises(ValueError, match="must be a UUID"):
-        ground.fs.create_as(ground.log(), b"", wrong)
+        Remote(ground.fs).create_as(ground.log(), b"", wrong)
     with pytest.raises(ValueError, match="must be a UUID"):
-        ground.fs.rename_as(ground.name("source"), ground.log(), wrong)
+        Remote(ground.fs).rename_as(ground.name("source"), ground.log(), wrong)
 
 
 def test_a_turn_is_kept_by_its_name_alone(ground: Ground, root: str) -> None:
     a, b = (Writer(ground.mount(writer_session=session), root) for session in "ab")
     a.begins(T)
-    turn = a.fs.take_turn(root, UUID, thread="main", lease=60.0)
-    assert a.fs.take_turn(root, UUID, thread="main", lease=60.0) == turn
+    turn = str(Remote(a.fs).take_turn(root, UUID, thread="main", lease=60.0))
+    assert Remote(a.fs).take_turn(root, UUID, thread="main", lease=60.0) == turn
     theirs = token()
-    assert b.fs.take_turn(root, theirs, thread="main", lease=60.0) is None
-    assert a.fs.beat_turn(root, turn)
+    assert Remote(b.fs).take_turn(root, theirs, thread="main", lease=60.0) is None
+    assert Remote(a.fs).beat_turn(root, turn)
     with pytest.raises(Fenced):
         a.completes(T)
     # Another instance for the same session, as after a restart of who serves it.
     again = Writer(ground.mount(writer_session="a", skip_instance_cache=True), root)
-    with again.fs.in_turn(again.completed(T), turn):
+    with Remote(again.fs).in_turn(again.completed(T), turn):
         again.completes(T)
-    assert again.fs.release_turn(root, turn)
-    assert not again.fs.release_turn(root, turn)
-    assert b.fs.take_turn(root, theirs, thread="main", lease=60.0) not in (None, turn)
+    assert Remote(again.fs).release_turn(root, turn)
+    assert not Remote(again.fs).release_turn(root, turn)
+    assert Remote(b.fs).take_turn(root, theirs, thread="main", lease=60.0) not in (None, turn)
 
 
 def test_a_commit_that_moves_away_is_its_ledgers_business(ground: Ground, root: str) -> None:
@@ -168,7 +168,7 @@ def test_a_commit_that_moves_away_is_its_ledgers_business(ground: Ground, root: 
     completed = writer.commits(T)
     bodies = f"{root}/.hoodie/.putifabsent/bodies"
     assert ground.around.find(bodies)
-    assert ground.fs.rename_as(completed, ground.log(), token())
+    assert Remote(ground.fs).rename_as(completed, ground.log(), token())
     assert not ground.around.find(bodies)
     assert completed.rpartition("/")[2] not in writer.timeline()
     assert ground.read(ground.log()) == b"{}"
@@ -177,6 +177,6 @@ def test_a_commit_that_moves_away_is_its_ledgers_business(ground: Ground, root: 
 def test_a_salted_slice_is_admitted_under_its_salted_name_alone(ground: Ground, root: str) -> None:
     a = Writer(ground.mount(writer_session="5b1d0e6a-0000-4000-8000-000000000001", salt="slices"), root)
     a.begins(T)
-    admitted = a.fs.admit(a.slice_of(T))
+    admitted = Remote(a.fs).admit(a.slice_of(T))
     assert (admitted.guarded, admitted.also) == (False, None)
-    assert ground.read(admitted.at) == T.encode()
+    assert ground.read(str(admitted.at)) == T.encode()

@@ -11,10 +11,10 @@ import pytest
 from putifabsent import shim as shim_package
 from putifabsent.backends.body import Body, InMemory
 from putifabsent.errors import Damaging
-from putifabsent.shim.formats import whole
+from putifabsent.shim import whole
 from putifabsent.shim.formats.hudi_salt import kept_as
-from putifabsent.shim.formats.whole import LARGE, check_whole, lack_of
 from putifabsent.shim.names import Name, Role
+from putifabsent.shim.whole import LARGE, check_whole, lack_of
 from tests.mutation import Change
 from tests.shim.whole_bodies import BODIES, EMPTY, HALVES, UNKNOWN, Written, avro, named, written_by_formats
 
@@ -183,7 +183,7 @@ def test_a_packed_one_that_is_large_inside_is_judged_by_its_ends() -> None:
 # --- wrong ones
 
 MUTANTS = tuple(
-    Change(name, "formats/whole", old, new)
+    Change(name, "whole", old, new)
     for name, old, new in (
         (
             "what is not guarded is judged",
@@ -265,7 +265,7 @@ def test_the_judge_itself_is_right() -> None:
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=str)
 def test_each_wrong_judge_is_found_out(mutant: Change) -> None:
-    module = mutant.modules(shim_package, ["formats/whole"])["formats/whole"]
+    module = mutant.modules(shim_package, ["whole"])["whole"]
     assert is_wrong(module.__dict__["lack_of"])
 
 

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from putifabsent.backends.body import InMemory
 from putifabsent.errors import PutIfAbsentError
 from putifabsent.fsspec_plugin.turns import taken, turns_held, with_turns
-from putifabsent.fsspec_plugin.writes import WritesByName
 from putifabsent.shim.formats.hudi import FORMAT, slices_of
 from putifabsent.shim.formats.hudi_layout import refuse_move
 from putifabsent.shim.formats.hudi_ledger import NEWEST, step_in
@@ -31,10 +30,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from putifabsent.errors import Holder
+    from putifabsent.fsspec_plugin.filesystem import GuardedFileSystem
     from putifabsent.fsspec_plugin.steps import Steps
     from putifabsent.shim.names import Name
 
-__all__ = ["Admission", "Asked"]
+__all__ = ["Admission", "Remote"]
 
 
 class Admission(NamedTuple):
@@ -43,7 +43,7 @@ class Admission(NamedTuple):
     Attributes
     ----------
     guarded
-        It is a create, and nobody is known to hold the name: :meth:`Asked.create_as` decides.
+        It is a create, and nobody is known to hold the name: :meth:`Remote.create_as` decides.
     at
         Where it is to be written instead, under a salt of the session's; None: under its name, or not at all.
     also
@@ -56,16 +56,19 @@ class Admission(NamedTuple):
     also: str | None = None
 
 
-class Asked(WritesByName):
-    """Answers other processes."""
+class Remote:
+    """Answers other processes for a mount.
 
-    @property
-    def asked(self) -> str:
-        """A regular expression, for all of a path: about a name that it does not match nobody need ask.
+    Parameters
+    ----------
+    fs
+        The filesystem whose mount it is.
+    """
 
-        What it matches may be nothing but a file, too.
-        """
-        return self._policy.asked
+    def __init__(self, fs: GuardedFileSystem) -> None:
+        self._fs = fs
+        self._mount = fs.mount
+        self._guard = fs.guard
 
     def admit(self, path: str, *, overwrite: bool = False) -> Admission:
         """Say what a plain write to ``path`` is; of an instant with a ledger, it is this session's then.
@@ -88,32 +91,34 @@ class Asked(WritesByName):
         """
         if overwrite:
             self._refuse_move(path)
-        name = self._promote(path, explicit=False)
+        name = self._promoted(path)
         if name is not None:
             # Another arbiter publishes for a dead winner when the creation itself loses.
-            if self._arbiter is None and not (overwrite and name.replaced):
-                self._look_early(name)
+            if self._mount.arbiter is None and not (overwrite and name.replaced):
+                self._guard.look_early(name)
             return Admission(guarded=True)
-        own, at = self._own(path), self._written_as(path)
+        own, at = self._mount.paths.own(path), self._guard.written_as(path)
         if at != own:
             return Admission(guarded=False, at=at)
-        return Admission(guarded=False, also=self._walk_steps(self._slices_like(self.explain(path))))
+        return Admission(guarded=False, also=self._mount.walk(self._slices_like(self._guard.explain(path))))
 
     def _refuse_move(self, path: str) -> None:
         """Refuse what only an upgrade or a downgrade of a Hudi table renames, or overwrites."""
-        name = self.explain(path)
+        name = self._guard.explain(path)
         if name.format == FORMAT:
-            self._run(refuse_move(name.path))
+            self._mount.run(refuse_move(name.path))
 
     def _slices_like(self, name: Name) -> Steps[str | None]:
         step = step_in(name) if name.role is Role.SLICE else None
-        table = None if step is None else (yield from self._table_of(name))
+        rules = self._guard.rules_for(name)
+        table = None if step is None or rules is None else (yield from rules.table_of(name))
         # Others may go elsewhere, or be guarded by a pattern; and older tables judge their kinds differently.
-        if step is None or table is None or table.version < NEWEST or self._salts or self._policy.guard:
+        goes_elsewhere = self._guard.salts is not None or self._mount.policy.guard
+        if step is None or table is None or table.version < NEWEST or goes_elsewhere:
             return None
-        book = self._books.get(table.name.state)
+        book = self._guard.ledgers.known(table.name.state)
         held = None if book is None else book.state.open.get(step.instant)
-        if held is None or held.session != self.writer_session:
+        if held is None or held.session != self._mount.session:
             return None
         return slices_of(name.path.rpartition("/")[0], step.instant)
 
@@ -142,7 +147,7 @@ class Asked(WritesByName):
             As for every creation.
         """
         token = _checked(creation_token)
-        name = self._promote(path, explicit=False)
+        name = self._promoted(path)
         if name is None:
             return False
         if name.replaced:
@@ -150,15 +155,15 @@ class Asked(WritesByName):
                 return True
             # Only a commit can come too late for its number.
             name = name._replace(series=None)
-        self._create(name, InMemory(value), {}, token)
+        self._mount.walk(self._guard.creating(name, InMemory(value), {}, token))
         return True
 
     def _holds(self, path: str, value: bytes) -> bool:
         """Whether a name has these bytes; if it has others, it is removed."""
         try:
-            if self.cat_file(path) == value:
+            if self._fs.cat_file(path) == value:
                 return True
-            self.rm_file(path)
+            self._fs.rm_file(path)
         except FileNotFoundError:
             pass
         return False
@@ -179,20 +184,19 @@ class Asked(WritesByName):
         """
         token = _checked(creation_token)
         self._refuse_move(path)
-        name = self._promote(path, explicit=False)
+        name = self._promoted(path)
         if name is not None:
-            self._walk_steps(
-                self._transferring(self._source(source, name), name, {}, keep=False, token=token)
-            )
+            whence = self._fs._source(source, name)
+            self._mount.walk(self._guard.creating_from(whence, name, {}, keep=False, token=token))
             return True
-        moved = self.explain(source)
-        if not (self._is_judged(moved) or (moved.guarded and self._arbiter is not None)):
+        moved = self._guard.explain(source)
+        if not (self._guard.is_judged(moved) or (moved.guarded and self._mount.arbiter is not None)):
             return False
-        if self.isdir(path):
+        if self._fs.isdir(path):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
-        if self.exists(path):
+        if self._fs.exists(path):
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
-        self.mv(source, path)
+        self._fs.mv(source, path)
         return True
 
     def resolve_as(self, path: str, creation_token: str) -> Holder | None:
@@ -200,14 +204,15 @@ class Asked(WritesByName):
 
         A name that nothing guards has no creation: of a file that was moved there nobody can tell.
         """
-        if self._promote(path, explicit=False) is None:
+        if self._promoted(path) is None:
             return None
-        holder: Holder | None = self.resolve(path, _checked(creation_token))
-        name = self.explain(path)
-        if holder is not None and self._is_judged(name):
+        holder: Holder | None = self._fs.resolve(path, _checked(creation_token))
+        name = self._guard.explain(path)
+        if holder is not None and self._guard.is_judged(name):
             # It has won. Readers who can't be shown it now are shown it by the table's next commit.
+            settle = partial(completion.settle, creation=self._mount.looker(name))
             with suppress(OSError, PutIfAbsentError):
-                self._run(self._in_ledger(name, partial(completion.settle, creation=self._looker(name))))
+                self._mount.run(self._guard.ledgers.using(name, settle))
         return holder
 
     def removed(self, path: str, *, recursive: bool) -> bool:
@@ -229,17 +234,17 @@ class Asked(WritesByName):
         ValueError
             All below a name that could be a pattern as well: it would take others along.
         """
-        if self._is_removed_plainly(path, recursive=recursive):
+        if self._guard.removals.plainly(path, recursive=recursive):
             if recursive:
-                self._walk_steps(self._ending_lives(path))
+                self._mount.walk(self._guard.removals.ending_lives(path))
             return False
         if recursive and has_magic(path):
             msg = f"{path} has characters of a pattern: what is below it must be removed one by one"
             raise ValueError(msg)
         if recursive:
-            self.rm(path, recursive=True)
+            self._fs.rm(path, recursive=True)
         else:
-            self.rm_file(path)
+            self._fs.rm_file(path)
         return True
 
     # Turns whose holder is another process: it keeps their name, and gives the signs of life
@@ -266,35 +271,40 @@ class Asked(WritesByName):
             It may have been taken. Ask again, or let it be broken after the lease.
         """
         name, token = self._of_turns(table), _checked(creation_token)
-        turn = self._walk_steps(taken(self, name, thread, lease, token=token))
+        turn = self._mount.walk(taken(self._guard, name, thread, lease, token=token))
         return None if turn is None else str(turn)
 
     def beat_turn(self, table: str, turn: str) -> bool:
         """Give a sign of life for the holder of a turn; return whether it holds it still."""
         held = _turn_called(turn)
         name = self._of_turns(table, held)
-        beat = partial(turns.beat, turn=held, creation=self._looker(name), clock=time.monotonic)
-        return bool(self._run(self._in_ledger(name, beat)))
+        beat = partial(turns.beat, turn=held, creation=self._mount.looker(name), clock=time.monotonic)
+        return bool(self._mount.run(self._guard.ledgers.using(name, beat)))
 
     def release_turn(self, table: str, turn: str) -> bool:
         """Give a turn back; return whether it was held until then, and not broken."""
         held = _turn_called(turn)
         name = self._of_turns(table, held)
-        release = partial(turns.release, turn=held, creation=self._looker(name))
-        return bool(self._run(self._in_ledger(name, release)))
+        release = partial(turns.release, turn=held, creation=self._mount.looker(name))
+        return bool(self._mount.run(self._guard.ledgers.using(name, release)))
 
     @contextmanager
     def in_turn(self, path: str, turn: str) -> Iterator[None]:
         """What is completed inside is completed in this turn of the table of ``path``, or ``Fenced``."""
         before = turns_held()
-        with_turns({**before, self._place(self.explain(path)): _turn_called(turn)})
+        with_turns({**before, self._guard.ledgers.place(self._guard.explain(path)): _turn_called(turn)})
         try:
             yield
         finally:
             with_turns(before)
 
+    def _promoted(self, path: str) -> Name | None:
+        name: Name | None = self._mount.walk(self._guard.promoting(path))
+        return name
+
     def _of_turns(self, table: str, held: TurnName | None = None) -> Name:
-        name: Name = self._walk_steps(self._table_for_turns(self._full_name(table), held))
+        ledgers = self._guard.ledgers
+        name: Name = self._mount.walk(ledgers.table_for_turns(self._mount.paths.full(table), held))
         return name
 
 

@@ -1,0 +1,417 @@
+"""What becomes of a name: a guarded one is created at most once; all else is the wrapped filesystem's.
+
+Each is a generator of steps, which both colours run. What a format knows of a name beyond its grammar, and
+what it keeps beside its names, are its *rules*. They are asked about its own names alone; most formats have
+none, and then the names themselves decide.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import io
+import os
+import tempfile
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+from putifabsent.backends.base import Creation, Found, Refused
+from putifabsent.backends.local_files import obstacle
+from putifabsent.backends.streaming_upload import FileBody, StagesAhead
+from putifabsent.errors import NameTaken
+from putifabsent.fsspec_plugin.hudi import rules_of
+from putifabsent.fsspec_plugin.ledgers import Ledgers
+from putifabsent.fsspec_plugin.mount import new_token
+from putifabsent.fsspec_plugin.paths import check_path, spelled_out
+from putifabsent.fsspec_plugin.reads import Reads
+from putifabsent.fsspec_plugin.removals import Removals
+from putifabsent.fsspec_plugin.steps import Ask, Call, Decide
+from putifabsent.shim.create import copy, create, rename, resolve
+from putifabsent.shim.names import ordinary
+from putifabsent.shim.reading import Located, read
+from putifabsent.shim.requests import Head
+from putifabsent.shim.whole import Seen, check_whole, looked_at
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from putifabsent.backends.base import Absent, Created
+    from putifabsent.backends.body import Body
+    from putifabsent.backends.streaming_upload import Ahead
+    from putifabsent.errors import Holder
+    from putifabsent.fsspec_plugin.hudi import Hudi
+    from putifabsent.fsspec_plugin.mount import Mount
+    from putifabsent.fsspec_plugin.salts import Salts
+    from putifabsent.fsspec_plugin.steps import Steps
+    from putifabsent.shim.names import Name
+    from putifabsent.shim.requests import Protocol
+
+__all__ = ["Guard"]
+
+_AT_ONCE = 2**17
+"""Bytes; to look at more takes a millisecond and longer, for which a loop is not held up."""
+
+
+class Guard:
+    """Guards the names of a mount.
+
+    Parameters
+    ----------
+    mount
+        What it asks.
+
+    Attributes
+    ----------
+    mount
+        What it guards.
+    rules
+        What a format has beyond its grammar; None: the mount guards the names of no such format.
+    ledgers
+        What is known of tables' ledgers.
+    reads, removals
+        How what is there is found, and removed.
+    """
+
+    def __init__(self, mount: Mount) -> None:
+        self.mount = mount
+        self._evident: set[tuple[str, ...]] = set()
+        self.ledgers = Ledgers(mount)
+        self.reads = Reads(mount, self)
+        self.removals = Removals(mount, self)
+        self.rules: Hudi | None = rules_of(mount, self)
+
+    def rules_for(self, name: Name) -> Hudi | None:
+        """Return the rules of a name's format; None: it has none."""
+        return self.rules if self.rules is not None and self.rules.is_for(name) else None
+
+    @property
+    def salts(self) -> Salts | None:
+        """What knows under which other name a file lies; None: none does."""
+        return None if self.rules is None else self.rules.salts
+
+    # Which names are guarded
+
+    def explain(self, path: Any) -> Name:
+        """Say what a path is, by itself."""
+        return self.mount.policy.classify(self.mount.paths.full(path))
+
+    def classify(self, path: Any, *, explicit: bool) -> Name:
+        """Say what a path that is to be written is, and refuse what can't be created.
+
+        Raises
+        ------
+        ValueError, IsADirectoryError
+            It is guarded, or its creation is explicit, and it can't be; or it is one version of a name.
+        """
+        paths = self.mount.paths
+        plain = paths.without_version(path)
+        stripped = paths.strip(plain)
+        name = self.mount.policy.classify(spelled_out(stripped, self.mount.kind))
+        if explicit or name.guarded:
+            check_path(plain if isinstance(plain, str) else stripped, stripped)
+        if plain is not path and (explicit or self.has_a_word(name)):
+            msg = f"{path!s} names one version of {plain}: a version can't be written. Say the name alone"
+            raise ValueError(msg)
+        return name
+
+    def has_a_word(self, name: Name) -> bool:
+        """Whether more than the wrapped filesystem may have a word in whether a name is written."""
+        return name.guarded or ((rules := self.rules_for(name)) is not None and rules.permits(name))
+
+    def promoting(self, path: Any, *, explicit: bool = False) -> Steps[Name | None]:
+        """Return what ``path`` is, if writing it is a create, or None if it is the wrapped filesystem's."""
+        name = self.classify(path, explicit=explicit)
+        rules = self.rules_for(name)
+        if rules is not None and (own := rules.own_instant(name)) is not None:
+            return own if name.guarded or explicit else None
+        found: Name | None = name
+        if not name.guarded:
+            if rules is not None:
+                yield from rules.permitting(name, explicit=explicit)
+            found = name if explicit else None
+        elif not self.is_evident(name) and not (yield from self.with_evidence(name)):
+            found = ordinary(name.path) if explicit else None
+        return found if found is None or rules is None else rules.promoted(found)
+
+    def written_as(self, path: Any) -> Any:
+        """Return where the wrapped filesystem is to write what nothing guards."""
+        return self.mount.paths.own(path) if self.salts is None else self.salts.written_as(path)
+
+    def known_as(self, path: str) -> Steps[Name]:
+        """Return what an explicit creation of ``path`` would be of."""
+        name = self.mount.policy.classify(path)
+        rules = self.rules_for(name)
+        if rules is not None and (own := rules.own_instant(name)) is not None:
+            return own
+        found = yield from self.with_evidence(name)
+        return name if found else ordinary(path)
+
+    def guarded(self, path: Any) -> Steps[Name | None]:
+        """Return what a path is, if it is guarded; a version is the wrapped filesystem's."""
+        if self.mount.paths.is_a_version(path):
+            return None
+        name = self.explain(path)
+        if not name.guarded:
+            return None
+        found = yield from self.with_evidence(name)
+        return name if found else None
+
+    def with_evidence(self, name: Name) -> Steps[bool]:
+        """Say whether what a name wants beside it is there, so that it is its format's."""
+        if self.is_evident(name):
+            return True
+        # Who may not see what speaks against a name is not kept from creating it.
+        if (yield from self._any(name.unless, PermissionError)):
+            return False
+        if name.evidence and not (yield from self._any(name.evidence)):
+            return False
+        self._evident.add(_beside(name))
+        return True
+
+    def _any(self, siblings: tuple[str, ...], *absences: type[OSError]) -> Steps[bool]:
+        """Say whether one of several files or folders is there."""
+        for sibling in siblings:
+            # A listing from before the table was made would leave its names unguarded.
+            self.mount.fs.invalidate_cache(sibling)
+            # Not `exists`, to which any error is an absence: the name would be left unguarded.
+            with contextlib.suppress(FileNotFoundError, NotADirectoryError, *absences):
+                yield Call("info", (sibling,))
+                return True
+        return False
+
+    def is_evident(self, name: Name) -> bool:
+        """Whether it is known already that a name is its format's."""
+        return not name.depends or _beside(name) in self._evident
+
+    # Creating
+
+    def is_judged(self, name: Name) -> bool:
+        """Whether its format's rules have a word in what becomes of a name."""
+        rules = self.rules_for(name)
+        return rules is not None and rules.is_judged(name)
+
+    def creating(
+        self, name: Name, body: Body, extra: Mapping[str, Any], token: str | None = None
+    ) -> Steps[None]:
+        """Create a name from a body.
+
+        Parameters
+        ----------
+        name
+            What :meth:`promoting` has said.
+        body
+            Its bytes.
+        extra
+            The wrapped filesystem's own parameters of a put.
+        token
+            The creation's; by default a new one.
+
+        Raises
+        ------
+        NameTaken, OutcomeUnknown, Fenced, InvalidTransition, Damaging, OSError
+            It is not created, or may have been.
+        """
+        rules = self.rules_for(name)
+        if rules is not None:
+            yield from rules.stepping_to(name)
+        if body.size <= _AT_ONCE:
+            check_whole(name, body)
+        else:
+            yield Ask(partial(check_whole, name, body))
+        self.refuse_folder(name)
+        yield from self.relying(name)
+        ahead = body.ahead if isinstance(body, FileBody) else None
+        creation = ahead.creation if ahead is not None else self._creation(name, extra, token)
+        yield Decide(self._protocol(name, body, creation, rules), name, creates=True)
+
+    def creating_from(
+        self, source: str, name: Name, extra: Mapping[str, Any], *, keep: bool, token: str | None = None
+    ) -> Steps[None]:
+        """Create a name from another object, by the store's own copies or, for an arbiter, through here.
+
+        Parameters
+        ----------
+        source
+            That object's full name: see :meth:`source`.
+        name, extra, token
+            As for :meth:`creating`.
+        keep
+            Whether the source stays after a win.
+        """
+        # Not a parameter of the put: the `mv` of fsspec 2025 hands it down by mistake.
+        extra = {key: value for key, value in extra.items() if key != "onerror"}
+        rules = self.rules_for(name)
+        if rules is not None:
+            yield from rules.stepping_to(name)
+        self.refuse_folder(name)
+        yield from self.relying(name)
+        if self._goes_through_here(source, name, keep=keep):
+            yield from self._through_here(source, name, extra, token)
+            if not keep:
+                # A source that stays behind is litter, not harm: the name is decided.
+                with contextlib.suppress(Exception):
+                    yield from self.removals.removing_file(source, {})
+            return
+        protocol = copy if keep else rename
+        copies = yield from self.mount.relying_on_copies(name)
+        creation, most = self._creation(name, extra, token), self.mount.store.largest_put
+        seen: Found | Absent = yield Decide(read(Head(source)))
+        if isinstance(seen, Found) and seen.holder.size > most:
+            yield from _judging(source, seen.holder.size, name)
+        creating = protocol(source, name, creation, largest_put=most, copies=copies, seen=seen)
+        yield Decide(creating, name, creates=True)
+        if not keep:
+            self.mount.fs.invalidate_cache(source)
+
+    def source(self, path: Any, name: Name) -> str:
+        """Return the full name of what ``name`` is to be created from."""
+        if not self.mount.has_folders:
+            if self.mount.paths.is_a_version(path):
+                msg = f"{path!s} names one version: read it and write the bytes to {name.path}"
+                raise ValueError(msg)
+            self.mount.paths.check(path)
+        return self.mount.paths.full(path)
+
+    def resolving(self, path: str, token: str) -> Steps[Holder | None]:
+        """Answer an unknown outcome later."""
+        name = yield from self.known_as(self.mount.paths.full(path))
+        creation, arbiter = Creation(token, self.mount.writer, name.state), self.mount.arbiter
+
+        def by_name() -> Protocol[Holder | None]:
+            return resolve(name, token) if arbiter is None else arbiter.resolve(name, creation)
+
+        rules = self.rules_for(name)
+        protocol = by_name() if rules is None else rules.resolving(name, creation, by_name)
+        holder: Holder | None = yield Decide(protocol)
+        return holder
+
+    def stage_ahead(self, name: Name, file: IO[bytes], extra: Mapping[str, Any]) -> Ahead | None:
+        """Begin to send a large file that is still being written, where the store can."""
+        store = self.mount.store
+        # The bytes of another arbiter lie elsewhere; and rules may refuse it at its end.
+        if self.mount.arbiter is not None or not isinstance(store, StagesAhead):
+            return None
+        if (rules := self.rules_for(name)) is not None and (rules.is_judged(name) or rules.is_a_step(name)):
+            return None
+        self.mount.rely(name, judged=False)
+        return store.ahead(name.path, file, self._creation(name, extra))
+
+    def look_early(self, name: Name) -> None:
+        """Say early that a name is taken, where that is known; at close it is decided."""
+        seen: object
+        store, arbiter = self.mount.store, self.mount.arbiter
+        if arbiter is None:
+            seen = store.head(name.path)
+            if isinstance(seen, Refused) and isinstance(seen.error, (IsADirectoryError, NotADirectoryError)):
+                raise seen.error
+        else:
+            self.refuse_folder(name)
+            seen = self.mount.run(arbiter.find(name, self.mount.looker(name), helps=False))
+            if isinstance(seen, Located) and isinstance(more := store.head(seen.path), Found):
+                seen = Found(replace(more.holder, token=seen.holder.token))
+        if isinstance(seen, Found):
+            self.mount.forget_listed(name.path)  # a listing may still say that it is not there
+            raise NameTaken(name.path, seen.holder)
+
+    def marking(self, name: Name) -> Steps[bool]:
+        """Mark a guarded name as modified; False where it is not there."""
+        arbiter, kind = self.mount.arbiter, self.mount.kind
+        if arbiter is not None and not (yield from self.reads.existing(name.path, {})):
+            return False
+        if kind == "local":
+            try:
+                os.utime(name.path)
+            except FileNotFoundError:
+                return False
+            return True
+        if arbiter is not None or isinstance((yield Ask(partial(self.mount.store.head, name.path))), Found):
+            msg = f"{name.path} is guarded: to mark it as modified, {kind} wants it written again"
+            raise io.UnsupportedOperation(msg)
+        return False
+
+    def refuse_folder(self, name: Name) -> None:
+        """Refuse a folder's name, and one in no folder, before anything is left beside it for its sake."""
+        if self.mount.has_folders and self.mount.arbiter is not None:
+            self._make_folder(name)
+            seen = self.mount.store.head(name.path)
+            if isinstance(seen, Refused):
+                raise seen.error
+            parent = self.mount.fs._parent(name.path)
+            if self.mount.kind == "local" and (why := obstacle(parent, name.path)) is not None:
+                raise why
+
+    def relying(self, name: Name) -> Steps[None]:
+        """Find out, before a name is decided about, whether store and mounts can be relied on."""
+        rules = self.rules_for(name)
+        if rules is not None:
+            yield from rules.relying(name)
+        elif not self.mount.is_reliable(name, judged=False):
+            yield from self.mount.relying(name, judged=False)
+
+    def _protocol(self, name: Name, body: Body, creation: Creation, rules: Hudi | None) -> Protocol[Created]:
+        if rules is not None:
+            return rules.creating(name, body, creation)
+        return self.by_name(name, body, creation)
+
+    def by_name(self, name: Name, body: Body, creation: Creation) -> Protocol[Created]:
+        """Return the creation of a name that nothing but the name decides about."""
+        if self.mount.arbiter is None:
+            return create(name, body, creation, largest_put=self.mount.store.largest_put)
+        return self.mount.arbiter.create(name, body, creation)
+
+    def _goes_through_here(self, source: str, name: Name, *, keep: bool) -> bool:
+        """Whether no copy of the store's can be the creation: its bytes lie elsewhere, or a source's do."""
+        if self.mount.arbiter is not None or self.is_judged(name):
+            return True
+        return self.is_salted(source) or (not keep and self.is_judged(self.explain(source)))
+
+    def is_salted(self, path: Any) -> bool:
+        """Whether a path is the recorded name of what lies under another."""
+        return self.salts is not None and self.salts.recorded(path) is not None
+
+    def _through_here(
+        self, source: str, name: Name, extra: Mapping[str, Any], token: str | None
+    ) -> Steps[None]:
+        """Create a name whose bytes lie elsewhere until an arbiter, or its format's rules, have decided."""
+        with tempfile.TemporaryDirectory() as folder:
+            here = Path(folder, "copy")
+            try:
+                yield from self.reads.reading("get_file", source, (str(here),), {})
+            except FileNotFoundError as error:
+                raise FileNotFoundError(errno.ENOENT, "the source is not there", source) from error
+            with here.open("rb") as file:
+                body = FileBody(file)
+                yield Ask(partial(check_whole, name, body))
+                creation = self._creation(name, extra, token)
+                protocol = self._protocol(name, body, creation, self.rules_for(name))
+                yield Decide(protocol, name, creates=True)
+
+    def _creation(self, name: Name, extra: Mapping[str, Any], token: str | None = None) -> Creation:
+        self._make_folder(name)
+        return Creation(token or new_token(), self.mount.writer, name.state, extra)
+
+    def _make_folder(self, name: Name) -> None:
+        if self.mount.kind == "local" and getattr(self.mount.fs, "auto_mkdir", False):
+            folder = self.mount.fs._parent(name.path)
+            try:
+                self.mount.fs.makedirs(folder, exist_ok=True)
+            except FileExistsError as error:  # which is no loss: nobody holds the name
+                raise NotADirectoryError(
+                    errno.ENOTDIR, "a file is in the place of its folder", folder
+                ) from error
+
+
+def _judging(source: str, size: int, name: Name) -> Steps[None]:
+    """Judge, by its ends, what is too large to be read; the store copies it by itself."""
+    pieces = {}
+    for start, stop in looked_at(name, size):
+        pieces[start] = yield Call("cat_file", (source,), {"start": start, "end": stop})
+    if pieces:
+        yield Ask(partial(check_whole, name, Seen(size, pieces)))
+
+
+def _beside(name: Name) -> tuple[str, ...]:
+    """Return what is looked for beside a name: what speaks for it, nothing, and what speaks against it."""
+    return (*name.evidence, "", *name.unless)

@@ -1,0 +1,423 @@
+"""What Hudi's tables have beyond a grammar of names: a ledger, steps of a timeline, and salted names.
+
+A call on an instant or a slice is judged by its table's ledger before the name alone decides; all other
+names, and what is older than the shim, go by themselves.
+
+Mounts with ``strict=True`` refuse, too, what a timeline has no step for. An instant's name costs one listing
+of the instant more; all that it shows is judged by :mod:`hudi_steps`. What seems to be wrong is looked at
+again as a reader would see it, for a plain listing may lack what is decided and show what has ended. And
+whatever is refused without the option is refused in the same words. It is a look, and then a creation: who of
+two comes first is decided as ever, by the name and the ledger.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+from putifabsent.backends.base import Absent, Holder
+from putifabsent.errors import InvalidTransition
+from putifabsent.fsspec_plugin.paths import renamed
+from putifabsent.fsspec_plugin.salts import Salts
+from putifabsent.fsspec_plugin.steps import Call, Decide
+from putifabsent.fsspec_plugin.turns import turns_held
+from putifabsent.shim.formats import hudi, hudi_ledger, hudi_over, hudi_salt, hudi_steps
+from putifabsent.shim.formats.hudi_files import rolled_back
+from putifabsent.shim.formats.hudi_layout import other_layout, was_moved
+from putifabsent.shim.ledger import calls, completion
+from putifabsent.shim.names import Name, Role
+from putifabsent.shim.reading import Located, read
+from putifabsent.shim.requests import Get, Head
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from putifabsent.backends.base import Created, Creation, Got
+    from putifabsent.backends.body import Body
+    from putifabsent.fsspec_plugin.guard import Guard
+    from putifabsent.fsspec_plugin.mount import Mount
+    from putifabsent.fsspec_plugin.reads import Details
+    from putifabsent.fsspec_plugin.steps import Steps
+    from putifabsent.shim.formats.hudi import Step
+    from putifabsent.shim.ledger.book import Ledger
+    from putifabsent.shim.requests import Protocol
+
+__all__ = ["Hudi", "Table", "rules_of"]
+
+_JUDGED = (Role.INSTANT, Role.SLICE)
+"""What a table's ledger may have a word in, though its name is not guarded."""
+
+
+class Table(NamedTuple):
+    """A table that has a ledger.
+
+    Attributes
+    ----------
+    name
+        A name of it, which shows its root.
+    version
+        Of its layout.
+    """
+
+    name: Name
+    version: int
+
+
+def rules_of(mount: Mount, guard: Guard) -> Hudi | None:
+    """Return Hudi's rules; None: the mount guards no names of Hudi's."""
+    return Hudi(mount, guard) if hudi.FORMAT in mount.policy.formats else None
+
+
+class Hudi:
+    """The rules of Hudi's tables in one mount.
+
+    Attributes
+    ----------
+    salts
+        Which file lies under a recorded name; None: names are not salted.
+    """
+
+    def __init__(self, mount: Mount, guard: Guard) -> None:
+        self._mount = mount
+        self._guard = guard
+        self._tables: dict[str, Table | None] = {}
+        self.salts: Salts | None = Salts(mount, guard, self) if mount.options.is_salted else None
+        self._keeps = self.salts is not None and self.salts.keeps
+
+    # Which names they are about
+
+    def is_for(self, name: Name) -> bool:
+        """Whether a name is Hudi's."""
+        return name.format == hudi.FORMAT or self._is_kept(name)
+
+    def permits(self, name: Name) -> bool:
+        """Whether they may have a word in whether a name is written, though nothing guards it."""
+        return name.role in _JUDGED
+
+    def is_judged(self, name: Name) -> bool:
+        """Whether a table's ledger has a word in what becomes of a name, or its session alone."""
+        return self._is_kept(name) or hudi_ledger.step_in(name) is not None
+
+    def is_a_step(self, name: Name) -> bool:
+        """Whether a name is a step of a timeline that is asked about."""
+        return self._mount.options.strict and name.role is Role.INSTANT and name.format == hudi.FORMAT
+
+    def own_instant(self, name: Name) -> Name | None:
+        """Return where this session keeps an instant that is not unique; None for all other names."""
+        return self.salts.own_instant(name) if self.salts is not None and self._keeps else None
+
+    def promoted(self, name: Name) -> Name:
+        """Return what is created when ``name`` is."""
+        return name if self.salts is None else self.salts.promoted(name)
+
+    def _is_kept(self, name: Name) -> bool:
+        return self._keeps and self.salts is not None and self.salts.is_kept(name)
+
+    # Writing
+
+    def permitting(self, name: Name, *, explicit: bool) -> Steps[None]:
+        """Ask whether a name that nothing guards may be written: an inflight instant, a slice.
+
+        Who would create what is there takes nothing over: it hears so from its creation.
+
+        Raises
+        ------
+        Fenced, InvalidTransition
+            It may not.
+        """
+        if self.is_a_step(name):
+            yield from self._stepping(name, creates=explicit)
+        table = yield from self.table_of(name)
+        if table is None:
+            return
+        creation = self._mount.looker(table.name)
+
+        def deciding(ledger: Ledger) -> Protocol[None]:
+            rule = _rule(ledger, name, creation, version=table.version)
+            if rule is not None and not (explicit and not (yield from _is_nothing(name))):
+                yield from calls.decide(ledger, rule, creation)
+
+        yield from self.relying(table.name)
+        yield Decide(self._guard.ledgers.using(table.name, deciding))
+
+    def relying(self, name: Name) -> Steps[None]:
+        """Find out, before a record is written, whether the store and the other mounts can be relied on."""
+        if not self._is_kept(name):
+            yield from self._mount.relying(name, judged=self.is_judged(name))
+
+    def creating(self, name: Name, body: Body, creation: Creation) -> Protocol[Created]:
+        """Create a name: by its table's ledger, if that decides about it."""
+        if self._is_kept(name):
+            return hudi_salt.keep(name, body, creation)
+        step = hudi_ledger.step_in(name)
+        if step is None or not name.guarded:
+            return self._guard.by_name(name, body, creation)
+        return self._guard.ledgers.using(name, partial(self._creating_instant, name, step, body, creation))
+
+    def _creating_instant(
+        self, name: Name, step: Step, body: Body, creation: Creation, ledger: Ledger
+    ) -> Protocol[Created]:
+        self._forget_none()
+        frees = rolled_back(body.whole(), name.path) if hudi_ledger.is_plan(step) else None
+        rule = _rule(ledger, name, creation, frees=frees)
+        by_name = partial(self._guard.by_name, name, body, creation)
+        if rule is None:
+            return by_name()
+        return calls.create(
+            ledger,
+            rule,
+            name.path,
+            step.instant,
+            body,
+            creation,
+            by_name,
+            turn=turns_held().get(self._guard.ledgers.place(name)),
+            largest_publish=self._mount.store.largest_publish,
+        )
+
+    def resolving(
+        self, name: Name, creation: Creation, by_name: Callable[[], Protocol[Holder | None]]
+    ) -> Protocol[Holder | None]:
+        """Answer an unknown outcome later."""
+        if not hudi_ledger.is_completed(name):
+            return by_name()
+
+        def resolving(ledger: Ledger) -> Protocol[Holder | None]:
+            state = yield from ledger.current(creation)
+            if state.named(ledger.relative(name.path)) is None:
+                return (yield from by_name())
+            return (yield from completion.resolve(ledger, name.path, creation))
+
+        return self._guard.ledgers.using(name, resolving)
+
+    # Removing
+
+    def ending(self, name: Name) -> Steps[bool]:
+        """Remove what a ledger decides about; False: what is left goes by its name.
+
+        Raises
+        ------
+        Fenced
+            It is not this session's to remove.
+        """
+        table = yield from self.table_of(name)
+        if table is None:
+            return False
+        creation = self._mount.looker(table.name)
+
+        def deleting(ledger: Ledger) -> Protocol[bool]:
+            rule = _rule(ledger, name, creation, deletes=True, version=table.version)
+            if rule is None or (hudi_ledger.is_pending(name) and (yield from _is_nothing(name))):
+                return False  # nobody's work ends
+            return (yield from calls.delete(ledger, rule, name.path, creation))
+
+        yield from self.relying(table.name)
+        removed: bool = yield Decide(self._guard.ledgers.using(table.name, deleting), name)
+        return removed
+
+    def loses_instants(self, folder: str) -> bool:
+        """Whether a folder has instants in it, and the ledger that knows them elsewhere."""
+        return self.is_timeline(folder) and not hudi_ledger.holds_state(folder)
+
+    def dies_with_its_table(self, path: str) -> bool:
+        """Whether nothing need be remembered of a name when its table is removed."""
+        return hudi_over.instant_of(path) is not None
+
+    def forget_below(self, folder: str) -> None:
+        """Forget the tables in a folder that is removed."""
+        for inside in [each for each in self._tables if f"{each}/".startswith(f"{folder}/")]:
+            del self._tables[inside]
+
+    # Reading
+
+    def shows_more(self, path: str) -> bool:
+        """Whether a ledger, or a salt, may show more or less of a path than the store."""
+        return self.salts is not None or hudi_ledger.may_show_instants(path)
+
+    def is_timeline(self, folder: str) -> bool:
+        """Whether a folder has instants in it."""
+        return hudi_ledger.timeline_in(self._mount.policy.classify, folder) is not None
+
+    def unpublished(self, name: Name) -> Steps[Located | None]:
+        """Return where the bytes of a completed name lie that nobody has published; None: it is not there."""
+        if not hudi_ledger.is_completed(name):
+            return None
+        view = yield from self.timeline(name.path.rpartition("/")[0])
+        key = None if view is None else (yield from self._late(view, name.path))
+        return None if key is None else Located(Holder(None), key)
+
+    def _late(self, view: calls.View, path: str) -> Steps[str | None]:
+        """Return where the bytes lie of a name that is not there; None: nothing is late, or it was moved."""
+        key = view.late.get(path)
+        if key is None or (yield Decide(was_moved(path, view.undone))):
+            return None
+        return key
+
+    def timeline(self, folder: str) -> Steps[calls.View | None]:
+        """Return what a ledger says of the names in a folder, read before they are listed; None: nothing."""
+        name = None if self._keeps else hudi_ledger.timeline_in(self._mount.policy.classify, folder)
+        if name is None:
+            return None
+
+        def looking(ledger: Ledger) -> Protocol[calls.View]:
+            yield from ledger.current(self._mount.looker(name))
+            return calls.view(ledger, folder)
+
+        view: calls.View = yield Decide(self._guard.ledgers.using(name, looking, writes=False))
+        return view
+
+    def viewed(self, view: calls.View, shown: Details) -> Steps[None]:
+        """Show what a ledger says of a timeline, as it was read before the timeline was listed."""
+        for name in view.hidden(shown):
+            del shown[name]
+        for name in view.late.keys() - shown.keys():
+            key = yield from self._late(view, name)
+            if key is not None:
+                with contextlib.suppress(FileNotFoundError):  # undone meanwhile, and removed
+                    shown[name] = renamed((yield Call("info", (key,))), name)
+
+    def with_timelines(self, found: Details) -> Steps[Details]:
+        """Show what ledgers say of the timelines that were found."""
+        folders = {name.rpartition("/")[0] for name in found if hudi_ledger.may_show_instants(name)}
+        for folder in sorted(folders):
+            view = yield from self.timeline(folder)
+            if view is None or not (view.late.keys() - found.keys() or view.hidden(found)):
+                continue
+            # Once more, for these were listed before the ledger was read.
+            listed = yield from self._guard.reads.listing(folder, {"detail": True})
+            files = {self._mount.paths.full(each["name"]): each for each in listed if each["type"] == "file"}
+            gone = view.hidden(found) - files.keys()
+            found = {name: each for name, each in found.items() if name not in gone} | files
+        return found
+
+    # The steps of a timeline
+
+    def stepping_to(self, name: Name) -> Steps[None]:
+        """Ask whether an instant may get this name now, in a mount that asks."""
+        if name.guarded and self.is_a_step(name):
+            yield from self._stepping(name)
+
+    def _stepping(self, name: Name, *, creates: bool = True) -> Steps[None]:
+        """Ask whether an instant may get this name now.
+
+        Parameters
+        ----------
+        name
+            Of an instant.
+        creates
+            Whether it is not written over: then it is not asked about where it is there already, which its
+            creation says.
+
+        Raises
+        ------
+        InvalidTransition
+            It may not.
+        Fenced, NameTaken
+            Its table's ledger says so.
+        """
+        folder, _, last = name.path.rpartition("/")
+        step = hudi.instant_in(last)
+        assert step is not None  # noqa: S101 - for mypy
+        finding = None
+        for look in (self._mount.beside(folder, step.instant), self._shown_in(folder)):
+            there = yield from look
+            if creates and name.path in there:
+                return
+            finding = hudi_steps.finding_beside(map(_last, there), last)
+            if finding is None:
+                return
+        elsewhere = yield from self._mount.beside(other_layout(folder), step.instant)
+        if hudi_steps.is_moved(map(_last, elsewhere), last):
+            return
+        yield from self._refusing(name)
+        raise InvalidTransition(name.path, str(finding))
+
+    def _shown_in(self, folder: str) -> Steps[list[str]]:
+        """List a folder as readers see it: by what arbiters and ledgers say."""
+        self._mount.forget_listed(folder)
+        try:
+            found = yield from self._guard.reads.listing(folder, {"detail": False})
+        except FileNotFoundError:
+            return []
+        return [self._mount.paths.full(each) for each in found]
+
+    def _refusing(self, name: Name) -> Steps[None]:
+        """Let a table's ledger say why a name may not be created, if it does. Nothing is appended.
+
+        Raises
+        ------
+        Fenced, NameTaken
+            What it says.
+        """
+        table = yield from self.table_of(name)
+        if table is None:
+            return
+        creation = self._mount.looker(table.name)
+
+        def asking(ledger: Ledger) -> Protocol[None]:
+            yield from ledger.current(creation)
+            rule = _rule(ledger, name, creation, version=table.version)
+            if rule is not None:
+                rule(ledger.state)
+
+        yield Decide(self._guard.ledgers.using(table.name, asking, writes=False))
+
+    # Which table a name is of
+
+    def table_of(self, name: Name) -> Steps[Table | None]:
+        """Return the table whose ledger a name concerns; None: it concerns none."""
+        step = None if self._keeps else hudi_ledger.step_in(name)
+        if step is None:
+            return None
+        if name.table is not None:
+            return Table(name, hudi_ledger.NEWEST)
+        folder = name.path.rpartition("/")[0]
+        if folder not in self._tables:
+            roots = tuple(hudi_ledger.above(folder))
+            # Once a table: what is below a known one is a partition of it.
+            table = next((known for root in roots if (known := self._tables.get(root))), None)
+            for root in () if table is not None else roots:
+                table = yield from self._table_at(root)
+                if table is not None:
+                    self._tables[root] = table
+                    break
+            self._tables[folder] = table
+        return self._tables[folder]
+
+    def _table_at(self, root: str) -> Steps[Table | None]:
+        for path in hudi_ledger.properties_of(root):
+            got: Got | Absent = Absent()
+            with contextlib.suppress(PermissionError):  # above a table others may have rights
+                got = yield Decide(read(Get(path)))
+            if not isinstance(got, Absent):
+                return Table(self._mount.policy.classify(path), hudi_ledger.version_in(got.data))
+        return None
+
+    def _forget_none(self) -> None:
+        """Forget where no table was: whoever writes an instant may just have made one."""
+        if None in self._tables.values():
+            self._tables = {folder: table for folder, table in self._tables.items() if table is not None}
+
+
+def _rule(
+    ledger: Ledger,
+    name: Name,
+    creation: Creation,
+    *,
+    deletes: bool = False,
+    version: int = hudi_ledger.NEWEST,
+    frees: str | None = None,
+) -> calls.Rule | None:
+    """Return the rule of this session's call on a name; None: its ledger has nothing to do with it."""
+    relative = ledger.relative(name.path)
+    asker = hudi_ledger.Asker(ledger.session, creation.token, ledger.opened, name.path, relative, frees)
+    return hudi_ledger.rule_for(asker, deletes=deletes, version=version)
+
+
+def _is_nothing(name: Name) -> Protocol[bool]:
+    return isinstance((yield from read(Head(name.path))), Absent)
+
+
+def _last(path: str) -> str:
+    return path.rpartition("/")[2]

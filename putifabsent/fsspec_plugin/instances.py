@@ -1,0 +1,105 @@
+"""How guarded filesystems come to be: made, shared, pickled, forked."""
+
+from __future__ import annotations
+
+import os
+import weakref
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any
+
+import fsspec
+from fsspec.config import apply_config
+from fsspec.spec import _Cached
+
+from putifabsent.errors import ConfigError
+from putifabsent.fsspec_plugin.options import this_session
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from fsspec.spec import AbstractFileSystem
+
+    from putifabsent.fsspec_plugin.filesystem import GuardedFileSystem
+
+__all__ = ["CachedToo", "class_to_wrap", "is_shared", "made_again", "remember", "sharing_clients"]
+
+# By id, for fsspec's filesystems compare equal by their options.
+_known: weakref.WeakValueDictionary[int, GuardedFileSystem] = weakref.WeakValueDictionary()
+
+
+def made_again(
+    make: Callable[..., GuardedFileSystem],
+    cls: type[GuardedFileSystem],
+    args: tuple[Any, ...],
+    options: dict[str, Any],
+    writer: str,
+    session: str,
+) -> GuardedFileSystem:
+    """Make a filesystem that was pickled: in another process, it works for the one that pickled it."""
+    if session != this_session():
+        options = {**options, "writer": writer, "writer_session": session}
+    return make(cls, args, options)
+
+
+def class_to_wrap(
+    fs: AbstractFileSystem | None = None, target_protocol: str | None = None, *_: Any, **__: Any
+) -> type[AbstractFileSystem]:
+    """Return the class that the arguments of a guarded filesystem name.
+
+    Raises
+    ------
+    ConfigError
+        They name none.
+    """
+    if fs is not None:
+        return type(fs)
+    if target_protocol is None:
+        msg = "name a filesystem to guard: fs=..., target_protocol=..., or an address like putifabsent::s3://..."
+        raise ConfigError(msg)
+    found: type[AbstractFileSystem] = fsspec.get_filesystem_class(target_protocol)
+    return found
+
+
+def _after_fork() -> None:
+    for instance in list(_known.values()):
+        instance._forget_process()
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
+
+_skips_cache: ContextVar[bool] = ContextVar("_skips_cache", default=False)
+_shares: ContextVar[bool] = ContextVar("_shares", default=False)
+
+
+@contextmanager
+def sharing_clients() -> Iterator[None]:
+    """Make guarded filesystems anew, over wrapped ones that there are: for many mounts of one store."""
+    token = _shares.set(True)
+    try:
+        yield
+    finally:
+        _shares.reset(token)
+
+
+class CachedToo(_Cached):
+    """Hands down ``skip_instance_cache``, which fsspec takes away before the class is asked."""
+
+    def __call__(cls, *args: Any, **options: Any) -> Any:  # noqa: N805 - of a metaclass
+        skips = bool(apply_config(cls, options).get("skip_instance_cache"))
+        token = _skips_cache.set(skips and not _shares.get())
+        try:
+            return super().__call__(*args, **options)
+        finally:
+            _skips_cache.reset(token)
+
+
+def remember(fs: GuardedFileSystem) -> None:
+    """Have a filesystem forget, in each forked child, what works in the parent alone."""
+    _known[id(fs)] = fs
+
+
+def is_shared() -> bool:
+    """Whether the filesystem that is being made wraps one that others have, too."""
+    return not _skips_cache.get()

@@ -1,0 +1,179 @@
+"""Many files by one call: fsspec's own ways, with numbered names in ascending order; folders that move.
+
+What fsspec makes of folders and patterns is known by a rehearsal: see :mod:`putifabsent.fsspec_plugin.bulk`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+from glob import has_magic
+from inspect import signature
+from typing import TYPE_CHECKING, Any
+
+from fsspec.callbacks import DEFAULT_CALLBACK
+from fsspec.spec import AbstractFileSystem
+from fsspec.utils import other_paths
+
+from putifabsent.backends.base import STATE_FOLDER
+from putifabsent.fsspec_plugin.bulk import ascending, in_order, place_of, rehearsal
+from putifabsent.fsspec_plugin.paths import is_state
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Generator, Iterator, Mapping
+
+    from putifabsent.fsspec_plugin.filesystem import GuardedFileSystem
+    from putifabsent.shim.names import Name
+
+__all__ = ["calls_in_order", "move", "values_in_order", "walked", "walked_async"]
+
+
+def values_in_order(fs: GuardedFileSystem, path: Any) -> tuple[Any, list[list[str]]]:
+    """Put what is to be piped into order: a dictionary of bytes by names; a single name is as it is."""
+    if not isinstance(path, dict):
+        return path, []
+    items, series = ascending(list(path.items()), lambda item: item[0], lambda name: _number_of(fs, name))
+    return dict(items), series
+
+
+def calls_in_order(
+    fs: GuardedFileSystem, way: Callable[..., Any], one: Any, other: Any, *args: Any, **kwargs: Any
+) -> Generator[Mapping[str, Any], Any, Any]:
+    """Yield the calls of ``way``, fsspec's from many names to many, that come to the same in order."""
+    options = signature(way).bind(one, other, *args, **kwargs).arguments
+    options |= options.pop("kwargs", {})
+    source, target = list(options)[:2]
+    lists = isinstance(one, list) and isinstance(other, list)
+    alone = not options.get("recursive") and isinstance(one, (str, os.PathLike)) and not has_magic(str(one))
+    if alone and not lists:
+        return (yield options)
+    pairs = list(zip(one, other, strict=False)) if lists else []
+    if not lists:
+        with rehearsal() as pairs:
+            nothing = yield {**options, **({"callback": DEFAULT_CALLBACK} if "callback" in options else {})}
+        if not pairs:
+            return nothing
+    ordered, series = ascending(pairs, lambda pair: pair[1], lambda name: _number_of(fs, name))
+    in_order(series)
+    is_copy = "on_error" in signature(way).parameters
+    if is_copy and options.get("on_error") is None:
+        options["on_error"] = "ignore" if options.get("recursive") else "raise"
+    expanded = {key: each for key, each in options.items() if key not in {"recursive", "maxdepth"}}
+    done = None
+    for part in _folders_first(fs, ordered) if is_copy and not lists else [ordered]:
+        done = yield {**expanded, source: [pair[0] for pair in part], target: [pair[1] for pair in part]}
+    return done
+
+
+def _number_of(fs: GuardedFileSystem, path: Any) -> tuple[Any, Any] | None:
+    try:
+        return place_of(fs.explain(path))
+    except (TypeError, ValueError):
+        return None  # it is refused when it is written
+
+
+def _folders_first(fs: GuardedFileSystem, pairs: list[tuple[str, str]]) -> list[list[tuple[str, str]]]:
+    """Part what a disk wants to be there before its files: without a folder, those would be skipped."""
+    parents = {target.rstrip("/").rpartition("/")[0] for _, target in pairs}
+    folders: list[tuple[str, str]] = []
+    others: list[tuple[str, str]] = []
+    for pair in pairs:
+        is_folder = fs.mount.kind == "local" and pair[1].rstrip("/") in parents
+        (folders if is_folder else others).append(pair)
+    return [part for part in (folders, others) if part]
+
+
+def move(fs: GuardedFileSystem, path1: Any, path2: Any, **options: Any) -> Any:
+    """Rename files; each guarded target is created, then its source goes.
+
+    A folder on local disk is renamed as a whole, which never replaces anything.
+    """
+    guard, mount = fs.guard, fs.mount
+    recursive, maxdepth = options.pop("recursive"), options.pop("maxdepth")
+    # Where an arbiter knows names by their place, or a session by its salt, no folder moves as a whole.
+    both_plain = isinstance(path1, str) and isinstance(path2, str)
+    on_disk = mount.kind == "local" and mount.arbiter is None and guard.salts is None
+    if both_plain and on_disk:
+        on_disk = not guard.is_judged(guard.explain(path1))  # its ledger must hear of it
+    if both_plain and (on_disk or not has_magic(path1)):
+        name = _moved_to(fs, path1, path2)
+        # A link to a folder is no folder: it would replace a file.
+        if name is not None and not (on_disk and mount.fs.isdir(path1) and not mount.fs.islink(path1)):
+            return mount.walk(guard.creating_from(fs._source(path1, name), name, options, keep=False))
+        if on_disk:
+            return mount.fs.mv(path1, path2, recursive=recursive, maxdepth=maxdepth, **options)
+    # fsspec's own fails on the folders of a store that has none.
+    moves_folders = not mount.has_folders or type(mount.fs).mv is not AbstractFileSystem.mv
+    if both_plain and recursive and maxdepth is None and moves_folders:
+        return _move_folder(fs, path1, path2)
+    return AbstractFileSystem.mv(fs, path1, path2, recursive=recursive, maxdepth=maxdepth, **options)
+
+
+def _moved_to(fs: GuardedFileSystem, path1: str, path2: str) -> Name | None:
+    """Return the guarded name that a file moved to ``path2`` would get, or None for another."""
+    name: Name | None = fs.mount.walk(fs.guard.promoting(path2))
+    if name is not None:
+        return name
+    inside = f"{path2.rstrip('/')}/{path1.rstrip('/').rpartition('/')[2]}"
+    is_ours = fs.guard.has_a_word(fs.guard.classify(inside, explicit=False))
+    return fs.mount.walk(fs.guard.promoting(inside)) if is_ours and fs.mount.fs.isdir(path2) else None
+
+
+def _move_folder(fs: GuardedFileSystem, path1: str, path2: str) -> None:
+    """Move all below a folder of a store that has none: most folders are no objects to be copied."""
+    here, there = fs.mount.paths.full(path1), fs.mount.paths.full(path2)
+    if there == here:
+        return
+    if there.startswith(f"{here}/"):
+        raise OSError(errno.EINVAL, "a folder can't be moved into itself", there)
+    names = fs.expand_path(path1, recursive=True)
+    into = path2.endswith("/") or fs.isdir(path2)
+    alone = len(names) == 1 if has_magic(path1) else into and not path1.endswith("/")
+    moves = list(zip(names, other_paths(names, path2, exists=alone), strict=True))
+    folders = {name[:end] for name in names for end, letter in enumerate(name) if letter == "/"}
+    # A disk wants the folders first.
+    order = ((False, "raise"), (True, "ignore"))
+    for are_folders, on_error in reversed(order) if fs.mount.kind == "local" else order:
+        chosen = [move for move in moves if (move[0].rstrip("/") in folders) is are_folders]
+        if chosen:
+            fs.copy([source for source, _ in chosen], [target for _, target in chosen], on_error=on_error)
+    fs.rm(path1, recursive=True)
+
+
+def walked(fs: GuardedFileSystem, path: str, *args: Any, **kwargs: Any) -> Iterator[tuple[str, Any, Any]]:
+    """Go through all folders below a folder, as the wrapped filesystem does."""
+    for root, folders, files in fs.fs.walk(path, *args, **kwargs):
+        if _shows(root, folders, path):
+            more = fs.ls(root, detail=True) if fs.guard.reads.has_more(root) else None
+            yield root, folders, files if more is None else _files(more, files)
+
+
+async def walked_async(
+    fs: GuardedFileSystem, path: str, *args: Any, **kwargs: Any
+) -> AsyncIterator[tuple[str, Any, Any]]:
+    """:func:`walked`, asynchronously."""
+    if not fs.fs.async_impl:
+        for each in await asyncio.to_thread(lambda: list(walked(fs, path, *args, **kwargs))):
+            yield each
+        return
+    async for root, folders, files in fs.fs._walk(path, *args, **kwargs):
+        if _shows(root, folders, path):
+            more = await fs._ls(root, detail=True) if fs.guard.reads.has_more(root) else None
+            yield root, folders, files if more is None else _files(more, files)
+
+
+def _shows(root: str, folders: Any, path: str) -> bool:
+    """Whether a walk of ``path`` shows this folder; the shim's own is taken from its ``folders``."""
+    if STATE_FOLDER in path:
+        return True
+    if STATE_FOLDER in folders:
+        # In place, so that the wrapped walk does not go there either.
+        folders.pop(STATE_FOLDER) if isinstance(folders, dict) else folders.remove(STATE_FOLDER)
+    return not is_state(root)
+
+
+def _files(listed: list[dict[str, Any]], like: Any) -> Any:
+    """Return the files that were listed in a folder, as a walk has them: names, or details by name."""
+    files = {each["name"].rpartition("/")[2]: each for each in listed if each["type"] != "directory"}
+    return files if isinstance(like, dict) else list(files)

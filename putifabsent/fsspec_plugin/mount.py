@@ -1,0 +1,331 @@
+"""What a mount has: its options, the filesystem that it wraps, its store, its arbiter; and how protocols run.
+
+A mount has no opinion of names: that is the guard's. What it knows of its store and of the other mounts of a
+table it has found out once: whether the store can be relied on, and whether all let the same arbiter decide.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from functools import partial
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, TypeVar
+from weakref import WeakKeyDictionary
+
+from putifabsent.backends.base import Creation
+from putifabsent.backends.probe import BESIDE, NEEDED
+from putifabsent.fsspec_plugin.bulk import join
+from putifabsent.fsspec_plugin.options import made_with, this_session, this_writer
+from putifabsent.fsspec_plugin.paths import Paths
+from putifabsent.fsspec_plugin.steps import Ask, Call, Decide, Either
+from putifabsent.fsspec_plugin.stores import (
+    arbiter_of,
+    copies_safely,
+    kind_of,
+    place_of,
+    registry_of,
+    rely_on,
+    store_of,
+    terms_of,
+    verdicts_of,
+)
+from putifabsent.fsspec_plugin.telemetry import is_observed, observe
+from putifabsent.shim.agreement import agree, look_for_others
+from putifabsent.shim.drive import run, run_async, walk, walk_async
+from putifabsent.shim.policy import Policy
+from putifabsent.shim.probe_policy import BY_THE_STORE
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from fsspec.spec import AbstractFileSystem
+
+    from putifabsent.backends.base import Store
+    from putifabsent.backends.probe import Verdict
+    from putifabsent.fsspec_plugin.options import Options
+    from putifabsent.fsspec_plugin.steps import Step, Steps
+    from putifabsent.fsspec_plugin.stores import Remade
+    from putifabsent.shim.agreement import Terms
+    from putifabsent.shim.arbiter import Arbiter
+    from putifabsent.shim.names import Name
+    from putifabsent.shim.requests import Protocol, Request
+
+__all__ = ["Mount", "new_token"]
+
+T = TypeVar("T")
+
+_from_the_parent: list[object] = []
+
+
+class Mount:
+    """One mount, in whichever process this is.
+
+    Parameters
+    ----------
+    options
+        The mount's own.
+    wrapped, target
+        The class of the filesystem that it wraps, and what that is made with.
+    fs
+        The filesystem itself.
+    protocols
+        Those of the guarded filesystem.
+    shares
+        Whether another filesystem of the same class and options may be had from fsspec's cache.
+
+    Attributes
+    ----------
+    kind
+        The store's.
+    has_folders
+        Whether its folders are more than the beginnings of names.
+    writer
+        The application's UUID, kept with every object that it creates.
+    session
+        One process's life of a writer: what is opened in it, no other completes unawares.
+    paths
+        How paths are said here.
+    """
+
+    def __init__(
+        self,
+        options: Options,
+        wrapped: type[AbstractFileSystem],
+        target: Mapping[str, Any],
+        fs: AbstractFileSystem | None,
+        *,
+        protocols: tuple[str, ...],
+        shares: bool,
+    ) -> None:
+        self.wrapped = wrapped
+        self._target = target
+        self._shares = shares
+        self._fs = fs or self._made()
+        self.options = options
+        self.kind = kind_of(self._fs)
+        self.has_folders = self.kind in ("local", "memory")
+        self.policy = Policy(options.formats, options.guard)
+        self.writer = options.writer or this_writer()
+        self.session = options.writer_session or this_session()
+        self.paths = Paths(self, protocols)
+        self.by_the_store = options.arbiter in BY_THE_STORE
+        self._store: Store | None = None
+        self._registry = registry_of(options.arbiter)
+        self._arbiter: Arbiter | None = None
+        self.relied: set[str] = set()
+        self._agreed: set[str] = set()
+        self._terms: dict[str, Terms] = {}
+        self._copies: bool | None = None
+        self._locks: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDictionary()
+
+    # What it has
+
+    @property
+    def fs(self) -> AbstractFileSystem:
+        """The wrapped filesystem."""
+        if self._fs is None:
+            self._fs = self._made()
+        return self._fs
+
+    def _made(self) -> AbstractFileSystem:
+        return self.wrapped(**self._target, skip_instance_cache=not self._shares)
+
+    @property
+    def store(self) -> Store:
+        """The store behind the wrapped filesystem."""
+        if self._store is None:
+            self._store = store_of(self.fs, made_with(self.fs), self.options.deadline)
+        return self._store
+
+    @property
+    def arbiter(self) -> Arbiter | None:
+        """What decides beside the store; None: the store itself does."""
+        if self._arbiter is None and not self.by_the_store:
+            self._arbiter = arbiter_of(self.options.arbiter, self._registry, self.store)
+        return self._arbiter
+
+    @property
+    def place(self) -> str:
+        """What registries, and this process's turns, know the store by."""
+        return place_of(self.store)
+
+    def forget_process(self) -> None:
+        """In a forked child: no client, loop or thread of the parent works here."""
+        # Kept for ever: collected here, the parent's client would close what the parent is using.
+        _from_the_parent.append((self._fs, self._store))
+        self._fs = self._store = None
+
+    def forget_listed(self, path: str) -> None:
+        """Forget what the wrapped filesystem keeps of a listing with this name in it."""
+        if self.fs.dircache:
+            self.fs.invalidate_cache(path)
+
+    def looker(self, name: Name) -> Creation:
+        """Return a creation for one who only looks: what it finishes on the way goes under its token."""
+        return Creation(new_token(), self.writer, name.state)
+
+    def beside(self, folder: str, beginning: str) -> Steps[list[str]]:
+        """List what is in a folder, where a store can: only what begins so."""
+        try:
+            if self.has_folders:
+                found = yield Call("ls", (folder,), {"detail": False})
+            else:
+                found = yield Call("find", (folder,), {"prefix": beginning})
+        except FileNotFoundError:
+            return []
+        return [self.paths.full(each) for each in found]
+
+    # Running
+
+    def walk(self, steps: Steps[T]) -> T:
+        """Take steps, one after the other."""
+        return walk(steps, self._perform)
+
+    async def walk_async(self, steps: Steps[T]) -> T:
+        """:meth:`walk`, asynchronously."""
+        return await walk_async(steps, self._perform_async)
+
+    def _perform(self, step: Step) -> Any:
+        if isinstance(step, Decide):
+            return self.run(*step)
+        if isinstance(step, Ask):
+            return step.question()
+        if isinstance(step, Either):
+            return step.called()
+        return getattr(self.fs, step.method)(*step.args, **step.kwargs)
+
+    async def _perform_async(self, step: Step) -> Any:
+        if isinstance(step, Decide):
+            return await self.run_async(*step)
+        if isinstance(step, Ask):
+            # One at a time: a probe needs threads of the executor that the others would fill, waiting for it.
+            async with self._locks.setdefault(asyncio.get_running_loop(), asyncio.Lock()):
+                return await asyncio.to_thread(step.question)
+        if isinstance(step, Either):
+            return await step.awaited()
+        return await self.call(step.method, *step.args, **step.kwargs)
+
+    async def call(self, method: str, *args: Any, **kwargs: Any) -> Any:
+        """Await a method of the wrapped filesystem, which may have only a synchronous one."""
+        if self.fs.async_impl:
+            return await getattr(self.fs, f"_{method}")(*args, **kwargs)
+        return await asyncio.to_thread(getattr(self.fs, method), *args, **kwargs)
+
+    def run(
+        self,
+        protocol: Protocol[Any],
+        name: Name | None = None,
+        deadline: float | None = None,
+        creates: bool = False,
+    ) -> Any:
+        """Run a protocol on the store, until the deadline; the parameters are :class:`Decide`'s."""
+        requests: list[Request] = []
+        began = perf_counter()
+        try:
+            value = run(protocol, self.store, self._seconds(deadline), requests.append)
+        except BaseException as error:
+            observe(self.arbiter, requests, began, name if creates else None, error)
+            raise
+        finally:
+            if name is not None:
+                self.forget_listed(name.path)
+        if is_observed():
+            observe(self.arbiter, requests, began, name if creates else None)
+        return value
+
+    async def run_async(
+        self,
+        protocol: Protocol[Any],
+        name: Name | None = None,
+        deadline: float | None = None,
+        creates: bool = False,
+    ) -> Any:
+        """:meth:`run`, asynchronously."""
+        bulk = join()
+        requests: list[Request] = []
+        began = perf_counter()
+        try:
+            value = await run_async(protocol, self.store, self._seconds(deadline), requests.append)
+        except BaseException as error:
+            if bulk is not None:
+                bulk.note(error)
+            observe(self.arbiter, requests, began, name if creates else None, error)
+            raise
+        finally:
+            if name is not None:
+                self.forget_listed(name.path)
+        if is_observed():
+            observe(self.arbiter, requests, began, name if creates else None)
+        return value
+
+    def _seconds(self, deadline: float | None) -> float:
+        return self.options.deadline if deadline is None else deadline
+
+    # Whether the store, and the other mounts of a table, can be relied on
+
+    def is_reliable(self, name: Name, *, judged: bool) -> bool:
+        """Whether all is known that :meth:`relying` asks."""
+        return self._has_agreed(name) and self.relied.issuperset(self._needs(judged))
+
+    def relying(self, name: Name, *, judged: bool) -> Steps[None]:
+        """Find out, once, before a name is decided about, whether store and mounts can be relied on.
+
+        Parameters
+        ----------
+        name
+            The name.
+        judged
+            Whether more than the name decides, so that more is asked of the store.
+        """
+        if not self.relied.issuperset(self._needs(judged)):
+            yield Ask(partial(self.rely, name, judged=judged))
+        if self._has_agreed(name):
+            return
+        if self.arbiter is not None:
+            self._terms[name.state] = yield Ask(partial(terms_of, self.arbiter, name.state))
+        yield Decide(self.agreement(name))
+        self._agreed.add(name.state)
+
+    def rely(self, name: Name, *, judged: bool) -> None:
+        """Find out, once, whether the store can be relied on."""
+        if needs := [each for each in dict.fromkeys(self._needs(judged)) if each not in self.relied]:
+            rely_on(self.options.arbiter, needs, self.store, name.state.rpartition("/")[0], self._remade())
+            self.relied.update(needs)
+
+    def relying_on_copies(self, name: Name) -> Steps[bool]:
+        """Find out, once and only when something is copied, whether its copies can be relied on, too."""
+        if self._copies is None:
+            folder = name.state.rpartition("/")[0]
+            remade = self._remade()
+            self._copies = yield Ask(partial(copies_safely, self.options.arbiter, self.store, folder, remade))
+        return bool(self._copies)
+
+    def agreement(self, name: Name) -> Protocol[None]:
+        """Find out whether all mounts of a table let the same arbiter decide."""
+        terms = self._terms.get(name.state)
+        return look_for_others(name.state) if terms is None else agree(name.state, terms, self.looker(name))
+
+    def verdicts(self, folder: str) -> dict[str, Verdict]:
+        """Return what a probe finds of the store's operations, or has found lately."""
+        return verdicts_of(self.store, folder, self._remade())
+
+    def _needs(self, judged: bool) -> tuple[str, ...]:
+        """Return the operations that a creation rests on; some of them may be there twice."""
+        needs = NEEDED if self.arbiter is None else self.arbiter.needs
+        return (*needs, *BESIDE) if judged else needs
+
+    def _has_agreed(self, name: Name) -> bool:
+        # What the store decides by itself, of a name that nothing guards, is nobody else's.
+        return (self.by_the_store and not name.guarded) or name.state in self._agreed
+
+    def _remade(self) -> Remade:
+        return type(self.fs), made_with(self.fs), self.options.deadline
+
+
+def new_token() -> str:
+    """Return a token for a creation."""
+    # A UUID of version 4, as uuid.uuid4() makes it in three times the time. From the kernel each time: what a
+    # process draws in advance, its fork or a restored snapshot of its machine would draw once more.
+    drawn = os.urandom(16).hex()
+    return f"{drawn[:8]}-{drawn[8:12]}-4{drawn[13:16]}-a{drawn[17:20]}-{drawn[20:]}"
