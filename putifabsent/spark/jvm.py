@@ -42,6 +42,9 @@ _LOCKS = {
 Every session wants Hudi's.
 """
 
+_HUDI_STORAGE = "hoodie.storage.class"
+_BY_HADOOP = "org.apache.hudi.storage.hadoop.HoodieHadoopStorage"
+
 
 class Jvm:
     """A JVM that a session can be made in, started as PySpark's builder would.
@@ -190,6 +193,37 @@ class Jvm:
             if files.getName() not in GUARDED:
                 found[twin] = str(files.getName())
         return found
+
+    def goes_round(self, schemes: Iterable[str]) -> str | None:
+        """Say what writes to these stores by a client of its own; None: nothing that is known does.
+
+        Parameters
+        ----------
+        schemes
+            Those that are guarded.
+        """
+        names = {each for scheme in schemes for each in (scheme, *store_of(scheme).twins)} - {"file"}
+        for plugin in self._provided("org.apache.paimon.fs.FileIOLoader"):
+            if (scheme := plugin.getScheme()) in names:
+                name = plugin.getClass().getName()
+                return (
+                    f"Paimon writes to {scheme}:// by {name}, which asks no filesystem of Hadoop's: "
+                    "take its jar from the class path, and Paimon goes by the adapter"
+                )
+        storage = self.hadoop.get(_HUDI_STORAGE)
+        if storage not in (None, _BY_HADOOP):
+            return f"Hudi writes by {storage}: leave {_HUDI_STORAGE} out, and it goes by the adapter"
+        return None
+
+    def _provided(self, service: str) -> Iterator[Any]:
+        """Yield what there is of a service, by Java's ServiceLoader."""
+        if not self._knows(service):
+            return
+        loader = self._loader()
+        of = self._jvm.java.lang.Class.forName(service, False, loader)  # noqa: FBT003 - Java's own
+        found = self._jvm.java.util.ServiceLoader.load(of, loader).iterator()
+        while found.hasNext():
+            yield found.next()
 
     def mountings(self, scheme: str, given: Mapping[str, Any]) -> list[dict[str, Any]]:
         """Return the service's mounts of a scheme: all, and each bucket or account with settings of its own.
