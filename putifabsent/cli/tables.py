@@ -13,6 +13,7 @@ from rich.text import Text
 from putifabsent import upkeep
 from putifabsent.cli.arguments import AsJson, Endpoint, Options, Url, Yes, ask, mount
 from putifabsent.cli.screen import Exit, Screen, empty_table, exits
+from putifabsent.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -312,6 +313,8 @@ def drop(
         fs, path = mount(url, option, endpoint_url)
         with screen.waiting(f"removing what is kept of {url}"):
             removed = upkeep.drop(fs, path)
+        if not removed:
+            raise ConfigError(f"nothing is kept of names in {url}: there is nothing to drop")
         _parted(screen, "dropped", url, removed)
 
 
