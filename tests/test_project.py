@@ -184,6 +184,12 @@ def test_the_table_of_findings_is_the_inspection_s_own() -> None:
     assert tables["findings"]() in page("how-to/inspect.md"), "`make format` draws it"
 
 
+def test_the_tables_of_settings_are_the_mounts_own() -> None:
+    tables = runpy.run_path(str(DOCS / "tables.py"))
+    for table in tables["settings"]():
+        assert table in page("reference/settings.md"), "`make format` draws it"
+
+
 def page(name: str) -> str:
     return (DOCS / name).read_text()
 
