@@ -1,7 +1,7 @@
-"""From Hadoop's addresses and its settings of a store to those of its filesystem here.
+"""Stores as Hadoop's clients know them, S3A, the Cloud Storage connector and ABFS, and as filesystems here.
 
 Keys and their meanings: Hadoop's ``core-default.xml`` and its pages of S3A and ABFS, and the README of the
-Cloud Storage connector.
+Cloud Storage connector. ``tools/hadoop_keys.json`` has every key, and why some are of no matter.
 """
 
 from __future__ import annotations
@@ -9,191 +9,16 @@ from __future__ import annotations
 import base64
 import json
 import re
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlsplit
 
 from putifabsent.errors import ConfigError
+from putifabsent.spark.hadoop_settings import Refusal, Settings, Store
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Mapping
 
-__all__ = ["SCHEMES", "Refusal", "Settings", "Store", "address_of", "store_of"]
-
-
-class Settings(NamedTuple):
-    """Hadoop's settings of one store, without what their keys begin with.
-
-    Attributes
-    ----------
-    plain
-        Its settings.
-    password
-        Looks up what a credential provider may hold.
-    base
-        The settings that count where these say nothing: those of all buckets, for a bucket's own.
-    """
-
-    plain: Mapping[str, str]
-    password: Callable[[str], str | None]
-    base: Settings | None = None
-
-    def first(self, *keys: str) -> str | None:
-        """Return the first of these that says anything; any of a bucket's own comes before all others."""
-        found = next((value for key in keys if (value := self.plain.get(key, "").strip())), None)
-        return self.base.first(*keys) if found is None and self.base else found
-
-    def secret(self, *keys: str) -> str | None:
-        """Return the first of these that is there, wherever it is kept."""
-        found = next((value for key in keys if (value := (self.password(key) or "").strip())), None)
-        return self.base.secret(*keys) if found is None and self.base else found
-
-    def flag(self, key: str, *, default: bool) -> bool:
-        """Return a setting that is true or false."""
-        said = self.first(key)
-        return default if said is None else said.lower() == "true"
-
-    def below(self, family: str) -> dict[str, str]:
-        """Return the settings whose keys begin so, by the rest of their keys."""
-        found = self.base.below(family) if self.base else {}
-        own = {key[len(family) :]: value for key, value in self.plain.items() if key.startswith(family)}
-        return {**found, **own}
-
-
-class Refusal(NamedTuple):
-    """Why a setting is refused.
-
-    Attributes
-    ----------
-    why
-        What goes on from its name: what it does, and what to do instead.
-    harmless
-        Values with which it changes nothing for guarded names.
-    unless
-        Options that stand in for it when they are given here.
-    """
-
-    why: str
-    harmless: Sequence[str] = ()
-    unless: Sequence[str] = ()
-
-
-class Store(NamedTuple):
-    """What is known of a scheme.
-
-    Attributes
-    ----------
-    protocol
-        Its guarded filesystem here.
-    wrapped
-        The class of filesystem that Hadoop usually has for it.
-    prefixes
-        What its settings' keys begin with in Hadoop; an earlier one comes first.
-    of_settings
-        From those settings, and the options that are given here, to the filesystem's options.
-    mapped
-        Settings that become options, and how. One that ends with a dot is a family of them.
-    refused
-        Settings that a guarded name can't follow.
-    own
-        How a bucket or an account spells its own.
-    authority
-        How a bucket or an account is spelled in an address that is all of it.
-    narrower
-        How names begin that are of a part of an account: what those say is refused.
-    twins
-        Other schemes that lead to the same stores.
-    """
-
-    protocol: str
-    wrapped: str
-    prefixes: Sequence[str]
-    of_settings: Callable[[Settings, Mapping[str, Any]], dict[str, Any]]
-    mapped: Mapping[str, str]
-    refused: Mapping[str, Refusal]
-    own: str = "bucket.{name}.{key}"
-    authority: str = "{name}"
-    narrower: str | None = None
-    twins: tuple[str, ...] = ()
-
-    def options(self, said: Settings, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the filesystem's options, but for those that are given here.
-
-        Raises
-        ------
-        ConfigError
-            A guarded name can't follow one of the settings.
-        """
-        for key, (why, harmless, unless) in self.refused.items():
-            values = said.below(key) if key.endswith(".") else {"": said.first(key) or said.secret(key) or ""}
-            for rest, value in values.items():
-                if value and value not in harmless and not any(each in given for each in unless):
-                    raise ConfigError(f"{self.prefixes[0]}{key}{rest} {why}")
-        return self.of_settings(said, given)
-
-    def mountings(
-        self,
-        scheme: str,
-        hadoop: Mapping[str, str],
-        password: Callable[[str], str | None],
-        given: Mapping[str, Any],
-    ) -> list[dict[str, Any]]:
-        """Return the service's mounts of a scheme: all, and each bucket or account with settings of its own.
-
-        Parameters
-        ----------
-        scheme
-            ``s3a``.
-        hadoop
-            Hadoop's settings that begin with these prefixes, empty those that a credential provider holds.
-        password
-            Looks up what such a provider may hold.
-        given
-            Options that come before Hadoop's own.
-
-        Raises
-        ------
-        ConfigError
-            A guarded name can't follow one of the settings.
-        """
-
-        def settings(head: str, tail: str, base: Settings | None) -> Settings:
-            plain = {
-                key[len(head) : len(key) - len(tail)]: value
-                for key, value in hadoop.items()
-                if key.startswith(head) and key.endswith(tail)
-            }
-            return Settings(plain, lambda key: password(f"{head}{key}{tail}"), base)
-
-        base: Settings | None = None
-        for prefix in reversed(self.prefixes[1:]):
-            base = settings(prefix, "", base)
-        everyones = settings(self.prefixes[0], "", base)
-        found = {f"{scheme}:": everyones}
-        for name in self.named(everyones.plain):
-            if self.narrower and re.match(self.narrower, name):
-                raise ConfigError(
-                    f"{self.prefixes[0]}*.{name} is for one container alone: say it for its account, or "
-                    "give mount() the credentials"
-                )
-            head, _, tail = f"{self.prefixes[0]}{self.own}".partition("{key}")
-            prefix = f"{scheme}://{self.authority.format(name=name)}/"
-            found[prefix] = settings(head.format(name=name), tail.format(name=name), everyones)
-        mountings = []
-        for prefix, said in found.items():
-            try:
-                options = self.options(said, given)
-            except ConfigError as error:
-                raise ConfigError(f"{prefix} can't be guarded: {error}") from error
-            mountings.append({"prefix": prefix, "options": {**options, **given}})
-        return mountings
-
-    def named(self, keys: Iterable[str]) -> list[str]:
-        """Return the buckets or accounts with settings of their own, sorted; a name may have dots."""
-        known = "|".join(re.escape(key) + ".+" * key.endswith(".") for key in (*self.mapped, *self.refused))
-        spelled = self.own.replace(".", r"\.").format(name="(?P<name>.+?)", key=f"(?:{known})")
-        found = (re.fullmatch(spelled, key) for key in keys)
-        return sorted({each["name"] for each in found if each})
-
+__all__ = ["SCHEMES", "address_of", "store_of"]
 
 _ANONYMOUS = "AnonymousAWSCredentialsProvider"
 # Those that look for keys among the settings, and which ones they must have.
@@ -330,10 +155,75 @@ def _s3_of_each_put(said: Settings) -> dict[str, str]:
     return found
 
 
+_MAPPED_S3 = {
+    "endpoint": "`endpoint_url`",
+    "endpoint.region": "`client_kwargs`: `region_name`",
+    "endpoint.fips": "`config_kwargs`: `use_fips_endpoint`",
+    "connection.ssl.enabled": "the scheme of an endpoint that has none",
+    "path.style.access": "`config_kwargs`: `addressing_style`",
+    "signing-algorithm": "`config_kwargs`: `signature_version`; a signer that only the JVM has is refused",
+    "s3.signing-algorithm": "the same, and comes first",
+    "proxy.host": "`config_kwargs`: `proxies`",
+    "proxy.port": "its port",
+    "proxy.ssl.enabled": "its scheme",
+    "proxy.username": "its user",
+    "proxy.password": "its password",
+    "requester.pays.enabled": "`requester_pays`",
+    "aws.credentials.provider": "the first that finds any: `key`, `secret` and `token`, `profile`, `anon`, "
+    "or botocore's own chain; one that only the JVM has is refused",
+    "aws.credentials.provider.mapping": "which class a name of a provider stands for",
+    "auth.profile.name": "`profile`, where a provider reads profiles",
+    "access.key": "`key`, where a provider reads it",
+    "secret.key": "`secret`",
+    "session.token": "`token`",
+    "encryption.algorithm": "`s3_additional_kwargs`: `ServerSideEncryption`; keys of the client are refused",
+    "encryption.key": "`s3_additional_kwargs`: `SSEKMSKeyId`",
+    "encryption.context": "`s3_additional_kwargs`: `SSEKMSEncryptionContext`",
+    "server-side-encryption-algorithm": "the older name of `encryption.algorithm`",
+    "server-side-encryption.key": "the older name of `encryption.key`",
+    "acl.default": "`s3_additional_kwargs`: `ACL`",
+    "create.storage.class": "`s3_additional_kwargs`: `StorageClass`",
+    "object.content.encoding": "`s3_additional_kwargs`: `ContentEncoding`",
+}
+_OF_REQUESTS = "changes the requests of the JVM alone, and guarded names go without it: remove it"
+_NTLM = "is for proxies that want NTLM: use one that takes a user and a password, or none of both"
+_REFUSED_S3 = {
+    "accesspoint.arn": Refusal("is not supported: say the access point's alias, in place of the bucket"),
+    "access.grants.enabled": Refusal(
+        f"gets credentials that the JVM alone has: {_GIVE_S3}", ("false",), _CREDENTIALS
+    ),
+    "auth.profile.file": Refusal(
+        "is not read here: name the file in AWS_SHARED_CREDENTIALS_FILE instead, where the driver starts",
+        unless=_CREDENTIALS,
+    ),
+    "audit.execution.interceptors": Refusal(_OF_REQUESTS),
+    "audit.request.handlers": Refusal(_OF_REQUESTS),
+    "client.s3.custom.headers": Refusal(_OF_REQUESTS),
+    "custom.signers": Refusal(_OF_REQUESTS),
+    "delegation.token.binding": Refusal(
+        f"gets credentials that the JVM alone has: {_GIVE_S3}", unless=_CREDENTIALS
+    ),
+    "http.signer.enabled": Refusal(_OF_REQUESTS, ("false",)),
+    "metadatastore.impl": Refusal(
+        "keeps lists of files that no guarded name would be in: remove it, for S3 is consistent",
+        ("org.apache.hadoop.fs.s3a.s3guard.NullMetadataStore",),
+    ),
+    "proxy.domain": Refusal(_NTLM),
+    "proxy.workstation": Refusal(_NTLM),
+    "s3.client.factory.impl": Refusal(_OF_REQUESTS, ("org.apache.hadoop.fs.s3a.DefaultS3ClientFactory",)),
+    "security.credential.provider.path": Refusal(
+        f"is known to the JVM alone: {_GIVE_S3}", unless=_CREDENTIALS
+    ),
+}
+
 _GIVE_GS = "give mount() a token=, as gcsfs takes it"
 _BY_DEFAULT = (
     "name its file in GOOGLE_APPLICATION_CREDENTIALS, where the driver starts, and give mount() "
     "token='google_default'"
+)
+_OF_CLIENTS_GS = (
+    "has a key of the client's, which not every request here would carry: "
+    "give the bucket a default key of Cloud KMS instead"
 )
 _USER = ("auth.client.id", "auth.client.secret", "auth.refresh.token")
 _KEY_FILE = "auth.service.account.json.keyfile"
@@ -417,101 +307,6 @@ def _gs_token(said: Settings) -> str | dict[str, Any] | None:
     )
 
 
-def _azure(said: Settings, given: Mapping[str, Any]) -> dict[str, Any]:
-    if any(each in given for each in _AZURE_CREDENTIALS):
-        return {}
-    how = said.first("account.auth.type") or "SharedKey"
-    provider = (said.first("account.oauth.provider.type") or "").rpartition(".")[2]
-    if how == "SharedKey":
-        key = said.secret("account.key")
-        return {"account_key": key} if key else {}
-    if how == "SAS":
-        token, provider = said.secret("sas.fixed.token"), said.first("sas.token.provider.type") or ""
-        if token and not provider:
-            return {"sas_token": token}
-    if how == "OAuth" and provider == "ClientCredsTokenProvider":
-        # https://login.microsoftonline.com/TENANT/oauth2/token
-        endpoint = urlsplit(said.secret("account.oauth2.client.endpoint") or "")
-        _, tenant, *_ = f"{endpoint.path}/".split("/")
-        who = {
-            "tenant_id": tenant,
-            "client_id": said.secret("account.oauth2.client.id"),
-            "client_secret": said.secret("account.oauth2.client.secret"),
-        }
-        if all(who.values()) and endpoint.hostname == "login.microsoftonline.com":
-            return who
-    raise ConfigError(
-        f"fs.azure.account.auth.type={how} {provider} is known to the JVM alone, or not all of it is there: "
-        f"{_GIVE_AZURE}"
-    )
-
-
-def _nothing(said: Settings, given: Mapping[str, Any]) -> dict[str, Any]:
-    del said, given
-    return {}
-
-
-_MAPPED_S3 = {
-    "endpoint": "`endpoint_url`",
-    "endpoint.region": "`client_kwargs`: `region_name`",
-    "endpoint.fips": "`config_kwargs`: `use_fips_endpoint`",
-    "connection.ssl.enabled": "the scheme of an endpoint that has none",
-    "path.style.access": "`config_kwargs`: `addressing_style`",
-    "signing-algorithm": "`config_kwargs`: `signature_version`; a signer that only the JVM has is refused",
-    "s3.signing-algorithm": "the same, and comes first",
-    "proxy.host": "`config_kwargs`: `proxies`",
-    "proxy.port": "its port",
-    "proxy.ssl.enabled": "its scheme",
-    "proxy.username": "its user",
-    "proxy.password": "its password",
-    "requester.pays.enabled": "`requester_pays`",
-    "aws.credentials.provider": "the first that finds any: `key`, `secret` and `token`, `profile`, `anon`, "
-    "or botocore's own chain; one that only the JVM has is refused",
-    "aws.credentials.provider.mapping": "which class a name of a provider stands for",
-    "auth.profile.name": "`profile`, where a provider reads profiles",
-    "access.key": "`key`, where a provider reads it",
-    "secret.key": "`secret`",
-    "session.token": "`token`",
-    "encryption.algorithm": "`s3_additional_kwargs`: `ServerSideEncryption`; keys of the client are refused",
-    "encryption.key": "`s3_additional_kwargs`: `SSEKMSKeyId`",
-    "encryption.context": "`s3_additional_kwargs`: `SSEKMSEncryptionContext`",
-    "server-side-encryption-algorithm": "the older name of `encryption.algorithm`",
-    "server-side-encryption.key": "the older name of `encryption.key`",
-    "acl.default": "`s3_additional_kwargs`: `ACL`",
-    "create.storage.class": "`s3_additional_kwargs`: `StorageClass`",
-    "object.content.encoding": "`s3_additional_kwargs`: `ContentEncoding`",
-}
-_OF_REQUESTS = "changes the requests of the JVM alone, and guarded names go without it: remove it"
-_NTLM = "is for proxies that want NTLM: use one that takes a user and a password, or none of both"
-_REFUSED_S3 = {
-    "accesspoint.arn": Refusal("is not supported: say the access point's alias, in place of the bucket"),
-    "access.grants.enabled": Refusal(
-        f"gets credentials that the JVM alone has: {_GIVE_S3}", ("false",), _CREDENTIALS
-    ),
-    "auth.profile.file": Refusal(
-        "is not read here: name the file in AWS_SHARED_CREDENTIALS_FILE instead, where the driver starts",
-        unless=_CREDENTIALS,
-    ),
-    "audit.execution.interceptors": Refusal(_OF_REQUESTS),
-    "audit.request.handlers": Refusal(_OF_REQUESTS),
-    "client.s3.custom.headers": Refusal(_OF_REQUESTS),
-    "custom.signers": Refusal(_OF_REQUESTS),
-    "delegation.token.binding": Refusal(
-        f"gets credentials that the JVM alone has: {_GIVE_S3}", unless=_CREDENTIALS
-    ),
-    "http.signer.enabled": Refusal(_OF_REQUESTS, ("false",)),
-    "metadatastore.impl": Refusal(
-        "keeps lists of files that no guarded name would be in: remove it, for S3 is consistent",
-        ("org.apache.hadoop.fs.s3a.s3guard.NullMetadataStore",),
-    ),
-    "proxy.domain": Refusal(_NTLM),
-    "proxy.workstation": Refusal(_NTLM),
-    "s3.client.factory.impl": Refusal(_OF_REQUESTS, ("org.apache.hadoop.fs.s3a.DefaultS3ClientFactory",)),
-    "security.credential.provider.path": Refusal(
-        f"is known to the JVM alone: {_GIVE_S3}", unless=_CREDENTIALS
-    ),
-}
-
 _MAPPED_GS = {
     "project.id": "`project`, but with `APPLICATION_DEFAULT`",
     "storage.root.url": "`endpoint_url`",
@@ -530,10 +325,6 @@ _MAPPED_GS = {
     "auth.null.enable": "`token`: `anon`",
     **dict.fromkeys(_SERVICE_ACCOUNT, "`false`: a service account's key file is left unread"),
 }
-_OF_CLIENTS_GS = (
-    "has a key of the client's, which not every request here would carry: "
-    "give the bucket a default key of Cloud KMS instead"
-)
 _IMPERSONATED = Refusal(
     f"is not gcsfs' to do: make a credential file that impersonates, {_BY_DEFAULT}", unless=["token"]
 )
@@ -573,6 +364,37 @@ _GIVE_AZURE = (
     "give mount() the credentials, as adlfs takes them (account_key=, sas_token=, client_id= with "
     "client_secret= and tenant_id=; anon=False for this machine's identity)"
 )
+
+
+def _azure(said: Settings, given: Mapping[str, Any]) -> dict[str, Any]:
+    if any(each in given for each in _AZURE_CREDENTIALS):
+        return {}
+    how = said.first("account.auth.type") or "SharedKey"
+    provider = (said.first("account.oauth.provider.type") or "").rpartition(".")[2]
+    if how == "SharedKey":
+        key = said.secret("account.key")
+        return {"account_key": key} if key else {}
+    if how == "SAS":
+        token, provider = said.secret("sas.fixed.token"), said.first("sas.token.provider.type") or ""
+        if token and not provider:
+            return {"sas_token": token}
+    if how == "OAuth" and provider == "ClientCredsTokenProvider":
+        # https://login.microsoftonline.com/TENANT/oauth2/token
+        endpoint = urlsplit(said.secret("account.oauth2.client.endpoint") or "")
+        _, tenant, *_ = f"{endpoint.path}/".split("/")
+        who = {
+            "tenant_id": tenant,
+            "client_id": said.secret("account.oauth2.client.id"),
+            "client_secret": said.secret("account.oauth2.client.secret"),
+        }
+        if all(who.values()) and endpoint.hostname == "login.microsoftonline.com":
+            return who
+    raise ConfigError(
+        f"fs.azure.account.auth.type={how} {provider} is known to the JVM alone, or not all of it is there: "
+        f"{_GIVE_AZURE}"
+    )
+
+
 _MAPPED_AZURE = {
     "account.auth.type": "which credentials are taken; `Custom` and what only the JVM has are refused",
     "account.key": "`account_key`",
@@ -606,6 +428,13 @@ _REFUSED_AZURE = {
     "encryption.encoded.client-provided-key": _OF_CLIENTS_AZURE,
     "encryption.encoded.client-provided-key-sha": _OF_CLIENTS_AZURE,
 }
+
+
+def _nothing(said: Settings, given: Mapping[str, Any]) -> dict[str, Any]:
+    del said, given
+    return {}
+
+
 _ABFS = "org.apache.hadoop.fs.azurebfs."
 _S3 = ("s3a", "s3", "s3n")
 _BLOBS = ("abfs", "abfss", "wasb", "wasbs")

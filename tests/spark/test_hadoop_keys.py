@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from putifabsent.errors import ConfigError
-from putifabsent.spark.stores import SCHEMES, Refusal, Settings
+from putifabsent.spark.hadoop_settings import Refusal, Settings
+from putifabsent.spark.stores import SCHEMES
 from tools.hadoop_keys import FILE, jar_of, keys_in
 
 if TYPE_CHECKING:

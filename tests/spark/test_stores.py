@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from putifabsent.errors import ConfigError
+from putifabsent.spark.hadoop_settings import Settings
 from putifabsent.spark.settings import defaults, scheme_settings, with_jar
-from putifabsent.spark.stores import SCHEMES, Settings
+from putifabsent.spark.stores import SCHEMES
 
 PROVIDER = "aws.credentials.provider"
 
