@@ -165,6 +165,7 @@ def test_a_bucket_whose_own_setting_is_refused_is_known(scheme: str) -> None:
 
 
 @pytest.mark.spark
+@pytest.mark.formats  # in one of both environments: it asks neither's PySpark
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize(("scheme", "release"), RELEASES, ids=[release for _, release in RELEASES])
 def test_no_release_has_a_setting_that_is_not_known(scheme: str, release: str, tmp_path: Path) -> None:
