@@ -14,8 +14,9 @@ from __future__ import annotations
 
 import inspect
 import io
-from functools import partial, wraps
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+import re
+from functools import partial, update_wrapper, wraps
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
 
 from putifabsent.fsspec_plugin.bulk import one_of_many, one_of_many_async, waited_for
 
@@ -23,12 +24,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from fsspec.spec import AbstractFileSystem
+    from typing_extensions import Self
 
     from putifabsent.fsspec_plugin.filesystem import GuardedFileSystem
     from putifabsent.fsspec_plugin.steps import Steps
     from putifabsent.shim.names import Name
 
 Method = TypeVar("Method", bound="Callable[..., Any]")
+T = TypeVar("T")
+P = ParamSpec("P")
 
 __all__ = [
     "HANDED_ON",
@@ -128,57 +132,73 @@ def called_as_wrapped(files: int) -> Callable[[Method], Method]:
     return decorate
 
 
-class in_both_colours:  # noqa: N801 - a decorator
-    """Make two methods of a filesystem of one that is a generator of steps: ``name``, and ``_name`` to await.
+if TYPE_CHECKING:
 
-    Parameters
-    ----------
-    like
-        How many parameters, the first, may be said as the wrapped filesystem's own method has them.
-    creates
-        The place of the name that it creates: such calls can be rehearsed, and numbered names take turns.
-    """
+    def in_both_colours(
+        like: int = 0, creates: int | None = None
+    ) -> Callable[[Callable[P, Steps[T]]], Callable[P, T]]:
+        """See below: to who reads types, a method."""
+else:
 
-    def __init__(self, like: int = 0, creates: int | None = None) -> None:
-        self._like = like
-        self._creates = creates
-        self._steps: Callable[..., Steps[Any]]
+    class in_both_colours:  # noqa: N801 - a decorator
+        """Make two methods of a filesystem of a generator of steps: ``name``, and ``_name`` to await.
 
-    def __call__(self, steps: Callable[..., Steps[Any]]) -> Any:
-        """Take the generator."""
-        self._steps = steps
-        return self
+        Parameters
+        ----------
+        like
+            How many parameters, the first, may be said as the wrapped filesystem's own method has them.
+        creates
+            The place of the name that it creates: such calls can be rehearsed, and numbered names take turns.
+        """
 
-    def __set_name__(self, owner: type, name: str) -> None:
-        """Put both methods into the class."""
-        steps = self._steps
+        def __init__(self, like: int = 0, creates: int | None = None) -> None:
+            self._like = like
+            self._creates = creates
 
-        @wraps(steps)
-        def called(self: Any, *args: Any, **kwargs: Any) -> Any:
-            return self.mount.walk(steps(self, *args, **kwargs))
+        def __call__(self, steps: Callable[..., Steps[Any]]) -> Self:
+            """Take the generator."""
+            self._steps = steps
+            return self
 
-        @wraps(steps)
-        async def awaited(self: Any, *args: Any, **kwargs: Any) -> Any:
-            return await self.mount.walk_async(steps(self, *args, **kwargs))
+        def __set_name__(self, owner: type, name: str) -> None:
+            """Put both methods into the class."""
+            steps = self._steps
 
-        awaited.__name__ = f"_{name}"
-        awaited.__qualname__ = f"{owner.__qualname__}._{name}"
-        if self._creates is not None:
-            called, awaited = one_of_many(called), one_of_many_async(self._creates)(awaited)
-        if self._like:
-            like = called_as_wrapped(self._like)
-            called, awaited = like(called), like(awaited)
-        setattr(owner, name, called)
-        setattr(owner, f"_{name}", awaited)
+            def called(self: Any, *args: Any, **kwargs: Any) -> Any:
+                return self.mount.walk(steps(self, *args, **kwargs))
+
+            async def awaited(self: Any, *args: Any, **kwargs: Any) -> Any:
+                return await self.mount.walk_async(steps(self, *args, **kwargs))
+
+            _pass_for(called, steps, name, owner)
+            _pass_for(awaited, steps, f"_{name}", owner)
+            if self._creates is not None:
+                called, awaited = one_of_many(called), one_of_many_async(self._creates)(awaited)
+            if self._like:
+                like = called_as_wrapped(self._like)
+                called, awaited = like(called), like(awaited)
+            setattr(owner, name, called)
+            setattr(owner, f"_{name}", awaited)
+
+
+def _pass_for(method: Any, steps: Callable[..., Any], name: str, owner: type) -> None:
+    """Have a method say of itself what its generator says, and that it returns what that comes to."""
+    update_wrapper(method, steps)
+    del method.__wrapped__  # which is a generator, and nobody's to call
+    method.__name__, method.__qualname__ = name, f"{owner.__qualname__}.{name}"
+    said = inspect.signature(steps)
+    comes_to = re.sub(r"^Steps\[(.*)\]$", r"\1", str(said.return_annotation))
+    method.__signature__ = said.replace(return_annotation=comes_to)
+    method.__annotations__ = {**steps.__annotations__, "return": comes_to}
 
 
 def reads(name: str, doc: str) -> Callable[..., Any]:
     """Return a method that reads one file as the wrapped filesystem's of this name does."""
 
     def read(self: Any, path: str, *args: Any, **kwargs: Any) -> Any:
-        return self.mount.walk(self.guard.reads.reading(name, path, args, kwargs))
+        return self._read(name, path, *args, **kwargs)
 
-    read.__name__, read.__doc__ = name, doc
+    read.__name__, read.__qualname__, read.__doc__ = name, f"GuardedFileSystem.{name}", doc
     return read
 
 
@@ -222,8 +242,8 @@ def _of_a_name(fs: GuardedFileSystem, found: Callable[..., Any], name: str) -> C
         if public == "url":
             said = inspect.signature(found).bind_partial(path, *args, **kwargs).arguments
             refuse_signed_write(fs, name, path, {**said, **said.get("kwargs", {})})
-        walked = fs.mount.walk if name == public else fs.mount.walk_async
-        return walked(fs.guard.reads.reading(public, path, args, kwargs))
+        steps = fs.guard.reads.reading(public, path, args, kwargs)
+        return fs.mount.walk(steps) if name == public else fs.mount.walk_async(steps)
 
     return read
 

@@ -80,7 +80,10 @@ T = TypeVar("T")
 
 __all__ = ["GuardedFileSystem"]
 
+_made_again = made_again  # so it is called in what version 0.1.0 has pickled
+
 _EMPTY = InMemory(b"")
+_fsspecs_walk = AbstractFileSystem.walk
 
 
 class GuardedFileSystem(AsyncFileSystem, ChainedFileSystem, metaclass=CachedToo):
@@ -218,7 +221,12 @@ class GuardedFileSystem(AsyncFileSystem, ChainedFileSystem, metaclass=CachedToo)
 
     def __setattr__(self, name: str, value: Any) -> None:
         """Set what only the wrapped filesystem has there, as it is read there."""
-        if "mount" in vars(self) and is_wrapped_data(self, name):
+        if "mount" not in vars(self):
+            super().__setattr__(name, value)
+        elif name in ("guard", "mount"):
+            msg = f"{name} can't be set: make another filesystem, with other options"
+            raise AttributeError(msg, name=name, obj=self)
+        elif is_wrapped_data(self, name):
             setattr(self.fs, name, value)
         else:
             super().__setattr__(name, value)
@@ -246,9 +254,8 @@ class GuardedFileSystem(AsyncFileSystem, ChainedFileSystem, metaclass=CachedToo)
     def _configured(self, said: Mapping[str, Any]) -> dict[str, Any]:
         return {key: value for key, value in self.fs.storage_options.items() if key not in said}
 
-    def _forget_process(self) -> None:
-        """In a forked child: no client, loop or thread of the parent works here."""
-        self.mount.forget_process()
+    def forget_process(self) -> None:
+        """In a forked child: no loop or thread of the parent works here, as no client does (its mount's)."""
         self._pid = os.getpid()
         self._loop = None
 
@@ -402,6 +409,7 @@ class GuardedFileSystem(AsyncFileSystem, ChainedFileSystem, metaclass=CachedToo)
     # Reading one file
 
     def _read(self, method: str, path: str, *args: Any, **kwargs: Any) -> Any:
+        """Call a method of the wrapped filesystem that reads one file, where its bytes lie."""
         return self.mount.walk(self.guard.reads.reading(method, path, args, kwargs))
 
     @in_both_colours()
@@ -465,13 +473,14 @@ class GuardedFileSystem(AsyncFileSystem, ChainedFileSystem, metaclass=CachedToo)
 
     def _own_way(self, method: str, *args: Any, **kwargs: Any) -> Steps[Any]:
         """Go fsspec's own way over this filesystem's methods, in the wrapped one's colour."""
-        asynchronous = partial(getattr(AsyncFileSystem, f"_{method}"), self)
-        called = (
-            partial(waited_for, self.loop, asynchronous)
-            if self.fs.async_impl
-            else partial(getattr(AbstractFileSystem, method), self)
-        )
-        return (yield Either(partial(called, *args, **kwargs), partial(asynchronous, *args, **kwargs)))
+        awaited = partial(getattr(AsyncFileSystem, f"_{method}"), self, *args, **kwargs)
+
+        def called() -> Any:
+            if self.fs.async_impl:
+                return waited_for(self.loop, awaited)
+            return getattr(AbstractFileSystem, method)(self, *args, **kwargs)
+
+        return (yield Either(called, awaited))
 
     @in_both_colours()
     def cat(self, path: Any, *args: Any, **kwargs: Any) -> Steps[Any]:
@@ -532,20 +541,25 @@ class GuardedFileSystem(AsyncFileSystem, ChainedFileSystem, metaclass=CachedToo)
         plain = self._own(path)
         if self.guard.reads.as_it_is(path, {}):
             found = hide((yield Call("glob", (plain, *args), kwargs)), plain)
-            if not self.guard.reads.shows_more(found):
+            if not self.guard.reads.shows_instants(found):
                 return found
         return (yield from self._own_way("glob", plain, *args, **kwargs))
 
     def walk(self, path: str, *args: Any, **kwargs: Any) -> Iterator[tuple[str, Any, Any]]:
         """Go through all folders below a folder."""
-        if not self.guard.reads.plainly(path):
-            return AbstractFileSystem.walk(self, path, *args, **kwargs)  # type: ignore[no-any-return]
-        return walked(self, self._own(path), *args, **kwargs)
+        plainly = self.guard.reads.plainly(path)
+        way = (
+            partial(walked, self, self._own(path))
+            if plainly
+            else partial(AbstractFileSystem.walk, self, path)
+        )
+        yield from way(*args, **kwargs)
 
-    def _walk(self, path: str, *args: Any, **kwargs: Any) -> AsyncIterator[tuple[str, Any, Any]]:
-        if not self.guard.reads.plainly(path):
-            return AsyncFileSystem._walk(self, path, *args, **kwargs)  # type: ignore[no-any-return]
-        return walked_async(self, self._own(path), *args, **kwargs)
+    async def _walk(self, path: str, *args: Any, **kwargs: Any) -> AsyncIterator[tuple[str, Any, Any]]:
+        plainly = self.guard.reads.plainly(path)
+        way = partial(walked_async, self, self._own(path)) if plainly else partial(super()._walk, path)
+        async for each in way(*args, **kwargs):
+            yield each
 
     @in_both_colours()
     def expand_path(self, path: Any, *args: Any, **kwargs: Any) -> Steps[Any]:
@@ -558,7 +572,7 @@ class GuardedFileSystem(AsyncFileSystem, ChainedFileSystem, metaclass=CachedToo)
         versions = any(map(self.mount.paths.is_a_version, each_of(plain)))
         if self.guard.reads.plainly(plain) and not versions:
             found = hide((yield Call("expand_path", (plain, *args), kwargs)), str(plain))
-            if not self.guard.reads.shows_more(found):
+            if not self.guard.reads.shows_instants(found):
                 return found
         return (yield from self._own_way("expand_path", plain, *args, **kwargs))
 

@@ -365,11 +365,8 @@ class Guard:
         """Whether no copy of the store's can be the creation: its bytes lie elsewhere, or a source's do."""
         if self.mount.arbiter is not None or self.is_judged(name):
             return True
-        return self.is_salted(source) or (not keep and self.is_judged(self.explain(source)))
-
-    def is_salted(self, path: Any) -> bool:
-        """Whether a path is the recorded name of what lies under another."""
-        return self.salts is not None and self.salts.recorded(path) is not None
+        is_salted = self.salts is not None and self.salts.recorded(source) is not None
+        return is_salted or (not keep and self.is_judged(self.explain(source)))
 
     def _through_here(
         self, source: str, name: Name, extra: Mapping[str, Any], token: str | None

@@ -233,7 +233,11 @@ class Hudi:
 
     def shows_more(self, path: str) -> bool:
         """Whether a ledger, or a salt, may show more or less of a path than the store."""
-        return self.salts is not None or hudi_ledger.may_show_instants(path)
+        return self.salts is not None or self.may_be_an_instant(path)
+
+    def may_be_an_instant(self, path: str) -> bool:
+        """Whether a path is in a timeline, or may have one below it."""
+        return hudi_ledger.may_show_instants(path)
 
     def is_timeline(self, folder: str) -> bool:
         """Whether a folder has instants in it."""
@@ -279,7 +283,7 @@ class Hudi:
 
     def with_timelines(self, found: Details) -> Steps[Details]:
         """Show what ledgers say of the timelines that were found."""
-        folders = {name.rpartition("/")[0] for name in found if hudi_ledger.may_show_instants(name)}
+        folders = {name.rpartition("/")[0] for name in found if self.may_be_an_instant(name)}
         for folder in sorted(folders):
             view = yield from self.timeline(folder)
             if view is None or not (view.late.keys() - found.keys() or view.hidden(found)):

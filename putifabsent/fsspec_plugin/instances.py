@@ -6,7 +6,7 @@ import os
 import weakref
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import fsspec
 from fsspec.config import apply_config
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["CachedToo", "class_to_wrap", "is_shared", "made_again", "remember", "sharing_clients"]
 
 # By id, for fsspec's filesystems compare equal by their options.
-_known: weakref.WeakValueDictionary[int, GuardedFileSystem] = weakref.WeakValueDictionary()
+_known: weakref.WeakValueDictionary[int, Forgets] = weakref.WeakValueDictionary()
 
 
 def made_again(
@@ -63,7 +63,7 @@ def class_to_wrap(
 
 def _after_fork() -> None:
     for instance in list(_known.values()):
-        instance._forget_process()
+        instance.forget_process()
 
 
 os.register_at_fork(after_in_child=_after_fork)
@@ -95,9 +95,16 @@ class CachedToo(_Cached):
             _skips_cache.reset(token)
 
 
-def remember(fs: GuardedFileSystem) -> None:
-    """Have a filesystem forget, in each forked child, what works in the parent alone."""
-    _known[id(fs)] = fs
+class Forgets(Protocol):
+    """What has something that works in one process alone."""
+
+    def forget_process(self) -> None:
+        """Forget it, in a forked child."""
+
+
+def remember(made: Forgets) -> None:
+    """Have it forget that in each forked child, as long as anybody has it."""
+    _known[id(made)] = made
 
 
 def is_shared() -> bool:

@@ -16,6 +16,7 @@ from weakref import WeakKeyDictionary
 from putifabsent.backends.base import Creation
 from putifabsent.backends.probe import BESIDE, NEEDED
 from putifabsent.fsspec_plugin.bulk import join
+from putifabsent.fsspec_plugin.instances import remember
 from putifabsent.fsspec_plugin.options import made_with, this_session, this_writer
 from putifabsent.fsspec_plugin.paths import Paths
 from putifabsent.fsspec_plugin.steps import Aside, Ask, Call, Decide, Either
@@ -118,6 +119,8 @@ class Mount:
         self._terms: dict[str, Terms] = {}
         self._copies: bool | None = None
         self._locks: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDictionary()
+        # A turn may hold on to it when nobody has its filesystem any more.
+        remember(self)
 
     # What it has
 
@@ -180,11 +183,17 @@ class Mount:
 
     def walk(self, steps: Steps[T]) -> T:
         """Take steps, one after the other."""
-        return walk(steps, self._perform)
+        try:
+            return walk(steps, self._perform)
+        finally:
+            steps.close()  # an interrupt between two of them ends what they have begun, too
 
     async def walk_async(self, steps: Steps[T]) -> T:
         """:meth:`walk`, asynchronously."""
-        return await walk_async(steps, self._perform_async)
+        try:
+            return await walk_async(steps, self._perform_async)
+        finally:
+            steps.close()
 
     def _perform(self, step: Step) -> Any:
         if isinstance(step, Decide):

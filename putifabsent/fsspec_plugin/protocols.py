@@ -86,7 +86,7 @@ class OnDisk(_Guarded):
 
     def chmod(self, path: str, mode: int) -> Any:
         """Set the permissions of a name."""
-        return self.mount.walk(self.guard.reads.reading("chmod", path, (mode,), {}))
+        return self._read("chmod", path, mode)
 
     def link(self, src: str, dst: str, **kwargs: Any) -> Any:
         """Make another name for a file: a hard link.

@@ -50,12 +50,15 @@ class Reads:
 
     def plainly(self, path: Any) -> bool:
         """Whether what the store shows under a path, or under several, is all that there is to know."""
-        return self._mount.arbiter is None and not self.shows_more(map(str, each_of(path)))
-
-    def shows_more(self, paths: Iterable[str]) -> bool:
-        """Whether a format's rules may show more, or less, of one of these paths than the store."""
         rules = self._guard.rules
-        return rules is not None and any(map(rules.shows_more, paths))
+        if rules is None:
+            return self._mount.arbiter is None
+        return self._mount.arbiter is None and not any(map(rules.shows_more, map(str, each_of(path))))
+
+    def shows_instants(self, found: Iterable[str]) -> bool:
+        """Whether among names that were found is one that a format's rules may show otherwise."""
+        rules = self._guard.rules
+        return rules is not None and any(map(rules.may_be_an_instant, found))
 
     def has_more(self, folder: str) -> bool:
         """Whether a format's rules may show more, or less, of the files in a folder than the store."""
@@ -275,7 +278,7 @@ class Reads:
     def found(self, found: Any, *, detail: bool) -> Steps[Any]:
         """Return what the wrapped filesystem has found, with what a format's rules say of it."""
         rules = self._guard.rules
-        if rules is None or not any(map(rules.shows_more, found)):
+        if rules is None or not self.shows_instants(found):
             return found
         details = dict(found) if isinstance(found, dict) else {name: {} for name in found}
         shown = yield from rules.with_timelines(details)
