@@ -1,7 +1,8 @@
-"""The verbs about a store and what decides beside it: ``putifabsent probe`` and ``init``."""
+"""The verbs about a store and what stands beside it: ``putifabsent doctor``, ``probe`` and ``init``."""
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from enum import Enum
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,17 +13,68 @@ from putifabsent.backends.probe import CREATES, ROUNDS
 from putifabsent.backends.probe import probe as race
 from putifabsent.backends.probe_cache import BESIDE, NEEDED, remember
 from putifabsent.backends.registry_urls import ARBITER, ask_environment, is_claims, open_claims, open_lock
-from putifabsent.cli.arguments import AsJson, Endpoint, Options, Url, mount
+from putifabsent.cli.arguments import AsJson, Endpoint, Options, Url, mount, mounting
 from putifabsent.cli.screen import Exit, Screen, empty_table, exits
+from putifabsent.doctor import Verdict as Health
+from putifabsent.doctor import examine
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from rich.table import Table
 
     from putifabsent.backends.probe_cache import Verdict
+    from putifabsent.doctor import Check
 
-__all__ = ["init", "probe"]
+__all__ = ["doctor", "init", "probe"]
+
+_COLOURS = {Health.OK: "green", Health.WARNING: "yellow", Health.WRONG: "red"}
+
+
+def doctor(
+    url: Annotated[
+        str | None,
+        typer.Argument(metavar="URL", help="Where a table is, or is going to be.", show_default=False),
+    ] = None,
+    *,
+    address: Annotated[
+        str | None,
+        typer.Option(
+            "--address", help="Where the coordination service is; by default where spark-defaults.conf says."
+        ),
+    ] = None,
+    option: Options = None,
+    endpoint_url: Endpoint = None,
+    as_json: AsJson = False,
+) -> None:
+    """Say whether this machine and a store are ready: packages, credentials, clock, Spark, the service.
+
+    It looks, and writes nothing. No credential is printed: only of which kind it is. It exits with 1 if
+    something is wrong.
+    """
+    screen = Screen(as_json=as_json)
+    with exits(screen):
+        _, options = ("", {}) if url is None else mounting(url, option, endpoint_url)
+        place = url and url.removeprefix("putifabsent::")
+        with screen.waiting("looking"):
+            checks = list(examine(place, address=address, **options))
+        screen.answer([asdict(one) for one in checks], _examined(checks))
+        if any(one.verdict is Health.WRONG for one in checks):
+            raise typer.Exit(Exit.NO)
+
+
+def _examined(checks: Sequence[Check]) -> Iterator[Table | str]:
+    table = empty_table("", "what", "found")
+    for one in checks:
+        do = f"\n{one.do}" if one.do else ""
+        table.add_row(
+            Text(one.verdict.value, _COLOURS[one.verdict]),
+            one.subject,
+            Text.assemble(one.found, (do, "bold")),
+        )
+    yield table
+    wrong, warnings = (sum(one.verdict is each for one in checks) for each in (Health.WRONG, Health.WARNING))
+    yield f"{wrong} wrong, {warnings} to look at" if wrong or warnings else "All is well."
 
 
 class Operation(str, Enum):
