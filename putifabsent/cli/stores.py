@@ -1,7 +1,8 @@
-"""The verbs about a store and what stands beside it: ``putifabsent doctor``, ``probe`` and ``init``."""
+"""The verbs about a store and what stands beside it: ``doctor``, ``probe``, ``policy`` and ``init``."""
 
 from __future__ import annotations
 
+import json
 from dataclasses import asdict
 from enum import Enum
 from typing import TYPE_CHECKING, Annotated
@@ -13,10 +14,14 @@ from putifabsent.backends.probe import CREATES, ROUNDS
 from putifabsent.backends.probe import probe as race
 from putifabsent.backends.probe_cache import BESIDE, NEEDED, remember
 from putifabsent.backends.registry_urls import ARBITER, ask_environment, is_claims, open_claims, open_lock
-from putifabsent.cli.arguments import AsJson, Endpoint, Options, Url, mount, mounting
+from putifabsent.cli.arguments import AsJson, Endpoint, Options, Url, guarded_address, mount, mounting
 from putifabsent.cli.screen import Exit, Screen, empty_table, exits
 from putifabsent.doctor import Verdict as Health
 from putifabsent.doctor import examine
+from putifabsent.errors import ConfigError
+from putifabsent.shim.bucket_policy import bucket_policy
+from putifabsent.shim.formats import ENFORCED
+from putifabsent.shim.policy import Policy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -26,7 +31,14 @@ if TYPE_CHECKING:
     from putifabsent.backends.probe_cache import Verdict
     from putifabsent.doctor import Check
 
-__all__ = ["doctor", "init", "probe"]
+__all__ = ["doctor", "init", "policy", "probe"]
+
+_OF_ANY_POLICY = (
+    "Names that the mount alone guards (guard=[...]), and deletions, are not covered.",
+    "Arbiters beside the store publish by a plain copy, which this policy refuses: not for their tables.",
+    "Other stores that speak S3 may ignore it: try a put without the condition.",
+    "`aws s3api put-bucket-policy` replaces the bucket's policy: add this statement to those that are there.",
+)
 
 _COLOURS = {Health.OK: "green", Health.WARNING: "yellow", Health.WRONG: "red"}
 
@@ -183,3 +195,30 @@ def init(
                 {"outcome": "nothing to make", "registry": identity, "identity": identity},
                 (f"{identity} gives locks: there is nothing to make",),
             )
+
+
+def policy(
+    url: Annotated[str, typer.Argument(metavar="URL", help="s3://, and a table or a folder of tables.")],
+    *,
+    formats: Annotated[
+        list[str], typer.Option("--format", help="A format that the tables there have. Repeatable.")
+    ],
+) -> None:
+    """Print the bucket policy by which S3 itself refuses to write over guarded names, whoever asks.
+
+    It is JSON, on stdout; what it can't cover is said on stderr. Nothing is sent to the store.
+    """
+    screen = Screen(as_json=False)
+    with exits(screen, url):
+        protocol, place = guarded_address(url)
+        if protocol != "pias3":
+            raise ConfigError(
+                f"{url}: only S3 has a policy that demands a condition of every put. What comes nearest "
+                "elsewhere is in the documentation, under S3 bucket policy"
+            )
+        if not place.strip("/"):
+            raise ConfigError(f"{url} names no bucket")
+        chosen = Policy(formats).formats
+        typer.echo(json.dumps(bucket_policy(place, chosen), indent=2))
+        for line in (*(ENFORCED[each].beyond for each in chosen), *_OF_ANY_POLICY):
+            screen.note(line)
