@@ -7,18 +7,109 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import pytest
 import yaml
 
+from putifabsent import __version__
+from putifabsent.errors import ConfigError
+from putifabsent.fsspec_plugin.options import Options
 from putifabsent.fsspec_plugin.telemetry import Instruments
 from putifabsent.service.app import Tally
 from putifabsent.service.calls import CALLS
+from putifabsent.service.settings import SECRET, Settings
 from putifabsent.service.wire import FAILURES
+from tests.service.callers import answering
 
 PAGES = Path(__file__).parents[1] / "docs" / "operations"
 OUTCOMES = {"won", "taken", "unknown", "error"}
 ARBITERS = {"native", "ballot", "redis", "dynamodb"}
 PROMETHEUS_S_OWN = {"up"}
+
+# --- Kubernetes
+
+MANIFESTS: dict[str, dict[str, Any]] = {
+    each["kind"]: each for each in yaml.safe_load_all((PAGES / "kubernetes.yaml").read_text())
+}
+POD = MANIFESTS["Deployment"]["spec"]["template"]
+(CONTAINER,) = POD["spec"]["containers"]
+PROBES = ("startupProbe", "readinessProbe", "livenessProbe")
+TOLD = "a secret of more than sixteen characters"
+
+
+def settings() -> Settings:
+    return Settings.parse(MANIFESTS["Secret"]["stringData"]["service.json"], TOLD)
+
+
+def test_there_is_one_manifest_of_each_kind() -> None:
+    documents = list(yaml.safe_load_all((PAGES / "kubernetes.yaml").read_text()))
+    kinds = {"Secret", "Deployment", "Service", "PodDisruptionBudget", "NetworkPolicy"}
+    assert MANIFESTS.keys() == kinds, "settings may hold credentials: no ConfigMap has them"
+    assert len(documents) == len(kinds)
+    assert {each["metadata"]["name"] for each in documents} == {"putifabsent"}
+
+
+def test_two_pods_are_what_everything_selects() -> None:
+    assert MANIFESTS["Deployment"]["spec"]["replicas"] >= 2
+    labels = POD["metadata"]["labels"]
+    selecting = (
+        MANIFESTS["Deployment"]["spec"]["selector"]["matchLabels"],
+        MANIFESTS["Service"]["spec"]["selector"],
+        MANIFESTS["PodDisruptionBudget"]["spec"]["selector"]["matchLabels"],
+        MANIFESTS["NetworkPolicy"]["spec"]["podSelector"]["matchLabels"],
+        POD["spec"]["topologySpreadConstraints"][0]["labelSelector"]["matchLabels"],
+    )
+    assert all(each == labels for each in selecting)
+
+
+@pytest.mark.parametrize("probe", PROBES)
+async def test_a_probe_s_path_answers_without_the_secret(probe: str, tmp_path: Path) -> None:
+    asked = CONTAINER[probe]["httpGet"]
+    assert asked["port"] in {port["name"] for port in CONTAINER["ports"]}
+    async with (
+        answering({"secret": TOLD, "mounts": [{"prefix": f"file:{tmp_path}"}]}) as url,
+        aiohttp.ClientSession() as http,
+        http.get(f"{url}{asked['path']}") as answer,
+    ):
+        assert answer.status == 200
+
+
+def test_its_settings_are_some_and_want_a_secret() -> None:
+    (port,) = CONTAINER["ports"]
+    assert (settings().host, settings().port) == ("0.0.0.0", port["containerPort"])  # noqa: S104 - a pod's
+    (of_service,) = MANIFESTS["Service"]["spec"]["ports"]
+    assert (of_service["port"], of_service["targetPort"]) == (port["containerPort"], port["name"])
+    as_it_is = MANIFESTS["Secret"]["stringData"]
+    with pytest.raises(ConfigError, match="at least 16 characters"):
+        Settings.parse(as_it_is["service.json"], as_it_is["secret"])
+
+
+def test_credentials_come_from_the_secret_alone() -> None:
+    there = MANIFESTS["Secret"]["stringData"].keys()
+    (secret,) = [each for each in CONTAINER["env"] if each["name"] == SECRET]
+    assert secret["valueFrom"]["secretKeyRef"]["name"] == MANIFESTS["Secret"]["metadata"]["name"]
+    assert secret["valueFrom"]["secretKeyRef"]["key"] in there
+    assert not [
+        each
+        for each in CONTAINER["env"]
+        if "value" in each and re.search("(?i)secret|key|token", each["name"])
+    ]
+    volumes = {each["name"]: each for each in POD["spec"]["volumes"]}
+    mounted = {each["name"]: each["mountPath"] for each in CONTAINER["volumeMounts"]}
+    assert mounted.keys() == volumes.keys()
+    (item,) = volumes["settings"]["secret"]["items"]
+    assert item["key"] in there
+    assert CONTAINER["args"] == ["serve", f"{mounted['settings']}/{item['path']}"]
+
+
+def test_it_has_time_to_end_and_room_for_bodies() -> None:
+    assert POD["spec"]["terminationGracePeriodSeconds"] > settings().drain_seconds + Options.deadline
+    assert (
+        int(CONTAINER["resources"]["requests"]["memory"].removesuffix("Mi")) * 2**20
+        > 4 * settings().largest_body
+    )
+    assert CONTAINER["image"].endswith(f":{__version__}")
+
 
 # --- alerts
 
