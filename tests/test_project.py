@@ -16,6 +16,7 @@ from typing import Any
 
 import fsspec
 import pytest
+import yaml
 
 import putifabsent
 from putifabsent import errors
@@ -88,6 +89,33 @@ def test_the_console_script_is_there() -> None:
 
 def test_the_version_is_the_package_s() -> None:
     assert putifabsent.__version__ == version("putifabsent")
+
+
+def test_every_place_that_has_the_version_has_the_same() -> None:
+    for file, pattern in {
+        "pyproject.toml": r'^version = "(.+)"$',
+        "hadoop/pom.xml": r"^  <version>(.+)</version>$",
+        "docs/operations/kubernetes.yaml": r"image: .*/putifabsent:(.+)$",
+        "README.md": r"^\*\*Now\*\* \((.+?)\)",
+    }.items():
+        assert re.findall(pattern, (ROOT / file).read_text(), re.MULTILINE) == [putifabsent.__version__], file
+
+
+def test_ci_runs_on_every_python_that_the_package_names() -> None:
+    matrix = yaml.safe_load((ROOT / ".github/workflows/ci.yml").read_text())["jobs"]["run"]["strategy"][
+        "matrix"
+    ]
+    named = re.findall(r'"Programming Language :: Python :: (3\.\d+)"', (ROOT / "pyproject.toml").read_text())
+    assert {*named} <= {*matrix["python"]}
+
+
+@pytest.mark.parametrize("name", ["ci", "release"])
+def test_a_workflow_runs_scripts_that_are_there(name: str) -> None:
+    workflow = yaml.safe_load((ROOT / f".github/workflows/{name}.yml").read_text())
+    [job] = workflow["jobs"].values()
+    [script] = [step["run"] for step in job["steps"] if "run" in step]
+    assert os.access(ROOT / script, os.X_OK)
+    assert workflow["permissions"] == {"contents": "read"}
 
 
 def test_all_has_every_extra_that_goes_with_the_others() -> None:
