@@ -79,14 +79,16 @@ def _of(subject: str, checks: Iterator[Check]) -> Check:
 
 
 @contextmanager
-def _answers(*, late: float = 0.0, body: bytes = b"", **headers: str) -> Iterator[tuple[str, list[str]]]:
+def _answers(
+    *, status: int = 200, late: float = 0.0, body: bytes = b"", **headers: str
+) -> Iterator[tuple[str, list[str]]]:
     """Listen, and answer anything so, by a clock that is late; give the address and what was presented."""
     presented: list[str] = []
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             presented.append(self.headers.get("Authorization", ""))
-            self.send_response(200)
+            self.send_response(status)
             for name, value in headers.items():
                 self.send_header(name.replace("_", "-"), value)
             self.end_headers()
@@ -349,11 +351,21 @@ def test_where_a_service_is_comes_from_spark_s_defaults(
     assert (found.verdict, found.found) == (WRONG, f"{at}: Connection refused")
 
 
-def test_who_is_no_service_never_hears_the_secret(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("body", [b"<html>", b"{}", b"[]"])
+def test_who_is_no_service_never_hears_the_secret(body: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PUTIFABSENT_SERVICE_SECRET", SECRET)
-    with _answers(body=b"<html>") as (address, presented):
+    with _answers(body=body) as (address, presented):
         assert _of("service", examine(address=address)).verdict is WRONG
     assert presented == [""]
+
+
+def test_a_redirect_is_not_followed() -> None:
+    with (
+        _answers(body=b'{"status": "ok", "version": "9"}') as (elsewhere, presented),
+        _answers(status=302, Location=elsewhere) as (address, _),
+    ):
+        assert _of("service", examine(address=address)).verdict is WRONG
+    assert presented == []
 
 
 # --- the command
