@@ -118,6 +118,23 @@ def test_a_workflow_runs_scripts_that_are_there(name: str) -> None:
     assert workflow["permissions"] == {"contents": "read"}
 
 
+@pytest.mark.parametrize(
+    ("tag", "said"),
+    [("v0.0.0", "the tag is v0.0.0"), (f"v{putifabsent.__version__}.dev9", "one of them is wrong")],
+)
+def test_a_tag_that_is_not_the_version_builds_nothing(tag: str, said: str) -> None:
+    done = subprocess.run(
+        [ROOT / "tools/release/build.sh"],
+        env={**os.environ, "TAG": tag},
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 1
+    assert said in done.stderr
+
+
 def test_all_has_every_extra_that_goes_with_the_others() -> None:
     needs: dict[str, set[str]] = {}
     for line in requires("putifabsent") or ():

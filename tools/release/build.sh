@@ -3,8 +3,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
-make .venv/.stamp
-version=$(.venv/bin/python -c 'from putifabsent import __version__; print(__version__)')
+version=$(sed -nE 's/^__version__ = "(.*)"$/\1/p' putifabsent/version.py)
 if [[ -n ${TAG:-} && $TAG != "v$version" ]]; then
     echo "the tag is $TAG, and putifabsent/version.py says $version: one of them is wrong" >&2
     exit 1
@@ -14,6 +13,7 @@ if [[ -n ${TAG:-} ]] && ! grep -q "^## \[$version\] - " CHANGELOG.md; then
     exit 1
 fi
 
+make .venv/.stamp
 rm -rf dist build/release
 # The same bytes from the same commit.
 SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
@@ -25,6 +25,8 @@ wheel=dist/putifabsent-$version-py3-none-any.whl
 "${PYTHON:-python3}" -m venv build/release/installed
 build/release/installed/bin/python -m pip --quiet install "$wheel[all]"
 build/release/installed/bin/putifabsent doctor
+# It is no part of what is installed.
+build/release/installed/bin/python -m pip --quiet uninstall --yes pip
 
 "${PYTHON:-python3}" -m venv build/release/tools
 build/release/tools/bin/python -m pip --quiet install cyclonedx-bom
