@@ -35,7 +35,7 @@ SERVERS := versitygw fake-gcs-server azurite dynamodb-local postgresql zookeeper
 # Which arbiter decides rests on none of them; that a door has one is in its own tests.
 PAIMON_TESTS := tests/doors/test_paimon.py tests/doors/test_paimon_files.py \
 	$(patsubst %,tests/fsspec_plugin/test_%.py,abstract arrow async chaining files promotion transactions unchanged)
-CHECKED := putifabsent tests hatch_build.py docs/tables.py hadoop/errors.py tools/house.py $(wildcard bench)
+CHECKED := putifabsent tests hatch_build.py docs/tables.py hadoop/errors.py $(wildcard tools/*.py bench)
 
 .PHONY: help
 help: ## say what there is to make

@@ -105,7 +105,7 @@ class _Log:
 
     def append(self, gate: threading.Barrier, seconds: float) -> None:
         """Be one writer, until the time is over."""
-        number, data = 0, uuid.uuid4().bytes * (_SIZE // 16)
+        number, data = 0, uuid.uuid4().hex.encode() * (_SIZE // 32)
         gate.wait()
         ends = time.monotonic() + seconds
         while time.monotonic() < ends:

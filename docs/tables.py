@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from html import escape
 from pathlib import Path
@@ -9,11 +10,14 @@ from typing import TYPE_CHECKING
 
 from putifabsent.inspection import MEANINGS, Severity
 from putifabsent.shim.formats import RULES
+from putifabsent.spark.stores import SCHEMES
 
 if TYPE_CHECKING:
     from putifabsent.shim.names import Rule
 
 PAGE = Path(__file__).parent / "reference" / "formats.md"
+SETTINGS = Path(__file__).parent / "reference" / "settings.md"
+HADOOP = Path(__file__).parents[1] / "tools" / "hadoop_keys.json"
 FINDINGS = Path(__file__).parent / "how-to" / "inspect.md"
 TABLE = re.compile(r"(?<=<!-- drawn by docs/tables.py -->\n\n).*?(?=\n\n)", re.DOTALL)
 PROSE = re.compile(r"^((?:<[^>]*>|\S)+)(.*)$")
@@ -43,6 +47,29 @@ def findings() -> str:
     return "\n".join(rows)
 
 
+def settings() -> list[str]:
+    """Return what becomes of Hadoop's settings, a table a client: S3A's, the GCS connector's, ABFS's."""
+    return [
+        _settings(scheme, client["of no matter"]) for scheme, client in json.loads(HADOOP.read_text()).items()
+    ]
+
+
+def _settings(scheme: str, ignored: dict[str, list[str]]) -> str:
+    store = SCHEMES[scheme]
+
+    def spelled(*keys: str) -> str:
+        return ", ".join(f"`{store.prefixes[0]}{key}{'*' * key.endswith('.')}`" for key in keys)
+
+    rows = ["| setting | for guarded names | |", "|---|---|---|"]
+    rows += [f"| {spelled(key)} | mapped | {how} |" for key, how in store.mapped.items()]
+    for key, (why, harmless, unless) in store.refused.items():
+        but = f"; {', '.join(f'`{each}`' for each in harmless)} changes nothing" if harmless else ""
+        given = f"; unless {' or '.join(f'`{each}=`' for each in unless)} is given" if unless else ""
+        rows.append(f"| {spelled(key)} | refused | {why}{but}{given} |")
+    rows += [f"| {spelled(*keys)} | of no matter | {why} |" for why, keys in ignored.items()]
+    return "\n".join(rows)
+
+
 def _row(title: str, rule: Rule) -> str:
     write = "**is a create**" if rule.guarded else "as ever"
     names, note = _code(rule.pattern_text), escape(rule.note, quote=False)
@@ -57,4 +84,6 @@ def _code(names: str) -> str:
 
 if __name__ == "__main__":
     PAGE.write_text(TABLE.sub(lambda _: formats(), PAGE.read_text()))
+    tables = iter(settings())
+    SETTINGS.write_text(TABLE.sub(lambda _: next(tables), SETTINGS.read_text()))
     FINDINGS.write_text(TABLE.sub(lambda _: findings(), FINDINGS.read_text()))

@@ -96,7 +96,6 @@ def test_every_place_that_has_the_version_has_the_same() -> None:
         "pyproject.toml": r'^version = "(.+)"$',
         "hadoop/pom.xml": r"^  <version>(.+)</version>$",
         "docs/operations/kubernetes.yaml": r"image: .*/putifabsent:(.+)$",
-        "README.md": r"^\*\*Now\*\* \((.+?)\)",
     }.items():
         assert re.findall(pattern, (ROOT / file).read_text(), re.MULTILINE) == [putifabsent.__version__], file
 
@@ -216,6 +215,12 @@ def test_the_table_of_formats_is_the_policy_s_own() -> None:
 def test_the_table_of_findings_is_the_inspection_s_own() -> None:
     tables = runpy.run_path(str(DOCS / "tables.py"))
     assert tables["findings"]() in page("how-to/inspect.md"), "`make format` draws it"
+
+
+def test_the_tables_of_settings_are_the_mounts_own() -> None:
+    tables = runpy.run_path(str(DOCS / "tables.py"))
+    for table in tables["settings"]():
+        assert table in page("reference/settings.md"), "`make format` draws it"
 
 
 def page(name: str) -> str:

@@ -116,6 +116,10 @@ def guarded_address(url: str) -> tuple[str, str]:
     address = url.removeprefix("putifabsent::")
     protocol, found, path = address.partition("://")
     if not found:
+        scheme, colon, rest = address.partition(":")
+        if colon and scheme in {*_GUARDED, *_GUARDED.values()}:
+            meant = f"{scheme}://{rest.lstrip('/')}"
+            raise ConfigError(f"{url} is no address: say {meant}, or ./{address} for a local file")
         return "piafile", address
     if protocol in _GUARDED.values():
         return protocol, path

@@ -243,7 +243,7 @@ def _draw(
 
 def _cell_lines(cells: Sequence[Cell], published: Sequence[Published]) -> Iterator[Table | str]:
     from putifabsent.lab.durations import formatted
-    from putifabsent.lab.simulate.published import LEVEL, differing
+    from putifabsent.lab.simulate.published import ENOUGH, LEVEL, differing
 
     columns = ["writers", "interval", "jitter", "duration", "mean", "min", "max", "runs with one"]
     columns += ["published: mean", "max", "runs with one"] if published else []
@@ -264,6 +264,8 @@ def _cell_lines(cells: Sequence[Cell], published: Sequence[Published]) -> Iterat
             listed = "; ".join(str(cell.experiment) for cell in different)
             differ = f"{len(different)} of {count} cells differ from the published ones by more than noise"
             yield f"{differ}: {listed}."
+        elif (runs := min(cell.runs for cell in cells)) < ENOUGH:
+            yield f"In {runs} runs of a cell noise explains whatever differs: say --runs {ENOUGH} or more."
         else:
             yield f"All {count} published cells are reproduced: at {LEVEL:.1%}, noise explains what differs."
 

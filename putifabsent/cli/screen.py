@@ -7,6 +7,7 @@ sentence. Progress and errors always go to stderr.
 from __future__ import annotations
 
 import json
+import os
 import sys
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -60,15 +61,17 @@ class Screen:
         """Print the answer: ``value`` where a program reads, else ``shown``, tables and lines."""
         if self._as_json:
             return self.json(value)
-        for each in shown:
-            self._out.print(each, soft_wrap=not isinstance(each, Table))
+        with _read_by_somebody():
+            for each in shown:
+                self._out.print(each, soft_wrap=not isinstance(each, Table))
         return None
 
     def json(self, value: object) -> None:
         """Print the JSON value, where a program reads; else nothing."""
         if self._as_json:
-            json.dump(value, sys.stdout, indent=2)
-            sys.stdout.write("\n")
+            with _read_by_somebody():
+                json.dump(value, sys.stdout, indent=2)
+                sys.stdout.write("\n")
 
     def note(self, line: str) -> None:
         """Print a line beside an answer, on stderr, for people only."""
@@ -100,6 +103,18 @@ class Screen:
             yield
 
 
+@contextmanager
+def _read_by_somebody() -> Iterator[None]:
+    """Print what is printed inside; end quietly, as a shell says of SIGPIPE, if nobody reads it any more."""
+    try:
+        yield
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Else Python would try once more at its end, and complain.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise typer.Exit(Exit.UNREAD) from None
+
+
 def _console(stream: IO[str]) -> Console:
     # Names are printed as they are: what looks like markup or like an emoji's code in them is none.
     width = None if stream.isatty() else _WIDTH
@@ -124,6 +139,7 @@ class Exit(IntEnum):
     2      usage: an argument, an option, a missing package
     3      whether the name was created is unknown: keep the bytes, resolve the token
     4      it could not be done, and nothing was created
+    141    nobody has read the answer to its end, as after ``| head``
     =====  ==========================================================================
     """
 
@@ -132,6 +148,7 @@ class Exit(IntEnum):
     USAGE = 2
     UNKNOWN = 3
     FAILED = 4
+    UNREAD = 141
 
 
 @contextmanager

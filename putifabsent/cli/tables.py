@@ -13,6 +13,7 @@ from rich.text import Text
 from putifabsent import upkeep
 from putifabsent.cli.arguments import AsJson, Endpoint, Options, Url, Yes, ask, mount
 from putifabsent.cli.screen import Exit, Screen, empty_table, exits
+from putifabsent.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -69,6 +70,8 @@ def inspect(  # noqa: PLR0913 - one an option
     with exits(screen):
         from putifabsent import inspection
 
+        _check_ending("--plot", plot, ".svg")
+        _check_ending("--report", report, ".html")
         fs, path = mount(url, option, endpoint_url)
         with screen.progress() as progress:
             found = inspection.inspect(path, fs=fs, format=format, data=not no_data, progress=progress)
@@ -79,6 +82,11 @@ def inspect(  # noqa: PLR0913 - one an option
         )
         if found.damage:
             raise typer.Exit(Exit.NO)
+
+
+def _check_ending(option: str, file: Path | None, ending: str) -> None:
+    if file is not None and file.suffix.lower() != ending:
+        raise ConfigError(f"{option} {file}: what it writes is {ending}, say {file.with_suffix(ending)}")
 
 
 def _draw(found: Report, plot: Path | None, report: Path | None) -> None:
@@ -312,6 +320,8 @@ def drop(
         fs, path = mount(url, option, endpoint_url)
         with screen.waiting(f"removing what is kept of {url}"):
             removed = upkeep.drop(fs, path)
+        if not removed:
+            raise ConfigError(f"nothing is kept of names in {url}: there is nothing to drop")
         _parted(screen, "dropped", url, removed)
 
 

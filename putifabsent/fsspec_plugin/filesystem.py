@@ -57,7 +57,7 @@ from putifabsent.fsspec_plugin.many import calls_in_order, move, values_in_order
 from putifabsent.fsspec_plugin.mount import Mount
 from putifabsent.fsspec_plugin.options import Options, check_options, made_with, split
 from putifabsent.fsspec_plugin.paths import each_of, hide, own
-from putifabsent.fsspec_plugin.steps import Ask, Call, Either
+from putifabsent.fsspec_plugin.steps import Aside, Call, Either
 from putifabsent.fsspec_plugin.turns import Turn
 from putifabsent.shim.drive import walk, walk_async
 
@@ -575,7 +575,7 @@ class GuardedFileSystem(AsyncFileSystem, ChainedFileSystem, metaclass=CachedToo)
         if name is None:
             return (yield Call("pipe_file", (self.guard.written_as(path), value), kwargs))
         if self._intrans:
-            return (yield Ask(partial(self._defer, path, lambda file: file.write(value), kwargs)))
+            return (yield Aside(partial(self._defer, path, lambda file: file.write(value), kwargs)))
         return (yield from self.guard.creating(name, InMemory(value), kwargs))
 
     @in_both_colours(like=2, creates=1)
@@ -590,7 +590,7 @@ class GuardedFileSystem(AsyncFileSystem, ChainedFileSystem, metaclass=CachedToo)
         """Upload a local file. ``mode="create"`` creates on every name."""
         name = None
         # What is not there is told before a ledger is asked, which may take an instant over.
-        if not S_ISDIR((yield Ask(Path(lpath).stat)).st_mode):
+        if not S_ISDIR((yield Aside(Path(lpath).stat)).st_mode):
             name = yield from self.guard.promoting(rpath, explicit=_creates(mode))
         if name is None:
             options = {"callback": callback, **kwargs}
@@ -599,7 +599,7 @@ class GuardedFileSystem(AsyncFileSystem, ChainedFileSystem, metaclass=CachedToo)
             body = FileBody(file)
             callback.set_size(body.size)
             if self._intrans:
-                yield Ask(partial(self._defer, rpath, partial(shutil.copyfileobj, file), kwargs))
+                yield Aside(partial(self._defer, rpath, partial(shutil.copyfileobj, file), kwargs))
             else:
                 yield from self.guard.creating(name, body, kwargs)
         return callback.absolute_update(body.size)
@@ -663,7 +663,7 @@ class GuardedFileSystem(AsyncFileSystem, ChainedFileSystem, metaclass=CachedToo)
         if not truncate and (yield from self.guard.marking(name)):
             return None
         if self._intrans:
-            return (yield Ask(partial(self._defer, path, lambda file: file.write(b""), kwargs)))
+            return (yield Aside(partial(self._defer, path, lambda file: file.write(b""), kwargs)))
         return (yield from self.guard.creating(name, _EMPTY, kwargs))
 
     # Writing several

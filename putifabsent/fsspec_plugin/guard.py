@@ -27,7 +27,7 @@ from putifabsent.fsspec_plugin.mount import new_token
 from putifabsent.fsspec_plugin.paths import check_path, spelled_out
 from putifabsent.fsspec_plugin.reads import Reads
 from putifabsent.fsspec_plugin.removals import Removals
-from putifabsent.fsspec_plugin.steps import Ask, Call, Decide
+from putifabsent.fsspec_plugin.steps import Aside, Call, Decide
 from putifabsent.shim.create import copy, create, rename, resolve
 from putifabsent.shim.names import ordinary
 from putifabsent.shim.reading import Located, read
@@ -219,7 +219,7 @@ class Guard:
         if body.size <= _AT_ONCE:
             check_whole(name, body)
         else:
-            yield Ask(partial(check_whole, name, body))
+            yield Aside(partial(check_whole, name, body))
         self.refuse_folder(name)
         yield from self.relying(name)
         ahead = body.ahead if isinstance(body, FileBody) else None
@@ -326,7 +326,7 @@ class Guard:
             except FileNotFoundError:
                 return False
             return True
-        if arbiter is not None or isinstance((yield Ask(partial(self.mount.store.head, name.path))), Found):
+        if arbiter is not None or isinstance((yield Aside(partial(self.mount.store.head, name.path))), Found):
             msg = f"{name.path} is guarded: to mark it as modified, {kind} wants it written again"
             raise io.UnsupportedOperation(msg)
         return False
@@ -383,7 +383,7 @@ class Guard:
                 raise FileNotFoundError(errno.ENOENT, "the source is not there", source) from error
             with here.open("rb") as file:
                 body = FileBody(file)
-                yield Ask(partial(check_whole, name, body))
+                yield Aside(partial(check_whole, name, body))
                 creation = self._creation(name, extra, token)
                 protocol = self._protocol(name, body, creation, self.rules_for(name))
                 yield Decide(protocol, name, creates=True)
@@ -409,7 +409,7 @@ def _judging(source: str, size: int, name: Name) -> Steps[None]:
     for start, stop in looked_at(name, size):
         pieces[start] = yield Call("cat_file", (source,), {"start": start, "end": stop})
     if pieces:
-        yield Ask(partial(check_whole, name, Seen(size, pieces)))
+        yield Aside(partial(check_whole, name, Seen(size, pieces)))
 
 
 def _beside(name: Name) -> tuple[str, ...]:

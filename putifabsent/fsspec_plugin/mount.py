@@ -18,7 +18,7 @@ from putifabsent.backends.probe import BESIDE, NEEDED
 from putifabsent.fsspec_plugin.bulk import join
 from putifabsent.fsspec_plugin.options import made_with, this_session, this_writer
 from putifabsent.fsspec_plugin.paths import Paths
-from putifabsent.fsspec_plugin.steps import Ask, Call, Decide, Either
+from putifabsent.fsspec_plugin.steps import Aside, Ask, Call, Decide, Either
 from putifabsent.fsspec_plugin.stores import (
     arbiter_of,
     copies_safely,
@@ -189,6 +189,8 @@ class Mount:
     def _perform(self, step: Step) -> Any:
         if isinstance(step, Decide):
             return self.run(*step)
+        if isinstance(step, Aside):
+            return step.work()
         if isinstance(step, Ask):
             return step.question()
         if isinstance(step, Either):
@@ -198,6 +200,8 @@ class Mount:
     async def _perform_async(self, step: Step) -> Any:
         if isinstance(step, Decide):
             return await self.run_async(*step)
+        if isinstance(step, Aside):
+            return await asyncio.to_thread(step.work)
         if isinstance(step, Ask):
             # One at a time: a probe needs threads of the executor that the others would fill, waiting for it.
             async with self._locks.setdefault(asyncio.get_running_loop(), asyncio.Lock()):

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from putifabsent.shim.names import Name
     from putifabsent.shim.requests import Protocol
 
-__all__ = ["Ask", "Call", "Decide", "Either", "Step", "Steps"]
+__all__ = ["Aside", "Ask", "Call", "Decide", "Either", "Step", "Steps"]
 
 T = TypeVar("T")
 
@@ -34,8 +34,14 @@ class Decide(NamedTuple):
     creates: bool = False
 
 
+class Aside(NamedTuple):
+    """What takes a while, and has one colour: where nobody may wait, a thread does."""
+
+    work: Callable[[], Any]
+
+
 class Ask(NamedTuple):
-    """A question that has one colour: where nobody may wait, a thread does."""
+    """A question that is asked once for all: who comes meanwhile waits for its answer."""
 
     question: Callable[[], Any]
 
@@ -47,6 +53,6 @@ class Either(NamedTuple):
     awaited: Callable[[], Awaitable[Any]]
 
 
-Step: TypeAlias = Call | Decide | Ask | Either
+Step: TypeAlias = Call | Decide | Aside | Ask | Either
 Steps: TypeAlias = Generator[Step, Any, T]
 """A generator of them; what they come to is sent back, and errors are thrown."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections import ChainMap
 from contextlib import contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -14,7 +13,7 @@ from pyspark.errors import PySparkRuntimeError
 
 from putifabsent.errors import ConfigError
 from putifabsent.spark.settings import GUARDED, HUDI
-from putifabsent.spark.stores import Settings, store_of
+from putifabsent.spark.stores import store_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -41,6 +40,9 @@ _LOCKS = {
 
 Every session wants Hudi's.
 """
+
+_HUDI_STORAGE = "hoodie.storage.class"
+_BY_HADOOP = "org.apache.hudi.storage.hadoop.HoodieHadoopStorage"
 
 
 class Jvm:
@@ -191,6 +193,37 @@ class Jvm:
                 found[twin] = str(files.getName())
         return found
 
+    def goes_round(self, schemes: Iterable[str]) -> str | None:
+        """Say what writes to these stores by a client of its own; None: nothing that is known does.
+
+        Parameters
+        ----------
+        schemes
+            Those that are guarded.
+        """
+        names = {each for scheme in schemes for each in (scheme, *store_of(scheme).twins)} - {"file"}
+        for plugin in self._provided("org.apache.paimon.fs.FileIOLoader"):
+            if (scheme := plugin.getScheme()) in names:
+                name = plugin.getClass().getName()
+                return (
+                    f"Paimon writes to {scheme}:// by {name}, which asks no filesystem of Hadoop's: "
+                    "take its jar from the class path, and Paimon goes by the adapter"
+                )
+        storage = self.hadoop.get(_HUDI_STORAGE)
+        if storage not in (None, _BY_HADOOP):
+            return f"Hudi writes by {storage}: leave {_HUDI_STORAGE} out, and it goes by the adapter"
+        return None
+
+    def _provided(self, service: str) -> Iterator[Any]:
+        """Yield what there is of a service, by Java's ServiceLoader."""
+        if not self._knows(service):
+            return
+        loader = self._loader()
+        of = self._jvm.java.lang.Class.forName(service, False, loader)  # noqa: FBT003 - Java's own
+        found = self._jvm.java.util.ServiceLoader.load(of, loader).iterator()
+        while found.hasNext():
+            yield found.next()
+
     def mountings(self, scheme: str, given: Mapping[str, Any]) -> list[dict[str, Any]]:
         """Return the service's mounts of a scheme: all, and each bucket or account with settings of its own.
 
@@ -202,23 +235,12 @@ class Jvm:
             Options that come before Hadoop's own.
         """
         store = store_of(scheme)
-        found = dict(self.hadoop.getPropsWithPrefix(store.before))
-
-        def options_of(name: str | None) -> dict[str, Any]:
-            def spelled(key: str) -> str:
-                return key if name is None else store.own.format(name=name, key=key)
-
-            def password(key: str) -> str | None:
-                return self._password(store.before + spelled(key)) or self._password(store.before + key)
-
-            own = {key: found[spelled(key)] for key in store.keys if spelled(key) in found}
-            return {**store.options(Settings(ChainMap(own, found), password), given), **given}
-
-        prefixes = {f"{scheme}://{store.authority.format(name=each)}/": each for each in store.named(found)}
-        return [
-            {"prefix": prefix, "options": options_of(name)}
-            for prefix, name in {f"{scheme}:": None, **prefixes}.items()
-        ]
+        # What a credential provider holds is there, and no plain setting says so.
+        found = dict.fromkeys(self._aliases(), "")
+        for prefix in store.prefixes:
+            props = dict(self.hadoop.getPropsWithPrefix(prefix))
+            found |= {f"{prefix}{key}": value for key, value in props.items()}
+        return store.mountings(scheme, found, self._password, given)
 
     def addresses(self) -> tuple[str, str]:
         """Return where the service listens, and what executors call that."""
@@ -240,6 +262,10 @@ class Jvm:
     def _password(self, key: str) -> str | None:
         chars = self.hadoop.getPassword(key)
         return None if chars is None else "".join(chars)
+
+    def _aliases(self) -> list[str]:
+        factory = self._jvm.org.apache.hadoop.security.alias.CredentialProviderFactory
+        return [alias for each in factory.getProviders(self.hadoop) for alias in each.getAliases()]
 
     def _loader(self) -> Any:
         return self._jvm.java.lang.Thread.currentThread().getContextClassLoader()

@@ -184,6 +184,8 @@ class Mounted(SparkSession.Builder):
                 f"{twin}:// leads to the same stores by {files}, and is not guarded: mount it, or refuse "
                 f"it where the session is configured, by spark.hadoop.fs.{twin}.impl={GUARDED[0]} alone"
             )
+        if way := jvm.goes_round(self._schemes):
+            raise ConfigError(way)
         self._check_options()
 
     def _check_options(self) -> None:

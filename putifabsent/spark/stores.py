@@ -1,170 +1,233 @@
-"""From Hadoop's addresses and its settings of a store to those of its filesystem here.
+"""Stores as Hadoop's clients know them, S3A, the Cloud Storage connector and ABFS, and as filesystems here.
 
 Keys and their meanings: Hadoop's ``core-default.xml`` and its pages of S3A and ABFS, and the README of the
-Cloud Storage connector.
+Cloud Storage connector. ``tools/hadoop_keys.json`` has every key, and why some are of no matter.
 """
 
 from __future__ import annotations
 
+import base64
+import json
 import re
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlsplit
 
 from putifabsent.errors import ConfigError
+from putifabsent.spark.hadoop_settings import Refusal, Settings, Store
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Mapping
 
-__all__ = ["SCHEMES", "Settings", "Store", "address_of", "store_of"]
+__all__ = ["SCHEMES", "address_of", "store_of"]
 
 _ANONYMOUS = "AnonymousAWSCredentialsProvider"
+# Those that look for keys among the settings, and which ones they must have.
+_KEYED = {
+    "TemporaryAWSCredentialsProvider": {
+        "key": "access.key",
+        "secret": "secret.key",
+        "token": "session.token",
+    },
+    "SimpleAWSCredentialsProvider": {"key": "access.key", "secret": "secret.key"},
+}
+_PROFILES = {"ProfileCredentialsProvider", "ProfileAWSCredentialsProvider"}
 # Those of which botocore's own chain finds what they find.
 _CHAIN = {
-    "TemporaryAWSCredentialsProvider", "SimpleAWSCredentialsProvider",
+    *_PROFILES,
     "EnvironmentVariableCredentialsProvider", "IAMInstanceCredentialsProvider",
     "InstanceProfileCredentialsProvider",
     "EC2ContainerCredentialsProviderWrapper", "ContainerCredentialsProvider",
     "DefaultAWSCredentialsProviderChain", "DefaultCredentialsProvider",
-    "ProfileCredentialsProvider", "ProfileAWSCredentialsProvider",
     "WebIdentityTokenCredentialsProvider", "WebIdentityTokenFileCredentialsProvider",
 }  # fmt: skip
+_USUAL = [*_KEYED, "EnvironmentVariableCredentialsProvider", "IAMInstanceCredentialsProvider"]
 _ENCRYPTED = {"AES256": "AES256", "SSE-S3": "AES256", "SSE-KMS": "aws:kms", "DSSE-KMS": "aws:kms:dsse"}
+_SIGNERS = {"AWSS3V4SignerType": "s3v4", "AWS4SignerType": "s3v4", "S3SignerType": "s3"}
 _CREDENTIALS = ("anon", "key", "profile", "token")
+_GIVE_S3 = "give mount() the credentials, as s3fs takes them (key=, secret=, token=, profile=)"
 
 
-class Settings(NamedTuple):
-    """Hadoop's settings of one store, without what their keys begin with.
-
-    Attributes
-    ----------
-    plain
-        Its settings.
-    password
-        Looks up what a credential provider may hold.
-    """
-
-    plain: Mapping[str, str]
-    password: Callable[[str], str | None]
-
-    def first(self, *keys: str) -> str | None:
-        """Return the first of these that says anything."""
-        return next((value for key in keys if (value := self.plain.get(key, "").strip())), None)
-
-    def secret(self, *keys: str) -> str | None:
-        """Return the first of these that is there, wherever it is kept."""
-        return next((value for key in keys if (value := (self.password(key) or "").strip())), None)
-
-    def flag(self, key: str, *, default: bool) -> bool:
-        """Return a setting that is true or false."""
-        said = self.first(key)
-        return default if said is None else said.lower() == "true"
+def _pairs(said: str | None) -> dict[str, str]:
+    pairs = (each.partition("=") for each in (said or "").split(",") if each.strip())
+    return {key.strip(): value.strip() for key, _, value in pairs}
 
 
-class Store(NamedTuple):
-    """What is known of a scheme.
-
-    Attributes
-    ----------
-    protocol
-        Its guarded filesystem here.
-    wrapped
-        The class of filesystem that Hadoop usually has for it.
-    before
-        What its settings' keys begin with in Hadoop.
-    options
-        From those settings, and the options that are given here, to the filesystem's options.
-    keys
-        Settings that it reads, of which a bucket or an account may have its own.
-    own
-        How those are spelled.
-    authority
-        How a bucket or an account is spelled in an address that is all of it.
-    twins
-        Other schemes that lead to the same stores.
-    """
-
-    protocol: str
-    wrapped: str
-    before: str
-    options: Callable[[Settings, Mapping[str, Any]], dict[str, Any]]
-    keys: tuple[str, ...] = ()
-    own: str = "bucket.{name}.{key}"
-    authority: str = "{name}"
-    twins: tuple[str, ...] = ()
-
-    def named(self, keys: Iterable[str]) -> list[str]:
-        """Return the buckets or accounts with settings of their own, sorted; a name may have dots."""
-        known = "|".join(map(re.escape, self.keys))
-        spelled = self.own.replace(".", r"\.").format(name="(?P<name>.+?)", key=f"(?:{known})")
-        found = (re.fullmatch(spelled, key) for key in keys)
-        return sorted({each["name"] for each in found if each})
+def _proxy(address: str, user: str | None, password: str | None) -> str:
+    scheme, _, host = address.rpartition("://")
+    who = f"{quote(user, '')}:{quote(password or '', '')}@" if user else ""
+    return f"{scheme or 'http'}://{who}{host}"
 
 
 def _s3(said: Settings, given: Mapping[str, Any]) -> dict[str, Any]:
-    if said.first("accesspoint.arn"):
-        raise ConfigError("fs.s3a.bucket.NAME.accesspoint.arn is not supported: say the access point's alias")
     found: dict[str, Any] = {}
-    config: dict[str, Any] = {}
     tls = said.flag("connection.ssl.enabled", default=True)
-    if endpoint := said.first("endpoint"):
+    fips = said.flag("endpoint.fips", default=False)
+    endpoint = said.first("endpoint")
+    if endpoint and fips:
+        # botocore would go there, and leave FIPS aside; Spark sets the endpoint of all regions by itself.
+        if endpoint.rpartition("://")[2] != "s3.amazonaws.com":
+            raise ConfigError(
+                "fs.s3a.endpoint.fips is for AWS's own endpoints: remove it, or fs.s3a.endpoint"
+            )
+    elif endpoint:
         found["endpoint_url"] = endpoint if "://" in endpoint else f"http{'s' if tls else ''}://{endpoint}"
     if region := said.first("endpoint.region"):
         found["client_kwargs"] = {"region_name": region}
-    if said.flag("path.style.access", default=False):
-        config["s3"] = {"addressing_style": "path"}
-    if host := said.first("proxy.host"):
-        user, password = said.first("proxy.username"), said.secret("proxy.password")
-        who = f"{quote(user, '')}:{quote(password or '', '')}@" if user else ""
-        proxy = f"http://{who}{host}:{said.first('proxy.port') or (443 if tls else 80)}"
-        config["proxies"] = {"http": proxy, "https": proxy}
-    if config:
-        found["config_kwargs"] = config
+    config = _s3_config(said, 443 if tls else 80)
+    if config or fips:
+        found["config_kwargs"] = {**config, **({"use_fips_endpoint": True} if fips else {})}
     if said.flag("requester.pays.enabled", default=False):
         found["requester_pays"] = True
-    found |= _s3_credentials(said, given)
-    if more := _s3_of_each_put(said):
+    if not any(each in given for each in _CREDENTIALS):
+        found |= _s3_credentials(said)
+    if "s3_additional_kwargs" not in given and (more := _s3_of_each_put(said)):
         found["s3_additional_kwargs"] = more
     return found
 
 
-def _s3_credentials(said: Settings, given: Mapping[str, Any]) -> dict[str, Any]:
-    if any(each in given for each in _CREDENTIALS):
-        return {}
-    classes = (said.first("aws.credentials.provider") or "").replace(",", " ").split()
-    providers = [each.rpartition(".")[2] for each in classes]
-    if providers and providers[0] == _ANONYMOUS:
-        return {"anon": True}
-    strange = [each for each in providers if each not in _CHAIN and each != _ANONYMOUS]
-    if strange or said.first("security.credential.provider.path"):
-        what = f"aws.credentials.provider={strange[0]}" if strange else "security.credential.provider.path"
-        raise ConfigError(
-            f"fs.s3a.{what} is known to the JVM alone: "
-            "give mount() the credentials, as s3fs takes them (key=, secret=, token=, profile=)"
-        )
-    keys = {"key": said.secret("access.key"), "secret": said.secret("secret.key")}
-    if all(keys.values()):
-        token = said.secret("session.token")
-        return {**keys, "token": token} if token else keys
-    return {}
+def _s3_config(said: Settings, port: int) -> dict[str, Any]:
+    config: dict[str, Any] = {}
+    if said.flag("path.style.access", default=False):
+        config["s3"] = {"addressing_style": "path"}
+    if signer := said.first("s3.signing-algorithm") or said.first("signing-algorithm"):
+        if signer not in _SIGNERS:
+            raise ConfigError(
+                f"fs.s3a.signing-algorithm={signer} is known to the JVM alone: "
+                f"use one of {', '.join(_SIGNERS)}, or none"
+            )
+        config["signature_version"] = _SIGNERS[signer]
+    if host := said.first("proxy.host"):
+        scheme = "https" if said.flag("proxy.ssl.enabled", default=False) else "http"
+        address = f"{scheme}://{host}:{said.first('proxy.port') or port}"
+        proxy = _proxy(address, said.first("proxy.username"), said.secret("proxy.password"))
+        config["proxies"] = {"http": proxy, "https": proxy}
+    return config
+
+
+def _s3_credentials(said: Settings) -> dict[str, Any]:
+    """Return what the first provider that finds some would find."""
+    others = _pairs(said.first("aws.credentials.provider.mapping"))
+    classes = (said.first("aws.credentials.provider") or " ".join(_USUAL)).replace(",", " ").split()
+    chain: dict[str, Any] | None = None
+    for provider in (others.get(each, each).rpartition(".")[2] for each in classes):
+        if provider in _KEYED:
+            keys = {option: said.secret(key) for option, key in _KEYED[provider].items()}
+            if all(keys.values()) and chain is not None:
+                raise ConfigError(
+                    f"fs.s3a.aws.credentials.provider has {provider} behind one that asks the machine, and "
+                    f"only the JVM knows which of them finds some: name one, or {_GIVE_S3}"
+                )
+            if all(keys.values()):
+                return keys
+        elif provider in _CHAIN:
+            profile = said.first("auth.profile.name") if provider in _PROFILES else None
+            chain = chain or ({"profile": profile} if profile else {})
+        elif provider != _ANONYMOUS:
+            raise ConfigError(
+                f"fs.s3a.aws.credentials.provider={provider} is known to the JVM alone: {_GIVE_S3}"
+            )
+        elif chain is None:
+            return {"anon": True}
+    return chain or {}
 
 
 def _s3_of_each_put(said: Settings) -> dict[str, str]:
     found = {}
-    if algorithm := said.first("encryption.algorithm", "server-side-encryption-algorithm"):
+    if algorithm := said.secret("encryption.algorithm", "server-side-encryption-algorithm"):
         if algorithm not in _ENCRYPTED:
             raise ConfigError(
-                f"fs.s3a.encryption.algorithm={algorithm} is not supported: its keys would be needed here"
+                f"fs.s3a.encryption.algorithm={algorithm} is not supported: its keys would be needed here, "
+                f"so use one of {', '.join(_ENCRYPTED)}"
             )
         found["ServerSideEncryption"] = _ENCRYPTED[algorithm]
-        key = said.secret("encryption.key", "server-side-encryption.key")
-        if key and algorithm.endswith("KMS"):
-            found["SSEKMSKeyId"] = key
+        if algorithm.endswith("KMS"):
+            if key := said.secret("encryption.key", "server-side-encryption.key"):
+                found["SSEKMSKeyId"] = key
+            if context := _pairs(said.secret("encryption.context")):
+                found["SSEKMSEncryptionContext"] = base64.b64encode(json.dumps(context).encode()).decode()
     if acl := said.first("acl.default"):
         # S3A says BucketOwnerFullControl, S3 bucket-owner-full-control.
         found["ACL"] = re.sub(r"(?<=.)(?=[A-Z])", "-", acl).lower()
     if storage_class := said.first("create.storage.class"):
         found["StorageClass"] = storage_class.upper()
+    if encoding := said.first("object.content.encoding"):
+        found["ContentEncoding"] = encoding
     return found
+
+
+_MAPPED_S3 = {
+    "endpoint": "`endpoint_url`",
+    "endpoint.region": "`client_kwargs`: `region_name`",
+    "endpoint.fips": "`config_kwargs`: `use_fips_endpoint`",
+    "connection.ssl.enabled": "the scheme of an endpoint that has none",
+    "path.style.access": "`config_kwargs`: `addressing_style`",
+    "signing-algorithm": "`config_kwargs`: `signature_version`; a signer that only the JVM has is refused",
+    "s3.signing-algorithm": "the same, and comes first",
+    "proxy.host": "`config_kwargs`: `proxies`",
+    "proxy.port": "its port",
+    "proxy.ssl.enabled": "its scheme",
+    "proxy.username": "its user",
+    "proxy.password": "its password",
+    "requester.pays.enabled": "`requester_pays`",
+    "aws.credentials.provider": "the first that finds any: `key`, `secret` and `token`, `profile`, `anon`, "
+    "or botocore's own chain; one that only the JVM has is refused",
+    "aws.credentials.provider.mapping": "which class a name of a provider stands for",
+    "auth.profile.name": "`profile`, where a provider reads profiles",
+    "access.key": "`key`, where a provider reads it",
+    "secret.key": "`secret`",
+    "session.token": "`token`",
+    "encryption.algorithm": "`s3_additional_kwargs`: `ServerSideEncryption`; keys of the client are refused",
+    "encryption.key": "`s3_additional_kwargs`: `SSEKMSKeyId`",
+    "encryption.context": "`s3_additional_kwargs`: `SSEKMSEncryptionContext`",
+    "server-side-encryption-algorithm": "the older name of `encryption.algorithm`",
+    "server-side-encryption.key": "the older name of `encryption.key`",
+    "acl.default": "`s3_additional_kwargs`: `ACL`",
+    "create.storage.class": "`s3_additional_kwargs`: `StorageClass`",
+    "object.content.encoding": "`s3_additional_kwargs`: `ContentEncoding`",
+}
+_OF_REQUESTS = "changes the requests of the JVM alone, and guarded names go without it: remove it"
+_NTLM = "is for proxies that want NTLM: use one that takes a user and a password, or none of both"
+_REFUSED_S3 = {
+    "accesspoint.arn": Refusal("is not supported: say the access point's alias, in place of the bucket"),
+    "access.grants.enabled": Refusal(
+        f"gets credentials that the JVM alone has: {_GIVE_S3}", ("false",), _CREDENTIALS
+    ),
+    "auth.profile.file": Refusal(
+        "is not read here: name the file in AWS_SHARED_CREDENTIALS_FILE instead, where the driver starts",
+        unless=_CREDENTIALS,
+    ),
+    "audit.execution.interceptors": Refusal(_OF_REQUESTS),
+    "audit.request.handlers": Refusal(_OF_REQUESTS),
+    "client.s3.custom.headers": Refusal(_OF_REQUESTS),
+    "custom.signers": Refusal(_OF_REQUESTS),
+    "delegation.token.binding": Refusal(
+        f"gets credentials that the JVM alone has: {_GIVE_S3}", unless=_CREDENTIALS
+    ),
+    "http.signer.enabled": Refusal(_OF_REQUESTS, ("false",)),
+    "metadatastore.impl": Refusal(
+        "keeps lists of files that no guarded name would be in: remove it, for S3 is consistent",
+        ("org.apache.hadoop.fs.s3a.s3guard.NullMetadataStore",),
+    ),
+    "proxy.domain": Refusal(_NTLM),
+    "proxy.workstation": Refusal(_NTLM),
+    "s3.client.factory.impl": Refusal(_OF_REQUESTS, ("org.apache.hadoop.fs.s3a.DefaultS3ClientFactory",)),
+    "security.credential.provider.path": Refusal(
+        f"is known to the JVM alone: {_GIVE_S3}", unless=_CREDENTIALS
+    ),
+}
+
+_GIVE_GS = "give mount() a token=, as gcsfs takes it"
+_BY_DEFAULT = (
+    "name its file in GOOGLE_APPLICATION_CREDENTIALS, where the driver starts, and give mount() "
+    "token='google_default'"
+)
+_OF_CLIENTS_GS = (
+    "has a key of the client's, which not every request here would carry: "
+    "give the bucket a default key of Cloud KMS instead"
+)
+_USER = ("auth.client.id", "auth.client.secret", "auth.refresh.token")
+_KEY_FILE = "auth.service.account.json.keyfile"
+_SERVICE_ACCOUNT = ("auth.service.account.enable", "enable.service.account.auth")
 
 
 def _gs(said: Settings, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -173,17 +236,137 @@ def _gs(said: Settings, given: Mapping[str, Any]) -> dict[str, Any]:
         found["project"] = project
     if root := said.first("storage.root.url"):
         found["endpoint_url"] = root.rstrip("/")
-    if "token" not in given:
-        if said.first("auth.type") == "UNAUTHENTICATED" or said.flag("auth.null.enable", default=False):
-            found["token"] = "anon"  # noqa: S105 - gcsfs' word for none
-        elif file := said.first("auth.service.account.json.keyfile"):
-            found["token"] = file
+    if "token" not in given and (token := _gs_token(said)):
+        found["token"] = token
+    if {**found, **given}.get("token") == "google_default":
+        # gcsfs then insists on these credentials' own project, which guarded names have no need of.
+        found.pop("project", None)
+    if "requester_pays" not in given and (payer := _gs_payer(said)):
+        found["requester_pays"] = payer
+    if "session_kwargs" not in given and (session := _gs_session(said)):
+        found["session_kwargs"] = session
     return found
 
 
+def _gs_payer(said: Settings) -> str | None:
+    mode = said.first("requester.pays.mode") or "DISABLED"
+    if mode == "DISABLED":
+        return None
+    payer = said.first("requester.pays.project.id", "project.id")
+    if mode != "ENABLED" or not payer:
+        raise ConfigError(
+            f"fs.gs.requester.pays.mode={mode} is not supported without one project for all buckets: "
+            "give mount() requester_pays=, the project that pays, or False"
+        )
+    return payer
+
+
+def _gs_session(said: Settings) -> dict[str, Any]:
+    session: dict[str, Any] = {}
+    if address := said.first("proxy.address"):
+        session["proxy"] = _proxy(address, said.secret("proxy.username"), said.secret("proxy.password"))
+    if headers := said.below("storage.http.headers."):
+        if key := next((each for each in headers if each.lower().startswith("x-goog-encryption-")), None):
+            raise ConfigError(f"fs.gs.storage.http.headers.{key} {_OF_CLIENTS_GS}")
+        session["headers"] = headers
+    return session
+
+
+def _gs_token(said: Settings) -> str | dict[str, Any] | None:
+    file = said.first(_KEY_FILE)
+    user = {key.rpartition("auth.")[2].replace(".", "_"): said.secret(key) for key in _USER}
+    how = said.first("auth.type")
+    if how is None:
+        # Before version 3 of the connector, what is there says which it is.
+        if said.first(*_SERVICE_ACCOUNT) == "false":
+            file = None
+        if said.flag("auth.null.enable", default=False):
+            return "anon"
+        how = "SERVICE_ACCOUNT_JSON_KEYFILE" if file else "USER_CREDENTIALS" if all(user.values()) else None
+    if how == "COMPUTE_ENGINE" and file:
+        raise ConfigError(
+            f"fs.gs.auth.type=COMPUTE_ENGINE, which may be the default, leaves fs.gs.{_KEY_FILE} unread: "
+            "set fs.gs.auth.type=SERVICE_ACCOUNT_JSON_KEYFILE, or no file"
+        )
+    simple = {
+        None: None,
+        "APPLICATION_DEFAULT": "google_default",
+        "COMPUTE_ENGINE": "cloud",
+        "UNAUTHENTICATED": "anon",
+    }
+    if how in simple:
+        return simple[how]
+    if how == "SERVICE_ACCOUNT_JSON_KEYFILE" and file:
+        return file
+    if how == "USER_CREDENTIALS" and all(user.values()):
+        return user
+    if how == "WORKLOAD_IDENTITY_FEDERATION_CREDENTIAL_CONFIG_FILE":
+        raise ConfigError(f"fs.gs.auth.type={how} is not gcsfs' to read: {_BY_DEFAULT}")
+    raise ConfigError(
+        f"fs.gs.auth.type={how} is known to the JVM alone, or not all of it is there: {_GIVE_GS}"
+    )
+
+
+_MAPPED_GS = {
+    "project.id": "`project`, but with `APPLICATION_DEFAULT`",
+    "storage.root.url": "`endpoint_url`",
+    "storage.http.headers.": "`session_kwargs`: `headers`; those of encryption are refused",
+    "proxy.address": "`session_kwargs`: `proxy`",
+    "proxy.username": "its user",
+    "proxy.password": "its password",
+    "requester.pays.mode": "`ENABLED`: `requester_pays`; `AUTO` and `CUSTOM` are refused",
+    "requester.pays.project.id": "`requester_pays`",
+    "auth.type": "`token`: `UNAUTHENTICATED` is `anon`, `APPLICATION_DEFAULT` `google_default`, "
+    "`COMPUTE_ENGINE` `cloud`; an access token provider or workload identity federation is refused",
+    _KEY_FILE: "`token`",
+    "auth.client.id": "`token`, with the two below, for `USER_CREDENTIALS`",
+    "auth.client.secret": "the same",
+    "auth.refresh.token": "the same",
+    "auth.null.enable": "`token`: `anon`",
+    **dict.fromkeys(_SERVICE_ACCOUNT, "`false`: a service account's key file is left unread"),
+}
+_IMPERSONATED = Refusal(
+    f"is not gcsfs' to do: make a credential file that impersonates, {_BY_DEFAULT}", unless=["token"]
+)
+_KEY_IN_PARTS = Refusal(
+    f"is not read here: put the service account's key into a JSON file, fs.gs.{_KEY_FILE}", unless=["token"]
+)
+_REFUSED_GS = {
+    "auth.access.token.provider.impl": Refusal(f"is known to the JVM alone: {_GIVE_GS}", unless=["token"]),
+    "auth.impersonation.service.account": _IMPERSONATED,
+    "auth.impersonation.service.account.for.group.": _IMPERSONATED,
+    "auth.impersonation.service.account.for.user.": _IMPERSONATED,
+    "auth.service.account.email": _KEY_IN_PARTS,
+    "auth.service.account.keyfile": _KEY_IN_PARTS,
+    "auth.service.account.private.key": _KEY_IN_PARTS,
+    "auth.service.account.private.key.id": _KEY_IN_PARTS,
+    "service.account.auth.email": _KEY_IN_PARTS,
+    "service.account.auth.keyfile": _KEY_IN_PARTS,
+    "authorization.handler.impl": Refusal(
+        "allows or forbids in the JVM alone: remove it, and let the bucket's own policy decide"
+    ),
+    "delegation.token.binding": Refusal(
+        f"gets credentials that the JVM alone has: {_GIVE_GS}", unless=["token"]
+    ),
+    "encryption.algorithm": Refusal(_OF_CLIENTS_GS),
+    "encryption.key": Refusal(_OF_CLIENTS_GS),
+    "encryption.key.hash": Refusal(_OF_CLIENTS_GS),
+    "storage.service.path": Refusal("is not supported: the JSON API's own is storage/v1/", ("storage/v1/",)),
+    "token.server.url": Refusal(
+        f"is asked by the JVM alone: {_GIVE_GS}", ("https://oauth2.googleapis.com/token",), ["token"]
+    ),
+}
+
+_AZURE_CREDENTIALS = (
+    "account_key", "anon", "client_id", "connection_string", "credential", "sas_token",
+)  # fmt: skip
+_GIVE_AZURE = (
+    "give mount() the credentials, as adlfs takes them (account_key=, sas_token=, client_id= with "
+    "client_secret= and tenant_id=; anon=False for this machine's identity)"
+)
+
+
 def _azure(said: Settings, given: Mapping[str, Any]) -> dict[str, Any]:
-    if held := next(filter(said.secret, _AZURE_KEYS_OF_CLIENTS), None):
-        raise ConfigError(f"fs.azure.{held} is not supported: its keys would be needed here")
     if any(each in given for each in _AZURE_CREDENTIALS):
         return {}
     how = said.first("account.auth.type") or "SharedKey"
@@ -191,23 +374,60 @@ def _azure(said: Settings, given: Mapping[str, Any]) -> dict[str, Any]:
     if how == "SharedKey":
         key = said.secret("account.key")
         return {"account_key": key} if key else {}
-    if how == "SAS" and (token := said.secret("sas.fixed.token")):
-        return {"sas_token": token}
+    if how == "SAS":
+        token, provider = said.secret("sas.fixed.token"), said.first("sas.token.provider.type") or ""
+        if token and not provider:
+            return {"sas_token": token}
     if how == "OAuth" and provider == "ClientCredsTokenProvider":
         # https://login.microsoftonline.com/TENANT/oauth2/token
-        _, tenant, *_ = f"{urlsplit(said.first('account.oauth2.client.endpoint') or '').path}/".split("/")
+        endpoint = urlsplit(said.secret("account.oauth2.client.endpoint") or "")
+        _, tenant, *_ = f"{endpoint.path}/".split("/")
         who = {
             "tenant_id": tenant,
             "client_id": said.secret("account.oauth2.client.id"),
             "client_secret": said.secret("account.oauth2.client.secret"),
         }
-        if all(who.values()):
+        if all(who.values()) and endpoint.hostname == "login.microsoftonline.com":
             return who
     raise ConfigError(
         f"fs.azure.account.auth.type={how} {provider} is known to the JVM alone, or not all of it is there: "
-        "give mount() the credentials, as adlfs takes them (account_key=, sas_token=, client_id= with "
-        "client_secret= and tenant_id=; anon=False for this machine's identity)"
+        f"{_GIVE_AZURE}"
     )
+
+
+_MAPPED_AZURE = {
+    "account.auth.type": "which credentials are taken; `Custom` and what only the JVM has are refused",
+    "account.key": "`account_key`",
+    "sas.fixed.token": "`sas_token`",
+    "account.oauth.provider.type": "`ClientCredsTokenProvider`: the three below; others are refused",
+    "account.oauth2.client.endpoint": "`tenant_id`, of `login.microsoftonline.com`; other hosts are refused",
+    "account.oauth2.client.id": "`client_id`",
+    "account.oauth2.client.secret": "`client_secret`",
+    "sas.token.provider.type": "none: with `SAS`, a token provider is refused",
+}
+_OF_CLIENTS_AZURE = Refusal(
+    "is not supported, for its keys would be needed here: give the account a key of Key Vault instead"
+)
+_REFUSED_AZURE = {
+    "abfs.endpoint": Refusal(
+        "is not where adlfs would go: give mount() account_host= or connection_string=",
+        unless=("account_host", "connection_string"),
+    ),
+    "always.use.https": Refusal(
+        "is the scheme of an endpoint of one's own: give mount() connection_string=",
+        ("true",),
+        ("connection_string",),
+    ),
+    "account.keyprovider": Refusal(
+        f"gets a key that the JVM alone has: {_GIVE_AZURE}",
+        ("org.apache.hadoop.fs.azurebfs.services.SimpleKeyProvider",),
+        _AZURE_CREDENTIALS,
+    ),
+    "client-provided-encryption-key": _OF_CLIENTS_AZURE,
+    "encryption.context.provider.type": _OF_CLIENTS_AZURE,
+    "encryption.encoded.client-provided-key": _OF_CLIENTS_AZURE,
+    "encryption.encoded.client-provided-key-sha": _OF_CLIENTS_AZURE,
+}
 
 
 def _nothing(said: Settings, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -215,43 +435,39 @@ def _nothing(said: Settings, given: Mapping[str, Any]) -> dict[str, Any]:
     return {}
 
 
-_S3_KEYS = (
-    "endpoint", "endpoint.region", "connection.ssl.enabled", "path.style.access", "proxy.host", "proxy.port",
-    "proxy.username", "proxy.password", "accesspoint.arn", "security.credential.provider.path",
-    "requester.pays.enabled", "aws.credentials.provider", "access.key", "secret.key", "session.token",
-    "encryption.algorithm", "encryption.key",
-    "server-side-encryption-algorithm", "server-side-encryption.key",
-    "acl.default", "create.storage.class",
-)  # fmt: skip
-
-_AZURE_CREDENTIALS = (
-    "account_key", "anon", "client_id", "connection_string", "credential", "sas_token",
-)  # fmt: skip
-_AZURE_KEYS_OF_CLIENTS = ("client-provided-encryption-key", "encryption.encoded.client-provided-key")
-_AZURE_KEYS = (
-    "account.auth.type", "account.key", "sas.fixed.token", "account.oauth.provider.type",
-    "account.oauth2.client.endpoint", "account.oauth2.client.id", "account.oauth2.client.secret",
-    *_AZURE_KEYS_OF_CLIENTS,
-)  # fmt: skip
 _ABFS = "org.apache.hadoop.fs.azurebfs."
-_AZURE: dict[str, Any] = {
-    "before": "fs.azure.",
-    "options": _azure,
-    "keys": _AZURE_KEYS,
-    "own": "{key}.{name}",
-    "authority": "@{name}",
-}
-
-_S3A = Store("pias3", "org.apache.hadoop.fs.s3a.S3AFileSystem", "fs.s3a.", _s3, _S3_KEYS)
 _S3 = ("s3a", "s3", "s3n")
 _BLOBS = ("abfs", "abfss", "wasb", "wasbs")
+_S3A = Store(
+    "pias3", "org.apache.hadoop.fs.s3a.S3AFileSystem", ["fs.s3a."], _s3, _MAPPED_S3, _REFUSED_S3, twins=_S3
+)
+_AZURE = Store(
+    "piaaz",
+    f"{_ABFS}AzureBlobFileSystem",
+    ["fs.azure."],
+    _azure,
+    _MAPPED_AZURE,
+    _REFUSED_AZURE,
+    own="{key}.{name}",
+    authority="@{name}",
+    # A container, before its account; some accounts have a zone behind their name.
+    narrower=r"[^.]+\.(?!z\d\d\.)[^.]+\.(?:z\d\d\.)?(?:dfs|blob)\.",
+    twins=_BLOBS,
+)
 
 SCHEMES = {
-    **{scheme: _S3A._replace(twins=_S3) for scheme in _S3},
-    "gs": Store("piags", "com.google.cloud.hadoop.fs.gcs.GoogleHadoopFileSystem", "fs.gs.", _gs),
-    "abfs": Store("piaaz", f"{_ABFS}AzureBlobFileSystem", **_AZURE, twins=_BLOBS),
-    "abfss": Store("piaaz", f"{_ABFS}SecureAzureBlobFileSystem", **_AZURE, twins=_BLOBS),
-    "file": Store("piafile", "org.apache.hadoop.fs.LocalFileSystem", "fs.file.", _nothing),
+    **dict.fromkeys(_S3, _S3A),
+    "gs": Store(
+        "piags",
+        "com.google.cloud.hadoop.fs.gcs.GoogleHadoopFileSystem",
+        ["fs.gs.", "google.cloud."],
+        _gs,
+        _MAPPED_GS,
+        _REFUSED_GS,
+    ),
+    "abfs": _AZURE,
+    "abfss": _AZURE._replace(wrapped=f"{_ABFS}SecureAzureBlobFileSystem"),
+    "file": Store("piafile", "org.apache.hadoop.fs.LocalFileSystem", ["fs.file."], _nothing, {}, {}),
 }
 """Schemes of Hadoop's that can be mounted."""
 

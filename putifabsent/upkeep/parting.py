@@ -139,7 +139,7 @@ def drop(fs: GuardedFileSystem, path: str) -> int:
     OSError
         A name lives whose bytes the arbiter keeps, or something is not cleaned up; nothing was removed.
     """
-    table = Table(fs, path)
+    table = Table(fs, path, may_be_gone=True)
     if fs.decider is None:
         return _remove_ledgers(table, _settled_ledgers(table))
     _refuse(table, check(table, repair=False, grace=0).after, _SHOWING)

@@ -64,6 +64,10 @@ class Table:
         A mount of it.
     path
         Its root, or a folder above it.
+    agreed
+        Other mounts that must have left no record of another arbiter.
+    may_be_gone
+        Whether nothing need be there.
 
     Attributes
     ----------
@@ -79,20 +83,29 @@ class Table:
     Raises
     ------
     ConfigError
-        ``path`` is within a table, whose state lies above; or another arbiter decides than the mount says.
+        Nothing is there, and no registry remembers that there was; or ``path`` is within a table, whose state
+        lies above; or another arbiter decides than the mount says.
     """
 
-    def __init__(self, fs: GuardedFileSystem, path: str, *agreed: GuardedFileSystem) -> None:
+    def __init__(
+        self, fs: GuardedFileSystem, path: str, *agreed: GuardedFileSystem, may_be_gone: bool = False
+    ) -> None:
         self.fs = fs
         self.root: str = fs.explain(path).path
         refuse_a_part(fs, self.root)
         self.shown: set[str] = set()
         self.kept: dict[str, dict[str, Any]] = {}
         self.walk()
+        if not (may_be_gone or self.shown or self.kept or self._is_remembered()):
+            raise ConfigError(f"there is no table at {self.root!r}: nothing is there")
         self.states = sorted({name.rpartition(_BELOW)[0] + _BELOW[:-1] for name in self.kept})
         for state in self.states:
             terms = (self.terms(state, each) for each in (fs, *agreed))
             fs.perform(look_for_others(state, *(each for each in terms if each is not None)))
+
+    def _is_remembered(self) -> bool:
+        decider = self.fs.decider
+        return decider is not None and bool(self.fs.perform(decider.remembered(self.root)))
 
     def walk(self) -> None:
         """See once more what is there."""

@@ -52,10 +52,17 @@ def test_the_published_cells_are_printed_with_the_published_columns() -> None:
 
 
 def test_the_published_cells_are_compared() -> None:
-    came = run("--published", *FEW)
+    came = run("--published", "--runs", "100")
     assert came.exit_code == 0
     assert "published: mean" in came.stdout
     assert "All 78 published cells are reproduced" in came.stdout
+
+
+def test_a_few_runs_reproduce_nothing() -> None:
+    came = run("--published", *FEW)
+    assert came.exit_code == 0
+    assert "reproduced" not in came.stdout
+    assert "noise explains whatever differs: say --runs 100" in came.stdout
 
 
 def test_it_exits_with_1_if_a_cell_differs(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from typing import TYPE_CHECKING, Any
 
 import fsspec
@@ -161,3 +163,40 @@ def test_an_unknown_arbiter_is_a_usage_error(table: Path) -> None:
     result = run("migrate", str(table), *BALLOT, "--to", "balot", "--yes")
     assert result.exit_code == 2
     assert "did you mean 'ballot'?" in result.stderr
+
+
+@pytest.mark.parametrize("verb", [("fsck",), ("leave", "--yes"), ("migrate", "--to", "ballot", "--yes")])
+def test_where_nothing_is_nothing_is_well(verb: tuple[str, ...], tmp_path: Path) -> None:
+    result = run(verb[0], str(tmp_path / "mistyped"), *verb[1:], "--json")
+    assert result.exit_code == 2
+    assert printed(result)["message"].endswith("nothing is there")
+
+
+def test_what_an_arbiter_keeps_nothing_of_is_not_dropped(tmp_path: Path) -> None:
+    fs = fsspec.filesystem("piafile", auto_mkdir=True)
+    fs.pipe_file(log(tmp_path, 0), b"{}")
+    for path in (tmp_path, tmp_path / "mistyped"):
+        result = run("drop", str(path), "--yes", "--json")
+        assert result.exit_code == 2
+        assert "there is nothing to drop" in printed(result)["message"]
+    assert fs.exists(log(tmp_path, 0))
+
+
+@pytest.mark.parametrize(
+    "url", ["s3:/bucket/name", "s3:bucket/name", "gs:/bucket/name", "pias3:/bucket/name"]
+)
+def test_an_address_with_too_few_slashes_is_no_local_file(url: str) -> None:
+    result = run("explain", url, "--json")
+    assert result.exit_code == 2
+    assert f"say {url.partition(':')[0]}://bucket/name" in printed(result)["message"]
+
+
+def test_who_stops_reading_an_answer_ends_it_quietly(tmp_path: Path) -> None:
+    names = [str(tmp_path / "_delta_log" / f"{number:020d}.json") for number in range(2000)]
+    command = [sys.executable, "-c", "from putifabsent.cli import main; main()", "explain", *names, "--json"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as explains:
+        assert explains.stdout is not None
+        assert explains.stderr is not None
+        assert explains.stdout.read(1) == "["
+        explains.stdout.close()
+        assert (explains.stderr.read(), explains.wait(60)) == ("", 141)

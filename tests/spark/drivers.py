@@ -11,6 +11,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from shutil import which
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tests.spark.writers import settings_of
@@ -22,10 +23,27 @@ if TYPE_CHECKING:
 
     from tests.servers import BucketServer
 
-__all__ = ["JARS", "ROOT", "Driver", "DriverError", "Told", "driving", "run_script", "together", "told_on"]
+__all__ = [
+    "JARS",
+    "JAVA",
+    "ROOT",
+    "Driver",
+    "DriverError",
+    "Told",
+    "driving",
+    "run_script",
+    "together",
+    "told_on",
+]
 
 ROOT = Path(__file__).parents[2]
 JARS = ROOT / "tools" / "spark" / "target" / "jars"
+JAVA = (
+    Path(os.environ["JAVA_HOME"], "bin")
+    if "JAVA_HOME" in os.environ
+    else Path(which("java") or "").resolve().parent
+)
+"""The folder with the JDK's programs."""
 
 
 class DriverError(Exception):

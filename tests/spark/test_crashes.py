@@ -11,20 +11,19 @@ import threading
 import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
-from shutil import which
 from typing import TYPE_CHECKING
 
 import fsspec
 import pytest
 
 from tests.service.processes import answers
-from tests.spark.drivers import JARS, ROOT, Driver, DriverError, told_on
+from tests.spark.drivers import JARS, JAVA, ROOT, Driver, DriverError, told_on
 from tests.spark.races import kill_in_a_commit
 from tests.spark.writers import FORMATS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
     from tests.conftest import Note
     from tests.servers import BucketServer
@@ -40,12 +39,6 @@ HEARTBEATS = {"hoodie.client.heartbeat.interval_in_ms": "10000"}
 EXPIRED = 30
 # Has Hudi ask the clock that a test has set.
 CLOCK = {"_hoodie.time.generator.reuse.enable": "true"}
-
-JAVA = (
-    Path(os.environ["JAVA_HOME"], "bin")
-    if "JAVA_HOME" in os.environ
-    else Path(which("java") or "").resolve().parent
-)
 
 Row = tuple[str, int]
 

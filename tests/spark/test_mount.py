@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.service.processes import arguments_of_all
-from tests.spark.drivers import Driver, DriverError, run_script, told_on
+from tests.spark.drivers import JARS, JAVA, ROOT, Driver, DriverError, run_script, told_on
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -140,6 +141,32 @@ def test_every_way_to_the_same_store_is_guarded_or_refused(
         driver.call("change", key="fs.s3n.impl", value="org.apache.hadoop.fs.RawLocalFileSystem")
         with pytest.raises(DriverError, match=r"s3n:// leads to the same stores"):
             driver.call("mount_again")
+
+
+@pytest.mark.parametrize("way", ["a plug-in of Paimon's", "Hudi's storage"])
+def test_a_format_that_goes_round_hadoop_s_filesystem_is_refused(
+    way: str, store: BucketServer, bucket: str, tmp_path: Path
+) -> None:
+    told = told_on(store, bucket, guarded=True)
+    if way == "Hudi's storage":
+        settings = {**told.settings, "spark.hadoop.hoodie.storage.class": "org.example.Storage"}
+        says = "Hudi writes by org.example.Storage: leave hoodie.storage.class out"
+    else:
+        settings = {**told.settings, "spark.jars": f"{told.settings['spark.jars']},{plugin(tmp_path)}"}
+        says = "Paimon writes to s3a:// by OwnClient"
+    assert says in refused(told._replace(settings=settings), tmp_path / "log").message
+
+
+def plugin(folder: Path) -> Path:
+    """Compile a loader of Paimon's files that Java finds as a service."""
+    source = ROOT / "tests" / "spark" / "java" / "OwnClient.java"
+    paimon = next(JARS.glob("paimon-*.jar"))
+    services = folder / "classes" / "META-INF" / "services"
+    services.mkdir(parents=True)
+    (services / "org.apache.paimon.fs.FileIOLoader").write_text("OwnClient\n")
+    subprocess.run([JAVA / "javac", "-cp", paimon, "-d", folder / "classes", source], check=True)
+    subprocess.run([JAVA / "jar", "cf", folder / "plugin.jar", "-C", folder / "classes", "."], check=True)
+    return folder / "plugin.jar"
 
 
 def test_a_store_without_a_filesystem_is_said(store: BucketServer, bucket: str, tmp_path: Path) -> None:

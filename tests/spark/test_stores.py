@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import base64
+import json
 from typing import Any
 
 import pytest
 
 from putifabsent.errors import ConfigError
+from putifabsent.spark.hadoop_settings import Settings
 from putifabsent.spark.settings import defaults, scheme_settings, with_jar
-from putifabsent.spark.stores import SCHEMES, Settings
+from putifabsent.spark.stores import SCHEMES
 
 PROVIDER = "aws.credentials.provider"
 
@@ -22,6 +25,17 @@ def s3a(said: dict[str, str], given: dict[str, Any] | None = None) -> dict[str, 
     return SCHEMES["s3a"].options(Settings(said, said.get), given or {})
 
 
+def gs(said: dict[str, str], given: dict[str, Any] | None = None) -> dict[str, Any]:
+    return SCHEMES["gs"].options(Settings(said, said.get), given or {})
+
+
+def mounts(scheme: str, hadoop: dict[str, str], **kept: str) -> dict[str, dict[str, Any]]:
+    """Return the options of each mount, by what it begins with; ``kept`` is where passwords are looked up."""
+    held = {**hadoop, **{key.replace("_", "."): value for key, value in kept.items()}}
+    found = SCHEMES[scheme].mountings(scheme, {**dict.fromkeys(held, ""), **hadoop}, held.get, {})
+    return {each["prefix"]: each["options"] for each in found}
+
+
 def test_what_is_not_said_is_left_to_the_client() -> None:
     for scheme in SCHEMES:
         assert options(scheme) == {}
@@ -32,6 +46,14 @@ def test_an_endpoint_of_s3a_may_go_without_its_scheme() -> None:
     plain = {"endpoint": "minio:9000", "connection.ssl.enabled": "false"}
     assert s3a(plain)["endpoint_url"] == "http://minio:9000"
     assert s3a({"endpoint": "http://minio:9000"})["endpoint_url"] == "http://minio:9000"
+
+
+def test_fips_is_never_left_aside_for_an_endpoint() -> None:
+    fips = {"config_kwargs": {"use_fips_endpoint": True}}
+    assert s3a({"endpoint.fips": "true"}) == fips
+    assert s3a({"endpoint.fips": "true", "endpoint": "s3.amazonaws.com"}) == fips
+    with pytest.raises(ConfigError, match=r"endpoint\.fips"):
+        s3a({"endpoint.fips": "true", "endpoint": "minio:9000"})
 
 
 def test_region_style_and_proxy_are_the_clients() -> None:
@@ -54,6 +76,26 @@ def test_keys_are_taken_from_wherever_hadoop_keeps_them() -> None:
 def test_credentials_that_are_given_here_come_first() -> None:
     said = {"access.key": "K", "secret.key": "S", PROVIDER: "com.example.Vault"}
     assert "key" not in s3a(said, {"profile": "mine"})
+
+
+def test_keys_that_are_left_over_are_not_those_of_the_machine() -> None:
+    profile = "com.amazonaws.auth.InstanceProfileCredentialsProvider"
+    assert s3a({PROVIDER: profile, "access.key": "K", "secret.key": "S"}) == {}
+
+
+def test_a_token_is_for_the_provider_that_reads_one() -> None:
+    kept = {"access.key": "K", "secret.key": "S", "session.token": "T"}
+    simple = "org.apache.hadoop.fs.s3a.SimpleAWSCredentialsProvider"
+    assert s3a({PROVIDER: simple, **kept}) == {"key": "K", "secret": "S"}
+    temporary = "org.apache.hadoop.fs.s3a.TemporaryAWSCredentialsProvider"
+    assert s3a({PROVIDER: f"{temporary},\n{simple}", **kept}) == {"key": "K", "secret": "S", "token": "T"}
+
+
+def test_which_of_two_providers_finds_some_is_not_guessed() -> None:
+    said = {PROVIDER: "a.EnvironmentVariableCredentialsProvider,a.SimpleAWSCredentialsProvider"}
+    with pytest.raises(ConfigError, match="only the JVM knows which"):
+        s3a({**said, "access.key": "K", "secret.key": "S"})
+    assert s3a(said) == {}
 
 
 def test_a_provider_that_only_the_jvm_has_is_refused() -> None:
@@ -100,6 +142,54 @@ def test_what_s3a_adds_to_its_puts_is_added_to_guarded_ones() -> None:
             "StorageClass": "INTELLIGENT_TIERING",
         },
     }
+
+
+def test_a_context_of_encryption_is_spelled_as_s3_takes_it() -> None:
+    said = {"encryption.algorithm": "SSE-KMS", "encryption.context": "team=lake, stage = prod"}
+    context = s3a(said)["s3_additional_kwargs"]["SSEKMSEncryptionContext"]
+    assert json.loads(base64.b64decode(context)) == {"team": "lake", "stage": "prod"}
+
+
+def test_a_bucket_that_says_its_encryption_in_the_older_way_has_it() -> None:
+    found = mounts(
+        "s3a",
+        {
+            "fs.s3a.encryption.algorithm": "AES256",
+            "fs.s3a.bucket.lake.server-side-encryption-algorithm": "SSE-KMS",
+            "fs.s3a.bucket.lake.server-side-encryption.key": "arn:aws:kms:1",
+        },
+    )
+    kms = {"ServerSideEncryption": "aws:kms", "SSEKMSKeyId": "arn:aws:kms:1"}
+    assert found == {
+        "s3a:": {"s3_additional_kwargs": {"ServerSideEncryption": "AES256"}},
+        "s3a://lake/": {"s3_additional_kwargs": kms},
+    }
+
+
+def test_a_bucket_has_what_all_have_where_it_says_nothing() -> None:
+    found = mounts(
+        "s3a",
+        {"fs.s3a.endpoint.region": "eu-west-1", "fs.s3a.bucket.lake.endpoint": "http://minio:9000"},
+    )
+    region = {"client_kwargs": {"region_name": "eu-west-1"}}
+    assert found == {"s3a:": region, "s3a://lake/": {**region, "endpoint_url": "http://minio:9000"}}
+
+
+def test_a_bucket_whose_keys_a_credential_provider_holds_has_them() -> None:
+    found = mounts("s3a", {}, fs_s3a_bucket_lake_access_key="K", fs_s3a_bucket_lake_secret_key="S")
+    assert found == {"s3a:": {}, "s3a://lake/": {"key": "K", "secret": "S"}}
+
+
+def test_of_a_bucket_whose_own_setting_is_refused_the_name_is_said() -> None:
+    with pytest.raises(ConfigError, match=r"s3a://lake/ .*fs\.s3a\.delegation\.token\.binding"):
+        mounts("s3a", {"fs.s3a.bucket.lake.delegation.token.binding": "com.example.Tokens"})
+
+
+@pytest.mark.parametrize("key", ["signing-algorithm", "s3.signing-algorithm"])
+def test_a_signer_that_only_the_jvm_has_is_refused(key: str) -> None:
+    assert s3a({key: "AWSS3V4SignerType"}) == {"config_kwargs": {"signature_version": "s3v4"}}
+    with pytest.raises(ConfigError, match=r"signing-algorithm=MySigner"):
+        s3a({key: "MySigner"})
 
 
 @pytest.mark.parametrize("algorithm", ["SSE-C", "CSE-KMS", "CSE-CUSTOM"])
@@ -165,9 +255,94 @@ def test_azures_encryption_with_a_clients_key_is_refused() -> None:
 
 def test_cloud_storage_takes_a_key_file_or_nobody() -> None:
     file = {"project.id": "p", "auth.service.account.json.keyfile": "/key.json"}
-    gs = SCHEMES["gs"].options
-    assert gs(Settings(file, file.get), {}) == {"project": "p", "token": "/key.json"}
+    assert gs(file) == {"project": "p", "token": "/key.json"}
     assert options("gs", auth_type="UNAUTHENTICATED") == {"token": "anon"}
+
+
+@pytest.mark.parametrize(
+    ("how", "token"),
+    [("APPLICATION_DEFAULT", "google_default"), ("COMPUTE_ENGINE", "cloud"), ("UNAUTHENTICATED", "anon")],
+)
+def test_cloud_storages_credentials_are_those_of_its_type(how: str, token: str) -> None:
+    assert gs({"auth.type": how}) == {"token": token}
+
+
+def test_a_user_of_cloud_storages_is_the_clients() -> None:
+    who = {"auth.client.id": "me", "auth.client.secret": "hush", "auth.refresh.token": "T"}
+    token = {"client_id": "me", "client_secret": "hush", "refresh_token": "T"}
+    assert gs({"auth.type": "USER_CREDENTIALS", **who}) == {"token": token}
+    assert gs(who) == {"token": token}
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"auth.type": "ACCESS_TOKEN_PROVIDER", "auth.access.token.provider": "com.example.Tokens"},
+        {"auth.type": "WORKLOAD_IDENTITY_FEDERATION_CREDENTIAL_CONFIG_FILE"},
+        {"auth.type": "USER_CREDENTIALS", "auth.client.id": "me"},
+        {"auth.type": "COMPUTE_ENGINE", "auth.service.account.json.keyfile": "/key.json"},
+        {"auth.impersonation.service.account": "lake@example.iam.gserviceaccount.com"},
+        {"auth.impersonation.service.account.for.user.alice": "lake@example.iam.gserviceaccount.com"},
+    ],
+)
+def test_cloud_storages_credentials_that_only_the_jvm_has_are_refused_or_given(said: dict[str, str]) -> None:
+    with pytest.raises(ConfigError, match=r"fs\.gs\.auth\."):
+        gs(said)
+    assert gs(said, {"token": "google_default"}) == {}
+
+
+def test_a_default_identity_keeps_its_own_project() -> None:
+    assert gs({"auth.type": "APPLICATION_DEFAULT", "project.id": "p"}) == {"token": "google_default"}
+    assert gs({"auth.type": "COMPUTE_ENGINE", "project.id": "p"}, {"token": "google_default"}) == {}
+
+
+def test_who_pays_for_cloud_storages_requests_is_one_project() -> None:
+    said = {"requester.pays.mode": "ENABLED", "requester.pays.project.id": "payer", "project.id": "p"}
+    assert gs(said) == {"project": "p", "requester_pays": "payer"}
+    with pytest.raises(ConfigError, match=r"requester\.pays\.mode=AUTO"):
+        gs({**said, "requester.pays.mode": "AUTO"})
+    assert gs({"requester.pays.mode": "CUSTOM"}, {"requester_pays": "payer"}) == {}
+
+
+def test_a_proxy_and_headers_of_cloud_storages_are_the_sessions() -> None:
+    said = {"proxy.address": "proxy:3128", "proxy.username": "me", "proxy.password": "a/b"}
+    session = {"proxy": "http://me:a%2Fb@proxy:3128", "headers": {"x-team": "lake"}}
+    assert gs({**said, "storage.http.headers.x-team": "lake"}) == {"session_kwargs": session}
+
+
+@pytest.mark.parametrize("key", ["encryption.key", "storage.http.headers.x-goog-encryption-key"])
+def test_cloud_storages_encryption_with_a_clients_key_is_refused(key: str) -> None:
+    with pytest.raises(ConfigError, match=key):
+        gs({key: "a2V5"}, {"token": "anon"})
+
+
+def test_of_a_family_of_settings_too_a_stores_own_come_first() -> None:
+    kept: dict[str, str] = {}
+    everyones = Settings({"headers.x-a": "0", "headers.x-b": "0"}, kept.get)
+    assert Settings({"headers.x-a": "1"}, kept.get, everyones).below("headers.") == {"x-a": "1", "x-b": "0"}
+
+
+def test_the_connectors_other_prefix_comes_second() -> None:
+    said = {"google.cloud.auth.type": "UNAUTHENTICATED", "google.cloud.proxy.address": "proxy:3128"}
+    session = {"session_kwargs": {"proxy": "http://proxy:3128"}}
+    assert mounts("gs", said) == {"gs:": {"token": "anon", **session}}
+    assert mounts("gs", {**said, "fs.gs.auth.type": "COMPUTE_ENGINE"})["gs:"]["token"] == "cloud"
+
+
+def test_azures_tenant_is_looked_for_where_the_client_does() -> None:
+    elsewhere = "https://login.chinacloudapi.cn/tenant-1/oauth2/token"
+    with pytest.raises(ConfigError, match="give mount"):
+        abfs({**OAUTH, "account.oauth2.client.endpoint": elsewhere})
+
+
+def test_a_token_of_one_container_is_not_taken_for_its_account() -> None:
+    account = "one.z05.dfs.storage.azure.net"
+    key = f"fs.azure.sas.fixed.token.{account}"
+    sas = {"fs.azure.account.auth.type": "SAS", "fs.azure.sas.fixed.token": "sv=0"}
+    assert mounts("abfss", {**sas, key: "sv=1"})[f"abfss://@{account}/"] == {"sas_token": "sv=1"}
+    for host in (account, "one.dfs.core.windows.net"):
+        with pytest.raises(ConfigError, match="one container alone"):
+            mounts("abfss", {**sas, f"fs.azure.sas.fixed.token.lake.{host}": "sv=1"})
 
 
 def test_the_jar_goes_with_those_that_are_there_and_only_once() -> None:

@@ -332,7 +332,7 @@ def test_repair_removes_the_records_that_writers_without_the_right_have_left(
 ) -> None:
     root = table_in(memory)
     writer = Writer(memory.mount(), root)
-    monkeypatch.setattr(writer.fs, "_prune", lambda _: None)
+    monkeypatch.setattr(writer.fs.guard.ledgers, "_prune", lambda _: None)
     for number in range(100, 140):
         writer.commits(str(number))
     assert len(records_of(memory, root)) > 64

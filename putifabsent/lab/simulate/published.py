@@ -14,10 +14,12 @@ if TYPE_CHECKING:
 
     from putifabsent.lab.simulate.experiment import Cell
 
-__all__ = ["LEVEL", "RUNS", "Published", "differing", "published"]
+__all__ = ["ENOUGH", "LEVEL", "RUNS", "Published", "differing", "published"]
 
 RUNS = 1_000
 """Of each cell."""
+ENOUGH = 100
+"""Runs of a cell; of fewer, noise explains whatever comes out."""
 LEVEL = 0.999
 """How sure it is that cells of the same writers are not called different, all comparisons together."""
 

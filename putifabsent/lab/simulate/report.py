@@ -20,7 +20,7 @@ from matplotlib.ticker import MaxNLocator
 from putifabsent.lab import drawing
 from putifabsent.lab.durations import formatted
 from putifabsent.lab.simulate.noise import expected_mean, expected_percent, mean_band, percent_band
-from putifabsent.lab.simulate.published import LEVEL, differing
+from putifabsent.lab.simulate.published import ENOUGH, LEVEL, differing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -288,6 +288,8 @@ def _cells(cell: Cell) -> list[str]:
 
 def _verdict(cells: Sequence[Cell], published: Sequence[Published]) -> str:
     other = differing(cells, published)
+    if not other and (runs := min(cell.runs for cell in cells)) < ENOUGH:
+        return f"<p>In {runs} runs of a cell noise explains whatever differs from the published ones.</p>"
     if not other:
         return (
             f"<p>All {len(cells)} published cells are reproduced: at {LEVEL:.1%}, all comparisons together, "

@@ -206,6 +206,10 @@ def errors(result: Result) -> list[tuple[str, int]]:
     return Counter(messages).most_common()
 
 
+_ENOUGH = 100
+"""Acknowledged commits; in fewer, what is rare does not happen."""
+
+
 def verdict(runs: Sequence[Result]) -> str:
     """Say in a sentence what has come of the runs."""
     ours = [result for result in runs if result.contender.is_ours]
@@ -224,7 +228,8 @@ def verdict(runs: Sequence[Result]) -> str:
     elif idle:
         sentence = f"No commit was acknowledged of {'; '.join(idle)}: nothing was tried there."
     else:
-        sentence = f"No promise was broken through putifabsent, in {commits:,} acknowledged commits."
+        few = "" if commits >= _ENOUGH else ": too few to mean anything, let it run longer"
+        sentence = f"No promise was broken through putifabsent, in {commits:,} acknowledged commits{few}."
     if not stock:
         return sentence
     others = sum(len(result.violations) for result in stock)

@@ -1,0 +1,188 @@
+"""How a store's settings of Hadoop's become options of its filesystem here, or are refused."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from putifabsent.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+__all__ = ["Refusal", "Settings", "Store"]
+
+
+class Settings(NamedTuple):
+    """Hadoop's settings of one store, without what their keys begin with.
+
+    Attributes
+    ----------
+    plain
+        Its settings.
+    password
+        Looks up what a credential provider may hold.
+    base
+        The settings that count where these say nothing: those of all buckets, for a bucket's own.
+    """
+
+    plain: Mapping[str, str]
+    password: Callable[[str], str | None]
+    base: Settings | None = None
+
+    def first(self, *keys: str) -> str | None:
+        """Return the first of these that says anything; any of a bucket's own comes before all others."""
+        found = next((value for key in keys if (value := self.plain.get(key, "").strip())), None)
+        return self.base.first(*keys) if found is None and self.base else found
+
+    def secret(self, *keys: str) -> str | None:
+        """Return the first of these that is there, wherever it is kept."""
+        found = next((value for key in keys if (value := (self.password(key) or "").strip())), None)
+        return self.base.secret(*keys) if found is None and self.base else found
+
+    def flag(self, key: str, *, default: bool) -> bool:
+        """Return a setting that is true or false."""
+        said = self.first(key)
+        return default if said is None else said.lower() == "true"
+
+    def below(self, family: str) -> dict[str, str]:
+        """Return the settings whose keys begin so, by the rest of their keys."""
+        found = self.base.below(family) if self.base else {}
+        own = {key[len(family) :]: value for key, value in self.plain.items() if key.startswith(family)}
+        return {**found, **own}
+
+
+class Refusal(NamedTuple):
+    """Why a setting is refused.
+
+    Attributes
+    ----------
+    why
+        What goes on from its name: what it does, and what to do instead.
+    harmless
+        Values with which it changes nothing for guarded names.
+    unless
+        Options that stand in for it when they are given here.
+    """
+
+    why: str
+    harmless: Sequence[str] = ()
+    unless: Sequence[str] = ()
+
+
+class Store(NamedTuple):
+    """What is known of a scheme.
+
+    Attributes
+    ----------
+    protocol
+        Its guarded filesystem here.
+    wrapped
+        The class of filesystem that Hadoop usually has for it.
+    prefixes
+        What its settings' keys begin with in Hadoop; an earlier one comes first.
+    of_settings
+        From those settings, and the options that are given here, to the filesystem's options.
+    mapped
+        Settings that become options, and how. One that ends with a dot is a family of them.
+    refused
+        Settings that a guarded name can't follow.
+    own
+        How a bucket or an account spells its own.
+    authority
+        How a bucket or an account is spelled in an address that is all of it.
+    narrower
+        How names begin that are of a part of an account: what those say is refused.
+    twins
+        Other schemes that lead to the same stores.
+    """
+
+    protocol: str
+    wrapped: str
+    prefixes: Sequence[str]
+    of_settings: Callable[[Settings, Mapping[str, Any]], dict[str, Any]]
+    mapped: Mapping[str, str]
+    refused: Mapping[str, Refusal]
+    own: str = "bucket.{name}.{key}"
+    authority: str = "{name}"
+    narrower: str | None = None
+    twins: tuple[str, ...] = ()
+
+    def options(self, said: Settings, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the filesystem's options, but for those that are given here.
+
+        Raises
+        ------
+        ConfigError
+            A guarded name can't follow one of the settings.
+        """
+        for key, (why, harmless, unless) in self.refused.items():
+            values = said.below(key) if key.endswith(".") else {"": said.first(key) or said.secret(key) or ""}
+            for rest, value in values.items():
+                if value and value not in harmless and not any(each in given for each in unless):
+                    raise ConfigError(f"{self.prefixes[0]}{key}{rest} {why}")
+        return self.of_settings(said, given)
+
+    def mountings(
+        self,
+        scheme: str,
+        hadoop: Mapping[str, str],
+        password: Callable[[str], str | None],
+        given: Mapping[str, Any],
+    ) -> list[dict[str, Any]]:
+        """Return the service's mounts of a scheme: all, and each bucket or account with settings of its own.
+
+        Parameters
+        ----------
+        scheme
+            ``s3a``.
+        hadoop
+            Hadoop's settings that begin with these prefixes, empty those that a credential provider holds.
+        password
+            Looks up what such a provider may hold.
+        given
+            Options that come before Hadoop's own.
+
+        Raises
+        ------
+        ConfigError
+            A guarded name can't follow one of the settings.
+        """
+
+        def settings(head: str, tail: str, base: Settings | None) -> Settings:
+            plain = {
+                key[len(head) : len(key) - len(tail)]: value
+                for key, value in hadoop.items()
+                if key.startswith(head) and key.endswith(tail)
+            }
+            return Settings(plain, lambda key: password(f"{head}{key}{tail}"), base)
+
+        base: Settings | None = None
+        for prefix in reversed(self.prefixes[1:]):
+            base = settings(prefix, "", base)
+        everyones = settings(self.prefixes[0], "", base)
+        found = {f"{scheme}:": everyones}
+        for name in self.named(everyones.plain):
+            if self.narrower and re.match(self.narrower, name):
+                raise ConfigError(
+                    f"{self.prefixes[0]}*.{name} is for one container alone: say it for its account, or "
+                    "give mount() the credentials"
+                )
+            head, _, tail = f"{self.prefixes[0]}{self.own}".partition("{key}")
+            prefix = f"{scheme}://{self.authority.format(name=name)}/"
+            found[prefix] = settings(head.format(name=name), tail.format(name=name), everyones)
+        mountings = []
+        for prefix, said in found.items():
+            try:
+                options = self.options(said, given)
+            except ConfigError as error:
+                raise ConfigError(f"{prefix} can't be guarded: {error}") from error
+            mountings.append({"prefix": prefix, "options": {**options, **given}})
+        return mountings
+
+    def named(self, keys: Iterable[str]) -> list[str]:
+        """Return the buckets or accounts with settings of their own, sorted; a name may have dots."""
+        known = "|".join(re.escape(key) + ".+" * key.endswith(".") for key in (*self.mapped, *self.refused))
+        spelled = self.own.replace(".", r"\.").format(name="(?P<name>.+?)", key=f"(?:{known})")
+        found = (re.fullmatch(spelled, key) for key in keys)
+        return sorted({each["name"] for each in found if each})
