@@ -219,6 +219,7 @@ def policy(
         if not place.strip("/"):
             raise ConfigError(f"{url} names no bucket")
         chosen = Policy(formats).formats
-        typer.echo(json.dumps(bucket_policy(place, chosen), indent=2))
+        made = bucket_policy(place, chosen)
+        screen.answer(made, (json.dumps(made, indent=2),))
         for line in (*(ENFORCED[each].beyond for each in chosen), *_OF_ANY_POLICY):
             screen.note(line)
