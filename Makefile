@@ -7,6 +7,8 @@ SHELL := /usr/bin/env bash
 
 PYTHON ?= python3
 export PYTHON
+# What pypaimon and PySpark 3.5 run on, where PYTHON is newer than they know: 3.11 for 3.12 and later.
+OLDER_PYTHON ?= $(PYTHON)
 # Tests start hundreds of interpreters: what one has compiled, the next ones read.
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -156,6 +158,7 @@ $(PEERS): LOCK := locks/peers.txt
 $(PEERS_OLDER): LOCK := locks/peers-older.txt
 $(PEERS): locks/peers.txt
 $(PEERS_OLDER): locks/peers-older.txt
+$(PAIMON) $(SPARK35) $(PEERS_OLDER): override PYTHON := $(OLDER_PYTHON)
 $(DEV) $(PAIMON) $(SPARK35) $(SPARK4) $(PEERS) $(PEERS_OLDER): locks/install.sh locks/uv.txt pyproject.toml
 	locks/install.sh $(@D) $(LOCK)
 	touch $@
@@ -190,6 +193,10 @@ $(JAR): hadoop/pom.xml $(shell find hadoop/src/main -type f)
 tools/%/target/jars/.stamp: tools/%/pom.xml
 	$(MAVEN) --file $< dependency:copy-dependencies
 	touch $@
+
+.PHONY: release
+release: $(DEV) ## build what a release consists of into dist/: wheel, sdist, SBOMs, hashes
+	tools/release/build.sh
 
 .PHONY: clean
 clean: ## remove what was made, but for the servers

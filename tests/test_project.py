@@ -10,20 +10,17 @@ import runpy
 import subprocess
 import sys
 from dataclasses import fields
-from fnmatch import fnmatchcase
 from importlib.metadata import requires, version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import fsspec
 import pytest
+import yaml
 
 import putifabsent
 from putifabsent import errors
-from putifabsent.shim.formats import RULES
-
-if TYPE_CHECKING:
-    from putifabsent.shim.names import Rule
+from putifabsent.shim.bucket_policy import bucket_policy
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -94,6 +91,49 @@ def test_the_version_is_the_package_s() -> None:
     assert putifabsent.__version__ == version("putifabsent")
 
 
+def test_every_place_that_has_the_version_has_the_same() -> None:
+    for file, pattern in {
+        "pyproject.toml": r'^version = "(.+)"$',
+        "hadoop/pom.xml": r"^  <version>(.+)</version>$",
+        "docs/operations/kubernetes.yaml": r"image: .*/putifabsent:(.+)$",
+    }.items():
+        assert re.findall(pattern, (ROOT / file).read_text(), re.MULTILINE) == [putifabsent.__version__], file
+
+
+def test_ci_runs_on_every_python_that_the_package_names() -> None:
+    matrix = yaml.safe_load((ROOT / ".github/workflows/ci.yml").read_text())["jobs"]["run"]["strategy"][
+        "matrix"
+    ]
+    named = re.findall(r'"Programming Language :: Python :: (3\.\d+)"', (ROOT / "pyproject.toml").read_text())
+    assert {*named} <= {*matrix["python"]}
+
+
+@pytest.mark.parametrize("name", ["ci", "release"])
+def test_a_workflow_runs_scripts_that_are_there(name: str) -> None:
+    workflow = yaml.safe_load((ROOT / f".github/workflows/{name}.yml").read_text())
+    [job] = workflow["jobs"].values()
+    [script] = [step["run"] for step in job["steps"] if "run" in step]
+    assert os.access(ROOT / script, os.X_OK)
+    assert workflow["permissions"] == {"contents": "read"}
+
+
+@pytest.mark.parametrize(
+    ("tag", "said"),
+    [("v0.0.0", "the tag is v0.0.0"), (f"v{putifabsent.__version__}.dev9", "one of them is wrong")],
+)
+def test_a_tag_that_is_not_the_version_builds_nothing(tag: str, said: str) -> None:
+    done = subprocess.run(
+        [ROOT / "tools/release/build.sh"],
+        env={**os.environ, "TAG": tag},
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 1
+    assert said in done.stderr
+
+
 def test_all_has_every_extra_that_goes_with_the_others() -> None:
     needs: dict[str, set[str]] = {}
     for line in requires("putifabsent") or ():
@@ -162,16 +202,9 @@ def test_links_beside_the_documentation_lead_somewhere(path: Path) -> None:
     assert [target for target in targets if not (ROOT / target).exists()] == []
 
 
-GOVERNED = [rule for name in ("delta", "iceberg", "paimon") for rule in RULES[name]]
-
-
-@pytest.mark.parametrize("rule", GOVERNED, ids=lambda rule: rule.pattern_text)
-def test_the_bucket_policy_covers_guarded_names_and_no_others(rule: Rule) -> None:
+def test_the_page_s_bucket_policy_is_what_the_command_prints() -> None:
     [policy] = [p for p in json_of(page("operations/bucket-policy.md")) if "Statement" in p]
-    [statement] = policy["Statement"]
-    # A policy's wildcards are fnmatch's, and its names have no brackets.
-    patterns = [resource.replace("arn:aws:s3:::BUCKET", "*") for resource in statement["Resource"]]
-    assert any(fnmatchcase(rule.example, pattern) for pattern in patterns) is rule.guarded
+    assert policy == bucket_policy("BUCKET", ["delta", "iceberg", "paimon"])
 
 
 def test_the_table_of_formats_is_the_policy_s_own() -> None:

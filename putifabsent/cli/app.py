@@ -10,7 +10,7 @@ from putifabsent import __version__
 from putifabsent.cli.lab import demo, simulate, stress
 from putifabsent.cli.names import explain, put, resolve
 from putifabsent.cli.service import serve, spark_conf
-from putifabsent.cli.stores import init, probe
+from putifabsent.cli.stores import doctor, init, policy, probe
 from putifabsent.cli.tables import drop, fsck, inspect, leave, ledger, migrate
 
 __all__ = ["app"]
@@ -33,6 +33,7 @@ app = typer.Typer(
 )
 
 app.command(epilog="Example: putifabsent demo --store s3")(demo)
+app.command(epilog="Example: putifabsent doctor s3://bucket/table")(doctor)
 app.command(epilog="Example: putifabsent probe s3://bucket/scratch --endpoint-url http://localhost:9000")(
     probe
 )
@@ -45,6 +46,7 @@ app.command(
 )(resolve)
 
 app.command(epilog="Example: putifabsent init 'dynamodb://claims?region=eu-west-1'")(init)
+app.command(epilog="Example: putifabsent policy s3://bucket/warehouse --format delta")(policy)
 app.command(epilog="Example: putifabsent fsck s3://bucket/table -o arbiter=ballot --repair")(fsck)
 app.command(epilog="Example: putifabsent ledger s3://bucket/table")(ledger)
 app.command(epilog="Example: putifabsent migrate s3://bucket/table -o arbiter=ballot --to native")(migrate)

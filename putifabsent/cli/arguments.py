@@ -17,7 +17,18 @@ if TYPE_CHECKING:
 
     from putifabsent.fsspec_plugin import GuardedFileSystem
 
-__all__ = ["AsJson", "Endpoint", "Options", "Url", "Yes", "ask", "guarded_address", "mount", "parse_options"]
+__all__ = [
+    "AsJson",
+    "Endpoint",
+    "Options",
+    "Url",
+    "Yes",
+    "ask",
+    "guarded_address",
+    "mount",
+    "mounting",
+    "parse_options",
+]
 
 Url = Annotated[
     str,
@@ -80,18 +91,24 @@ def mount(
     ConfigError
         The protocol, an option or its value is wrong.
     """
+    address, given = mounting(url, options, endpoint_url)
+    if connections is not None and address.startswith("pias3:"):
+        given["config_kwargs"] = {"max_pool_connections": connections, **given.get("config_kwargs", {})}
+    fs, inside = fsspec.core.url_to_fs(address, **given)
+    return fs, inside
+
+
+def mounting(url: str, options: Sequence[str] | None, endpoint_url: str | None) -> tuple[str, dict[str, Any]]:
+    """Return the guarded address that ``url`` means, and the options of its mount; :func:`mount` has more."""
     protocol, path = guarded_address(url)
     given = parse_options(options or ())
     if endpoint_url is not None:
         if protocol not in _WITH_ENDPOINT_URL:
             raise ConfigError(f"--endpoint-url is for S3 and GCS, not for {protocol}: see -o")
         given["endpoint_url"] = endpoint_url
-    if connections is not None and protocol == "pias3":
-        given["config_kwargs"] = {"max_pool_connections": connections, **given.get("config_kwargs", {})}
     if not path.strip("/") and protocol not in _WITHOUT_BUCKETS:
         raise ConfigError(f"{url} names no bucket")
-    fs, inside = fsspec.core.url_to_fs(f"{protocol}://{path}", **given)
-    return fs, inside
+    return f"{protocol}://{path}", given
 
 
 def guarded_address(url: str) -> tuple[str, str]:

@@ -1,7 +1,9 @@
-"""The verbs about a store and what decides beside it: ``putifabsent probe`` and ``init``."""
+"""The verbs about a store and what stands beside it: ``doctor``, ``probe``, ``policy`` and ``init``."""
 
 from __future__ import annotations
 
+import json
+from dataclasses import asdict
 from enum import Enum
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,17 +14,79 @@ from putifabsent.backends.probe import CREATES, ROUNDS
 from putifabsent.backends.probe import probe as race
 from putifabsent.backends.probe_cache import BESIDE, NEEDED, remember
 from putifabsent.backends.registry_urls import ARBITER, ask_environment, is_claims, open_claims, open_lock
-from putifabsent.cli.arguments import AsJson, Endpoint, Options, Url, mount
+from putifabsent.cli.arguments import AsJson, Endpoint, Options, Url, guarded_address, mount, mounting
 from putifabsent.cli.screen import Exit, Screen, empty_table, exits
+from putifabsent.doctor import Verdict as Health
+from putifabsent.doctor import examine
+from putifabsent.errors import ConfigError
+from putifabsent.shim.bucket_policy import bucket_policy
+from putifabsent.shim.formats import ENFORCED
+from putifabsent.shim.policy import Policy
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from rich.table import Table
 
     from putifabsent.backends.probe_cache import Verdict
+    from putifabsent.doctor import Check
 
-__all__ = ["init", "probe"]
+__all__ = ["doctor", "init", "policy", "probe"]
+
+_OF_ANY_POLICY = (
+    "Names that the mount alone guards (guard=[...]), and deletions, are not covered.",
+    "Arbiters beside the store publish by a plain copy, which this policy refuses: not for their tables.",
+    "Other stores that speak S3 may ignore it: try a put without the condition.",
+    "`aws s3api put-bucket-policy` replaces the bucket's policy: add this statement to those that are there.",
+)
+
+_COLOURS = {Health.OK: "green", Health.WARNING: "yellow", Health.WRONG: "red"}
+
+
+def doctor(
+    url: Annotated[
+        str | None,
+        typer.Argument(metavar="URL", help="Where a table is, or is going to be.", show_default=False),
+    ] = None,
+    *,
+    address: Annotated[
+        str | None,
+        typer.Option(
+            "--address", help="Where the coordination service is; by default where spark-defaults.conf says."
+        ),
+    ] = None,
+    option: Options = None,
+    endpoint_url: Endpoint = None,
+    as_json: AsJson = False,
+) -> None:
+    """Say whether this machine and a store are ready: packages, credentials, clock, Spark, the service.
+
+    It looks, and writes nothing. No credential is printed: only of which kind it is. It exits with 1 if
+    something is wrong.
+    """
+    screen = Screen(as_json=as_json)
+    with exits(screen):
+        _, options = ("", {}) if url is None else mounting(url, option, endpoint_url)
+        place = url and url.removeprefix("putifabsent::")
+        with screen.waiting("looking"):
+            checks = list(examine(place, address=address, **options))
+        screen.answer([asdict(one) for one in checks], _examined(checks))
+        if any(one.verdict is Health.WRONG for one in checks):
+            raise typer.Exit(Exit.NO)
+
+
+def _examined(checks: Sequence[Check]) -> Iterator[Table | str]:
+    table = empty_table("", "what", "found")
+    for one in checks:
+        do = f"\n{one.do}" if one.do else ""
+        table.add_row(
+            Text(one.verdict.value, _COLOURS[one.verdict]),
+            one.subject,
+            Text.assemble(one.found, (do, "bold")),
+        )
+    yield table
+    wrong, warnings = (sum(one.verdict is each for one in checks) for each in (Health.WRONG, Health.WARNING))
+    yield f"{wrong} wrong, {warnings} to look at" if wrong or warnings else "All is well."
 
 
 class Operation(str, Enum):
@@ -131,3 +195,31 @@ def init(
                 {"outcome": "nothing to make", "registry": identity, "identity": identity},
                 (f"{identity} gives locks: there is nothing to make",),
             )
+
+
+def policy(
+    url: Annotated[str, typer.Argument(metavar="URL", help="s3://, and a table or a folder of tables.")],
+    *,
+    formats: Annotated[
+        list[str], typer.Option("--format", help="A format that the tables there have. Repeatable.")
+    ],
+) -> None:
+    """Print the bucket policy by which S3 itself refuses to write over guarded names, whoever asks.
+
+    It is JSON, on stdout; what it can't cover is said on stderr. Nothing is sent to the store.
+    """
+    screen = Screen(as_json=False)
+    with exits(screen, url):
+        protocol, place = guarded_address(url)
+        if protocol != "pias3":
+            raise ConfigError(
+                f"{url}: only S3 has a policy that demands a condition of every put. What comes nearest "
+                "elsewhere is in the documentation, under S3 bucket policy"
+            )
+        if not place.strip("/"):
+            raise ConfigError(f"{url} names no bucket")
+        chosen = Policy(formats).formats
+        made = bucket_policy(place, chosen)
+        screen.answer(made, (json.dumps(made, indent=2),))
+        for line in (*(ENFORCED[each].beyond for each in chosen), *_OF_ANY_POLICY):
+            screen.note(line)

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from http import HTTPStatus
 from time import perf_counter
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from aiohttp import web
 from pydantic import ValidationError
@@ -63,6 +63,9 @@ _BOUNDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 
 _log = logging.getLogger(__name__)
 
+Said: TypeAlias = tuple[int, dict[str, Any]]
+"""What a call is answered: a status of HTTP, and JSON."""
+
 
 class Lane:
     """Calls of a kind, so many at once; others wait.
@@ -80,7 +83,7 @@ class Lane:
         self.pool = ThreadPoolExecutor(at_once, thread_name_prefix=name)
         self._turns = asyncio.Semaphore(at_once)
 
-    async def run(self, work: Callable[[], web.Response]) -> web.Response:
+    async def run(self, work: Callable[[], Said]) -> Said:
         """Work in a thread, when it is its turn."""
         async with self._turns:
             return await asyncio.get_running_loop().run_in_executor(self.pool, work)
@@ -201,17 +204,19 @@ class Service:
                 caller = _caller(request)
             except ValueError as error:
                 return _answer(HTTPStatus.BAD_REQUEST, "request", _wrong(error))
-            return await lane.run(partial(self._do, kind, call, body, caller))
+            status, said = await lane.run(partial(self._do, kind, call, body, caller))
+            self._tally.turns_broken += name == "turns/beat" and said.get("held") is False
+            return web.json_response(said, status=status)
 
-    def _do(self, kind: Kind, call: Call, body: bytes, caller: Caller) -> web.Response:
+    def _do(self, kind: Kind, call: Call, body: bytes, caller: Caller) -> Said:
         try:
             doing = Doing(call, body, self._mounts, caller, self._settings.largest_body, self._clock)
-            return web.json_response(kind.do(doing))
+            return HTTPStatus.OK, kind.do(doing)
         except Exception as error:  # noqa: BLE001 - every error is an answer
             status, answer = failed(error)
             if status == HTTPStatus.INTERNAL_SERVER_ERROR:
                 _log.exception("a call of %s failed", call.path)
-            return web.json_response(answer, status=status)
+            return status, answer
 
     @web.middleware
     async def checked(
@@ -283,9 +288,12 @@ class Tally:
     ----------
     inside
         Calls that are being worked on, or wait.
+    turns_broken
+        Signs of life that came after their turn was broken.
     """
 
     inside: int = 0
+    turns_broken: int = 0
     _answers: Counter[tuple[str, int]] = field(default_factory=Counter)
     _below: Counter[tuple[str, float]] = field(default_factory=Counter)
     _seconds: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
@@ -318,6 +326,9 @@ class Tally:
             "# HELP putifabsent_calls_inside Calls that are being worked on, or wait.",
             "# TYPE putifabsent_calls_inside gauge",
             f"putifabsent_calls_inside {self.inside}",
+            "# HELP putifabsent_turns_broken_total Signs of life that came after their turn was broken.",
+            "# TYPE putifabsent_turns_broken_total counter",
+            f"putifabsent_turns_broken_total {self.turns_broken}",
             "# HELP putifabsent_calls_total Calls that were answered, by the status of HTTP.",
             "# TYPE putifabsent_calls_total counter",
         ]

@@ -11,7 +11,7 @@ from putifabsent.backends.base import STATE_FOLDER
 if TYPE_CHECKING:
     import re
 
-__all__ = ["Name", "Role", "Rule", "Series", "ordinary"]
+__all__ = ["Enforced", "Name", "Role", "Rule", "Series", "ordinary"]
 
 
 class Role(str, Enum):
@@ -66,6 +66,22 @@ class Series:
         """Return the number of a sibling (a full name or its last component), or None for another file."""
         match = self.pattern.fullmatch(name.rpartition("/")[2])
         return int(match["n"]) if match else None
+
+
+class Enforced(NamedTuple):
+    """What a store's own policy can see to: that nobody puts these names without a condition.
+
+    Attributes
+    ----------
+    patterns
+        Names from a table's root, in the wildcards of such policies: ``?`` is one character, ``*`` any
+        number, slashes too. None matches a name that its format overwrites, or that is published by a copy.
+    beyond
+        Which of the format's names they leave out, and why: a sentence.
+    """
+
+    patterns: tuple[str, ...]
+    beyond: str
 
 
 class Name(NamedTuple):

@@ -71,11 +71,11 @@ def test_version_and_help_need_no_verb() -> None:
     assert _run("--version").stdout == f"putifabsent {__version__}\n"
     shown = _run("--help")
     assert shown.exit_code == 0
-    for verb in ("demo", "probe", "explain", "put", "resolve", "init"):
+    for verb in ("demo", "doctor", "probe", "explain", "put", "resolve", "init"):
         assert f" {verb} " in shown.stdout
 
 
-@pytest.mark.parametrize("verb", ["demo", "probe", "explain", "put", "resolve", "init"])
+@pytest.mark.parametrize("verb", ["demo", "doctor", "probe", "explain", "put", "resolve", "init"])
 def test_each_verb_shows_an_example_and_takes_json(verb: str) -> None:
     shown = _run(verb, "--help").stdout
     assert f"Example: putifabsent {verb}" in shown

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from typing import TYPE_CHECKING
 
 from putifabsent.service.app import CONTENT_TYPE, Tally
@@ -23,6 +24,17 @@ async def test_every_answer_is_counted(caller: Caller, ground: Ground) -> None:
     assert 'putifabsent_calls_total{call="admit",status="400"} 1' in said
     assert 'putifabsent_call_bytes_total{call="create"} 8' in said
     assert "putifabsent_calls_inside 0" in said
+
+
+async def test_a_turn_that_was_broken_is_counted(caller: Caller, root: str) -> None:
+    taking = {"thread": "main", "token": str(uuid.uuid4())}
+    turn = (await caller.call("turns/take", root, **taking)).said["turn"]
+    await caller.call("turns/beat", root, turn=turn)
+    await caller.call("turns/release", root, turn=turn)
+    for call in ("beat", "release"):
+        assert not (await caller.call(f"turns/{call}", root, turn=turn)).said["held"]
+    async with caller.http.get(f"{caller.url}/v1/metrics", headers=caller.headers) as answer:
+        assert "putifabsent_turns_broken_total 1" in (await answer.text()).splitlines()
 
 
 async def test_strangers_are_told_nothing(caller: Caller) -> None:

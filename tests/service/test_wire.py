@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import builtins
-import re
 from pathlib import Path
 
 import pytest
-import yaml
 
 from putifabsent import errors
 from putifabsent.errors import Damaging, Holder, InvalidTransition, NameTaken, OutcomeUnknown
 from putifabsent.service.calls import CALLS
-from putifabsent.service.settings import SECRET
 from putifabsent.service.wire import FAILURES, failed
 
 OURS = [
@@ -88,14 +85,3 @@ def test_the_documentation_says_what_the_adapter_throws() -> None:
     for failure in FAILURES:
         rows = [row for row in page.splitlines() if f"`{failure.kind}`" in row]
         assert any(f"`{failure.java.rpartition('.')[2]}`" in row for row in rows), failure
-
-
-def test_the_manifest_of_the_documentation_can_be_read() -> None:
-    page = Path("docs/operations/service.md").read_text()
-    (manifest,) = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
-    deployment, service = yaml.safe_load_all(manifest)
-    labels = deployment["spec"]["template"]["metadata"]["labels"]
-    assert labels == deployment["spec"]["selector"]["matchLabels"] == service["spec"]["selector"]
-    (container,) = deployment["spec"]["template"]["spec"]["containers"]
-    assert container["env"][0]["name"] == SECRET
-    assert container["readinessProbe"]["httpGet"]["path"] in page.partition("What to watch")[2]

@@ -11,9 +11,9 @@ from putifabsent.shim.formats import delta, hudi, iceberg, paimon, spark
 from putifabsent.shim.names import Name
 
 if TYPE_CHECKING:
-    from putifabsent.shim.names import Rule
+    from putifabsent.shim.names import Enforced, Rule
 
-__all__ = ["ASKED", "GRAMMARS", "RULES", "STATE", "Grammar", "is_state", "recognise"]
+__all__ = ["ASKED", "ENFORCED", "GRAMMARS", "RULES", "STATE", "Grammar", "is_state", "recognise"]
 
 Grammar: TypeAlias = Callable[[str, str, str], Name | None]
 """``classify`` of one format: takes a full name, its folder and its last component."""
@@ -26,6 +26,9 @@ GRAMMARS: dict[str, Grammar] = {module.FORMAT: module.classify for module in _FO
 
 RULES: dict[str, tuple[Rule, ...]] = {module.FORMAT: module.RULES for module in _FORMATS}
 """Each format's grammar, for people."""
+
+ENFORCED: dict[str, Enforced] = {module.FORMAT: module.ENFORCED for module in _FORMATS}
+"""What of each format a store's own policy can see to."""
 
 _FOLDERS = delta.FOLDERS | iceberg.FOLDERS | paimon.FOLDERS | spark.FOLDERS
 _LASTS = spark.LASTS

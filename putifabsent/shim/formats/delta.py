@@ -20,13 +20,14 @@ import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import unquote
 
-from putifabsent.shim.names import Name, Role, Rule, Series
+from putifabsent.shim.names import Enforced, Name, Role, Rule, Series
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 __all__ = [
     "ASKED",
+    "ENFORCED",
     "FOLDERS",
     "RULES",
     "SIDECARS",
@@ -98,6 +99,11 @@ _TABLE = (
 )  # fmt: skip
 
 RULES = tuple(Rule(*row) for row in _TABLE)
+
+ENFORCED = Enforced(
+    (f"_delta_log/{'?' * 20}.json",),
+    "Delta's checkpoints, checksums and pointers are overwritten, and stay as they are.",
+)
 
 
 # --- what commits say of files

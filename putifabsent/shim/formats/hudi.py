@@ -38,11 +38,12 @@ from __future__ import annotations
 import re
 from typing import Any, Literal, NamedTuple
 
-from putifabsent.shim.names import Name, Role, Rule, Series
+from putifabsent.shim.names import Enforced, Name, Role, Rule, Series
 
 __all__ = [
     "ACTIONS",
     "ASKED",
+    "ENFORCED",
     "RULES",
     "History",
     "Step",
@@ -324,3 +325,14 @@ _TABLE = (
 )  # fmt: skip
 
 RULES = tuple(Rule(*row) for row in _TABLE)
+
+ENFORCED = Enforced(
+    (
+        ".hoodie/timeline/*.requested",
+        *(f".hoodie/{digit}*.requested" for digit in range(10)),
+        ".hoodie/timeline/history/manifest_*",
+        ".hoodie/timeline/history/*_*_*.parquet",
+    ),
+    "Hudi's completed instants are published by a copy, which has no condition: who goes round the guard can "
+    "still write over one. Its slices are written over as ever.",
+)

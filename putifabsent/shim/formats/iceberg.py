@@ -21,9 +21,9 @@ from __future__ import annotations
 
 import re
 
-from putifabsent.shim.names import Name, Role, Rule, Series
+from putifabsent.shim.names import Enforced, Name, Role, Rule, Series
 
-__all__ = ["ASKED", "FOLDERS", "RULES", "classify"]
+__all__ = ["ASKED", "ENFORCED", "FOLDERS", "RULES", "classify"]
 
 FORMAT = "iceberg"
 FIRST = 1
@@ -98,3 +98,9 @@ _TABLE = (
 )  # fmt: skip
 
 RULES = tuple(Rule(*row) for row in _TABLE)
+
+ENFORCED = Enforced(
+    ("metadata/v*.metadata.json", "metadata/v*.metadata.json.gz"),
+    "Iceberg's tables with a catalog need none. Leave this format out where Paimon keeps metadata for "
+    "Iceberg's readers: it writes that again.",
+)

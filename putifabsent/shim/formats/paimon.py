@@ -37,13 +37,14 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from putifabsent.shim.names import Name, Role, Rule, Series
+from putifabsent.shim.names import Enforced, Name, Role, Rule, Series
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 __all__ = [
     "ASKED",
+    "ENFORCED",
     "FOLDER",
     "FOLDERS",
     "RULES",
@@ -168,6 +169,11 @@ _TABLE = (
 )  # fmt: skip
 
 RULES = tuple(Rule(*row) for row in _TABLE)
+
+ENFORCED = Enforced(
+    ("snapshot/snapshot-*", "schema/schema-*"),
+    "Paimon's commands that write over snapshots or schemas (branches, rollbacks) go through the guard only.",
+)
 
 
 # --- what manifests say of files

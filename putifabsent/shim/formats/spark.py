@@ -24,9 +24,9 @@ from __future__ import annotations
 
 import re
 
-from putifabsent.shim.names import Name, Role, Rule, Series
+from putifabsent.shim.names import Enforced, Name, Role, Rule, Series
 
-__all__ = ["ASKED", "FOLDERS", "LASTS", "RULES", "classify"]
+__all__ = ["ASKED", "ENFORCED", "FOLDERS", "LASTS", "RULES", "classify"]
 
 FORMAT = "spark"
 FIRST = 0
@@ -144,3 +144,14 @@ _TABLE = (
 )  # fmt: skip
 
 RULES = tuple(Rule(*row) for row in _TABLE)
+
+ENFORCED = Enforced(
+    # By their digit: temporary files, which lie beside them, begin with a dot.
+    tuple(
+        f"{folder}/{digit}*"
+        for folder in ("offsets", "commits", "sources/*", "_spark_metadata")
+        for digit in range(10)
+    ),
+    "A checkpoint's own `metadata` is left out: the state of Spark's operators has files of that name, too. "
+    "Other programs' offsets/0 and the like are refused as well.",
+)
