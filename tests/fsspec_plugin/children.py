@@ -133,3 +133,9 @@ def commit_at_once(options: dict[str, Any], root: str, sessions: list[str]) -> l
 
     with ThreadPoolExecutor(len(sessions)) as threads:
         return [failure for failure in threads.map(commit, sessions) if failure]
+
+
+def enter(turn: Any) -> bool:
+    """Take a turn, and give it back; say whether it was held."""
+    with turn:
+        return turn.number is not None

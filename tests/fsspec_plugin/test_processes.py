@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import multiprocessing
 import os
 import pickle
@@ -20,6 +21,7 @@ from putifabsent.fsspec_plugin.files import IN_MEMORY
 from tests.fsspec_plugin.children import (
     BODY,
     SECONDS,
+    enter,
     in_a_child,
     in_children,
     look_and_fork,
@@ -70,6 +72,16 @@ def test_it_pickles(ground: Ground) -> None:
     again.pipe_file(ground.log(), BODY)
     with pytest.raises(NameTaken):
         fs.pipe_file(ground.log(), BODY)
+
+
+def test_what_version_0_1_0_has_pickled_is_read() -> None:
+    pickled = (
+        b"cputifabsent.fsspec_plugin.filesystem\n_made_again\n(cfsspec.spec\nmake_instance\n"
+        b"cputifabsent.fsspec_plugin.protocols\nGuardedMemoryFileSystem\n"
+        b"(t(dVwriter\nVw\nsVwriter_session\nVs\nsVw\nVs\ntR."
+    )
+    again = pickle.loads(pickled)
+    assert (again.protocol, again.writer, again.writer_session) == ("piamemory", "w", "s")
 
 
 def test_a_wrapper_of_a_given_filesystem_pickles(ground: Ground) -> None:
@@ -150,6 +162,16 @@ def test_an_open_file_of_the_parent_is_not_created_by_its_child(place: tuple[Gro
     assert not ground.is_there(ground.log())
     file.close()
     assert ground.read(ground.log()) == BODY
+
+
+def test_a_turn_of_a_filesystem_that_nobody_has_any_more_is_taken_in_a_forked_child(s3: Ground) -> None:
+    """Its client, and that client's loop, are the parent's."""
+    fs = s3.mount(skip_instance_cache=True)
+    fs.pipe_file(s3.log(), BODY)
+    turn = fs.turn(s3.folder)
+    del fs
+    gc.collect()
+    assert in_a_child("fork", enter, turn) is True
 
 
 @pytest.mark.parametrize("size", [4, IN_MEMORY + 4])
