@@ -93,14 +93,13 @@ class Memory:
     """Bytes for bodies that are longer than a call; who comes first gets them first."""
 
     def __init__(self, most: int) -> None:
-        self._most = self._free = most
+        self._free = most
         self._order = asyncio.Lock()
         self._freed = asyncio.Event()
 
     @contextlib.asynccontextmanager
     async def of(self, size: int) -> AsyncIterator[None]:
-        """Wait until so many bytes are free, and have them; what is too large for all is refused later."""
-        size = min(size, self._most)
+        """Wait until so many bytes are free, and have them."""
         async with self._order:
             while self._free < size:
                 self._freed.clear()
@@ -185,8 +184,11 @@ class Service:
         return answer
 
     async def _done(self, name: str, kind: Kind, request: web.Request, lane: Lane) -> web.Response:
+        most = self._settings.largest_body if kind.has_body else _LONGEST_CALL
+        size = most if request.content_length is None else request.content_length
+        if size > most:
+            return _too_long(size, most)
         # Whoever sends slowly keeps nobody from working.
-        size = self._settings.largest_body if request.content_length is None else request.content_length
         async with self._memory.of(size) if size > _LONGEST_CALL else contextlib.nullcontext():
             try:
                 body = await asyncio.wait_for(request.read(), self._settings.body_seconds)
@@ -195,10 +197,8 @@ class Service:
             except web.HTTPRequestEntityTooLarge as error:
                 return _answer(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "request", error.text or error.reason)
             self._tally.read(name, len(body))
-            most = self._settings.largest_body if kind.has_body else _LONGEST_CALL
             if len(body) > most:
-                why = f"{len(body)} bytes are more than the {most} that such a call may have"
-                return _answer(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "request", why)
+                return _too_long(len(body), most)
             try:
                 call = _parsed(kind, request, body)
                 caller = _caller(request)
@@ -252,6 +252,11 @@ def application(settings: Settings, mounts: Mounts) -> web.Application:
     for name, kind in CALLS.items():
         app.router.add_post(f"/v1/{name}", partial(service.call, name, kind))
     return app
+
+
+def _too_long(size: int, most: int) -> web.Response:
+    why = f"{size} bytes are more than the {most} that such a call may have"
+    return _answer(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "request", why)
 
 
 def _parsed(kind: Kind, request: web.Request, body: bytes) -> Call:

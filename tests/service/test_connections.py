@@ -172,7 +172,7 @@ async def test_bodies_have_only_so_much_memory_and_who_comes_first_has_it_first(
     ends = [asyncio.Event() for _ in range(3)]
     having = [
         asyncio.create_task(have(name, size, end))
-        for name, size, end in zip("abc", (6, 12, 1), ends, strict=True)
+        for name, size, end in zip("abc", (6, 8, 1), ends, strict=True)
     ]
     await asyncio.sleep(0)
     await asyncio.sleep(0)
