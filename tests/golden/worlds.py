@@ -172,33 +172,38 @@ class FakeClaims(Claims):
 
     def __init__(self) -> None:
         self.held: dict[str, Claim] = {}
+        self._lock = threading.Lock()
 
     def read(self, identity: str) -> Any:
         there = self.held.get(identity)
         return Absent() if there is None else FoundClaim(there)
 
     def write(self, identity: str, claim: Claim, expected: Claim | None) -> Any:
-        there = self.held.get(identity)
-        if (there and there.mark) != (expected and expected.mark):
-            return NotAsExpected(there)
-        self.held[identity] = claim
+        with self._lock:
+            there = self.held.get(identity)
+            if (there and there.mark) != (expected and expected.mark):
+                return NotAsExpected(there)
+            self.held[identity] = claim
         return Claimed()
 
     def forget(self, identity: str, expected: Claim) -> Any:
-        there = self.held.get(identity)
-        if there is None or there.mark != expected.mark:
-            return NotAsExpected(there)
-        del self.held[identity]
+        with self._lock:
+            there = self.held.get(identity)
+            if there is None or there.mark != expected.mark:
+                return NotAsExpected(there)
+            del self.held[identity]
         return Forgotten()
 
     def list(self, folder: str, start: Any = None) -> Any:
         del start
-        names = sorted(name for name in self.held if name.rpartition("/")[0] == folder)
-        return ClaimPage(tuple(ClaimEntry(name, self.held[name]) for name in names))
+        held = self.held.copy()  # in one step, whatever other threads do
+        names = sorted(name for name in held if name.rpartition("/")[0] == folder)
+        return ClaimPage(tuple(ClaimEntry(name, held[name]) for name in names))
 
     def sweep(self, place: str, start: Any = None) -> Any:
         del start
-        return ClaimPage(tuple(ClaimEntry(*each) for each in self.held.items() if each[0].startswith(place)))
+        held = self.held.copy()
+        return ClaimPage(tuple(ClaimEntry(*each) for each in held.items() if each[0].startswith(place)))
 
     def identity(self) -> str:
         return "fake"
