@@ -15,7 +15,6 @@ from __future__ import annotations
 import asyncio
 from contextlib import contextmanager
 from contextvars import ContextVar
-from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from putifabsent.backends.interrupt import done_or_undone
@@ -33,9 +32,9 @@ __all__ = [
     "Bulk",
     "ascending",
     "in_order",
+    "in_turn",
+    "is_rehearsed",
     "join",
-    "one_of_many",
-    "one_of_many_async",
     "place_of",
     "rehearsal",
     "together",
@@ -45,7 +44,6 @@ __all__ = [
 _STATES = ("requested", "inflight", "completed", "base", "log")
 
 T = TypeVar("T")
-Method = TypeVar("Method", bound="Callable[..., Any]")
 
 
 class Bulk:
@@ -187,34 +185,20 @@ def rehearsal() -> Iterator[list[tuple[Any, Any]]]:
         _rehearsed.reset(token)
 
 
-def one_of_many(method: Method) -> Method:
-    """Let a method of two names be rehearsed."""
-
-    @wraps(method)
-    def noted(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if (rehearsed := _rehearsed.get()) is None:
-            return method(self, *args, **kwargs)
-        return rehearsed.append(args[:2])
-
-    return cast("Method", noted)
+def is_rehearsed(args: tuple[Any, ...]) -> bool:
+    """Whether this is a rehearsal: then these arguments are noted, and nothing is to be done."""
+    noted = _rehearsed.get()
+    if noted is not None:
+        noted.append(args[:2])
+    return noted is not None
 
 
-def one_of_many_async(target: int) -> Callable[[Method], Method]:
-    """Let a method that creates the name in its argument ``target`` be rehearsed, and have it take turns."""
-
-    def decorate(method: Method) -> Method:
-        @wraps(method)
-        async def in_turn(self: Any, *args: Any, **kwargs: Any) -> Any:
-            if (rehearsed := _rehearsed.get()) is not None:
-                return rehearsed.append(args[:2])
-            bulk = _bulk.get()
-            if bulk is None or len(args) <= target:
-                return await method(self, *args, **kwargs)
-            return await bulk.in_turn(args[target], partial(method, self, *args, **kwargs))
-
-        return cast("Method", in_turn)
-
-    return decorate
+async def in_turn(args: tuple[Any, ...], target: int, create: Callable[[], Awaitable[T]]) -> T:
+    """Await the creation of the name in argument ``target``, after those of its call that come before it."""
+    bulk = _bulk.get()
+    if bulk is None or len(args) <= target:
+        return await create()
+    return await bulk.in_turn(args[target], create)
 
 
 def in_order(series: Sequence[Sequence[str]]) -> None:

@@ -16,9 +16,9 @@ import inspect
 import io
 import re
 from functools import partial, update_wrapper, wraps
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
-from putifabsent.fsspec_plugin.bulk import one_of_many, one_of_many_async, waited_for
+from putifabsent.fsspec_plugin.bulk import in_turn, is_rehearsed, waited_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -39,7 +39,6 @@ __all__ = [
     "OF_A_NAME",
     "RENAMES",
     "WRITES",
-    "called_as_wrapped",
     "delegated",
     "in_both_colours",
     "is_wrapped_data",
@@ -100,38 +99,6 @@ def is_wrapped_data(fs: GuardedFileSystem, name: str) -> bool:
     return name in vars(fs.fs) and not callable(getattr(type(fs.fs), name, None))
 
 
-def called_as_wrapped(files: int) -> Callable[[Method], Method]:
-    """Let a method be called as the wrapped filesystem's own, whose parameters may be others.
-
-    Parameters
-    ----------
-    files
-        How many parameters, the first, are known by their places, and by our names and theirs. The others
-        are known by their names.
-    """
-
-    def decorate(method: Method) -> Method:
-        ours = list(inspect.signature(method).parameters)[1 : files + 1]
-
-        if inspect.iscoroutinefunction(method):
-
-            @wraps(method)
-            async def awaited(self: Any, *args: Any, **kwargs: Any) -> Any:
-                args, kwargs = _arranged(self.fs, method.__name__, ours, args, kwargs)
-                return await method(self, *args, **kwargs)
-
-            return cast("Method", awaited)
-
-        @wraps(method)
-        def called(self: Any, *args: Any, **kwargs: Any) -> Any:
-            args, kwargs = _arranged(self.fs, method.__name__, ours, args, kwargs)
-            return method(self, *args, **kwargs)
-
-        return cast("Method", called)
-
-    return decorate
-
-
 if TYPE_CHECKING:
 
     def in_both_colours(
@@ -146,7 +113,8 @@ else:
         Parameters
         ----------
         like
-            How many parameters, the first, may be said as the wrapped filesystem's own method has them.
+            How many parameters, the first, are known by their places, and by our names and those that the
+            wrapped filesystem's own method has for them. The others are known by their names.
         creates
             The place of the name that it creates: such calls can be rehearsed, and numbered names take turns.
         """
@@ -162,21 +130,29 @@ else:
 
         def __set_name__(self, owner: type, name: str) -> None:
             """Put both methods into the class."""
-            steps = self._steps
+            steps, creates = self._steps, self._creates
+            ours = list(inspect.signature(steps).parameters)[1 : self._like + 1]
 
             def called(self: Any, *args: Any, **kwargs: Any) -> Any:
+                if ours:
+                    args, kwargs = _arranged(self.fs, name, ours, args, kwargs)
+                if creates is not None and is_rehearsed(args):
+                    return None
                 return self.mount.walk(steps(self, *args, **kwargs))
 
             async def awaited(self: Any, *args: Any, **kwargs: Any) -> Any:
-                return await self.mount.walk_async(steps(self, *args, **kwargs))
+                if ours:
+                    args, kwargs = _arranged(self.fs, f"_{name}", ours, args, kwargs)
+                if creates is None:
+                    return await self.mount.walk_async(steps(self, *args, **kwargs))
+                if is_rehearsed(args):
+                    return None
+                return await in_turn(
+                    args, creates, lambda: self.mount.walk_async(steps(self, *args, **kwargs))
+                )
 
             _pass_for(called, steps, name, owner)
             _pass_for(awaited, steps, f"_{name}", owner)
-            if self._creates is not None:
-                called, awaited = one_of_many(called), one_of_many_async(self._creates)(awaited)
-            if self._like:
-                like = called_as_wrapped(self._like)
-                called, awaited = like(called), like(awaited)
             setattr(owner, name, called)
             setattr(owner, f"_{name}", awaited)
 

@@ -83,7 +83,6 @@ __all__ = ["GuardedFileSystem"]
 _made_again = made_again  # so it is called in what version 0.1.0 has pickled
 
 _EMPTY = InMemory(b"")
-_fsspecs_walk = AbstractFileSystem.walk
 
 
 class GuardedFileSystem(AsyncFileSystem, ChainedFileSystem, metaclass=CachedToo):
@@ -547,18 +546,12 @@ class GuardedFileSystem(AsyncFileSystem, ChainedFileSystem, metaclass=CachedToo)
 
     def walk(self, path: str, *args: Any, **kwargs: Any) -> Iterator[tuple[str, Any, Any]]:
         """Go through all folders below a folder."""
-        plainly = self.guard.reads.plainly(path)
-        way = (
-            partial(walked, self, self._own(path))
-            if plainly
-            else partial(AbstractFileSystem.walk, self, path)
-        )
-        yield from way(*args, **kwargs)
+        way = walked if self.guard.reads.plainly(path) else AbstractFileSystem.walk
+        yield from way(self, self._own(path), *args, **kwargs)
 
     async def _walk(self, path: str, *args: Any, **kwargs: Any) -> AsyncIterator[tuple[str, Any, Any]]:
-        plainly = self.guard.reads.plainly(path)
-        way = partial(walked_async, self, self._own(path)) if plainly else partial(super()._walk, path)
-        async for each in way(*args, **kwargs):
+        way = walked_async if self.guard.reads.plainly(path) else AsyncFileSystem._walk
+        async for each in way(self, self._own(path), *args, **kwargs):
             yield each
 
     @in_both_colours()

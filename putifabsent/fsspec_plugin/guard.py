@@ -131,7 +131,7 @@ class Guard:
             if rules is not None:
                 yield from rules.permitting(name, explicit=explicit)
             found = name if explicit else None
-        elif not self.is_evident(name) and not (yield from self.with_evidence(name)):
+        elif not (yield from self.with_evidence(name)):
             found = ordinary(name.path) if explicit else None
         return found if found is None or rules is None else rules.promoted(found)
 
@@ -345,10 +345,7 @@ class Guard:
     def relying(self, name: Name) -> Steps[None]:
         """Find out, before a name is decided about, whether store and mounts can be relied on."""
         rules = self.rules_for(name)
-        if rules is not None:
-            yield from rules.relying(name)
-        elif not self.mount.is_reliable(name, judged=False):
-            yield from self.mount.relying(name, judged=False)
+        yield from self.mount.relying(name, judged=False) if rules is None else rules.relying(name)
 
     def _protocol(self, name: Name, body: Body, creation: Creation, rules: Hudi | None) -> Protocol[Created]:
         if rules is not None:

@@ -105,14 +105,14 @@ class Hudi:
 
     def own_instant(self, name: Name) -> Name | None:
         """Return where this session keeps an instant that is not unique; None for all other names."""
-        return self.salts.own_instant(name) if self.salts is not None and self._keeps else None
+        return None if self.salts is None else self.salts.own_instant(name)
 
     def promoted(self, name: Name) -> Name:
         """Return what is created when ``name`` is."""
         return name if self.salts is None else self.salts.promoted(name)
 
     def _is_kept(self, name: Name) -> bool:
-        return self._keeps and self.salts is not None and self.salts.is_kept(name)
+        return self.salts is not None and self.salts.is_kept(name)
 
     # Writing
 

@@ -238,13 +238,9 @@ class Mount:
         try:
             value = run(protocol, self.store, self._seconds(deadline), requests.append)
         except BaseException as error:
-            observe(self.arbiter, requests, began, name if creates else None, error)
+            self._ended(requests, began, name, error, creates=creates)
             raise
-        finally:
-            if name is not None:
-                self.forget_listed(name.path)
-        if is_observed():
-            observe(self.arbiter, requests, began, name if creates else None)
+        self._ended(requests, began, name, creates=creates)
         return value
 
     async def run_async(
@@ -263,23 +259,32 @@ class Mount:
         except BaseException as error:
             if bulk is not None:
                 bulk.note(error)
-            observe(self.arbiter, requests, began, name if creates else None, error)
+            self._ended(requests, began, name, error, creates=creates)
             raise
+        self._ended(requests, began, name, creates=creates)
+        return value
+
+    def _ended(
+        self,
+        requests: list[Request],
+        began: float,
+        name: Name | None,
+        error: BaseException | None = None,
+        *,
+        creates: bool,
+    ) -> None:
+        """See to what follows a protocol, however it has ended."""
+        try:
+            if error is not None or is_observed():
+                observe(self.arbiter, requests, began, name if creates else None, error)
         finally:
             if name is not None:
                 self.forget_listed(name.path)
-        if is_observed():
-            observe(self.arbiter, requests, began, name if creates else None)
-        return value
 
     def _seconds(self, deadline: float | None) -> float:
         return self.options.deadline if deadline is None else deadline
 
     # Whether the store, and the other mounts of a table, can be relied on
-
-    def is_reliable(self, name: Name, *, judged: bool) -> bool:
-        """Whether all is known that :meth:`relying` asks."""
-        return self._has_agreed(name) and self.relied.issuperset(self._needs(judged))
 
     def relying(self, name: Name, *, judged: bool) -> Steps[None]:
         """Find out, once, before a name is decided about, whether store and mounts can be relied on.

@@ -68,13 +68,9 @@ class Reads:
 
     def reading(self, method: str, path: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Steps[Any]:
         """Call a method of the wrapped filesystem that reads one file, where its bytes lie."""
-        own = self._mount.paths.own
         if self.plainly(path):
-            if self._mount.kind == "s3" and method in _ASKS and not (args or kwargs):
-                answer = yield from self._answered(method, path)
-                if answer is not _UNANSWERED:
-                    return answer
-            return (yield Call(method, (own(path), *args), kwargs))
+            return (yield from self._plain(method, path, args, kwargs))
+        own = self._mount.paths.own
         located = yield from self.seek(path, helps=False)
         key = own(path) if located is None else located.path
         try:
@@ -89,10 +85,18 @@ class Reads:
             return found
         return renamed(found, self._mount.paths.strip(own(path)))
 
+    def _plain(self, method: str, path: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Steps[Any]:
+        """Read what the store shows, by its own client or the wrapped filesystem."""
+        if self._mount.kind == "s3" and method in _ASKS and not (args or kwargs):
+            answer = yield from self._answered(method, path)
+            if answer is not _UNANSWERED:
+                return answer
+        return (yield Call(method, (self._mount.paths.own(path), *args), kwargs))
+
     def existing(self, path: str, kwargs: dict[str, Any]) -> Steps[bool]:
         """Say whether a name is there; a guarded one that is not published yet is published by the way."""
         if self.plainly(path):
-            return bool((yield from self.reading("exists", path, (), kwargs)))
+            return bool((yield from self._plain("exists", path, (), kwargs)))
         try:
             located = yield from self.seek(path, helps=True)
             if located is None:
@@ -104,7 +108,7 @@ class Reads:
     def being_a_file(self, path: str) -> Steps[bool]:
         """Say whether a name is a file's."""
         if self.plainly(path):
-            return bool((yield from self.reading("isfile", path, (), {})))
+            return bool((yield from self._plain("isfile", path, (), {})))
         try:
             found = yield from self.reading("info", path, (), {})
         except (FileNotFoundError, NotADirectoryError):

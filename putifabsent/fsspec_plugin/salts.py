@@ -77,7 +77,7 @@ class Salts:
 
     def is_kept(self, name: Name) -> bool:
         """Whether a name is where an instant of some session lies."""
-        kept = hudi_salt.parsed(self._mount.policy.classify, name.path)
+        kept = hudi_salt.parsed(self._mount.policy.classify, name.path) if self.keeps else None
         return kept is not None and kept.salt != ""
 
     def own_instant(self, name: Name) -> Name | None:

@@ -75,9 +75,14 @@ class Doing:
         """The name in it."""
         return self.place[1]
 
+    @property
+    def remote(self) -> Remote:
+        """What answers for the filesystem."""
+        return Remote(self.fs)
+
     def in_turn(self) -> AbstractContextManager[None]:
         """Do the rest in the turn that the caller names."""
-        return nullcontext() if self.call.turn is None else Remote(self.fs).in_turn(self.path, self.call.turn)
+        return nullcontext() if self.call.turn is None else self.remote.in_turn(self.path, self.call.turn)
 
 
 class Kind(NamedTuple):
@@ -104,16 +109,14 @@ def _names(doing: Doing) -> dict[str, Any]:
 
 
 def _admit(doing: Doing) -> dict[str, Any]:
-    return Remote(doing.fs).admit(doing.path, overwrite=doing.call.overwrite)._asdict()
+    return doing.remote.admit(doing.path, overwrite=doing.call.overwrite)._asdict()
 
 
 def _create(doing: Doing) -> dict[str, Any]:
     with doing.in_turn():
         call: Create = doing.call
         return {
-            "guarded": Remote(doing.fs).create_as(
-                doing.path, doing.body, call.token, overwrite=call.overwrite
-            )
+            "guarded": doing.remote.create_as(doing.path, doing.body, call.token, overwrite=call.overwrite)
         }
 
 
@@ -122,15 +125,15 @@ def _rename(doing: Doing) -> dict[str, Any]:
     if fs is not doing.fs:
         raise Outside(f"{doing.call.source} lies in another store than {doing.call.path}")
     with doing.in_turn():
-        return {"guarded": Remote(fs).rename_as(source, doing.path, doing.call.token)}
+        return {"guarded": doing.remote.rename_as(source, doing.path, doing.call.token)}
 
 
 def _resolve(doing: Doing) -> dict[str, Any]:
-    return {"holder": held_by(Remote(doing.fs).resolve_as(doing.path, doing.call.token))}
+    return {"holder": held_by(doing.remote.resolve_as(doing.path, doing.call.token))}
 
 
 def _delete(doing: Doing) -> dict[str, Any]:
-    return {"guarded": Remote(doing.fs).removed(doing.path, recursive=doing.call.recursive)}
+    return {"guarded": doing.remote.removed(doing.path, recursive=doing.call.recursive)}
 
 
 def _instants(doing: Doing) -> dict[str, Any]:
@@ -143,15 +146,15 @@ def _instants(doing: Doing) -> dict[str, Any]:
 
 def _take(doing: Doing) -> dict[str, Any]:
     call: TakeTurn = doing.call
-    return {"turn": Remote(doing.fs).take_turn(doing.path, call.token, thread=call.thread, lease=call.lease)}
+    return {"turn": doing.remote.take_turn(doing.path, call.token, thread=call.thread, lease=call.lease)}
 
 
 def _beat(doing: Doing) -> dict[str, Any]:
-    return {"held": Remote(doing.fs).beat_turn(doing.path, doing.call.turn)}
+    return {"held": doing.remote.beat_turn(doing.path, doing.call.turn)}
 
 
 def _release(doing: Doing) -> dict[str, Any]:
-    return {"held": Remote(doing.fs).release_turn(doing.path, doing.call.turn)}
+    return {"held": doing.remote.release_turn(doing.path, doing.call.turn)}
 
 
 CALLS: Mapping[str, Kind] = {
