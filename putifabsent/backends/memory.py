@@ -6,6 +6,7 @@ import errno
 import os
 import threading
 import uuid
+from itertools import starmap
 from typing import TYPE_CHECKING, ClassVar
 
 from fsspec.implementations.memory import MemoryFile
@@ -30,7 +31,7 @@ from putifabsent.backends.base import (
 from putifabsent.backends.whole import WholeStore
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Sequence
 
     from fsspec.implementations.memory import MemoryFileSystem
 
@@ -97,19 +98,18 @@ class MemoryStore(WholeStore):
 
     def list(self, folder: str) -> ListOutcome:
         """Look through the whole dictionary, as its filesystem does."""
-        depth = folder.rstrip("/").count("/") + 1
-        return Listed(tuple(each for each in self._below(folder) if each.name.count("/") == depth))
+        start = len(folder.rstrip("/")) + 1
+        directly = (each for each in self._below(folder) if "/" not in each[0][start:])
+        return Listed(tuple(starmap(_entry, directly)))
 
     def walk(self, folder: str) -> ListOutcome:
         """Look through the whole dictionary, as its filesystem does."""
-        return Listed(tuple(self._below(folder)))
+        return Listed(tuple(starmap(_entry, self._below(folder))))
 
-    def _below(self, folder: str) -> Iterator[Entry]:
+    def _below(self, folder: str) -> Sequence[tuple[str, MemoryFile]]:
         start = folder.rstrip("/") + "/"
         now = self.fs.store.copy()  # in one step, whatever other threads do
-        for name, file in now.items():
-            if name.startswith(start):
-                yield Entry(name, file.created, _holder(file).version)
+        return [each for each in now.items() if each[0].startswith(start)]
 
     def delete(self, name: str, version: str | None = None) -> DeleteOutcome:
         """Remove the object, if it is still that version."""
@@ -164,6 +164,10 @@ class MemoryStore(WholeStore):
                 return Refused(NotADirectoryError(errno.ENOTDIR, "a parent of the name is a file", name))
             parent = self.fs._parent(parent)
         return None
+
+
+def _entry(name: str, file: MemoryFile) -> Entry:
+    return Entry(name, file.created, getattr(file, _VERSION, None))
 
 
 def _holder(file: MemoryFile) -> Holder:
