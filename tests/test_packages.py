@@ -3,48 +3,22 @@
 from __future__ import annotations
 
 import os
-import shutil
-import subprocess
-import sys
 import tarfile
 import zipfile
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
-ROOT = Path(__file__).parents[1]
-JAR = "putifabsent/spark/putifabsent-hadoop.jar"
+from tests.wheel import JAR, ROOT, build, clone
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
     """Copy what a clone has, and what packages are made of."""
-    copy = tmp_path / "checkout"
-    for part in ("hadoop/src/main", "hadoop/.mvn", "putifabsent"):
-        shutil.copytree(ROOT / part, copy / part, ignore=shutil.ignore_patterns("__pycache__", "*.jar"))
-    for part in (
-        "LICENSE",
-        "NOTICE",
-        "README.md",
-        "hatch_build.py",
-        "pyproject.toml",
-        "hadoop/mvnw",
-        "hadoop/pom.xml",
-    ):
-        shutil.copy(ROOT / part, copy / part)
-    return copy
-
-
-def build(folder: Path, kind: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "hatchling", "build", "-t", kind, "-d", str(folder / "dist")],
-        cwd=folder,
-        env={**os.environ, **environment},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=600,
-    )
+    return clone(tmp_path / "checkout")
 
 
 def wheel_in(folder: Path) -> dict[str, bytes]:

@@ -13,8 +13,10 @@ import aiohttp
 from aiobotocore.httpsession import AIOHTTPSession
 from botocore.exceptions import (
     ConnectTimeoutError,
+    CredentialRetrievalError,
     EndpointConnectionError,
     HTTPClientError,
+    MetadataRetrievalError,
     NoCredentialsError,
     ParamValidationError,
     PartialCredentialsError,
@@ -29,8 +31,8 @@ __all__ = ["LOST", "NOT_SENT", "ONCE", "WRONG", "SingleSend", "code_of", "status
 ONCE = {"total_max_attempts": 1, "mode": "standard"}
 """botocore's ``retries``, off."""
 
-NOT_SENT = (ConnectTimeoutError, EndpointConnectionError)
-"""Nobody took the connection: no byte of the request has left."""
+NOT_SENT = (ConnectTimeoutError, CredentialRetrievalError, EndpointConnectionError, MetadataRetrievalError)
+"""Nobody took the connection, or said by which credentials to sign: no byte of the request has left."""
 
 WRONG = (NoCredentialsError, PartialCredentialsError, ParamValidationError)
 """The request can't be sent at all, now or later."""

@@ -32,6 +32,7 @@ from obstore.exceptions import (
 )
 from obstore.store import S3Store as Bucket
 
+from putifabsent.backends.aws_session import NOT_SENT
 from putifabsent.backends.base import (
     TOKEN_KEY,
     WRITER_KEY,
@@ -79,10 +80,11 @@ _CONFIG_OPTIONS = {
 # A component that is empty, or one of dots.
 _ODD = re.compile(r"(?:^|/)\.{0,2}(?:/|$)")
 _STATUS = re.compile(r"status code: (\d{3})")
-_NOT_CONNECTED = "kind: Connect"
+# Nobody took the connection, or said by which credentials to sign.
+_NOT_SENT = re.compile(r"kind: Connect\b|External AWS credential provider")
 _NO_SUCH_BUCKET = "<Code>NoSuchBucket</Code>"
 _FAILURES = (BaseError, OSError, ValueError)
-_REFRESH = timedelta(minutes=5)
+_REFRESH = timedelta(seconds=30)
 
 # obstore's own asynchronous calls cost double: its threads wait for the interpreter with each result.
 _pool = Pool(64, "putifabsent-put")
@@ -297,7 +299,7 @@ def _credential(frozen: Any) -> dict[str, Any]:
         "access_key_id": frozen.access_key,
         "secret_access_key": frozen.secret_key,
         "token": frozen.token,
-        # botocore refreshes on its own schedule when asked; so ask it again soon.
+        # botocore renews on its own schedule when asked; so ask it again soon.
         "expires_at": datetime.now(timezone.utc) + _REFRESH,
     }
 
@@ -323,7 +325,7 @@ def _creating(error: Exception, name: str) -> CreateOutcome:
     if isinstance(error, (AlreadyExistsError, PreconditionError)):
         # S3's 409 says that nothing was written, and nothing about who holds the name.
         return TryAgain(error) if status == 409 else Exists()
-    if _NOT_CONNECTED in str(error) or status == 429:
+    if status == 429 or _NOT_SENT.search(str(error)):
         return TryAgain(error)
     refused = _refusal(error, status, name)
     return Maybe(error) if refused is None else Refused(refused)
@@ -333,7 +335,7 @@ def _reading(error: Exception, name: str) -> Absent | TryAgain | Refused:
     status = _status(error)
     if isinstance(error, FileNotFoundError):
         return Absent()
-    refused = None if status == 429 else _refusal(error, status, name)
+    refused = None if status == 429 or _NOT_SENT.search(str(error)) else _refusal(error, status, name)
     return TryAgain(error) if refused is None else Refused(refused)
 
 
@@ -391,7 +393,7 @@ class Buckets:
             return None
         if bucket not in self._buckets:
             sync(self._sender.fs.loop, self._open, bucket)
-        return self._buckets[bucket]
+        return self._buckets.get(bucket)
 
     async def bucket_async(self, bucket: str, key: str) -> FastBucket | None:
         """:meth:`bucket`, asynchronously."""
@@ -399,27 +401,30 @@ class Buckets:
             return None
         if bucket not in self._buckets:
             await self._open(bucket)
-        return self._buckets[bucket]
+        return self._buckets.get(bucket)
 
     def takes(self, key: str) -> bool:
         """Whether a client of here means by ``key``, on this mount, what the other one does."""
         return self._understood and not forked() and takes(key)
 
     async def _open(self, bucket: str) -> None:
+        try:
+            self._buckets[bucket] = await self._made(bucket)
+        except (NoCredentialsError, *NOT_SENT):
+            # The other client meets the same error, and says so with the name. The next request may not.
+            self._buckets.pop(bucket, None)
+
+    async def _made(self, bucket: str) -> FastBucket | None:
         await self._sender.fs.set_session()
         client = await self._sender.fs.get_s3(bucket)
         region = client.meta.region_name or "us-east-1"
-        self._buckets[bucket] = None
+        self._buckets[bucket] = None  # until it is there
         if _AWS in client.meta.endpoint_url and await self._region_of(bucket) != region:
             # botocore follows the redirect to the bucket's own region; obstore would not.
-            return
-        try:
-            url = await client.generate_presigned_url("head_object", Params={"Bucket": bucket, "Key": "key"})
-            credentials = await asyncio.to_thread(self._credentials)
-        except NoCredentialsError:
-            # The other client meets the same error, and says so with the name.
-            return
-        self._buckets[bucket] = FastBucket(bucket, url, region, credentials, *self._timeouts)
+            return None
+        url = await client.generate_presigned_url("head_object", Params={"Bucket": bucket, "Key": "key"})
+        credentials = await asyncio.to_thread(self._credentials)
+        return FastBucket(bucket, url, region, credentials, *self._timeouts)
 
     async def _region_of(self, bucket: str) -> str | None:
         try:

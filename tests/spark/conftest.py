@@ -11,9 +11,11 @@ import pytest
 
 from tests.servers import VersityGW
 from tests.spark.cluster import cluster
+from tests.wheel import install
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from pyspark.sql import SparkSession
 
@@ -54,6 +56,12 @@ def session(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     master = request.getfixturevalue("master") if request.param == "cluster" else request.param
     with session_at(master, "test", SETTINGS) as session:
         yield session
+
+
+@pytest.fixture(scope="session")
+def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the Python of an environment in which the package is installed, from its wheel."""
+    return install(tmp_path_factory.mktemp("installed"))
 
 
 @pytest.fixture(scope="module")

@@ -211,7 +211,9 @@ def driving(told: Iterable[Told], logs: Path) -> Iterator[list[Driver]]:
         yield [each.wait() for each in started]
 
 
-def run_script(*command: str | Path, defaults: Path, folder: Path) -> subprocess.CompletedProcess[str]:
+def run_script(
+    *command: str | Path, defaults: Path, folder: Path, python: str | Path | None = None
+) -> subprocess.CompletedProcess[str]:
     """Run what a user runs, on a machine whose Spark has these defaults.
 
     Parameters
@@ -222,7 +224,10 @@ def run_script(*command: str | Path, defaults: Path, folder: Path) -> subprocess
         The folder of ``spark-defaults.conf``.
     folder
         The working directory.
+    python
+        The tasks' Python, where the package is installed; else this one, and this checkout.
     """
+    installed = {} if python is None else {"PYSPARK_PYTHON": str(python), "PYTHONPATH": ""}
     return subprocess.run(
         [str(each) for each in command],
         capture_output=True,
@@ -230,7 +235,7 @@ def run_script(*command: str | Path, defaults: Path, folder: Path) -> subprocess
         timeout=500,
         check=False,
         cwd=folder,
-        env={**_environment(), "SPARK_CONF_DIR": str(defaults)},
+        env={**_environment(), **installed, "SPARK_CONF_DIR": str(defaults)},
     )
 
 

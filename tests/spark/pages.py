@@ -23,8 +23,8 @@ def laid_out(page: Path, folder: Path) -> Path:
     return script
 
 
-def run_page(page: Path, folder: Path, *, seconds: float) -> int:
-    """Run it in this Python, with a folder for what it leaves; return its exit status."""
-    environment = {**os.environ, "PYSPARK_PYTHON": sys.executable, "TMPDIR": str(folder)}
-    command = [sys.executable, str(laid_out(page, folder))]
-    return subprocess.run(command, env=environment, timeout=seconds, check=False).returncode
+def run_page(page: Path, folder: Path, *, seconds: float, python: str | Path = sys.executable) -> int:
+    """Run it, by this Python or another, with a folder for what it leaves; return its exit status."""
+    environment = {**os.environ, "PYSPARK_PYTHON": str(python), "TMPDIR": str(folder)}
+    command = [str(python), str(laid_out(page, folder))]
+    return subprocess.run(command, cwd=folder, env=environment, timeout=seconds, check=False).returncode

@@ -1,8 +1,7 @@
-"""The pages for Spark, run as they stand: what a user's machine has is in spark-defaults.conf."""
+"""The pages for Spark, run as they stand by the wheel; what a user has besides is in spark-defaults.conf."""
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -35,8 +34,8 @@ def defaults(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_a_page_runs(page: Path, defaults: Path, tmp_path: Path) -> None:
+def test_a_page_runs(page: Path, defaults: Path, python: Path, tmp_path: Path) -> None:
     script = laid_out(page, tmp_path)
     assert "mount(" in script.read_text()
-    done = run_script(sys.executable, script, defaults=defaults, folder=tmp_path)
+    done = run_script(python, script, defaults=defaults, folder=tmp_path, python=python)
     assert done.returncode == 0, done.stderr[-3000:]

@@ -394,9 +394,9 @@ def test_columns_of_one_name_are_refused(spark: SparkSession, path: str) -> None
 # --- the documentation
 
 
-def test_what_the_documentation_shows_runs(tmp_path: Path) -> None:
+def test_what_the_documentation_shows_runs(python: Path, tmp_path: Path) -> None:
     page = Path(__file__).parents[2] / "docs/how-to/plain-parquet-spark.md"
-    assert run_page(page, tmp_path, seconds=PATIENCE) == 0
+    assert run_page(page, tmp_path, seconds=PATIENCE, python=python) == 0
 
 
 # --- processes

@@ -253,6 +253,6 @@ def test_a_schema_of_something_else_is_refused(
 # --- the documentation
 
 
-def test_what_the_documentation_shows_runs(tmp_path: Path) -> None:
+def test_what_the_documentation_shows_runs(python: Path, tmp_path: Path) -> None:
     page = Path(__file__).parents[2] / "docs/how-to/timelines-spark.md"
-    assert run_page(page, tmp_path, seconds=300) == 0
+    assert run_page(page, tmp_path, seconds=300, python=python) == 0

@@ -1,0 +1,197 @@
+"""Guarded names are created with the credentials of AWS's own chain, whichever of the two clients sends."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import fsspec
+import pytest
+
+from tests.backends.metadata_servers import FakeMetadata, metadata_server
+from tests.servers import server
+from tests.stub import FaultStub
+from tests.vouching import vouch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+ENTRY = "bucket/t/_delta_log/{:020}.json"
+ROLE = "arn:aws:iam::123456789012:role/writer"
+
+
+@pytest.fixture(scope="module")
+def store() -> Iterator[FaultStub]:
+    with FaultStub() as stub:
+        vouch(stub.url("s3"))
+        yield stub
+
+
+@pytest.fixture
+def metadata() -> Iterator[FakeMetadata]:
+    with metadata_server() as fake:
+        yield fake
+
+
+@pytest.fixture(scope="module")
+def sts() -> Iterator[str]:
+    with server("moto") as running:
+        yield running.endpoint  # type: ignore[union-attr]
+
+
+@pytest.fixture(autouse=True)
+def a_machine_of_its_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in ("ACCESS_KEY_ID", "SECRET_ACCESS_KEY", "SESSION_TOKEN", "PROFILE", "DEFAULT_PROFILE"):
+        monkeypatch.delenv(f"AWS_{name}", raising=False)
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "credentials"))
+
+
+def mounted(store: FaultStub, **options: Any) -> Any:
+    store.reset()
+    client = {"endpoint_url": store.url("s3"), "region_name": "us-east-1"}
+    return fsspec.filesystem("pias3", client_kwargs=client, skip_instance_cache=True, **options)
+
+
+def keys(store: FaultStub) -> set[str]:
+    """Return the access keys that have signed the requests."""
+    signed = (each.headers.get("authorization", "") for each in store.requests)
+    return {each.partition("Credential=")[2].partition("/")[0] for each in signed}
+
+
+def by_options(**_: Any) -> tuple[dict[str, Any], str]:
+    return {"key": "OPTION", "secret": "secret"}, "OPTION"
+
+
+def by_a_session_token(**_: Any) -> tuple[dict[str, Any], str]:
+    return {"key": "TEMPORARY", "secret": "secret", "token": "token"}, "TEMPORARY"
+
+
+def by_the_environment(monkeypatch: pytest.MonkeyPatch, **_: Any) -> tuple[dict[str, Any], str]:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "ENVIRONMENT")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
+    return {}, "ENVIRONMENT"
+
+
+def by_a_profile(tmp_path: Path, **_: Any) -> tuple[dict[str, Any], str]:
+    lines = ["[lake]", "aws_access_key_id = PROFILE", "aws_secret_access_key = secret"]
+    (tmp_path / "credentials").write_text("\n".join(lines))
+    return {"profile": "lake"}, "PROFILE"
+
+
+def by_a_process(tmp_path: Path, **_: Any) -> tuple[dict[str, Any], str]:
+    said = '{"Version": 1, "AccessKeyId": "PROCESS", "SecretAccessKey": "secret"}'
+    (tmp_path / "said.json").write_text(said)
+    command = f"cat {tmp_path / 'said.json'}"
+    (tmp_path / "config").write_text(f"[profile lake]\ncredential_process = {command}\n")
+    return {"profile": "lake"}, "PROCESS"
+
+
+def by_the_container(
+    monkeypatch: pytest.MonkeyPatch, metadata: FakeMetadata, **_: Any
+) -> tuple[dict[str, Any], str]:
+    monkeypatch.setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", f"{metadata.url}/container")
+    return {}, metadata.key
+
+
+def by_the_instance(
+    monkeypatch: pytest.MonkeyPatch, metadata: FakeMetadata, **_: Any
+) -> tuple[dict[str, Any], str]:
+    monkeypatch.delenv("AWS_EC2_METADATA_DISABLED")
+    monkeypatch.setenv("AWS_EC2_METADATA_SERVICE_ENDPOINT", metadata.url)
+    return {}, metadata.key
+
+
+def by_an_assumed_role(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, sts: str, **_: Any
+) -> tuple[dict[str, Any], str]:
+    monkeypatch.setenv("AWS_ENDPOINT_URL_STS", sts)
+    lines = ["[people]", "aws_access_key_id = PERSON", "aws_secret_access_key = secret"]
+    (tmp_path / "credentials").write_text("\n".join(lines))
+    (tmp_path / "config").write_text(
+        f"[profile lake]\nrole_arn = {ROLE}\nsource_profile = people\nregion = us-east-1\n"
+    )
+    return {"profile": "lake"}, "ASIA"
+
+
+def by_a_web_identity(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, sts: str, **_: Any
+) -> tuple[dict[str, Any], str]:
+    monkeypatch.setenv("AWS_ENDPOINT_URL_STS", sts)
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+    (tmp_path / "identity").write_text("a token of the cluster")
+    monkeypatch.setenv("AWS_WEB_IDENTITY_TOKEN_FILE", str(tmp_path / "identity"))
+    monkeypatch.setenv("AWS_ROLE_ARN", ROLE)
+    return {}, "ASIA"
+
+
+WAYS = [
+    by_options,
+    by_a_session_token,
+    by_the_environment,
+    by_a_profile,
+    by_a_process,
+    by_the_container,
+    by_the_instance,
+    by_an_assumed_role,
+    by_a_web_identity,
+]
+
+
+@pytest.mark.parametrize("fast", [True, False], ids=["fast", "s3fs"])
+@pytest.mark.parametrize("way", WAYS)
+def test_every_request_is_signed_by_what_the_chain_finds(
+    way: Callable[..., tuple[dict[str, Any], str]],
+    fast: bool,
+    store: FaultStub,
+    metadata: FakeMetadata,
+    sts: str,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    options, begins = way(monkeypatch=monkeypatch, tmp_path=tmp_path, metadata=metadata, sts=sts)
+    # Who pays is an option that only s3fs's client understands.
+    fs = mounted(store, **options, **({} if fast else {"requester_pays": True}))
+    fs.pipe_file(ENTRY.format(0), b"{}")
+    assert fs.cat_file(ENTRY.format(0)) == b"{}"
+    with pytest.raises(FileExistsError):
+        fs.pipe_file(ENTRY.format(0), b"{}")
+    # Two clients may each have assumed the role.
+    assert {each[: len(begins)] for each in keys(store)} == {begins}
+
+
+def test_what_is_near_its_end_is_renewed(
+    store: FaultStub, metadata: FakeMetadata, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("putifabsent.backends.s3_obstore._REFRESH", timedelta(0))
+    metadata.lifetime = timedelta(minutes=1)
+    by_the_container(monkeypatch, metadata)
+    fs = mounted(store)
+    fs.pipe_file(ENTRY.format(0), b"{}")
+    metadata.key = "KEY2"
+    store.reset()
+    fs.pipe_file(ENTRY.format(1), b"{}")
+    assert keys(store) == {"KEY2"}
+
+
+@pytest.mark.parametrize("created_before", [False, True])
+def test_where_nobody_says_who_one_is_nothing_is_sent_until_somebody_does(
+    created_before: bool, store: FaultStub, metadata: FakeMetadata, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("putifabsent.backends.s3_obstore._REFRESH", timedelta(0))
+    metadata.lifetime = timedelta(minutes=1)
+    by_the_container(monkeypatch, metadata)
+    fs = mounted(store, deadline=0.5)
+    if created_before:
+        fs.pipe_file(ENTRY.format(0), b"{}")
+        store.reset()
+    metadata.is_down = True
+    with pytest.raises(OSError) as raised:  # noqa: PT011 - its cause says what
+        fs.pipe_file(ENTRY.format(1), b"{}")
+    assert "retrieving credentials" in f"{raised.value} {raised.value.__cause__}"
+    assert store.requests == []
+    metadata.is_down = False
+    fs.pipe_file(ENTRY.format(1), b"{}")
+    assert fs.cat_file(ENTRY.format(1)) == b"{}"
