@@ -108,7 +108,7 @@ def test_ci_runs_on_every_python_that_the_package_names() -> None:
     assert {*named} <= {*matrix["python"]}
 
 
-@pytest.mark.parametrize("name", ["ci", "release"])
+@pytest.mark.parametrize("name", ["audit", "ci", "release"])
 def test_a_workflow_runs_scripts_that_are_there(name: str) -> None:
     workflow = yaml.safe_load((ROOT / f".github/workflows/{name}.yml").read_text())
     [job] = workflow["jobs"].values()
