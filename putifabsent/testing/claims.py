@@ -21,8 +21,16 @@ from putifabsent.backends.registries import (
     Refused,
     TryAgain,
 )
-from putifabsent.testing.registries import Asked, InBothColours, all_pages, first_claim, together
-from putifabsent.testing.stores import forked
+from putifabsent.testing.asking import (
+    Asked,
+    InBothColours,
+    LosesAnswers,
+    all_pages,
+    first_claim,
+    forked,
+    required,
+    together,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -74,7 +82,7 @@ class ClaimsTests(InBothColours):
     @pytest.fixture
     def claims(self) -> Claims:
         """Return the registry under test."""
-        raise NotImplementedError("a subclass of ClaimsTests must have a fixture `claims`")
+        required(self, "claims")
 
     @pytest.fixture
     def place(self) -> str:
@@ -340,26 +348,8 @@ class ClaimsTests(InBothColours):
         assert claims.read(f"{place}/name") == FoundClaim(claim)
 
 
-class LostClaimTests:
-    """A lost answer is never called a win, a loss or a failure; goes with ``ClaimsTests``.
-
-    Fixtures
-    --------
-    unanswered
-        A registry on the same claims whose every request is applied, and whose every answer is lost.
-    unheard
-        A registry on the same claims whose every request is lost on its way, after it has been sent.
-    """
-
-    @pytest.fixture
-    def unanswered(self) -> Claims:
-        """Return a registry whose answers are lost."""
-        raise NotImplementedError("a subclass of LostClaimTests must have a fixture `unanswered`")
-
-    @pytest.fixture
-    def unheard(self) -> Claims:
-        """Return a registry whose requests are lost."""
-        raise NotImplementedError("a subclass of LostClaimTests must have a fixture `unheard`")
+class LostClaimTests(LosesAnswers):
+    """A lost answer is never called a win, a loss or a failure; goes with ``ClaimsTests``."""
 
     def test_an_applied_write_without_an_answer_may_have_happened(
         self, ask: Asked, unanswered: Claims, place: str

@@ -10,8 +10,7 @@ import pytest
 
 from putifabsent.backends.counters import LARGEST, Advanced
 from putifabsent.backends.registries import Maybe, Refused, TryAgain
-from putifabsent.testing.registries import Asked, InBothColours, together
-from putifabsent.testing.stores import forked
+from putifabsent.testing.asking import Asked, InBothColours, LosesAnswers, forked, required, together
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -41,7 +40,7 @@ class CounterTests(InBothColours):
     @pytest.fixture
     def make_counter(self) -> Callable[[], Counter]:
         """Return what makes the registry under test."""
-        raise NotImplementedError("a subclass of CounterTests must have a fixture `make_counter`")
+        required(self, "make_counter")
 
     @pytest.fixture
     def counter(self, make_counter: Callable[[], Counter]) -> Counter:
@@ -159,26 +158,8 @@ class CounterTests(InBothColours):
         assert counter.identity()
 
 
-class LostCounterTests:
-    """A lost answer may skip numbers, and gives none twice; goes with ``CounterTests``.
-
-    Fixtures
-    --------
-    unanswered
-        The same counters, whose every request is applied, and whose every answer is lost.
-    unheard
-        The same counters, whose every request is lost on its way, after it has been sent.
-    """
-
-    @pytest.fixture
-    def unanswered(self) -> Counter:
-        """Return a registry whose answers are lost."""
-        raise NotImplementedError("a subclass of LostCounterTests must have a fixture `unanswered`")
-
-    @pytest.fixture
-    def unheard(self) -> Counter:
-        """Return a registry whose requests are lost."""
-        raise NotImplementedError("a subclass of LostCounterTests must have a fixture `unheard`")
+class LostCounterTests(LosesAnswers):
+    """A lost answer may skip numbers, and gives none twice; goes with ``CounterTests``."""
 
     def test_a_step_without_an_answer_may_have_been_made(
         self, ask: Asked, unanswered: Counter, name: str

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Literal
 import pytest
 
 from putifabsent.backends.registries import Acquired, Free, Held, Maybe, Refused, Released, TryAgain
-from putifabsent.testing.registries import Asked, InBothColours, together
-from putifabsent.testing.stores import forked
+from putifabsent.testing.asking import Asked, InBothColours, LosesAnswers, forked, required, together
 
 if TYPE_CHECKING:
     from putifabsent.backends.registries import Lock
@@ -37,7 +36,7 @@ class LockTests(InBothColours):
     @pytest.fixture
     def lock(self) -> Lock:
         """Return the lock under test."""
-        raise NotImplementedError("a subclass of LockTests must have a fixture `lock`")
+        required(self, "lock")
 
     @pytest.fixture
     def key(self) -> str:
@@ -162,26 +161,8 @@ class LockTests(InBothColours):
         assert lock.identity()
 
 
-class LostLockTests:
-    """A lost answer is never called a success or a failure; goes with ``LockTests``.
-
-    Fixtures
-    --------
-    unanswered
-        The same locks, whose every request is applied, and whose every answer is lost.
-    unheard
-        The same locks, whose every request is lost on its way, after it has been sent.
-    """
-
-    @pytest.fixture
-    def unanswered(self) -> Lock:
-        """Return a lock whose answers are lost."""
-        raise NotImplementedError("a subclass of LostLockTests must have a fixture `unanswered`")
-
-    @pytest.fixture
-    def unheard(self) -> Lock:
-        """Return a lock whose requests are lost."""
-        raise NotImplementedError("a subclass of LostLockTests must have a fixture `unheard`")
+class LostLockTests(LosesAnswers):
+    """A lost answer is never called a success or a failure; goes with ``LockTests``."""
 
     def test_a_lock_taken_without_an_answer_may_be_held(self, ask: Asked, unanswered: Lock, key: str) -> None:
         """Asking again tells."""

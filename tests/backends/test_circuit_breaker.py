@@ -13,7 +13,7 @@ from putifabsent.backends.circuit_breaker import REST, RestingLock
 from putifabsent.backends.registries import Acquired, Free, Held, Lock, Maybe, Refused, Released, TryAgain
 from putifabsent.backends.registry_urls import open_lock
 from putifabsent.testing import LockTests
-from putifabsent.testing.registries import Asked, InBothColours, together
+from putifabsent.testing.asking import Asked, InBothColours, together
 from tests.servers import Valkey
 
 if TYPE_CHECKING:

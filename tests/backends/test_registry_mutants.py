@@ -14,7 +14,7 @@ from putifabsent.backends.redis import RedisCounter, RedisLock
 from putifabsent.backends.redis_settings import redis_settings
 from putifabsent.lab.fault_proxy import FaultProxy
 from putifabsent.testing import CounterTests, LockTests
-from putifabsent.testing.registries import Asked
+from putifabsent.testing.asking import Asked
 from tests.backends import dynamodb_servers, test_dynamodb, test_dynamodb_counter, test_redis_counter
 from tests.backends.registry_mutants import CLAIMS, DYNAMODB_COUNTERS, LOCKS, REDIS_COUNTERS, Mutant
 from tests.servers import Valkey, server
