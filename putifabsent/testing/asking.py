@@ -37,9 +37,9 @@ __all__ = [
     "COLOURS",
     "Around",
     "Ask",
-    "Asked",
     "InBothColours",
     "LosesAnswers",
+    "Registry",
     "ThroughTheStore",
     "all_pages",
     "completing",
@@ -198,7 +198,7 @@ def created_and_held(ask: Ask, name: str) -> bool:
 # --- registries
 
 
-class Asked:
+class Registry:
     """A registry whose methods are called by their asynchronous twins, each on a loop of its own.
 
     ``sync`` calls the methods themselves.
@@ -214,9 +214,9 @@ class Asked:
             return called
         return partial(self._on_a_loop, getattr(self._registry, f"{method}_async"))
 
-    def of(self, registry: Claims | Counter | Lock) -> Asked:
+    def of(self, registry: Claims | Counter | Lock) -> Registry:
         """Return the same, of another registry."""
-        return Asked(registry, self._colour)
+        return Registry(registry, self._colour)
 
     @staticmethod
     def _on_a_loop(twin: Callable[..., Any], *arguments: Any) -> Any:

@@ -64,7 +64,17 @@ from putifabsent.shim.requests import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable
 
-__all__ = ["Forget", "ImaginedClaims", "ImaginedLocks", "ImaginedStore", "Kind", "Owner", "Thing", "Things"]
+__all__ = [
+    "LOST",
+    "Forget",
+    "ImaginedClaims",
+    "ImaginedLocks",
+    "ImaginedStore",
+    "Kind",
+    "Owner",
+    "Thing",
+    "Things",
+]
 
 LOST = ConnectionError("the answer was lost")
 """One for all: outcomes must compare equal where they are."""
@@ -105,8 +115,6 @@ class ImaginedStore:
     slow_copies
         Whether a publication that is late has read its source when it was sent: it lands though the source
         is removed meanwhile.
-    things
-        What is there at first.
     """
 
     def __init__(

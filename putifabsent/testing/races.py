@@ -71,8 +71,6 @@ class Raced:
 
     Attributes
     ----------
-    name
-        The name.
     winners
         The writers, by number, that were told that they created it.
     losers
@@ -127,9 +125,11 @@ class Race:
         """
         found = list(self.failures)
         for raced in self.names:
-            told = len(raced.winners) + raced.losers + len(raced.errors)
-            if told != self.writers:
-                found.append(f"{raced.name}: {self.writers - told} of {self.writers} writers had no answer")
+            answered = len(raced.winners) + raced.losers + len(raced.errors)
+            if answered != self.writers:
+                found.append(
+                    f"{raced.name}: {self.writers - answered} of {self.writers} writers had no answer"
+                )
             if len(raced.winners) != 1:
                 found.append(f"{raced.name}: {len(raced.winners)} winners: {sorted(raced.winners)}")
             elif read is not None and read(raced.name) != body_of(raced.name, raced.winners[0], self.size):
@@ -173,14 +173,14 @@ def race(
     began = time.monotonic()
     failures: list[str] = []
     if processes:
-        told = _in_processes(make, names, processes, threads, size, seconds, failures)
+        outcomes = _in_processes(make, names, processes, threads, size, seconds, failures)
     else:
         gate = threading.Barrier(threads)
-        told = _write(make, names, _Place(0, threads, size), gate, began + seconds)
+        outcomes = _write(make, names, _Place(0, threads, size), gate, began + seconds)
     winners: defaultdict[str, list[int]] = defaultdict(list)
     errors: defaultdict[str, list[str]] = defaultdict(list)
     losers: defaultdict[str, int] = defaultdict(int)
-    for name, writer, error in told:
+    for name, writer, error in outcomes:
         if error is None:
             winners[name].append(writer)
         elif error:
@@ -202,7 +202,7 @@ def body_of(name: str, writer: int, size: int) -> bytes:
     return (line * (size // len(line) + 1))[: max(size, len(str(writer)) + 1)]
 
 
-class _Told(NamedTuple):
+class _Outcome(NamedTuple):
     """What a writer was told: no error is a win, an empty one a loss."""
 
     name: str
@@ -227,16 +227,16 @@ def _contender(made: Any) -> Contender:
 
 def _write(
     make: Callable[[], Any], names: Sequence[str], place: _Place, gate: threading.Barrier, ends: float
-) -> list[_Told]:
+) -> list[_Outcome]:
     contender = _contender(make())
-    told: list[_Told] = []
+    outcomes: list[_Outcome] = []
 
     def write(writer: int) -> None:
         try:
             for name in names:
                 attempt = _prepared(contender, name, body_of(name, writer, place.size))
                 gate.wait(max(ends - time.monotonic(), 0.001))
-                told.append(_Told(name, writer, _answer(attempt)))
+                outcomes.append(_Outcome(name, writer, _answer(attempt)))
         except threading.BrokenBarrierError:
             return  # somebody's time is over: the rest is unanswered
 
@@ -248,7 +248,7 @@ def _write(
         thread.start()
     for thread in writers:
         thread.join(max(ends - time.monotonic(), 0.001))
-    return list(told)
+    return list(outcomes)
 
 
 def _prepared(contender: Contender, name: str, body: bytes) -> Attempt:
@@ -280,14 +280,14 @@ def _in_processes(
     size: int,
     seconds: float,
     failures: list[str],
-) -> list[_Told]:
+) -> list[_Outcome]:
     context = multiprocessing.get_context("spawn")
     ends = time.monotonic() + seconds
     places = [_Place(number * threads, threads, size) for number in range(processes)]
     pipes = [context.Pipe(duplex=False) for _ in range(processes)]
     ends_to_write = [writing for _, writing in pipes]
     nursery = context.Process(target=_fork_writers, args=(make, names, places, seconds, ends_to_write))
-    told: list[_Told] = []
+    outcomes: list[_Outcome] = []
     nursery.start()
     try:
         for writing in ends_to_write:
@@ -297,7 +297,7 @@ def _in_processes(
             if isinstance(answer, str):
                 failures.append(f"process {number}: {answer}")
             else:
-                told += answer
+                outcomes += answer
     finally:
         if nursery.is_alive():
             # Its children are in its group. It may not have come as far as making one.
@@ -307,14 +307,14 @@ def _in_processes(
         nursery.join()
         for reading, _ in pipes:
             reading.close()
-    return told
+    return outcomes
 
 
-def _received(reading: Connection, seconds: float) -> list[_Told] | str:
+def _received(reading: Connection, seconds: float) -> list[_Outcome] | str:
     try:
         if not reading.poll(max(seconds, 0)):
             return "it was not ready in time"
-        answer: list[_Told] | str = reading.recv()
+        answer: list[_Outcome] | str = reading.recv()
     except EOFError:
         return "it died"
     return answer
@@ -354,7 +354,7 @@ def _take_part(
     ends = time.monotonic() + seconds
     gather = threading.Barrier(place.threads, action=partial(processes.wait, seconds))
     try:
-        answer: list[_Told] | str = _write(make, names, place, gather, ends)
+        answer: list[_Outcome] | str = _write(make, names, place, gather, ends)
     except Exception as error:  # noqa: BLE001 - the race says why this process could not take part
         processes.abort()
         answer = f"{type(error).__name__}: {error}"
@@ -375,8 +375,6 @@ def through_store(store: Store, operation: StoreOperation = "create") -> Contend
 
     Parameters
     ----------
-    store
-        Which.
     operation
         What decides: one create, the completion of a staged upload, or by turns one and the other.
     """
@@ -397,8 +395,6 @@ def through_filesystem(fs: Any, operation: Literal["create", "rename"] = "create
 
     Parameters
     ----------
-    fs
-        Which.
     operation
         What decides: ``pipe_file(..., mode="create")``, or ``mv`` of a file written before.
     """
