@@ -85,8 +85,6 @@ def probe(
 
     Parameters
     ----------
-    store
-        Any store.
     folder
         An existing folder of it. Nothing is written but below its ``.putifabsent/probe-<uuid>/``, which
         is gone afterwards.
@@ -148,8 +146,6 @@ def verdicts_for(
         What a verdict is about: ``Store.kind`` and the address that its requests go to.
     make_store
         Makes the store to probe. Its client should allow :data:`CREATES` connections.
-    folder, progress
-        As for :func:`probe`.
     operations
         What the mount is going to use; by default what it can't do without.
 
@@ -272,12 +268,8 @@ class Attempt:
 
     Attributes
     ----------
-    token
-        The creation's.
     mark, size
         What its bytes are made of, and how many they are.
-    decide
-        Sends the request that decides.
     discard
         Removes what the attempt leaves beside the name.
     """
@@ -351,10 +343,6 @@ class Tally:
 
     Attributes
     ----------
-    creates
-        Simultaneous creates of each name.
-    raced
-        Names so far.
     faults
         How many names had each fault.
     """

@@ -138,23 +138,23 @@ class ListingProber:
             return Maybe(error)
 
     def _judge(self, seen: _Listings) -> Verdict:
-        asked = seen.raced * self.writers
-        unsure = f"{len(seen.causes)} of {asked} writers had no certain answer"
+        attempts = seen.raced * self.writers
+        unsure = f"{len(seen.causes)} of {attempts} writers had no certain answer"
         if seen.lacking:
             evidence = (
                 f"{self.writers} writers at once: {seen.lacking} of {seen.listings} listings lacked what had "
                 f"been put before them, in {seen.folders} of {seen.raced} folders"
             )
-        elif seen.listings * 2 < asked:
+        elif seen.listings * 2 < attempts:
             evidence = (
-                f"only {seen.listings} of {asked} writers could list; {unsure}: {brief(seen.causes[-1])}"
+                f"only {seen.listings} of {attempts} writers could list; {unsure}: {brief(seen.causes[-1])}"
             )
         else:
             evidence = (
                 f"{self.writers} writers at once: each of {seen.listings} listings, in {seen.raced} folders, "
                 f"showed all that had been put before it{'; ' + unsure if seen.causes else ''}"
             )
-        return Verdict(self.word, safe=not seen.lacking and seen.listings * 2 >= asked, evidence=evidence)
+        return Verdict(self.word, safe=not seen.lacking and seen.listings * 2 >= attempts, evidence=evidence)
 
 
 _SMALL = 1024
