@@ -59,6 +59,9 @@ class Counter(ABC):
     kind: ClassVar[str]
     forgets: ClassVar[bool]
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.identity()}>"
+
     @abstractmethod
     def advance(self, name: str, floor: int, count: int = 1) -> AdvanceOutcome:
         """Move the counter in one atomic step to ``count`` beyond where it is, or beyond ``floor``.
@@ -95,7 +98,7 @@ class Counter(ABC):
 
     @abstractmethod
     def check(self) -> None:
-        """Ask whether it is there, can be relied on, and may be used."""
+        """Ask whether it is there, can be relied on, and may be used; errors as of ``Claims.check``."""
 
     advance_async = twin(advance)
     check_async = twin(check)

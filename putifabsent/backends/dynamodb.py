@@ -264,9 +264,6 @@ class DynamoDBCounter(Counter):
         self._seen: dict[str, int] = {}
         self._time = WholeSeconds()
 
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self._table.url}>"
-
     def advance(self, name: str, floor: int, count: int = 1) -> AdvanceOutcome:
         """``UpdateItem``: it adds where the counter was seen at the floor or above, else it lifts."""
         return self._table.run(self.advance_async, name, floor, count)

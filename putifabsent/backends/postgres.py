@@ -275,9 +275,6 @@ class PostgresCounter(Counter):
         # A deque's ends are safe for threads.
         self._idle: PerProcess[deque[Connection]] = PerProcess(deque)
 
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self._shown}>"
-
     def advance(self, name: str, floor: int, count: int = 1) -> AdvanceOutcome:
         """``INSERT``, or ``UPDATE`` to beyond the larger of the row and the floor; in one statement."""
         if refused := bad_step(name, floor, count):

@@ -282,9 +282,6 @@ class RedisLock(Lock):
         self._shown = settings.shown
         self._servers = PerProcess(lambda: servers_of(settings))
 
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self._shown}>"
-
     def acquire(self, key: str, owner: str, lease: float) -> AcquireOutcome:
         """``SET NX PX``; where it is held, who holds it and for how long, in the same answer."""
         outcome = self._run(_ACQUIRE, key, owner, _milliseconds(lease))
@@ -351,9 +348,6 @@ class RedisCounter(Counter):
     def __init__(self, settings: RedisSettings) -> None:
         self._shown = settings.shown
         self._servers = PerProcess(lambda: servers_of(settings))
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self._shown}>"
 
     def advance(self, name: str, floor: int, count: int = 1) -> AdvanceOutcome:
         """``EVAL``: ``GET``, the larger of it and the floor, ``SET``, ``TIME``."""

@@ -332,6 +332,9 @@ class Lock(ABC):
 
     kind: ClassVar[str]
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.identity()}>"
+
     @abstractmethod
     def acquire(self, key: str, owner: str, lease: float) -> AcquireOutcome:
         """Take the lock, if nobody holds it.

@@ -182,9 +182,6 @@ class ZooKeeperCounter(Counter):
         self._nodes: PerProcess[Nodes] = PerProcess(connect or (lambda: _connected(settings)))
         self._seen: dict[str, Seen] = {}
 
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self._shown}>"
-
     def advance(self, name: str, floor: int, count: int = 1) -> AdvanceOutcome:
         """``setData`` with the version that was seen; where none was, ``getData``, or ``create``."""
         if refused := bad_step(name, floor, count):

@@ -41,6 +41,11 @@ class Experiment:
         collides with itself.
     duration
         Milliseconds for which they write.
+
+    Raises
+    ------
+    ConfigError
+        Where no such writers can be.
     """
 
     writers: int
