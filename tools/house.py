@@ -28,8 +28,6 @@ _WORDS = 4
 SMALL_BECAUSE = {
     "putifabsent/cli/app.py": "The package's own first file imports it only where typer is installed.",
     "putifabsent/cli/service.py": "Each group of the command's verbs is a file, and the app lists them.",
-    "putifabsent/testing/copies.py": "Each suite that others' backends inherit is a file of that package.",
-    "putifabsent/testing/liveness.py": "It is an analysis of compilers, and knows nothing of protocols.",
 }
 
 # These may have a class that is the last of more than two.

@@ -15,7 +15,7 @@ from azure.core import MatchConditions
 from azure.storage.blob import BlobProperties, ContentSettings
 
 from putifabsent.backends.azure_client import Sender, code_of, outcome_of
-from putifabsent.backends.azure_upload import BlobBody, Blocks, send_blocks
+from putifabsent.backends.azure_upload import Blocks, blob_body, send_blocks
 from putifabsent.backends.base import (
     TOKEN_KEY,
     WRITER_KEY,
@@ -105,10 +105,6 @@ class AzureStore(Store):
 
     Parameters
     ----------
-    fs
-        The wrapped filesystem.
-    options
-        What it was made with.
     deadline
         Seconds; no single request is waited for longer, unless ``read_timeout`` says so.
     """
@@ -272,7 +268,7 @@ class AzureStore(Store):
                 return seen
             size, version = seen.holder.size, str(seen.holder.version)
         try:
-            body = BlobBody(self._sender.blob(*_split(source)), version, size)
+            body = blob_body(self._sender.blob(*_split(source)), version, size)
         except OSError as error:
             return Refused(error)
         return self.stage(name, body, creation)

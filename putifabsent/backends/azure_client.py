@@ -82,8 +82,6 @@ class Sender:
     ----------
     fs
         The wrapped filesystem: it knows the account and the credentials, from options and environment.
-    options
-        What it was made with.
     deadline
         Seconds; no answer is waited for longer, unless ``read_timeout`` says so.
 

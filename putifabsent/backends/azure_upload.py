@@ -23,8 +23,7 @@ from azure.storage.blob import BlobBlock
 from tenacity import Retrying
 
 from putifabsent.backends.azure_client import code_of, outcome_of
-from putifabsent.backends.body import Body
-from putifabsent.backends.object_store import SourceGoneError, schedule
+from putifabsent.backends.object_store import SourceGoneError, StoredBody, schedule
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,9 +31,11 @@ if TYPE_CHECKING:
 
     from azure.storage.blob import BlobClient
 
+    from putifabsent.backends.body import Body
+
     T = TypeVar("T")
 
-__all__ = ["BlobBody", "Blocks", "send_blocks"]
+__all__ = ["Blocks", "blob_body", "send_blocks"]
 
 _BLOCK = 8 * 2**20
 _MOST_BLOCKS = 50_000
@@ -48,8 +49,6 @@ class Blocks:
 
     Attributes
     ----------
-    ids
-        Of its blocks, in order.
     params
         What the blob is to say of itself.
     over
@@ -65,44 +64,19 @@ class Blocks:
         return [BlobBlock(block_id=each) for each in self.ids]
 
 
-class BlobBody(Body):
-    """The bytes of a blob, read in ranges, all of the same entity tag.
+def blob_body(client: BlobClient, etag: str, size: int) -> Body:
+    """Return the bytes of a blob as it was found, all of the same entity tag."""
+    same: dict[str, Any] = {"etag": etag, "match_condition": MatchConditions.IfNotModified}
 
-    Parameters
-    ----------
-    client
-        Reads them.
-    etag, size
-        The blob, as it was found.
-    """
-
-    __slots__ = ("_client", "_etag")
-
-    def __init__(self, client: BlobClient, etag: str, size: int) -> None:
-        self._client = client
-        self._etag = etag
-        self.size = size
-
-    def read(self, start: int, stop: int) -> bytes:
-        """Return ``[start, stop)``."""
-        if start >= stop:
-            return b""
-        data = _again(lambda: self._read(start, stop - start))
-        if len(data) != stop - start:
-            msg = f"{self._client.blob_name}: {len(data)} bytes came where {stop - start} were asked for"
-            raise OSError(msg)
-        return data
-
-    def _read(self, start: int, length: int) -> bytes:
-        condition = MatchConditions.IfNotModified
+    def fetch(start: int, stop: int) -> bytes:
         try:
-            return self._client.download_blob(
-                start, length, etag=self._etag, match_condition=condition
-            ).readall()
+            return bytes(client.download_blob(start, stop - start, **same).readall())
         except HttpResponseError as error:
             if code_of(error) in _REPLACED:
-                raise SourceGoneError(f"{self._client.blob_name} was removed or replaced") from error
+                raise SourceGoneError(f"{client.blob_name} was removed or replaced") from error
             raise
+
+    return StoredBody(client.blob_name, size, lambda start, stop: _again(lambda: fetch(start, stop)))
 
 
 def send_blocks(client: BlobClient, body: Body, params: dict[str, Any]) -> list[str]:

@@ -24,7 +24,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias, TypeVar
 
-from putifabsent.backends.cancellation import in_thread, or_undone
+from putifabsent.backends.cancellation import in_thread, or_undone, twin
 from putifabsent.errors import ConfigError, Holder
 
 if TYPE_CHECKING:
@@ -271,9 +271,7 @@ class ConditionalCopy(ABC):
     def copy(self, source: str, name: str, creation: Creation) -> CreateOutcome:
         """Create ``name`` from the bytes of ``source`` in one request; as for :meth:`Store.create`."""
 
-    async def copy_async(self, source: str, name: str, creation: Creation) -> CreateOutcome:
-        """:meth:`copy`, asynchronously."""
-        return await in_thread(lambda: self.copy(source, name, creation))
+    copy_async = twin(copy)
 
 
 class Describes(ABC):
@@ -287,9 +285,7 @@ class Describes(ABC):
     def describe(self, name: str) -> DescribeOutcome:
         """Say of an object what the wrapped filesystem says of it; as for :meth:`Store.head`."""
 
-    async def describe_async(self, name: str) -> DescribeOutcome:
-        """:meth:`describe`, asynchronously."""
-        return await in_thread(lambda: self.describe(name))
+    describe_async = twin(describe)
 
 
 class Store(ABC):
@@ -465,41 +461,17 @@ class Store(ABC):
         del name
         return None
 
-    async def create_async(self, name: str, body: Body, creation: Creation) -> CreateOutcome:
-        """:meth:`create`, asynchronously. Cancelled, its outcome is unknown."""
-        return await in_thread(lambda: self.create(name, body, creation))
-
-    async def head_async(self, name: str) -> HeadOutcome:
-        """:meth:`head`, asynchronously."""
-        return await in_thread(lambda: self.head(name))
-
-    async def time_async(self, name: str) -> datetime | None:
-        """:meth:`time`, asynchronously."""
-        return await in_thread(lambda: self.time(name))
-
-    async def get_async(self, name: str) -> GetOutcome:
-        """:meth:`get`, asynchronously."""
-        return await in_thread(lambda: self.get(name))
-
-    async def list_async(self, folder: str) -> ListOutcome:
-        """:meth:`list`, asynchronously."""
-        return await in_thread(lambda: self.list(folder))
-
-    async def walk_async(self, folder: str) -> ListOutcome:
-        """:meth:`walk`, asynchronously."""
-        return await in_thread(lambda: self.walk(folder))
-
-    async def delete_async(self, name: str, version: str | None = None) -> DeleteOutcome:
-        """:meth:`delete`, asynchronously."""
-        return await in_thread(lambda: self.delete(name, version))
-
-    async def put_async(self, name: str, body: Body, creation: Creation) -> PutOutcome:
-        """:meth:`put`, asynchronously. Cancelled, its outcome is unknown."""
-        return await in_thread(lambda: self.put(name, body, creation))
-
-    async def publish_async(self, source: str, name: str, creation: Creation) -> PublishOutcome:
-        """:meth:`publish`, asynchronously. Cancelled, its outcome is unknown."""
-        return await in_thread(lambda: self.publish(source, name, creation))
+    create_async = twin(create)
+    head_async = twin(head)
+    get_async = twin(get)
+    list_async = twin(list)  # noqa: A003 - the method, not the type
+    walk_async = twin(walk)
+    delete_async = twin(delete)
+    put_async = twin(put)
+    publish_async = twin(publish)
+    complete_async = twin(complete)
+    discard_async = twin(discard)
+    time_async = twin(time)
 
     async def stage_async(self, name: str, body: Body, creation: Creation) -> StageOutcome:
         """:meth:`stage`, asynchronously. Cancelled, it leaves no open upload either."""
@@ -511,14 +483,6 @@ class Store(ABC):
         """:meth:`stage_copy`, asynchronously. Cancelled, it leaves no open upload either."""
         staging = in_thread(lambda: self.stage_copy(source, size, version, name, creation))
         return await or_undone(staging, self._drop)
-
-    async def complete_async(self, staged: Staged) -> CompleteOutcome:
-        """:meth:`complete`, asynchronously. Cancelled, its outcome is unknown."""
-        return await in_thread(lambda: self.complete(staged))
-
-    async def discard_async(self, staged: Staged) -> None:
-        """:meth:`discard`, asynchronously."""
-        await in_thread(lambda: self.discard(staged))
 
     async def _drop(self, outcome: StageOutcome) -> None:
         if isinstance(outcome, Staged):

@@ -6,15 +6,18 @@ import asyncio
 import contextlib
 import contextvars
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
 from putifabsent.backends.per_process import PerProcess
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Coroutine
+    from typing import Any
 
-__all__ = ["AT_ONCE", "in_thread", "or_undone"]
+__all__ = ["AT_ONCE", "in_thread", "or_undone", "twin"]
 
+P = ParamSpec("P")
+S = TypeVar("S")
 T = TypeVar("T")
 
 AT_ONCE = 64
@@ -31,6 +34,20 @@ def in_thread(work: Callable[[], T]) -> asyncio.Future[T]:
     """
     context = contextvars.copy_context()
     return asyncio.get_running_loop().run_in_executor(_threads(), context.run, work)
+
+
+def twin(method: Callable[Concatenate[S, P], T]) -> Callable[Concatenate[S, P], Coroutine[Any, Any, T]]:
+    """Return the asynchronous twin of a method: it runs in a thread. Cancelled, its outcome is unknown."""
+    name = method.__name__
+
+    async def run(self: S, /, *arguments: P.args, **options: P.kwargs) -> T:
+        # By its name, for a subclass may have another.
+        outcome: T = await in_thread(lambda: getattr(self, name)(*arguments, **options))
+        return outcome
+
+    run.__name__ = f"{name}_async"
+    run.__doc__ = f":meth:`{name}`, asynchronously."
+    return run
 
 
 async def or_undone(

@@ -32,8 +32,6 @@ class RestingLock(Lock):
 
     Parameters
     ----------
-    lock
-        Which.
     rest
         Seconds.
     clock

@@ -7,13 +7,13 @@ one call is one request, which nobody sends twice on his own, and every answer i
 
 from __future__ import annotations
 
-import asyncio
 import errno
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import ClassVar, TypeAlias
 
 from putifabsent.backends.base import Maybe, Refused, TryAgain
+from putifabsent.backends.cancellation import twin
 from putifabsent.backends.registries import bad_identity
 
 __all__ = ["LARGEST", "AdvanceOutcome", "Advanced", "Counter", "at_its_end", "bad_step"]
@@ -59,6 +59,9 @@ class Counter(ABC):
     kind: ClassVar[str]
     forgets: ClassVar[bool]
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.identity()}>"
+
     @abstractmethod
     def advance(self, name: str, floor: int, count: int = 1) -> AdvanceOutcome:
         """Move the counter in one atomic step to ``count`` beyond where it is, or beyond ``floor``.
@@ -95,31 +98,14 @@ class Counter(ABC):
 
     @abstractmethod
     def check(self) -> None:
-        """Ask whether it is there, can be relied on, and may be used.
+        """Ask whether it is there, can be relied on, and may be used; errors as of ``Claims.check``."""
 
-        Raises
-        ------
-        ConfigError, OSError
-            As :meth:`putifabsent.backends.registries.Claims.check`.
-        """
-
-    async def advance_async(self, name: str, floor: int, count: int = 1) -> AdvanceOutcome:
-        """:meth:`advance`, asynchronously. Cancelled, its outcome is unknown."""
-        return await asyncio.to_thread(self.advance, name, floor, count)
-
-    async def check_async(self) -> None:
-        """:meth:`check`, asynchronously."""
-        await asyncio.to_thread(self.check)
+    advance_async = twin(advance)
+    check_async = twin(check)
 
 
 def bad_step(name: str, floor: int, count: int) -> Refused | None:
-    """Return why no registry can move this counter, or None.
-
-    Raises
-    ------
-    ValueError
-        No counter can be moved ``count`` beyond ``floor``.
-    """
+    """Return why no registry can move this counter, or None."""
     if floor < 0 or count < 1 or floor + count > LARGEST:
         raise ValueError(
             f"a counter moves by 1 or more, from 0 or more, to 2**53 - 1: not {count} from {floor}"

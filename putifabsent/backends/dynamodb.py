@@ -15,12 +15,12 @@ sees every write that was answered.
 from __future__ import annotations
 
 import errno
-from typing import TYPE_CHECKING, Any, ClassVar
+from functools import partial, wraps
+from typing import TYPE_CHECKING, Any, ClassVar, Concatenate, ParamSpec, TypeVar
 
 from putifabsent.backends.base import caused
 from putifabsent.backends.counters import LARGEST, Advanced, Counter, at_its_end, bad_step
 from putifabsent.backends.dynamodb_client import (
-    TIMEOUT,
     Table,
     checked,
     checked_for_counters,
@@ -58,7 +58,7 @@ from putifabsent.backends.registries import (
 from putifabsent.backends.server_time import WholeSeconds
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Coroutine, Mapping
 
     from putifabsent.backends.counters import AdvanceOutcome
     from putifabsent.backends.registries import (
@@ -73,38 +73,30 @@ if TYPE_CHECKING:
 __all__ = ["DynamoDBClaims", "DynamoDBCounter"]
 
 
+P = ParamSpec("P")
+S = TypeVar("S", bound="DynamoDBClaims | DynamoDBCounter")
+T = TypeVar("T")
+
+
+def on_loop(
+    method: Callable[Concatenate[S, P], Coroutine[Any, Any, T]],
+) -> Callable[Concatenate[S, P], Coroutine[Any, Any, T]]:
+    """Have a method of what has a table run on the loop of the table's client."""
+
+    @wraps(method)
+    async def run(self: S, /, *arguments: P.args, **options: P.kwargs) -> T:
+        return await self._table.on_loop(partial(method, self, *arguments, **options))
+
+    return run
+
+
 class DynamoDBClaims(Claims):
-    """Claims in one DynamoDB table.
-
-    Credentials come from AWS's own chain: its variables, its files, the machine's role.
-
-    Parameters
-    ----------
-    table
-        Its name.
-    region, endpoint_url, profile
-        As AWS's own tools take them; None leaves it to AWS's settings.
-    timeout
-        Seconds, for one request.
-
-    Raises
-    ------
-    ConfigError
-        There is no such profile, or no region is known.
-    """
+    """Claims in one DynamoDB table; arguments and errors are those of :class:`.dynamodb_client.Table`."""
 
     kind: ClassVar[str] = "dynamodb"
 
-    def __init__(
-        self,
-        table: str,
-        *,
-        region: str | None = None,
-        endpoint_url: str | None = None,
-        profile: str | None = None,
-        timeout: float = TIMEOUT,
-    ) -> None:
-        self._table = Table(table, region, endpoint_url, profile, timeout)
+    def __init__(self, table: str, **where: Any) -> None:
+        self._table = Table(table, **where)
         self._known: str | None = None
 
     def __repr__(self) -> str:
@@ -112,13 +104,11 @@ class DynamoDBClaims(Claims):
 
     def read(self, identity: str) -> ReadOutcome:
         """``GetItem`` with ``ConsistentRead``."""
-        return self._table.run(self._read, identity)
+        return self._table.run(self.read_async, identity)
 
+    @on_loop
     async def read_async(self, identity: str) -> ReadOutcome:
-        """``GetItem`` with ``ConsistentRead``."""
-        return await self._table.on_loop(self._read, identity)
-
-    async def _read(self, identity: str) -> ReadOutcome:
+        """:meth:`read`, asynchronously."""
         if refused := bad_identity(identity):
             return refused
         try:
@@ -133,13 +123,11 @@ class DynamoDBClaims(Claims):
 
     def write(self, identity: str, claim: Claim, expected: Claim | None) -> ClaimOutcome:
         """``PutItem`` with a condition; the answer to one that is not met has the item that is there."""
-        return self._table.run(self._write, identity, claim, expected)
+        return self._table.run(self.write_async, identity, claim, expected)
 
+    @on_loop
     async def write_async(self, identity: str, claim: Claim, expected: Claim | None) -> ClaimOutcome:
-        """``PutItem`` with a condition; the answer to one that is not met has the item that is there."""
-        return await self._table.on_loop(self._write, identity, claim, expected)
-
-    async def _write(self, identity: str, claim: Claim, expected: Claim | None) -> ClaimOutcome:
+        """:meth:`write`, asynchronously."""
         if refused := bad_identity(identity):
             return refused
         try:
@@ -152,13 +140,11 @@ class DynamoDBClaims(Claims):
 
     def forget(self, identity: str, expected: Claim) -> ForgetOutcome:
         """``DeleteItem`` with a condition."""
-        return self._table.run(self._forget, identity, expected)
+        return self._table.run(self.forget_async, identity, expected)
 
+    @on_loop
     async def forget_async(self, identity: str, expected: Claim) -> ForgetOutcome:
-        """``DeleteItem`` with a condition."""
-        return await self._table.on_loop(self._forget, identity, expected)
-
-    async def _forget(self, identity: str, expected: Claim) -> ForgetOutcome:
+        """:meth:`forget`, asynchronously."""
         if refused := bad_identity(identity):
             return refused
         try:
@@ -171,13 +157,11 @@ class DynamoDBClaims(Claims):
 
     def list(self, folder: str, start: tuple[str, ...] | None = None) -> PageOutcome:
         """``Query`` with ``ConsistentRead``: a page is a MiB."""
-        return self._table.run(self._list, folder, start)
+        return self._table.run(self.list_async, folder, start)
 
+    @on_loop
     async def list_async(self, folder: str, start: tuple[str, ...] | None = None) -> PageOutcome:
-        """``Query`` with ``ConsistentRead``: a page is a MiB."""
-        return await self._table.on_loop(self._list, folder, start)
-
-    async def _list(self, folder: str, start: tuple[str, ...] | None) -> PageOutcome:
+        """:meth:`list`, asynchronously."""
         if refused := bad_identity(folder, "folder"):
             return refused
         return await self._page(
@@ -191,13 +175,11 @@ class DynamoDBClaims(Claims):
 
     def sweep(self, place: str, start: tuple[str, ...] | None = None) -> PageOutcome:
         """``Scan`` with ``ConsistentRead``: it reads the whole table, a MiB a page."""
-        return self._table.run(self._sweep, place, start)
+        return self._table.run(self.sweep_async, place, start)
 
+    @on_loop
     async def sweep_async(self, place: str, start: tuple[str, ...] | None = None) -> PageOutcome:
-        """``Scan`` with ``ConsistentRead``: it reads the whole table, a MiB a page."""
-        return await self._table.on_loop(self._sweep, place, start)
-
-    async def _sweep(self, place: str, start: tuple[str, ...] | None) -> PageOutcome:
+        """:meth:`sweep`, asynchronously."""
         if refused := bad_identity(place, "folder"):
             return refused
         at, below = "#folder = :place OR #whole_folder = :place", ":below"
@@ -220,22 +202,22 @@ class DynamoDBClaims(Claims):
         return str(self._known)
 
     async def identity_async(self) -> str:
-        """Return the table's id, after one :meth:`check`."""
+        """:meth:`identity`, asynchronously."""
         if self._known is None:
             await self.check_async()
         return str(self._known)
 
     def check(self) -> None:
         """Ask for the table, its keys, its time to live and its copies; then for the rights to use it."""
-        self._known = self._table.run(self._table.ask, checked)
+        self._known = self._table.run(checked, self._table)
 
     async def check_async(self) -> None:
-        """Ask for the table, its keys, its time to live and its copies; then for the rights to use it."""
-        self._known = await self._table.on_loop(self._table.ask, checked)
+        """:meth:`check`, asynchronously."""
+        self._known = await self._table.on_loop(checked, self._table)
 
     def init(self) -> bool:
         """``CreateTable``, and wait until it is active."""
-        made: bool = self._table.run(self._table.ask, ready)
+        made = self._table.run(ready, self._table)
         self.check()
         return made
 
@@ -271,48 +253,24 @@ def _unreadable(error: ValueError, name: str) -> Refused:
 
 
 class DynamoDBCounter(Counter):
-    """Counters in one DynamoDB table, which may have claims, too.
-
-    Parameters
-    ----------
-    table, region, endpoint_url, profile, timeout
-        As for :class:`putifabsent.backends.dynamodb.DynamoDBClaims`.
-
-    Raises
-    ------
-    ConfigError
-        There is no such profile, or no region is known.
-    """
+    """Counters in one DynamoDB table, which may have claims, too; arguments and errors as there."""
 
     kind: ClassVar[str] = "dynamodb"
     forgets: ClassVar[bool] = False
 
-    def __init__(
-        self,
-        table: str,
-        *,
-        region: str | None = None,
-        endpoint_url: str | None = None,
-        profile: str | None = None,
-        timeout: float = TIMEOUT,
-    ) -> None:
-        self._table = Table(table, region, endpoint_url, profile, timeout)
+    def __init__(self, table: str, **where: Any) -> None:
+        self._table = Table(table, **where)
         # Where each counter was last seen: a hint, which costs a request where it is wrong.
         self._seen: dict[str, int] = {}
         self._time = WholeSeconds()
 
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self._table.url}>"
-
     def advance(self, name: str, floor: int, count: int = 1) -> AdvanceOutcome:
         """``UpdateItem``: it adds where the counter was seen at the floor or above, else it lifts."""
-        return self._table.run(self._advance, name, floor, count)
+        return self._table.run(self.advance_async, name, floor, count)
 
+    @on_loop
     async def advance_async(self, name: str, floor: int, count: int = 1) -> AdvanceOutcome:
-        """``UpdateItem``: it adds where the counter was seen at the floor or above, else it lifts."""
-        return await self._table.on_loop(self._advance, name, floor, count)
-
-    async def _advance(self, name: str, floor: int, count: int) -> AdvanceOutcome:
+        """:meth:`advance`, asynchronously."""
         if refused := bad_step(name, floor, count):
             return refused
         adds = self._seen.get(name, -1) >= floor
@@ -324,7 +282,7 @@ class DynamoDBCounter(Counter):
                 return self._unmet(error, name, count, adds=adds)
             return self._table.no_write(error, name)
         last = self._seen[name] = last_of(answer["Attributes"])
-        return Advanced(last, self._time.said(answer["ResponseMetadata"]["HTTPHeaders"].get("date")))
+        return Advanced(last, self._time.at_date(answer["ResponseMetadata"]["HTTPHeaders"].get("date")))
 
     def _unmet(self, error: Any, name: str, count: int, *, adds: bool) -> AdvanceOutcome:
         item = error.response.get("Item")
@@ -341,8 +299,8 @@ class DynamoDBCounter(Counter):
 
     def check(self) -> None:
         """Ask for the table, its keys, its time to live and its copies; then for the right to count."""
-        self._table.run(self._table.ask, checked_for_counters)
+        self._table.run(checked_for_counters, self._table)
 
     async def check_async(self) -> None:
-        """Ask for the table, its keys, its time to live and its copies; then for the right to count."""
-        await self._table.on_loop(self._table.ask, checked_for_counters)
+        """:meth:`check`, asynchronously."""
+        await self._table.on_loop(checked_for_counters, self._table)

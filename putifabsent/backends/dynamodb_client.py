@@ -71,15 +71,7 @@ _TOO_MANY_REQUESTS = 429
 
 
 class Sender:
-    """One client of DynamoDB, on fsspec's loop; callers on other loops and in threads wait for that one.
-
-    Parameters
-    ----------
-    region, endpoint_url, profile
-        As AWS's own tools take them; None leaves it to AWS's settings.
-    timeout
-        Seconds, for one request.
-    """
+    """One client of DynamoDB, on fsspec's loop; callers on other loops and in threads wait for that one."""
 
     def __init__(
         self, region: str | None, endpoint_url: str | None, profile: str | None, timeout: float
@@ -122,13 +114,7 @@ class Sender:
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work(*arguments), self.loop))
 
     async def call(self, method: str, **parameters: Any) -> dict[str, Any]:
-        """Send one request; on the client's loop only.
-
-        Raises
-        ------
-        Exception
-            Whatever the client raises: :func:`outcome_of` says what it means.
-        """
+        """Send one request; on the client's loop only."""
         client = self._client or await self._connect()
         answer: dict[str, Any] = await getattr(client, method)(**parameters)
         # botocore takes what is no JSON for an empty answer, which would mean "absent", or "written".
@@ -169,12 +155,6 @@ def outcome_of(error: BaseException, name: str) -> TryAgain | Refused | Maybe:
         # Credentials that expire are renewed before a request is signed: nothing has been sent.
         return Refused(caused(OSError(errno.EINVAL, str(error), name), error))
     raise error
-
-
-def reading_of(error: BaseException, name: str) -> TryAgain | Refused:
-    """Say what one failed request means for a read."""
-    outcome = outcome_of(error, name)
-    return TryAgain(outcome.cause) if isinstance(outcome, Maybe) else outcome
 
 
 def is_unmet(error: BaseException) -> bool:
@@ -219,10 +199,10 @@ def _close(loop: asyncio.AbstractEventLoop, client: Any, pid: int) -> None:
 class Table:
     """One table, and the way to it.
 
+    Credentials come from AWS's own chain: its variables, its files, the machine's role.
+
     Parameters
     ----------
-    name
-        Its name.
     region, endpoint_url, profile
         As AWS's own tools take them; None leaves it to AWS's settings.
     timeout
@@ -230,8 +210,6 @@ class Table:
 
     Attributes
     ----------
-    name
-        Its name.
     url
         Its address, as ``putifabsent init`` takes it.
 
@@ -242,7 +220,13 @@ class Table:
     """
 
     def __init__(
-        self, name: str, region: str | None, endpoint_url: str | None, profile: str | None, timeout: float
+        self,
+        name: str,
+        *,
+        region: str | None = None,
+        endpoint_url: str | None = None,
+        profile: str | None = None,
+        timeout: float = TIMEOUT,
     ) -> None:
         self.name = name
         options = {"region": region, "endpoint_url": endpoint_url, "profile": profile}
@@ -264,22 +248,21 @@ class Table:
         """Send one request about the table; within :meth:`run` or :meth:`on_loop` only."""
         return await self._senders().call(method, TableName=self.name, **parameters)
 
-    async def ask(self, question: Callable[[Sender, str, str], Coroutine[Any, Any, T]]) -> T:
-        """Ask for what the table is; within :meth:`run` or :meth:`on_loop` only."""
-        return await question(self._senders(), self.name, self.url)
-
     def no_write(self, error: Exception, name: str) -> TryAgain | Refused | Maybe:
         """Say what one failed request means for a write about ``name``."""
-        return self._absent(error, name) or outcome_of(error, name)
+        if is_missing_table(error):
+            return Refused(caused(FileNotFoundError(errno.ENOENT, self.missing, name), error))
+        return outcome_of(error, name)
 
     def no_answer(self, error: Exception, name: str) -> TryAgain | Refused:
         """Say what one failed request means for a read about ``name``."""
-        return self._absent(error, name) or reading_of(error, name)
+        outcome = self.no_write(error, name)
+        return TryAgain(outcome.cause) if isinstance(outcome, Maybe) else outcome
 
-    def _absent(self, error: Exception, name: str) -> Refused | None:
-        if not is_missing_table(error):
-            return None
-        return Refused(caused(FileNotFoundError(errno.ENOENT, missing(self.name, self.url), name), error))
+    @property
+    def missing(self) -> str:
+        """What to say and to do where the table is not there."""
+        return f"there is no table {self.name}: run `putifabsent init '{self.url}'`"
 
 
 def silent(error: Exception, name: str) -> Refused:
@@ -294,7 +277,7 @@ _USABLE = ("ACTIVE", "UPDATING")
 _NOBODY = {"folder": {"S": "#check"}, "name": {"S": "#check"}}
 
 
-async def ready(sender: Sender, table: str, url: str) -> bool:
+async def ready(table: Table) -> bool:
     """Make the table, unless it is there, and wait until it can be used. True: this call made it.
 
     Nobody pays for it while it is idle (on-demand billing); nothing expires in it (no TTL); nobody removes
@@ -302,9 +285,8 @@ async def ready(sender: Sender, table: str, url: str) -> bool:
     """
     made = True
     try:
-        await sender.call(
+        await table.send(
             "create_table",
-            TableName=table,
             BillingMode="PAY_PER_REQUEST",
             DeletionProtectionEnabled=True,
             KeySchema=[{"AttributeName": name, "KeyType": kind} for name, kind in KEYS.items()],
@@ -312,30 +294,29 @@ async def ready(sender: Sender, table: str, url: str) -> bool:
         )
     except Exception as error:  # noqa: BLE001 - what it means is decided in one place
         if not is_there(error):
-            _fail(error, table, url)
+            _fail(error, table)
         made = False
     for _ in range(_POLLS):
-        if (await _described(sender, table, url))["TableStatus"] in _USABLE:
+        if (await _described(table))["TableStatus"] in _USABLE:
             return made
         await asyncio.sleep(_BETWEEN_POLLS)
     waited = int(_POLLS * _BETWEEN_POLLS)
-    raise OSError(errno.EBUSY, f"the table is not usable after {waited} s: ask again later", table)
+    raise OSError(errno.EBUSY, f"the table is not usable after {waited} s: ask again later", table.name)
 
 
-async def checked(sender: Sender, table: str, url: str) -> str:
+async def checked(table: Table) -> str:
     """Return what tells the table from any other, if it can be relied on, and be read and written."""
-    described = await _sound(sender, table, url)
-    await _refuse_no_rights(sender, table, url)
+    described = await _sound(table)
+    await _refuse_no_rights(table)
     return _identity(described)
 
 
-async def checked_for_counters(sender: Sender, table: str, url: str) -> None:
+async def checked_for_counters(table: Table) -> None:
     """Pass if the table can be relied on, and counters in it may be advanced."""
-    await _sound(sender, table, url)
+    await _sound(table)
     try:
-        await sender.call(
+        await table.send(
             "update_item",
-            TableName=table,
             Key={**_NOBODY, "folder": COUNTERS},
             UpdateExpression="SET #last = :last",
             ConditionExpression=NEVER,
@@ -344,27 +325,22 @@ async def checked_for_counters(sender: Sender, table: str, url: str) -> None:
         )
     except Exception as error:  # noqa: BLE001 - what it means is decided in one place
         if not is_unmet(error):
-            _fail(error, table, url)
+            _fail(error, table)
 
 
-def missing(table: str, url: str) -> str:
-    """Return the sentence for a table that is not there."""
-    return f"there is no table {table}: run `putifabsent init '{url}'`"
-
-
-async def _sound(sender: Sender, table: str, url: str) -> Mapping[str, Any]:
-    described = await _described(sender, table, url)
-    _refuse_other_keys(described, url)
-    _refuse_copies(described, url)
-    await _refuse_expiry(sender, table, url)
+async def _sound(table: Table) -> Mapping[str, Any]:
+    described = await _described(table)
+    _refuse_other_keys(described, table.url)
+    _refuse_copies(described, table.url)
+    await _refuse_expiry(table)
     return described
 
 
-async def _described(sender: Sender, table: str, url: str) -> Mapping[str, Any]:
+async def _described(table: Table) -> Mapping[str, Any]:
     try:
-        answer = await sender.call("describe_table", TableName=table)
+        answer = await table.send("describe_table")
     except Exception as error:  # noqa: BLE001 - what it means is decided in one place
-        _fail(error, table, url)
+        _fail(error, table)
     described: Mapping[str, Any] = answer["Table"]
     return described
 
@@ -389,40 +365,38 @@ def _refuse_copies(described: Mapping[str, Any], url: str) -> None:
         )
 
 
-async def _refuse_expiry(sender: Sender, table: str, url: str) -> None:
+async def _refuse_expiry(table: Table) -> None:
     try:
-        answer = await sender.call("describe_time_to_live", TableName=table)
+        answer = await table.send("describe_time_to_live")
     except Exception as error:  # noqa: BLE001 - what it means is decided in one place
-        _fail(error, table, url)
+        _fail(error, table)
     if answer["TimeToLiveDescription"].get("TimeToLiveStatus") in ("ENABLED", "ENABLING"):
         raise ConfigError(
-            f"{url}: the table has a time to live, and a claim that expires lets a name be created twice: "
-            f"turn it off"
+            f"{table.url}: the table has a time to live, and a claim that expires lets a name be created "
+            f"twice: turn it off"
         )
 
 
-async def _refuse_no_rights(sender: Sender, table: str, url: str) -> None:
+async def _refuse_no_rights(table: Table) -> None:
     names = {"#folder": ATTRIBUTES["#folder"]}
     nobody = {":folder": _NOBODY["folder"]}
     try:
-        await sender.call("get_item", TableName=table, Key=_NOBODY, ConsistentRead=True)
-        await sender.call(
+        await table.send("get_item", Key=_NOBODY, ConsistentRead=True)
+        await table.send(
             "query",
-            TableName=table,
             KeyConditionExpression="#folder = :folder",
             ExpressionAttributeNames=names,
             ExpressionAttributeValues=nobody,
         )
-        await sender.call(
+        await table.send(
             "put_item",
-            TableName=table,
             Item=_NOBODY,
             ConditionExpression=NEVER,
             ExpressionAttributeNames=names,
         )
     except Exception as error:  # noqa: BLE001 - what it means is decided in one place
         if not is_unmet(error):
-            _fail(error, table, url)
+            _fail(error, table)
 
 
 def _identity(described: Mapping[str, Any]) -> str:
@@ -434,12 +408,12 @@ def _identity(described: Mapping[str, Any]) -> str:
     return f"dynamodb:{described['TableName']}#{known}"
 
 
-def _fail(error: Exception, table: str, url: str) -> NoReturn:
+def _fail(error: Exception, table: Table) -> NoReturn:
     if isinstance(error, ConfigError):
         raise error
     if is_missing_table(error):
-        raise ConfigError(missing(table, url)) from error
-    outcome = outcome_of(error, url)
+        raise ConfigError(table.missing) from error
+    outcome = outcome_of(error, table.url)
     if isinstance(outcome, Refused):
         raise outcome.error from error
-    raise ConnectionError(errno.EIO, f"DynamoDB did not answer, or not now: {error}", url) from error
+    raise ConnectionError(errno.EIO, f"DynamoDB did not answer, or not now: {error}", table.url) from error

@@ -36,11 +36,11 @@ from putifabsent.backends.base import (
 from putifabsent.backends.gcs_client import Params, Sender, outcome_of, params_of, place, unexpected
 from putifabsent.backends.gcs_upload import (
     Checksum,
-    ObjectBody,
     SessionGoneError,
     Upload,
     finish,
     made,
+    object_body,
     remove,
     send_chunks,
 )
@@ -78,10 +78,6 @@ class GCSStore(Store, ConditionalCopy):
 
     Parameters
     ----------
-    fs
-        The wrapped filesystem.
-    options
-        What it was made with.
     deadline
         Seconds; no single request is waited for longer, unless ``requests_timeout`` says so.
     """
@@ -260,7 +256,7 @@ class GCSStore(Store, ConditionalCopy):
                 return seen
             size, version = seen.holder.size, str(seen.holder.version)
         try:
-            body = ObjectBody(self._sender, *self._split(source), version, size)
+            body = object_body(self._sender, *self._split(source), version, size)
         except OSError as error:
             return Refused(error)
         return self.stage(name, body, creation)

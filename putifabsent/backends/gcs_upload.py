@@ -22,26 +22,17 @@ import requests
 from tenacity import Retrying
 
 from putifabsent.backends.base import Created, Exists, Gone, Maybe, Refused, TryAgain
-from putifabsent.backends.body import Body
 from putifabsent.backends.gcs_client import outcome_of, unexpected
-from putifabsent.backends.object_store import SENDS, SourceGoneError, schedule
+from putifabsent.backends.object_store import SENDS, SourceGoneError, StoredBody, schedule
 from putifabsent.backends.server_time import http_date
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from putifabsent.backends.body import Body
     from putifabsent.backends.gcs_client import Sender
 
-__all__ = [
-    "Checksum",
-    "ObjectBody",
-    "SessionGoneError",
-    "Upload",
-    "finish",
-    "made",
-    "remove",
-    "send_chunks",
-]
+__all__ = ["Checksum", "SessionGoneError", "Upload", "finish", "made", "object_body", "remove", "send_chunks"]
 
 _CHUNK = 16 * 2**20
 """A multiple of 256 KiB, as GCS wants; what one staging keeps in memory."""
@@ -104,8 +95,6 @@ class Upload:
     ----------
     session
         Its address, which is also the right to write to it.
-    size
-        Bytes in all.
     start, last
         Where the last chunk begins, and its bytes.
     headers
@@ -123,44 +112,21 @@ class Upload:
     over: bool = False
 
 
-class ObjectBody(Body):
-    """The bytes of an object, read in ranges, all of the same generation.
+def object_body(sender: Sender, bucket: str, key: str, generation: str, size: int) -> Body:
+    """Return the bytes of an object as it was found, all of the same generation."""
+    url = sender.url(bucket, key, of="download")
+    params = {"alt": "media", "generation": generation}
 
-    Parameters
-    ----------
-    sender
-        Reads them.
-    bucket, key, generation, size
-        The object, as it was found.
-    """
-
-    __slots__ = ("_generation", "_sender", "_url")
-
-    def __init__(self, sender: Sender, bucket: str, key: str, generation: str, size: int) -> None:
-        self._sender = sender
-        self._url = sender.url(bucket, key, of="download")
-        self._generation = generation
-        self.size = size
-
-    def read(self, start: int, stop: int) -> bytes:
-        """Return ``[start, stop)``."""
-        if start >= stop:
-            return b""
-        data = _again(lambda: self._read(start, stop))
-        if len(data) != stop - start:
-            msg = f"{self._url}: {len(data)} bytes came where {stop - start} were asked for"
-            raise OSError(msg)
-        return data
-
-    def _read(self, start: int, stop: int) -> bytes:
-        params = {"alt": "media", "generation": self._generation}
+    def fetch(start: int, stop: int) -> bytes:
         span = {"Range": f"bytes={start}-{stop - 1}"}
         try:
-            return bytes(self._sender.call("GET", self._url, params, headers=span).content)
+            return bytes(sender.call("GET", url, params, headers=span).content)
         except requests.HTTPError as error:
             if error.response is not None and error.response.status_code == HTTPStatus.NOT_FOUND:
-                raise SourceGoneError(errno.ENOENT, "it was removed or replaced", self._url) from error
+                raise SourceGoneError(errno.ENOENT, "it was removed or replaced", url) from error
             raise
+
+    return StoredBody(url, size, lambda start, stop: _again(lambda: fetch(start, stop)))
 
 
 def send_chunks(sender: Sender, session: str, body: Body, checksum: Checksum) -> Upload:

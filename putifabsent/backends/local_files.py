@@ -65,8 +65,6 @@ class SourceFile(Body):
 
     Parameters
     ----------
-    path
-        Its name.
     seen
         What it was when the copy began; another file there, or a change of it, is an OSError.
     """

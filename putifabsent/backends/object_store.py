@@ -34,6 +34,7 @@ from putifabsent.backends.base import (
     Written,
     caused,
 )
+from putifabsent.backends.body import Body
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -44,6 +45,7 @@ __all__ = [
     "SENDS",
     "Meaning",
     "SourceGoneError",
+    "StoredBody",
     "are_texts",
     "bad_key",
     "by_status",
@@ -136,6 +138,35 @@ def unconditional(
         return Refused(caused(PermissionError(errno.EPERM, "the store keeps what is there", name), cause))
     gone = OSError(errno.EIO, "what was to be written is not with the store any more", name)
     return Maybe(caused(gone, cause))
+
+
+class StoredBody(Body):
+    """The bytes of an object, read in ranges, all of the same version.
+
+    Parameters
+    ----------
+    name, size
+        The object, as it was found.
+    fetch
+        Reads ``[start, stop)``.
+    """
+
+    __slots__ = ("_fetch", "_name")
+
+    def __init__(self, name: str, size: int, fetch: Callable[[int, int], bytes]) -> None:
+        self._name = name
+        self._fetch = fetch
+        self.size = size
+
+    def read(self, start: int, stop: int) -> bytes:
+        """Return ``[start, stop)``."""
+        if start >= stop:
+            return b""
+        data = self._fetch(start, stop)
+        if len(data) != stop - start:
+            msg = f"{self._name}: {len(data)} bytes came where {stop - start} were asked for"
+            raise OSError(msg)
+        return data
 
 
 SENDS = 5

@@ -30,15 +30,7 @@ _IDLE = 0.05
 
 
 class Pool:
-    """Runs calls in at most ``most`` threads, which come and go with the calls.
-
-    Parameters
-    ----------
-    most
-        Calls at the same time.
-    name
-        What its threads are called.
-    """
+    """Runs calls in at most ``most`` threads, which come and go with the calls."""
 
     def __init__(self, most: int, name: str) -> None:
         self._most = most

@@ -77,8 +77,6 @@ def outcome_of(error: Exception, where: str, *, sent: bool) -> TryAgain | Refuse
     ----------
     error
         Of psycopg: its ``sqlstate`` is None where the server has not said what is wrong.
-    where
-        The database, for people.
     sent
         Whether the statement may have been.
     """
@@ -150,7 +148,7 @@ class PostgresSettings:
     more: Mapping[str, str] = field(default_factory=dict)
     timeout: float = 5.0
 
-    def said(self) -> dict[str, Any]:
+    def parameters(self) -> dict[str, Any]:
         """Return it as libpq's parameters.
 
         A step that was acknowledged must be on disk; and a server that does not answer is not waited for
@@ -177,13 +175,7 @@ class PostgresSettings:
 
 
 def postgres_settings(url: str) -> PostgresSettings:
-    """Return what a URL of PostgreSQL says, with the credentials of the environment where it has none.
-
-    Raises
-    ------
-    ConfigError
-        What is wrong with the URL, without its credentials.
-    """
+    """Return what a URL of PostgreSQL says, with the credentials of the environment where it has none."""
     parts = parts_of(url, ("postgresql",))
     refuse_unknown(parts, _OPTIONS)
     hosts, steps = hosts_of(parts, _PORT), [unquote(step) for step in parts.path.split("/") if step]
@@ -206,13 +198,7 @@ _SPARE = 1.0
 
 
 def _connected(settings: PostgresSettings) -> Connection:
-    """Open a connection that commits each statement by itself.
-
-    Raises
-    ------
-    psycopg.Error
-        The server is not there, or refuses.
-    """
+    """Open a connection that commits each statement by itself."""
     import psycopg
 
     patience = settings.timeout + _SPARE
@@ -235,7 +221,7 @@ def _connected(settings: PostgresSettings) -> Connection:
             return super().wait(until(gen, time.monotonic() + patience), *more, **options)
 
     # Prepared statements are a session's, and a pooler gives each transaction another one.
-    connection: Connection = Bounded.connect(autocommit=True, prepare_threshold=None, **settings.said())
+    connection: Connection = Bounded.connect(autocommit=True, prepare_threshold=None, **settings.parameters())
     return connection
 
 
@@ -276,8 +262,6 @@ class PostgresCounter(Counter):
 
     Parameters
     ----------
-    settings
-        Where it is.
     connect
         Opens a connection, which commits each statement by itself; None: psycopg does.
     """
@@ -290,9 +274,6 @@ class PostgresCounter(Counter):
         self._connect = connect or (lambda: _connected(settings))
         # A deque's ends are safe for threads.
         self._idle: PerProcess[deque[Connection]] = PerProcess(deque)
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self._shown}>"
 
     def advance(self, name: str, floor: int, count: int = 1) -> AdvanceOutcome:
         """``INSERT``, or ``UPDATE`` to beyond the larger of the row and the floor; in one statement."""

@@ -13,7 +13,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import count, cycle
+from itertools import count
 from typing import TYPE_CHECKING, TypeAlias
 
 from putifabsent.backends.base import (
@@ -85,8 +85,6 @@ def probe(
 
     Parameters
     ----------
-    store
-        Any store.
     folder
         An existing folder of it. Nothing is written but below its ``.putifabsent/probe-<uuid>/``, which
         is gone afterwards.
@@ -124,11 +122,26 @@ def probe(
             if word in BESIDE:
                 prober = _BESIDE[word](ground, pool, creates, patience)
             else:
-                prober = _Prober(ground, pool, creates, word, offered[word], patience)
-            verdicts[word] = prober.verdict(rounds, report)
+                prober = _Prober(ground, pool, creates, word, offered[word], patience, Tally(creates))
+            verdicts[word] = _tried(prober, rounds, report)
     if progress:
         progress(len(chosen) * (rounds + 1), len(chosen) * (rounds + 1), "done")
     return verdicts
+
+
+def _tried(
+    prober: _Prober | ListingProber | PublishingProber, rounds: int, report: Callable[[int, str], None]
+) -> Verdict:
+    report(0, f"{prober.word}: one after the other")
+    fault = prober.one_after_the_other()
+    if fault is not None:
+        return Verdict(prober.word, safe=False, evidence=fault)
+    for number in range(rounds):
+        report(1 + number, f"{prober.word}: race {number + 1} of {rounds}")
+        has_fault = prober.race(number)
+        if prober.patience.is_over or (has_fault and number + 1 >= ENOUGH):
+            break
+    return prober.verdict()
 
 
 def verdicts_for(
@@ -148,8 +161,6 @@ def verdicts_for(
         What a verdict is about: ``Store.kind`` and the address that its requests go to.
     make_store
         Makes the store to probe. Its client should allow :data:`CREATES` connections.
-    folder, progress
-        As for :func:`probe`.
     operations
         What the mount is going to use; by default what it can't do without.
 
@@ -196,21 +207,12 @@ class _Prober:
     word: str
     prepare: Prepare
     patience: Patience
+    _tally: Tally
 
-    def verdict(self, rounds: int, report: Callable[[int, str], None]) -> Verdict:
-        report(0, f"{self.word}: one after the other")
-        fault = self._one_after_the_other()
-        if fault is not None:
-            return Verdict(self.word, safe=False, evidence=fault)
-        tally = Tally(self.creates)
-        for number, size in zip(range(rounds), cycle(_SIZES)):
-            report(1 + number, f"{self.word}: race {number + 1} of {rounds}")
-            self._race(size, tally)
-            if self.patience.is_over or (tally.faults and tally.raced >= ENOUGH):
-                break
-        return Verdict(self.word, tally.is_safe, str(tally))
+    def verdict(self) -> Verdict:
+        return Verdict(self.word, self._tally.is_safe, str(self._tally))
 
-    def _one_after_the_other(self) -> str | None:
+    def one_after_the_other(self) -> str | None:
         """Create a name twice, and return what is wrong with what came of it."""
         name, first, outcome = self._certainly()
         seen = look(self.ground.store, name, self.patience)
@@ -244,14 +246,16 @@ class _Prober:
                 return tried, attempt, outcome
         raise AssertionError
 
-    def _race(self, size: int, tally: Tally) -> None:
-        name = self.ground.name(self.word)
+    def race(self, number: int) -> bool:
+        """Create a name by all at once; return whether one has ever had a fault."""
+        name, size = self.ground.name(self.word), _SIZES[number % len(_SIZES)]
         attempts = list(
             self.pool.map(lambda place: self.prepare(self.ground, name, size, place), range(self.creates))
         )
         outcomes = together(self.pool, [partial(_decide, attempt) for attempt in attempts])
-        tally.note(attempts, outcomes, look(self.ground.store, name, self.patience))
+        self._tally.note(attempts, outcomes, look(self.ground.store, name, self.patience))
         list(self.pool.map(lambda attempt: attempt.discard(), attempts))
+        return bool(self._tally.faults)
 
 
 def _decide(attempt: Attempt) -> Decision:
@@ -272,12 +276,8 @@ class Attempt:
 
     Attributes
     ----------
-    token
-        The creation's.
     mark, size
         What its bytes are made of, and how many they are.
-    decide
-        Sends the request that decides.
     discard
         Removes what the attempt leaves beside the name.
     """
@@ -351,10 +351,6 @@ class Tally:
 
     Attributes
     ----------
-    creates
-        Simultaneous creates of each name.
-    raced
-        Names so far.
     faults
         How many names had each fault.
     """

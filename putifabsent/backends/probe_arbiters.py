@@ -9,14 +9,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import cycle
 from typing import TYPE_CHECKING, ClassVar
 
 from putifabsent.backends.base import Absent, Deleted, Exists, Listed, Maybe, Written
 from putifabsent.backends.body import InMemory
 from putifabsent.backends.probe_cache import Verdict
 from putifabsent.backends.probe_ground import (
-    ENOUGH,
     Seen,
     brief,
     content,
@@ -67,22 +65,9 @@ class ListingProber:
     pool: ThreadPoolExecutor
     writers: int
     patience: Patience
+    _seen: _Listings = field(default_factory=_Listings)
 
-    def verdict(self, rounds: int, report: Callable[[int, str], None]) -> Verdict:
-        """Try it, and say what was seen."""
-        report(0, "list: one after the other")
-        fault = self._one_after_the_other()
-        if fault is not None:
-            return Verdict(self.word, safe=False, evidence=fault)
-        seen = _Listings()
-        for number in range(rounds):
-            report(1 + number, f"list: race {number + 1} of {rounds}")
-            self._race(seen)
-            if self.patience.is_over or (seen.lacking and seen.raced >= ENOUGH):
-                break
-        return self._judge(seen)
-
-    def _one_after_the_other(self) -> str | None:
+    def one_after_the_other(self) -> str | None:
         """Put keys, and return what is wrong with what can be read and listed."""
         store, folder, names = self.ground.store, self.ground.subfolder(self.word), set()
         for number in range(_KEYS):
@@ -102,8 +87,10 @@ class ListingProber:
                 return f"one after the other: {number + 1} keys were put, {len(shown & names)} of them listed"
         return None
 
-    def _race(self, seen: _Listings) -> None:
-        store, folder = self.ground.store, self.ground.subfolder(self.word)
+    def race(self, number: int) -> bool:
+        """Have all writers put and list at once; return whether a listing has ever lacked something."""
+        del number
+        store, folder, seen = self.ground.store, self.ground.subfolder(self.word), self._seen
         ended: list[str] = []
 
         def put_and_list(name: str) -> tuple[set[str], PutOutcome | ListOutcome]:
@@ -130,6 +117,7 @@ class ListingProber:
         seen.listings += len(certain)
         seen.lacking += lacking
         seen.folders += bool(lacking)
+        return bool(seen.lacking)
 
     def _put(self, name: str, creation: Creation) -> PutOutcome:
         try:
@@ -137,24 +125,26 @@ class ListingProber:
         except Exception as error:  # noqa: BLE001 - what nobody foresaw is unknown
             return Maybe(error)
 
-    def _judge(self, seen: _Listings) -> Verdict:
-        asked = seen.raced * self.writers
-        unsure = f"{len(seen.causes)} of {asked} writers had no certain answer"
+    def verdict(self) -> Verdict:
+        """Say what was seen."""
+        seen = self._seen
+        attempts = seen.raced * self.writers
+        unsure = f"{len(seen.causes)} of {attempts} writers had no certain answer"
         if seen.lacking:
             evidence = (
                 f"{self.writers} writers at once: {seen.lacking} of {seen.listings} listings lacked what had "
                 f"been put before them, in {seen.folders} of {seen.raced} folders"
             )
-        elif seen.listings * 2 < asked:
+        elif seen.listings * 2 < attempts:
             evidence = (
-                f"only {seen.listings} of {asked} writers could list; {unsure}: {brief(seen.causes[-1])}"
+                f"only {seen.listings} of {attempts} writers could list; {unsure}: {brief(seen.causes[-1])}"
             )
         else:
             evidence = (
                 f"{self.writers} writers at once: each of {seen.listings} listings, in {seen.raced} folders, "
                 f"showed all that had been put before it{'; ' + unsure if seen.causes else ''}"
             )
-        return Verdict(self.word, safe=not seen.lacking and seen.listings * 2 >= asked, evidence=evidence)
+        return Verdict(self.word, safe=not seen.lacking and seen.listings * 2 >= attempts, evidence=evidence)
 
 
 _SMALL = 1024
@@ -169,7 +159,6 @@ _ONE_BY_ONE = "one after the other: "
 class _Deletions:
     """What came of the races: names, those whose deletion was certain, those that were there again."""
 
-    races: int = 0
     raced: int = 0
     judged: int = 0
     back: int = 0
@@ -193,22 +182,9 @@ class PublishingProber:
     pool: ThreadPoolExecutor
     threads: int
     patience: Patience
+    _seen: _Deletions = field(default_factory=_Deletions)
 
-    def verdict(self, rounds: int, report: Callable[[int, str], None]) -> Verdict:
-        """Try it, and say what was seen."""
-        report(0, "publish: one after the other")
-        fault = self._one_after_the_other()
-        if fault is not None:
-            return Verdict(self.word, safe=False, evidence=fault)
-        seen = _Deletions()
-        for number, size in zip(range(rounds), cycle(_SIZES)):
-            report(1 + number, f"publish: race {number + 1} of {rounds}")
-            self._race(size, seen)
-            if self.patience.is_over or (seen.back and seen.races >= ENOUGH):
-                break
-        return self._judge(seen)
-
-    def _one_after_the_other(self) -> str | None:
+    def one_after_the_other(self) -> str | None:
         """Publish and delete, and return what is wrong with what came of it."""
         name, first, other = (self.ground.name(self.word) for _ in range(3))
         for source in (first, other):
@@ -243,7 +219,9 @@ class PublishingProber:
                 return f"{_ONE_BY_ONE}a copy of a missing source failed without saying why: {why}"
         return None
 
-    def _race(self, size: int, seen: _Deletions) -> None:
+    def race(self, number: int) -> bool:
+        """Publish names and delete them at once; return whether one was ever there again."""
+        size, seen = _SIZES[number % len(_SIZES)], self._seen
         names = [(self.ground.name(self.word), self.ground.name(self.word)) for _ in range(self.threads // 2)]
         put = list(self.pool.map(lambda pair: self._put(pair[0], size), names))
         pairs = [pair for pair, outcome in zip(names, put, strict=True) if isinstance(outcome, Written)]
@@ -254,7 +232,6 @@ class PublishingProber:
                 partial(self._delete_both, source, name, lag),
             ]
         came = together(self.pool, steps)
-        seen.races += 1
         seen.raced += len(names)
         seen.causes += [error_of(outcome) for outcome in put if not isinstance(outcome, Written)]
         for (_, name), published, deleted in zip(pairs, came[::2], came[1::2], strict=True):
@@ -264,8 +241,11 @@ class PublishingProber:
             if deleted is True:
                 seen.judged += 1
                 seen.back += look(self.ground.store, name, self.patience) != _NOTHING
+        return bool(seen.back)
 
-    def _judge(self, seen: _Deletions) -> Verdict:
+    def verdict(self) -> Verdict:
+        """Say what was seen."""
+        seen = self._seen
         unsure = f"{len(seen.causes)} requests had no certain answer"
         if seen.judged * 2 < seen.raced:
             cause = brief(seen.causes[-1] if seen.causes else None)

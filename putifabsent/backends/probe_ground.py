@@ -69,8 +69,6 @@ class Ground:
 
     Parameters
     ----------
-    store
-        The store to probe.
     folder
         An existing folder of it: a bucket, or a folder in one.
     """

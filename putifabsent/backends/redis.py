@@ -151,20 +151,20 @@ class _Cluster(Servers):
 
     def send(self, key: str, *command: str | int) -> Any:
         cluster = self._cluster()
-        asked: AskError | None = None
+        redirect: AskError | None = None
         for _ in range(_MOVES):
             try:
-                node = cluster.get_node_from_key(key) if asked is None else _named(cluster, asked)
+                node = cluster.get_node_from_key(key) if redirect is None else _named(cluster, redirect)
                 pool = cluster.get_redis_connection(node).connection_pool
             except (RedisError, RedisClusterException, OSError) as error:
                 raise NotSentError(str(error)) from error
             try:
-                return _ask(pool, command, asking=asked is not None)
+                return _ask(pool, command, asking=redirect is not None)
             except MovedError:
-                asked = None
+                redirect = None
                 self._look_again(cluster)
             except AskError as error:
-                asked = error
+                redirect = error
             except RedisError:
                 # The next command finds whoever has taken over.
                 self._look_again(cluster)
@@ -245,9 +245,9 @@ def _ask(pool: Any, command: Sequence[str | int], *, asking: bool = False) -> An
         pool.release(connection)
 
 
-def _named(cluster: Any, asked: AskError) -> Any:
-    node = cluster.get_node(host=asked.host, port=asked.port)
-    return node or ClusterNode(asked.host, asked.port)
+def _named(cluster: Any, redirect: AskError) -> Any:
+    node = cluster.get_node(host=redirect.host, port=redirect.port)
+    return node or ClusterNode(redirect.host, redirect.port)
 
 
 PREFIX = "putifabsent:lock:"
@@ -274,22 +274,13 @@ _CHECK_LEASE = 10.0
 
 
 class RedisLock(Lock):
-    """Locks in one Redis, or what speaks its protocol.
-
-    Parameters
-    ----------
-    settings
-        Where it is.
-    """
+    """Locks in one Redis, or what speaks its protocol."""
 
     kind: ClassVar[str] = "redis"
 
     def __init__(self, settings: RedisSettings) -> None:
         self._shown = settings.shown
         self._servers = PerProcess(lambda: servers_of(settings))
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self._shown}>"
 
     def acquire(self, key: str, owner: str, lease: float) -> AcquireOutcome:
         """``SET NX PX``; where it is held, who holds it and for how long, in the same answer."""
@@ -349,13 +340,7 @@ return {{last, time[1] * 1000 + math.floor(time[2] / 1000)}}
 
 
 class RedisCounter(Counter):
-    """Counters in one Redis, or what speaks its protocol.
-
-    Parameters
-    ----------
-    settings
-        Where it is.
-    """
+    """Counters in one Redis, or what speaks its protocol."""
 
     kind: ClassVar[str] = "redis"
     forgets: ClassVar[bool] = True
@@ -363,9 +348,6 @@ class RedisCounter(Counter):
     def __init__(self, settings: RedisSettings) -> None:
         self._shown = settings.shown
         self._servers = PerProcess(lambda: servers_of(settings))
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self._shown}>"
 
     def advance(self, name: str, floor: int, count: int = 1) -> AdvanceOutcome:
         """``EVAL``: ``GET``, the larger of it and the floor, ``SET``, ``TIME``."""

@@ -28,7 +28,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal, NamedTuple, TypeAlias
 
 from putifabsent.backends.base import Absent, Maybe, Refused, TryAgain, caused
-from putifabsent.backends.cancellation import in_thread
+from putifabsent.backends.cancellation import twin
 
 __all__ = [
     "Absent",
@@ -307,33 +307,13 @@ class Claims(ABC):
             As :meth:`check`. Calling it again is harmless.
         """
 
-    async def read_async(self, identity: str) -> ReadOutcome:
-        """:meth:`read`, asynchronously."""
-        return await in_thread(lambda: self.read(identity))
-
-    async def write_async(self, identity: str, claim: Claim, expected: Claim | None) -> ClaimOutcome:
-        """:meth:`write`, asynchronously. Cancelled, its outcome is unknown."""
-        return await in_thread(lambda: self.write(identity, claim, expected))
-
-    async def forget_async(self, identity: str, expected: Claim) -> ForgetOutcome:
-        """:meth:`forget`, asynchronously. Cancelled, its outcome is unknown."""
-        return await in_thread(lambda: self.forget(identity, expected))
-
-    async def list_async(self, folder: str, start: tuple[str, ...] | None = None) -> PageOutcome:
-        """:meth:`list`, asynchronously."""
-        return await in_thread(lambda: self.list(folder, start))
-
-    async def sweep_async(self, place: str, start: tuple[str, ...] | None = None) -> PageOutcome:
-        """:meth:`sweep`, asynchronously."""
-        return await in_thread(lambda: self.sweep(place, start))
-
-    async def identity_async(self) -> str:
-        """:meth:`identity`, asynchronously."""
-        return await in_thread(self.identity)
-
-    async def check_async(self) -> None:
-        """:meth:`check`, asynchronously."""
-        await in_thread(self.check)
+    read_async = twin(read)
+    write_async = twin(write)
+    forget_async = twin(forget)
+    list_async = twin(list)  # noqa: A003 - the method, not the type
+    sweep_async = twin(sweep)
+    identity_async = twin(identity)
+    check_async = twin(check)
 
 
 class Lock(ABC):
@@ -351,6 +331,9 @@ class Lock(ABC):
     """
 
     kind: ClassVar[str]
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.identity()}>"
 
     @abstractmethod
     def acquire(self, key: str, owner: str, lease: float) -> AcquireOutcome:
@@ -391,21 +374,10 @@ class Lock(ABC):
             It can't be reached, or there is no right to use it.
         """
 
-    async def acquire_async(self, key: str, owner: str, lease: float) -> AcquireOutcome:
-        """:meth:`acquire`, asynchronously. Cancelled, its outcome is unknown."""
-        return await in_thread(lambda: self.acquire(key, owner, lease))
-
-    async def extend_async(self, key: str, owner: str, lease: float) -> ExtendOutcome:
-        """:meth:`extend`, asynchronously."""
-        return await in_thread(lambda: self.extend(key, owner, lease))
-
-    async def release_async(self, key: str, owner: str) -> ReleaseOutcome:
-        """:meth:`release`, asynchronously."""
-        return await in_thread(lambda: self.release(key, owner))
-
-    async def check_async(self) -> None:
-        """:meth:`check`, asynchronously."""
-        await in_thread(self.check)
+    acquire_async = twin(acquire)
+    extend_async = twin(extend)
+    release_async = twin(release)
+    check_async = twin(check)
 
 
 def bad_identity(

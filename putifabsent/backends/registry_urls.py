@@ -1,4 +1,6 @@
-"""Registries by URL: which one, where, and how; what is wrong in one is said without its credentials.
+"""Registries by URL: which one, where, and how.
+
+What is wrong in a URL is a ConfigError, without its credentials.
 
 ==========================================  ==========================================================
 ``dynamodb://TABLE?region=...``             a table for claims and counters
@@ -58,13 +60,7 @@ _TABLE = re.compile(r"[A-Za-z0-9_.-]{3,255}")
 
 
 def ask_environment(url: str | None) -> str:
-    """Return ``url``, or what ``PUTIFABSENT_ARBITER`` says.
-
-    Raises
-    ------
-    ConfigError
-        Neither says anything.
-    """
+    """Return ``url``, or what ``PUTIFABSENT_ARBITER`` says."""
     address = url or os.environ.get(ARBITER)
     if not address:
         raise ConfigError(
@@ -85,13 +81,7 @@ def is_claims(url: str) -> bool:
 
 
 def open_claims(url: str) -> Claims:
-    """Return the claims at ``url``; nothing is asked of them yet.
-
-    Raises
-    ------
-    ConfigError
-        What is wrong with the URL, without its credentials.
-    """
+    """Return the claims at ``url``; nothing is asked of them yet."""
     parts = parts_of(url, SCHEMES)
     if parts.scheme != "dynamodb":
         raise ConfigError(f"{parts.scheme}:// is a lock, which decides nothing: claims are at dynamodb://")
@@ -102,13 +92,7 @@ def open_claims(url: str) -> Claims:
 
 
 def open_lock(url: str) -> Lock:
-    """Return the lock at ``url``; nothing is asked of it yet.
-
-    Raises
-    ------
-    ConfigError
-        What is wrong with the URL, without its credentials.
-    """
+    """Return the lock at ``url``; nothing is asked of it yet."""
     settings = redis_settings(url)
     with _needing("redis"):
         from putifabsent.backends.redis import RedisLock
@@ -116,13 +100,7 @@ def open_lock(url: str) -> Lock:
 
 
 def open_counter(url: str) -> Counter:
-    """Return the counters at ``url``; nothing is asked of them yet.
-
-    Raises
-    ------
-    ConfigError
-        What is wrong with the URL, without its credentials.
-    """
+    """Return the counters at ``url``; nothing is asked of them yet."""
     parts = parts_of(url, COUNTERS)
     if parts.scheme in REDIS_SCHEMES:
         settings = redis_settings(url)

@@ -11,7 +11,7 @@ a probe can tell.
 from __future__ import annotations
 
 import errno
-from typing import IO, TYPE_CHECKING, Any, ClassVar
+from typing import IO, TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from botocore.exceptions import ClientError
 from fsspec.asyn import sync
@@ -89,6 +89,8 @@ if TYPE_CHECKING:
 
 __all__ = ["S3Store"]
 
+T = TypeVar("T")
+
 _ONLY_IF_ABSENT = {"IfNoneMatch": "*"}
 _PATIENCE = 10.0
 
@@ -100,8 +102,6 @@ class S3Store(Store, ConditionalCopy, Describes, StagesAhead):
     ----------
     fs
         The wrapped filesystem; its loop runs the asynchronous client.
-    options
-        What it was made with.
     deadline
         Seconds; no single request is waited for longer, unless ``read_timeout`` says so.
     """
@@ -140,6 +140,10 @@ class S3Store(Store, ConditionalCopy, Describes, StagesAhead):
         loop: AbstractEventLoop = self._sender.fs.loop
         return loop
 
+    def _wait(self, work: Callable[..., Coroutine[Any, Any, T]], *arguments: Any) -> T:
+        outcome: T = sync(self._loop, work, *arguments)
+        return outcome
+
     def endpoint(self) -> str:
         """Return the address that requests go to."""
         if self._endpoint is None:
@@ -153,10 +157,7 @@ class S3Store(Store, ConditionalCopy, Describes, StagesAhead):
             return refused
         if not creation.extra and (fast := self._fast.bucket(bucket, key)) is not None:
             return fast.create(key, name, body, creation)
-        outcome: CreateOutcome = sync(
-            self._loop, self._put_once, (bucket, key), name, body, creation, only_if_absent=True
-        )
-        return outcome
+        return self._wait(self.create_async, name, body, creation)
 
     async def create_async(self, name: str, body: Body, creation: Creation) -> CreateOutcome:
         """``PutObject`` with ``If-None-Match: *``."""
@@ -172,8 +173,7 @@ class S3Store(Store, ConditionalCopy, Describes, StagesAhead):
         bucket, key = self._split(name)
         if (fast := self._fast.bucket(bucket, key)) is not None:
             return fast.head(key, name)
-        outcome: HeadOutcome = sync(self._loop, self.head_async, name)
-        return outcome
+        return self._wait(self.head_async, name)
 
     async def head_async(self, name: str) -> HeadOutcome:
         """``HeadObject``."""
@@ -201,8 +201,7 @@ class S3Store(Store, ConditionalCopy, Describes, StagesAhead):
 
     def time(self, name: str) -> datetime | None:
         """``HeadObject``; see :meth:`time_async`."""
-        now: datetime | None = sync(self._loop, self.time_async, name)
-        return now
+        return self._wait(self.time_async, name)
 
     async def time_async(self, name: str) -> datetime | None:
         """``HeadObject``, by the client that shows the ``Date`` of an answer."""
@@ -217,8 +216,7 @@ class S3Store(Store, ConditionalCopy, Describes, StagesAhead):
         bucket, key = self._split(name)
         if (fast := self._fast.bucket(bucket, key)) is not None:
             return fast.get(key, name)
-        outcome: GetOutcome = sync(self._loop, self.get_async, name)
-        return outcome
+        return self._wait(self.get_async, name)
 
     async def get_async(self, name: str) -> GetOutcome:
         """``GetObject``."""
@@ -237,8 +235,7 @@ class S3Store(Store, ConditionalCopy, Describes, StagesAhead):
 
     def describe(self, name: str) -> DescribeOutcome:
         """``HeadObject``; see :meth:`describe_async`."""
-        outcome: DescribeOutcome = sync(self._loop, self.describe_async, name)
-        return outcome
+        return self._wait(self.describe_async, name)
 
     async def describe_async(self, name: str) -> DescribeOutcome:
         """``HeadObject``, by the client that shows the storage class."""
@@ -262,8 +259,7 @@ class S3Store(Store, ConditionalCopy, Describes, StagesAhead):
 
     def list(self, folder: str) -> ListOutcome:
         """``ListObjectsV2``, page by page."""
-        outcome: ListOutcome = sync(self._loop, self.list_async, folder)
-        return outcome
+        return self._wait(self.list_async, folder)
 
     async def list_async(self, folder: str) -> ListOutcome:
         """``ListObjectsV2``, page by page."""
@@ -271,8 +267,7 @@ class S3Store(Store, ConditionalCopy, Describes, StagesAhead):
 
     def walk(self, folder: str) -> ListOutcome:
         """``ListObjectsV2`` with no delimiter, page by page."""
-        outcome: ListOutcome = sync(self._loop, self.walk_async, folder)
-        return outcome
+        return self._wait(self.walk_async, folder)
 
     async def walk_async(self, folder: str) -> ListOutcome:
         """``ListObjectsV2`` with no delimiter, page by page."""
@@ -300,8 +295,7 @@ class S3Store(Store, ConditionalCopy, Describes, StagesAhead):
 
     def delete(self, name: str, version: str | None = None) -> DeleteOutcome:
         """``DeleteObject``; see :meth:`delete_async`."""
-        outcome: DeleteOutcome = sync(self._loop, self.delete_async, name, version)
-        return outcome
+        return self._wait(self.delete_async, name, version)
 
     async def delete_async(self, name: str, version: str | None = None) -> DeleteOutcome:
         """``DeleteObject``: that version in a versioned bucket, else whatever is there."""
@@ -320,8 +314,7 @@ class S3Store(Store, ConditionalCopy, Describes, StagesAhead):
             return refused
         if self._is_plain(body, creation) and (fast := self._fast.bucket(bucket, key)) is not None:
             return fast.put(key, name, body, creation)
-        putting = (name, body, creation)
-        return done_or_undone(self._loop, _stays, self._put, *putting, patience=_PATIENCE)
+        return done_or_undone(self._loop, _stays, self._put, name, body, creation, patience=_PATIENCE)
 
     async def put_async(self, name: str, body: Body, creation: Creation) -> PutOutcome:
         """``PutObject`` with no condition; a large body as an upload."""
@@ -336,8 +329,7 @@ class S3Store(Store, ConditionalCopy, Describes, StagesAhead):
 
     def publish(self, source: str, name: str, creation: Creation) -> PublishOutcome:
         """``CopyObject``; see :meth:`publish_async`."""
-        outcome: PublishOutcome = sync(self._loop, self.publish_async, source, name, creation)
-        return outcome
+        return self._wait(self.publish_async, source, name, creation)
 
     async def publish_async(self, source: str, name: str, creation: Creation) -> PublishOutcome:
         """``CopyObject``, with the source's own metadata."""
@@ -348,8 +340,7 @@ class S3Store(Store, ConditionalCopy, Describes, StagesAhead):
 
     def copy(self, source: str, name: str, creation: Creation) -> CreateOutcome:
         """``CopyObject`` with ``If-None-Match: *``."""
-        outcome: CreateOutcome = sync(self._loop, self.copy_async, source, name, creation)
-        return outcome
+        return self._wait(self.copy_async, source, name, creation)
 
     async def copy_async(self, source: str, name: str, creation: Creation) -> CreateOutcome:
         """``CopyObject`` with ``If-None-Match: *``."""
@@ -402,8 +393,7 @@ class S3Store(Store, ConditionalCopy, Describes, StagesAhead):
 
     def complete(self, staged: Staged) -> CompleteOutcome:
         """``CompleteMultipartUpload`` with ``If-None-Match: *``."""
-        outcome: CompleteOutcome = sync(self._loop, self.complete_async, staged)
-        return outcome
+        return self._wait(self.complete_async, staged)
 
     async def complete_async(self, staged: Staged) -> CompleteOutcome:
         """``CompleteMultipartUpload`` with ``If-None-Match: *``."""
@@ -411,7 +401,7 @@ class S3Store(Store, ConditionalCopy, Describes, StagesAhead):
 
     def discard(self, staged: Staged) -> None:
         """``AbortMultipartUpload``."""
-        sync(self._loop, self.discard_async, staged)
+        self._wait(self.discard_async, staged)
 
     async def discard_async(self, staged: Staged) -> None:
         """``AbortMultipartUpload``."""

@@ -165,12 +165,8 @@ class FastBucket:
 
     Parameters
     ----------
-    bucket
-        Its name.
     url
         A presigned address of some object in it, as botocore makes it: where the mount's requests go.
-    region
-        The region to sign for.
     credentials
         Returns botocore's frozen credentials, refreshed; None signs nothing.
     connect_timeout, timeout

@@ -43,7 +43,7 @@ class WholeSeconds:
         # From the steady clock to the server's, in milliseconds. Of two threads one may lose what it learnt.
         self._distance: int | None = None
 
-    def said(self, date: str | None) -> int | None:
+    def at_date(self, date: str | None) -> int | None:
         """Return the time of an answer, or a little before: milliseconds since 1970.
 
         Parameters
@@ -56,8 +56,8 @@ class WholeSeconds:
         int or None
             Within the second that the answer says. None: it says none.
         """
-        said = http_date(date)
-        return None if said is None else self.seen(int(said.timestamp()) * _SECOND)
+        second = http_date(date)
+        return None if second is None else self.seen(int(second.timestamp()) * _SECOND)
 
     def seen(self, second: int) -> int:
         """Return the time in a second that has just been seen, by its first millisecond."""

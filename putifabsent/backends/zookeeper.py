@@ -81,8 +81,6 @@ class ZooKeeperSettings:
     ----------
     shown
         Its address for people, without credentials.
-    hosts
-        Servers of the ensemble.
     path
         The folder in it that all nodes are below, with its slash; empty: the root.
     username, password
@@ -98,7 +96,7 @@ class ZooKeeperSettings:
     password: str | None = field(default=None, repr=False)
     timeout: float = 10.0
 
-    def said(self) -> dict[str, Any]:
+    def parameters(self) -> dict[str, Any]:
         """Return it as kazoo's parameters: it tries a request once."""
         parameters: dict[str, Any] = {
             "hosts": ",".join(f"{host}:{port}" for host, port in self.hosts) + self.path,
@@ -111,13 +109,7 @@ class ZooKeeperSettings:
 
 
 def zookeeper_settings(url: str) -> ZooKeeperSettings:
-    """Return what a URL of ZooKeeper says, with the credentials of the environment where it has none.
-
-    Raises
-    ------
-    ConfigError
-        What is wrong with the URL, without its credentials.
-    """
+    """Return what a URL of ZooKeeper says, with the credentials of the environment where it has none."""
     parts = parts_of(url, ("zookeeper",))
     refuse_unknown(parts, ("timeout",))
     hosts, path = hosts_of(parts, _PORT), parts.path.rstrip("/")
@@ -178,8 +170,6 @@ class ZooKeeperCounter(Counter):
 
     Parameters
     ----------
-    settings
-        Where it is.
     connect
         Begins a session; None: kazoo does.
     """
@@ -191,9 +181,6 @@ class ZooKeeperCounter(Counter):
         self._shown = settings.shown
         self._nodes: PerProcess[Nodes] = PerProcess(connect or (lambda: _connected(settings)))
         self._seen: dict[str, Seen] = {}
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self._shown}>"
 
     def advance(self, name: str, floor: int, count: int = 1) -> AdvanceOutcome:
         """``setData`` with the version that was seen; where none was, ``getData``, or ``create``."""
@@ -268,7 +255,7 @@ class _Session:
         self._seconds = settings.timeout
         # What is made with credentials is theirs alone; ZooKeeper's own default is everybody's.
         acl = None if settings.username is None else CREATOR_ALL_ACL
-        self._client = KazooClient(default_acl=acl, **settings.said())
+        self._client = KazooClient(default_acl=acl, **settings.parameters())
         try:
             self._client.start(timeout=settings.timeout)
         except BaseException:

@@ -45,13 +45,7 @@ _EXTRAS = {
 
 
 class Screen:
-    """Prints answers.
-
-    Parameters
-    ----------
-    as_json
-        Whether a program reads them.
-    """
+    """Prints answers."""
 
     def __init__(self, *, as_json: bool) -> None:
         self._as_json = as_json

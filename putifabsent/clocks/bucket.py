@@ -65,13 +65,6 @@ class BucketCounter(Counter):
     """Counters in a folder of a guarded filesystem.
 
     Two requests a call, and two more after others have counted: create, list; list, get.
-
-    Parameters
-    ----------
-    fs
-        It guards :data:`GUARD`.
-    folder
-        Which folder, in its words.
     """
 
     kind: ClassVar[str] = "bucket"

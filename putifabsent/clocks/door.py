@@ -313,8 +313,8 @@ def _source(source: str | Source, skew: float | None, options: Mapping[str, Any]
 
 
 def _in_bucket(address: str, options: dict[str, Any]) -> BucketCounter:
-    said = options.pop("guard", ())
-    guard = [*((said,) if isinstance(said, str) else said), GUARD]
+    given = options.pop("guard", ())
+    guard = [*((given,) if isinstance(given, str) else given), GUARD]
     fs, folder = url_to_fs(address, guard=guard, **options)
     return BucketCounter(fs, folder)
 

@@ -37,8 +37,6 @@ def judge(timeline: DeltaTimeline, look: Look | None) -> Result:
 
     Parameters
     ----------
-    timeline
-        The table's.
     look
         Lists its data files; None: they are not looked at.
     """
@@ -145,8 +143,6 @@ class _Play:
     ----------
     files
         The data files that the table has, as the log says their paths, with the commits that added them.
-    version
-        Of its protocol.
     """
 
     def __init__(self, before: Iterable[str] | None) -> None:

@@ -95,14 +95,10 @@ class Finding:
 
     Attributes
     ----------
-    kind
-        What.
     names
         The files, or the instants, that it is about.
     detail
         What was seen, in a sentence.
-    severity
-        How much that proves.
     moments
         The instants' times, or the numbers, that it is about: as pictures mark them.
     """
@@ -171,12 +167,8 @@ class Result(NamedTuple):
 
     Attributes
     ----------
-    version
-        Of its format.
     records
         Its timeline.
-    findings
-        What is wrong with it.
     """
 
     version: str

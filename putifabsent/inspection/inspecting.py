@@ -33,14 +33,6 @@ class Report:
 
     Attributes
     ----------
-    url
-        As it was asked for.
-    format
-        ``hudi``, ``paimon`` or ``delta``.
-    version
-        Of that.
-    timeline
-        Its reader.
     records
         Its instants, snapshots or commits, by when they were requested.
     findings

@@ -33,8 +33,6 @@ def judge(timeline: PaimonTimeline, look: Look | None) -> Result:
 
     Parameters
     ----------
-    timeline
-        The table's.
     look
         Lists its data files; None: neither they nor manifests are looked at.
     """

@@ -93,8 +93,6 @@ def run(
         Processes, started together.
     commits
         What each of them commits, one after the other.
-    stores
-        Where.
     progress
         Called with (commits done, commits in all, what is raced) as a race goes on.
     limit

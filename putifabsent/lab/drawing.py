@@ -53,8 +53,6 @@ def svg(draw: Callable[[], Figure], name: str) -> str:
 
     Parameters
     ----------
-    draw
-        Makes it.
     name
         Its own among those of a page: parts are found by a hash that is made from it.
     """

@@ -166,8 +166,6 @@ class FaultProxy:
         With how many of them, from 0 to 1. It may be set while the proxy runs.
     seed
         Which of them; None: others each time.
-    host
-        The address to listen at.
     speech
         What is spoken. A request's kind is a method of HTTP, an operation of DynamoDB, a command of Redis, or
         a step of a counter: ``"INSERT"`` in PostgreSQL, ``"setData"`` in ZooKeeper.

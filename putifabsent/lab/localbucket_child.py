@@ -141,9 +141,9 @@ class Handler(PublishedHandler):
         encode: Callable[[str], str],
     ) -> None:
         for key, path in contents:
-            said = key.removesuffix(_FOLDER_MARK) if key.endswith("/" + _FOLDER_MARK) else key
+            shown = key.removesuffix(_FOLDER_MARK) if key.endswith("/" + _FOLDER_MARK) else key
             try:
-                super()._add_list_entries(root, [(said, path)], [], encode)
+                super()._add_list_entries(root, [(shown, path)], [], encode)
             except FileNotFoundError:  # deleted since the folder was read
                 root.remove(root[-1])
         super()._add_list_entries(root, [], common_prefixes, encode)
@@ -180,16 +180,16 @@ class Handler(PublishedHandler):
         if "x-amz-copy-source" in self.headers and not replaced:
             with self._copy_source().open("rb") as source:
                 return self._of_inode.get(_inode(source), {})
-        return self._metadata_said()
+        return self._metadata_sent()
 
-    def _metadata_said(self) -> dict[str, str]:
-        said = ((name.lower(), value) for name, value in self.headers.items())
-        return {name: value for name, value in said if name.startswith(_METADATA)}
+    def _metadata_sent(self) -> dict[str, str]:
+        headers = ((name.lower(), value) for name, value in self.headers.items())
+        return {name: value for name, value in headers if name.startswith(_METADATA)}
 
     def _send_xml(self, root: ET.Element) -> None:
         upload = root.findtext("UploadId")
         if root.tag == "InitiateMultipartUploadResult" and upload:
-            self._of_upload[upload] = self._metadata_said()
+            self._of_upload[upload] = self._metadata_sent()
         super()._send_xml(root)
 
     def _send_file(

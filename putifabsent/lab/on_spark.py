@@ -83,11 +83,6 @@ def simulate(experiments: Sequence[Experiment], runs: int, seed: int, master: st
     master
         Where: ``local[*]``, ``spark://HOST:PORT``. Its workers' Python, which ``PYSPARK_PYTHON`` says, needs
         this package, numpy and pyarrow.
-
-    Raises
-    ------
-    ConfigError
-        For no run, or a negative seed.
     """
     plan = Plan(experiments, runs, seed)
     plan.check()
@@ -124,8 +119,6 @@ def stress(what: Stress, contenders: Sequence[Contender], master: str) -> list[R
 
     Parameters
     ----------
-    what, contenders
-        As for :func:`.stress.running.run`.
     master
         Where: ``local[*]``, ``spark://HOST:PORT``. Its workers' Python, which ``PYSPARK_PYTHON`` says, needs
         this package, the clients and pyarrow.

@@ -46,16 +46,10 @@ class LocalBucket:
 
     Attributes
     ----------
-    name
-        ``"localbucket"``.
-    endpoint
-        Its address, ``http://127.0.0.1:<port>``.
     bucket
         A bucket that is there and empty.
     folder
         Where its buckets are: a folder each, with a file for each object.
-    pid
-        Its process id.
     """
 
     name = "localbucket"

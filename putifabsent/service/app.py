@@ -63,7 +63,7 @@ _BOUNDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 
 _log = logging.getLogger(__name__)
 
-Said: TypeAlias = tuple[int, dict[str, Any]]
+Response: TypeAlias = tuple[int, dict[str, Any]]
 """What a call is answered: a status of HTTP, and JSON."""
 
 
@@ -83,7 +83,7 @@ class Lane:
         self.pool = ThreadPoolExecutor(at_once, thread_name_prefix=name)
         self._turns = asyncio.Semaphore(at_once)
 
-    async def run(self, work: Callable[[], Said]) -> Said:
+    async def run(self, work: Callable[[], Response]) -> Response:
         """Work in a thread, when it is its turn."""
         async with self._turns:
             return await asyncio.get_running_loop().run_in_executor(self.pool, work)
@@ -113,20 +113,7 @@ class Memory:
 
 
 class Service:
-    """Answers calls, so many at once.
-
-    Parameters
-    ----------
-    settings
-        What it is told.
-    mounts
-        Its filesystems.
-
-    Raises
-    ------
-    ConfigError
-        There is no such clock.
-    """
+    """Answers calls, so many at once."""
 
     def __init__(self, settings: Settings, mounts: Mounts) -> None:
         self._settings = settings
@@ -204,11 +191,11 @@ class Service:
                 caller = _caller(request)
             except ValueError as error:
                 return _answer(HTTPStatus.BAD_REQUEST, "request", _wrong(error))
-            status, said = await lane.run(partial(self._do, kind, call, body, caller))
-            self._tally.turns_broken += name == "turns/beat" and said.get("held") is False
-            return web.json_response(said, status=status)
+            status, response = await lane.run(partial(self._do, kind, call, body, caller))
+            self._tally.turns_broken += name == "turns/beat" and response.get("held") is False
+            return web.json_response(response, status=status)
 
-    def _do(self, kind: Kind, call: Call, body: bytes, caller: Caller) -> Said:
+    def _do(self, kind: Kind, call: Call, body: bytes, caller: Caller) -> Response:
         try:
             doing = Doing(call, body, self._mounts, caller, self._settings.largest_body, self._clock)
             return HTTPStatus.OK, kind.do(doing)
@@ -235,13 +222,7 @@ class Service:
 
 
 def application(settings: Settings, mounts: Mounts) -> web.Application:
-    """Return the service as an aiohttp application; it must be made in the loop that runs it.
-
-    Raises
-    ------
-    ConfigError
-        There is no such clock.
-    """
+    """Return the service as an aiohttp application; it must be made in the loop that runs it."""
     service = Service(settings, mounts)
     most = max(settings.largest_body, _LONGEST_CALL)
     app = web.Application(middlewares=[service.checked], client_max_size=most)
@@ -309,8 +290,6 @@ class Tally:
 
         Parameters
         ----------
-        call
-            ``create``.
         status
             Of HTTP.
         seconds
@@ -373,8 +352,6 @@ def serve(
 
     Parameters
     ----------
-    settings
-        What it is told.
     ready
         Is told its address as soon as it listens.
     until
@@ -410,15 +387,7 @@ async def _serve(
 
 @contextlib.asynccontextmanager
 async def listening(settings: Settings, mounts: Mounts) -> AsyncIterator[str]:
-    """Answer calls; in the end, finish what was begun. Returns the address.
-
-    Raises
-    ------
-    ConfigError
-        There is no such clock, or the certificate can't be read.
-    OSError
-        It can't listen there, or what it has inherited is no socket.
-    """
+    """Answer calls; in the end, finish what was begun. Returns the address."""
     tls = _tls(settings)
     if tls is None and not _is_loopback(settings.host):
         _log.warning("%s is no loopback address: without TLS, others may read the secret", settings.host)

@@ -41,14 +41,8 @@ class Doing:
 
     Attributes
     ----------
-    call
-        What is asked for.
     body
         The bytes that came with it.
-    mounts, caller
-        Where, and for whom.
-    largest_body
-        How many bytes may come.
     clock
         What gives instants, if anything does.
     """
@@ -90,8 +84,6 @@ class Kind(NamedTuple):
 
     Attributes
     ----------
-    model
-        What is asked for.
     do
         Does it, in a thread; what it raises is an answer, too.
     has_body
@@ -104,8 +96,8 @@ class Kind(NamedTuple):
 
 
 def _names(doing: Doing) -> dict[str, Any]:
-    asked = {fs.policy.asked for fs in doing.mounts.within(doing.call.path, doing.caller)}
-    return {"pattern": "|".join(sorted(asked)), "largest_body": doing.largest_body}
+    patterns = {fs.policy.asked for fs in doing.mounts.within(doing.call.path, doing.caller)}
+    return {"pattern": "|".join(sorted(patterns)), "largest_body": doing.largest_body}
 
 
 def _admit(doing: Doing) -> dict[str, Any]:

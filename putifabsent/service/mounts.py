@@ -51,8 +51,6 @@ class Caller(NamedTuple):
     ----------
     session
         One process's life of a writer.
-    writer
-        Its application.
     """
 
     session: str
@@ -64,8 +62,6 @@ class Address(NamedTuple):
 
     Attributes
     ----------
-    scheme
-        ``s3a``.
     path
         What comes after it, without the slashes between them; a local path keeps its own.
     account
@@ -109,8 +105,6 @@ def account_of(host: str, options: Mapping[str, Any]) -> dict[str, str]:
     ----------
     host
         ``account.dfs.core.windows.net``; empty: the address names none.
-    options
-        Those that are given.
 
     Raises
     ------
@@ -139,11 +133,6 @@ def account_of(host: str, options: Mapping[str, Any]) -> dict[str, str]:
 class Mounts:
     """Finds the filesystem for an address and a caller.
 
-    Parameters
-    ----------
-    mountings
-        What the settings say.
-
     Raises
     ------
     ConfigError
@@ -165,13 +154,7 @@ class Mounts:
             self._filesystem(number, address.account or ("" if known else _ANY), nobody)
 
     def find(self, url: str, caller: Caller) -> tuple[GuardedFileSystem, str]:
-        """Return the filesystem of an address, and the path in it.
-
-        Raises
-        ------
-        Outside
-            None that this service answers for.
-        """
+        """Return the filesystem of an address, and the path in it."""
         address = Address.of(url)
         # What the shim keeps for itself is no caller's: a record that is removed is as good as never written.
         if {".", ".."}.isdisjoint(address.path.split("/")) and not is_state(address.path):
@@ -181,13 +164,7 @@ class Mounts:
         raise Outside(f"{url} is outside what this service answers for")
 
     def within(self, url: str, caller: Caller) -> list[GuardedFileSystem]:
-        """Return the filesystems of all mounts that an address is in, or that are below it.
-
-        Raises
-        ------
-        Outside
-            There are none.
-        """
+        """Return the filesystems of all mounts that an address is in, or that are below it."""
         address = Address.of(url)
         found = [
             self._filesystem(number, address.account or mounted.account, caller)

@@ -94,8 +94,6 @@ class Settings(BaseModel):
         Where it listens. Port 0: any that is free; it says which.
     fd
         A socket that listens already, inherited from whoever has started this process: in place of both.
-    certificate, key
-        Files, for TLS.
     largest_body
         Bytes of the largest creation.
     concurrency

@@ -111,13 +111,7 @@ class Create(Creation):
 
 
 class Rename(Creation):
-    """Create this name from another object, which goes after a win.
-
-    Attributes
-    ----------
-    source
-        The other object.
-    """
+    """Create this name from another object, which goes after a win."""
 
     source: Address
 
@@ -141,13 +135,7 @@ class Delete(Call):
 
 
 class Instants(Call):
-    """Ask for instants, for the table that ``path`` is the folder of.
-
-    Attributes
-    ----------
-    count
-        How many.
-    """
+    """Ask for instants, for the table that ``path`` is the folder of."""
 
     count: int = Field(default=1, ge=1, le=MOST_INSTANTS)
 
@@ -251,8 +239,6 @@ def wrong(error: ValidationError, whole: str) -> str:
 
     Parameters
     ----------
-    error
-        What a model has raised.
     whole
         What to call all of it, where no field is to blame.
     """

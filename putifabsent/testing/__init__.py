@@ -50,13 +50,11 @@ from putifabsent.testing.races import Race, Raced, race, through_filesystem, thr
 if TYPE_CHECKING:
     from putifabsent.testing.asking import Around, Ask
     from putifabsent.testing.claims import ClaimsTests, LostClaimTests
-    from putifabsent.testing.copies import ConditionalCopyTests
     from putifabsent.testing.counters import CounterTests, LostCounterTests
     from putifabsent.testing.locks import LockTests, LostLockTests
     from putifabsent.testing.lost import LostAnswerTests
-    from putifabsent.testing.publishing import PublishTests
-    from putifabsent.testing.shared import SharedStoreTests
-    from putifabsent.testing.stores import StoreTests
+    from putifabsent.testing.publishing import ConditionalCopyTests, PublishTests
+    from putifabsent.testing.stores import SharedStoreTests, StoreTests
 
 __all__ = [
     "Around",
@@ -85,7 +83,7 @@ _SUITES = {
     "Around": "asking",
     "Ask": "asking",
     "ClaimsTests": "claims",
-    "ConditionalCopyTests": "copies",
+    "ConditionalCopyTests": "publishing",
     "CounterTests": "counters",
     "LockTests": "locks",
     "LostAnswerTests": "lost",
@@ -93,7 +91,7 @@ _SUITES = {
     "LostCounterTests": "counters",
     "LostLockTests": "locks",
     "PublishTests": "publishing",
-    "SharedStoreTests": "shared",
+    "SharedStoreTests": "stores",
     "StoreTests": "stores",
 }
 

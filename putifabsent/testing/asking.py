@@ -1,33 +1,100 @@
-"""How the suites ask a store, in both colours, and how they look at its bytes without asking it."""
+"""How the suites ask a store or a registry: in both colours, from many threads, and from a forked child.
+
+And how they look at a store's bytes without asking it.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import os
+import signal
+import threading
+import uuid
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeVar
 
+import pytest
 from fsspec.asyn import get_loop, sync
 
 from putifabsent.backends.base import Created, Exists, Found, Got, Staged, Written
 from putifabsent.backends.body import InMemory
+from putifabsent.backends.registries import Claim, ClaimEntry, ClaimPage
 from putifabsent.shim.requests import Complete, Create, Discard, Head, Stage
-from putifabsent.testing.contenders import creation_of
+from putifabsent.testing.races import creation_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from putifabsent.backends.base import Holder, Store
+    from putifabsent.backends.counters import Counter
+    from putifabsent.backends.registries import Claims, Lock
     from putifabsent.shim.requests import Request
-    from putifabsent.testing.contenders import Attempt
+    from putifabsent.testing.races import Attempt
 
 __all__ = [
+    "COLOURS",
     "Around",
     "Ask",
+    "InBothColours",
+    "LosesAnswers",
+    "Registry",
     "ThroughTheStore",
+    "all_pages",
     "completing",
     "created_and_held",
     "creating",
+    "first_claim",
+    "forked",
     "held",
+    "required",
+    "together",
     "won",
 ]
+
+T = TypeVar("T")
+
+COLOURS: tuple[Literal["sync", "async"], ...] = ("sync", "async")
+_FORK_SECONDS = 60
+_SECONDS = 120
+
+
+def required(suite: object, fixture: str) -> NoReturn:
+    """Raise for a fixture that a suite can't have by itself."""
+    raise NotImplementedError(f"{type(suite).__name__} must have a fixture `{fixture}`")
+
+
+class InBothColours:
+    """Has every test run by the methods, and by their asynchronous twins."""
+
+    @pytest.fixture(params=COLOURS)
+    def colour(self, request: pytest.FixtureRequest) -> Literal["sync", "async"]:
+        """Return how the store, or the registry, is asked."""
+        colour: Literal["sync", "async"] = request.param
+        return colour
+
+
+class LosesAnswers:
+    """What is asked over a network that loses answers.
+
+    Fixtures
+    --------
+    unanswered
+        The same data, by one whose every request is applied, and whose every answer is lost.
+    unheard
+        The same data, by one whose every request is lost on its way, after it has been sent.
+    """
+
+    @pytest.fixture
+    def unanswered(self) -> Any:
+        """Return one whose answers are lost."""
+        required(self, "unanswered")
+
+    @pytest.fixture
+    def unheard(self) -> Any:
+        """Return one whose requests are lost."""
+        required(self, "unheard")
 
 
 class Around(ABC):
@@ -126,3 +193,86 @@ def created_and_held(ask: Ask, name: str) -> bool:
     creation = creation_of(name)
     created = ask(Create(name, InMemory(b"x"), creation))
     return isinstance(created, Created) and held(ask, name).token == creation.token
+
+
+# --- registries
+
+
+class Registry:
+    """A registry whose methods are called by their asynchronous twins, each on a loop of its own.
+
+    ``sync`` calls the methods themselves.
+    """
+
+    def __init__(self, registry: Claims | Counter | Lock, colour: Literal["sync", "async"]) -> None:
+        self._registry = registry
+        self._colour = colour
+
+    def __getattr__(self, method: str) -> Callable[..., Any]:
+        if self._colour == "sync":
+            called: Callable[..., Any] = getattr(self._registry, method)
+            return called
+        return partial(self._on_a_loop, getattr(self._registry, f"{method}_async"))
+
+    def of(self, registry: Claims | Counter | Lock) -> Registry:
+        """Return the same, of another registry."""
+        return Registry(registry, self._colour)
+
+    @staticmethod
+    def _on_a_loop(twin: Callable[..., Any], *arguments: Any) -> Any:
+        return asyncio.run(twin(*arguments))
+
+
+def first_claim(identity: str) -> Claim:
+    """Return a claim of the first incarnation, by a creation of its own."""
+    token = str(uuid.uuid4())
+    return Claim(1, live=True, key=f"{identity}~1~{token}.0", token=token, writer=str(uuid.uuid4()))
+
+
+def all_pages(page: Callable[..., Any], place: str) -> list[ClaimEntry]:
+    """Return what all pages of a listing have, as often as they have it."""
+    found: list[ClaimEntry] = []
+    got = page(place)
+    assert isinstance(got, ClaimPage), got
+    found += got.entries
+    while got.more is not None:
+        got = page(place, got.more)
+        assert isinstance(got, ClaimPage), got
+        found += got.entries
+    return found
+
+
+def together(writers: int, work: Callable[[int], T]) -> list[T]:
+    """Return what ``work`` returns in so many threads that begin it together."""
+    gate = threading.Barrier(writers)
+    answers: list[T] = []
+
+    def write(number: int) -> None:
+        gate.wait(_SECONDS)
+        answers.append(work(number))
+
+    threads = [threading.Thread(target=write, args=(number,), daemon=True) for number in range(writers)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(_SECONDS)
+    assert len(answers) == writers, "somebody was not answered"
+    return answers
+
+
+# --- other processes
+
+
+def forked(succeeds: Callable[[], bool]) -> int:
+    """Return how a forked child ended that ran ``succeeds``: 0 if it returned True; a signal if it hung."""
+    child = os.fork()
+    if child == 0:
+        # A child that hangs is ended by its own alarm, whatever holds its locks.
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        signal.alarm(_FORK_SECONDS)
+        code = 1
+        try:
+            code = 0 if succeeds() else 2
+        finally:
+            os._exit(code)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])

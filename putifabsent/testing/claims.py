@@ -21,8 +21,16 @@ from putifabsent.backends.registries import (
     Refused,
     TryAgain,
 )
-from putifabsent.testing.registries import Asked, InBothColours, all_pages, first_claim, together
-from putifabsent.testing.stores import forked
+from putifabsent.testing.asking import (
+    InBothColours,
+    LosesAnswers,
+    Registry,
+    all_pages,
+    first_claim,
+    forked,
+    required,
+    together,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -74,7 +82,7 @@ class ClaimsTests(InBothColours):
     @pytest.fixture
     def claims(self) -> Claims:
         """Return the registry under test."""
-        raise NotImplementedError("a subclass of ClaimsTests must have a fixture `claims`")
+        required(self, "claims")
 
     @pytest.fixture
     def place(self) -> str:
@@ -82,17 +90,17 @@ class ClaimsTests(InBothColours):
         return f"test://{uuid.uuid4()}"
 
     @pytest.fixture
-    def ask(self, claims: Claims, colour: Literal["sync", "async"]) -> Asked:
+    def ask(self, claims: Claims, colour: Literal["sync", "async"]) -> Registry:
         """Return the registry, in the colour of this run."""
-        return Asked(claims, colour)
+        return Registry(claims, colour)
 
     # --- one identity
 
-    def test_an_identity_without_a_claim_is_absent(self, ask: Asked, place: str) -> None:
+    def test_an_identity_without_a_claim_is_absent(self, ask: Registry, place: str) -> None:
         """Neither refused nor "try again"."""
         assert ask.read(f"{place}/name") == Absent()
 
-    def test_a_claim_is_kept_as_it_was_written(self, ask: Asked, place: str) -> None:
+    def test_a_claim_is_kept_as_it_was_written(self, ask: Registry, place: str) -> None:
         """All of it, and for its identity alone."""
         claim = first_claim(f"{place}/name")
         assert ask.write(f"{place}/name", claim, None) == Claimed()
@@ -100,14 +108,14 @@ class ClaimsTests(InBothColours):
         assert ask.read(f"{place}/name2") == Absent()
         assert ask.read(f"{place}/folder/name") == Absent()
 
-    def test_a_loser_is_told_the_winner(self, ask: Asked, place: str) -> None:
+    def test_a_loser_is_told_the_winner(self, ask: Registry, place: str) -> None:
         """By the answer itself; and nothing is changed."""
         winner, loser = first_claim(place), first_claim(place)
         ask.write(f"{place}/name", winner, None)
         assert ask.write(f"{place}/name", loser, None) == NotAsExpected(winner)
         assert ask.read(f"{place}/name") == FoundClaim(winner)
 
-    def test_a_name_lives_through_its_incarnations(self, ask: Asked, place: str) -> None:
+    def test_a_name_lives_through_its_incarnations(self, ask: Registry, place: str) -> None:
         """Live, dead, live again: each only after the one before it."""
         name = f"{place}/name"
         first = first_claim(name)
@@ -123,7 +131,7 @@ class ClaimsTests(InBothColours):
 
     @pytest.mark.parametrize("wrong", WRONG.values(), ids=WRONG)
     def test_each_part_of_what_was_expected_counts(
-        self, ask: Asked, place: str, wrong: Callable[[Claim], Claim | None]
+        self, ask: Registry, place: str, wrong: Callable[[Claim], Claim | None]
     ) -> None:
         """Incarnation, live or dead, token; and that there is one at all."""
         name = f"{place}/name"
@@ -132,13 +140,13 @@ class ClaimsTests(InBothColours):
         assert ask.write(name, first_claim(name), wrong(there)) == NotAsExpected(there)
         assert ask.read(name) == FoundClaim(there)
 
-    def test_what_is_expected_of_nothing_is_not_there(self, ask: Asked, place: str) -> None:
+    def test_what_is_expected_of_nothing_is_not_there(self, ask: Registry, place: str) -> None:
         """And is not made."""
         claim = first_claim(place)
         assert ask.write(f"{place}/name", claim, claim) == NotAsExpected(None)
         assert ask.read(f"{place}/name") == Absent()
 
-    def test_no_other_part_of_what_was_expected_counts(self, ask: Asked, place: str) -> None:
+    def test_no_other_part_of_what_was_expected_counts(self, ask: Registry, place: str) -> None:
         """The token stands for the creation, with its key and its writer."""
         name = f"{place}/name"
         there = first_claim(name)
@@ -146,13 +154,13 @@ class ClaimsTests(InBothColours):
         known = replace(there, key="elsewhere", writer="somebody")
         assert ask.write(name, replace(there, live=False), known) == Claimed()
 
-    def test_a_write_sent_again_finds_itself(self, ask: Asked, place: str) -> None:
+    def test_a_write_sent_again_finds_itself(self, ask: Registry, place: str) -> None:
         """So is a lost answer resolved: not as expected, and the token says that it was me."""
         claim = first_claim(place)
         ask.write(f"{place}/name", claim, None)
         assert ask.write(f"{place}/name", claim, None) == NotAsExpected(claim)
 
-    def test_a_claim_that_is_forgotten_is_as_if_it_had_never_been(self, ask: Asked, place: str) -> None:
+    def test_a_claim_that_is_forgotten_is_as_if_it_had_never_been(self, ask: Registry, place: str) -> None:
         """Read, listed and decided anew; and its neighbour is not touched."""
         name, beside = f"{place}/name", f"{place}/name2"
         first, second = first_claim(name), first_claim(name)
@@ -165,7 +173,7 @@ class ClaimsTests(InBothColours):
 
     @pytest.mark.parametrize("wrong", WRONG.values(), ids=WRONG)
     def test_only_the_claim_that_was_expected_is_forgotten(
-        self, ask: Asked, place: str, wrong: Callable[[Claim], Claim | None]
+        self, ask: Registry, place: str, wrong: Callable[[Claim], Claim | None]
     ) -> None:
         """Another one stays, and is told."""
         name = f"{place}/name"
@@ -174,13 +182,13 @@ class ClaimsTests(InBothColours):
         assert ask.forget(name, wrong(there) or first_claim(name)) == NotAsExpected(there)
         assert ask.read(name) == FoundClaim(there)
 
-    def test_what_is_not_there_cannot_be_forgotten(self, ask: Asked, place: str) -> None:
+    def test_what_is_not_there_cannot_be_forgotten(self, ask: Registry, place: str) -> None:
         """So is a lost answer resolved."""
         assert ask.forget(f"{place}/name", first_claim(place)) == NotAsExpected(None)
 
     # --- identities
 
-    def test_no_identity_is_taken_for_another(self, ask: Asked, place: str) -> None:
+    def test_no_identity_is_taken_for_another(self, ask: Registry, place: str) -> None:
         """Kept as it is, or refused; and the listing says it as it was said."""
         kept: dict[str, Claim] = {}
         for odd in self.odd_names:
@@ -195,7 +203,7 @@ class ClaimsTests(InBothColours):
             assert ask.read(identity) == FoundClaim(claim), repr(identity)
         assert dict(all_pages(ask.list, place)) == kept
 
-    def test_no_folder_is_taken_for_another(self, ask: Asked, place: str) -> None:
+    def test_no_folder_is_taken_for_another(self, ask: Registry, place: str) -> None:
         """However odd it is called."""
         kept = {}
         for odd in (odd for odd in self.odd_names if odd not in ("", ".", "..")):
@@ -208,7 +216,7 @@ class ClaimsTests(InBothColours):
 
     @pytest.mark.parametrize(("folder", "name"), [(100, 1500), (3000, 10), (5000, 5000)])
     def test_an_identity_may_be_longer_than_any_key(
-        self, ask: Asked, place: str, folder: int, name: int
+        self, ask: Registry, place: str, folder: int, name: int
     ) -> None:
         """Two that differ at their end are two; both are read, decided and listed by their full names."""
         where = f"{place}/{'f' * folder}"
@@ -224,7 +232,7 @@ class ClaimsTests(InBothColours):
         assert all_pages(ask.list, f"{where}f") == []
 
     @pytest.mark.parametrize("bad", ["a\0b", "\ud800", "a\udcffb"], ids=ascii)
-    def test_what_cannot_be_kept_is_refused(self, ask: Asked, place: str, bad: str) -> None:
+    def test_what_cannot_be_kept_is_refused(self, ask: Registry, place: str, bad: str) -> None:
         """NUL, and what has no UTF-8 form: never kept as something else."""
         identity = f"{place}/{bad}"
         assert isinstance(ask.write(identity, first_claim(place), None), Refused)
@@ -232,7 +240,7 @@ class ClaimsTests(InBothColours):
         assert isinstance(ask.list(identity), Refused)
         assert all_pages(ask.list, place) == []
 
-    def test_an_identity_without_a_folder_is_refused(self, ask: Asked) -> None:
+    def test_an_identity_without_a_folder_is_refused(self, ask: Registry) -> None:
         """It is no name of any store."""
         for identity in ("", "name"):
             assert isinstance(ask.write(identity, first_claim(identity), None), Refused)
@@ -241,7 +249,7 @@ class ClaimsTests(InBothColours):
 
     # --- listing
 
-    def test_a_listing_has_the_claims_of_its_folder_alone(self, ask: Asked, place: str) -> None:
+    def test_a_listing_has_the_claims_of_its_folder_alone(self, ask: Registry, place: str) -> None:
         """Live and dead; nothing deeper, nothing beside."""
         here = {f"{place}/here/{number}": first_claim(str(number)) for number in range(3)}
         for identity, claim in here.items():
@@ -253,7 +261,7 @@ class ClaimsTests(InBothColours):
             ask.write(identity, first_claim(identity), None)
         assert dict(all_pages(ask.list, f"{place}/here")) == here
 
-    def test_a_folder_without_claims_lists_nothing(self, ask: Asked, place: str) -> None:
+    def test_a_folder_without_claims_lists_nothing(self, ask: Registry, place: str) -> None:
         """It is no error."""
         assert ask.list(f"{place}/nowhere") == ClaimPage(())
 
@@ -268,7 +276,7 @@ class ClaimsTests(InBothColours):
             assert len(listed) == len(written)
             assert dict(listed) == written
 
-    def test_a_sweep_has_all_that_is_in_a_place_and_below(self, ask: Asked, place: str) -> None:
+    def test_a_sweep_has_all_that_is_in_a_place_and_below(self, ask: Registry, place: str) -> None:
         """And nothing beside it."""
         inside = {f"{place}/here/{name}": first_claim(name) for name in ("1", "a/2", "a/b/3", "%")}
         for identity, claim in inside.items():
@@ -284,8 +292,8 @@ class ClaimsTests(InBothColours):
         for number in range(5):
             identity = f"{place}/{number}"
             mine = [first_claim(identity) for _ in range(64)]
-            told = together(64, partial(_claims, claims, identity, mine, None))
-            _one_won(told, claims.read(identity))
+            outcomes = together(64, partial(_claims, claims, identity, mine, None))
+            _one_won(outcomes, claims.read(identity))
 
     def test_of_many_successors_one_claims_the_next_incarnation(self, claims: Claims, place: str) -> None:
         """All of them have seen the same dead one."""
@@ -293,8 +301,8 @@ class ClaimsTests(InBothColours):
         dead = replace(first_claim(identity), live=False)
         claims.write(identity, dead, None)
         mine = [replace(first_claim(identity), incarnation=2) for _ in range(64)]
-        told = together(64, partial(_claims, claims, identity, mine, dead))
-        _one_won(told, claims.read(identity))
+        outcomes = together(64, partial(_claims, claims, identity, mine, dead))
+        _one_won(outcomes, claims.read(identity))
 
     def test_a_cancelled_write_is_whole_or_absent(self, claims: Claims, place: str) -> None:
         """It can be sent again, whenever the cancellation came."""
@@ -313,7 +321,7 @@ class ClaimsTests(InBothColours):
             assert claims.write(identity, claim, None) in (Claimed(), NotAsExpected(claim))
             assert claims.read(identity) == FoundClaim(claim)
 
-    def test_a_forked_child_can_claim_and_so_can_its_parent(self, ask: Asked, place: str) -> None:
+    def test_a_forked_child_can_claim_and_so_can_its_parent(self, ask: Registry, place: str) -> None:
         """With one registry, which the parent has used before."""
         assert _claims_and_reads(ask, f"{place}/before")
         assert forked(partial(_claims_and_reads, ask, f"{place}/child")) == 0
@@ -324,7 +332,7 @@ class ClaimsTests(InBothColours):
 
     # --- the registry itself
 
-    def test_a_registry_that_is_ready_passes_its_own_check(self, ask: Asked, place: str) -> None:
+    def test_a_registry_that_is_ready_passes_its_own_check(self, ask: Registry, place: str) -> None:
         """And is the same as before; the check leaves no claim."""
         known = ask.identity()
         ask.check()
@@ -340,29 +348,11 @@ class ClaimsTests(InBothColours):
         assert claims.read(f"{place}/name") == FoundClaim(claim)
 
 
-class LostClaimTests:
-    """A lost answer is never called a win, a loss or a failure; goes with ``ClaimsTests``.
-
-    Fixtures
-    --------
-    unanswered
-        A registry on the same claims whose every request is applied, and whose every answer is lost.
-    unheard
-        A registry on the same claims whose every request is lost on its way, after it has been sent.
-    """
-
-    @pytest.fixture
-    def unanswered(self) -> Claims:
-        """Return a registry whose answers are lost."""
-        raise NotImplementedError("a subclass of LostClaimTests must have a fixture `unanswered`")
-
-    @pytest.fixture
-    def unheard(self) -> Claims:
-        """Return a registry whose requests are lost."""
-        raise NotImplementedError("a subclass of LostClaimTests must have a fixture `unheard`")
+class LostClaimTests(LosesAnswers):
+    """A lost answer is never called a win, a loss or a failure; goes with ``ClaimsTests``."""
 
     def test_an_applied_write_without_an_answer_may_have_happened(
-        self, ask: Asked, unanswered: Claims, place: str
+        self, ask: Registry, unanswered: Claims, place: str
     ) -> None:
         """The token tells, later."""
         claim = first_claim(place)
@@ -370,14 +360,14 @@ class LostClaimTests:
         assert ask.read(f"{place}/name") == FoundClaim(claim)
 
     def test_a_write_that_never_arrived_may_have_happened(
-        self, ask: Asked, unheard: Claims, place: str
+        self, ask: Registry, unheard: Claims, place: str
     ) -> None:
         """Its sender can't tell it from one that did."""
         claim = first_claim(place)
         assert isinstance(ask.of(unheard).write(f"{place}/name", claim, None), Maybe)
         assert ask.read(f"{place}/name") == Absent()
 
-    def test_a_lost_loss_may_have_been_a_win(self, ask: Asked, unanswered: Claims, place: str) -> None:
+    def test_a_lost_loss_may_have_been_a_win(self, ask: Registry, unanswered: Claims, place: str) -> None:
         """And nothing was changed."""
         winner = first_claim(place)
         ask.write(f"{place}/name", winner, None)
@@ -385,12 +375,12 @@ class LostClaimTests:
         assert ask.read(f"{place}/name") == FoundClaim(winner)
 
     def test_reading_without_an_answer_is_to_be_tried_again(
-        self, ask: Asked, unanswered: Claims, unheard: Claims, place: str
+        self, ask: Registry, unanswered: Claims, unheard: Claims, place: str
     ) -> None:
         """Never "absent", never "nothing"."""
         for registry in (unanswered, unheard):
-            asked = ask.of(registry)
-            for outcome in (asked.read(f"{place}/name"), asked.list(place), asked.sweep(place)):
+            other = ask.of(registry)
+            for outcome in (other.read(f"{place}/name"), other.list(place), other.sweep(place)):
                 assert isinstance(outcome, TryAgain), outcome
 
 
@@ -403,15 +393,15 @@ def _claims(
     return mine[number], outcome
 
 
-def _one_won(told: list[tuple[Claim, object]], found: object) -> None:
-    winners = [claim for claim, outcome in told if outcome == Claimed()]
+def _one_won(outcomes: list[tuple[Claim, object]], found: object) -> None:
+    winners = [claim for claim, outcome in outcomes if outcome == Claimed()]
     assert len(winners) == 1, f"{len(winners)} winners"
-    others = [outcome for claim, outcome in told if claim not in winners]
-    assert others == [NotAsExpected(winners[0])] * (len(told) - 1)
+    others = [outcome for claim, outcome in outcomes if claim not in winners]
+    assert others == [NotAsExpected(winners[0])] * (len(outcomes) - 1)
     assert found == FoundClaim(winners[0])
 
 
-def _claims_and_reads(ask: Asked, identity: str) -> bool:
+def _claims_and_reads(ask: Registry, identity: str) -> bool:
     claim = first_claim(identity)
     written: object = ask.write(identity, claim, None)
     read: object = ask.read(identity)

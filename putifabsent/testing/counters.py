@@ -10,8 +10,7 @@ import pytest
 
 from putifabsent.backends.counters import LARGEST, Advanced
 from putifabsent.backends.registries import Maybe, Refused, TryAgain
-from putifabsent.testing.registries import Asked, InBothColours, together
-from putifabsent.testing.stores import forked
+from putifabsent.testing.asking import InBothColours, LosesAnswers, Registry, forked, required, together
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -41,7 +40,7 @@ class CounterTests(InBothColours):
     @pytest.fixture
     def make_counter(self) -> Callable[[], Counter]:
         """Return what makes the registry under test."""
-        raise NotImplementedError("a subclass of CounterTests must have a fixture `make_counter`")
+        required(self, "make_counter")
 
     @pytest.fixture
     def counter(self, make_counter: Callable[[], Counter]) -> Counter:
@@ -54,41 +53,41 @@ class CounterTests(InBothColours):
         return f"test://{uuid.uuid4()}/table"
 
     @pytest.fixture
-    def ask(self, counter: Counter, colour: Literal["sync", "async"]) -> Asked:
+    def ask(self, counter: Counter, colour: Literal["sync", "async"]) -> Registry:
         """Return the registry, in the colour of this run."""
-        return Asked(counter, colour)
+        return Registry(counter, colour)
 
     # --- where it goes
 
-    def test_a_counter_begins_after_zero(self, ask: Asked, name: str) -> None:
+    def test_a_counter_begins_after_zero(self, ask: Registry, name: str) -> None:
         """And goes on from there, one by one."""
         assert [_last(ask, name, 0) for _ in range(3)] == [1, 2, 3]
 
-    def test_numbers_are_taken_several_at_a_time(self, ask: Asked, name: str) -> None:
+    def test_numbers_are_taken_several_at_a_time(self, ask: Registry, name: str) -> None:
         """All of them are the caller's."""
         assert _last(ask, name, 0, 10) == 10
         assert _last(ask, name, 0) == 11
         assert _last(ask, name, 0, 100) == 111
 
-    def test_a_counter_is_lifted_above_the_floor(self, ask: Asked, name: str) -> None:
+    def test_a_counter_is_lifted_above_the_floor(self, ask: Registry, name: str) -> None:
         """To just above it, from wherever it was."""
         assert _last(ask, name, _NOW, 5) == _NOW + 5
         assert _last(ask, name, _NOW + 1000) == _NOW + 1001
 
     @pytest.mark.parametrize("bits", [15, 31, 40])
-    def test_a_floor_is_as_high_as_it_is_said(self, ask: Asked, name: str, bits: int) -> None:
+    def test_a_floor_is_as_high_as_it_is_said(self, ask: Registry, name: str, bits: int) -> None:
         """Whatever small integers a registry has beside its large ones."""
         assert _last(ask, name, 2**bits - 1) == 2**bits
         assert _last(ask, name, 2**bits - 1, 5) == 2**bits + 5
 
-    def test_a_floor_below_it_is_no_step_back(self, ask: Asked, name: str) -> None:
+    def test_a_floor_below_it_is_no_step_back(self, ask: Registry, name: str) -> None:
         """A clock that is behind gets numbers above those of one that is ahead."""
         assert _last(ask, name, _NOW, 5) == _NOW + 5
         assert _last(ask, name, 0, 2) == _NOW + 7
         assert _last(ask, name, _NOW + 7) == _NOW + 8
 
     def test_another_registry_on_it_goes_on_where_it_is(
-        self, ask: Asked, make_counter: Callable[[], Counter], name: str
+        self, ask: Registry, make_counter: Callable[[], Counter], name: str
     ) -> None:
         """Whatever each of them has seen of it."""
         others = [ask.of(make_counter()) for _ in range(2)]
@@ -99,7 +98,7 @@ class CounterTests(InBothColours):
         assert _last(others[1], name, _NOW + 100) == _NOW + 101
         assert _last(others[0], name, _NOW + 50) == _NOW + 102
 
-    def test_each_name_is_a_counter_of_its_own(self, ask: Asked, name: str) -> None:
+    def test_each_name_is_a_counter_of_its_own(self, ask: Registry, name: str) -> None:
         """However odd, and however long."""
         odd = ("", " ", "~", "#", "{a}", "{a}b", "a b", "A", "a", "\U0001f600", "x" * 5000, "x" * 5001)
         for number, more in enumerate(odd):
@@ -107,18 +106,20 @@ class CounterTests(InBothColours):
         assert _last(ask, "#", 0) != _last(ask, "##", _NOW)
 
     @pytest.mark.parametrize("bad", ["", "a\0b", "\ud800"], ids=ascii)
-    def test_a_name_that_cannot_be_kept_is_refused(self, ask: Asked, bad: str) -> None:
+    def test_a_name_that_cannot_be_kept_is_refused(self, ask: Registry, bad: str) -> None:
         """None at all, NUL, and what has no UTF-8 form."""
         assert isinstance(ask.advance(bad, 0), Refused)
 
     @pytest.mark.parametrize(("floor", "count"), [(0, 0), (0, -1), (-1, 1), (LARGEST, 1), (1, LARGEST)])
-    def test_a_step_that_is_none_moves_nothing(self, ask: Asked, name: str, floor: int, count: int) -> None:
+    def test_a_step_that_is_none_moves_nothing(
+        self, ask: Registry, name: str, floor: int, count: int
+    ) -> None:
         """It is the caller's mistake."""
         with pytest.raises(ValueError, match="a counter moves"):
             ask.advance(name, floor, count)
         assert _last(ask, name, 0) == 1
 
-    def test_a_counter_at_its_end_is_refused(self, ask: Asked, name: str) -> None:
+    def test_a_counter_at_its_end_is_refused(self, ask: Registry, name: str) -> None:
         """It never begins anew, nor gives a number twice."""
         assert _last(ask, name, LARGEST - 3) == LARGEST - 2
         assert isinstance(_answered(ask, name, 0, 3), Refused)
@@ -134,8 +135,10 @@ class CounterTests(InBothColours):
         """32 of them, by 4 registries, with floors here and there: no number twice, and none too late."""
         counters = [make_counter() for _ in range(4)]
         moments = itertools.count()
-        told = together(_THREADS, lambda number: list(_moves(counters[number % 4], name, number, moments)))
-        moves = [move for each in told for move in each]
+        outcomes = together(
+            _THREADS, lambda number: list(_moves(counters[number % 4], name, number, moments))
+        )
+        moves = [move for each in outcomes for move in each]
         assert len(moves) == _THREADS * _ADVANCES
         numbers = [number for move in moves for number in move.numbers]
         assert len(set(numbers)) == len(numbers), "a number was given twice"
@@ -146,49 +149,31 @@ class CounterTests(InBothColours):
                 highest = max(highest, ended.pop(0).numbers[-1])
             assert move.numbers.start > highest, "a later call has a lower number"
 
-    def test_a_forked_child_can_count_and_so_can_its_parent(self, ask: Asked, name: str) -> None:
+    def test_a_forked_child_can_count_and_so_can_its_parent(self, ask: Registry, name: str) -> None:
         """With one registry, which the parent has used before."""
         assert _last(ask, name, 0) == 1
         assert forked(lambda: _last(ask, name, 0) == 2) == 0
         assert _last(ask, name, 0) == 3
 
-    def test_a_counter_that_can_be_used_passes_its_own_check(self, ask: Asked, counter: Counter) -> None:
+    def test_a_counter_that_can_be_used_passes_its_own_check(self, ask: Registry, counter: Counter) -> None:
         """Twice: it leaves nothing behind that would hinder the next."""
         ask.check()
         ask.check()
         assert counter.identity()
 
 
-class LostCounterTests:
-    """A lost answer may skip numbers, and gives none twice; goes with ``CounterTests``.
-
-    Fixtures
-    --------
-    unanswered
-        The same counters, whose every request is applied, and whose every answer is lost.
-    unheard
-        The same counters, whose every request is lost on its way, after it has been sent.
-    """
-
-    @pytest.fixture
-    def unanswered(self) -> Counter:
-        """Return a registry whose answers are lost."""
-        raise NotImplementedError("a subclass of LostCounterTests must have a fixture `unanswered`")
-
-    @pytest.fixture
-    def unheard(self) -> Counter:
-        """Return a registry whose requests are lost."""
-        raise NotImplementedError("a subclass of LostCounterTests must have a fixture `unheard`")
+class LostCounterTests(LosesAnswers):
+    """A lost answer may skip numbers, and gives none twice; goes with ``CounterTests``."""
 
     def test_a_step_without_an_answer_may_have_been_made(
-        self, ask: Asked, unanswered: Counter, name: str
+        self, ask: Registry, unanswered: Counter, name: str
     ) -> None:
         """Once; and its numbers are nobody's."""
         assert isinstance(ask.of(unanswered).advance(name, 0, 10), Maybe)
         assert _last(ask, name, 0) == 11
 
     def test_a_step_that_never_arrived_may_have_been_made(
-        self, ask: Asked, unheard: Counter, name: str
+        self, ask: Registry, unheard: Counter, name: str
     ) -> None:
         """Its sender can't tell it from one that did."""
         assert isinstance(ask.of(unheard).advance(name, 0, 10), Maybe)
@@ -212,12 +197,12 @@ def _moves(counter: Counter, name: str, thread: int, moments: Iterator[int]) -> 
         yield _Move(begun, next(moments), floor, range(last - count + 1, last + 1))
 
 
-def _last(ask: Asked | Counter, name: str, floor: int, count: int = 1) -> int:
+def _last(ask: Registry | Counter, name: str, floor: int, count: int = 1) -> int:
     outcome = _answered(ask, name, floor, count)
     assert isinstance(outcome, Advanced), outcome
     return outcome.last
 
 
-def _answered(ask: Asked | Counter, name: str, floor: int, count: int = 1) -> Any:
+def _answered(ask: Registry | Counter, name: str, floor: int, count: int = 1) -> Any:
     asks = (ask.advance(name, floor, count) for _ in range(_TIMES))
     return next((outcome for outcome in asks if not isinstance(outcome, TryAgain)), "it was never answered")

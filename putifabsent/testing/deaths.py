@@ -45,8 +45,6 @@ class Will(NamedTuple):
     operation
         ``"create"``, or ``"complete"``: stage, then complete; ``"put"``, or ``"publish"``: the name from what
         was put under ``<name>~salt``.
-    name, body, creation
-        Of what.
     """
 
     operation: str
@@ -80,8 +78,6 @@ class Course(NamedTuple):
     ----------
     make
         Makes the protocol, in the writer's process; it must pickle.
-    deadline
-        As for :func:`putifabsent.shim.drive.run`.
     act
         What it does before the chosen step.
     """

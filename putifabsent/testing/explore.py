@@ -5,6 +5,9 @@ Between any two steps of one, the others may take theirs; each request may be ap
 with its answer lost, lost before it is applied, or applied later, after its sender has gone on; and any
 process may stop for ever. Equal states of world and processes are explored once.
 
+A generator can't be copied, so a process is known by the outcomes that it has been sent, and is made anew by
+replaying them. Two histories after which it goes on alike are one.
+
 ::
 
     def creating(token):
@@ -21,18 +24,36 @@ process may stop for ever. Equal states of world and processes are explored once
 
 from __future__ import annotations
 
-from collections import deque
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections import Counter, deque
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from putifabsent.testing.graph import Actor, Faults, Graph, Step, Told
+from putifabsent.shim.requests import Both, Pause
+from putifabsent.testing.fingerprints import fingerprint
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Generator, Hashable, Iterator, Sequence
     from random import Random
     from typing import Protocol
 
-    from putifabsent.testing.graph import Came, State, World
+    class World(Protocol):
+        """What requests are applied to; a state is any value that can be hashed."""
+
+        @property
+        def initial(self) -> Hashable:
+            """The state before the first request."""
+
+        def apply(self, state: Any, request: Any) -> tuple[Hashable, Any]:
+            """Return the state after a request, and the outcome of it."""
+
+        def unanswered(self, request: Any) -> Any:
+            """Return the outcome of a request whose answer was lost; None for what is never sent."""
+
+        def changes(self, request: Any) -> bool:
+            """Whether the request may change the state, so that it matters when it is applied."""
+
+        def begun(self, state: Any, request: Any) -> Hashable | None:
+            """Return what is left of a request that begins now and ends later; None: all of it."""
 
     class Judge(Protocol):
         """What is promised, and whether a state keeps it."""
@@ -41,7 +62,324 @@ if TYPE_CHECKING:
             """Return which promise is broken, or None."""
 
 
-__all__ = ["Actor", "Explored", "Faults", "Step", "Told", "explore", "wander"]
+__all__ = ["Actor", "Explored", "Faults", "Step", "Told", "World", "explore", "wander"]
+
+
+Outcomes: TypeAlias = "tuple[Any, ...]"
+
+# So many histories that were taken for the same as another are followed one step further, to be sure.
+_CHECKED = 3
+_ALL_OF_IT = -1
+_LATE = "applied late"
+_NONE = object()
+
+
+@dataclass(frozen=True)
+class Actor:
+    """One process.
+
+    Attributes
+    ----------
+    role
+        What it does, for the judge: ``"create"``, ``"delete"``, ``"read"``, ``"other"``.
+    make
+        Makes its protocol, the same each time.
+    follows
+        The name of the process whose end it waits for before it begins.
+    """
+
+    name: str
+    role: str
+    make: Callable[[], Generator[Any, Any, Any]]
+    token: str = ""
+    follows: str | None = None
+
+
+@dataclass(frozen=True)
+class Faults:
+    """How much may go wrong in one schedule.
+
+    Attributes
+    ----------
+    lost
+        Answers that get lost, of requests that were applied, or never were.
+    late
+        Requests without an answer that are applied at any time afterwards, or never.
+    pauses
+        How often one process backs off before its deadline comes; and as often before any share of it.
+    """
+
+    lost: int = 0
+    late: int = 0
+    crashes: int = 0
+    pauses: int = 2
+
+
+class Told(NamedTuple):
+    """What one process has been told so far.
+
+    Attributes
+    ----------
+    after
+        A bit for each process that had ended when this one began; None: it has not begun.
+    ended
+        What its protocol returned or raised; None: it is under way, or stopped for ever.
+    """
+
+    actor: Actor
+    after: int | None
+    ended: tuple[str, Any] | None
+
+
+class Step(NamedTuple):
+    """One step of a schedule: which process, which request, what became of it."""
+
+    actor: str
+    request: Any
+    fate: str
+    outcome: Any
+
+    def __str__(self) -> str:
+        return f"{self.actor:<10} {self.fate:<22} {self.request}\n{'':<33} -> {self.outcome}"
+
+
+class State(NamedTuple):
+    """Where the world and each process are, and how much may still go wrong."""
+
+    world: int
+    nodes: tuple[int, ...]
+    after: tuple[int | None, ...]
+    late: tuple[tuple[int, int, int, int], ...]
+    lost_left: int
+    late_left: int
+
+
+class How(NamedTuple):
+    """A step, by numbers: which process, what became of which request where it stood, which outcome."""
+
+    actor: int
+    fate: str
+    node: int
+    request: int
+    outcome: int
+
+
+class Move(NamedTuple):
+    """A step that may be taken.
+
+    Attributes
+    ----------
+    state
+        After it, but for the process that it is a step of: what that does next takes longer to find out.
+    """
+
+    state: State
+    how: How
+
+
+Came: TypeAlias = "dict[State, tuple[State, How] | None]"
+"""How each state was come to first; None for the start."""
+
+
+class _Part(NamedTuple):
+    """The outcome of one of two requests that are sent together."""
+
+    second: bool
+    outcome: Any
+
+
+@dataclass(slots=True)
+class _Node:
+    """A process after certain outcomes; each of its requests may be the next to be applied."""
+
+    outcomes: Outcomes
+    others: list[Outcomes] = field(default_factory=list)
+    requests: tuple[Any, ...] = ()
+    parts: tuple[_Part, ...] = ()
+    ended: tuple[str, Any] | None = None
+    children: dict[tuple[int, int], int] = field(default_factory=dict)
+
+
+class Graph:
+    """States and the steps between them, from :attr:`start` on."""
+
+    def __init__(self, actors: Sequence[Actor], world: World, faults: Faults) -> None:
+        self.actors = tuple(actors)
+        numbers = {actor.name: 1 << i for i, actor in enumerate(self.actors)}
+        self._awaited = [numbers[each.follows] if each.follows else 0 for each in self.actors]
+        self.world = world
+        self.faults = faults
+        self.worlds: list[Any] = []
+        self._world_ids: dict[Hashable, int] = {}
+        self._outcomes: list[Any] = []
+        self._outcome_ids: dict[Any, int] = {}
+        self.nodes: list[_Node] = []
+        self._node_ids: dict[Hashable, int] = {}
+        self._applied: dict[tuple[int, int, int, int, int], tuple[int, int]] = {}
+        self._rests: list[Hashable] = []
+        self._rest_ids: dict[Hashable, int] = {}
+        first = self._world_id(world.initial)
+        roots = tuple(self._node(number, ()) for number in range(len(self.actors)))
+        nobody = (None,) * len(self.actors)
+        self.start = State(first, roots, nobody, (), faults.lost, faults.late)
+
+    def told(self, state: State) -> tuple[Told, ...]:
+        """Return what each process has been told."""
+        return tuple(
+            Told(actor, after, self.nodes[node].ended)
+            for actor, after, node in zip(self.actors, state.after, state.nodes, strict=True)
+        )
+
+    def take(self, move: Move) -> State:
+        """Return the state after a move."""
+        how = move.how
+        if how.fate == _LATE:
+            return move.state
+        return self._after(move.state, how.actor, how.request, how.outcome)
+
+    def moves(self, state: State) -> Iterator[Move]:
+        """Yield each step that may be taken."""
+        done = sum(1 << i for i, node in enumerate(state.nodes) if self.nodes[node].ended is not None)
+        for i, at in enumerate(state.nodes):
+            node = self.nodes[at]
+            if node.ended is not None:
+                continue
+            after = state.after
+            if after[i] is None:
+                if self._awaited[i] & ~done:
+                    continue
+                after = (*after[:i], done, *after[i + 1 :])
+            begun = state._replace(after=after)
+            for which in range(len(node.requests)):
+                yield from self._fates(begun, i, at, which)
+        for place, (i, at, which, rest) in enumerate(state.late):
+            world, outcome = self._apply(state.world, i, at, which, rest)
+            others = (*state.late[:place], *state.late[place + 1 :])
+            yield Move(state._replace(world=world, late=others), How(i, _LATE, at, which, outcome))
+
+    def _fates(self, begun: State, i: int, at: int, which: int) -> Iterator[Move]:
+        """Yield what may become of one request of a process."""
+        request = self.nodes[at].requests[which]
+        world, outcome = self._apply(begun.world, i, at, which)
+        yield Move(begun._replace(world=world), How(i, "answered", at, which, outcome))
+        unanswered = self.world.unanswered(request)
+        if unanswered is None:
+            return
+        lost = self._outcome_id(unanswered)
+        if begun.lost_left:
+            fewer = begun._replace(lost_left=begun.lost_left - 1)
+            yield Move(fewer, How(i, "lost before it applied", at, which, lost))
+            if world != begun.world:
+                yield Move(fewer._replace(world=world), How(i, "applied, answer lost", at, which, lost))
+        if begun.late_left and self.world.changes(request):
+            pending = tuple(sorted((*begun.late, (i, at, which, self._begun(begun.world, request)))))
+            fewer = begun._replace(late_left=begun.late_left - 1, late=pending)
+            yield Move(fewer, How(i, "not applied yet", at, which, lost))
+
+    def step(self, how: How) -> Step:
+        """Return a step for people."""
+        i, fate, at, which, outcome = how
+        return Step(self.actors[i].name, self.nodes[at].requests[which], fate, self._outcomes[outcome])
+
+    def _after(self, state: State, i: int, which: int, outcome: int) -> State:
+        node = self.nodes[state.nodes[i]]
+        child = node.children.get((which, outcome))
+        if child is None:
+            told = self._outcomes[outcome]
+            if node.parts:
+                told = node.parts[which]._replace(outcome=told)
+            child = self._node(i, (*node.outcomes, told))
+            for other in node.others:
+                if self._node(i, (*other, told)) != child:
+                    raise AssertionError(f"two histories of {self.actors[i].name} were taken for one")
+            node.children[which, outcome] = child
+        return state._replace(nodes=(*state.nodes[:i], child, *state.nodes[i + 1 :]))
+
+    def _begun(self, world: int, request: Any) -> int:
+        rest = self.world.begun(self.worlds[world], request)
+        if rest is None:
+            return _ALL_OF_IT
+        found = self._rest_ids.setdefault(rest, len(self._rests))
+        if found == len(self._rests):
+            self._rests.append(rest)
+        return found
+
+    def _apply(self, world: int, i: int, at: int, which: int, rest: int = _ALL_OF_IT) -> tuple[int, int]:
+        key = (world, i, at, which, rest)
+        found = self._applied.get(key)
+        if found is None:
+            request = self.nodes[at].requests[which] if rest == _ALL_OF_IT else self._rests[rest]
+            after, outcome = self.world.apply(self.worlds[world], request)
+            found = self._applied[key] = self._world_id(after), self._outcome_id(outcome)
+        return found
+
+    def _world_id(self, world: Hashable) -> int:
+        found = self._world_ids.setdefault(world, len(self.worlds))
+        if found == len(self.worlds):
+            self.worlds.append(world)
+        return found
+
+    def _outcome_id(self, outcome: Any) -> int:
+        # To a dictionary 1 and True are one, and so are two tuples of different types.
+        found = self._outcome_ids.setdefault((type(outcome), outcome), len(self._outcomes))
+        if found == len(self._outcomes):
+            self._outcomes.append(outcome)
+        return found
+
+    def _node(self, i: int, outcomes: Outcomes) -> int:
+        """Replay a process, and return it as it stands then. Pauses take no time: the schedule has none."""
+        node = _Node(outcomes)
+        protocol = self.actors[i].make()
+        pauses: Counter[float] = Counter()
+        given = iter(outcomes)
+        parts: dict[bool, Any] = {}
+        try:
+            request = next(protocol)
+            while True:
+                if isinstance(request, Pause):
+                    pauses[request.share] += 1
+                    request = protocol.send(pauses[request.share] <= self.faults.pauses)
+                    continue
+                outcome = next(given, _NONE)
+                if outcome is _NONE:
+                    node.requests, node.parts = _open(request, parts)
+                    break
+                if isinstance(outcome, _Part):
+                    parts[outcome.second] = outcome.outcome
+                    if len(parts) == 1:
+                        continue
+                    outcome, parts = (parts[False], parts[True]), {}
+                request = protocol.send(outcome)
+        except StopIteration as end:
+            node.ended = ("returned", end.value)
+        except Exception as error:  # noqa: BLE001 - what it means is the judge's business
+            node.ended = ("raised", error)
+        _let_go(node)
+        key = (i, *map(fingerprint, (dict(pauses), node.ended, node.requests, parts, protocol)))
+        found = self._node_ids.setdefault(key, len(self.nodes))
+        if found == len(self.nodes):
+            self.nodes.append(node)
+        elif len(others := self.nodes[found].others) < _CHECKED and outcomes != self.nodes[found].outcomes:
+            others.append(outcomes)
+        return found
+
+
+def _let_go(node: _Node) -> None:
+    """Let go of the frames that errors came through: they hold every state that was visited."""
+    told = [each.outcome if isinstance(each, _Part) else each for each in node.outcomes]
+    for value in (*(getattr(each, "cause", None) for each in told), *(node.ended or ())):
+        error = value
+        while isinstance(error, BaseException):
+            error.__traceback__ = None
+            error = error.__cause__ or error.__context__
+
+
+def _open(request: Any, parts: dict[bool, Any]) -> tuple[tuple[Any, ...], tuple[_Part, ...]]:
+    """Return what of a request is still to be answered, and which parts these are."""
+    if not isinstance(request, Both):
+        return (request,), ()
+    left = [second for second in (False, True) if second not in parts]
+    return tuple(request[second] for second in left), tuple(_Part(second, None) for second in left)
 
 
 @dataclass
@@ -50,10 +388,6 @@ class Explored:
 
     Attributes
     ----------
-    states
-        Different states that were visited.
-    steps
-        Steps between them.
     violation
         The first broken promise, with the schedule that leads to it; None where there is none.
     complete
@@ -84,14 +418,10 @@ def explore(
 
     Parameters
     ----------
-    actors
-        The processes.
     world
         What their requests are applied to.
     judge
         Is asked of every state in which no more processes are under way than may crash.
-    faults
-        How much may go wrong.
     most
         States after which it is enough; None: all of them.
     """

@@ -1,10 +1,14 @@
-"""An imagined store for the schedule explorer: each request is one atomic step from one state to the next."""
+"""Imagined stores for the schedule explorer: each request is one atomic step from one state to the next.
+
+Beside a store there may be a registry of claims, or a lock, in one world with it.
+"""
 
 from __future__ import annotations
 
+import math
 from datetime import datetime, timezone
 from itertools import count
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, TypeAlias
 
 from putifabsent.backends.base import (
     Absent,
@@ -22,25 +26,55 @@ from putifabsent.backends.base import (
     TryAgain,
     Written,
 )
+from putifabsent.backends.registries import (
+    Acquired,
+    Claim,
+    Claimed,
+    ClaimEntry,
+    ClaimPage,
+    Forgotten,
+    FoundClaim,
+    Free,
+    Held,
+    NotAsExpected,
+    Refused,
+    Released,
+)
 from putifabsent.shim.requests import (
+    Acquire,
     Complete,
     Create,
     Delete,
     Discard,
+    ForgetClaim,
     Get,
     Head,
     List,
+    ListClaims,
     Publish,
     Put,
+    ReadClaim,
+    Release,
     Stage,
     StoreTime,
     Walk,
+    WriteClaim,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable
 
-__all__ = ["ImaginedStore", "Thing", "Things"]
+__all__ = [
+    "LOST",
+    "Forget",
+    "ImaginedClaims",
+    "ImaginedLocks",
+    "ImaginedStore",
+    "Kind",
+    "Owner",
+    "Thing",
+    "Things",
+]
 
 LOST = ConnectionError("the answer was lost")
 """One for all: outcomes must compare equal where they are."""
@@ -81,8 +115,6 @@ class ImaginedStore:
     slow_copies
         Whether a publication that is late has read its source when it was sent: it lands though the source
         is removed meanwhile.
-    things
-        What is there at first.
     """
 
     def __init__(
@@ -211,3 +243,129 @@ class ImaginedStore:
 
 def _holder(thing: Thing) -> Holder:
     return Holder(thing.token, None, _THEN, len(thing.data), thing.token)
+
+
+World: TypeAlias = "frozenset[tuple[str, Thing | Claim | Owner]]"
+
+
+class _Beside:
+    """A store, and something beside it whose keys are no names of its objects."""
+
+    def __init__(self, store: ImaginedStore) -> None:
+        self.store = store
+        self.initial: World = frozenset(store.initial)
+
+    def begun(self, state: Any, request: Any) -> Hashable | None:
+        """Return what is left of a copy that has read its source."""
+        return self.store.begun(state, request)
+
+
+class ImaginedClaims(_Beside):
+    """A store, and a registry that knows its names by other identities than these names themselves.
+
+    Parameters
+    ----------
+    forgets
+        Whether the registry forgets dead claims, as one with a time to live would.
+    """
+
+    def __init__(self, store: ImaginedStore, *, forgets: bool = False) -> None:
+        super().__init__(store)
+        self.forgets = forgets
+
+    def apply(self, state: Any, request: Any) -> tuple[World, Any]:
+        """Return the state after a request, and its outcome."""
+        if isinstance(request, ListClaims):
+            names = sorted(name for name, _ in state if name.rpartition("/")[0] == request.folder)
+            claims = dict(state)
+            return state, ClaimPage(tuple(ClaimEntry(name, claims[name]) for name in names))
+        if not isinstance(request, (ReadClaim, WriteClaim, ForgetClaim)):
+            return self.store.apply(state, request)
+        there = dict(state).get(request.identity)
+        if isinstance(request, ReadClaim):
+            return state, Absent() if there is None else FoundClaim(there)
+        if (there and there.mark) != (request.expected and request.expected.mark):
+            return state, NotAsExpected(there)
+        others = state - {(request.identity, there)}
+        if isinstance(request, ForgetClaim):
+            return others, Forgotten()
+        if self.forgets and not request.claim.live:
+            return others, Claimed()
+        return others | {(request.identity, request.claim)}, Claimed()
+
+    def unanswered(self, request: Any) -> Any:
+        """Return what a lost answer means."""
+        if isinstance(request, (ReadClaim, WriteClaim, ForgetClaim, ListClaims)):
+            return Maybe(LOST) if self.changes(request) else TryAgain(LOST)
+        return self.store.unanswered(request)
+
+    def changes(self, request: Any) -> bool:
+        """Whether it writes."""
+        return isinstance(request, (WriteClaim, ForgetClaim)) or self.store.changes(request)
+
+
+Kind: TypeAlias = Literal["honest", "generous", "busy", "refusing"]
+
+_REFUSED = PermissionError("the lock refuses")
+
+
+class Owner(NamedTuple):
+    """Who holds a lock."""
+
+    owner: str
+
+
+class Forget(NamedTuple):
+    """All locks are lost: their leases end, or their server fails over. No protocol asks for this."""
+
+
+class ImaginedLocks(_Beside):
+    """A store, and locks whose keys are no names of its objects.
+
+    Parameters
+    ----------
+    kind
+        ``honest``: one holder at a time, until it is released or a :class:`Forget` comes; ``generous``: all
+        are granted it; ``busy``: nobody ever; ``refusing``: it answers nothing else.
+    """
+
+    def __init__(self, store: ImaginedStore, kind: Kind = "honest") -> None:
+        super().__init__(store)
+        self.kind = kind
+
+    def apply(self, state: Any, request: Any) -> tuple[World, Any]:
+        """Return the state after a request, and its outcome."""
+        if isinstance(request, Forget):
+            return frozenset(each for each in state if not isinstance(each[1], Owner)), None
+        if not isinstance(request, (Acquire, Release)):
+            return self.store.apply(state, request)
+        if self.kind == "refusing":
+            return state, Refused(_REFUSED)
+        holder = dict(state).get(request.key)
+        if self.kind == "busy":
+            holder = Owner("somebody")
+        elif self.kind == "generous":
+            holder = None if isinstance(request, Acquire) else Owner(request.owner)
+        return self._decided(state, request, holder)
+
+    def _decided(self, state: Any, request: Acquire | Release, holder: Owner | None) -> tuple[World, Any]:
+        mine = (request.key, Owner(request.owner))
+        if isinstance(request, Acquire):
+            if holder is not None:
+                return state, Held(holder.owner, math.inf)
+            return (state | {mine} if self.kind == "honest" else state), Acquired()
+        if holder is None:
+            return state, Free()
+        if holder != mine[1]:
+            return state, Held(holder.owner, math.inf)
+        return state - {mine}, Released()
+
+    def unanswered(self, request: Any) -> Any:
+        """Return what a lost answer means."""
+        if isinstance(request, Forget):
+            return None
+        return Maybe(LOST) if isinstance(request, (Acquire, Release)) else self.store.unanswered(request)
+
+    def changes(self, request: Any) -> bool:
+        """Whether it writes."""
+        return isinstance(request, (Acquire, Release, Forget)) or self.store.changes(request)

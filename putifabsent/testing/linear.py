@@ -19,7 +19,7 @@ from putifabsent.shim.requests import Both, Pause
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping
 
-    from putifabsent.testing.graph import Told, World
+    from putifabsent.testing.explore import Told, World
 
 __all__ = ["LinearName", "Operation", "is_linear"]
 
@@ -36,8 +36,6 @@ class Operation(NamedTuple):
     ----------
     role
         ``"create"``, ``"delete"`` or ``"read"``.
-    token
-        Of the creation.
     told
         ``"done"``, ``"taken"``, ``"absent"``, ``"found"``; None: unknown, or still under way.
     seen

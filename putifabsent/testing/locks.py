@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Literal
 import pytest
 
 from putifabsent.backends.registries import Acquired, Free, Held, Maybe, Refused, Released, TryAgain
-from putifabsent.testing.registries import Asked, InBothColours, together
-from putifabsent.testing.stores import forked
+from putifabsent.testing.asking import InBothColours, LosesAnswers, Registry, forked, required, together
 
 if TYPE_CHECKING:
     from putifabsent.backends.registries import Lock
@@ -37,7 +36,7 @@ class LockTests(InBothColours):
     @pytest.fixture
     def lock(self) -> Lock:
         """Return the lock under test."""
-        raise NotImplementedError("a subclass of LockTests must have a fixture `lock`")
+        required(self, "lock")
 
     @pytest.fixture
     def key(self) -> str:
@@ -45,13 +44,13 @@ class LockTests(InBothColours):
         return f"test://{uuid.uuid4()}/name"
 
     @pytest.fixture
-    def ask(self, lock: Lock, colour: Literal["sync", "async"]) -> Asked:
+    def ask(self, lock: Lock, colour: Literal["sync", "async"]) -> Registry:
         """Return the lock, in the colour of this run."""
-        return Asked(lock, colour)
+        return Registry(lock, colour)
 
     # --- taking it
 
-    def test_a_held_lock_is_not_taken(self, ask: Asked, key: str) -> None:
+    def test_a_held_lock_is_not_taken(self, ask: Registry, key: str) -> None:
         """Who asks is told who holds it, and for how long at most."""
         assert ask.acquire(key, "one", _LEASE) == Acquired()
         held = ask.acquire(key, "other", _LEASE)
@@ -59,7 +58,7 @@ class LockTests(InBothColours):
         assert held.by == "one"
         assert 0 < held.remaining <= _LEASE
 
-    def test_a_holder_who_asks_again_finds_itself(self, ask: Asked, key: str) -> None:
+    def test_a_holder_who_asks_again_finds_itself(self, ask: Registry, key: str) -> None:
         """So is a lost answer resolved; and the lease is not a new one."""
         ask.acquire(key, "one", _LEASE)
         held = ask.acquire(key, "one", 2 * _LEASE)
@@ -67,7 +66,7 @@ class LockTests(InBothColours):
         assert held.by == "one"
         assert held.remaining <= _LEASE
 
-    def test_each_key_is_a_lock_of_its_own(self, ask: Asked, key: str) -> None:
+    def test_each_key_is_a_lock_of_its_own(self, ask: Registry, key: str) -> None:
         """However odd, and however long."""
         odd = ("", " ", "~", "{a}", "{a}b", "a b", "caf\u00e9", "cafe\u0301", "\U0001f600", "x" * 5000)
         for number, name in enumerate(odd):
@@ -76,12 +75,12 @@ class LockTests(InBothColours):
             assert ask.release(f"{key}{name}", str(number)) == Released(), repr(name)
 
     @pytest.mark.parametrize("bad", ["a\0b", "\ud800"], ids=ascii)
-    def test_a_key_that_cannot_be_kept_is_refused(self, ask: Asked, key: str, bad: str) -> None:
+    def test_a_key_that_cannot_be_kept_is_refused(self, ask: Registry, key: str, bad: str) -> None:
         """NUL, and what has no UTF-8 form."""
         assert isinstance(ask.acquire(f"{key}{bad}", "one", _LEASE), Refused)
 
     @pytest.mark.parametrize("lease", [0, -1, 0.0001, float("inf"), float("nan")])
-    def test_a_lease_is_some_time(self, ask: Asked, key: str, lease: float) -> None:
+    def test_a_lease_is_some_time(self, ask: Registry, key: str, lease: float) -> None:
         """What is none is the caller's mistake, and takes no lock."""
         with pytest.raises(ValueError, match="lease"):
             ask.acquire(key, "one", lease)
@@ -89,14 +88,14 @@ class LockTests(InBothColours):
 
     # --- giving it back
 
-    def test_a_released_lock_is_free(self, ask: Asked, key: str) -> None:
+    def test_a_released_lock_is_free(self, ask: Registry, key: str) -> None:
         """For anybody."""
         ask.acquire(key, "one", _LEASE)
         assert ask.release(key, "one") == Released()
         assert ask.release(key, "one") == Free()
         assert ask.acquire(key, "other", _LEASE) == Acquired()
 
-    def test_another_owner_cannot_release_it(self, ask: Asked, key: str) -> None:
+    def test_another_owner_cannot_release_it(self, ask: Registry, key: str) -> None:
         """It is told whose it is."""
         ask.acquire(key, "one", _LEASE)
         held = ask.release(key, "other")
@@ -115,7 +114,7 @@ class LockTests(InBothColours):
 
     # --- keeping it
 
-    def test_a_holder_extends_its_lease(self, ask: Asked, key: str) -> None:
+    def test_a_holder_extends_its_lease(self, ask: Registry, key: str) -> None:
         """From now on."""
         ask.acquire(key, "one", _LEASE)
         assert ask.extend(key, "one", 10 * _LEASE) == Acquired()
@@ -123,7 +122,7 @@ class LockTests(InBothColours):
         assert held.by == "one"
         assert _LEASE < held.remaining <= 10 * _LEASE
 
-    def test_another_owner_cannot_extend_it(self, ask: Asked, key: str) -> None:
+    def test_another_owner_cannot_extend_it(self, ask: Registry, key: str) -> None:
         """Its lease stays what it is."""
         ask.acquire(key, "one", _LEASE)
         held = ask.extend(key, "other", 10 * _LEASE)
@@ -131,7 +130,7 @@ class LockTests(InBothColours):
         assert held.by == "one"
         assert ask.acquire(key, "third", _LEASE).remaining <= _LEASE
 
-    def test_a_free_lock_is_not_taken_by_extending_it(self, ask: Asked, key: str) -> None:
+    def test_a_free_lock_is_not_taken_by_extending_it(self, ask: Registry, key: str) -> None:
         """Its owner has lost it, and must ask again."""
         assert ask.extend(key, "one", _LEASE) == Free()
         assert ask.acquire(key, "other", _LEASE) == Acquired()
@@ -142,48 +141,32 @@ class LockTests(InBothColours):
         """64 of them, released together; all others are told who."""
         for number in range(5):
             name = f"{key}{number}"
-            told = together(64, partial(_acquires, lock, name))
-            winners = [owner for owner, outcome in told if outcome == Acquired()]
+            outcomes = together(64, partial(_acquires, lock, name))
+            winners = [owner for owner, outcome in outcomes if outcome == Acquired()]
             assert len(winners) == 1, f"{len(winners)} hold {name}"
-            others = [outcome for owner, outcome in told if owner != winners[0]]
+            others = [outcome for owner, outcome in outcomes if owner != winners[0]]
             assert {outcome.by for outcome in others if isinstance(outcome, Held)} == set(winners)
             assert all(isinstance(outcome, Held) for outcome in others)
 
-    def test_a_forked_child_can_lock_and_so_can_its_parent(self, ask: Asked, key: str) -> None:
+    def test_a_forked_child_can_lock_and_so_can_its_parent(self, ask: Registry, key: str) -> None:
         """With one lock, which the parent has used before."""
         assert _locks_and_releases(ask, key)
         assert forked(partial(_locks_and_releases, ask, key)) == 0
         assert _locks_and_releases(ask, key)
 
-    def test_a_lock_that_can_be_used_passes_its_own_check(self, ask: Asked, lock: Lock) -> None:
+    def test_a_lock_that_can_be_used_passes_its_own_check(self, ask: Registry, lock: Lock) -> None:
         """Twice: it leaves nothing behind that would hinder the next."""
         ask.check()
         ask.check()
         assert lock.identity()
 
 
-class LostLockTests:
-    """A lost answer is never called a success or a failure; goes with ``LockTests``.
+class LostLockTests(LosesAnswers):
+    """A lost answer is never called a success or a failure; goes with ``LockTests``."""
 
-    Fixtures
-    --------
-    unanswered
-        The same locks, whose every request is applied, and whose every answer is lost.
-    unheard
-        The same locks, whose every request is lost on its way, after it has been sent.
-    """
-
-    @pytest.fixture
-    def unanswered(self) -> Lock:
-        """Return a lock whose answers are lost."""
-        raise NotImplementedError("a subclass of LostLockTests must have a fixture `unanswered`")
-
-    @pytest.fixture
-    def unheard(self) -> Lock:
-        """Return a lock whose requests are lost."""
-        raise NotImplementedError("a subclass of LostLockTests must have a fixture `unheard`")
-
-    def test_a_lock_taken_without_an_answer_may_be_held(self, ask: Asked, unanswered: Lock, key: str) -> None:
+    def test_a_lock_taken_without_an_answer_may_be_held(
+        self, ask: Registry, unanswered: Lock, key: str
+    ) -> None:
         """Asking again tells."""
         assert isinstance(ask.of(unanswered).acquire(key, "one", _LEASE), Maybe)
         held = ask.acquire(key, "one", _LEASE)
@@ -191,14 +174,14 @@ class LostLockTests:
         assert held.by == "one"
 
     def test_a_request_that_never_arrived_may_have_taken_it(
-        self, ask: Asked, unheard: Lock, key: str
+        self, ask: Registry, unheard: Lock, key: str
     ) -> None:
         """Its sender can't tell it from one that did."""
         assert isinstance(ask.of(unheard).acquire(key, "one", _LEASE), Maybe)
         assert ask.acquire(key, "other", _LEASE) == Acquired()
 
     def test_a_release_without_an_answer_may_have_happened(
-        self, ask: Asked, unanswered: Lock, unheard: Lock, key: str
+        self, ask: Registry, unanswered: Lock, unheard: Lock, key: str
     ) -> None:
         """Lost on its way, or on the way back."""
         ask.acquire(key, "one", _LEASE)
@@ -216,7 +199,7 @@ def _acquires(lock: Lock, key: str, number: int) -> tuple[str, object]:
     return str(number), outcome
 
 
-def _locks_and_releases(ask: Asked, key: str) -> bool:
+def _locks_and_releases(ask: Registry, key: str) -> bool:
     owner = str(uuid.uuid4())
     took: object = ask.acquire(key, owner, _LEASE)
     gave: object = ask.release(key, owner)

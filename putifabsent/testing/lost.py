@@ -13,8 +13,8 @@ from putifabsent.shim.create import create, resolve
 from putifabsent.shim.drive import run
 from putifabsent.shim.names import ordinary
 from putifabsent.shim.requests import Complete, Create, Delete, Get, Head, List, Publish, Put, Stage
-from putifabsent.testing.asking import held
-from putifabsent.testing.contenders import creation_of
+from putifabsent.testing.asking import LosesAnswers, held
+from putifabsent.testing.races import creation_of
 
 if TYPE_CHECKING:
     from putifabsent.backends.base import Store
@@ -23,26 +23,8 @@ if TYPE_CHECKING:
 __all__ = ["LostAnswerTests"]
 
 
-class LostAnswerTests:
-    """A lost answer is never called a win, a loss or a failure; goes with ``StoreTests``.
-
-    Fixtures
-    --------
-    unanswered
-        A store on the same data whose every request is applied, and whose every answer is lost.
-    unheard
-        A store on the same data whose every request is lost on its way, after it has been sent.
-    """
-
-    @pytest.fixture
-    def unanswered(self) -> Store:
-        """Return a store whose answers are lost."""
-        raise NotImplementedError("a subclass of LostAnswerTests must have a fixture `unanswered`")
-
-    @pytest.fixture
-    def unheard(self) -> Store:
-        """Return a store whose requests are lost."""
-        raise NotImplementedError("a subclass of LostAnswerTests must have a fixture `unheard`")
+class LostAnswerTests(LosesAnswers):
+    """A lost answer is never called a win, a loss or a failure; goes with ``StoreTests``."""
 
     def test_an_applied_creation_without_an_answer_may_have_happened(
         self, ask: Ask, unanswered: Store, around: Around, folder: str

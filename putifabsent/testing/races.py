@@ -14,24 +14,31 @@ import os
 import signal
 import threading
 import time
+import uuid
 from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from itertools import cycle
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn, TypeAlias
 
-from putifabsent.backends.base import Store
-from putifabsent.testing.contenders import (
-    Attempt,
-    Contender,
-    creation_of,
-    through_filesystem,
-    through_made_store,
-    through_store,
+from putifabsent.backends.base import (
+    STATE_FOLDER,
+    Created,
+    Creation,
+    Exists,
+    Refused,
+    Staged,
+    Store,
+    TryAgain,
 )
+from putifabsent.backends.body import InMemory
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
     from multiprocessing.connection import Connection
+
+    from putifabsent.backends.base import CompleteOutcome
 
 __all__ = [
     "Attempt",
@@ -46,7 +53,16 @@ __all__ = [
     "through_store",
 ]
 
+StoreOperation: TypeAlias = Literal["create", "complete", "mixed"]
+
+Attempt: TypeAlias = Callable[[], None]
+"""The step that decides: it returns for a win, and raises FileExistsError for a loss."""
+
+Contender: TypeAlias = Callable[[str, bytes], Attempt]
+"""Prepares one creation of a name from these bytes, and returns what is left to do."""
+
 _GRACE = 10
+_SENDS = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +71,6 @@ class Raced:
 
     Attributes
     ----------
-    name
-        The name.
     winners
         The writers, by number, that were told that they created it.
     losers
@@ -111,9 +125,11 @@ class Race:
         """
         found = list(self.failures)
         for raced in self.names:
-            told = len(raced.winners) + raced.losers + len(raced.errors)
-            if told != self.writers:
-                found.append(f"{raced.name}: {self.writers - told} of {self.writers} writers had no answer")
+            answered = len(raced.winners) + raced.losers + len(raced.errors)
+            if answered != self.writers:
+                found.append(
+                    f"{raced.name}: {self.writers - answered} of {self.writers} writers had no answer"
+                )
             if len(raced.winners) != 1:
                 found.append(f"{raced.name}: {len(raced.winners)} winners: {sorted(raced.winners)}")
             elif read is not None and read(raced.name) != body_of(raced.name, raced.winners[0], self.size):
@@ -157,14 +173,14 @@ def race(
     began = time.monotonic()
     failures: list[str] = []
     if processes:
-        told = _in_processes(make, names, processes, threads, size, seconds, failures)
+        outcomes = _in_processes(make, names, processes, threads, size, seconds, failures)
     else:
         gate = threading.Barrier(threads)
-        told = _write(make, names, _Place(0, threads, size), gate, began + seconds)
+        outcomes = _write(make, names, _Place(0, threads, size), gate, began + seconds)
     winners: defaultdict[str, list[int]] = defaultdict(list)
     errors: defaultdict[str, list[str]] = defaultdict(list)
     losers: defaultdict[str, int] = defaultdict(int)
-    for name, writer, error in told:
+    for name, writer, error in outcomes:
         if error is None:
             winners[name].append(writer)
         elif error:
@@ -186,7 +202,7 @@ def body_of(name: str, writer: int, size: int) -> bytes:
     return (line * (size // len(line) + 1))[: max(size, len(str(writer)) + 1)]
 
 
-class _Told(NamedTuple):
+class _Outcome(NamedTuple):
     """What a writer was told: no error is a win, an empty one a loss."""
 
     name: str
@@ -211,16 +227,16 @@ def _contender(made: Any) -> Contender:
 
 def _write(
     make: Callable[[], Any], names: Sequence[str], place: _Place, gate: threading.Barrier, ends: float
-) -> list[_Told]:
+) -> list[_Outcome]:
     contender = _contender(make())
-    told: list[_Told] = []
+    outcomes: list[_Outcome] = []
 
     def write(writer: int) -> None:
         try:
             for name in names:
                 attempt = _prepared(contender, name, body_of(name, writer, place.size))
                 gate.wait(max(ends - time.monotonic(), 0.001))
-                told.append(_Told(name, writer, _answer(attempt)))
+                outcomes.append(_Outcome(name, writer, _answer(attempt)))
         except threading.BrokenBarrierError:
             return  # somebody's time is over: the rest is unanswered
 
@@ -232,7 +248,7 @@ def _write(
         thread.start()
     for thread in writers:
         thread.join(max(ends - time.monotonic(), 0.001))
-    return list(told)
+    return list(outcomes)
 
 
 def _prepared(contender: Contender, name: str, body: bytes) -> Attempt:
@@ -264,14 +280,14 @@ def _in_processes(
     size: int,
     seconds: float,
     failures: list[str],
-) -> list[_Told]:
+) -> list[_Outcome]:
     context = multiprocessing.get_context("spawn")
     ends = time.monotonic() + seconds
     places = [_Place(number * threads, threads, size) for number in range(processes)]
     pipes = [context.Pipe(duplex=False) for _ in range(processes)]
     ends_to_write = [writing for _, writing in pipes]
     nursery = context.Process(target=_fork_writers, args=(make, names, places, seconds, ends_to_write))
-    told: list[_Told] = []
+    outcomes: list[_Outcome] = []
     nursery.start()
     try:
         for writing in ends_to_write:
@@ -281,7 +297,7 @@ def _in_processes(
             if isinstance(answer, str):
                 failures.append(f"process {number}: {answer}")
             else:
-                told += answer
+                outcomes += answer
     finally:
         if nursery.is_alive():
             # Its children are in its group. It may not have come as far as making one.
@@ -291,14 +307,14 @@ def _in_processes(
         nursery.join()
         for reading, _ in pipes:
             reading.close()
-    return told
+    return outcomes
 
 
-def _received(reading: Connection, seconds: float) -> list[_Told] | str:
+def _received(reading: Connection, seconds: float) -> list[_Outcome] | str:
     try:
         if not reading.poll(max(seconds, 0)):
             return "it was not ready in time"
-        answer: list[_Told] | str = reading.recv()
+        answer: list[_Outcome] | str = reading.recv()
     except EOFError:
         return "it died"
     return answer
@@ -338,9 +354,114 @@ def _take_part(
     ends = time.monotonic() + seconds
     gather = threading.Barrier(place.threads, action=partial(processes.wait, seconds))
     try:
-        answer: list[_Told] | str = _write(make, names, place, gather, ends)
+        answer: list[_Outcome] | str = _write(make, names, place, gather, ends)
     except Exception as error:  # noqa: BLE001 - the race says why this process could not take part
         processes.abort()
         answer = f"{type(error).__name__}: {error}"
     writing.send(answer)
     writing.close()
+
+
+# --- contenders
+
+
+def creation_of(name: str, **extra: Any) -> Creation:
+    """Return a fresh creation of ``name``, with the state folder beside it."""
+    return Creation(str(uuid.uuid4()), str(uuid.uuid4()), f"{name.rpartition('/')[0]}/{STATE_FOLDER}", extra)
+
+
+def through_store(store: Store, operation: StoreOperation = "create") -> Contender:
+    """Return a contender that asks a store itself, with no protocol above it.
+
+    Parameters
+    ----------
+    operation
+        What decides: one create, the completion of a staged upload, or by turns one and the other.
+    """
+    if operation == "mixed":
+        turns = cycle((_creates, _completes))
+        # `next` on a cycle is one step, whatever threads there are.
+        return lambda name, data: next(turns)(store, name, data)
+    return partial({"create": _creates, "complete": _completes}[operation], store)
+
+
+def through_made_store(make: Callable[[], Store], operation: StoreOperation = "create") -> Contender:
+    """:func:`through_store`, for other processes: ``race(partial(through_made_store, make), ...)``."""
+    return through_store(make(), operation)
+
+
+def through_filesystem(fs: Any, operation: Literal["create", "rename"] = "create") -> Contender:
+    """Return a contender that writes through an fsspec filesystem, guarded or not.
+
+    Parameters
+    ----------
+    operation
+        What decides: ``pipe_file(..., mode="create")``, or ``mv`` of a file written before.
+    """
+    return partial({"create": _pipes, "rename": _renames}[operation], fs)
+
+
+def _creates(store: Store, name: str, data: bytes) -> Attempt:
+    body, creation = InMemory(data), creation_of(name)
+
+    def attempt() -> None:
+        for _ in range(_SENDS):
+            outcome = store.create(name, body, creation)
+            if not isinstance(outcome, TryAgain):
+                break
+        _tell(name, outcome)
+
+    return attempt
+
+
+def _completes(store: Store, name: str, data: bytes) -> Attempt:
+    body, creation = InMemory(data), creation_of(name)
+
+    def stage() -> Staged:
+        staged = store.stage(name, body, creation)
+        return staged if isinstance(staged, Staged) else _fail(name, staged)
+
+    first = stage()
+
+    def attempt() -> None:
+        staged = first
+        for _ in range(_SENDS):
+            outcome = store.complete(staged)
+            if not isinstance(outcome, Created):
+                store.discard(staged)
+            if not isinstance(outcome, TryAgain):
+                break
+            staged = stage()
+        _tell(name, outcome)
+
+    return attempt
+
+
+def _pipes(fs: Any, name: str, data: bytes) -> Attempt:
+    return partial(fs.pipe_file, name, data, mode="create")
+
+
+def _renames(fs: Any, name: str, data: bytes) -> Attempt:
+    source = f"{name}.{uuid.uuid4()}"
+    fs.pipe_file(source, data)
+
+    def attempt() -> None:
+        try:
+            fs.mv(source, name)
+        except FileExistsError:
+            fs.rm_file(source)
+            raise
+
+    return attempt
+
+
+def _tell(name: str, outcome: CompleteOutcome) -> None:
+    if isinstance(outcome, Exists):
+        raise FileExistsError(name)
+    if not isinstance(outcome, Created):
+        _fail(name, outcome)
+
+
+def _fail(name: str, outcome: object) -> NoReturn:
+    cause = outcome.error if isinstance(outcome, Refused) else getattr(outcome, "cause", None)
+    raise RuntimeError(f"{type(outcome).__name__} for {name}: {cause}") from cause

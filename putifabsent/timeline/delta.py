@@ -141,8 +141,6 @@ class Checkpoint(NamedTuple):
     ----------
     number
         The last version in it.
-    paths
-        Its files.
     """
 
     number: int
@@ -167,19 +165,7 @@ def checkpoints(fs: Any, log: str) -> list[Checkpoint]:
 
 
 def files_in(fs: Any, log: str, checkpoint: Checkpoint, problems: Problems) -> set[str] | None:
-    """Return the data files that a table had, as the log says their paths; None: it can't be read.
-
-    Parameters
-    ----------
-    fs
-        The filesystem.
-    log
-        The log's folder.
-    checkpoint
-        One of :func:`checkpoints`.
-    problems
-        Takes what can't be read.
-    """
+    """Return the data files that a table had, as the log says their paths; None: it can't be read."""
     files: set[str] = set()
     paths = list(checkpoint.paths)
     while paths:

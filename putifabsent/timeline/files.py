@@ -69,17 +69,7 @@ class Trouble(str, Enum):
 
 
 class Problem(NamedTuple):
-    """One file, or one record of it, that can't be read. Nothing is guessed in its place.
-
-    Attributes
-    ----------
-    path
-        Which.
-    trouble
-        Why.
-    reason
-        The same, for people.
-    """
+    """One file, or one record of it, that can't be read. Nothing is guessed in its place."""
 
     path: str
     trouble: Trouble
@@ -110,8 +100,6 @@ class Listed(NamedTuple):
     ----------
     path
         Its full name, and ``last`` the last component of that.
-    size
-        Bytes.
     salt
         Whose it is, where a mount shows it under the name that its writer calls it; else empty.
     """
@@ -155,13 +143,7 @@ def numbered(fs: Any, folder: str, number_in: Callable[[str], int | None]) -> di
 
 
 def read(fs: Any, paths: Sequence[str]) -> Iterator[tuple[str, bytes]]:
-    """Read files, many at a time where the filesystem can; without those that have expired meanwhile.
-
-    Raises
-    ------
-    OSError
-        The store refuses.
-    """
+    """Read files, many at a time where the filesystem can; without those that have expired meanwhile."""
     for start in range(0, len(paths), _AT_ONCE):
         some = list(paths[start : start + _AT_ONCE])
         found = fs.cat(some, on_error="return")
@@ -184,24 +166,12 @@ def modified(fs: Any, path: str) -> datetime | None:
 
 
 def avro() -> Any:
-    """Return the package that reads Avro, fastavro.
-
-    Raises
-    ------
-    ConfigError
-        It is not installed.
-    """
+    """Return the package that reads Avro, fastavro."""
     return _imported("fastavro", "what Hudi's instants say is written in Avro")
 
 
 def arrow() -> Any:
-    """Return pyarrow, its reader of Parquet loaded.
-
-    Raises
-    ------
-    ConfigError
-        It is not installed.
-    """
+    """Return pyarrow, its reader of Parquet loaded."""
     reason = "the history of a table is in parquet files"
     package = _imported("pyarrow", reason)
     _imported("pyarrow.parquet", reason)
@@ -254,11 +224,6 @@ def _of_json(written: bytes) -> dict[str, Any]:
 
 def records_of(written: bytes) -> list[dict[str, Any]]:
     """Return the records of an Avro file.
-
-    Parameters
-    ----------
-    written
-        All of its bytes.
 
     Raises
     ------

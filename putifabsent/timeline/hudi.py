@@ -35,13 +35,6 @@ __all__ = ["Fault", "Finding", "HudiTimeline", "active_instants", "check_steps",
 class HudiTimeline(Timeline[Instant]):
     """The timeline of a Hudi table, of version 6, 8 or 9; or of the metadata table of one.
 
-    Parameters
-    ----------
-    fs
-        Any fsspec filesystem.
-    root
-        The table's folder in it.
-
     Attributes
     ----------
     layout
@@ -100,8 +93,6 @@ class HudiTimeline(Timeline[Instant]):
             Ordered by when they were requested, they come while the files are read; else all are read first.
         raw
             Whether to read their plans and metadata too, for :meth:`details`: most of the history's bytes.
-        problems
-            Takes what can't be read.
         """
         if not self.layout.in_levels:
             found = hudi_archive.instants(self.fs, self._history, raw=raw, problems=problems)

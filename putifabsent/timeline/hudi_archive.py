@@ -32,10 +32,6 @@ def instants(fs: Any, folder: str, *, raw: bool, problems: Problems | None) -> l
 
     Parameters
     ----------
-    fs
-        The filesystem.
-    folder
-        Of the history.
     raw
         Whether to decode their plans and metadata too.
     problems

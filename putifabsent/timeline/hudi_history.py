@@ -110,10 +110,6 @@ def instants_in(fs: Any, file: HistoryFile, *, raw: bool, problems: Problems | N
 
     Parameters
     ----------
-    fs
-        The filesystem.
-    file
-        Of a manifest.
     raw
         Whether to read their plans and metadata too: most of the file's bytes.
     problems
@@ -160,11 +156,6 @@ def spans(fs: Any, files: Sequence[HistoryFile]) -> list[Span]:
     """Return the times in files, by what their own ends say of them, many files at a time.
 
     Of a file whose end can't be read, what its name says: who reads its instants hears why.
-
-    Raises
-    ------
-    OSError
-        The store refuses.
     """
     if not files:
         return []

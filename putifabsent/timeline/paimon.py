@@ -153,8 +153,6 @@ class Manifests:
 
     Parameters
     ----------
-    fs
-        The filesystem.
     table
         The table's root, also for snapshots of a branch.
     problems

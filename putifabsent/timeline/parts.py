@@ -73,10 +73,6 @@ class HistoryFile(NamedTuple):
 
     Attributes
     ----------
-    path
-        Its full name.
-    size
-        Bytes.
     first, last
         As its name says. A table that was upgraded may have files whose names say too little (:class:`Span`).
     level
@@ -138,13 +134,6 @@ def starts(costs: Sequence[int], most: int | None, enough: int) -> list[int]:
         Of each, above 0.
     most
         So many groups there may be; None: as many as there are with ``enough`` in each.
-    enough
-        What one group should cost.
-
-    Raises
-    ------
-    ConfigError
-        There may be no group at all.
     """
     if most is not None and most < 1:
         raise ConfigError(f"a timeline has 1 part or more, not {most}")
@@ -172,8 +161,6 @@ def numbered_parts(
         The numbers of files, by their paths.
     most
         So many parts there may be; None: as many as it takes.
-    follows
-        As of :class:`Numbered`.
     """
     numbers = sorted({*active.values(), *archived.values()})
     first = [numbers[place] for place in starts([1] * len(numbers), most, _ENOUGH_FILES)]
@@ -197,8 +184,6 @@ def stretches(
         So many stretches there may be; None: as many as it takes.
     active
         The files in the timeline's folder.
-    known
-        Instants that are active.
     """
     by_time = sorted(spans, key=lambda span: span.first)
     begins = starts([span.file.size + _OPENING for span in by_time], most, _ENOUGH_BYTES)

@@ -62,18 +62,6 @@ class Timeline(ABC, Generic[R]):
 
     Where a file can't be read, or a record of it, nothing is guessed: a call that is given a list adds it to
     ``problems``, and goes on with what can be; one that is given none raises it as an :class:`OSError`.
-
-    Parameters
-    ----------
-    fs
-        Any fsspec filesystem.
-    root
-        The table's folder in it.
-
-    Attributes
-    ----------
-    format
-        ``hudi``, ``paimon`` or ``delta``.
     """
 
     format: ClassVar[str]
@@ -138,8 +126,6 @@ class Timeline(ABC, Generic[R]):
             So many parts there may be; None: as many as it takes for none to take long.
         active, history
             Whether to read what is active, and what is archived.
-        problems
-            Takes what can't be read.
 
         Raises
         ------

@@ -30,14 +30,8 @@ class StateFile(NamedTuple):
 
     Attributes
     ----------
-    state
-        Which.
     action
         As its name calls it; ``commit`` where it doesn't say.
-    path
-        Its full name.
-    size
-        Bytes.
     """
 
     state: State
@@ -183,8 +177,6 @@ class Snapshot:
 
     Attributes
     ----------
-    number
-        Its own, by its name.
     action
         What made it: ``APPEND``, ``COMPACT``, ``OVERWRITE``, ``ANALYZE``.
     user, identifier
@@ -193,12 +185,8 @@ class Snapshot:
         When, in milliseconds since 1970, by the writer's clock.
     schema
         The number of its schema.
-    path
-        The file.
     archived
         Whether it is a changelog.
-    content
-        All that the file says.
     """
 
     number: int
@@ -250,8 +238,6 @@ class Commit:
 
     Attributes
     ----------
-    number
-        Its version, by its name.
     action
         The operation; empty where the commit doesn't say.
     millis
@@ -261,8 +247,6 @@ class Commit:
         The version that the writer had read; None where it doesn't say.
     transaction
         Its id; empty where it has none.
-    path
-        The file.
     counts
         How many actions of each kind are in it.
     content

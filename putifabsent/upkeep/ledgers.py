@@ -104,8 +104,6 @@ def ledger_of(fs: GuardedFileSystem, path: str) -> TableLedger | None:
     ----------
     fs
         A mount as the writers' are.
-    path
-        The table's root.
 
     Returns
     -------

@@ -47,8 +47,6 @@ def leave(fs: GuardedFileSystem, path: str, *, progress: Progress | None = None)
         A mount as the writers' were, who are stopped.
     path
         The table's root, or a folder with tables in it.
-    progress
-        As for :func:`~putifabsent.upkeep.checking.fsck`.
 
     Returns
     -------
@@ -81,8 +79,6 @@ def migrate(
         A mount of the same store as they are going to be.
     path
         The table's root, or a folder with tables in it.
-    progress
-        As for :func:`~putifabsent.upkeep.checking.fsck`.
 
     Returns
     -------

@@ -60,21 +60,13 @@ class Table:
 
     Parameters
     ----------
-    fs
-        A mount of it.
     path
         Its root, or a folder above it.
     agreed
         Other mounts that must have left no record of another arbiter.
-    may_be_gone
-        Whether nothing need be there.
 
     Attributes
     ----------
-    root
-        The folder's full name.
-    shown
-        The plain names.
     kept
         What is the shim's own, with its details.
     states

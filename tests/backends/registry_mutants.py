@@ -126,7 +126,7 @@ CLAIMS = (
         "TTL on claims",
         "dynamodb_client",
         "            return made\n",
-        '            await sender.call("update_time_to_live", TableName=table,\n'
+        '            await table.send("update_time_to_live",\n'
         '                TimeToLiveSpecification={"Enabled": True, "AttributeName": "incarnation"})\n'
         "            return made\n",
         "test_init_makes_a_table_that_costs_nothing_idle_and_forgets_nothing",
@@ -134,7 +134,7 @@ CLAIMS = (
     Mutant(
         "TTL is not looked for",
         "dynamodb_client",
-        "    await _refuse_expiry(sender, table, url)\n",
+        "    await _refuse_expiry(table)\n",
         "",
         "test_a_table_whose_items_expire_is_refused",
     ),

@@ -16,8 +16,8 @@ from putifabsent.backends.base import (
 )
 from putifabsent.backends.body import InMemory
 from putifabsent.errors import ConfigError
+from putifabsent.testing.asking import forked
 from putifabsent.testing.races import creation_of
-from putifabsent.testing.stores import forked
 from tests.backends.azure_stores import (
     CREATED,
     KEY,

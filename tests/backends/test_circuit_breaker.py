@@ -13,7 +13,7 @@ from putifabsent.backends.circuit_breaker import REST, RestingLock
 from putifabsent.backends.registries import Acquired, Free, Held, Lock, Maybe, Refused, Released, TryAgain
 from putifabsent.backends.registry_urls import open_lock
 from putifabsent.testing import LockTests
-from putifabsent.testing.registries import Asked, InBothColours, together
+from putifabsent.testing.asking import InBothColours, Registry, together
 from tests.servers import Valkey
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ class TestLost(InBothColours):
         return lock, RestingLock(lock, clock=clock)
 
     def ask(self, lock: Lock, colour: Literal["sync", "async"], *words: str) -> list[Any]:
-        asked = Asked(lock, colour)
+        asked = Registry(lock, colour)
         every = {"acquire": ("k", "me", LEASE), "extend": ("k", "me", LEASE), "release": ("k", "me")}
         return [getattr(asked, word)(*every[word]) for word in words]
 
@@ -157,7 +157,7 @@ class TestLost(InBothColours):
         lock, resting = self.resting(clock, Refused(GONE), GONE)
         self.ask(resting, colour, "acquire")
         with pytest.raises(ConnectionError):
-            Asked(resting, colour).check()
+            Registry(resting, colour).check()
         assert lock.asked == 2
         assert resting.identity() == "scripted://here"
 

@@ -27,7 +27,7 @@ from putifabsent.backends.registries import (
 from putifabsent.errors import ConfigError
 from putifabsent.lab.fault_proxy import FaultProxy
 from putifabsent.testing import ClaimsTests, LostClaimTests
-from putifabsent.testing.registries import first_claim
+from putifabsent.testing.asking import first_claim
 from tests.backends.dynamodb_servers import (
     REGION,
     OnDynamoDB,

@@ -17,7 +17,7 @@ from putifabsent.backends.registry_urls import open_counter
 from putifabsent.errors import ConfigError
 from putifabsent.lab.fault_proxy import FaultProxy
 from putifabsent.testing import CounterTests, LostCounterTests
-from putifabsent.testing.registries import first_claim
+from putifabsent.testing.asking import first_claim
 from tests.backends.dynamodb_servers import (
     REGION,
     OnDynamoDB,

@@ -12,7 +12,7 @@ from putifabsent.backends.counters import Advanced
 from putifabsent.backends.local_counter import LocalCounter, counter_of_process
 from putifabsent.backends.registries import Refused
 from putifabsent.testing import CounterTests
-from putifabsent.testing.stores import forked
+from putifabsent.testing.asking import forked
 
 if TYPE_CHECKING:
     from collections.abc import Callable

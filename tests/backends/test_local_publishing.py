@@ -16,8 +16,8 @@ from putifabsent.backends.base import Absent, Created, Deleted, Exists, Found, M
 from putifabsent.backends.body import InMemory
 from putifabsent.backends.local import LocalStore
 from putifabsent.errors import ConfigError, UnsafeStore
-from putifabsent.testing.contenders import creation_of
 from putifabsent.testing.deaths import Will, doomed
+from putifabsent.testing.races import creation_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable

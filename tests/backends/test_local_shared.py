@@ -17,7 +17,7 @@ from putifabsent.backends import local_files
 from putifabsent.backends.base import Created, Refused, Written
 from putifabsent.backends.body import InMemory
 from putifabsent.backends.local import LocalStore
-from putifabsent.testing.contenders import creation_of
+from putifabsent.testing.races import creation_of
 from tests.fsspec_plugin.children import in_a_child
 
 if TYPE_CHECKING:

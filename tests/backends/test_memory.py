@@ -12,8 +12,8 @@ from putifabsent.backends.base import Created, Deleted, Refused
 from putifabsent.backends.body import InMemory
 from putifabsent.backends.memory import MemoryStore
 from putifabsent.testing import PublishTests, StoreTests
+from putifabsent.testing.asking import forked
 from putifabsent.testing.races import creation_of
-from putifabsent.testing.stores import forked
 from tests.backends.memory_stores import Dictionary, OwnMemory
 
 if TYPE_CHECKING:

@@ -139,7 +139,7 @@ def test_who_is_not_connected_has_sent_nothing(server: Postgres, counter: Counte
 
 
 @pytest.mark.parametrize(
-    ("said", "error"),
+    ("message", "error"),
     [
         ('FATAL:  password authentication failed for user "lab"', PermissionError),
         ("fe_sendauth: no password supplied", PermissionError),
@@ -149,13 +149,13 @@ def test_who_is_not_connected_has_sent_nothing(server: Postgres, counter: Counte
     ],
 )
 def test_who_is_refused_at_the_door_is_told_so_without_a_code(
-    server: Postgres, counter: Counter, said: str, error: type[Exception]
+    server: Postgres, counter: Counter, message: str, error: type[Exception]
 ) -> None:
-    server.refuses = SqlError(None, f"connection failed: {said}")
+    server.refuses = SqlError(None, f"connection failed: {message}")
     refused = counter.advance("t", 0)
     assert isinstance(refused, Refused)
     assert type(refused.error) is error
-    assert said in str(refused.error)
+    assert message in str(refused.error)
 
 
 def test_the_same_words_in_a_lost_answer_refuse_nothing(server: Postgres, counter: Counter) -> None:
@@ -173,12 +173,12 @@ def test_a_url_is_libpq_s_parameters() -> None:
     url = "postgresql://us%40er:se%2Fcret@a,[::1]:5433/lab?sslmode=verify-full&timeout=2.5"
     settings = postgres_settings(url)
     assert settings.shown == "postgresql://a:5432,[::1]:5433/lab"
-    said = settings.said()
-    assert (said["host"], said["port"], said["dbname"]) == ("a,::1", "5432,5433", "lab")
-    assert (said["user"], said["password"]) == ("us@er", "se/cret")
-    assert (said["sslmode"], said["target_session_attrs"]) == ("verify-full", "read-write")
-    assert (said["connect_timeout"], said["tcp_user_timeout"]) == (3, 2500)
-    assert said["options"] == "-c synchronous_commit=on -c statement_timeout=2500"
+    parameters = settings.parameters()
+    assert (parameters["host"], parameters["port"], parameters["dbname"]) == ("a,::1", "5432,5433", "lab")
+    assert (parameters["user"], parameters["password"]) == ("us@er", "se/cret")
+    assert (parameters["sslmode"], parameters["target_session_attrs"]) == ("verify-full", "read-write")
+    assert (parameters["connect_timeout"], parameters["tcp_user_timeout"]) == (3, 2500)
+    assert parameters["options"] == "-c synchronous_commit=on -c statement_timeout=2500"
     assert "se/cret" not in f"{settings!r}{PostgresCounter(settings)!r}"
 
 

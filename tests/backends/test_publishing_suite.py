@@ -11,7 +11,7 @@ from putifabsent.backends.base import TOKEN_KEY, Absent, Created, Exists, Listed
 from putifabsent.backends.body import InMemory
 from putifabsent.backends.memory import MemoryStore
 from putifabsent.testing import Ask, LostAnswerTests, PublishTests
-from putifabsent.testing.contenders import creation_of
+from putifabsent.testing.races import creation_of
 from tests.backends.memory_stores import Dictionary, OwnMemory, call
 
 if TYPE_CHECKING:

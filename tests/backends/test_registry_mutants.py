@@ -14,7 +14,7 @@ from putifabsent.backends.redis import RedisCounter, RedisLock
 from putifabsent.backends.redis_settings import redis_settings
 from putifabsent.lab.fault_proxy import FaultProxy
 from putifabsent.testing import CounterTests, LockTests
-from putifabsent.testing.registries import Asked
+from putifabsent.testing.asking import Registry
 from tests.backends import dynamodb_servers, test_dynamodb, test_dynamodb_counter, test_redis_counter
 from tests.backends.registry_mutants import CLAIMS, DYNAMODB_COUNTERS, LOCKS, REDIS_COUNTERS, Mutant
 from tests.servers import Valkey, server
@@ -47,7 +47,7 @@ def test_a_test_finds_out_each_wrong_lock(mutant: Mutant, valkey: Valkey) -> Non
     for kind, is_wrong in ((RedisLock, False), (mutant.registry(RedisLock), True)):
         lock = kind(redis_settings(valkey.endpoint))
         test = getattr(LockTests(), mutant.caught_by)
-        given = {"lock": lock, "ask": Asked(lock, "sync"), "key": f"test://{uuid.uuid4()}/name"}
+        given = {"lock": lock, "ask": Registry(lock, "sync"), "key": f"test://{uuid.uuid4()}/name"}
         assert _fails(test, given) == is_wrong
 
 
@@ -67,7 +67,7 @@ def test_a_test_finds_out_each_wrong_registry_of_claims(
                 claims.identity()
                 proxy.requests.clear()
                 place = f"test://{uuid.uuid4()}"
-                given = {"claims": claims, "ask": Asked(claims, "sync"), "place": place, "proxy": proxy}
+                given = {"claims": claims, "ask": Registry(claims, "sync"), "place": place, "proxy": proxy}
                 assert _fails(test, given) == is_wrong
 
 
@@ -105,7 +105,7 @@ def test_the_names_of_mutants_differ() -> None:
 
 def _counting(make: Callable[[], Any]) -> dict[str, Any]:
     counter, name = make(), f"test://{uuid.uuid4()}/table"
-    return {"make_counter": make, "counter": counter, "ask": Asked(counter, "sync"), "name": name}
+    return {"make_counter": make, "counter": counter, "ask": Registry(counter, "sync"), "name": name}
 
 
 def _test_of_counters(mutant: Mutant, module: ModuleType) -> Callable[..., None]:

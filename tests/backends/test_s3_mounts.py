@@ -163,7 +163,7 @@ if child:
     sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 signal.alarm({MEANWHILE})  # obstore hangs where no signal of Python's is heard
 from putifabsent.backends.body import InMemory
-from putifabsent.testing.contenders import creation_of
+from putifabsent.testing.races import creation_of
 from tests.backends import s3_stores
 
 store = s3_stores.made_store({{

@@ -48,8 +48,8 @@ def test_a_server_whose_clock_is_behind_is_believed() -> None:
 
 @pytest.mark.parametrize("date", [None, "", "yesterday"])
 def test_an_answer_without_a_date_tells_nothing(date: str | None) -> None:
-    assert WholeSeconds().said(date) is None
+    assert WholeSeconds().at_date(date) is None
 
 
 def test_a_date_is_read_as_http_says_it() -> None:
-    assert WholeSeconds().said(formatdate(START / 1000, usegmt=True)) == START
+    assert WholeSeconds().at_date(formatdate(START / 1000, usegmt=True)) == START

@@ -154,7 +154,7 @@ def test_it_tells_the_leader_s_own_time(server: ZooKeeper, counter: Counter) -> 
 def test_a_url_is_kazoo_s_parameters() -> None:
     settings = zookeeper_settings("zookeeper://me:se%2Fcret@a,b:2182/lake?timeout=3")
     assert settings.shown == "zookeeper://a:2181,b:2182/lake"
-    assert settings.said() == {
+    assert settings.parameters() == {
         "hosts": "a:2181,b:2182/lake",
         "timeout": 3.0,
         "command_retry": {"max_tries": 0},

@@ -19,7 +19,7 @@ from putifabsent.backends.base import Written
 from putifabsent.backends.body import write_all
 from putifabsent.backends.streaming_upload import FileBody
 from putifabsent.fsspec_plugin import files
-from putifabsent.testing.contenders import creation_of
+from putifabsent.testing.races import creation_of
 from tests.stub import Fault, FaultStub, Op
 
 if TYPE_CHECKING:

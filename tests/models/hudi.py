@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
-from putifabsent.testing.graph import Actor
+from putifabsent.testing.explore import Actor
 from tests.models.requests import (
     DONE,
     LOST,
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     T = TypeVar("T")
     Process: TypeAlias = Generator[Any, Any, T]
 
-    from putifabsent.testing.graph import Told
+    from putifabsent.testing.explore import Told
     from tests.models.storage import State
 
 Control: TypeAlias = Literal["none", "optimistic", "pessimistic"]

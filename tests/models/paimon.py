@@ -12,7 +12,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from putifabsent.testing.graph import Actor
+from putifabsent.testing.explore import Actor
 from tests.models.requests import (
     DONE,
     Acquire,

@@ -11,7 +11,7 @@ from tests.models.paimon import Committed, Tree, latest, snapshot, tree
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from putifabsent.testing.graph import Told
+    from putifabsent.testing.explore import Told
     from tests.models.storage import State
 
 LOST_COMMIT = "a commit is lost"

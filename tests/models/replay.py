@@ -10,7 +10,7 @@ from tests.models.storage import State
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from putifabsent.testing.graph import Actor, Step
+    from putifabsent.testing.explore import Actor, Step
     from tests.models.storage import Place
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from fsspec import AbstractFileSystem
 
-    from putifabsent.testing.graph import Actor
+    from putifabsent.testing.explore import Actor
     from tests.models.requests import Request
 
 

@@ -14,8 +14,7 @@ from putifabsent.shim import claims as real
 from putifabsent.shim.names import ordinary
 from putifabsent.shim.state_keys import folder_of
 from putifabsent.testing.explore import Faults, explore
-from putifabsent.testing.imagined import Thing
-from putifabsent.testing.imagined_claims import ImaginedClaims
+from putifabsent.testing.imagined import ImaginedClaims, Thing
 from putifabsent.testing.linear import LinearName
 from tests.mutation import Change
 from tests.shim.removals import RemovableStore, often, removing, removing_at_once

@@ -11,7 +11,7 @@ from putifabsent.backends.base import Creation
 from putifabsent.backends.body import InMemory
 from putifabsent.shim import ballot, locked
 from putifabsent.testing.explore import Faults, explore
-from putifabsent.testing.imagined_locks import Forget, ImaginedLocks, Kind, Owner
+from putifabsent.testing.imagined import Forget, ImaginedLocks, Kind, Owner
 from tests.mutation import Change
 from tests.shim.ballots import NAME, judge
 from tests.shim.roles import actors_of

@@ -13,7 +13,7 @@ from putifabsent.testing.imagined import ImaginedStore
 
 if TYPE_CHECKING:
     from putifabsent.shim.requests import Protocol
-    from putifabsent.testing.graph import Told
+    from putifabsent.testing.explore import Told
 
 NO_RIGHTS = PermissionError("403")
 """One for all: outcomes must compare equal where they are."""

@@ -19,7 +19,7 @@ from putifabsent.shim.drive import run
 from putifabsent.shim.names import ordinary
 from putifabsent.shim.reading import Located
 from putifabsent.shim.state_keys import folder_of
-from putifabsent.testing.registries import together
+from putifabsent.testing.asking import together
 from tests.backends.dynamodb_servers import claims_at, credentials_of_the_lab, moto_one_at_a_time
 
 if TYPE_CHECKING:

@@ -16,8 +16,7 @@ from putifabsent.shim.names import ordinary
 from putifabsent.shim.reading import Located
 from putifabsent.shim.requests import Both, Pause
 from putifabsent.testing.explore import Explored, Faults, explore
-from putifabsent.testing.imagined import ImaginedStore
-from putifabsent.testing.imagined_claims import ImaginedClaims
+from putifabsent.testing.imagined import ImaginedClaims, ImaginedStore
 from tests.mutation import Change
 from tests.shim.roles import actors_of
 

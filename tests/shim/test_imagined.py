@@ -9,8 +9,8 @@ import pytest
 from putifabsent.backends.base import Absent, Deleted, Exists, Found, Maybe, Written
 from putifabsent.backends.body import InMemory
 from putifabsent.shim.requests import Delete, Head, Publish, Put
-from putifabsent.testing.contenders import creation_of
 from putifabsent.testing.imagined import ImaginedStore, Thing
+from putifabsent.testing.races import creation_of
 
 NAME = "t/name"
 CREATION = creation_of(NAME)

@@ -27,7 +27,7 @@ from putifabsent.shim.ledger.book import Lane, Ledger, Native
 from putifabsent.shim.ledger.facts import State
 from putifabsent.shim.ledger.records import Open
 from putifabsent.shim.policy import Policy
-from putifabsent.testing.registries import together
+from putifabsent.testing.asking import together
 from tests.shim.ledger_judges import Story
 
 if TYPE_CHECKING:

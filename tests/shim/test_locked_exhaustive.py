@@ -10,7 +10,7 @@ import pytest
 
 from putifabsent.shim import locked
 from putifabsent.testing.explore import Faults, wander
-from putifabsent.testing.imagined_locks import ImaginedLocks
+from putifabsent.testing.imagined import ImaginedLocks
 from tests.shim import test_locked
 from tests.shim.ballots import GROUNDS
 from tests.shim.locked_mutants import MUTANTS
@@ -20,7 +20,7 @@ from tests.shim.schedules import AT_RANDOM, SEEDS
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from putifabsent.testing.imagined_locks import Kind
+    from putifabsent.testing.imagined import Kind
     from tests.conftest import Note
     from tests.shim.ballots import Ground
 

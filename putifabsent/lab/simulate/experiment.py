@@ -34,8 +34,6 @@ class Experiment:
 
     Attributes
     ----------
-    writers
-        How many there are.
     interval
         Milliseconds from one write of a writer to its next, on average.
     jitter
@@ -90,8 +88,6 @@ class Cell:
 
     Attributes
     ----------
-    experiment
-        What was run.
     tally
         How many runs had 0, 1, 2, ... collisions; its last number is not 0.
     """

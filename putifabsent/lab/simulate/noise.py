@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -21,11 +21,13 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from putifabsent.lab.simulate.experiment import Cell
+    from putifabsent.lab.simulate.published import Published
+
     Floats = NDArray[np.floating[Any]]
 
 __all__ = [
     "Chances",
-    "Sample",
     "chances",
     "cumulative",
     "expected_mean",
@@ -33,26 +35,6 @@ __all__ = [
     "mean_band",
     "percent_band",
 ]
-
-
-class Sample(Protocol):
-    """What is compared of a cell's runs."""
-
-    @property
-    def runs(self) -> int:
-        """How many there were."""
-
-    @property
-    def collisions(self) -> int:
-        """Those of all runs together."""
-
-    @property
-    def hits(self) -> int:
-        """Runs that had one or more."""
-
-    @property
-    def most(self) -> int:
-        """Those of the run with the most."""
 
 
 def expected_mean(writers: float, interval: float, duration: float) -> float:
@@ -90,7 +72,7 @@ class Chances(NamedTuple):
     published_most: float
 
 
-def chances(cell: Sample, published: Sample) -> Chances:
+def chances(cell: Cell, published: Published) -> Chances:
     """Compare a cell with the published one, of which nothing but these numbers is known."""
     runs = cell.runs + published.runs
     collisions = cell.collisions + published.collisions

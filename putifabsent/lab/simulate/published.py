@@ -31,8 +31,6 @@ class Published(NamedTuple):
     ----------
     number
         Of its experiment, 1 to 4.
-    experiment
-        What was run.
     mean, fewest, most
         Collisions of a run.
     percent

@@ -43,8 +43,6 @@ class Chart:
 
     Attributes
     ----------
-    name
-        A file's, without its ending.
     quantity
         ``percent`` of runs with a collision, or ``collisions`` of a run: their mean and their most.
     along
@@ -241,12 +239,6 @@ def page(
 
     Parameters
     ----------
-    cells
-        What came of the experiments.
-    charts
-        What is drawn of them.
-    seed
-        Theirs.
     published
         The same cells as published, or none.
     """

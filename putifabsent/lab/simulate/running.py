@@ -50,12 +50,8 @@ class Share(NamedTuple):
     ----------
     cell
         The cell's place among those of the plan.
-    experiment
-        What is run.
     number
         Which of the cell's shares it is.
-    runs
-        How many.
     seed
         The plan's.
     """

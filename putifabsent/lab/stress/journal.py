@@ -54,15 +54,11 @@ class Operation:
         ``"create"`` or ``"read"``; ``"kill"`` or ``"pause"``: what was done to the writer.
     host
         The machine's boot, by its id. Times of one host can be compared, those of two can't.
-    writer
-        Its number.
     purpose
         What the name is to its table: a ``"commit"``, what announces one (a ``"request"``), or a ``"slice"``
         of data. Of a fault empty.
     folder
         The table's.
-    name
-        The name.
     identity
         What must be unique; mostly the name.
     offered
@@ -80,8 +76,6 @@ class Operation:
         Of a read that found: what was offered by whoever created it; ``"torn"`` for bytes that nobody did.
     closing
         Whether it is one of the reads after all else has ended.
-    error
-        What was said.
     """
 
     action: Action
@@ -130,8 +124,6 @@ class Journal:
     ----------
     folder
         Where the journals of a run are.
-    name
-        Its own, in there.
     """
 
     def __init__(self, folder: Path, name: str) -> None:

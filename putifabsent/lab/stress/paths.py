@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["Contender", "Path", "guarded", "stock_of"]
+__all__ = ["Contender", "Path", "endpoint_of", "guarded", "stock_of"]
 
 _LEASE = 2.0
 """Seconds: paused writers are to lose their turns in a run of minutes."""
@@ -42,14 +42,8 @@ class Contender(NamedTuple):
 
     Attributes
     ----------
-    label
-        What people call it.
     opens
         ``module:name`` of what makes a :class:`Path` from the options.
-    options
-        fsspec's for the store.
-    is_ours
-        Whether its promises are putifabsent's.
     """
 
     label: str

@@ -54,24 +54,12 @@ class Orders(NamedTuple):
 
     Attributes
     ----------
-    contender
-        The path of its writers.
-    root
-        The folder of all tables.
     formats
         Which writers have: by turns, by the writers' numbers.
     tables
         How many there are of each format.
-    writers
-        The writers' numbers.
     everybody
         How many writers there are in all pools of the run.
-    seconds
-        For how long.
-    kills, pauses
-        Whether that happens to them.
-    seed
-        Of chance.
     """
 
     contender: Contender

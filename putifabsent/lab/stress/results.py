@@ -66,8 +66,6 @@ class Figures(NamedTuple):
         What an acknowledged one took, by percentiles: 50, 95, 99.
     operations
         Creations and reads in all, the closing ones aside.
-    faults
-        Kills and pauses.
     """
 
     commits: dict[str, int]
@@ -125,16 +123,6 @@ class Result(NamedTuple):
 
     Attributes
     ----------
-    contender
-        On which path.
-    root
-        The folder of its tables.
-    history
-        All operations, in :data:`SCHEMA`.
-    figures
-        What they come to.
-    violations
-        Which promises they break.
     requests
         What the store was asked, for all of it; None where that can't be counted.
     lost

@@ -43,8 +43,6 @@ class Rule(NamedTuple):
         The letter of the promise that an answer breaks.
     breach
         What has happened, in a few words.
-    sql
-        The question.
     """
 
     promise: str
@@ -225,10 +223,6 @@ class Violation(NamedTuple):
         Its letter: U, B, K, T; L where no order explains the outcomes.
     breach
         What has happened, in a few words.
-    name
-        To which name.
-    said
-        The particulars.
     """
 
     promise: str

@@ -54,12 +54,8 @@ class Stress:
         A folder of the store that is there, as its paths say it.
     formats
         Which writers have, by turns: ``hudi``, ``paimon``, ``delta``.
-    writers
-        How many processes.
     tables
         How many of each format; fewer are more contended.
-    seconds
-        For how long.
     faults
         What happens to the writers: ``kill`` (-9), ``pause`` (up to eight seconds), ``lost`` (answers of the
         store, one in a hundred).
@@ -113,8 +109,6 @@ def run(stress: Stress, contender: Contender, progress: Progress | None = None) 
     ----------
     stress
         What is to be run. Its tables are new ones, in a folder of their own, and are left there.
-    contender
-        On which path.
     progress
         Called with (seconds that are over, seconds in all, what is going on).
 
@@ -140,8 +134,6 @@ class Ground:
 
     Parameters
     ----------
-    stress, contender
-        As for :func:`run`.
     host
         The address at which other machines reach this one.
 
@@ -229,10 +221,6 @@ def obeyed(
 
     Parameters
     ----------
-    orders
-        Its own.
-    journals
-        An empty folder.
     report
         Called each half second with the seconds that are over and the commits acknowledged.
     """

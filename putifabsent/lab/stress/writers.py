@@ -37,14 +37,8 @@ class Writer:
 
     Parameters
     ----------
-    path
-        Its way to the store.
-    journal
-        Where all is noted.
     number
         Its own; -1: nobody's.
-    closing
-        Whether all writers have ended.
     holds
         Called with 1 when the writer has its table's turn, and with 0 when it has not any more.
     """
