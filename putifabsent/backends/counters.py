@@ -98,14 +98,26 @@ class Counter(ABC):
 
     @abstractmethod
     def check(self) -> None:
-        """Ask whether it is there, can be relied on, and may be used; errors as of ``Claims.check``."""
+        """Ask whether it is there, can be relied on, and may be used.
+
+        Raises
+        ------
+        ConfigError, OSError
+            As :meth:`putifabsent.backends.registries.Claims.check`.
+        """
 
     advance_async = twin(advance)
     check_async = twin(check)
 
 
 def bad_step(name: str, floor: int, count: int) -> Refused | None:
-    """Return why no registry can move this counter, or None."""
+    """Return why no registry can move this counter, or None.
+
+    Raises
+    ------
+    ValueError
+        No counter can be moved ``count`` beyond ``floor``.
+    """
     if floor < 0 or count < 1 or floor + count > LARGEST:
         raise ValueError(
             f"a counter moves by 1 or more, from 0 or more, to 2**53 - 1: not {count} from {floor}"

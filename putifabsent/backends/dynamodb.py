@@ -91,7 +91,24 @@ def on_loop(
 
 
 class DynamoDBClaims(Claims):
-    """Claims in one DynamoDB table; arguments and errors are those of :class:`.dynamodb_client.Table`."""
+    """Claims in one DynamoDB table.
+
+    Credentials come from AWS's own chain: its variables, its files, the machine's role.
+
+    Parameters
+    ----------
+    table
+        Its name.
+    region, endpoint_url, profile
+        As AWS's own tools take them; None leaves it to AWS's settings.
+    timeout
+        Seconds, for one request.
+
+    Raises
+    ------
+    ConfigError
+        There is no such profile, or no region is known.
+    """
 
     kind: ClassVar[str] = "dynamodb"
 
@@ -253,7 +270,18 @@ def _unreadable(error: ValueError, name: str) -> Refused:
 
 
 class DynamoDBCounter(Counter):
-    """Counters in one DynamoDB table, which may have claims, too; arguments and errors as there."""
+    """Counters in one DynamoDB table, which may have claims, too.
+
+    Parameters
+    ----------
+    table, region, endpoint_url, profile, timeout
+        As for :class:`putifabsent.backends.dynamodb.DynamoDBClaims`.
+
+    Raises
+    ------
+    ConfigError
+        There is no such profile, or no region is known.
+    """
 
     kind: ClassVar[str] = "dynamodb"
     forgets: ClassVar[bool] = False

@@ -114,7 +114,13 @@ class Sender:
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work(*arguments), self.loop))
 
     async def call(self, method: str, **parameters: Any) -> dict[str, Any]:
-        """Send one request; on the client's loop only."""
+        """Send one request; on the client's loop only.
+
+        Raises
+        ------
+        Exception
+            Whatever the client raises: :func:`outcome_of` says what it means.
+        """
         client = self._client or await self._connect()
         answer: dict[str, Any] = await getattr(client, method)(**parameters)
         # botocore takes what is no JSON for an empty answer, which would mean "absent", or "written".

@@ -92,7 +92,13 @@ class Sender:
     def call(
         self, method: str, url: str, params: dict[str, Any] | None = None, **request: Any
     ) -> requests.Response:
-        """Send one request, with what the mount adds to every request."""
+        """Send one request, with what the mount adds to every request.
+
+        Raises
+        ------
+        Exception
+            No answer, or one that is not a success: :func:`outcome_of` says what it means.
+        """
         payer = self._fs.requester_pays
         if payer:
             params = {**(params or {}), "userProject": payer if isinstance(payer, str) else self._fs.project}

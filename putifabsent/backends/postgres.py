@@ -175,7 +175,13 @@ class PostgresSettings:
 
 
 def postgres_settings(url: str) -> PostgresSettings:
-    """Return what a URL of PostgreSQL says, with the credentials of the environment where it has none."""
+    """Return what a URL of PostgreSQL says, with the credentials of the environment where it has none.
+
+    Raises
+    ------
+    ConfigError
+        What is wrong with the URL, without its credentials.
+    """
     parts = parts_of(url, ("postgresql",))
     refuse_unknown(parts, _OPTIONS)
     hosts, steps = hosts_of(parts, _PORT), [unquote(step) for step in parts.path.split("/") if step]
@@ -198,7 +204,13 @@ _SPARE = 1.0
 
 
 def _connected(settings: PostgresSettings) -> Connection:
-    """Open a connection that commits each statement by itself."""
+    """Open a connection that commits each statement by itself.
+
+    Raises
+    ------
+    psycopg.Error
+        The server is not there, or refuses.
+    """
     import psycopg
 
     patience = settings.timeout + _SPARE

@@ -88,7 +88,13 @@ class RedisSettings:
 
 
 def redis_settings(url: str) -> RedisSettings:
-    """Return what a URL of Redis says, with the credentials of the environment where it has none."""
+    """Return what a URL of Redis says, with the credentials of the environment where it has none.
+
+    Raises
+    ------
+    ConfigError
+        What is wrong with the URL, without its credentials.
+    """
     parts = parts_of(url, ("dynamodb", *REDIS_SCHEMES))
     if parts.scheme not in REDIS_SCHEMES:
         raise ConfigError(f"{parts.scheme}:// has no locks: they are at {', '.join(REDIS_SCHEMES)}")

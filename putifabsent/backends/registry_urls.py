@@ -60,7 +60,13 @@ _TABLE = re.compile(r"[A-Za-z0-9_.-]{3,255}")
 
 
 def ask_environment(url: str | None) -> str:
-    """Return ``url``, or what ``PUTIFABSENT_ARBITER`` says."""
+    """Return ``url``, or what ``PUTIFABSENT_ARBITER`` says.
+
+    Raises
+    ------
+    ConfigError
+        Neither says anything.
+    """
     address = url or os.environ.get(ARBITER)
     if not address:
         raise ConfigError(
@@ -81,7 +87,13 @@ def is_claims(url: str) -> bool:
 
 
 def open_claims(url: str) -> Claims:
-    """Return the claims at ``url``; nothing is asked of them yet."""
+    """Return the claims at ``url``; nothing is asked of them yet.
+
+    Raises
+    ------
+    ConfigError
+        What is wrong with the URL, without its credentials.
+    """
     parts = parts_of(url, SCHEMES)
     if parts.scheme != "dynamodb":
         raise ConfigError(f"{parts.scheme}:// is a lock, which decides nothing: claims are at dynamodb://")
@@ -92,7 +104,13 @@ def open_claims(url: str) -> Claims:
 
 
 def open_lock(url: str) -> Lock:
-    """Return the lock at ``url``; nothing is asked of it yet."""
+    """Return the lock at ``url``; nothing is asked of it yet.
+
+    Raises
+    ------
+    ConfigError
+        What is wrong with the URL, without its credentials.
+    """
     settings = redis_settings(url)
     with _needing("redis"):
         from putifabsent.backends.redis import RedisLock
@@ -100,7 +118,13 @@ def open_lock(url: str) -> Lock:
 
 
 def open_counter(url: str) -> Counter:
-    """Return the counters at ``url``; nothing is asked of them yet."""
+    """Return the counters at ``url``; nothing is asked of them yet.
+
+    Raises
+    ------
+    ConfigError
+        What is wrong with the URL, without its credentials.
+    """
     parts = parts_of(url, COUNTERS)
     if parts.scheme in REDIS_SCHEMES:
         settings = redis_settings(url)

@@ -105,7 +105,13 @@ class Sender:
             await self.fs._s3creator.__aexit__(None, None, None)
 
     async def call(self, method: str, without: Container[str] = (), **parameters: Any) -> dict[str, Any]:
-        """Send one request, with what the mount adds to every request of its kind, ``without`` some of it."""
+        """Send one request, with what the mount adds to every request of its kind, ``without`` some of it.
+
+        Raises
+        ------
+        Exception
+            Whatever the client raises: :func:`outcome_of` says what it means.
+        """
         await self.fs.set_session()
         client = await self.fs.get_s3(parameters.get("Bucket"))
         send = getattr(client, method)

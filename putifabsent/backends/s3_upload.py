@@ -107,7 +107,13 @@ async def pinned(
 
 
 async def copy_parts(sender: Sender, upload: Upload, source: Mapping[str, Any], size: int) -> None:
-    """Have the store copy another object's bytes, part by part; ``source`` is from :func:`pinned`."""
+    """Have the store copy another object's bytes, part by part; ``source`` is from :func:`pinned`.
+
+    Raises
+    ------
+    SourceGoneError
+        That object is not there any more.
+    """
 
     async def send(number: int, start: int, stop: int) -> dict[str, Any]:
         if start == stop:  # there is no range of no bytes

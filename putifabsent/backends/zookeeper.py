@@ -109,7 +109,13 @@ class ZooKeeperSettings:
 
 
 def zookeeper_settings(url: str) -> ZooKeeperSettings:
-    """Return what a URL of ZooKeeper says, with the credentials of the environment where it has none."""
+    """Return what a URL of ZooKeeper says, with the credentials of the environment where it has none.
+
+    Raises
+    ------
+    ConfigError
+        What is wrong with the URL, without its credentials.
+    """
     parts = parts_of(url, ("zookeeper",))
     refuse_unknown(parts, ("timeout",))
     hosts, path = hosts_of(parts, _PORT), parts.path.rstrip("/")

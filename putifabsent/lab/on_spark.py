@@ -83,6 +83,11 @@ def simulate(experiments: Sequence[Experiment], runs: int, seed: int, master: st
     master
         Where: ``local[*]``, ``spark://HOST:PORT``. Its workers' Python, which ``PYSPARK_PYTHON`` says, needs
         this package, numpy and pyarrow.
+
+    Raises
+    ------
+    ConfigError
+        For no run, or a negative seed.
     """
     plan = Plan(experiments, runs, seed)
     plan.check()

@@ -113,7 +113,20 @@ class Memory:
 
 
 class Service:
-    """Answers calls, so many at once."""
+    """Answers calls, so many at once.
+
+    Parameters
+    ----------
+    settings
+        What it is told.
+    mounts
+        Its filesystems.
+
+    Raises
+    ------
+    ConfigError
+        There is no such clock.
+    """
 
     def __init__(self, settings: Settings, mounts: Mounts) -> None:
         self._settings = settings
@@ -222,7 +235,13 @@ class Service:
 
 
 def application(settings: Settings, mounts: Mounts) -> web.Application:
-    """Return the service as an aiohttp application; it must be made in the loop that runs it."""
+    """Return the service as an aiohttp application; it must be made in the loop that runs it.
+
+    Raises
+    ------
+    ConfigError
+        There is no such clock.
+    """
     service = Service(settings, mounts)
     most = max(settings.largest_body, _LONGEST_CALL)
     app = web.Application(middlewares=[service.checked], client_max_size=most)
@@ -387,7 +406,15 @@ async def _serve(
 
 @contextlib.asynccontextmanager
 async def listening(settings: Settings, mounts: Mounts) -> AsyncIterator[str]:
-    """Answer calls; in the end, finish what was begun. Returns the address."""
+    """Answer calls; in the end, finish what was begun. Returns the address.
+
+    Raises
+    ------
+    ConfigError
+        There is no such clock, or the certificate can't be read.
+    OSError
+        It can't listen there, or what it has inherited is no socket.
+    """
     tls = _tls(settings)
     if tls is None and not _is_loopback(settings.host):
         _log.warning("%s is no loopback address: without TLS, others may read the secret", settings.host)

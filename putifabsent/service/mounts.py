@@ -154,7 +154,13 @@ class Mounts:
             self._filesystem(number, address.account or ("" if known else _ANY), nobody)
 
     def find(self, url: str, caller: Caller) -> tuple[GuardedFileSystem, str]:
-        """Return the filesystem of an address, and the path in it."""
+        """Return the filesystem of an address, and the path in it.
+
+        Raises
+        ------
+        Outside
+            None that this service answers for.
+        """
         address = Address.of(url)
         # What the shim keeps for itself is no caller's: a record that is removed is as good as never written.
         if {".", ".."}.isdisjoint(address.path.split("/")) and not is_state(address.path):
@@ -164,7 +170,13 @@ class Mounts:
         raise Outside(f"{url} is outside what this service answers for")
 
     def within(self, url: str, caller: Caller) -> list[GuardedFileSystem]:
-        """Return the filesystems of all mounts that an address is in, or that are below it."""
+        """Return the filesystems of all mounts that an address is in, or that are below it.
+
+        Raises
+        ------
+        Outside
+            There are none.
+        """
         address = Address.of(url)
         found = [
             self._filesystem(number, address.account or mounted.account, caller)

@@ -143,7 +143,13 @@ def numbered(fs: Any, folder: str, number_in: Callable[[str], int | None]) -> di
 
 
 def read(fs: Any, paths: Sequence[str]) -> Iterator[tuple[str, bytes]]:
-    """Read files, many at a time where the filesystem can; without those that have expired meanwhile."""
+    """Read files, many at a time where the filesystem can; without those that have expired meanwhile.
+
+    Raises
+    ------
+    OSError
+        The store refuses.
+    """
     for start in range(0, len(paths), _AT_ONCE):
         some = list(paths[start : start + _AT_ONCE])
         found = fs.cat(some, on_error="return")
@@ -166,12 +172,24 @@ def modified(fs: Any, path: str) -> datetime | None:
 
 
 def avro() -> Any:
-    """Return the package that reads Avro, fastavro."""
+    """Return the package that reads Avro, fastavro.
+
+    Raises
+    ------
+    ConfigError
+        It is not installed.
+    """
     return _imported("fastavro", "what Hudi's instants say is written in Avro")
 
 
 def arrow() -> Any:
-    """Return pyarrow, its reader of Parquet loaded."""
+    """Return pyarrow, its reader of Parquet loaded.
+
+    Raises
+    ------
+    ConfigError
+        It is not installed.
+    """
     reason = "the history of a table is in parquet files"
     package = _imported("pyarrow", reason)
     _imported("pyarrow.parquet", reason)

@@ -156,6 +156,11 @@ def spans(fs: Any, files: Sequence[HistoryFile]) -> list[Span]:
     """Return the times in files, by what their own ends say of them, many files at a time.
 
     Of a file whose end can't be read, what its name says: who reads its instants hears why.
+
+    Raises
+    ------
+    OSError
+        The store refuses.
     """
     if not files:
         return []

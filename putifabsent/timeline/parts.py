@@ -134,6 +134,13 @@ def starts(costs: Sequence[int], most: int | None, enough: int) -> list[int]:
         Of each, above 0.
     most
         So many groups there may be; None: as many as there are with ``enough`` in each.
+    enough
+        What one group should cost.
+
+    Raises
+    ------
+    ConfigError
+        There may be no group at all.
     """
     if most is not None and most < 1:
         raise ConfigError(f"a timeline has 1 part or more, not {most}")
