@@ -37,7 +37,7 @@ def metadata() -> Iterator[FakeMetadata]:
 @pytest.fixture(scope="module")
 def sts() -> Iterator[str]:
     with server("moto") as running:
-        yield running.endpoint  # type: ignore[union-attr]
+        yield running.endpoint
 
 
 @pytest.fixture(autouse=True)
