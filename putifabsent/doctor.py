@@ -33,7 +33,7 @@ from putifabsent.backends.server_time import http_date
 from putifabsent.errors import ConfigError, sentence_of
 from putifabsent.fsspec_plugin.protocols import guarded
 from putifabsent.shim.probe_policy import needs_probe
-from putifabsent.spark.settings import ADDRESS, HADOOP, SECRET, jar
+from putifabsent.spark.settings import ADDRESS, HADOOP, SECRET, SESSION, jar
 from putifabsent.version import __version__
 
 if TYPE_CHECKING:
@@ -371,6 +371,9 @@ def _for_spark(defaults: Mapping[str, str]) -> Iterator[Check]:
     except ConfigError as error:
         yield Check("adapter", Verdict.WRONG if home else Verdict.WARNING, str(error), "")
     yield _java(is_needed=home is not None)
+    if f"{HADOOP}{SESSION}" in defaults:
+        found = f"spark-defaults.conf sets {SESSION}, by which all applications are one"
+        yield Check("Spark's session", Verdict.WRONG, found, "Give it to each application by --conf.")
     if home is not None:
         yield from _class_path(Path(home, "jars"), defaults, ours)
 

@@ -16,7 +16,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import fsspec
-from pyspark import SparkContext
+from pyspark import SparkContext, util
 from pyspark.sql import SparkSession
 
 from putifabsent.backends.registry_urls import ARBITER
@@ -28,7 +28,7 @@ from putifabsent.spark.settings import (
     ADDRESS,
     GUARDED,
     SECRET,
-    SESSION,
+    WRITER,
     adapter_of,
     caller_settings,
     jar,
@@ -50,6 +50,10 @@ _REDACTION = "spark.redaction.regex"
 _REDACTED = "(?i)secret|password|token|access[.]?key"
 _ANYWHERE = ("0.0.0.0", "::")  # noqa: S104 - what users may say
 _CONNECT = ("SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED")
+_CLIENT = (
+    "a Spark Connect client can't mount, for its server writes: run `putifabsent serve`, "
+    "and start the server with the lines of `putifabsent spark-conf`"
+)
 _lock = threading.RLock()
 _companion: Companion | None = None
 _mounted: dict[str, dict[str, Any]] = {}
@@ -118,6 +122,8 @@ class Mounted(SparkSession.Builder):
 
     def __init__(self, builder: SparkSession.Builder) -> None:
         super().__init__()
+        if not isinstance(builder, SparkSession.Builder):  # Connect has a class of its own
+            raise ConfigError(_CLIENT)
         self._options: dict[str, Any] = dict(builder._options)  # noqa: SLF001 - there is no other way to ask
         self._schemes: dict[str, dict[str, Any]] = {}
         self._service: str | dict[str, Any] = {}
@@ -134,12 +140,12 @@ class Mounted(SparkSession.Builder):
 
     def getOrCreate(self) -> SparkSession:  # noqa: N802 - PySpark's word
         """Return the session, mounted."""
-        connects = any(each in os.environ for each in _CONNECT) or "spark.remote" in self._options
-        mode = self._options.get("spark.api.mode") or os.environ.get("SPARK_API_MODE", "classic")
-        if connects or mode == "connect":
+        if _connects(self._options):
+            raise ConfigError(_CLIENT)
+        if key := next((key for key in self._options if key.startswith("fs.")), None):
             raise ConfigError(
-                "a Spark Connect client can't mount: "
-                "start its server with the lines of `putifabsent spark-conf`"
+                f"{key} would hold for this session, past the guard, and not for its service: "
+                f"say spark.hadoop.{key}"
             )
         # PySpark's own lock, too: whoever makes a session meanwhile would make it without the adapter.
         with _lock, self._lock:
@@ -168,7 +174,7 @@ class Mounted(SparkSession.Builder):
 
     def create(self) -> NoReturn:
         """Refuse: Spark Connect's clients are made so."""
-        raise ConfigError("say getOrCreate(): create() makes a client of Spark Connect, which can't mount")
+        raise ConfigError(f"say getOrCreate(): {_CLIENT}")
 
     def _check(self, context: SparkContext, jvm: Jvm) -> None:
         """Refuse a session that runs without the adapter, or with other options."""
@@ -204,13 +210,13 @@ class Mounted(SparkSession.Builder):
         path = jar()
         jvm.load(path)
         settings = {"spark.jars": with_jar(jvm.spark.get("spark.jars", ""), path)}
-        writer = next(filter(None, (each.get("writer") for each in self._schemes.values())), this_writer())
-        callers = caller_settings(str(uuid.uuid4()), writer)
+        writers = (*(each.get("writer") for each in self._schemes.values()), jvm.hadoop.get(WRITER))
+        writer = next(filter(None, writers), None) or this_writer()
+        # A session that spark-defaults.conf names would be that of all who read it.
+        settings |= caller_settings(str(uuid.uuid4()), writer)
         if _is_mounted(jvm.hadoop, self._schemes):
             self._check_options()
-            settings |= {} if jvm.hadoop.get(SESSION) else callers
         else:
-            settings |= callers
             schemes = dict(self._schemes)
             for twin, files in jvm.twins(self._schemes).items():
                 if twin in SCHEMES and files == SCHEMES[twin].wrapped:
@@ -274,6 +280,16 @@ def _tell_python(mountings: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[s
         fsspec.config.conf[protocol] = {**said, **options}
         settings[f"spark.executorEnv.FSSPEC_{protocol.upper()}"] = json.dumps(options)
     return settings
+
+
+def _connects(options: Mapping[str, Any]) -> bool:
+    """Whether PySpark's builder makes a client of Spark Connect."""
+    if "spark.remote" in options or any(each in os.environ for each in _CONNECT):
+        return True
+    mode = str(options.get("spark.api.mode", os.environ.get("SPARK_API_MODE", ""))).lower()
+    if mode not in ("classic", "connect") and hasattr(util, "default_api_mode"):  # PySpark 4
+        mode = util.default_api_mode()
+    return mode == "connect"
 
 
 def _is_mounted(hadoop: Any, schemes: Mapping[str, Any]) -> bool:

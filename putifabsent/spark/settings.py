@@ -18,6 +18,7 @@ __all__ = [
     "HUDI",
     "SECRET",
     "SESSION",
+    "WRITER",
     "adapter_of",
     "caller_settings",
     "defaults",
@@ -47,6 +48,8 @@ ADDRESS = "fs.putifabsent.address"
 _WRAPPED = "fs.putifabsent.wrapped."
 
 SESSION = "fs.putifabsent.session"
+
+WRITER = "fs.putifabsent.writer"
 
 # Seconds: what the JVM adds to the service's own deadline.
 _MARGIN = 30
@@ -100,7 +103,7 @@ def service_settings(address: str, secret: str) -> dict[str, str]:
 
 def caller_settings(session: str, writer: str) -> dict[str, str]:
     """Return what says for whom the service is asked, by the driver and its executors alike."""
-    return {f"{HADOOP}{SESSION}": session, f"{HADOOP}fs.putifabsent.writer": writer}
+    return {f"{HADOOP}{SESSION}": session, f"{HADOOP}{WRITER}": writer}
 
 
 def patience(deadline: float) -> dict[str, str]:
@@ -120,6 +123,9 @@ def defaults(schemes: Iterable[str], address: str, jar: str) -> dict[str, str]:
     """
     options = {"spark.jars": jar}
     named = list(schemes)
+    if "file" in named:
+        # Spark opens local files before it takes spark.jars.
+        options["spark.driver.extraClassPath"] = jar
     for scheme in named:
         store = store_of(scheme)
         options |= scheme_settings(scheme, store.wrapped)

@@ -11,6 +11,7 @@ import os
 import signal
 import sys
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tests.spark.writers import FORMATS
@@ -92,6 +93,74 @@ def stream(spark: SparkSession, checkpoint: str, batches: int) -> dict[str, Any]
 
 def parquet(spark: SparkSession, path: str, rows: int, source: str = "parquet") -> None:
     spark.range(rows).repartition(2).write.format(source).mode("append").save(path)
+
+
+def read(spark: SparkSession, path: str) -> list[dict[str, Any]]:
+    return [row.asDict() for row in spark.read.parquet(path).collect()]
+
+
+def parquet_in_sessions(spark: SparkSession, path: str) -> list[str | None]:
+    """Append in a session of each kind that a process can have; return what each was told, None: nothing."""
+    from putifabsent.spark import mount
+
+    again = mount(spark.builder.config("spark.sql.shuffle.partitions", "3"), "file").getOrCreate()
+    said: list[str | None] = []
+    for session in (spark, spark.newSession(), again):
+        try:
+            parquet(session, path, 4)
+            said.append(None)
+        except Exception as error:  # noqa: BLE001 - whoever asked decides what it means
+            said.append(str(error))
+    return said
+
+
+def stream_files(spark: SparkSession, path: str, batches: int) -> None:
+    """Run a streaming query, ten rows a batch, that writes files, until it has committed so many batches."""
+    rows = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 10).load().select("value")
+    writer = rows.writeStream.format("parquet").option("checkpointLocation", f"{path}-checkpoint")
+    query = writer.start(path)
+    while query.isActive and sum(each["numInputRows"] for each in query.recentProgress) < 10 * batches:
+        time.sleep(0.1)
+    query.stop()
+    if (ended := query.exception()) is not None:
+        raise ended
+
+
+def executors(spark: SparkSession) -> int:
+    """Count the executors that there are, beside the driver."""
+    jsc = spark.sparkContext._jsc
+    assert jsc is not None
+    return len(jsc.sc().statusTracker().getExecutorInfos()) - 1
+
+
+def parquet_of_killed(spark: SparkSession, path: str, name: str) -> None:
+    """Write rows by two tasks, of which the first creates a guarded name, and then kills its executor."""
+
+    def creating(batches: Any) -> Any:
+        import fsspec
+        from pyspark import TaskContext
+
+        from putifabsent import NameTaken
+
+        context = TaskContext.get()
+        assert context is not None
+        fs = fsspec.filesystem("piafile")
+        for batch in batches:
+            writer = fs.writer
+            if context.partitionId() == 0:
+                try:
+                    fs.pipe_file(name, os.urandom(8).hex().encode())
+                except NameTaken as taken:
+                    writer = taken.holder.writer if taken.holder else None
+                if context.attemptNumber() == 0:
+                    # The parent of Python's daemon, which has forked this worker.
+                    stat = Path(f"/proc/{os.getppid()}/stat").read_text()
+                    os.kill(int(stat.rpartition(")")[2].split()[1]), signal.SIGKILL)
+                    time.sleep(600)
+            yield batch.assign(writer=writer, attempt=context.attemptNumber())
+
+    rows = spark.range(0, 4, 1, 2).mapInPandas(creating, "id long, writer string, attempt int")
+    rows.write.mode("append").parquet(path)
 
 
 def write_random(spark: SparkSession, path: str, mebibytes: int) -> None:
@@ -291,6 +360,11 @@ CALLS = {
         rows,
         stream,
         parquet,
+        read,
+        parquet_in_sessions,
+        parquet_of_killed,
+        stream_files,
+        executors,
         write_random,
         read_random,
         count,

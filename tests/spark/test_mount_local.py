@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import fsspec
 import pytest
 
+from putifabsent.errors import ConfigError
 from tests.service.callers import SECRET
 from tests.service.processes import serving
 from tests.spark.drivers import ROOT, Driver, DriverError, Told, driving, together
@@ -135,6 +136,41 @@ def test_a_machine_without_java_is_said(tmp_path: Path) -> None:
     )
     assert "ConfigError: the driver's JVM did not start" in done.stderr
     assert "JAVA_HOME" in done.stderr.splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    ("variable", "options"),
+    [
+        (None, {"spark.remote": "sc://localhost"}),
+        (None, {"spark.remote": "local[2]"}),
+        ("SPARK_REMOTE", {}),
+        ("SPARK_CONNECT_MODE_ENABLED", {}),
+        (None, {"spark.api.mode": "Connect"}),
+    ],
+    ids=["an address", "a server of its own", "the environment", "connect alone", "a mode"],
+)
+def test_a_client_of_spark_connect_is_told_that_its_server_is_to_be_guarded(
+    variable: str | None, options: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from pyspark.sql import SparkSession
+
+    from putifabsent.spark import mount
+
+    if variable is not None:
+        monkeypatch.setenv(variable, "sc://localhost")
+    builder = mount(SparkSession.Builder().config(map=options), "file")
+    with pytest.raises(ConfigError, match="start the server with the lines of `putifabsent spark-conf`"):
+        builder.getOrCreate()
+
+
+def test_a_key_of_hadoop_s_without_sparks_prefix_is_refused() -> None:
+    from pyspark.sql import SparkSession
+
+    from putifabsent.spark import mount
+
+    builder = SparkSession.Builder().config("fs.file.impl", "org.apache.hadoop.fs.LocalFileSystem")
+    with pytest.raises(ConfigError, match=r"say spark\.hadoop\.fs\.file\.impl"):
+        mount(builder, "file").getOrCreate()
 
 
 def test_a_session_does_not_reach_stores_by_what_an_earlier_one_was_told(

@@ -356,6 +356,12 @@ def test_lines_for_spark_defaults_have_no_secret() -> None:
     assert said["spark.hadoop.fs.s3a.impl"].startswith("org.putifabsent.")
 
 
+def test_the_adapter_of_local_files_is_there_before_spark_opens_its_jars() -> None:
+    assert defaults(["file"], "http://10.0.0.7:8976", "/a.jar")["spark.driver.extraClassPath"] == "/a.jar"
+    # Elsewhere a format in spark.jars would not be seen from there.
+    assert "spark.driver.extraClassPath" not in defaults(["s3a"], "http://10.0.0.7:8976", "/a.jar")
+
+
 def test_a_scheme_that_is_not_known_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"oss:// can't be mounted: use s3a, "):
         scheme_settings("oss", "org.apache.hadoop.fs.aliyun.oss.AliyunOSSFileSystem")
