@@ -18,11 +18,13 @@ DEV := .venv/.stamp
 PAIMON := .venv-paimon/.stamp
 SPARK35 := .venv-spark35/.stamp
 SPARK4 := .venv-spark4/.stamp
+SPARK41 := .venv-spark41/.stamp
 PEERS := .venv-peers/.stamp
 PEERS_OLDER := .venv-peers-older/.stamp
 JAR := putifabsent/spark/putifabsent-hadoop.jar
-# What unmodified writers on PySpark 3.5 need, and what tests of PySpark 4 do.
+# What unmodified writers on PySpark 3.5 and on 4.1 need, and what tests of PySpark 4 do.
 SPARK_JARS := tools/spark/target/jars/.stamp
+SPARK41_JARS := tools/spark41/target/jars/.stamp
 SPARK4_JARS := tools/spark4/target/jars/.stamp
 MAVEN := hadoop/mvnw --batch-mode --quiet
 
@@ -61,9 +63,10 @@ test-hadoop: $(DEV) ## build the adapter for the JVM, and run Hadoop's own suite
 	$(BIN)/python -m tests.servers versitygw $(MAVEN) --file hadoop/pom.xml verify
 
 .PHONY: test-spark
-test-spark: test-hadoop $(JAR) $(SPARK_JARS) $(SPARK4_JARS) $(SPARK35) $(SPARK4) ## that, then PySpark 3.5 and 4 with unmodified writers; SHORT=1 lets them commit less
+test-spark: test-hadoop $(JAR) $(SPARK_JARS) $(SPARK41_JARS) $(SPARK4_JARS) $(SPARK35) $(SPARK41) $(SPARK4) ## that, then PySpark 3.5, 4.1 and 4 with unmodified writers; SHORT=1 lets them commit less
 	tools/servers/install.sh azurite fake-gcs-server
 	SHORT=$(SHORT) .venv-spark35/bin/python -m pytest -m spark -v tests/spark tests/test_packages.py
+	SHORT=$(SHORT) .venv-spark41/bin/python -m pytest -m spark -v tests/spark/test_races.py tests/spark/test_docs.py
 	SHORT=$(SHORT) .venv-spark4/bin/python -m pytest -m "spark and not formats" -v tests/spark
 
 .PHONY: test-peers
@@ -151,15 +154,17 @@ $(PAIMON): LOCK := locks/paimon.txt
 $(DEV): locks/dev.txt
 $(PAIMON): locks/paimon.txt
 $(SPARK35): LOCK := locks/spark35.txt
+$(SPARK41): LOCK := locks/spark41.txt
 $(SPARK4): LOCK := locks/spark4.txt
 $(SPARK35): locks/spark35.txt
+$(SPARK41): locks/spark41.txt
 $(SPARK4): locks/spark4.txt
 $(PEERS): LOCK := locks/peers.txt
 $(PEERS_OLDER): LOCK := locks/peers-older.txt
 $(PEERS): locks/peers.txt
 $(PEERS_OLDER): locks/peers-older.txt
 $(PAIMON) $(SPARK35) $(PEERS_OLDER): override PYTHON := $(OLDER_PYTHON)
-$(DEV) $(PAIMON) $(SPARK35) $(SPARK4) $(PEERS) $(PEERS_OLDER): locks/install.sh locks/uv.txt pyproject.toml
+$(DEV) $(PAIMON) $(SPARK35) $(SPARK41) $(SPARK4) $(PEERS) $(PEERS_OLDER): locks/install.sh locks/uv.txt pyproject.toml
 	locks/install.sh $(@D) $(LOCK)
 	touch $@
 
@@ -174,6 +179,7 @@ lock: $(DEV) ## resolve the newest versions into locks/ (not tied to any index h
 	$(COMPILE) pyproject.toml --extra arrow --extra demo --extra dynamodb --extra redis --group build --group test-paimon \
 		--output-file locks/paimon.txt
 	$(COMPILE) pyproject.toml --extra spark --group build --group spark35 --output-file locks/spark35.txt
+	$(COMPILE) pyproject.toml --extra spark --group build --group spark41 --output-file locks/spark41.txt
 	$(COMPILE) pyproject.toml --extra azure --extra gcs --extra spark --group build --group spark4 --output-file locks/spark4.txt
 	$(COMPILE) pyproject.toml --extra azure --extra gcs --extra iceberg --extra s3 --group build --group peers \
 		--output-file locks/peers.txt
@@ -200,5 +206,5 @@ release: $(DEV) ## build what a release consists of into dist/: wheel, sdist, SB
 
 .PHONY: clean
 clean: ## remove what was made, but for the servers
-	rm -rf .venv .venv-paimon .venv-peers .venv-peers-older .venv-spark35 .venv-spark4 $(JAR) hadoop/target tools/spark/target tools/spark4/target site build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf .venv .venv-paimon .venv-peers .venv-peers-older .venv-spark35 .venv-spark41 .venv-spark4 $(JAR) hadoop/target tools/spark/target tools/spark41/target tools/spark4/target site build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -prune -exec rm -rf {} +

@@ -14,7 +14,7 @@ from pathlib import Path
 from shutil import which
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tests.spark.writers import settings_of
+from tests.spark.writers import IS_NEWER, settings_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -37,7 +37,7 @@ __all__ = [
 ]
 
 ROOT = Path(__file__).parents[2]
-JARS = ROOT / "tools" / "spark" / "target" / "jars"
+JARS = ROOT / "tools" / ("spark41" if IS_NEWER else "spark") / "target" / "jars"
 JAVA = (
     Path(os.environ["JAVA_HOME"], "bin")
     if "JAVA_HOME" in os.environ

@@ -9,6 +9,7 @@ import pytest
 from tests.servers import VersityGW
 from tests.spark.drivers import ROOT, run_script, told_on
 from tests.spark.pages import laid_out
+from tests.spark.writers import FORMATS, THERE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -16,7 +17,11 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.spark, pytest.mark.formats, pytest.mark.timeout(600)]
 
-PAGES = sorted((ROOT / "docs" / "how-to" / "spark").glob("*.md"))
+PAGES = [
+    page
+    for page in sorted((ROOT / "docs" / "how-to" / "spark").glob("*.md"))
+    if page.stem not in FORMATS or page.stem in THERE
+]
 # What a page itself says.
 SAID = ("spark.sql.", "spark.serializer", "spark.test.", "spark.databricks.")
 

@@ -10,7 +10,7 @@ import pytest
 from putifabsent.inspection import inspect
 from tests.spark.drivers import Driver, driving, told_on
 from tests.spark.races import check, race, stream
-from tests.spark.writers import FORMATS
+from tests.spark.writers import FORMATS, THERE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -47,7 +47,7 @@ def folder_of(form: str, bucket: str) -> str | None:
     return {"iceberg": None, "paimon": f"{bucket}/paimon/db.db/paimon"}.get(form, f"{bucket}/{form}")
 
 
-@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize("form", THERE)
 def test_no_acknowledged_row_is_lost_or_doubled(
     form: str, drivers: list[Driver], reader: Driver, store: BucketServer, bucket: str, note: Note
 ) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from importlib.metadata import version
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
@@ -9,7 +11,10 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["FORMATS", "Format", "settings_of"]
+__all__ = ["FORMATS", "IS_NEWER", "THERE", "Format", "settings_of"]
+
+IS_NEWER = find_spec("pyspark") is not None and version("pyspark").startswith("4.1.")
+"""Whether there are the formats' jars for PySpark 4.1; else those for 3.5."""
 
 EXTENSIONS = (
     "io.delta.sql.DeltaSparkSessionExtension",
@@ -141,3 +146,6 @@ FORMATS: dict[str, Format] = {
         }
     ),
 }
+
+THERE = ("delta", "iceberg") if IS_NEWER else tuple(FORMATS)
+"""The formats of which there is a release for this PySpark."""
