@@ -180,7 +180,11 @@ class ByProtocol(_Guarded, metaclass=StandsFor):
 
     @classmethod
     def _get_kwargs_from_urls(cls, path: str) -> dict[str, Any]:
-        options: dict[str, Any] = cls._class_to_wrap()._get_kwargs_from_urls(cls._own(path))
+        wrapped, plain = cls._class_to_wrap(), cls._own(path)
+        if plain != path:  # an account may be in what is no path, and is seen in an address alone
+            protocol = wrapped.protocol if isinstance(wrapped.protocol, str) else wrapped.protocol[0]
+            path = f"{protocol}://{plain}"
+        options: dict[str, Any] = wrapped._get_kwargs_from_urls(path)
         return options
 
     @classmethod

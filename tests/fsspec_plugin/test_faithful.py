@@ -215,6 +215,19 @@ def test_a_root_s_address_has_the_options_that_it_has_unguarded(address: str) ->
     assert guarded._get_kwargs_from_urls(f"pia{address}") == stock._get_kwargs_from_urls(address)
 
 
+@pytest.mark.parametrize("protocol", ["abfs", "az", "piaaz"])
+def test_an_account_is_known_by_an_address(protocol: str) -> None:
+    address = f"{protocol}://container@account.dfs.core.windows.net/file"
+    if protocol != "piaaz":
+        guard_protocol(protocol)
+    try:
+        cls = fsspec.get_filesystem_class(protocol)
+        assert cls._get_kwargs_from_urls(address) == {"account_name": "account"}
+        assert cls._strip_protocol(address) == "container/file"
+    finally:
+        unguard_protocol(protocol)
+
+
 @pytest.mark.parametrize("protocol", ["s3", "gs", "az"])
 def test_the_root_of_an_object_store_is_an_address(protocol: str) -> None:
     options = {"gs": {"token": "anon"}, "az": {"account_name": "a", "account_key": "a2V5"}}.get(protocol, {})
