@@ -19,6 +19,7 @@ from functools import partial, update_wrapper, wraps
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from putifabsent.fsspec_plugin.bulk import in_turn, is_rehearsed, waited_for
+from putifabsent.fsspec_plugin.instances import class_has
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -94,7 +95,7 @@ def delegated(fs: GuardedFileSystem, name: str) -> Any:
 
 def is_wrapped_data(fs: GuardedFileSystem, name: str) -> bool:
     """Whether a public name is data that the wrapped filesystem has and the guarded one has not."""
-    if name.startswith("_") or name in _OF_FSSPEC or name in vars(fs) or hasattr(type(fs), name):
+    if name.startswith("_") or name in _OF_FSSPEC or name in vars(fs) or class_has(type(fs), name):
         return False
     return name in vars(fs.fs) and not callable(getattr(type(fs.fs), name, None))
 

@@ -52,7 +52,14 @@ from putifabsent.fsspec_plugin.files import (
     opened,
 )
 from putifabsent.fsspec_plugin.guard import Guard
-from putifabsent.fsspec_plugin.instances import CachedToo, class_to_wrap, is_shared, made_again, remember
+from putifabsent.fsspec_plugin.instances import (
+    CachedToo,
+    class_has,
+    class_to_wrap,
+    is_shared,
+    made_again,
+    remember,
+)
 from putifabsent.fsspec_plugin.many import calls_in_order, move, values_in_order, walked, walked_async
 from putifabsent.fsspec_plugin.mount import Mount
 from putifabsent.fsspec_plugin.options import Options, check_options, made_with, split
@@ -213,7 +220,7 @@ class GuardedFileSystem(AsyncFileSystem, ChainedFileSystem, metaclass=CachedToo)
 
     def __getattr__(self, name: str) -> Any:
         """Return what only the wrapped filesystem has: see :mod:`putifabsent.fsspec_plugin.delegation`."""
-        if name.startswith("__") or "mount" not in vars(self) or hasattr(type(self), name):
+        if name.startswith("__") or "mount" not in vars(self) or class_has(type(self), name):
             msg = f"{type(self).__name__!r} object has no attribute {name!r}"
             raise AttributeError(msg, name=name, obj=self)
         return delegated(self, name)

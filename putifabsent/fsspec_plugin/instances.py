@@ -22,7 +22,15 @@ if TYPE_CHECKING:
 
     from putifabsent.fsspec_plugin.filesystem import GuardedFileSystem
 
-__all__ = ["CachedToo", "class_to_wrap", "is_shared", "made_again", "remember", "sharing_clients"]
+__all__ = [
+    "CachedToo",
+    "class_has",
+    "class_to_wrap",
+    "is_shared",
+    "made_again",
+    "remember",
+    "sharing_clients",
+]
 
 # By id, for fsspec's filesystems compare equal by their options.
 _known: weakref.WeakValueDictionary[int, Forgets] = weakref.WeakValueDictionary()
@@ -61,6 +69,11 @@ def class_to_wrap(
     return found
 
 
+def class_has(cls: type, name: str) -> bool:
+    """Whether a class or one of its bases has a name itself, and not by its metaclass."""
+    return any(name in vars(base) for base in cls.__mro__)
+
+
 def _after_fork() -> None:
     for instance in list(_known.values()):
         instance.forget_process()
@@ -87,7 +100,7 @@ class CachedToo(_Cached):
     """Hands down ``skip_instance_cache``, which fsspec takes away before the class is asked."""
 
     def __call__(cls, *args: Any, **options: Any) -> Any:  # noqa: N805 - of a metaclass
-        skips = bool(apply_config(cls, options).get("skip_instance_cache"))
+        skips = not cls.cachable or bool(apply_config(cls, options).get("skip_instance_cache"))
         token = _skips_cache.set(skips and not _shares.get())
         try:
             return super().__call__(*args, **options)

@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import fsspec
 from fsspec.core import url_to_fs
+from fsspec.implementations.chained import ChainedFileSystem
 from fsspec.implementations.local import LocalFileSystem
 from fsspec.registry import _registry as registry
 
 from putifabsent.errors import ConfigError
 from putifabsent.fsspec_plugin.filesystem import GuardedFileSystem
+from putifabsent.fsspec_plugin.instances import CachedToo, class_has
 from putifabsent.fsspec_plugin.options import check_options, split
 
 if TYPE_CHECKING:
@@ -116,7 +118,37 @@ class GuardedDisk(OnDisk, GuardedFileSystem, LocalFileSystem):
     """Guards a local disk."""
 
 
-class ByProtocol(_Guarded):
+class StandsFor(CachedToo):
+    """Of a class that stands for the wrapped one.
+
+    It has that one's public data: ``store`` of memory, S3's ``default_block_size``. And it is no
+    ``ChainedFileSystem``: fsspec would take a root's empty path for one that the next link fills in.
+    """
+
+    def mro(cls) -> list[type]:  # noqa: N805 - of a metaclass
+        return [base for base in super().mro() if base is not ChainedFileSystem]
+
+    def __getattr__(cls, name: str) -> Any:  # noqa: N805 - of a metaclass
+        if not _is_wrapped_class_s(cls, name):
+            msg = f"type object {cls.__name__!r} has no attribute {name!r}"
+            raise AttributeError(msg, name=name, obj=cls)
+        return getattr(cls._class_to_wrap(), name)
+
+    def __setattr__(cls, name: str, value: Any) -> None:  # noqa: N805 - of a metaclass
+        if _is_wrapped_class_s(cls, name):
+            setattr(cls._class_to_wrap(), name, value)
+        else:
+            super().__setattr__(name, value)
+
+
+def _is_wrapped_class_s(cls: Any, name: str) -> bool:
+    if name.startswith("_") or class_has(cls, name) or not class_has(cls, "wraps"):
+        return False
+    wrapped = cls._class_to_wrap()
+    return hasattr(wrapped, name) and not callable(getattr(wrapped, name))
+
+
+class ByProtocol(_Guarded, metaclass=StandsFor):
     """A guarded filesystem that takes the wrapped one's options as its own.
 
     Attributes
@@ -126,10 +158,8 @@ class ByProtocol(_Guarded):
     """
 
     wraps: ClassVar[str]
-    _strip_tokenize_options = ("target_protocol",)
 
-    def __init__(self, target_protocol: str | None = None, **options: Any) -> None:
-        del target_protocol  # given by fsspec, as _get_kwargs_from_urls has it
+    def __init__(self, **options: Any) -> None:
         own, others = split(options)
         check_options(others, self._class_to_wrap(), self.wraps)
         asyn = {key: others.pop(key) for key in _ASYNC if key in others}
@@ -150,9 +180,12 @@ class ByProtocol(_Guarded):
 
     @classmethod
     def _get_kwargs_from_urls(cls, path: str) -> dict[str, Any]:
-        options: dict[str, Any] = cls._class_to_wrap()._get_kwargs_from_urls(cls._own(path))
-        # Else fsspec would take the empty path of a root for one that the next link of a chain fills in.
-        return options if cls._strip_protocol(path) else {**options, "target_protocol": cls.wraps}
+        wrapped, plain = cls._class_to_wrap(), cls._own(path)
+        if plain != path:  # an account may be in what is no path, and is seen in an address alone
+            protocol = wrapped.protocol if isinstance(wrapped.protocol, str) else wrapped.protocol[0]
+            path = f"{protocol}://{plain}"
+        options: dict[str, Any] = wrapped._get_kwargs_from_urls(path)
+        return options
 
     @classmethod
     def clear_instance_cache(cls) -> None:

@@ -16,6 +16,7 @@ from aiobotocore.session import AioSession
 from fsspec.implementations.dirfs import DirFileSystem
 from fsspec.implementations.local import LocalFileSystem
 from fsspec.implementations.memory import MemoryFileSystem
+from s3fs import S3FileSystem
 
 from putifabsent.errors import ConfigError, NameTaken
 from putifabsent.fsspec_plugin import GuardedFileSystem, guard_protocol, unguard_protocol
@@ -207,6 +208,26 @@ def test_a_root_is_of_the_same_filesystem() -> None:
     assert fsspec.core.url_to_fs("piamemory://")[0] is fsspec.filesystem("piamemory")
 
 
+@pytest.mark.parametrize("address", ["memory:///", "s3://", "file:///"])
+def test_a_root_s_address_has_the_options_that_it_has_unguarded(address: str) -> None:
+    protocol = address.partition("://")[0]
+    stock, guarded = map(fsspec.get_filesystem_class, (protocol, f"pia{protocol}"))
+    assert guarded._get_kwargs_from_urls(f"pia{address}") == stock._get_kwargs_from_urls(address)
+
+
+@pytest.mark.parametrize("protocol", ["abfs", "az", "piaaz"])
+def test_an_account_is_known_by_an_address(protocol: str) -> None:
+    address = f"{protocol}://container@account.dfs.core.windows.net/file"
+    if protocol != "piaaz":
+        guard_protocol(protocol)
+    try:
+        cls = fsspec.get_filesystem_class(protocol)
+        assert cls._get_kwargs_from_urls(address) == {"account_name": "account"}
+        assert cls._strip_protocol(address) == "container/file"
+    finally:
+        unguard_protocol(protocol)
+
+
 @pytest.mark.parametrize("protocol", ["s3", "gs", "az"])
 def test_the_root_of_an_object_store_is_an_address(protocol: str) -> None:
     options = {"gs": {"token": "anon"}, "az": {"account_name": "a", "account_key": "a2V5"}}.get(protocol, {})
@@ -275,6 +296,35 @@ def test_what_only_the_wrapped_filesystem_has_is_set_there(on_stub: Any) -> None
     assert fs.of_mine == 1
     assert not hasattr(fs.fs, "of_mine")
     assert fs.storage_options != fs.fs.storage_options
+
+
+@pytest.mark.parametrize("plain", [False, True])
+def test_a_class_has_the_data_of_the_wrapped_class(monkeypatch: pytest.MonkeyPatch, plain: bool) -> None:
+    protocol = "memory" if plain else "piamemory"
+    if plain:
+        guard_protocol(protocol)
+    try:
+        cls, made = fsspec.get_filesystem_class(protocol), fsspec.filesystem(protocol)
+        assert cls.store is MemoryFileSystem.store
+        monkeypatch.setattr(MemoryFileSystem, "store", MemoryFileSystem.store)
+        cls.store = {}
+        assert cls.store is MemoryFileSystem.store is made.store
+        assert not hasattr(cls, "nothing")
+    finally:
+        unguard_protocol(protocol)
+
+
+def test_a_default_set_on_a_class_is_that_of_later_filesystems(
+    monkeypatch: pytest.MonkeyPatch, stub: FaultStub
+) -> None:
+    cls: Any = fsspec.get_filesystem_class("pias3")
+    monkeypatch.setattr(cls, "cachable", False)
+    monkeypatch.setattr(S3FileSystem, "default_block_size", S3FileSystem.default_block_size)
+    before = cls(**stub.storage_options("s3"))
+    had = before.default_block_size
+    cls.default_block_size = 2**30
+    assert cls(**stub.storage_options("s3")).default_block_size == 2**30
+    assert before.default_block_size == had < 2**30
 
 
 # --- a synchronous filesystem

@@ -17,6 +17,7 @@ import fsspec
 _ROOT = Path(os.environ["PUTIFABSENT_PEER_ROOT"])
 _GUARDS = os.environ.get("PUTIFABSENT_PEER_GUARDS", "").split()
 _AZURITE = os.environ.get("PUTIFABSENT_PEER_AZURITE")
+_MOTO = os.environ.get("PUTIFABSENT_PEER_MOTO")
 
 _instead: dict[int, Any] = {}
 """What replaces a class in the names of the suite's modules, by its id."""
@@ -72,9 +73,18 @@ def _start_no_container() -> None:
             setattr(constants, name, value.replace(before, str(_AZURITE)))
 
 
+def _start_moto() -> None:
+    """Have a suite find a server that it can't start: it calls ``moto_server`` as it was called before 5."""
+    from moto.moto_server.threaded_moto_server import ThreadedMotoServer
+
+    ThreadedMotoServer(ip_address="127.0.0.1", port=int(str(_MOTO))).start()
+
+
 # At once: pytest imports the suite's conftest before it calls a plug-in.
 if _AZURITE:
     _start_no_container()
+if _MOTO:
+    _start_moto()
 for each in _GUARDS:
     _guard(each)
 

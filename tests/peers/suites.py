@@ -75,6 +75,8 @@ class Runner:
 
     def _told(self, *, guarded: bool) -> dict[str, str]:
         return {
+            # Suites start servers by name.
+            "PATH": f"{_python(self.peer).parent}{os.pathsep}{os.environ['PATH']}",
             "PYTHONPATH": str(_HERE),
             "PYTHONDONTWRITEBYTECODE": "1",
             "PUTIFABSENT_PEER_ROOT": str(self.root),
@@ -83,6 +85,8 @@ class Runner:
             "AWS_ACCESS_KEY_ID": "none",
             "AWS_SECRET_ACCESS_KEY": "none",
             "AWS_EC2_METADATA_DISABLED": "true",
+            # moto decides some races wrongly. No suite races, and a probe of it would come out by luck.
+            "PUTIFABSENT_ARBITER": "native",
         }
 
 
@@ -91,12 +95,13 @@ def runner(peer: Peer) -> Iterator[Runner]:
     """Lay out a peer's suite, and start what it asks for."""
     with ExitStack() as running:
         root = _root(peer, running)
-        settings: dict[str, str] = {}
+        settings = dict(peer.settings)
         found: dict[str, str] = {}
         if peer.server is not None:
             started = running.enter_context(server(peer.server))
             assert isinstance(started, BucketServer)
-            settings, found = _ADDRESSES[peer.server](started)
+            more, found = _ADDRESSES[peer.server](started)
+            settings |= more
         yield Runner(peer, root, settings, found)
 
 

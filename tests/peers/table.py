@@ -27,6 +27,8 @@ class Peer:
         Whose interpreter runs it.
     server
         What it asks for that it does not start itself, as :mod:`tests.servers` calls it.
+    settings
+        More of its environment.
     arguments
         More for pytest. ``{name}`` is what the server has under this name.
     short
@@ -39,12 +41,19 @@ class Peer:
     within: str = "sdist"
     environment: str = ".venv-peers"
     server: str | None = None
+    settings: tuple[tuple[str, str], ...] = ()
     arguments: tuple[str, ...] = ()
     short: bool = False
 
 
 PEERS = (
-    Peer("s3fs", ("s3fs/tests",), ("s3",)),
+    Peer(
+        "s3fs",
+        ("s3fs/tests",),
+        ("s3",),
+        # It asks for an address outside.
+        arguments=("--deselect=s3fs/tests/test_s3fs.py::test_async_close",),
+    ),
     # Its sdist leaves its tests out, but for the abstract ones, which filesystems inherit.
     Peer("fsspec", ("abstract_suites.py",), ("file", "memory"), within="ours", short=True),
     Peer(
@@ -56,10 +65,22 @@ PEERS = (
         "dask",
         ("dask/bytes/tests", "dask/dataframe/io/tests/test_csv.py", "dask/dataframe/io/tests/test_json.py"),
         ("s3", "file", "memory"),
+        # Where it looks for the server.
+        settings=(("PUTIFABSENT_PEER_MOTO", "5555"),),
         # What asks for an address outside.
         arguments=("-m", "not network"),
     ),
-    Peer("universal-pathlib", ("upath/tests",), ("s3", "file", "memory"), arguments=("-m", "not hdfs")),
+    Peer(
+        "universal-pathlib",
+        ("upath/tests",),
+        # Both of a disk's, for the suite asks whether they are the same.
+        ("s3", "file", "local", "memory"),
+        # Nothing is guarded in these, which start a container or a server each, or ask the network.
+        arguments=tuple(
+            f"--ignore=upath/tests/implementations/test_{each}.py"
+            for each in ("azure", "ftp", "gcs", "github", "hdfs", "hf", "http", "sftp", "smb", "webdav")
+        ),
+    ),
     # Its sdist is Arrow's C++ as well; its wheel ships the tests.
     Peer(
         "pyarrow",
