@@ -607,7 +607,8 @@ class GuardedFileSystem(AsyncFileSystem, ChainedFileSystem, metaclass=CachedToo)
         if not S_ISDIR((yield Aside(Path(lpath).stat)).st_mode):
             name = yield from self.guard.promoting(rpath, explicit=_creates(mode))
         if name is None:
-            options = {"callback": callback, **kwargs}
+            # Not every filesystem's has one.
+            options = kwargs if callback is DEFAULT_CALLBACK else {"callback": callback, **kwargs}
             return (yield Call("put_file", (lpath, self.guard.written_as(rpath)), options))
         with Path(lpath).open("rb") as file:
             body = FileBody(file)

@@ -144,7 +144,10 @@ class StandsFor(CachedToo):
 def _is_wrapped_class_s(cls: Any, name: str) -> bool:
     if name.startswith("_") or class_has(cls, name) or not class_has(cls, "wraps"):
         return False
-    wrapped = cls._class_to_wrap()
+    try:
+        wrapped = cls._class_to_wrap()
+    except ImportError:  # its client's library is not installed
+        return False
     return hasattr(wrapped, name) and not callable(getattr(wrapped, name))
 
 
