@@ -92,7 +92,6 @@ __all__ = ["S3Store"]
 T = TypeVar("T")
 
 _ONLY_IF_ABSENT = {"IfNoneMatch": "*"}
-_DIRECTLY = {"Delimiter": "/"}
 _PATIENCE = 10.0
 
 
@@ -260,17 +259,11 @@ class S3Store(Store, ConditionalCopy, Describes, StagesAhead):
 
     def list(self, folder: str) -> ListOutcome:
         """``ListObjectsV2``, page by page."""
-        bucket, key = self._split(folder := folder.rstrip("/"))
-        fast = self._fast.bucket(bucket, key)
-        found = None if fast is None else fast.list(key, folder)
-        return self._wait(self._listed, folder, _DIRECTLY) if found is None else found
+        return self._wait(self.list_async, folder)
 
     async def list_async(self, folder: str) -> ListOutcome:
         """``ListObjectsV2``, page by page."""
-        bucket, key = self._split(folder := folder.rstrip("/"))
-        fast = await self._fast.bucket_async(bucket, key)
-        found = None if fast is None else await fast.list_async(key, folder)
-        return await self._listed(folder, _DIRECTLY) if found is None else found
+        return await self._listed(folder, {"Delimiter": "/"})
 
     def walk(self, folder: str) -> ListOutcome:
         """``ListObjectsV2`` with no delimiter, page by page."""

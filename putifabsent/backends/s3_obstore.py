@@ -26,7 +26,6 @@ from fsspec.asyn import sync
 from obstore.exceptions import (
     AlreadyExistsError,
     BaseError,
-    InvalidPathError,
     PermissionDeniedError,
     PreconditionError,
     UnauthenticatedError,
@@ -39,12 +38,10 @@ from putifabsent.backends.base import (
     WRITER_KEY,
     Absent,
     Created,
-    Entry,
     Exists,
     Found,
     Got,
     Holder,
-    Listed,
     Maybe,
     Refused,
     TryAgain,
@@ -59,14 +56,7 @@ from putifabsent.backends.s3_client import is_in_parts
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from putifabsent.backends.base import (
-        CreateOutcome,
-        Creation,
-        GetOutcome,
-        HeadOutcome,
-        ListOutcome,
-        PutOutcome,
-    )
+    from putifabsent.backends.base import CreateOutcome, Creation, GetOutcome, HeadOutcome, PutOutcome
     from putifabsent.backends.body import Body
     from putifabsent.backends.s3_client import Sender
 
@@ -293,31 +283,6 @@ class FastBucket:
         """:meth:`get`, asynchronously; in a thread, while there is one."""
         begun = _pool.begin(partial(self.get, key, name))
         return await (asyncio.to_thread(self.get, key, name) if begun is None else begun)
-
-    def list(self, key: str, folder: str) -> ListOutcome | None:
-        """Look at what lies directly in a folder; None where a key there is for the other client alone."""
-        try:
-            found = obstore.list_with_delimiter(self._bucket, f"{key}/")
-        except InvalidPathError:
-            return None
-        except _FAILURES as error:
-            if _NO_SUCH_BUCKET in str(error):
-                return Refused(_bucket_missing(error, folder))
-            outcome = _reading(error, folder)
-            return Listed(()) if isinstance(outcome, Absent) else outcome
-        inside = ((each["path"].removeprefix(f"{key}/"), each) for each in found["objects"])
-        return Listed(
-            tuple(
-                Entry(f"{folder}/{last}", each["last_modified"], each["e_tag"])
-                for last, each in inside
-                if last != each["path"]  # which is the folder's own marker
-            )
-        )
-
-    async def list_async(self, key: str, folder: str) -> ListOutcome | None:
-        """:meth:`list`, asynchronously; in a thread, while there is one."""
-        begun = _pool.begin(partial(self.list, key, folder))
-        return await (asyncio.to_thread(self.list, key, folder) if begun is None else begun)
 
 
 def _attributes(creation: Creation) -> dict[str, Any]:

@@ -194,17 +194,6 @@ class OnTheStub(PublishTests, StoreTests):
         assert set(stub.objects) == {("bucket", key)}
         assert held(ask, f"bucket/{key}").token == creation.token
 
-    @pytest.mark.parametrize("odd", ["//x", "/../x", "/a\tb", "/x", "/", "/deeper/x", "/50%#?"])
-    def test_a_folder_is_listed_whatever_lies_in_it(
-        self, ask: Ask, stub: FaultStub, folder: str, odd: str
-    ) -> None:
-        for name in (f"{folder}/plain", f"{folder}{odd}", f"{folder} beside"):
-            assert isinstance(ask(creating(name)), Created)
-        listed = ask(List(folder))
-        directly = {"/a\tb", "/x", "/50%#?"} & {odd}
-        names = {each.name.removeprefix(folder) for each in listed.entries} - {"/"}
-        assert names == {"/plain", *directly}
-
     def test_a_key_of_1025_bytes_is_refused_before_it_is_sent(self, ask: Ask, stub: FaultStub) -> None:
         stub.reset()
         longest = "ü" * 512
