@@ -60,7 +60,10 @@ from putifabsent.backends.server_time import WholeSeconds
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping
 
+    from typing_extensions import Unpack
+
     from putifabsent.backends.counters import AdvanceOutcome
+    from putifabsent.backends.dynamodb_client import Where
     from putifabsent.backends.registries import (
         Claim,
         ClaimEntry,
@@ -112,7 +115,7 @@ class DynamoDBClaims(Claims):
 
     kind: ClassVar[str] = "dynamodb"
 
-    def __init__(self, table: str, **where: Any) -> None:
+    def __init__(self, table: str, **where: Unpack[Where]) -> None:
         self._table = Table(table, **where)
         self._known: str | None = None
 
@@ -286,7 +289,7 @@ class DynamoDBCounter(Counter):
     kind: ClassVar[str] = "dynamodb"
     forgets: ClassVar[bool] = False
 
-    def __init__(self, table: str, **where: Any) -> None:
+    def __init__(self, table: str, **where: Unpack[Where]) -> None:
         self._table = Table(table, **where)
         # Where each counter was last seen: a hint, which costs a request where it is wrong.
         self._seen: dict[str, int] = {}

@@ -8,7 +8,7 @@ import errno
 import os
 import weakref
 from datetime import timezone
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 
 from aiobotocore.config import AioConfig
 from aiobotocore.session import AioSession
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from datetime import datetime
     from typing import NoReturn
 
-__all__ = ["TIMEOUT", "Table", "checked", "checked_for_counters", "is_unmet", "ready", "silent"]
+__all__ = ["TIMEOUT", "Table", "Where", "checked", "checked_for_counters", "is_unmet", "ready", "silent"]
 
 
 T = TypeVar("T")
@@ -200,6 +200,15 @@ def _close(loop: asyncio.AbstractEventLoop, client: Any, pid: int) -> None:
         if asyncio._get_running_loop() is not loop:
             with contextlib.suppress(Exception):
                 closing.result(_CLOSING)
+
+
+class Where(TypedDict, total=False):
+    """Where a table is, and how long it is waited for: see :class:`Table`."""
+
+    region: str | None
+    endpoint_url: str | None
+    profile: str | None
+    timeout: float
 
 
 class Table:

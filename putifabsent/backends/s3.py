@@ -11,6 +11,7 @@ a probe can tell.
 from __future__ import annotations
 
 import errno
+from functools import partial
 from typing import IO, TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from botocore.exceptions import ClientError
@@ -157,7 +158,8 @@ class S3Store(Store, ConditionalCopy, Describes, StagesAhead):
             return refused
         if not creation.extra and (fast := self._fast.bucket(bucket, key)) is not None:
             return fast.create(key, name, body, creation)
-        return self._wait(self.create_async, name, body, creation)
+        once = partial(self._put_once, only_if_absent=True)
+        return self._wait(once, (bucket, key), name, body, creation)
 
     async def create_async(self, name: str, body: Body, creation: Creation) -> CreateOutcome:
         """``PutObject`` with ``If-None-Match: *``."""

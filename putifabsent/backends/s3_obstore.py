@@ -321,17 +321,16 @@ def _creating(error: Exception, name: str) -> CreateOutcome:
     if isinstance(error, (AlreadyExistsError, PreconditionError)):
         # S3's 409 says that nothing was written, and nothing about who holds the name.
         return TryAgain(error) if status == 409 else Exists()
-    if status == 429 or _NOT_SENT.search(str(error)):
+    if _passes(error):
         return TryAgain(error)
     refused = _refusal(error, status, name)
     return Maybe(error) if refused is None else Refused(refused)
 
 
 def _reading(error: Exception, name: str) -> Absent | TryAgain | Refused:
-    status = _status(error)
     if isinstance(error, FileNotFoundError):
         return Absent()
-    refused = None if status == 429 or _NOT_SENT.search(str(error)) else _refusal(error, status, name)
+    refused = None if _passes(error) else _refusal(error, _status(error), name)
     return TryAgain(error) if refused is None else Refused(refused)
 
 
@@ -351,6 +350,11 @@ def _refusal(error: Exception, status: int | None, name: str) -> OSError | None:
 def _bucket_missing(error: Exception, name: str) -> OSError:
     first_line = str(error).split("\n", 1)[0]
     return caused(FileNotFoundError(errno.ENOENT, f"the bucket is not there: {first_line}", name), error)
+
+
+def _passes(error: Exception) -> bool:
+    """Whether nothing came of the request, and the next one may fare better."""
+    return _status(error) == 429 or _NOT_SENT.search(str(error)) is not None
 
 
 def _status(error: Exception) -> int | None:

@@ -1,7 +1,8 @@
-"""What a module of tests has one of: the fault stub, empty for each test; a DynamoDB, and its credentials."""
+"""What modules of tests share: the fault stub, empty for each test; a DynamoDB, credentials; a bare machine."""
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,6 +13,7 @@ from tests.stub import FaultStub
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 collect_ignore = [
     module
@@ -33,6 +35,16 @@ def running() -> Iterator[FaultStub]:
 def stub(running: FaultStub) -> FaultStub:
     running.reset()
     return running
+
+
+@pytest.fixture
+def bare_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Have a machine on which nothing of AWS is configured, and nobody to ask for credentials."""
+    for name in [each for each in os.environ if each.startswith("AWS_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "credentials"))
 
 
 @pytest.fixture(scope="module")

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+pytestmark = pytest.mark.usefixtures("bare_machine")
+
 ENTRY = "bucket/t/_delta_log/{:020}.json"
 ROLE = "arn:aws:iam::123456789012:role/writer"
 
@@ -38,15 +40,6 @@ def metadata() -> Iterator[FakeMetadata]:
 def sts() -> Iterator[str]:
     with server("moto") as running:
         yield running.endpoint
-
-
-@pytest.fixture(autouse=True)
-def a_machine_of_its_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    for name in ("ACCESS_KEY_ID", "SECRET_ACCESS_KEY", "SESSION_TOKEN", "PROFILE", "DEFAULT_PROFILE"):
-        monkeypatch.delenv(f"AWS_{name}", raising=False)
-    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
-    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
-    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "credentials"))
 
 
 def mounted(store: FaultStub, **options: Any) -> Any:

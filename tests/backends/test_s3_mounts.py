@@ -21,22 +21,13 @@ if TYPE_CHECKING:
 
     from putifabsent.backends.s3 import S3Store
 
+pytestmark = pytest.mark.usefixtures("bare_machine")
+
 ELSEWHERE = "http://store.example:9000"
 MEANWHILE = 60
 
 
 # --- where requests go
-
-
-@pytest.fixture(autouse=True)
-def nothing_configured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    for name in ("AWS_PROFILE", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_REGION"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.delenv("AWS_DEFAULT_REGION", raising=False)
-    # No credentials, and nobody to ask for them.
-    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
-    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
-    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "credentials"))
 
 
 @pytest.fixture
