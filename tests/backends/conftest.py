@@ -1,4 +1,4 @@
-"""What modules of tests share: the fault stub, empty for each test; a DynamoDB, credentials; a bare machine."""
+"""What modules of tests share: the fault stub, empty for each test; a DynamoDB; a bare machine."""
 
 from __future__ import annotations
 
