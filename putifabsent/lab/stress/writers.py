@@ -109,6 +109,17 @@ class Writer:
         self._journal.end(began, outcome=outcome, seen=seen, error=message)
         return seen
 
+    def listed(self, table: str, folder: str, own: str) -> list[str]:
+        """Return the names in a folder; where ``own`` is not among them, which is there, note that.
+
+        A listing that lacks it may lack commits as well, and they would be blamed on whoever acts on it.
+        """
+        names = self.path.names(folder)
+        if not any(name.endswith(own) for name in names):
+            began = self._journal.begin(Operation("read", host(), self._number, "request", table, own, own))
+            self._journal.end(began, outcome="absent", error=f"a listing shows {len(names)} names without it")
+        return names
+
 
 def failed(journal: Journal, writer: int, folder: str, error: Exception) -> None:
     """Note that a writer's step between its creations and reads has failed."""
@@ -235,9 +246,10 @@ class Hudi:
         return outcome == "created"
 
     def _complete(self, writer: Writer, instant: str, action: str) -> tuple[str, Outcome]:
+        own = f"{self._timeline}/{instant}.{action}.requested"
         completed = sorted(
             (step.completion, step.instant)
-            for name in writer.path.names(self._timeline)
+            for name in writer.listed(self._folder, self._timeline, own)
             if (step := hudi.step_of(f"/{name}")) and step.completion
         )
         saw = completed[-1] if completed else ("0", "nothing")

@@ -263,6 +263,15 @@ def test_each_of_hudi_s_commits_follows_on_the_last(
     assert [each.saw for each in completed] == ["nothing", *instants[:-1]]
 
 
+def test_a_listing_that_lacks_the_writer_s_own_instant_is_convicted(
+    start: Callable[[str, FakePath], Run], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = start("hudi", FakePath())
+    monkeypatch.setattr(run.path, "names", lambda _: ["t/.hoodie/hoodie.properties"])
+    assert run.writer(1)()
+    assert {each.promise for each in run.close()} == {"K", "L"}
+
+
 def test_hudi_s_instants_are_unique_whatever_the_action(
     start: Callable[[str, FakePath], Run], stopped: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
