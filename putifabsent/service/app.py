@@ -196,6 +196,8 @@ class Service:
                 return _answer(HTTPStatus.REQUEST_TIMEOUT, "request", "the body did not come in time")
             except web.HTTPRequestEntityTooLarge as error:
                 return _answer(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "request", error.text or error.reason)
+            except ConnectionError:  # nobody hears this
+                return _answer(HTTPStatus.REQUEST_TIMEOUT, "request", "the caller has gone")
             self._tally.read(name, len(body))
             if len(body) > most:
                 return _too_long(len(body), most)

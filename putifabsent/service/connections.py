@@ -2,8 +2,9 @@
 
 A stranger costs a file descriptor, so there are never more than :data:`STRANGERS` of them. Of the peer that
 has the most, the oldest goes when another comes: who means it has sent its request by then, and whoever
-floods the service from one place pushes out nobody else. A connection that has shown the secret is closed
-when it has been idle for long.
+floods the service from one place pushes out nobody else. There must be room for all who come at once, since
+thousands of connections are accepted before the first request of them is read. A connection that has shown
+the secret is closed when it has been idle for long.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ if TYPE_CHECKING:
 
 __all__ = ["STRANGERS", "Connection", "Strangers", "more_descriptors"]
 
-STRANGERS = 256
-"""So many connections at most that have not shown the secret."""
+STRANGERS = 4096
+"""So many connections at most that have not shown the secret, and half of the files that may be open."""
 
 SECONDS = 10.0
 """So long one has for that."""
@@ -37,12 +38,13 @@ class Strangers:
     """The connections that have not shown the secret yet, by their peers, the oldest first."""
 
     def __init__(self) -> None:
+        self._most = min(STRANGERS, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2)
         self._by_peer: dict[str, dict[Connection, asyncio.TimerHandle]] = {}
         self._count = 0
 
     def add(self, connection: Connection) -> None:
         """Give it a place, for so long; the oldest of whichever peer has the most makes way."""
-        if self._count >= STRANGERS:
+        if self._count >= self._most:
             most = max(self._by_peer.values(), key=len)
             next(iter(most)).drop()
         timer = asyncio.get_running_loop().call_later(SECONDS, connection.drop)

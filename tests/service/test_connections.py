@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import socket
 import uuid
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -24,8 +25,12 @@ if TYPE_CHECKING:
 FEW = 8
 
 
-@pytest.fixture(autouse=True)
+CROWD = 400
+
+
+@pytest.fixture
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let there be few strangers in a service that is started after this."""
     monkeypatch.setattr(connections, "STRANGERS", FEW)
 
 
@@ -63,6 +68,7 @@ async def is_closed(reader: asyncio.StreamReader) -> bool:
         return True
 
 
+@pytest.mark.usefixtures("few")
 async def test_the_oldest_of_too_many_silent_connections_makes_way(caller: Caller, ground: Ground) -> None:
     async with AsyncExitStack() as stack:
         silent = [await stack.enter_async_context(connected(caller.url)) for _ in range(3 * FEW)]
@@ -70,6 +76,7 @@ async def test_the_oldest_of_too_many_silent_connections_makes_way(caller: Calle
         assert all([await is_closed(reader) for reader, _ in silent[: 2 * FEW]])
 
 
+@pytest.mark.usefixtures("few")
 async def test_a_flood_from_one_place_pushes_out_nobody_else(caller: Caller, ground: Ground) -> None:
     call = request(caller, path=f"file:{ground.folder}")
     async with connected(caller.url) as (reader, writer), AsyncExitStack() as stack:
@@ -81,6 +88,38 @@ async def test_a_flood_from_one_place_pushes_out_nobody_else(caller: Caller, gro
         assert await status_of(reader) == 200
 
 
+async def test_callers_who_come_all_at_once_are_all_answered(caller: Caller, ground: Ground) -> None:
+    call = request(caller, path=f"file:{ground.folder}")
+    host, _, port = caller.url.removeprefix("http://").partition(":")
+    with ExitStack() as stack:
+        # The service runs in this thread: it accepts none of them before all have sent their requests.
+        crowd = [stack.enter_context(socket.create_connection((host, int(port)))) for _ in range(CROWD)]
+        for each in crowd:
+            each.sendall(call)
+        answers = [await asyncio.open_connection(sock=each.dup()) for each in crowd]
+        assert [await status_of(reader) for reader, _ in answers] == [200] * CROWD
+        for _, writer in answers:
+            writer.close()
+
+
+async def test_who_goes_away_while_its_body_is_read_is_in_no_log(
+    caller: Caller, ground: Ground, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def counts() -> str:
+        async with caller.http.get(f"{caller.url}/v1/metrics", headers=caller.headers) as answer:
+            return await answer.text()
+
+    async with connected(caller.url) as (_, writer):
+        writer.write(request(caller, path=f"file:{ground.folder}")[:-1])
+        while "putifabsent_calls_inside 1" not in await counts():
+            pass
+        writer.transport.abort()
+    while 'putifabsent_calls_total{call="names"' not in await counts() and not caplog.text:
+        pass
+    assert caplog.text == ""
+
+
+@pytest.mark.usefixtures("few")
 async def test_a_connection_that_has_shown_the_secret_stays(caller: Caller, ground: Ground) -> None:
     call = request(caller, path=f"file:{ground.folder}")
     async with connected(caller.url) as (reader, writer), AsyncExitStack() as stack:
