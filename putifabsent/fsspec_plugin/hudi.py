@@ -244,11 +244,16 @@ class Hudi:
         return hudi_ledger.timeline_in(self._mount.policy.classify, folder) is not None
 
     def unpublished(self, name: Name) -> Steps[Located | None]:
-        """Return where the bytes of a completed name lie that nobody has published; None: it is not there."""
+        """Return where the bytes of a completed name lie that nobody has published; None: it is not there.
+
+        It may have been published since somebody has looked for it, and then is where its name says.
+        """
         if not hudi_ledger.is_completed(name):
             return None
         view = yield from self.timeline(name.path.rpartition("/")[0])
         key = None if view is None else (yield from self._late(view, name.path))
+        if key is None and view is not None and name.path in view.published:
+            key = name.path
         return None if key is None else Located(Holder(None), key)
 
     def _late(self, view: calls.View, path: str) -> Steps[str | None]:
@@ -277,9 +282,11 @@ class Hudi:
             del shown[name]
         for name in view.late.keys() - shown.keys():
             key = yield from self._late(view, name)
-            if key is not None:
-                with contextlib.suppress(FileNotFoundError):  # undone meanwhile, and removed
-                    shown[name] = renamed((yield Call("info", (key,))), name)
+            for place in () if key is None else (key, name):
+                # Its body goes when it is undone, or archived; or when it was published, long after that.
+                with contextlib.suppress(FileNotFoundError):
+                    shown[name] = renamed((yield Call("info", (place,))), name)
+                    break
 
     def with_timelines(self, found: Details) -> Steps[Details]:
         """Show what ledgers say of the timelines that were found."""

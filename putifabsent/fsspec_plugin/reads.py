@@ -72,15 +72,20 @@ class Reads:
             return (yield from self._plain(method, path, args, kwargs))
         own = self._mount.paths.own
         located = yield from self.seek(path, helps=False)
-        key = own(path) if located is None else located.path
-        try:
-            found = yield Call(method, (key, *args), kwargs)
-        except FileNotFoundError:
-            # It was deleted meanwhile; or it is there, and nobody has published it.
-            located = yield from self._seek_again(path, located)
-            if located is None:
-                raise
-            found = yield Call(method, (located.path, *args), kwargs)
+        missed: str | None = None
+        while True:
+            key = own(path) if located is None else located.path
+            try:
+                found = yield Call(method, (key, *args), kwargs)
+                break
+            except FileNotFoundError:
+                if key == missed:
+                    raise
+                # It was deleted meanwhile; or it is there, and was published by nobody, or just now.
+                missed = key
+                located = yield from self._seek_again(path, located)
+                if located is None:
+                    raise
         if method != "info" or located is None:
             return found
         return renamed(found, self._mount.paths.strip(own(path)))
@@ -142,7 +147,7 @@ class Reads:
 
     def _seek_again(self, path: str, before: Located | None) -> Steps[Located | None]:
         """Look once more for what was not where it should be; None: that it is not there is certain."""
-        if before is not None:
+        if before is not None and self._mount.arbiter is not None:
             located = yield from self.seek(path, helps=True)
             return located
         full = self._mount.paths.full(path)

@@ -12,12 +12,17 @@ import pytest
 
 from putifabsent import Fenced, NameTaken, OutcomeUnknown
 from putifabsent.backends.base import Refused
+from putifabsent.fsspec_plugin.hudi import Hudi
+from putifabsent.shim.formats.hudi_layout import was_moved
 from tests.fsspec_plugin.children import in_a_child, pipe_file
 from tests.fsspec_plugin.hudi_tables import Writer, plan_of, records_of, table_in
 from tests.fsspec_plugin.test_async import closed
 from tests.stub import Fault, FaultStub, Op
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+
+    from putifabsent.shim.requests import Protocol
     from tests.fsspec_plugin.grounds import Ground
 
 BODY = b'{"the": "commit"}'
@@ -102,6 +107,53 @@ def test_what_a_dead_writer_has_not_published_is_listed_found_and_read(
     assert name in b.fs.glob(f"{b.root}/.hoodie/timeline/*.commit")
     assert name in b.fs.glob(f"{b.root}/**")
     assert [last in files for at, _, files in b.fs.walk(b.root) if at.endswith("timeline")] == [True]
+
+
+LOOKS: dict[str, Callable[[Writer, str], bool]] = {
+    "ls": lambda writer, name: name.rpartition("/")[2] in writer.timeline(),
+    "exists": lambda writer, name: bool(writer.fs.exists(name)),
+    "cat_file": lambda writer, name: bool(writer.fs.cat_file(name) == BODY),
+    "find": lambda writer, name: name in writer.fs.find(writer.root),
+}
+
+
+@pytest.mark.parametrize("is_pruned", [False, True], ids=["", "pruned"])
+@pytest.mark.parametrize("look", LOOKS)
+def test_what_is_published_while_it_is_looked_for_is_listed_and_read(
+    ground: Ground, a: Writer, b: Writer, monkeypatch: pytest.MonkeyPatch, look: str, is_pruned: bool
+) -> None:
+    name = a.commits("100", BODY)
+    [body] = ground.around.find(f"{a.root}/.hoodie/.putifabsent/bodies")
+    ground.around.rm_file(name)  # as it is before it is published
+
+    def published_meanwhile(path: str, undone: Collection[str]) -> Protocol[bool]:
+        if is_pruned and not ground.is_there(name):
+            Writer(ground.mount(writer_session="other"), a.root).commits("200")
+            ground.around.rm_file(body)
+        ground.write(name, BODY)
+        return was_moved(path, undone)
+
+    monkeypatch.setattr("putifabsent.fsspec_plugin.hudi.was_moved", published_meanwhile)
+    assert LOOKS[look](b, name)
+    assert ground.is_there(name)
+
+
+def test_what_was_published_since_it_was_not_there_is_read(
+    ground: Ground, a: Writer, b: Writer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = a.commits("100", BODY)
+    ground.around.rm_file(name)
+    looks = Hudi.timeline
+
+    def others_went_on(rules: Hudi, folder: str) -> Any:
+        if not ground.is_there(name):
+            b.commits("200")
+        return looks(rules, folder)
+
+    reader = ground.mount(writer_session="reader")
+    with monkeypatch.context() as patched:
+        patched.setattr(Hudi, "timeline", others_went_on)
+        assert reader.cat_file(name) == BODY
 
 
 def test_the_next_commit_publishes_what_a_dead_writer_has_not(ground: Ground, a: Writer, b: Writer) -> None:

@@ -11,7 +11,7 @@ import pytest
 from putifabsent import shim
 from putifabsent.backends.base import Created
 from putifabsent.errors import ConfigError, Fenced
-from putifabsent.shim.formats.hudi_layout import completed_by, refuse_move
+from putifabsent.shim.formats.hudi_layout import completed_by, refuse_move, was_moved
 from putifabsent.shim.ledger import calls, completion
 from putifabsent.shim.ledger.records import Complete, Open
 from tests.mutation import Change
@@ -238,6 +238,13 @@ def test_what_is_completed_anew_is_published_though_an_undone_name_is_there_stil
     assert there(run, again)
 
 
+def test_what_was_published_meanwhile_was_not_moved() -> None:
+    run = moved(BOTH)
+    assert run.play(was_moved(BOTH.was, ()))
+    run.put(BOTH.was, "first")
+    assert not run.play(was_moved(BOTH.was, ()))
+
+
 def test_properties_that_are_being_written_anew_are_read_from_their_copy() -> None:
     run = moved(UPGRADE)
     run.state = frozenset(each for each in run.state if not each[0].endswith("/hoodie.properties"))
@@ -414,14 +421,20 @@ MUTANTS = tuple(
         (
             "what lies in its layout by another name is published again",
             "formats/hudi_layout",
-            "completed_by(each.name) == instant for",
+            "completed_by(each) == instant for",
             "False for",
+        ),
+        (
+            "what was published meanwhile was moved",
+            "formats/hudi_layout",
+            "path not in there and ",
+            "",
         ),
         (
             "what is undone stands for what is completed anew",
             "formats/hudi_layout",
-            " if each.name not in undone)",
-            ")",
+            ".difference(undone)",
+            "",
         ),
         (
             "an upgrade goes on",
@@ -512,6 +525,6 @@ def test_a_test_above_finds_out_each_mutant(mutant: Change | None, monkeypatch: 
         monkeypatch.setattr(ledger_runs, "rule_for", made["hudi_ledger"].rule_for)
         for module in ("completion", "calls"):
             monkeypatch.setitem(globals(), module, made[module])
-        for name in ("completed_by", "refuse_move"):
+        for name in ("completed_by", "refuse_move", "was_moved"):
             monkeypatch.setitem(globals(), name, getattr(made["hudi_layout"], name))
     assert is_found_out() == (mutant is not None)

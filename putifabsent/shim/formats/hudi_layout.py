@@ -178,7 +178,7 @@ def was_moved(path: str, undone: Collection[str]) -> Protocol[bool]:
 
     That is in the other layout, where the table has left the name's; or in the same, with another ``C``,
     where it has come back. One request, and a listing where it has not left; one more while the properties
-    are written anew.
+    are written anew. A listing that shows the name itself says that it was published meanwhile.
 
     Parameters
     ----------
@@ -192,7 +192,8 @@ def was_moved(path: str, undone: Collection[str]) -> Protocol[bool]:
     if properties is None or is_left(folder, properties):
         return properties is not None
     listed: Listed = yield from read(List(folder))
-    return any(completed_by(each.name) == instant for each in listed.entries if each.name not in undone)
+    there = {each.name for each in listed.entries}.difference(undone)
+    return path not in there and any(completed_by(each) == instant for each in there)
 
 
 def _properties(path: str) -> Protocol[bytes | None]:

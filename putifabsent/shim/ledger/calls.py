@@ -261,6 +261,8 @@ class View(NamedTuple):
         Full, without a slash at its end.
     late
         Names that are decided, and may not be published yet, with the keys of their bytes.
+    published
+        Names that are decided, and were published before the last one was decided.
     undone
         Names that may still be there, and don't count.
     instants
@@ -270,6 +272,7 @@ class View(NamedTuple):
 
     folder: str
     late: Mapping[str, str]
+    published: frozenset[str]
     undone: frozenset[str]
     instants: frozenset[str]
 
@@ -300,6 +303,7 @@ def view(ledger: Ledger, folder: str) -> View:
     return View(
         folder,
         {path: ledger.path(made.body) for path, made in inside.items() if made == late},
+        frozenset(path for path, made in inside.items() if made != late and not made.undone),
         frozenset(path for path, made in inside.items() if made.undone),
         frozenset(
             each.frees
