@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import pytest
 from botocore.exceptions import ClientError
 
-from putifabsent.backends.base import Created, Refused
+from putifabsent.backends.base import Created, Listed, Refused, TryAgain
 from putifabsent.backends.body import InMemory
 from putifabsent.lab.fault_proxy import LOST_ANSWER, LOST_REQUEST, FaultProxy
 from putifabsent.shim.requests import Create, Delete, Get, Head, List, Stage
@@ -26,7 +26,7 @@ from putifabsent.testing.races import creation_of
 from tests.backends.on_stub import Objects
 from tests.backends.s3_stores import maker
 from tests.servers import SERVERS, LocalBucketServer, S3Server, chosen
-from tests.stub import FaultStub, Op
+from tests.stub import Fault, FaultStub, Op
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -193,6 +193,40 @@ class OnTheStub(PublishTests, StoreTests):
         assert isinstance(ask(creating(f"bucket/{key}", creation)), Created)
         assert set(stub.objects) == {("bucket", key)}
         assert held(ask, f"bucket/{key}").token == creation.token
+
+    @pytest.mark.parametrize("odd", ["//x", "/../x", "/a\tb", "/x", "/", "/deeper/x", "/50%#?"])
+    def test_a_folder_is_listed_whatever_lies_in_it(
+        self, ask: Ask, stub: FaultStub, folder: str, odd: str
+    ) -> None:
+        for name in (f"{folder}/plain", f"{folder}{odd}", f"{folder} beside"):
+            assert isinstance(ask(creating(name)), Created)
+        listed = ask(List(folder))
+        directly = {"/a\tb", "/x", "/50%#?"} & {odd}
+        names = {each.name.removeprefix(folder) for each in listed.entries} - {"/"}
+        assert names == {"/plain", *directly}
+
+    @pytest.mark.parametrize(
+        "fault",
+        [Fault.OK_WITH_ERROR_BODY, Fault.ERROR_500_BEFORE, Fault.DROP_BEFORE_APPLY, Fault.FORBIDDEN_403],
+    )
+    @pytest.mark.parametrize("times", [1, 2, 20])
+    def test_a_folder_that_is_not_listed_is_not_empty(
+        self, ask: Ask, stub: FaultStub, folder: str, fault: Fault, times: int
+    ) -> None:
+        ask(creating(f"{folder}/x"))
+        stub.script(Op.LIST, *[fault] * times)
+        listed = ask(List(folder))
+        stub.calm()
+        if isinstance(listed, Listed):
+            assert [each.name for each in listed.entries] == [f"{folder}/x"]
+        else:
+            assert isinstance(listed, (Refused, TryAgain))
+
+    def test_a_folder_of_two_pages_is_listed_whole(self, ask: Ask, stub: FaultStub, folder: str) -> None:
+        names = sorted(f"{folder}/{number:04}" for number in range(1001))
+        for name in names:
+            stub.put("bucket", name.partition("/")[2], b"")
+        assert [each.name for each in ask(List(folder)).entries] == names
 
     def test_a_key_of_1025_bytes_is_refused_before_it_is_sent(self, ask: Ask, stub: FaultStub) -> None:
         stub.reset()
