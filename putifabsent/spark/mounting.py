@@ -16,7 +16,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import fsspec
-from pyspark import SparkContext, util
+from pyspark import SparkConf, SparkContext, util
 from pyspark.sql import SparkSession
 
 from putifabsent.backends.registry_urls import ARBITER
@@ -152,17 +152,13 @@ class Mounted(SparkSession.Builder):
             running = SparkContext._active_spark_context  # noqa: SLF001
             jvm = Jvm(self._options)
             if running is None:
-                settings = self._mount(jvm)
+                # By Spark's settings: the session's own options are in logs, and in the next JVM's arguments.
+                conf = SparkConf()
+                conf.setAll([*self._options.items(), *self._mount(jvm).items()])
+                SparkContext.getOrCreate(conf)
             else:
-                settings = {}
                 self._check(running, jvm)
-            before = self._options
-            self._options = {**before, **settings}
-            try:
-                session = super().getOrCreate()
-            finally:
-                # A secret that stayed here would be an argument of the next JVM.
-                self._options = before
+            session = super().getOrCreate()
             self._check(session.sparkContext, jvm)
             jvm.say_to_hudi()
             if hasattr(session, "dataSource"):  # PySpark 4

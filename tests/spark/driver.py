@@ -258,6 +258,11 @@ def in_workers(spark: SparkSession, name: str, tasks: int, protocol: str = "pias
     return [f"{row.writer} {row.said}" for row in frame.collect()]
 
 
+def pages(spark: SparkSession) -> str | None:
+    """Return where its pages are."""
+    return spark.sparkContext.uiWebUrl
+
+
 def mount_again(spark: SparkSession, scheme: str = "s3a") -> None:
     from putifabsent.spark import mount
 
@@ -376,6 +381,7 @@ CALLS = {
         create,
         delete,
         in_workers,
+        pages,
         mount_again,
         mount_with,
         restart,
