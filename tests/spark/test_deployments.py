@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import signal
+import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -16,7 +17,7 @@ import pytest
 
 from putifabsent.spark.settings import defaults, jar
 from tests.spark.applications import GUARD, HOME, SETTINGS, TAKEN, appended, conf, submitted
-from tests.spark.drivers import Driver, DriverError, Told, driving, run_script
+from tests.spark.drivers import JAVA, ROOT, Driver, DriverError, Told, driving, run_script
 from tests.spark.races import race
 from tests.spark.writers import settings_of
 
@@ -82,6 +83,43 @@ def test_of_two_sessions_of_a_thrift_server_and_spark_sql_one_creates_a_name(
     own = run_script(PROGRAMS / "spark-sql", "-e", insert, defaults=plain, folder=tmp_path)
     assert own.returncode != 0
     assert TAKEN in own.stderr
+
+
+# --- applications in Java and Scala
+
+
+def compiled(language: str, folder: Path) -> Path:
+    """Compile an application that appends to a folder; return its jar."""
+    source, jars = ROOT / "tests" / "spark" / "java" / f"Appends.{language}", f"{HOME / 'jars'}/*"
+    folder.mkdir()
+    compiler = {
+        "java": [JAVA / "javac", "-cp", jars],
+        # Spark brings it along, for its shell.
+        "scala": [JAVA / "java", "-cp", jars, "scala.tools.nsc.Main", "-usejavacp"],
+    }[language]
+    subprocess.run([*compiler, "-d", folder, source], check=True, timeout=200)
+    made = folder.with_suffix(".jar")
+    subprocess.run([JAVA / "jar", "cf", made, "-C", folder, "."], check=True, timeout=60)
+    return made
+
+
+@pytest.mark.parametrize("language", ["java", "scala"])
+def test_of_two_applications_on_the_jvm_one_creates_a_name(
+    address: str, tmp_path: Path, language: str
+) -> None:
+    lines = conf(tmp_path / "conf", defaults(["file"], address, jar()))
+    table = (tmp_path / "table").as_uri()
+    submit = (
+        PROGRAMS / "spark-submit",
+        "--class",
+        "Appends",
+        compiled(language, tmp_path / "classes"),
+        table,
+    )
+    first, second = (run_script(*submit, defaults=lines, folder=tmp_path) for _ in range(2))
+    assert first.returncode == 0, first.stderr
+    assert second.returncode != 0
+    assert TAKEN in second.stderr
 
 
 # --- Python's own sessions
