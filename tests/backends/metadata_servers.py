@@ -15,6 +15,10 @@ if TYPE_CHECKING:
 __all__ = ["FakeMetadata", "metadata_server"]
 
 _ROLE = "/latest/meta-data/iam/security-credentials/"
+_GOOGLE = "/computeMetadata/v1"
+_PROJECT = f"{_GOOGLE}/project/project-id"
+_ACCOUNT = f"{_GOOGLE}/instance/service-accounts/default/"
+_TOKENS = ("/token", f"{_ACCOUNT}token")
 
 
 class FakeMetadata:
@@ -25,7 +29,7 @@ class FakeMetadata:
     url
         Where it listens.
     key
-        The access key that it hands out.
+        The access key, or the token, that it hands out.
     lifetime
         How long what it hands out is good for. botocore renews what has less than ten minutes.
     is_down
@@ -39,9 +43,22 @@ class FakeMetadata:
         self.is_down = False
 
     def answer(self, path: str) -> str | None:
-        """Return the body for one path: EC2's, version 2, or a container's."""
+        """Return the body for one path: EC2's, version 2, a container's, or Google's."""
         if path == _ROLE:
             return "role"
+        if path in ("/", _PROJECT):
+            return "project"
+        if path.partition("?")[0] == _ACCOUNT:
+            return json.dumps({"email": "default", "scopes": [], "aliases": ["default"]})
+        if path.partition("?")[0] in _TOKENS:
+            return json.dumps(
+                {
+                    "access_token": self.key,
+                    "expires_in": int(self.lifetime.total_seconds()),
+                    "issued_token_type": "urn:ietf:params:oauth:token-type:access_token",
+                    "token_type": "Bearer",
+                }
+            )
         if path not in (f"{_ROLE}role", "/container"):
             return None
         ends = datetime.now(timezone.utc) + self.lifetime
@@ -68,8 +85,14 @@ def metadata_server() -> Iterator[FakeMetadata]:
         def do_PUT(self) -> None:
             self._answers(500 if fake.is_down else 200, "of the session")
 
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            self.do_GET()
+
         def _answers(self, status: int, body: str) -> None:
             self.send_response(status)
+            self.send_header("Metadata-Flavor", "Google")
+            self.send_header("Content-Type", "application/json" if body.startswith("{") else "text/plain")
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
             self.wfile.write(body.encode())

@@ -260,7 +260,8 @@ def in_workers(spark: SparkSession, name: str, tasks: int, protocol: str = "pias
 
 def pages(spark: SparkSession) -> str | None:
     """Return where its pages are."""
-    return spark.sparkContext.uiWebUrl
+    url: str | None = spark.sparkContext.uiWebUrl
+    return url
 
 
 def mount_again(spark: SparkSession, scheme: str = "s3a") -> None:

@@ -92,12 +92,10 @@ def compiled(language: str, folder: Path) -> Path:
     """Compile an application that appends to a folder; return its jar."""
     source, jars = ROOT / "tests" / "spark" / "java" / f"Appends.{language}", f"{HOME / 'jars'}/*"
     folder.mkdir()
-    compiler = {
-        "java": [JAVA / "javac", "-cp", jars],
-        # Spark brings it along, for its shell.
-        "scala": [JAVA / "java", "-cp", jars, "scala.tools.nsc.Main", "-usejavacp"],
-    }[language]
-    subprocess.run([*compiler, "-d", folder, source], check=True, timeout=200)
+    # Spark brings a compiler of Scala along, for its shell.
+    scala = ("java", "-cp", jars, "scala.tools.nsc.Main", "-usejavacp")
+    program, *options = ("javac", "-cp", jars) if language == "java" else scala
+    subprocess.run([JAVA / program, *options, "-d", folder, source], check=True, timeout=200)
     made = folder.with_suffix(".jar")
     subprocess.run([JAVA / "jar", "cf", made, "-C", folder, "."], check=True, timeout=60)
     return made
