@@ -246,14 +246,15 @@ class Hudi:
     def unpublished(self, name: Name) -> Steps[Located | None]:
         """Return where the bytes of a completed name lie that nobody has published; None: it is not there.
 
-        It may have been published since somebody has looked for it, and then is where its name says.
+        It may have been published since somebody has looked for it, and then is where its name says; or be
+        archived, and gone.
         """
         if not hudi_ledger.is_completed(name):
             return None
         view = yield from self.timeline(name.path.rpartition("/")[0])
         key = None if view is None else (yield from self._late(view, name.path))
         if key is None and view is not None and name.path in view.published:
-            key = name.path
+            key = None if (yield Decide(_is_nothing(name))) else name.path
         return None if key is None else Located(Holder(None), key)
 
     def _late(self, view: calls.View, path: str) -> Steps[str | None]:

@@ -150,10 +150,8 @@ def test_what_was_published_since_it_was_not_there_is_read(
             b.commits("200")
         return looks(rules, folder)
 
-    reader = ground.mount(writer_session="reader")
-    with monkeypatch.context() as patched:
-        patched.setattr(Hudi, "timeline", others_went_on)
-        assert reader.cat_file(name) == BODY
+    monkeypatch.setattr(Hudi, "timeline", others_went_on)
+    assert ground.mount(writer_session="reader").cat_file(name) == BODY
 
 
 def test_the_next_commit_publishes_what_a_dead_writer_has_not(ground: Ground, a: Writer, b: Writer) -> None:
@@ -169,6 +167,9 @@ def test_an_archiver_removes_what_is_published(ground: Ground, a: Writer, b: Wri
     b.fs.rm([b.requested("100"), b.inflight("100"), first])
     assert b.timeline() == ["200.commit.requested", "200.inflight", "200_2009.commit"]
     assert not ground.around.exists(first)
+    assert not b.fs.exists(first)
+    with pytest.raises(FileNotFoundError):
+        b.fs.cat_file(first)
 
 
 def test_a_completed_name_that_is_older_than_the_shim_goes_by_its_name(ground: Ground, a: Writer) -> None:
