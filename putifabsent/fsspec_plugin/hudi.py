@@ -294,9 +294,8 @@ class Hudi:
         folders = {name.rpartition("/")[0] for name in found if self.may_be_an_instant(name)}
         for folder in sorted(folders):
             view = yield from self.timeline(folder)
-            if view is None or not (view.late.keys() - found.keys() or view.hidden(found)):
+            if view is None or not (view.lacks(found) or view.hidden(found)):
                 continue
-            # Once more, for these were listed before the ledger was read.
             listed = yield from self._guard.reads.listing(folder, {"detail": True})
             files = {self._mount.paths.full(each["name"]): each for each in listed if each["type"] == "file"}
             gone = view.hidden(found) - files.keys()

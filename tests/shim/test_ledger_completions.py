@@ -267,3 +267,18 @@ def test_names_in_records_go_with_a_table_that_is_moved() -> None:
     run.completes(ledger, "1", "c")
     [made] = run.session("X").state.completions.values()
     assert (made.name, made.body) == ("timeline/1_19.commit", ".putifabsent/bodies/1~c.0")
+
+
+@pytest.mark.parametrize(
+    ("found", "lacks"),
+    [
+        ({"1", "2", "3", "4"}, False),
+        ({"2", "3", "4"}, False),  # archived
+        ({"1", "3", "4"}, True),  # it was published between two pages
+        ({"1", "2", "3"}, True),
+        (set(), True),
+    ],
+)
+def test_what_was_listed_before_the_ledger_was_read_may_lack_a_name(found: set[str], lacks: bool) -> None:
+    view = calls.View("t", {"4": "body"}, ("1", "2", "3"), frozenset(), frozenset())
+    assert view.lacks(found) == lacks

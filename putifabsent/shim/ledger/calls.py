@@ -19,6 +19,7 @@ import contextlib
 import errno
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import dropwhile
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from putifabsent.errors import Fenced, OutcomeUnknown, PutIfAbsentError, unknown_of
@@ -262,7 +263,7 @@ class View(NamedTuple):
     late
         Names that are decided, and may not be published yet, with the keys of their bytes.
     published
-        Names that are decided, and were published before the last one was decided.
+        Names that are decided, and were published before the last one was decided; in that order.
     undone
         Names that may still be there, and don't count.
     instants
@@ -272,9 +273,17 @@ class View(NamedTuple):
 
     folder: str
     late: Mapping[str, str]
-    published: frozenset[str]
+    published: tuple[str, ...]
     undone: frozenset[str]
     instants: frozenset[str]
+
+    def lacks(self, paths: Collection[str]) -> bool:
+        """Whether names are missing among these, which were listed before the ledger was read.
+
+        Those that are archived go in their order.
+        """
+        newer = dropwhile(lambda path: path not in paths, self.published)
+        return any(path not in paths for path in (*newer, *self.late))
 
     def hidden(self, paths: Collection[str]) -> AbstractSet[str]:
         """Return which of these names don't count."""
@@ -303,7 +312,7 @@ def view(ledger: Ledger, folder: str) -> View:
     return View(
         folder,
         {path: ledger.path(made.body) for path, made in inside.items() if made == late},
-        frozenset(path for path, made in inside.items() if made != late and not made.undone),
+        tuple(path for path, made in inside.items() if made != late and not made.undone),
         frozenset(path for path, made in inside.items() if made.undone),
         frozenset(
             each.frees
