@@ -136,6 +136,10 @@ bench-life: $(DEV) ## live a table's year by each arbiter, in memory and on S3 s
 bench-service: $(DEV) ## measure creations through the coordination service beside those of a process itself
 	$(BIN)/python bench/service.py
 
+.PHONY: bench-flood
+bench-flood: $(JAR) $(SPARK35) ## flood the coordination service with strangers while threads of a JVM call it: three minutes
+	.venv-spark35/bin/python -m bench.flood
+
 .PHONY: bench-spark
 bench-spark: $(DEV) $(JAR) $(SPARK_JARS) $(SPARK35) ## race unmodified writers on Spark without and with putifabsent, and measure what it costs: an hour; SHORT=1 takes a quarter
 	tools/servers/install.sh versitygw
