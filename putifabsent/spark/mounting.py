@@ -153,9 +153,8 @@ class Mounted(SparkSession.Builder):
             jvm = Jvm(self._options)
             if running is None:
                 # By Spark's settings: the session's own options are in logs, and in the next JVM's arguments.
-                conf = SparkConf()
-                conf.setAll([*self._options.items(), *self._mount(jvm).items()])
-                SparkContext.getOrCreate(conf)
+                settings = {**self._options, **self._mount(jvm)}
+                SparkContext.getOrCreate(SparkConf().setAll(list(settings.items())))
             else:
                 self._check(running, jvm)
             session = super().getOrCreate()

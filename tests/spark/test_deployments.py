@@ -130,15 +130,16 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Driver]]:
     settings = {
         **SETTINGS,
         "spark.jars.packages": ICEBERG,
-        "spark.jars.ivy": str(tmp_path_factory.mktemp("ivy")),
         **{
             key: value
             for key, value in settings_of(lake).items()
             if key.startswith("spark.sql.catalog.iceberg")
         },
     }
-    told = Told(settings, "file", GUARD)
-    with driving([told] * 2, tmp_path_factory.mktemp("drivers")) as drivers:
+    # A folder each: Ivy does not keep two that fetch at the same time apart.
+    ivy = [{"spark.jars.ivy": str(tmp_path_factory.mktemp("ivy"))} for _ in range(2)]
+    told = [Told({**settings, **own}, "file", GUARD) for own in ivy]
+    with driving(told, tmp_path_factory.mktemp("drivers")) as drivers:
         yield drivers
 
 
