@@ -54,7 +54,7 @@ LEASE = 3.0
 LARGEST_MEMORY = 300 * 2**20
 LARGEST_LOG = 10**6
 
-_A_SECOND = 250
+_A_SECOND = 1000
 """So many connections are opened, or opened again."""
 _LIVES = 30.0
 _DRIP = 0.5
@@ -83,9 +83,7 @@ async def _half(writer: asyncio.StreamWriter, _: int) -> None:
 
 async def _slow_head(writer: asyncio.StreamWriter, _: int) -> None:
     writer.write(_HEAD)
-    for _each in range(int(_LIVES / _DRIP)):
-        writer.write(b"X")
-        await asyncio.sleep(_DRIP)
+    await _dripping(writer)
 
 
 async def _slow_body(writer: asyncio.StreamWriter, number: int) -> None:
@@ -95,8 +93,15 @@ async def _slow_body(writer: asyncio.StreamWriter, number: int) -> None:
         f"Host: service\r\nAuthorization: Bearer {SECRET}\r\nputifabsent-session: {uuid.uuid4()}\r\n"
         f"putifabsent-writer: {uuid.uuid4()}\r\nContent-Length: 1024\r\n\r\n".encode()
     )
-    for _each in range(int(_LIVES / _DRIP)):
-        writer.write(b"x")
+    await _dripping(writer)
+
+
+async def _dripping(writer: asyncio.StreamWriter) -> None:
+    """Send a byte now and then, while somebody takes it."""
+    for _ in range(int(_LIVES / _DRIP)):
+        if writer.is_closing():
+            return
+        writer.write(b"X")
         await asyncio.sleep(_DRIP)
 
 
