@@ -8,12 +8,15 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.backends.dynamodb_servers import credentials_of_the_lab, moto_one_at_a_time
+from tests.backends.metadata_servers import metadata_server
 from tests.servers import chosen
 from tests.stub import FaultStub
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    from tests.backends.metadata_servers import FakeMetadata
 
 collect_ignore = [
     module
@@ -45,6 +48,13 @@ def bare_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
     monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "credentials"))
+
+
+@pytest.fixture
+def metadata() -> Iterator[FakeMetadata]:
+    """Run a fake that tells a cloud's machine who it is."""
+    with metadata_server() as fake:
+        yield fake
 
 
 @pytest.fixture(scope="module")

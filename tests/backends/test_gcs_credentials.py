@@ -11,13 +11,14 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 from google.oauth2.credentials import Credentials
 
-from tests.backends.metadata_servers import FakeMetadata, metadata_server
 from tests.stub import FaultStub
 from tests.vouching import vouch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
+
+    from tests.backends.metadata_servers import FakeMetadata
 
 pytestmark = pytest.mark.usefixtures("bare_machine")
 
@@ -29,12 +30,6 @@ def store() -> Iterator[FaultStub]:
     with FaultStub() as stub:
         vouch(stub.url("gcs"))
         yield stub
-
-
-@pytest.fixture
-def metadata() -> Iterator[FakeMetadata]:
-    with metadata_server() as fake:
-        yield fake
 
 
 @pytest.fixture(scope="module")

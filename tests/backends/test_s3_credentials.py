@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import fsspec
 import pytest
 
-from tests.backends.metadata_servers import FakeMetadata, metadata_server
 from tests.servers import server
 from tests.stub import FaultStub
 from tests.vouching import vouch
@@ -16,6 +15,8 @@ from tests.vouching import vouch
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
+
+    from tests.backends.metadata_servers import FakeMetadata
 
 pytestmark = pytest.mark.usefixtures("bare_machine")
 
@@ -28,12 +29,6 @@ def store() -> Iterator[FaultStub]:
     with FaultStub() as stub:
         vouch(stub.url("s3"))
         yield stub
-
-
-@pytest.fixture
-def metadata() -> Iterator[FakeMetadata]:
-    with metadata_server() as fake:
-        yield fake
 
 
 @pytest.fixture(scope="module")
