@@ -43,7 +43,7 @@ class Forgetful:
             self.replica = running.enter_context(
                 Valkey("--replicaof", "127.0.0.1", self._link.address.partition(":")[2])
             )
-            until(lambda: b"master_link_status:up" in self.replica.tell("INFO", "replication"))
+            until(lambda: self._replica_says(b"master_link_status:up"))
             sentinel = ValkeySentinel(
                 self._link.address,
                 # A replica that was cut off ten times as long before is not taken.
@@ -67,19 +67,26 @@ class Forgetful:
     def cut(self) -> None:
         """Have the replica hear nothing more of the primary, which goes on to answer."""
         self._link.always(LOST_REQUEST, "REPLCONF")  # which each replica says every second
-        until(lambda: b"master_link_status:down" in self.replica.tell("INFO", "replication"))
+        until(lambda: self._replica_says(b"master_link_status:down"))
         until(self._can_lock)
 
     def fail_over(self) -> None:
         """Kill the primary, and return when the replica is in its place."""
         os.kill(self.primary.pids[-1], signal.SIGKILL)
-        until(lambda: b"role:master" in self.replica.tell("INFO", "replication"))
+        until(lambda: self._replica_says(b"role:master"))
         until(self._can_lock)
 
     def lose(self) -> None:
         """Have it forget what it is told from now on, and be another server then."""
         self.cut()
         self.fail_over()
+
+    def _replica_says(self, what: bytes) -> bool:
+        try:
+            return what in self.replica.tell("INFO", "replication")
+        except ConnectionError:
+            # A sentinel that makes it the primary, or leads it elsewhere, ends every caller's connection.
+            return False
 
     def _can_lock(self) -> bool:
         try:
