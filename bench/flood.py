@@ -26,7 +26,7 @@ import tempfile
 import time
 import uuid
 from collections import Counter
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
@@ -38,9 +38,11 @@ from rich.table import Table
 from bench.apart import Apart
 from putifabsent.spark.settings import jar
 from tests.service.callers import SECRET, Caller
+from tests.service.processes import serving
+from tests.spark.drivers import JAVA
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator, Mapping
+    from collections.abc import Mapping
     from multiprocessing.connection import Connection
 
     from typing_extensions import Self
@@ -167,13 +169,8 @@ def _compiled(folder: Path) -> str:
     spark = Path(pyspark.__file__).parent / "jars"
     path = os.pathsep.join((str(folder), jar(), f"{spark}/*"))
     source = Path(__file__).with_name("java") / "Callers.java"
-    subprocess.run([_java("javac"), "-cp", path, "-d", str(folder), str(source)], check=True)
+    subprocess.run([JAVA / "javac", "-cp", path, "-d", folder, source], check=True)
     return path
-
-
-def _java(tool: str) -> str:
-    home = os.environ.get("JAVA_HOME")
-    return tool if home is None else str(Path(home) / "bin" / tool)
 
 
 class JVM:
@@ -191,7 +188,7 @@ class JVM:
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - it is closed with the process
         options = [f"file:{folder}", str(threads), str(calls), str(round(pause * 1000))]
         self._process = subprocess.Popen(
-            [_java("java"), "-Xmx256m", "-cp", path, "Callers", *options],
+            [JAVA / "java", "-Xmx256m", "-cp", path, "Callers", *options],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,
@@ -239,61 +236,28 @@ class JVM:
         self._errors.close()
 
 
-async def _holding(address: str, table: str, over: asyncio.Event) -> AsyncIterator[bool]:
-    """Hold a table's turn, while another session tries to take it; give whether it was held each time."""
-    async with Caller.at(address) as holder, Caller.at(address) as other:
-        taken = await holder.call("turns/take", table, token=str(uuid.uuid4()), lease=LEASE)
-        wants = str(uuid.uuid4())
-        while not over.is_set():
-            beat = await holder.call("turns/beat", table, turn=taken.said["turn"])
-            tries = await other.call("turns/take", table, token=wants, lease=LEASE)
-            yield beat.said.get("held") is True and tries.said.get("turn") is None
-            await asyncio.sleep(LEASE / 3)
-
-
 def _holder(address: str, table: str, pipe: Connection) -> None:
-    """Hold a turn until something is said; tell how often it was looked at, and how often it was not held."""
+    """Hold a table's turn, which another session tries to take, until something is said.
 
-    async def holding() -> tuple[int, int]:
-        over = asyncio.Event()
-        ends = asyncio.get_running_loop().run_in_executor(None, pipe.recv)
-        ends.add_done_callback(lambda _: over.set())
-        looks = [held async for held in _holding(address, table, over)]
-        return len(looks), looks.count(False)
+    It tells how often it has looked, and how often the turn was not held.
+    """
+
+    async def holding() -> list[bool]:
+        over = asyncio.get_running_loop().run_in_executor(None, pipe.recv)
+        looks = []
+        async with Caller.at(address) as holder, Caller.at(address) as other:
+            taken = await holder.call("turns/take", table, token=str(uuid.uuid4()), lease=LEASE)
+            wants = str(uuid.uuid4())
+            while not over.done():
+                beat = await holder.call("turns/beat", table, turn=taken.said["turn"])
+                tries = await other.call("turns/take", table, token=wants, lease=LEASE)
+                looks.append(beat.said.get("held") is True and tries.said.get("turn") is None)
+                await asyncio.sleep(LEASE / 3)
+        return looks
 
     pipe.send("ready")
-    pipe.send(asyncio.run(holding()))
-
-
-# --- the service
-
-
-@contextmanager
-def _serving(folder: Path) -> Iterator[tuple[str, Path, Path]]:
-    """Run a service on local disk; give its address, its status and its log."""
-    told = {"secret": SECRET, "mounts": [{"prefix": "file:/", "options": {"guard": ["**/*.manifest"]}}]}
-    log = folder / "log"
-    command = [sys.executable, "-c", "from putifabsent.cli import main; main()", "serve", "-", "--until-eof"]
-    with (
-        log.open("wb") as errors,
-        subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True
-        ) as process,
-    ):
-        assert process.stdin is not None
-        assert process.stdout is not None
-        process.stdin.write(json.dumps(told) + "\n")
-        process.stdin.flush()
-        try:
-            yield json.loads(process.stdout.readline())["address"], Path(f"/proc/{process.pid}/status"), log
-        finally:
-            process.kill()
-
-
-def _most_memory(status: Path) -> int:
-    """Return the most bytes that a process has had in memory, by its ``/proc/PID/status``."""
-    found = re.search(r"VmHWM:\s+(\d+) kB", status.read_text())
-    return 1024 * int(found[1]) if found else 0
+    looks = asyncio.run(holding())
+    pipe.send((len(looks), looks.count(False)))
 
 
 # --- what is measured
@@ -307,7 +271,9 @@ def measure(connections: int, seconds: float, turns: int, tick: Any) -> dict[str
         table = folder / "table"
         (table / ".hoodie").mkdir(parents=True)
         (table / ".hoodie" / "hoodie.properties").write_text("hoodie.table.version=8\n")
-        address, status, log = stack.enter_context(_serving(folder))
+        told = {"secret": SECRET, "mounts": [{"prefix": "file:/", "options": {"guard": ["**/*.manifest"]}}]}
+        log = stack.enter_context((folder / "log").open("wb"))
+        service, address = stack.enter_context(serving(told, log=log))
         calls = int(2 * turns * seconds / PAUSE) + 20
         strangers = stack.enter_context(Apart(_strangers, address, connections))
         jvm = stack.enter_context(JVM(path, folder / "names", address, THREADS, calls, PAUSE))
@@ -316,10 +282,9 @@ def measure(connections: int, seconds: float, turns: int, tick: Any) -> dict[str
             jvm.begin()
             time.sleep(seconds / 4)  # it warms up
             phases: list[tuple[str, float, float]] = []
-            opened: Mapping[str, int] = {}
             for _ in range(turns):
                 for what in ("alone", "beside the flood"):
-                    opened = strangers.ask(what != "alone")
+                    strangers.ask(what != "alone")
                     begins = time.time()
                     time.sleep(seconds)
                     phases.append((what, begins, time.time()))
@@ -336,12 +301,19 @@ def measure(connections: int, seconds: float, turns: int, tick: Any) -> dict[str
         tick()
         return {
             "calls": found,
-            "connections": dict(opened),
+            "connections": opened,
             "looks_at_the_turn": looks,
             "turns_broken": broken,
-            "most_memory": _most_memory(status),
-            "log_bytes": log.stat().st_size,
+            "most_memory": _most_memory(service.pid),
+            "log_bytes": (folder / "log").stat().st_size,
         }
+
+
+def _most_memory(pid: int) -> int:
+    """Return the most bytes that a process has had in memory."""
+    found = re.search(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())
+    assert found is not None
+    return 1024 * int(found[1])
 
 
 def _is_in(call: Call, phases: list[tuple[str, float, float]], what: str) -> bool:

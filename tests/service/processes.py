@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 import urllib.request
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,15 +37,16 @@ def answers(address: str) -> bool:
 
 
 @contextmanager
-def serving(told: dict[str, Any], **variables: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """Run a service; return its process, and its address."""
+def serving(
+    told: dict[str, Any], *, log: int | IO[bytes] = subprocess.PIPE
+) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """Run a service, which logs to a file or a pipe; return its process, and its address."""
     process = subprocess.Popen(
         [sys.executable, "-c", MAIN, "serve", "-"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
+        stderr=log,
         text=True,
-        env={**os.environ, **variables},
     )
     with process:
         assert process.stdin is not None

@@ -48,10 +48,11 @@ async def test_neither_the_secret_nor_a_credential_is_among_its_arguments() -> N
         assert process.stderr.read() == ""
 
 
-async def test_the_secret_may_come_from_the_environment() -> None:
+async def test_the_secret_may_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(VARIABLE, SECRET)
     with FaultStub() as stub:
         told = {name: value for name, value in told_of(stub).items() if name != "secret"}
-        with serving(told, **{VARIABLE: SECRET}) as (_, url):
+        with serving(told) as (_, url):
             async with Caller.at(url) as caller:
                 assert (await created(caller, str(uuid.uuid4()))).status == 200
 

@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from tests.servers import VersityGW
+from tests.servers.s3 import KEY
 from tests.service.processes import arguments_of_all
 from tests.spark.drivers import Driver, DriverError, told_on
 
@@ -37,7 +38,7 @@ def canary() -> Iterator[str]:
     canary = secrets.token_hex()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("tests.servers.s3.SECRET", canary)
-        patch.setenv("AWS_ACCESS_KEY_ID", "testkey")
+        patch.setenv("AWS_ACCESS_KEY_ID", KEY)
         patch.setenv("AWS_SECRET_ACCESS_KEY", canary)
         patch.setenv("PYTHONFAULTHANDLER", "1")
         yield canary
