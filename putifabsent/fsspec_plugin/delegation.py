@@ -135,14 +135,14 @@ else:
             ours = list(inspect.signature(steps).parameters)[1 : self._like + 1]
 
             def called(self: Any, *args: Any, **kwargs: Any) -> Any:
-                if ours:
+                if len(args) != len(ours):
                     args, kwargs = _arranged(self.fs, name, ours, args, kwargs)
                 if creates is not None and is_rehearsed(args):
                     return None
                 return self.mount.walk(steps(self, *args, **kwargs))
 
             async def awaited(self: Any, *args: Any, **kwargs: Any) -> Any:
-                if ours:
+                if len(args) != len(ours):
                     args, kwargs = _arranged(self.fs, f"_{name}", ours, args, kwargs)
                 if creates is None:
                     return await self.mount.walk_async(steps(self, *args, **kwargs))
@@ -182,7 +182,7 @@ def reads(name: str, doc: str) -> Callable[..., Any]:
 def _arranged(
     wrapped: AbstractFileSystem, name: str, ours: list[str], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    if len(args) == len(ours):  # nearly always
+    if not ours:
         return args, kwargs
     method = getattr(wrapped, name, None) or getattr(wrapped, name.removeprefix("_"))
     parameters = inspect.signature(method).parameters.values()

@@ -221,7 +221,7 @@ class Guard:
         else:
             yield Aside(partial(check_whole, name, body))
         self.refuse_folder(name)
-        yield from self.relying(name)
+        yield from self._relying(name, rules)
         ahead = body.ahead if isinstance(body, FileBody) else None
         creation = ahead.creation if ahead is not None else self._creation(name, extra, token)
         yield Decide(self._protocol(name, body, creation, rules), name, creates=True)
@@ -246,7 +246,7 @@ class Guard:
         if rules is not None:
             yield from rules.stepping_to(name)
         self.refuse_folder(name)
-        yield from self.relying(name)
+        yield from self._relying(name, rules)
         if self._goes_through_here(source, name, keep=keep):
             yield from self._through_here(source, name, extra, token)
             if not keep:
@@ -344,8 +344,10 @@ class Guard:
 
     def relying(self, name: Name) -> Steps[None]:
         """Find out, before a name is decided about, whether store and mounts can be relied on."""
-        rules = self.rules_for(name)
-        yield from self.mount.relying(name, judged=False) if rules is None else rules.relying(name)
+        return self._relying(name, self.rules_for(name))
+
+    def _relying(self, name: Name, rules: Hudi | None) -> Steps[None]:
+        return self.mount.relying(name, judged=False) if rules is None else rules.relying(name)
 
     def _protocol(self, name: Name, body: Body, creation: Creation, rules: Hudi | None) -> Protocol[Created]:
         if rules is not None:

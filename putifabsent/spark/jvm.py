@@ -13,7 +13,7 @@ from pyspark.errors import PySparkRuntimeError
 
 from putifabsent.errors import ConfigError
 from putifabsent.spark.settings import GUARDED, HUDI
-from putifabsent.spark.stores import store_of
+from putifabsent.spark.stores import store_of, twins_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -181,8 +181,7 @@ class Jvm:
             A configuration; by default the one that the session will have.
         """
         found = {}
-        guarded = set(schemes)
-        for twin in sorted({twin for each in guarded for twin in store_of(each).twins} - guarded):
+        for twin in twins_of(schemes):
             try:
                 files = self._jvm.org.apache.hadoop.fs.FileSystem.getFileSystemClass(
                     twin, hadoop or self.hadoop
@@ -201,7 +200,7 @@ class Jvm:
         schemes
             Those that are guarded.
         """
-        names = {each for scheme in schemes for each in (scheme, *store_of(scheme).twins)} - {"file"}
+        names = {*schemes, *twins_of(schemes)} - {"file"}
         for plugin in self._provided("org.apache.paimon.fs.FileIOLoader"):
             if (scheme := plugin.getScheme()) in names:
                 name = plugin.getClass().getName()

@@ -28,6 +28,7 @@ from putifabsent.spark.settings import (
     ADDRESS,
     GUARDED,
     SECRET,
+    SESSION_GUARD,
     WRITER,
     adapter_of,
     caller_settings,
@@ -36,9 +37,9 @@ from putifabsent.spark.settings import (
     refused,
     scheme_settings,
     service_settings,
-    with_jar,
+    with_one_more,
 )
-from putifabsent.spark.stores import SCHEMES, store_of
+from putifabsent.spark.stores import SCHEMES, store_of, twins_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -204,7 +205,8 @@ class Mounted(SparkSession.Builder):
         _mounted = {}
         path = jar()
         jvm.load(path)
-        settings = {"spark.jars": with_jar(jvm.spark.get("spark.jars", ""), path)}
+        more = {"spark.jars": path, "spark.sql.extensions": SESSION_GUARD}
+        settings = {key: with_one_more(jvm.spark.get(key, ""), one) for key, one in more.items()}
         writers = (*(each.get("writer") for each in self._schemes.values()), jvm.hadoop.get(WRITER))
         writer = next(filter(None, writers), None) or this_writer()
         # A session that spark-defaults.conf names would be that of all who read it.
@@ -212,12 +214,11 @@ class Mounted(SparkSession.Builder):
         if _is_mounted(jvm.hadoop, self._schemes):
             self._check_options()
         else:
-            schemes = dict(self._schemes)
-            for twin, files in jvm.twins(self._schemes).items():
-                if twin in SCHEMES and files == SCHEMES[twin].wrapped:
-                    of = next(each for each in self._schemes if twin in store_of(each).twins)
-                    schemes[twin] = self._schemes[of]
-                else:
+            schemes, files = dict(self._schemes), jvm.twins(self._schemes)
+            for twin, scheme in twins_of(self._schemes).items():
+                if twin in SCHEMES and files.get(twin) == SCHEMES[twin].wrapped:
+                    schemes[twin] = self._schemes[scheme]
+                else:  # also what has no filesystem yet
                     settings |= refused(twin)
             for scheme in schemes:
                 settings |= scheme_settings(scheme, jvm.wrapped(scheme))

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from putifabsent.errors import ConfigError
-from putifabsent.spark.stores import store_of
+from putifabsent.spark.stores import store_of, twins_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -18,6 +18,7 @@ __all__ = [
     "HUDI",
     "SECRET",
     "SESSION",
+    "SESSION_GUARD",
     "WRITER",
     "adapter_of",
     "caller_settings",
@@ -27,7 +28,7 @@ __all__ = [
     "refused",
     "scheme_settings",
     "service_settings",
-    "with_jar",
+    "with_one_more",
 ]
 
 _JAR = Path(__file__).with_name("putifabsent-hadoop.jar")
@@ -40,6 +41,9 @@ SECRET = "PUTIFABSENT_SERVICE_SECRET"  # noqa: S105 - a variable's name
 
 GUARDED = ("org.putifabsent.hadoop.GuardedFileSystem", "org.putifabsent.hadoop.GuardedFs")
 """The adapter, as ``FileSystem`` and for ``FileContext``."""
+
+SESSION_GUARD = "org.putifabsent.hadoop.SessionGuard"
+"""The adapter's extension of Spark's sessions: it notices settings that are changed while one runs."""
 
 # Hadoop insists on its own class for local files: these are of it, and wrap nothing.
 _LOCAL = ("org.putifabsent.hadoop.GuardedLocalFileSystem", "org.putifabsent.hadoop.GuardedLocalFs")
@@ -127,11 +131,10 @@ def defaults(schemes: Iterable[str], address: str, jar: str) -> dict[str, str]:
         # Spark opens local files before it takes spark.jars.
         options["spark.driver.extraClassPath"] = jar
     for scheme in named:
-        store = store_of(scheme)
-        options |= scheme_settings(scheme, store.wrapped)
-        if store.protocol == "piaaz":  # Hadoop has all of its schemes by itself
-            for twin in sorted({*store.twins} - {*named}):
-                options |= refused(twin)
+        options |= scheme_settings(scheme, store_of(scheme).wrapped)
+    # Hadoop has all of Azure's schemes by itself.
+    for twin in twins_of(each for each in named if store_of(each).protocol == "piaaz"):
+        options |= refused(twin)
     return options | service_settings(address, f"${{env.{SECRET}}}")
 
 
@@ -150,7 +153,7 @@ def jar() -> str:
     return str(_JAR)
 
 
-def with_jar(jars: str, jar: str) -> str:
-    """Return ``spark.jars`` with one more."""
-    there = (each.strip() for each in jars.split(","))
-    return ",".join(dict.fromkeys([*filter(None, there), jar]))
+def with_one_more(listed: str, one: str) -> str:
+    """Return a list, as ``spark.jars`` and ``spark.sql.extensions`` are, with one more."""
+    there = (each.strip() for each in listed.split(","))
+    return ",".join(dict.fromkeys([*filter(None, there), one]))

@@ -16,9 +16,9 @@ from putifabsent.errors import ConfigError
 from putifabsent.spark.hadoop_settings import Refusal, Settings, Store
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
-__all__ = ["SCHEMES", "address_of", "store_of"]
+__all__ = ["SCHEMES", "address_of", "store_of", "twins_of"]
 
 _ANONYMOUS = "AnonymousAWSCredentialsProvider"
 # Those that look for keys among the settings, and which ones they must have.
@@ -485,6 +485,13 @@ def store_of(scheme: str) -> Store:
     if scheme not in SCHEMES:
         raise ConfigError(f"{scheme}:// can't be mounted: use {', '.join(SCHEMES)}")
     return SCHEMES[scheme]
+
+
+def twins_of(schemes: Iterable[str]) -> dict[str, str]:
+    """Return the other schemes that lead to the same stores, each with one of ``schemes``."""
+    named = set(schemes)
+    found = {twin: scheme for scheme in named for twin in store_of(scheme).twins}
+    return {twin: found[twin] for twin in sorted(found.keys() - named)}
 
 
 def address_of(url: str) -> str:

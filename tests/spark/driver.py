@@ -91,8 +91,11 @@ def stream(spark: SparkSession, checkpoint: str, batches: int) -> dict[str, Any]
     return {"batches": committed(), "failed": None if ended is None else str(ended)}
 
 
-def parquet(spark: SparkSession, path: str, rows: int, source: str = "parquet") -> None:
-    spark.range(rows).repartition(2).write.format(source).mode("append").save(path)
+def parquet(
+    spark: SparkSession, path: str, rows: int, source: str = "parquet", options: dict[str, str] | None = None
+) -> None:
+    data = spark.range(rows).repartition(2).write.format(source).options(**options or {})
+    data.mode("append").save(path)
 
 
 def read(spark: SparkSession, path: str) -> list[dict[str, Any]]:

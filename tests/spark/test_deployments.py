@@ -83,6 +83,10 @@ def test_of_two_sessions_of_a_thrift_server_and_spark_sql_one_creates_a_name(
     own = run_script(PROGRAMS / "spark-sql", "-e", insert, defaults=plain, folder=tmp_path)
     assert own.returncode != 0
     assert TAKEN in own.stderr
+    past = f"set fs.file.impl=org.apache.hadoop.fs.LocalFileSystem;\n{insert}"
+    late = run_script(PROGRAMS / "spark-sql", "-e", past, defaults=plain, folder=tmp_path)
+    assert late.returncode != 0
+    assert "this would go past the guard" in late.stderr
 
 
 # --- applications in Java and Scala

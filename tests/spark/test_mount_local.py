@@ -185,3 +185,45 @@ def test_a_session_does_not_reach_stores_by_what_an_earlier_one_was_told(
     assert fsspec.config.conf["pias3"] == {"profile": "the user's", "key": "second"}
     _tell_python({})
     assert fsspec.config.conf["pias3"] == {"profile": "the user's"}
+
+
+IMPL = "fs.file.impl"
+STOCK = "org.apache.hadoop.fs.LocalFileSystem"
+
+
+def test_settings_that_lead_past_the_guard_are_noticed_before_the_next_write(
+    drivers: list[Driver], tmp_path: Path
+) -> None:
+    driver, path = drivers[0], (tmp_path / "later").as_uri()
+    driver.call("parquet", path=path, rows=1)
+    refused = rf"past the guard, for {IMPL} was changed "
+    with pytest.raises(DriverError, match=refused + "among its own options"):
+        driver.call("parquet", path=path, rows=1, options={IMPL: STOCK})
+    driver.call("parquet", path=path, rows=1, options={IMPL: driver.call("setting", key=IMPL)})
+
+    driver.call("sql", query=f"SET {IMPL}={STOCK}")
+    with pytest.raises(DriverError, match=refused + r"in the session's settings: spark\.conf\.unset"):
+        driver.call("parquet", path=path, rows=1)
+    driver.call("sql", query=f"RESET {IMPL}")
+    driver.call("parquet", path=path, rows=1)
+
+    guarded = driver.call("setting", key=IMPL)
+    driver.call("change", key=IMPL, value=STOCK)
+    with pytest.raises(DriverError, match=refused + "in the context's Hadoop configuration"):
+        driver.call("parquet", path=path, rows=1)
+    driver.call("change", key=IMPL, value=guarded)
+    driver.call("parquet", path=path, rows=1)
+    assert driver.call("count", path=path) == 4
+
+
+@pytest.mark.parametrize("key", ["fs.putifabsent.address", "fs.AbstractFileSystem.file.impl"])
+def test_the_service_is_not_exchanged_either(drivers: list[Driver], key: str, tmp_path: Path) -> None:
+    driver = drivers[1]
+    before = driver.call("setting", key=key)
+    driver.call("change", key=key, value="http://127.0.0.1:9")
+    try:
+        with pytest.raises(DriverError, match=f"past the guard, for {key} was changed"):
+            driver.call("parquet", path=(tmp_path / "table").as_uri(), rows=1)
+    finally:
+        driver.call("change", key=key, value=before)
+    driver.call("parquet", path=(tmp_path / "table").as_uri(), rows=1)

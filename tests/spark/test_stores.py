@@ -10,7 +10,7 @@ import pytest
 
 from putifabsent.errors import ConfigError
 from putifabsent.spark.hadoop_settings import Settings
-from putifabsent.spark.settings import defaults, scheme_settings, with_jar
+from putifabsent.spark.settings import defaults, scheme_settings, with_one_more
 from putifabsent.spark.stores import SCHEMES
 
 PROVIDER = "aws.credentials.provider"
@@ -346,8 +346,8 @@ def test_a_token_of_one_container_is_not_taken_for_its_account() -> None:
 
 
 def test_the_jar_goes_with_those_that_are_there_and_only_once() -> None:
-    assert with_jar("", "/a.jar") == "/a.jar"
-    assert with_jar(" /b.jar, /a.jar ", "/a.jar") == "/b.jar,/a.jar"
+    assert with_one_more("", "/a.jar") == "/a.jar"
+    assert with_one_more(" /b.jar, /a.jar ", "/a.jar") == "/b.jar,/a.jar"
 
 
 def test_lines_for_spark_defaults_have_no_secret() -> None:
