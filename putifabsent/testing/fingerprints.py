@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from putifabsent.backends.body import InMemory
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable
+    from collections.abc import Callable, Hashable, Iterable
     from types import CodeType
 
 __all__ = ["fingerprint"]
@@ -35,11 +35,7 @@ def fingerprint(value: Any) -> Hashable:
     It sees variables, not the hidden state of iterators and context managers; a loop's variable must tell
     where the loop stands. The explorer checks what it takes for the same against that.
     """
-    kind = type(value)
-    way = _ways.get(kind)
-    if way is None:
-        way = _ways[kind] = _way(kind)
-    return way(value)
+    return _each((value,))[0]
 
 
 def _way(kind: type) -> Callable[[Any], Hashable]:
@@ -51,7 +47,7 @@ def _way(kind: type) -> Callable[[Any], Hashable]:
             return lambda value: (kind, parts(value))
     if is_dataclass(kind):
         names = [each.name for each in fields(kind)]
-        return lambda value: (kind, tuple([fingerprint(getattr(value, name)) for name in names]))
+        return lambda value: (kind, _each([getattr(value, name) for name in names]))
     return lambda value: (kind, _identity(value))
 
 
@@ -65,12 +61,20 @@ def _identity(value: Any) -> int:
     return id(value)
 
 
-def _each(values: Any) -> Hashable:
-    return tuple(map(fingerprint, values))
+def _each(values: Iterable[Any]) -> tuple[Hashable, ...]:
+    found = []
+    for value in values:
+        kind = type(value)
+        way = _ways.get(kind)
+        if way is None:
+            way = _ways[kind] = _way(kind)
+        # Most are their own: a call for each would be most of the time.
+        found.append(value if way is _itself else way(value))
+    return tuple(found)
 
 
 def _items(values: dict[Any, Any]) -> Hashable:
-    return frozenset((fingerprint(key), fingerprint(value)) for key, value in values.items())
+    return frozenset(zip(_each(values), _each(values.values()), strict=True))
 
 
 def _function(value: FunctionType) -> Hashable:
@@ -97,7 +101,7 @@ def _frames(protocol: GeneratorType[Any, Any, Any]) -> Hashable:
 _PARTS: tuple[tuple[Any, Callable[[Any], Hashable]], ...] = (
     (GeneratorType, _frames),
     ((tuple, list), _each),
-    ((set, frozenset), lambda value: frozenset(map(fingerprint, value))),
+    ((set, frozenset), lambda value: frozenset(_each(value))),
     (dict, _items),
     (BaseException, lambda error: (_each(error.args), _items(error.__dict__))),
     (InMemory, lambda body: body.data),

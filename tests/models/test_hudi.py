@@ -45,6 +45,7 @@ def cells() -> list[Any]:
     ]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(("configuration", "mount"), cells())
 def test_every_configuration_breaks_where_it_is_published_to_and_nowhere_else(
     configuration: Configuration, mount: str

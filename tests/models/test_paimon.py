@@ -22,6 +22,7 @@ REWRITTEN = next(name for name in TOPOLOGIES if name.endswith("the other rewrite
 REMOVED = next(name for name in TOPOLOGIES if name.endswith("removes another"))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("storage", STORAGES)
 @pytest.mark.parametrize("topology", TOPOLOGIES)
 def test_every_topology_breaks_where_it_is_published_to_and_nowhere_else(topology: str, storage: str) -> None:

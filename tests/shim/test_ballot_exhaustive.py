@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from tests.conftest import Note
     from tests.shim.ballots import Ground
 
+pytestmark = pytest.mark.exhaustive
+
 
 # One overwrites and removes whatever is there, and its copies land late; the other does not overwrite.
 HARDEST = (GROUNDS[3], GROUNDS[2])

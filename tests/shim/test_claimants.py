@@ -14,6 +14,8 @@ from tests.shim.claimants import EXPIRED, LONG, REMOVED, SHORT, STORES, Kind, Mu
 if TYPE_CHECKING:
     from tests.conftest import Note
 
+pytestmark = pytest.mark.exhaustive
+
 BY_NAME = {scenario.name: scenario for scenario in (*SHORT, *REMOVED, *EXPIRED)}
 
 

@@ -15,6 +15,8 @@ from tests.shim.schedules import AT_RANDOM, SEEDS
 if TYPE_CHECKING:
     from tests.conftest import Note
 
+pytestmark = pytest.mark.exhaustive
+
 BY_NAME = {str(scenario): scenario for scenario in (*SHORT, *LONG)}
 MOST = 1_000_000
 """So many states of a long one are played, the short schedules first."""

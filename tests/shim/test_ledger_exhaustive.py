@@ -30,6 +30,8 @@ from tests.shim.schedules import AT_RANDOM, SEEDS
 if TYPE_CHECKING:
     from tests.conftest import Note
 
+pytestmark = pytest.mark.exhaustive
+
 BY_NAME = {scenario.name: scenario for scenario in (*SHORT, *MIDDLE)}
 
 

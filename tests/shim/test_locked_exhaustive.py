@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from tests.conftest import Note
     from tests.shim.ballots import Ground
 
+pytestmark = pytest.mark.exhaustive
+
 HARDEST = (GROUNDS[3], GROUNDS[2])
 KINDS: tuple[Kind, ...] = ("honest", "generous", "busy", "refusing")
 # More than any of the short ones has.
