@@ -10,7 +10,7 @@ status                  create          read         deletion       write, no co
 409, 429                TryAgain        TryAgain     Maybe          TryAgain
 below 300, 408, 5xx     Maybe           TryAgain     Maybe          Maybe
 404                     Refused         Absent       Deleted        Refused
-any other               Refused         Refused      Refused        Refused
+501, and any other      Refused         Refused      Refused        Refused
 ======================  ==============  ===========  =============  ======================
 """
 
@@ -53,6 +53,7 @@ __all__ = [
     "reading",
     "schedule",
     "unconditional",
+    "unimplemented",
 ]
 
 Outcome: TypeAlias = Exists | Gone | TryAgain | Refused | Maybe
@@ -62,7 +63,8 @@ Meaning: TypeAlias = Literal["taken", "passes", "lost", "refused"]
 
 # Neither a 409 nor a 429 was applied: one met another change of the object, one too many of them. A 408 may
 # come after the last byte. A success that is none is some proxy's, or an error that came after its status.
-_STATUSES: dict[int, Meaning] = {408: "lost", 409: "passes", 412: "taken", 429: "passes"}
+# Who answers 501 has no such function (RFC 9110, 15.6.2): Backblaze B2 and Alibaba OSS, to a conditional put.
+_STATUSES: dict[int, Meaning] = {408: "lost", 409: "passes", 412: "taken", 429: "passes", 501: "refused"}
 
 LONGEST_KEY = 1024
 """Bytes of UTF-8: the limit of S3, GCS and Azure alike."""
@@ -115,6 +117,15 @@ def reading(outcome: Outcome, error: Exception) -> Absent | TryAgain | Refused:
     if isinstance(outcome, Refused):
         return Absent() if isinstance(outcome.error, FileNotFoundError) else outcome
     return TryAgain(error)
+
+
+def unimplemented(error: Exception, name: str) -> OSError:
+    """Return what a 501 refuses a request by."""
+    why = (
+        "the store answers 501, it does not implement this. If that is the condition of a create, let "
+        'another arbiter decide: arbiter="ballot", "dynamodb://TABLE?region=..." or "redis://HOST"'
+    )
+    return caused(OSError(errno.EOPNOTSUPP, why, name), error)
 
 
 def deleting(outcome: Outcome, error: Exception) -> DeleteOutcome:

@@ -10,6 +10,7 @@ import asyncio
 import errno
 import re
 from concurrent.futures import ThreadPoolExecutor
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import BotoCoreError, ClientError, ParamValidationError
@@ -29,7 +30,7 @@ from putifabsent.backends.base import (
     caused,
     unsupported,
 )
-from putifabsent.backends.object_store import Meaning, by_status, reading
+from putifabsent.backends.object_store import Meaning, by_status, reading, unimplemented
 from putifabsent.backends.server_time import http_date
 
 if TYPE_CHECKING:
@@ -186,6 +187,8 @@ def _answer(error: ClientError, name: str) -> Exists | TryAgain | Refused | Mayb
     outcome = by_status(error, status, _CODES.get(code))
     if outcome is not None:
         return outcome
+    if status == HTTPStatus.NOT_IMPLEMENTED:
+        return Refused(unimplemented(error, name))
     refused = translate_boto_error(error)
     if isinstance(refused, OSError):
         refused = caused(type(refused)(refused.errno or errno.EIO, str(error), name), error)

@@ -14,6 +14,7 @@ import re
 import sys
 from datetime import datetime, timedelta, timezone
 from functools import partial
+from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import urlsplit
@@ -49,7 +50,7 @@ from putifabsent.backends.base import (
     caused,
     read_whole,
 )
-from putifabsent.backends.object_store import unconditional
+from putifabsent.backends.object_store import unconditional, unimplemented
 from putifabsent.backends.pool import Pool
 from putifabsent.backends.s3_client import is_in_parts
 
@@ -340,6 +341,8 @@ def _refusal(error: Exception, status: int | None, name: str) -> OSError | None:
         return _bucket_missing(error, name)
     if isinstance(error, (PermissionDeniedError, UnauthenticatedError)) or status in (401, 403):
         refused: OSError = PermissionError(errno.EACCES, first_line, name)
+    elif status == HTTPStatus.NOT_IMPLEMENTED:
+        return unimplemented(error, name)
     elif isinstance(error, ValueError) or (status is not None and 300 <= status < 500 and status != 408):
         refused = OSError(errno.EINVAL, first_line, name)
     else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -37,6 +38,38 @@ def test_a_store_that_ignores_conditions_is_used_with_a_ballot_and_refused_witho
         fs.pipe_file("bucket/t/_delta_log/" + "0" * 20 + ".json", BODY)
         with pytest.raises(NameTaken):
             fs.pipe_file("bucket/t/_delta_log/" + "0" * 20 + ".json", LATER)
+
+
+LOG = f"bucket/t/_delta_log/{0:020}.json"
+
+
+def test_a_store_that_answers_501_to_the_condition_is_told_by_that_and_used_with_a_ballot() -> None:
+    with FaultStub(conditions="unimplemented") as stub:
+        options = {**stub.storage_options("s3"), "skip_instance_cache": True}
+        with pytest.raises(UnsafeStore, match=r'it does not implement this.*arbiter="ballot"'):
+            fsspec.filesystem("pias3", **options).pipe_file(LOG, BODY)
+        assert stub.ops.count(Op.PUT) < 10
+        fs = fsspec.filesystem("pias3", arbiter="ballot", **options)
+        fs.pipe_file(LOG, BODY)
+        with pytest.raises(NameTaken):
+            fs.pipe_file(LOG, LATER)
+
+
+@pytest.mark.parametrize("size", [1, 20 * 2**20], ids=["whole", "in parts"])
+@pytest.mark.parametrize("added", [{}, {"StorageClass": "STANDARD"}], ids=["by obstore", "by aiobotocore"])
+def test_who_does_not_ask_hears_at_once_that_nothing_was_created(added: dict[str, str], size: int) -> None:
+    with FaultStub(conditions="unimplemented") as stub:
+        options = {**stub.storage_options("s3"), "s3_additional_kwargs": added, "skip_instance_cache": True}
+        fs = fsspec.filesystem("pias3", arbiter="native", guard=["**/name"], **options)
+        with pytest.raises(OSError, match=r'501.*arbiter="ballot"') as caught:
+            fs.pipe_file("bucket/t/name", bytes(size))
+        assert caught.value.errno == errno.EOPNOTSUPP
+        assert not isinstance(caught.value, OutcomeUnknown)
+        assert [stub.ops.count(op) for op in (Op.PUT, Op.COMPLETE)] in ([1, 0], [0, 1])
+        assert stub.objects == {}
+        # What asks for no condition goes on as ever.
+        fs.pipe_file("bucket/t/other", b"data")
+        assert fs.cat_file("bucket/t/other") == b"data"
 
 
 def test_mounts_of_one_table_that_would_ask_different_arbiters_are_told_of_both(

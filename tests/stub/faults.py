@@ -14,10 +14,11 @@ if TYPE_CHECKING:
 
     Hook: TypeAlias = Callable[[State], object]
 
-Conditions: TypeAlias = Literal["honoured", "ignored", "raced"]
+Conditions: TypeAlias = Literal["honoured", "ignored", "raced", "unimplemented"]
 """How honest a store is about "only if the name is not there".
 
 ``ignored``: answers success and overwrites. ``raced``: looks, lets others in, then writes.
+``unimplemented``: its S3 answers 501 to whoever asks for it, and writes nothing.
 """
 
 

@@ -97,7 +97,7 @@ class Dialect(ABC):
 
     def __init__(self, state: State, conditions: Mapping[Op, Conditions]) -> None:
         self.state = state
-        self._conditions = conditions
+        self.conditions = conditions
         self._crossing: dict[Name, asyncio.Event] = {}
         self.does: dict[Op, Doing] = {}
 
@@ -123,7 +123,7 @@ class Dialect(ABC):
 
     async def taken(self, request: Request) -> bool:
         """Whether a create must be refused, as honestly as the stub was told to be."""
-        honesty = self._conditions.get(request.op, "honoured")
+        honesty = self.conditions.get(request.op, "honoured")
         held = request.name in self.state.objects
         if honesty == "raced" and not held:
             await self._cross(request.name)
