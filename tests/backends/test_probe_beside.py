@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -143,15 +144,21 @@ class NeverLists(Liar):
         return Refused(OSError("no listings here"))
 
 
-class ListsAlone(Liar):
-    """Answers no listing while others ask."""
+class ListsForFew(Liar):
+    """Answers a quarter of those who list a folder."""
 
     evidence = "only 192 of 768 writers could list; 576 of 768 writers had no certain answer: busy"
 
+    def __init__(self) -> None:
+        super().__init__()
+        self._asked: Counter[str] = Counter()
+        self._counting = threading.Lock()
+
     def list(self, folder: str) -> Any:
-        listed = super().list(folder)
-        few = isinstance(listed, Listed) and len(listed.entries) <= CREATES // 4
-        return listed if few else TryAgain(OSError("busy"))
+        with self._counting:
+            self._asked[folder] += 1
+            is_among_few = self._asked[folder] <= CREATES // 4
+        return super().list(folder) if is_among_few else TryAgain(OSError("busy"))
 
 
 class CopiesNothing(Liar):
