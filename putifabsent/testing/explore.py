@@ -355,7 +355,7 @@ class Graph:
         except Exception as error:  # noqa: BLE001 - what it means is the judge's business
             node.ended = ("raised", error)
         _let_go(node)
-        key = (i, *map(fingerprint, (dict(pauses), node.ended, node.requests, parts, protocol)))
+        key = fingerprint((i, dict(pauses), node.ended, node.requests, parts, protocol))
         found = self._node_ids.setdefault(key, len(self.nodes))
         if found == len(self.nodes):
             self.nodes.append(node)

@@ -26,6 +26,8 @@ __all__ = ["fingerprint"]
 _PLAIN = (str, bytes, int, float, bool, type(None), Enum, date, timedelta)
 # What is told apart by being itself stays alive, so that no other object gets its address.
 _kept: dict[int, Any] = {}
+# Of what is looked at now: frames share most of it, and each is looked at once. It is kept, as above.
+_seen: dict[int, tuple[Any, Hashable]] = {}
 _ways: dict[type, Callable[[Any], Hashable]] = {}
 
 
@@ -35,6 +37,7 @@ def fingerprint(value: Any) -> Hashable:
     It sees variables, not the hidden state of iterators and context managers; a loop's variable must tell
     where the loop stands. The explorer checks what it takes for the same against that.
     """
+    _seen.clear()
     return _each((value,))[0]
 
 
@@ -68,8 +71,13 @@ def _each(values: Iterable[Any]) -> tuple[Hashable, ...]:
         way = _ways.get(kind)
         if way is None:
             way = _ways[kind] = _way(kind)
-        # Most are their own: a call for each would be most of the time.
-        found.append(value if way is _itself else way(value))
+        if way is _itself:  # as most are: a call for each would be most of the time
+            found.append(value)
+            continue
+        seen = _seen.get(id(value))
+        if seen is None:
+            seen = _seen[id(value)] = value, way(value)
+        found.append(seen[1])
     return tuple(found)
 
 
@@ -79,7 +87,7 @@ def _items(values: dict[Any, Any]) -> Hashable:
 
 def _function(value: FunctionType) -> Hashable:
     cells = [cell.cell_contents for cell in value.__closure__ or ()]
-    return value.__code__, _each(cells), fingerprint(value.__defaults__)
+    return value.__code__, _each([*cells, value.__defaults__])
 
 
 def _frames(protocol: GeneratorType[Any, Any, Any]) -> Hashable:
@@ -106,7 +114,7 @@ _PARTS: tuple[tuple[Any, Callable[[Any], Hashable]], ...] = (
     (BaseException, lambda error: (_each(error.args), _items(error.__dict__))),
     (InMemory, lambda body: body.data),
     (FunctionType, _function),
-    (MethodType, lambda method: (method.__func__.__code__, fingerprint(method.__self__))),
+    (MethodType, lambda method: (method.__func__.__code__, _each((method.__self__,)))),
     (count, repr),
 )
 
