@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
+from posixpath import commonpath
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
     from rich.table import Table
 
-    from putifabsent.inspection import Report
+    from putifabsent.inspection import Failed, Report
     from putifabsent.shim.leftovers import Leftover
 
 __all__ = ["drop", "fsck", "inspect", "leave", "ledger", "migrate"]
@@ -64,15 +65,23 @@ def inspect(  # noqa: PLR0913 - one an option
     """Say whether a table was hurt: its format, its timeline, and what is wrong with it.
 
     Nothing is written, and writers may write meanwhile. It exits with 1 if something is damaged; notices
-    alone don't prove that.
+    alone don't prove that. Of a folder of tables each is looked at, and has a line.
     """
     screen = Screen(as_json=as_json)
     with exits(screen):
         from putifabsent import inspection
+        from putifabsent.timeline import is_table
 
         _check_ending("--plot", plot, ".svg")
         _check_ending("--report", report, ".html")
         fs, path = mount(url, option, endpoint_url)
+        if format is None and not is_table(path, fs=fs):
+            if timeline or plot:
+                raise ConfigError(f"{url} is no table: --timeline and --plot want one")
+            with screen.progress() as progress:
+                every = inspection.inspect_all(path, fs=fs, data=not no_data, progress=progress)
+            _show_all(screen, url, every, report)
+            return
         with screen.progress() as progress:
             found = inspection.inspect(path, fs=fs, format=format, data=not no_data, progress=progress)
         if plot or report:
@@ -82,6 +91,33 @@ def inspect(  # noqa: PLR0913 - one an option
         )
         if found.damage:
             raise typer.Exit(Exit.NO)
+
+
+def _show_all(screen: Screen, url: str, reports: Sequence[Report | Failed], page: Path | None) -> None:
+    """Show the tables below a folder; exit with 1 if one is damaged, with 4 if one could not be inspected."""
+    from putifabsent.inspection import Failed
+
+    if page:
+        from putifabsent.inspection.picture import page_of_all
+
+        _write(page, page_of_all(url, reports))
+    above = commonpath([each.url.rpartition("/")[0] for each in reports]) + "/"
+    table = empty_table("table", "what was found")
+    for each in reports:
+        style = "bold red" if each.damage else "bold yellow" if each.findings else ""
+        table.add_row(Text(each.url.removeprefix(above), style), Text(each.verdict))
+    damaged = sum(bool(each.damage) for each in reports)
+    failed = sum(isinstance(each, Failed) for each in reports)
+    rows = [
+        {"name": each.url, "error": each.verdict}
+        if isinstance(each, Failed)
+        else _report_row(each.url, each, timeline=False)
+        for each in reports
+    ]
+    told = f"{url}: {len(reports):,} tables, {damaged:,} damaged, {failed:,} could not be inspected."
+    screen.answer({"name": url, "damaged": damaged, "failed": failed, "tables": rows}, [table, told])
+    if damaged or failed:
+        raise typer.Exit(Exit.NO if damaged else Exit.FAILED)
 
 
 def _check_ending(option: str, file: Path | None, ending: str) -> None:
@@ -94,8 +130,12 @@ def _draw(found: Report, plot: Path | None, report: Path | None) -> None:
 
     for file, draw in ((plot, svg), (report, page)):
         if file:
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text(draw(found), encoding="utf-8")
+            _write(file, draw(found))
+
+
+def _write(file: Path, text: str) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text, encoding="utf-8")
 
 
 def _report_row(url: str, report: Report, *, timeline: bool) -> dict[str, object]:

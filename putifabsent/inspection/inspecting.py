@@ -1,14 +1,17 @@
-"""Inspects a table: reads its timeline, lists its files, and judges both."""
+"""Inspects a table, or all below a folder: reads each timeline, lists its files, and judges both."""
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar
 
+from putifabsent.errors import ConfigError, sentence_of
 from putifabsent.inspection import delta, hudi, paimon
 from putifabsent.inspection.findings import Files, Severity
 from putifabsent.shim.formats import is_state
-from putifabsent.timeline import read
+from putifabsent.timeline import read, tables_below
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -18,7 +21,10 @@ if TYPE_CHECKING:
 
     Progress = Callable[[int, int, str], None]
 
-__all__ = ["Report", "inspect"]
+__all__ = ["Failed", "Report", "inspect", "inspect_all"]
+
+# They wait for the store, most of the time.
+_SIDE_BY_SIDE = 8
 
 _JUDGES: dict[str, Callable[[Any, Look | None], Result]] = {
     "hudi": hudi.judge,
@@ -121,6 +127,82 @@ def inspect(
         sorted(findings, key=lambda each: each.severity is not Severity.DAMAGE),
         walk.files if walk is not None else None,
     )
+
+
+@dataclass(frozen=True)
+class Failed:
+    """A table that could not be inspected.
+
+    Attributes
+    ----------
+    error
+        A ``ConfigError``, as of a version that is not known, or what the store refuses by.
+    """
+
+    url: str
+    error: Exception
+    findings: ClassVar[Sequence[Finding]] = ()
+    damage: ClassVar[Sequence[Finding]] = ()
+
+    @property
+    def verdict(self) -> str:
+        """Why not, in a sentence."""
+        return f"could not be inspected: {sentence_of(self.error)}"
+
+
+def inspect_all(
+    url: str,
+    *,
+    fs: Any = None,
+    data: bool = True,
+    progress: Progress | None = None,
+    **options: Any,
+) -> list[Report | Failed]:
+    """Say what is wrong with the tables below a folder, some of them side by side.
+
+    Parameters
+    ----------
+    url
+        The folder's address, or with ``fs`` the folder in there: where
+        :func:`~putifabsent.timeline.tables_below` looks for tables.
+    fs, data, options
+        As for :func:`inspect`, for each of them.
+    progress
+        Called with how many tables are done, of how many, and the last one's address.
+
+    Returns
+    -------
+    list
+        In the order of their names; one that can't be inspected keeps the others from nothing.
+
+    Raises
+    ------
+    ConfigError
+        There is no table.
+    OSError
+        The store refuses.
+    """
+    if fs is None:
+        from fsspec.core import url_to_fs
+
+        fs, url = url_to_fs(url, **options)
+    tables = list(tables_below(url, fs=fs))
+    if not tables:
+        raise ConfigError(f"there is no table at {url!r}, and none below it")
+    found: list[Report | Failed] = []
+    with ThreadPoolExecutor(_SIDE_BY_SIDE) as pool:
+        for each in pool.map(partial(_inspected, fs=fs, data=data), tables):
+            found.append(each)
+            if progress is not None:
+                progress(len(found), len(tables), each.url)
+    return found
+
+
+def _inspected(table: str, **how: Any) -> Report | Failed:
+    try:
+        return inspect(table, **how)
+    except (ConfigError, OSError) as error:
+        return Failed(table, error)
 
 
 class _Walk:

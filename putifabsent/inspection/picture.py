@@ -1,4 +1,4 @@
-"""Shows an inspected table: a picture of its timeline, and an HTML page with that picture inside.
+"""Shows inspected tables: a picture of a timeline, and an HTML page with that picture inside.
 
 The picture has a lane for each action, and a bar from when each instant began to when it was completed.
 """
@@ -15,6 +15,7 @@ from matplotlib.dates import AutoDateLocator, ConciseDateFormatter, date2num
 from matplotlib.figure import Figure
 
 from putifabsent.inspection.findings import Severity
+from putifabsent.inspection.inspecting import Failed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from putifabsent.inspection.findings import Finding
     from putifabsent.inspection.inspecting import Report
 
-__all__ = ["DRAWN", "page", "svg"]
+__all__ = ["DRAWN", "page", "page_of_all", "svg"]
 
 DRAWN = 200
 """So many of a table's records are drawn: the newest ones."""
@@ -179,23 +180,41 @@ code {{ font-size: 12px; overflow-wrap: anywhere }}
 </head>
 <body>
 <h1>Is {url} hurt?</h1>
-<p>{verdict}</p>
-{picture}
-{findings}
-<h2>Timeline</h2>
-{rows}
+{body}
 </body>
 </html>
 """
+_ONE = """<p>{verdict}</p>
+{picture}
+{findings}
+<h{level}>Timeline</h{level}>
+{rows}"""
 
 
 def page(report: Report) -> str:
     """Return the report, as HTML."""
-    return _PAGE.format(
-        url=escape(report.url),
+    return _PAGE.format(url=escape(report.url), body=_body(report, level=2))
+
+
+def page_of_all(url: str, reports: Sequence[Report | Failed]) -> str:
+    """Return the reports of the tables below a folder, as HTML: a line for each, then those with findings."""
+    rows, bodies = [], []
+    for number, each in enumerate(reports):
+        name, verdict = escape(each.url), escape(each.verdict)
+        if not isinstance(each, Failed) and each.findings:
+            name = f'<a href="#t{number}">{name}</a>'
+            bodies.append(f'<h2 id="t{number}">{escape(each.url)}</h2>\n{_body(each, level=3)}')
+        rows.append(f"<tr><td>{name}</td><td>{verdict}</td></tr>")
+    table = "<table><thead><tr><th>table</th><th></th></tr></thead><tbody>\n{}\n</tbody></table>"
+    return _PAGE.format(url=escape(url), body="\n".join([table.format("\n".join(rows)), *bodies]))
+
+
+def _body(report: Report, level: int) -> str:
+    return _ONE.format(
         verdict=escape(report.verdict),
         picture=svg(report),
         findings="\n".join(map(_finding, report.findings)),
+        level=level,
         rows=_table(report),
     )
 

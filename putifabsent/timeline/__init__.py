@@ -9,7 +9,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from putifabsent.errors import ConfigError
 from putifabsent.timeline.delta import DeltaTimeline
@@ -30,6 +30,9 @@ from putifabsent.timeline.records import (
     State,
     StateFile,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 __all__ = [
     "READERS",
@@ -56,13 +59,18 @@ __all__ = [
     "Timeline",
     "Trouble",
     "check_steps",
+    "is_table",
     "read",
+    "tables_below",
 ]
 
 READERS: dict[str, type[Timeline[Any]]] = {
     each.format: each for each in (HudiTimeline, PaimonTimeline, DeltaTimeline)
 }
 """The readers, by format."""
+
+DEEPEST = 4
+"""So many folders may a table lie below the one in which tables are looked for: catalog, database, table."""
 
 # What every table of a format has.
 _FOLDERS = {"hudi": (".hoodie",), "paimon": ("schema", "snapshot"), "delta": ("_delta_log",)}
@@ -90,13 +98,7 @@ def read(url: str, *, fs: Any = None, format: str | None = None, **options: Any)
     OSError
         The store refuses.
     """
-    if fs is None:
-        from fsspec.core import url_to_fs
-
-        fs, root = url_to_fs(url, **options)
-    else:
-        root = fs._strip_protocol(url)  # noqa: SLF001 - fsspec has no other name for it
-    root = str(root).rstrip("/")
+    fs, root = _opened(url, fs, options)
     if format is None:
         format = _format_of(fs, root)  # noqa: A001
     if format not in READERS:
@@ -104,12 +106,73 @@ def read(url: str, *, fs: Any = None, format: str | None = None, **options: Any)
     return READERS[format](fs, root)
 
 
-def _format_of(fs: Any, root: str) -> str:
-    found = [
+def is_table(url: str, *, fs: Any = None, **options: Any) -> bool:
+    """Whether a folder is a table's, as it shows itself; parameters as for :func:`read`."""
+    return bool(_formats_of(*_opened(url, fs, options)))
+
+
+def tables_below(url: str, *, fs: Any = None, **options: Any) -> Iterator[str]:
+    """Find the tables below a folder: the folder itself if it is one, and no table within another.
+
+    Parameters
+    ----------
+    url, fs, options
+        As for :func:`read`.
+
+    Yields
+    ------
+    str
+        The folders of tables, in the filesystem's own words, in the order of their names. They are looked for
+        in :data:`DEEPEST` folders below each other, not in those that are hidden.
+
+    Raises
+    ------
+    OSError
+        The store refuses.
+    """
+    fs, root = _opened(url, fs, options)
+    if _formats_of(fs, root):
+        yield root
+    else:
+        yield from _below(fs, root, DEEPEST)
+
+
+def _below(fs: Any, folder: str, depth: int) -> Iterator[str]:
+    try:
+        listed = fs.ls(folder, detail=True)
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    paths = sorted(each["name"].rstrip("/") for each in listed if each["type"] == "directory")
+    names = {path.rpartition("/")[2] for path in paths}
+    # A database may be called `schema`; both of Paimon's folders are there after the first commit.
+    if names.intersection((*_FOLDERS["hudi"], *_FOLDERS["delta"])) or names.issuperset(_FOLDERS["paimon"]):
+        yield folder
+    elif depth:
+        for path in paths:
+            if path.rpartition("/")[2][:1] not in (".", "_"):
+                yield from _below(fs, path, depth - 1)
+
+
+def _opened(url: str, fs: Any, options: dict[str, Any]) -> tuple[Any, str]:
+    if fs is None:
+        from fsspec.core import url_to_fs
+
+        fs, root = url_to_fs(url, **options)
+    else:
+        root = fs._strip_protocol(url)  # noqa: SLF001 - fsspec has no other name for it
+    return fs, str(root).rstrip("/")
+
+
+def _formats_of(fs: Any, root: str) -> list[str]:
+    return [
         each
         for each, folders in _FOLDERS.items()
         if any(fs.isdir(f"{root}/{folder}" if root else folder) for folder in folders)
     ]
+
+
+def _format_of(fs: Any, root: str) -> str:
+    found = _formats_of(fs, root)
     if not found:
         looked = ", ".join(f"{folder}/" for folders in _FOLDERS.values() for folder in folders)
         raise ConfigError(f"there is no table at {root!r}: none of {looked} is there")

@@ -116,3 +116,72 @@ def test_nothing_is_written_to_a_table(table: Delta, tmp_path: Path) -> None:
     before = sorted(tmp_path.rglob("*"))
     run(table.root)
     assert sorted(tmp_path.rglob("*")) == before
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Path:
+    """Make a folder with a healthy table, a hurt one, and one of a version that is not known."""
+    disk, lake = fsspec.filesystem("file"), tmp_path / "lake"
+    for name in ("sales/healthy", "sales/hurt"):
+        made = Delta(disk, str(lake / name))
+        made.change(0, "a")
+        made.change(1, "b")
+    disk.rm_file(str(lake / "sales" / "hurt" / "a"))
+    Hudi(disk, str(lake / "logs"), version=5)
+    (lake / "no_table" / "deep").mkdir(parents=True)
+    (lake / "sales" / "healthy" / "part=1" / "_delta_log").mkdir(
+        parents=True
+    )  # a table's folder is not asked
+    (lake / ".hidden" / "t" / "_delta_log").mkdir(parents=True)
+    return lake
+
+
+def test_of_a_folder_of_tables_each_has_a_line(lake: Path) -> None:
+    came = run(str(lake))
+    assert came.exit_code == 1
+    lines = {line.split()[0]: line for line in came.stdout.splitlines() if line.strip()}
+    assert "no damage was found" in lines["sales/healthy"]
+    assert "a finding of damage" in lines["sales/hurt"]
+    assert "could not be inspected" in lines["logs"]
+    assert "of table version" in lines["logs"]
+    assert f"{lake}: 3 tables, 1 damaged, 1 could not be inspected." in came.stdout
+
+
+def test_a_folder_of_tables_is_told_to_programs_with_every_finding(lake: Path) -> None:
+    value = said(run(str(lake), "--json"))
+    assert [value[each] for each in ("name", "damaged", "failed")] == [str(lake), 1, 1]
+    logs, healthy, hurt = value["tables"]
+    assert logs.keys() == {"name", "error"}
+    assert (healthy["name"], healthy["damage"]) == (f"{lake}/sales/healthy", 0)
+    assert [each["kind"] for each in hurt["findings"]] == ["dangling-reference"]
+
+
+def test_a_folder_of_tables_has_one_report(lake: Path, tmp_path: Path) -> None:
+    report = tmp_path / "out" / "lake.html"
+    assert run(str(lake), "--report", str(report)).exit_code == 1
+    page = report.read_text()
+    assert page.count("<svg") == 1  # of the one with a finding
+    for name in ("logs", "sales/healthy", "sales/hurt"):
+        assert f"{lake}/{name}" in page
+    assert 'href="#t2"' in page
+    assert 'id="t2"' in page
+
+
+def test_a_table_that_can_not_be_inspected_exits_with_4_where_none_is_damaged(lake: Path) -> None:
+    (lake / "sales" / "hurt" / "a").touch()
+    assert run(str(lake)).exit_code == 4
+    assert run(str(lake / "sales")).exit_code == 0
+
+
+@pytest.mark.parametrize("option", ["--timeline", "--plot=t.svg"])
+def test_what_shows_one_table_is_refused_of_a_folder_of_them(lake: Path, option: str) -> None:
+    came = run(str(lake), option)
+    assert came.exit_code == 2
+    assert "is no table: --timeline and --plot want one" in came.stderr
+
+
+def test_a_folder_without_a_table_is_a_usage_error(lake: Path) -> None:
+    came = run(str(lake / "no_table"))
+    assert came.exit_code == 2
+    assert "there is no table at" in came.stderr
+    assert "and none below it" in came.stderr

@@ -8,7 +8,7 @@ import fsspec
 import pytest
 
 from putifabsent.errors import ConfigError
-from putifabsent.timeline import HudiTimeline, read
+from putifabsent.timeline import HudiTimeline, read, tables_below
 from tests.timeline.tables import Delta, Hudi, Paimon
 
 if TYPE_CHECKING:
@@ -112,3 +112,24 @@ def test_without_the_packages_it_is_said_which_are_wanted(
     monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
     with pytest.raises(ConfigError, match=r"putifabsent\[timeline\]"):
         list(read(table.root, fs=table.fs).history())
+
+
+def test_tables_are_found_below_a_folder_in_order_and_not_within_each_other(place: Place) -> None:
+    fs, root = place.fs, place.root
+    for folder in (
+        "b/t/.hoodie",
+        "b/t/.hoodie/metadata/.hoodie",
+        "b/t/p=1/_delta_log",
+        "a/b/c/deep/_delta_log",
+        "a/b/c/too/deep/_delta_log",
+        "paimon/schema/paimon/schema",
+        "paimon/schema/paimon/snapshot",
+        "_hidden/t/_delta_log",
+    ):
+        fs.makedirs(f"{root}/{folder}", exist_ok=True)
+        fs.pipe_file(f"{root}/{folder}/file", b"")
+    found = list(tables_below(root, fs=fs))
+    plain = str(fs._strip_protocol(root))
+    assert [each.removeprefix(f"{plain}/") for each in found] == ["a/b/c/deep", "b/t", "paimon/schema/paimon"]
+    assert list(tables_below(f"{root}/b/t", fs=fs)) == [f"{plain}/b/t"]
+    assert list(tables_below(f"{root}/nothing", fs=fs)) == []
