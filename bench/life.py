@@ -16,6 +16,7 @@ import argparse
 import json
 import logging
 import sys
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from rich.box import SIMPLE_HEAD
@@ -66,7 +67,7 @@ def main() -> None:
             plan = Plan(commits, options.mounts, options.seed)
             task = progress.add_task(f"{arbiter}, {place}", total=commits)
             with ground(place, arbiter, options.s3, options.dynamodb) as there:
-                history = live(there, plan, lambda task=task: progress.advance(task))  # type: ignore[misc]
+                history = live(there, plan, partial(progress.advance, task))
             lives.append((place, arbiter, history))
             progress.update(task, visible=False)
     if options.json:

@@ -306,7 +306,7 @@ def ground(place: str, arbiter: str, s3: str = "localbucket", dynamodb: str = "m
         if place == "s3":
             store: Any = running.enter_context(server(s3))
             behind["store"] = (urlsplit(store.endpoint).netloc, "http")
-        wire: Any = running.enter_context(Wire(behind)) if place == "s3" else None  # type: ignore[arg-type]
+        wire: Any = running.enter_context(Wire(behind)) if place == "s3" else None  # type: ignore[arg-type] # "http" and "redis" are what it takes
         at_of = wire.at if wire else {name: address for name, (address, _) in behind.items()}
         registry = _registry(arbiter, at_of, behind)
         if place == "memory":

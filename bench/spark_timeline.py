@@ -15,6 +15,7 @@ import os
 import statistics
 import sys
 import tempfile
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING
@@ -75,7 +76,7 @@ def measured(folder: str, counts: Sequence[int], times: int) -> dict[int, float]
     try:
         for turn in track(range(-WARM_UP, times), "reading", transient=True, console=Console(stderr=True)):
             for each in counts:
-                spent = seconds(lambda partitions=each: job(spark, folder, partitions))  # type: ignore[misc]
+                spent = seconds(partial(job, spark, folder, each))
                 if turn >= 0:
                     taken[each].append(spent)
     finally:
