@@ -11,7 +11,7 @@ from putifabsent.errors import ConfigError, sentence_of
 from putifabsent.inspection import delta, hudi, paimon
 from putifabsent.inspection.findings import Files, Severity
 from putifabsent.shim.formats import is_state
-from putifabsent.timeline import read, tables_below
+from putifabsent.timeline import opened, read, tables_below
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -182,11 +182,8 @@ def inspect_all(
     OSError
         The store refuses.
     """
-    if fs is None:
-        from fsspec.core import url_to_fs
-
-        fs, url = url_to_fs(url, **options)
-    tables = list(tables_below(url, fs=fs))
+    fs, root = opened(url, fs, options)
+    tables = list(tables_below(root, fs=fs))
     if not tables:
         raise ConfigError(f"there is no table at {url!r}, and none below it")
     found: list[Report | Failed] = []

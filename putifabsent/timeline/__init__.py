@@ -60,6 +60,7 @@ __all__ = [
     "Trouble",
     "check_steps",
     "is_table",
+    "opened",
     "read",
     "tables_below",
 ]
@@ -98,7 +99,7 @@ def read(url: str, *, fs: Any = None, format: str | None = None, **options: Any)
     OSError
         The store refuses.
     """
-    fs, root = _opened(url, fs, options)
+    fs, root = opened(url, fs, options)
     if format is None:
         format = _format_of(fs, root)  # noqa: A001
     if format not in READERS:
@@ -108,7 +109,7 @@ def read(url: str, *, fs: Any = None, format: str | None = None, **options: Any)
 
 def is_table(url: str, *, fs: Any = None, **options: Any) -> bool:
     """Whether a folder is a table's, as it shows itself; parameters as for :func:`read`."""
-    return bool(_formats_of(*_opened(url, fs, options)))
+    return bool(_formats_of(*opened(url, fs, options)))
 
 
 def tables_below(url: str, *, fs: Any = None, **options: Any) -> Iterator[str]:
@@ -130,7 +131,7 @@ def tables_below(url: str, *, fs: Any = None, **options: Any) -> Iterator[str]:
     OSError
         The store refuses.
     """
-    fs, root = _opened(url, fs, options)
+    fs, root = opened(url, fs, options)
     if _formats_of(fs, root):
         yield root
     else:
@@ -153,7 +154,8 @@ def _below(fs: Any, folder: str, depth: int) -> Iterator[str]:
                 yield from _below(fs, path, depth - 1)
 
 
-def _opened(url: str, fs: Any, options: dict[str, Any]) -> tuple[Any, str]:
+def opened(url: str, fs: Any, options: dict[str, Any]) -> tuple[Any, str]:
+    """Return the filesystem of an address, and the folder in there; parameters as for :func:`read`."""
     if fs is None:
         from fsspec.core import url_to_fs
 

@@ -27,20 +27,22 @@ if TYPE_CHECKING:
 
 BODY = b"mine"
 LATER = b"the second life"
+LOG = f"bucket/t/_delta_log/{0:020}.json"
+
+
+def a_ballot_decides(options: dict[str, Any]) -> None:
+    fs = fsspec.filesystem("pias3", arbiter="ballot", **options)
+    fs.pipe_file(LOG, BODY)
+    with pytest.raises(NameTaken):
+        fs.pipe_file(LOG, LATER)
 
 
 def test_a_store_that_ignores_conditions_is_used_with_a_ballot_and_refused_without() -> None:
     with FaultStub(conditions="ignored") as stub:
         options = {**stub.storage_options("s3"), "skip_instance_cache": True}
         with pytest.raises(UnsafeStore, match='arbiter="ballot"'):
-            fsspec.filesystem("pias3", **options).pipe_file("bucket/t/_delta_log/" + "0" * 20 + ".json", BODY)
-        fs = fsspec.filesystem("pias3", arbiter="ballot", **options)
-        fs.pipe_file("bucket/t/_delta_log/" + "0" * 20 + ".json", BODY)
-        with pytest.raises(NameTaken):
-            fs.pipe_file("bucket/t/_delta_log/" + "0" * 20 + ".json", LATER)
-
-
-LOG = f"bucket/t/_delta_log/{0:020}.json"
+            fsspec.filesystem("pias3", **options).pipe_file(LOG, BODY)
+        a_ballot_decides(options)
 
 
 def test_a_store_that_answers_501_to_the_condition_is_told_by_that_and_used_with_a_ballot() -> None:
@@ -49,10 +51,7 @@ def test_a_store_that_answers_501_to_the_condition_is_told_by_that_and_used_with
         with pytest.raises(UnsafeStore, match=r'it does not implement this.*arbiter="ballot"'):
             fsspec.filesystem("pias3", **options).pipe_file(LOG, BODY)
         assert stub.ops.count(Op.PUT) < 10
-        fs = fsspec.filesystem("pias3", arbiter="ballot", **options)
-        fs.pipe_file(LOG, BODY)
-        with pytest.raises(NameTaken):
-            fs.pipe_file(LOG, LATER)
+        a_ballot_decides(options)
 
 
 @pytest.mark.parametrize("size", [1, 20 * 2**20], ids=["whole", "in parts"])

@@ -139,9 +139,9 @@ class S3(Dialect):
 
     async def refused(self, request: Request) -> Answer | None:
         """The answer to a write whose condition does not hold."""
-        if self.create_only(request) and self.conditions.get(request.op) == "unimplemented":
-            return self.error(HTTPStatus.NOT_IMPLEMENTED, "NotImplemented", request)
         if self.create_only(request):
+            if self.conditions.get(request.op) == "unimplemented":
+                return self.error(HTTPStatus.NOT_IMPLEMENTED, "NotImplemented", request)
             return self.word(Reply.PRECONDITION, request) if await self.taken(request) else None
         held = self.state.objects.get(request.name)
         if "if-match" in request.headers and held is None:
