@@ -63,6 +63,8 @@ test-hadoop: $(DEV) ## build the adapter for the JVM, and run Hadoop's own suite
 	$(BIN)/python -m tests.servers versitygw $(MAVEN) --file hadoop/pom.xml verify
 
 .PHONY: test-spark
+# Their JVMs live for seconds: what the second compiler takes from two cores it doesn't give back.
+test-spark: export SPARK_SUBMIT_OPTS := -XX:TieredStopAtLevel=1 -XX:+UseSerialGC
 test-spark: test-hadoop $(JAR) $(SPARK_JARS) $(SPARK41_JARS) $(SPARK4_JARS) $(SPARK35) $(SPARK41) $(SPARK4) ## that, then PySpark 3.5, 4.1 and 4 with unmodified writers; SHORT=1 lets them commit less
 	tools/servers/install.sh azurite fake-gcs-server
 	SHORT=$(SHORT) .venv-spark35/bin/python -m pytest -m spark -v tests/spark tests/test_packages.py

@@ -32,8 +32,8 @@ def _has_data_sources() -> bool:
 # PySpark 3.5's Hadoop has a client for Azure that no server but Azure itself answers.
 # Its clients want packages that the environment of 3.5 has not.
 _NEWER = ["test_clouds.py", "test_connect.py", "test_source.py", "test_timeline_source.py"]
-# In a short run one release of PySpark is enough to show that writers can be tasks.
-_LONG = ["test_stress.py"] if os.environ.get("SHORT") else []
+# In a short run one release of PySpark is enough to show that writers and runs can be tasks.
+_LONG = ["test_simulate.py", "test_stress.py"] if os.environ.get("SHORT") else []
 collect_ignore = [] if _has_data_sources() else [*_NEWER, *_LONG]
 
 
