@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import uuid
 from typing import TYPE_CHECKING, ClassVar
 
@@ -45,6 +46,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from putifabsent.backends.azure import AzureStore
+
+SHORT = bool(os.environ.get("SHORT"))
 
 
 @pytest.fixture(autouse=True)
@@ -301,7 +304,9 @@ def test_a_blob_that_is_kept_by_a_lease_is_not_called_deleted() -> None:
 
 
 @pytest.mark.servers
-@pytest.mark.parametrize(("largest_put", "names"), [(2**20, 20), (1000, 5)], ids=["small", "large"])
+@pytest.mark.parametrize(
+    ("largest_put", "names"), [(2**20, 6 if SHORT else 20), (1000, 2 if SHORT else 5)], ids=["small", "large"]
+)
 def test_of_64_threads_one_creates_each_name(largest_put: int, names: int) -> None:
     with Azurite() as server:
         bucket = server.new_bucket()

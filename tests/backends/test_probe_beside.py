@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections import Counter
 from contextlib import ExitStack
@@ -318,7 +319,10 @@ def test_an_interrupted_probe_leaves_nothing_either(step: str, tmp_path: Path) -
 # --- real servers
 
 
-def _probed(running: BucketServer, rounds: int = 24) -> set[str]:
+ROUNDS = 6 if os.environ.get("SHORT") else 24
+
+
+def _probed(running: BucketServer, rounds: int = ROUNDS) -> set[str]:
     with running:
         roomy = {"config_kwargs": {"max_pool_connections": CREATES}} if running.kind == "s3" else {}
         options = {**running.storage_options, **roomy}

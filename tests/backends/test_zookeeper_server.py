@@ -62,7 +62,8 @@ class TestOnAServer(CounterTests, LostCounterTests):
 def _losing(zookeeper: ZooKeeper, fault: Fault) -> Iterator[Counter]:
     with FaultProxy(zookeeper.address, speech="zookeeper") as proxy:
         proxy.always(fault, "setData")
-        yield open_counter(f"zookeeper://{proxy.address}")
+        # On a busy machine the session itself may come late.
+        yield open_counter(f"zookeeper://{proxy.address}?timeout=60")
 
 
 def test_it_tells_the_leader_s_own_time(zookeeper: ZooKeeper, counter: Counter, name: str) -> None:

@@ -14,7 +14,7 @@ from tests.servers import chosen
 
 pytestmark = pytest.mark.servers
 
-PROCESSES, INSTANTS, TRUE_TIME = (16, 1000, TRUE_TIME_INSTANTS) if os.environ.get("LONG") else (4, 200, 5)
+PROCESSES, INSTANTS, TRUE_TIME = (16, 1000, TRUE_TIME_INSTANTS) if os.environ.get("LONG") else (4, 50, 5)
 SOURCES = [
     "disk",
     "valkey",

@@ -14,6 +14,7 @@ from tests.service.callers import SECRET
 from tests.service.processes import serving
 from tests.spark.applications import GUARD
 from tests.spark.cluster import cluster
+from tests.spark.drivers import Driver, driving, told_on
 from tests.wheel import install
 
 if TYPE_CHECKING:
@@ -32,16 +33,42 @@ def _has_data_sources() -> bool:
 # PySpark 3.5's Hadoop has a client for Azure that no server but Azure itself answers.
 # Its clients want packages that the environment of 3.5 has not.
 _NEWER = ["test_clouds.py", "test_connect.py", "test_source.py", "test_timeline_source.py"]
-# In a short run one release of PySpark is enough to show that writers and runs can be tasks.
-_LONG = ["test_simulate.py", "test_stress.py"] if os.environ.get("SHORT") else []
+SHORT = bool(os.environ.get("SHORT"))
+# In a short run one release of PySpark is enough to show that writers and runs can be tasks, and how local
+# files are mounted.
+_LONG = ["test_mount_local.py", "test_simulate.py", "test_stress.py"] if SHORT else []
 collect_ignore = [] if _has_data_sources() else [*_NEWER, *_LONG]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def store() -> Iterator[BucketServer]:
-    """Run a real S3 server, once a module."""
+    """Run a real S3 server."""
     with VersityGW() as store:
         yield store
+
+
+@pytest.fixture(scope="session")
+def bucket(store: BucketServer) -> str:
+    """Return the bucket that all drivers have their tables in, each test its own."""
+    return store.new_bucket()
+
+
+@pytest.fixture(scope="session")
+def pair(
+    store: BucketServer, bucket: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[list[Driver]]:
+    """Start two guarded drivers: what one has written once, it writes again in a tenth of the time."""
+    told = told_on(store, bucket, guarded=True).strictly()
+    with driving([told, told], tmp_path_factory.mktemp("pair")) as drivers:
+        yield drivers
+
+
+@pytest.fixture(scope="session")
+def reader(store: BucketServer, bucket: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Driver]:
+    """Start a driver that knows nothing of the shim."""
+    log = tmp_path_factory.mktemp("reader") / "log"
+    with Driver(told_on(store, bucket, guarded=False), log) as driver:
+        yield driver.wait()
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +87,7 @@ def address() -> Iterator[str]:
         yield address
 
 
-@pytest.fixture(params=["local[2]", "cluster"])
+@pytest.fixture(params=["local[2]", *([] if SHORT else ["cluster"])])
 def session(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[SparkSession]:
     """Have a session of an experiment's, in this process and on a standalone cluster."""
     from putifabsent.lab.on_spark import SETTINGS, session_at
@@ -75,9 +102,3 @@ def session(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the Python of an environment in which the package is installed, from its wheel."""
     return install(tmp_path_factory.mktemp("installed"))
-
-
-@pytest.fixture(scope="module")
-def bucket(store: BucketServer) -> str:
-    """Return a bucket of the module's own."""
-    return store.new_bucket()

@@ -46,13 +46,13 @@ Row = tuple[str, int]
 @pytest.fixture(scope="module")
 def start(
     store: BucketServer, bucket: str, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Callable[..., Driver]]:
-    """Start drivers of one bucket, guarded unless said otherwise, which end with the tests."""
+) -> Iterator[Callable[[], Driver]]:
+    """Start guarded drivers whose turns are soon broken; they end with the tests."""
     logs, started = tmp_path_factory.mktemp("drivers"), list[Driver]()
     jar = clock(tmp_path_factory.mktemp("clock"))
 
-    def start(*, guarded: bool = True) -> Driver:
-        told = told_on(store, bucket, guarded=guarded, **LEASE).strictly()
+    def start() -> Driver:
+        told = told_on(store, bucket, guarded=True, **LEASE).strictly()
         jars = f"{told.settings['spark.jars']},{jar}"
         told = told._replace(settings={**told.settings, "spark.jars": jars})
         started.append(Driver(told, logs / f"{len(started)}.log"))
@@ -73,15 +73,9 @@ def clock(folder: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def pair(start: Callable[..., Driver]) -> list[Driver]:
+def pair(start: Callable[[], Driver]) -> list[Driver]:
     """Two drivers that outlive their tests."""
     return [each.wait() for each in [start(), start()]]
-
-
-@pytest.fixture(scope="module")
-def reader(start: Callable[..., Driver]) -> Driver:
-    """A driver that knows nothing of the shim."""
-    return start(guarded=False).wait()
 
 
 def check(reader: Driver, form: str, table: str, acknowledged: list[Row]) -> set[Row]:
@@ -94,7 +88,7 @@ def check(reader: Driver, form: str, table: str, acknowledged: list[Row]) -> set
 
 @pytest.mark.parametrize("form", KILLED)
 def test_a_driver_killed_in_a_commit_loses_nothing_and_holds_nobody_up(
-    form: str, start: Callable[..., Driver], pair: list[Driver], reader: Driver, note: Note
+    form: str, start: Callable[[], Driver], pair: list[Driver], reader: Driver, note: Note
 ) -> None:
     table, other = f"killed_{form}", pair[0]
     victim = start().wait()
@@ -142,7 +136,7 @@ class Timeline:
 
 
 def test_a_driver_that_stood_still_while_its_turn_was_broken_fails_and_loses_nothing(
-    start: Callable[..., Driver],
+    start: Callable[[], Driver],
     pair: list[Driver],
     reader: Driver,
     store: BucketServer,

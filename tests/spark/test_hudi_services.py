@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.spark.drivers import Driver, DriverError, driving, together, told_on
+from tests.spark.drivers import Driver, DriverError, together
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from tests.conftest import Note
-    from tests.servers import BucketServer
 
     Row = tuple[str, int]
 
@@ -27,14 +26,10 @@ pytestmark = [pytest.mark.spark, pytest.mark.formats, pytest.mark.timeout(1200)]
 FORMS = ("hudi_mor",) if os.environ.get("SHORT") else ("hudi", "hudi_mor")
 
 
-@pytest.fixture(scope="module")
-def drivers(
-    store: BucketServer, bucket: str, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[dict[str, Driver]]:
-    """Start two guarded drivers, and one that reads and knows nothing of the shim."""
-    told = [told_on(store, bucket, guarded=each).strictly() for each in (True, True, False)]
-    with driving(told, tmp_path_factory.mktemp("drivers")) as drivers:
-        yield dict(zip(("one", "other", "reader"), drivers, strict=True))
+@pytest.fixture
+def drivers(pair: list[Driver], reader: Driver) -> dict[str, Driver]:
+    """Name two guarded drivers, and one that reads and knows nothing of the shim."""
+    return dict(zip(("one", "other", "reader"), (*pair, reader), strict=True))
 
 
 class Table:

@@ -16,7 +16,7 @@ import pytest
 
 from putifabsent.inspection import inspect
 from tests.service.replicas import replicas
-from tests.spark.drivers import Driver, driving, told_on
+from tests.spark.drivers import Driver, told_on
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,18 +37,21 @@ Row: TypeAlias = tuple[str, int]
 
 @pytest.fixture(scope="module")
 def drivers(
-    store: BucketServer, bucket: str, tmp_path_factory: pytest.TempPathFactory
+    pair: list[Driver],
+    reader: Driver,
+    store: BucketServer,
+    bucket: str,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[dict[str, Driver]]:
-    """Start two guarded drivers, and one that reads and knows nothing of the shim."""
+    """Start one that idles, beside a guarded driver, and one that reads and knows nothing of the shim."""
     secret = secrets.token_urlsafe()
     options = {**store.storage_options, "arbiter": "native", "strict": True}
     settings = {"secret": secret, "mounts": [{"prefix": f"s3a://{bucket}", "options": options}]}
-    one, idle, reader = (told_on(store, bucket, guarded=each) for each in (True, True, False))
     with replicas(2, settings) as address, pytest.MonkeyPatch.context() as patch:
         patch.setenv("PUTIFABSENT_SERVICE_SECRET", secret)
-        told = [one.strictly(), idle._replace(mount={"service": address}), reader]
-        with driving(told, tmp_path_factory.mktemp("drivers")) as drivers:
-            yield dict(zip(("one", "idle", "reader"), drivers, strict=True))
+        told = told_on(store, bucket, guarded=True)._replace(mount={"service": address})
+        with Driver(told, tmp_path_factory.mktemp("idle") / "log") as idle:
+            yield {"one": pair[0], "idle": idle.wait(), "reader": reader}
 
 
 class Table:

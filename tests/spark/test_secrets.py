@@ -52,6 +52,11 @@ def store(canary: str) -> Iterator[BucketServer]:
         yield store
 
 
+@pytest.fixture(scope="module")
+def bucket(store: BucketServer) -> str:
+    return store.new_bucket()
+
+
 @pytest.fixture
 def driver(store: BucketServer, bucket: str, tmp_path: Path) -> Iterator[Driver]:
     """Run a driver that logs all, shows its pages, and leaves a dump when it crashes."""

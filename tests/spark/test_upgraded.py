@@ -17,7 +17,7 @@ import pytest
 
 from putifabsent.inspection import inspect
 from putifabsent.shim.formats.hudi_layout import is_instant
-from tests.spark.drivers import Driver, DriverError, driving, together, told_on
+from tests.spark.drivers import Driver, DriverError, together, told_on
 from tests.spark.writers import FORMATS
 
 if TYPE_CHECKING:
@@ -94,38 +94,24 @@ class Table:
         }
 
 
-def told(store: BucketServer, bucket: str, *guarded: bool) -> list[Any]:
-    return [told_on(store, bucket, guarded=each).strictly() for each in guarded]
-
-
 @pytest.fixture(scope="module")
-def before(
-    store: BucketServer, bucket: str, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[tuple[Driver, Driver]]:
-    """Start a guarded driver, and one that knows nothing of the shim."""
-    with driving(told(store, bucket, True, False), tmp_path_factory.mktemp("before")) as (guarded, bare):
-        yield guarded, bare
-
-
-@pytest.fixture(scope="module")
-def pair(
-    store: BucketServer, bucket: str, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[tuple[Driver, Driver]]:
-    """Start the two guarded drivers that come after an upgrade."""
-    with driving(told(store, bucket, True, True), tmp_path_factory.mktemp("pair")) as (one, other):
-        yield one, other
+def writer(store: BucketServer, bucket: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Driver]:
+    """Start the guarded driver that has the tables before they are upgraded; then others have them."""
+    told = told_on(store, bucket, guarded=True).strictly()
+    with Driver(told, tmp_path_factory.mktemp("writer") / "log") as driver:
+        yield driver.wait()
 
 
 @pytest.mark.parametrize("kind", WITH)
 def test_a_table_of_version_6_is_upgraded_rolled_back_restored_and_written_by_two_drivers(
     kind: str,
-    before: tuple[Driver, Driver],
-    request: pytest.FixtureRequest,
+    writer: Driver,
+    reader: Driver,
+    pair: list[Driver],
     store: BucketServer,
     bucket: str,
 ) -> None:
-    table = Table(store, bucket, kind, **WITH[kind])
-    writer, bare = before
+    table, (one, other) = Table(store, bucket, kind, **WITH[kind]), pair
     table.append(writer, "before", 0, **SIX)
     saved = table.last(writer)
     table.admin(writer, "savepoint", saved, "me", "kept", **SIX)
@@ -136,27 +122,26 @@ def test_a_table_of_version_6_is_upgraded_rolled_back_restored_and_written_by_tw
     with table.refused():
         table.append(writer, "too early", 0)
     table.append(writer, "before", 2, **SIX)
-    table.check(bare)
+    table.check(reader)
 
-    bare.call("hudi_becomes", table=table.name, version=8)
-    one, other = request.getfixturevalue("pair")
-    table.check(bare)
+    reader.call("hudi_becomes", table=table.name, version=8)
+    table.check(reader)
     if kind == "with_metadata":
         table.append(other, "undone", 0, **EIGHT)
     table.admin(one, "rollback", table.last(one), **EIGHT)
     table.rows.pop()
-    table.check(bare)
+    table.check(reader)
     table.append(one, "undone", 1, **EIGHT)
     table.admin(other, "restoreToSavepoint", saved, **EIGHT)
     table.rows = kept
-    table.check(bare)
+    table.check(reader)
     for n in range(ROUNDS + 1):
         together(partial(table.race, each, who, n, **EIGHT) for each, who in ((one, "one"), (other, "other")))
     for n in range(ROUNDS):
         table.append(other, "other", -1 - n, **EIGHT)
         table.append(one, "one", -1 - n, **EIGHT)
-    table.check(bare)
+    table.check(reader)
 
     with table.refused():
         other.call("hudi_becomes", table=table.name, version=6)
-    table.check(bare)
+    table.check(reader)
