@@ -119,7 +119,7 @@ ASYNCHRONOUSLY = [
 ]
 
 
-@pytest.mark.parametrize(("table", "what"), zip(TABLES, cycle(["folder", "lists"])))
+@pytest.mark.parametrize(("table", "what"), [*zip(TABLES, cycle(["folder", "lists"]))])
 @pytest.mark.parametrize(("ground", "verb"), ASYNCHRONOUSLY, indirect=["ground"])
 def test_a_whole_table_arrives_in_threads_and_what_is_got_onto_a_guarded_disk_too(
     ground: Ground, table: str, verb: str, what: str, tmp_path_factory: pytest.TempPathFactory

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.spark, pytest.mark.formats, pytest.mark.timeout(900)]
 
+SHORT = bool(os.environ.get("SHORT"))
 WRITER = "2f1e9a7c-5d0b-4c44-9a35-6d1f0c1c7a10"
 
 
@@ -201,11 +203,10 @@ def test_executors_of_their_own_processes_reach_the_service(
     told = told_on(store, bucket, guarded=True, **{"spark.master": "local-cluster[2,1,1024]"})
     with Driver(told, tmp_path / "log") as driver:
         driver.wait()
-        for n in range(2):
-            driver.call("append", form="delta", table="cluster", who="w", n=n)
-            driver.call("append", form="hudi", table="cluster_hudi", who="w", n=n)
-        assert sorted(driver.call("rows", form="delta", table="cluster")) == [["w", 0], ["w", 1]]
-        assert sorted(driver.call("rows", form="hudi", table="cluster_hudi")) == [["w", 0], ["w", 1]]
+        for form in ("delta",) if SHORT else ("delta", "hudi"):
+            for n in range(2):
+                driver.call("append", form=form, table=f"cluster_{form}", who="w", n=n)
+            assert sorted(driver.call("rows", form=form, table=f"cluster_{form}")) == [["w", 0], ["w", 1]]
         said = driver.call("in_workers", name=f"{bucket}/c/_delta_log/00000000000000000000.json", tasks=16)
         assert sum(each.endswith(" won") for each in said) == 1
         assert json.dumps(said).count(driver.call("setting", key="fs.putifabsent.writer")) == 16 + 15
