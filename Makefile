@@ -21,6 +21,11 @@ SPARK4 := .venv-spark4/.stamp
 SPARK41 := .venv-spark41/.stamp
 PEERS := .venv-peers/.stamp
 PEERS_OLDER := .venv-peers-older/.stamp
+CLASSES := .venv-spark35/classes.jsa .venv-spark4/classes.jsa
+# JVMs of tests live for seconds. What the second compiler takes from two cores it doesn't give back; and what
+# each would load anew is in an archive, where tests take longer than that does.
+QUICK := -Xlog:disable -XX:TieredStopAtLevel=1 -XX:+UseSerialGC
+quickly = SHORT=$(SHORT) JDK_JAVA_OPTIONS="$(QUICK) -XX:SharedArchiveFile=$(CURDIR)/$(1)/classes.jsa" $(1)/bin/python
 JAR := putifabsent/spark/putifabsent-hadoop.jar
 # What unmodified writers on PySpark 3.5 and on 4.1 need, and what tests of PySpark 4 do.
 SPARK_JARS := tools/spark/target/jars/.stamp
@@ -63,13 +68,11 @@ test-hadoop: $(DEV) ## build the adapter for the JVM, and run Hadoop's own suite
 	$(BIN)/python -m tests.servers versitygw $(MAVEN) --file hadoop/pom.xml verify
 
 .PHONY: test-spark
-# Their JVMs live for seconds: what the second compiler takes from two cores it doesn't give back.
-test-spark: export SPARK_SUBMIT_OPTS := -XX:TieredStopAtLevel=1 -XX:+UseSerialGC
-test-spark: test-hadoop $(JAR) $(SPARK_JARS) $(SPARK41_JARS) $(SPARK4_JARS) $(SPARK35) $(SPARK41) $(SPARK4) ## that, then PySpark 3.5, 4.1 and 4 with unmodified writers; SHORT=1 lets them commit less
+test-spark: test-hadoop $(JAR) $(SPARK_JARS) $(SPARK41_JARS) $(SPARK4_JARS) $(SPARK41) $(CLASSES) ## that, then PySpark 3.5, 4.1 and 4 with unmodified writers; SHORT=1 lets them commit less
 	tools/servers/install.sh azurite fake-gcs-server
-	SHORT=$(SHORT) .venv-spark35/bin/python -m pytest -m spark -v tests/spark tests/test_packages.py
-	SHORT=$(SHORT) .venv-spark41/bin/python -m pytest -m spark -v tests/spark/test_races.py $(if $(SHORT),,tests/spark/test_docs.py)
-	SHORT=$(SHORT) .venv-spark4/bin/python -m pytest -m "spark and not formats" -v tests/spark
+	$(call quickly,.venv-spark35) -m pytest -m spark -v tests/spark tests/test_packages.py
+	$(call quickly,.venv-spark41) -m pytest -m spark -v tests/spark/test_races.py $(if $(SHORT),,tests/spark/test_docs.py)
+	$(call quickly,.venv-spark4) -m pytest -m "spark and not formats" -v tests/spark
 
 .PHONY: test-peers
 test-peers: $(PEERS) $(if $(SHORT),,$(PEERS_OLDER)) ## run peers' own suites stock and guarded, and compare them test by test; SHORT=1 runs those of a few minutes
@@ -193,6 +196,9 @@ lock: $(DEV) ## resolve the newest versions into locks/ (not tied to any index h
 	$(COMPILE) pyproject.toml --extra azure --extra gcs --extra paimon --extra s3 --group build --group peers-older \
 		--output-file locks/peers-older.txt
 	$(COMPILE) --no-deps --group peers-sdists --output-file locks/peers-sdists.txt
+
+.venv-spark%/classes.jsa: .venv-spark%/.stamp tests/spark/classes.py
+	SPARK_SUBMIT_OPTS="$(QUICK) -XX:ArchiveClassesAtExit=$@" $(@D)/bin/python -m tests.spark.classes
 
 # --- for the JVM ---------------------------------------------------------------------------------------------------
 
