@@ -111,7 +111,7 @@ def test_a_table_of_version_6_is_upgraded_rolled_back_restored_and_written_by_tw
     store: BucketServer,
     bucket: str,
 ) -> None:
-    table, (one, other) = Table(store, bucket, kind, **WITH[kind]), pair
+    table, (one, other) = Table(store, bucket, f"upgraded_{kind}", **WITH[kind]), pair
     table.append(writer, "before", 0, **SIX)
     saved = table.last(writer)
     table.admin(writer, "savepoint", saved, "me", "kept", **SIX)
