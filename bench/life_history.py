@@ -23,8 +23,8 @@ _EACH = 4
 _REMEMBERED = _EACH * KEPT
 """So many at most are kept of instants that are over, and that the ledger remembers."""
 
-_UNDONE = 0.4
-"""So many a commit come of what is rolled back, until the ledger remembers as many as it ever does."""
+_LEFT = 1.5
+"""So many a commit are left of what is archived or undone, until the ledger forgets as much as it learns."""
 
 _EVERY = 64
 """The ledger's records come and go in waves of so many."""
@@ -163,10 +163,10 @@ def _grown(samples: Sequence[Sample]) -> list[str]:
         found.append(
             f"records of the ledger are not pruned: {most:,} objects at {after[-1].commits:,} commits"
         )
-    undone = min(_UNDONE * (after[-1].commits - before[-1].commits), _REMEMBERED)
+    left = min(_LEFT * (after[-1].commits - before[-1].commits), _REMEMBERED)
     for what, of, over, share, more in (
-        ("objects of the shim's", "others", min, 1.25, kept + undone),
-        ("items in the registry", "items", min, 1.25, kept + _EVERY + undone),
+        ("objects of the shim's", "others", min, 1.25, kept + left),
+        ("items in the registry", "items", min, 1.25, kept + _EVERY + left),
         ("requests a commit", "a_commit", mean, 1.5, 8),
         ("requests of a listing", "ls", mean, 1.25, 8 + live),
         # Of each record since the newest checkpoint a new mount asks the arbiter, and the store.

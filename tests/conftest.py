@@ -7,10 +7,12 @@ import gc
 import signal
 import time
 from functools import cache
+from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import botocore.session
+import certifi
 import pytest
 
 from putifabsent.lab.servers import LocalBucket
@@ -51,6 +53,17 @@ def models_are_read_once() -> Iterator[None]:
     """A session of botocore reads megabytes of JSON, and thousands of tests have sessions of their own."""
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(botocore.session, "create_loader", cache(botocore.session.create_loader))
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def one_authority_is_trusted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Each client of aiobotocore's reads all authorities anew, which takes longer than most requests."""
+    end = "-----END CERTIFICATE-----\n"
+    bundle = tmp_path_factory.mktemp("authorities") / "one.pem"
+    bundle.write_text(Path(certifi.where()).read_text().partition(end)[0] + end)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("AWS_CA_BUNDLE", str(bundle))
         yield
 
 

@@ -28,8 +28,8 @@ class Suites(AbstractCopyTests, AbstractGetTests, AbstractOpenTests, AbstractPip
     """All of them."""
 
 
-class SuitesOfAnArbiter(Suites):
-    """All but the spellings of a pattern: an arbiter changes what a listing shows, not how it is matched."""
+class SuitesButPatterns(Suites):
+    """All but the spellings of a pattern: neither disks nor arbiters change how it is matched."""
 
     test_copy_glob_edge_cases = None
     test_get_glob_edge_cases = None
@@ -105,7 +105,7 @@ class TestInMemory(Suites, Memory):
     """The store decides."""
 
 
-class TestOnDisk(Suites, Local):
+class TestOnDisk(SuitesButPatterns, Local):
     """The store decides."""
 
 
@@ -113,7 +113,7 @@ class TestOnS3(Suites, S3):
     """The store decides."""
 
 
-class TestOnDiskByAnother(SuitesOfAnArbiter, Local):
+class TestOnDiskByAnother(SuitesButPatterns, Local):
     """Each other arbiter."""
 
     @pytest.fixture
@@ -122,7 +122,7 @@ class TestOnDiskByAnother(SuitesOfAnArbiter, Local):
 
 
 @pytest.mark.servers
-class TestOnS3ThatIgnoresConditions(SuitesOfAnArbiter, Bucket):
+class TestOnS3ThatIgnoresConditions(SuitesButPatterns, Bucket):
     """Each other arbiter."""
 
     @pytest.fixture
