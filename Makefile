@@ -60,7 +60,7 @@ test: $(DEV) $(PAIMON) ## run the tests, then those of pypaimon's environment: a
 .PHONY: test-servers
 test-servers: $(DEV) ## build real servers (once) and race them; SHORT=1 leaves out three of them
 	tools/servers/install.sh $(SERVERS)
-	PUTIFABSENT_SERVERS="$(SERVERS)" SHORT=$(SHORT) LONG=$(if $(SHORT),,1) $(BIN)/python -m pytest -m servers
+	PUTIFABSENT_SERVERS="$(SERVERS)" SHORT=$(SHORT) LONG=$(if $(SHORT),,1) $(BIN)/python -m pytest -n 2 --dist loadscope -m servers
 
 .PHONY: test-hadoop
 test-hadoop: $(DEV) ## build the adapter for the JVM, and run Hadoop's own suites and ours on it: two minutes

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote, unquote
 
@@ -103,6 +104,7 @@ def shelf_for(state: str, folder: str, arbiter: str, longest_key: int) -> str:
     return f"{place}/{_component(below, room) or _HERE}"
 
 
+@lru_cache(maxsize=4096)  # the same ones are listed again and again
 def placed(path: str) -> Placed | None:
     """Return of what a key tells; None for what is no arbiter's key."""
     match = _KEY.fullmatch(path)
