@@ -55,7 +55,7 @@ demo: $(PAIMON) ## race 8 writers on a Paimon table, without and with putifabsen
 .PHONY: test
 test: $(DEV) $(PAIMON) ## run the tests, then those of pypaimon's environment: a few minutes
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal
-	$(PAIMON_BIN)/python -m pytest -n $(JOBS) -o addopts="--import-mode=importlib --strict-markers -ra" -m "not servers and not clouds and not proof" -k "not s3-ballot and not ByAnother and not memory and not Memory and not glob_edge" $(PAIMON_TESTS)
+	$(PAIMON_BIN)/python -m pytest -n $(JOBS) -o addopts="--import-mode=importlib --strict-markers -ra" -m "not servers and not clouds and not proof" -k "not s3-ballot and not ByAnother and not memory-native and not InMemory and not glob_edge" $(PAIMON_TESTS)
 
 .PHONY: test-servers
 test-servers: $(DEV) ## build real servers (once) and race them; SHORT=1 leaves out three of them
