@@ -122,8 +122,14 @@ class _Table:
 
 
 def live(ground: Ground, plan: Plan, tick: Callable[[], object] = lambda: None) -> History:
-    """Live one life on a table of its own; call ``tick`` after each commit."""
-    return _Life(ground, plan, tick).run()
+    """Live one life on a table of its own; call ``tick`` after each commit.
+
+    An interrupt ends a life before its time: what came of it until then is returned.
+    """
+    life = _Life(ground, plan, tick)
+    with suppress(KeyboardInterrupt):
+        life.run()
+    return life.history
 
 
 class _Life:
@@ -140,7 +146,7 @@ class _Life:
         self.removals = [quarter * (each + 1) // removals for each in range(removals)]
         self.samples = self._points()
 
-    def run(self) -> History:
+    def run(self) -> None:
         self._make(self.writers[0].fs)
         self.ground.requests()
         self.since, self.began = 0, time.process_time()
@@ -150,7 +156,6 @@ class _Life:
                 self._sample()
             if self.fruitless >= _PATIENCE:
                 self._repair()
-        return self.history
 
     def _points(self) -> set[int]:
         """Return after how many commits something is measured: all along, and more often before each 10^n."""

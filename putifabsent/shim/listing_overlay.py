@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from datetime import datetime, timezone
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from putifabsent.backends.base import Entry
@@ -79,15 +80,23 @@ def in_ballots(keys: Iterable[str], shown: Iterable[str], classify: Classify) ->
 
 
 def _in_scene(name: Name, folder: str, keys: list[str]) -> Iterator[Sighting]:
+    rank, key, is_open = _living(folder, tuple(keys))
+    for each_rank, each in enumerate(name.all_names):
+        if each_rank == rank:
+            yield Sighting(each, key)
+        else:
+            yield Sighting(each, None, is_open)
+
+
+@lru_cache(maxsize=4096)  # most names were decided long ago, and are listed again and again
+def _living(folder: str, keys: tuple[str, ...]) -> tuple[int | None, str | None, bool]:
+    """Return the rank of the name that lives, where its bytes lie, and whether the name may be decided."""
     scene = Scene.of(Entry(key, _AT_SOME_TIME) for key in keys)
     incarnation = scene.incarnation
     value = scene.decided(incarnation)
-    is_open = value is None and scene.highest(incarnation) is not None
-    for rank, each in enumerate(name.all_names):
-        if value is not None and rank_of(value) == rank:
-            yield Sighting(each, f"{folder}/{written(Prepare(incarnation, 0, value))}")
-        else:
-            yield Sighting(each, None, is_open)
+    if value is None:
+        return None, None, scene.highest(incarnation) is not None
+    return rank_of(value), f"{folder}/{written(Prepare(incarnation, 0, value))}", False
 
 
 def in_claims(claims: Claims, place: str, folder: str, classify: Classify) -> Protocol[list[Sighting]]:
