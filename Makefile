@@ -99,9 +99,14 @@ format: $(DEV) ## let ruff set the layout, and write what the code itself knows:
 	$(BIN)/python docs/tables.py
 	$(BIN)/python hadoop/errors.py
 
+.cache/docs_scripts: tools/docs_scripts.sh
+	$< $@ && touch $@
+
 .PHONY: docs
-docs: $(DEV) ## build the documentation into site/
+docs: $(DEV) .cache/docs_scripts ## build the documentation into site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	cp -r .cache/docs_scripts site/scripts
+	! grep -rlE "src=.https?://" site --include="*.html" # no page asks another host
 
 .PHONY: bench
 bench: $(DEV) ## measure guarded creates against s3fs and bare obstore, side by side

@@ -1,13 +1,15 @@
 """What each client tells a writer when an answer is lost, against what is true.
 
 One matrix for all of them, on the fault stub: each fault, in each of five worlds. ``python bench/truth.py``
-prints the table, ``--json`` every case, ``--markdown FILE`` writes the table for the docs. Clients are stock;
-"no retries" is what their own settings allow. Back-off is shortened where a client has a setting for it.
+prints the table, ``--json`` every case, ``--markdown FILE`` writes the page for the docs, and a table of all
+cases beside it. Clients are stock; "no retries" is what their own settings allow. Back-off is shortened where
+a client has a setting for it.
 """
 
 from __future__ import annotations
 
 import argparse
+import csv
 import json
 import logging
 import os
@@ -17,6 +19,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from dataclasses import asdict, dataclass
 from datetime import timedelta
 from importlib.metadata import version
+from io import StringIO
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any
@@ -264,41 +267,74 @@ def _coloured(cell: str) -> str:
     return f"[yellow]{cell}[/yellow]" if cell.startswith("unknown") else cell
 
 
-def markdown(outcomes: Sequence[Outcome], missing: Mapping[str, str]) -> str:
-    """The same table, for the docs."""
+def markdown(outcomes: Sequence[Outcome], missing: Mapping[str, str], table: str) -> str:
+    """The page for the docs: sums, and how often each fault made a client report what is false.
+
+    Parameters
+    ----------
+    table
+        The file beside the page that has each case.
+    """
     measured = ", ".join(f"{name} {number}" for name, number in versions().items())
-    lines = ["# What a writer is told when an answer is lost", ""]
-    lines += [f"Written by `bench/truth.py` in one run; {measured}.", WORLDS]
-    lines += _lined(["client", *COUNTED])
-    for client, counts in sorted(summary(outcomes).items()):
-        lines += [_line([client, *map(str, counts.values())])]
-    for cloud in CLOUDS:
-        clients = {_role(o.client): o.client for o in outcomes if o.cloud == cloud}
-        kept = [number for number, role in enumerate(ROLES) if role in clients]
-        lines += ["", f"## {cloud}", ""]
-        lines += _lined(["fault", "world", *(clients[ROLES[number]] for number in kept)])
-        for where, fault, world, cells in rows(outcomes):
-            if where == cloud:
-                texts = [cells[number] for number in kept]
-                texts = [f"**{text}**" if text.startswith("FALSE") else text for text in texts]
-                lines += [_line([fault.replace("<Condition>", "`<Condition>`"), world, *texts])]
-    lines += [f"\nNot measured: {client}: {reason}" for client, reason in missing.items()]
-    return "\n".join(lines) + "\n"
+    own = [o for o in outcomes if o.client == GUARD]
+    sums = [[client, *map(str, counts.values())] for client, counts in sorted(summary(outcomes).items())]
+    found = dict.fromkeys((o.cloud, o.client) for o in outcomes)
+    clients = [each for each in found if "no retries" not in each[1]]
+    faults = []
+    for fault in dict.fromkeys(o.fault for o in outcomes):
+        cells = [[o for o in outcomes if (o.cloud, o.client, o.fault) == (*key, fault)] for key in clients]
+        if any(map(_false, cells)):
+            faults.append([fault.replace("<Condition>", "`<Condition>`"), *map(_share, cells)])
+    return f"""# What do clients report when a response is lost?
+
+putifabsent reported something false in {_false(own)} of {len(own)} cases. On each store, a stock client that
+retries reports "exists" to the very writer that created the name. One that does not retry leaves open who
+won.
+
+Measured by `bench/truth.py` in one run: {measured}.
+{WORLDS}
+## All cases
+
+Requests are those on the wire.
+
+{_table(["client", *COUNTED], sums)}
+
+## False reports by fault
+
+By clients with their usual retries; faults without a false report are left out. Each case, with its
+verdict and number of requests: [{table}]({table}).
+
+{_table(["fault", *(f"{client} on {cloud}" for cloud, client in clients)], faults)}
+""" + "".join(f"\nNot measured: {client}: {reason}\n" for client, reason in missing.items())
 
 
-def _line(cells: Sequence[str]) -> str:
-    return f"| {' | '.join(cells)} |"
+def _share(cell: Sequence[Outcome]) -> str:
+    many = _false(cell)
+    return f"**{many}** of {len(cell)}" if many else "0" if cell else ""
 
 
-def _lined(heads: Sequence[str]) -> list[str]:
-    return [_line(heads), "|---" * len(heads) + "|"]
+def _false(outcomes: Sequence[Outcome]) -> int:
+    return sum(o.verdict.startswith("FALSE") for o in outcomes)
+
+
+def cases_written(outcomes: Sequence[Outcome]) -> str:
+    """Each case, as comma-separated values."""
+    text = StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["store", "fault", "situation", "client", "verdict", "requests"])
+    writer.writerows((o.cloud, o.fault, o.world, o.client, o.verdict, o.requests) for o in outcomes)
+    return text.getvalue()
+
+
+def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in (heads, ["---"] * len(heads), *rows))
 
 
 def main() -> int:
     """Measure, print, and fail if putifabsent told an untruth."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0] if __doc__ else "")
     parser.add_argument("--json", action="store_true", help="print every case as JSON")
-    parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the table for the docs")
+    parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the page for the docs")
     parser.add_argument("--client", action="append", help="only this one, by name; may be given again")
     arguments = parser.parse_args()
     # The clients' own words about each lost answer; what they tell the writer is in the table.
@@ -318,7 +354,9 @@ def main() -> int:
     else:
         show(outcomes, missing)
     if arguments.markdown:
-        arguments.markdown.write_text(markdown(outcomes, missing), encoding="utf-8")
+        table = arguments.markdown.with_suffix(".csv")
+        arguments.markdown.write_text(markdown(outcomes, missing, table.name), encoding="utf-8")
+        table.write_text(cases_written(outcomes), encoding="utf-8")
     return int(any(o.client == GUARD and o.verdict.startswith("FALSE") for o in outcomes))
 
 

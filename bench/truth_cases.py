@@ -35,24 +35,29 @@ NAME = ("bucket", "table/commit")
 MINE, OTHERS = b"mine", b"another's"
 
 WORLDS = """
-- *I won*: nobody else is there. The first request goes wrong; what the client sends again, if anything, is
-  answered honestly.
-- *another won*: another writer has created the name an hour before.
-- *another came*: another writer creates the name just before the first request is applied, or just after it
-  has failed to be. Once an answer is lost no client can tell this from a creation of its own that was
-  applied, read by others and deleted before the other one came: then "exists" is untrue. putifabsent says
-  that it does not know; the others are right here by luck.
-- *nobody did*: every request goes wrong, and none is applied.
-- *deleted meanwhile*: the name is deleted just before the client could see who holds it.
+Each fault was tried in five situations:
 
-*ok*: what the writer was told is true. *unknown*: it was told an error, and must find out by itself.
-*FALSE EXISTS*: it was told that another holds the name, and no other ever did: a table format that hears
-this deletes its data. *FALSE WON*: it was told that it won, and nothing of it was written. Behind the
-verdict: how many requests were on the wire.
+| situation | what happens |
+|---|---|
+| I won | No other writer. The first request fails; each retry gets an honest response. |
+| another won | Another writer created the name an hour earlier. |
+| another came | Another writer creates the name before the first request is applied, or after it failed. |
+| nobody did | Every request fails, and none is applied. |
+| deleted meanwhile | The name is deleted just before the client could see who holds it. |
 
-A 409 is S3's ConditionalRequestConflict, GCS's conflict, Azure's PendingCopyOperation. A 412 to a creation
-that won is what comes back when something on the way has sent its request twice. A 200 with an error in its
-body comes from proxies, and from some servers that speak S3.
+| verdict | meaning |
+|---|---|
+| ok | The client's report is true. |
+| unknown | The client raised an error that leaves open who won. |
+| FALSE EXISTS | It reported "exists", and no other ever created the name. Formats then delete their data. |
+| FALSE WON | It reported success, and nothing was written. |
+
+After "another came" nobody can rule out that the own object was created, read and deleted first. putifabsent
+therefore reports `OutcomeUnknown`; the other clients are right by luck.
+
+A 409 is S3's `ConditionalRequestConflict`, GCS's conflict, Azure's `PendingCopyOperation`. A 412 after a win
+comes from a proxy that sent the request twice. A 200 with an error in its body comes from proxies and some S3
+servers.
 """
 
 
