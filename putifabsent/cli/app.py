@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Annotated
 
 import typer
 
 from putifabsent import __version__
+from putifabsent.cli.arguments import PROFILE, read_profile
 from putifabsent.cli.lab import demo, simulate, stress
 from putifabsent.cli.names import explain, put, resolve
+from putifabsent.cli.screen import VERBOSITY, Screen, Verbosity, exits
 from putifabsent.cli.service import serve, spark_conf
 from putifabsent.cli.stores import doctor, init, policy, probe
 from putifabsent.cli.tables import drop, fsck, inspect, leave, ledger, migrate
+from putifabsent.errors import ConfigError
 
 __all__ = ["app"]
 
 _EXITS = (
-    "Exit codes: 0 done; 1 the answer is no (an unsafe store, a lost commit, a taken name, a damaged table, "
-    "a broken promise); "
-    "2 usage; 3 the outcome is unknown; 4 it could not be done, and nothing was written."
+    "Exit codes: 0 done; 1 the answer is no (a taken name, a lost commit, a broken promise, leftovers, "
+    "something wrong); 2 usage; 3 the outcome is unknown; 4 it could not be done, and nothing was written; "
+    "5 the store is unsafe; 6 the table is damaged."
 )
 
 app = typer.Typer(
@@ -26,7 +30,6 @@ app = typer.Typer(
     help="Atomic create-if-absent on any store, for writers that don't know they need it.",
     epilog=_EXITS,
     no_args_is_help=True,
-    add_completion=False,
     rich_markup_mode="markdown",  # a paragraph of a docstring is one, whatever its lines
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -68,9 +71,29 @@ def _print_version(wanted: bool) -> None:
 
 @app.callback()
 def _main(
+    context: typer.Context,
     *,
+    profile: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Take the filesystem's options from this section of profiles.ini."),
+    ] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print answers and errors only.")] = False,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", help="Print what has led to an error, and log lines.")
+    ] = False,
     version: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
     del version
+    with exits(Screen(as_json=False)):
+        if quiet and verbose:
+            raise ConfigError("--quiet and --verbose exclude each other")
+        VERBOSITY.set(Verbosity.QUIET if quiet else Verbosity.VERBOSE if verbose else Verbosity.USUAL)
+        PROFILE.set(read_profile(profile) if profile else {})
+    if verbose:
+        log, lines = logging.getLogger("putifabsent"), logging.StreamHandler()
+        lines.setFormatter(logging.Formatter("%(levelname)s %(name)s: %(message)s"))
+        log.addHandler(lines)
+        log.setLevel(logging.DEBUG)
+        context.call_on_close(lambda: log.removeHandler(lines))

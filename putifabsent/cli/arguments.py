@@ -3,31 +3,40 @@
 from __future__ import annotations
 
 import json
+import os
+import shlex
 import sys
+from configparser import ConfigParser
+from configparser import Error as Malformed
+from contextvars import ContextVar
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import fsspec
 import typer
 
 from putifabsent.cli.screen import Exit
-from putifabsent.errors import ConfigError
+from putifabsent.errors import ConfigError, sentence_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from putifabsent.fsspec_plugin import GuardedFileSystem
 
 __all__ = [
+    "PROFILE",
     "AsJson",
     "Endpoint",
     "Options",
     "Url",
     "Yes",
     "ask",
+    "command_line",
     "guarded_address",
     "mount",
     "mounting",
     "parse_options",
+    "read_profile",
 ]
 
 Url = Annotated[
@@ -49,8 +58,7 @@ Options = Annotated[
         "--option",
         "-o",
         metavar="KEY=VALUE",
-        help="An option of the filesystem, as fsspec takes it; the value may be JSON "
-        """(-o client_kwargs='{"region_name": "eu-west-1"}'). Repeatable.""",
+        help="An option of the filesystem, as fsspec takes it; its value may be JSON. Repeatable.",
     ),
 ]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Don't ask: the writers are stopped.")]
@@ -66,6 +74,9 @@ _GUARDED = {
     "file": "piafile", "local": "piafile",
     "memory": "piamemory",
 }  # fmt: skip
+PROFILE: ContextVar[Mapping[str, Any]] = ContextVar("profile")
+"""The options of the profile that ``putifabsent --profile`` names; those of the verb itself win."""
+
 _WITHOUT_BUCKETS = ("piafile", "piamemory")
 _WITH_ENDPOINT_URL = ("pias3", "piags")
 
@@ -104,7 +115,7 @@ def mounting(url: str, options: Sequence[str] | None, endpoint_url: str | None) 
     given = parse_options(options or ())
     if endpoint_url is not None:
         if protocol not in _WITH_ENDPOINT_URL:
-            raise ConfigError(f"--endpoint-url is for S3 and GCS, not for {protocol}: see -o")
+            raise ConfigError(f"--endpoint-url is for S3 and GCS, not for {url}: see -o")
         given["endpoint_url"] = endpoint_url
     if not path.strip("/") and protocol not in _WITHOUT_BUCKETS:
         raise ConfigError(f"{url} names no bucket")
@@ -129,19 +140,48 @@ def guarded_address(url: str) -> tuple[str, str]:
 
 
 def parse_options(options: Sequence[str]) -> dict[str, Any]:
-    """Read ``key=value`` pairs: a value is read as JSON where it is JSON and no credential, else as text."""
-    parsed: dict[str, Any] = {}
+    """Read ``key=value`` pairs on top of the profile's; JSON is read as such, but for credentials."""
+    parsed = dict(PROFILE.get({}))
     for option in options:
         key, found, value = option.partition("=")
         if not (key and found):
             raise ConfigError(f"-o {option}: it must be key=value")
-        try:
-            parsed[key] = value if key in _CREDENTIALS and value[:1] not in ('"', "{") else json.loads(value)
-        except ValueError:
-            if value[:1] in ("{", "["):
-                raise ConfigError(f"-o {key}: it begins like JSON, and is none: {value}") from None
-            parsed[key] = value
+        parsed[key] = _value(key, value, f"-o {key}")
     return parsed
+
+
+def _value(key: str, text: str, where: str) -> Any:
+    """Read a value as JSON where it is JSON and no credential, else as text."""
+    try:
+        return text if key in _CREDENTIALS and text[:1] not in ('"', "{") else json.loads(text)
+    except ValueError:
+        if text[:1] in ("{", "["):
+            raise ConfigError(f"{where}: it begins like JSON, and is none: {text}") from None
+        return text
+
+
+def read_profile(name: str) -> dict[str, Any]:
+    """Return the options in a section of the user's ``profiles.ini``, with values as ``-o`` takes them.
+
+    The file is ``$XDG_CONFIG_HOME/putifabsent/profiles.ini``, by default in ``~/.config``.
+
+    Raises
+    ------
+    ConfigError
+        It is not there, or can't be read, or has no such section.
+    """
+    file = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config", "putifabsent", "profiles.ini")
+    parser = ConfigParser(interpolation=None)
+    parser.optionxform = str  # type: ignore[assignment,method-assign] # an option's name is as it is written
+    try:
+        parser.read_string(file.read_text(encoding="utf-8"), str(file))
+    except (OSError, UnicodeError, Malformed) as error:
+        why = getattr(error, "strerror", None) or sentence_of(error)
+        raise ConfigError(f"--profile {name}: {file} can't be read: {why}") from error
+    if name not in parser:
+        there = ", ".join(parser.sections()) or "none"
+        raise ConfigError(f"--profile {name}: {file} has no section [{name}]; it has {there}")
+    return {key: _value(key, text, f"{file}, {key}") for key, text in parser[name].items()}
 
 
 def ask(question: str, *, yes: bool) -> None:
@@ -152,3 +192,19 @@ def ask(question: str, *, yes: bool) -> None:
     typer.echo(f"{question} All its writers must be stopped. Are they? [y/N] ", nl=False, err=True)
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):
         raise typer.Exit(Exit.NO)
+
+
+def command_line() -> str:
+    """Return the command that was given, for a report; what may be a secret is left out."""
+    words = [Path(sys.argv[0]).name, *sys.argv[1:]]
+    shown = [
+        f"{word.partition('=')[0]}=***" if before in ("-o", "--option") and _may_be_secret(word) else word
+        for before, word in zip(["", *words], words, strict=False)
+    ]
+    return shlex.join(shown)
+
+
+def _may_be_secret(option: str) -> bool:
+    key, _, value = option.partition("=")
+    # A nested option may be a secret, and so may the password in an address.
+    return key in _CREDENTIALS or value[:1] in ("{", "[") or "@" in value

@@ -12,7 +12,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
-from putifabsent.cli.arguments import AsJson, Endpoint, Options, Url, guarded_address, parse_options
+from putifabsent.cli.arguments import (
+    AsJson,
+    Endpoint,
+    Options,
+    Url,
+    command_line,
+    guarded_address,
+    parse_options,
+)
 from putifabsent.cli.screen import Exit, Screen, empty_table, exits
 from putifabsent.errors import ConfigError
 from putifabsent.lab.demo import run as race
@@ -238,7 +246,7 @@ def _draw(
         save(drawn, plots)
     if report:
         report.parent.mkdir(parents=True, exist_ok=True)
-        report.write_text(page(cells, drawn, seed, published), encoding="utf-8")
+        report.write_text(page(cells, drawn, seed, published, command=command_line()), encoding="utf-8")
 
 
 def _cell_lines(cells: Sequence[Cell], published: Sequence[Published]) -> Iterator[Table | str]:
@@ -307,7 +315,7 @@ def stress(  # noqa: PLR0913 - one an option
     option: Options = None,
     as_json: AsJson = False,
 ) -> None:
-    """Set many writers at tables, with faults, and judge what each of them was told.
+    """Set many writers at tables, with faults, and judge the responses that each of them got.
 
     Each run makes new tables below URL, in a folder of its own, and leaves them there. It exits with 1 if a
     promise was broken through putifabsent; what the other clients break is counted beside it.
@@ -337,7 +345,7 @@ def stress(  # noqa: PLR0913 - one an option
             from putifabsent.lab.stress.report import page
 
             report.parent.mkdir(parents=True, exist_ok=True)
-            report.write_text(page(what, runs), encoding="utf-8")
+            report.write_text(page(what, runs, command=command_line()), encoding="utf-8")
         for result in runs:
             for error, times in results.errors(result)[:_ERRORS]:
                 screen.note(f"{result.contender.label}: {times} x {error}")

@@ -88,7 +88,7 @@ def explain(
 ) -> None:
     """Say what names are to their table formats, and what a plain write to them would do.
 
-    Names alone are enough: nothing is asked of a store, unless --check is given.
+    Names alone are enough: no request goes to a store, unless --check is given.
     """
     screen = Screen(as_json=as_json)
     with exits(screen):

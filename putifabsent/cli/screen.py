@@ -1,7 +1,8 @@
 """How a verb answers and ends: what it prints, for people and for programs, and its exit code.
 
 With ``--json`` stdout has one JSON value and nothing else; without it, stdout has the answer as a table or a
-sentence. Progress and errors always go to stderr.
+sentence. Progress and errors always go to stderr. ``--quiet`` leaves out what is neither answer nor error,
+``--verbose`` adds what has led to an error.
 """
 
 from __future__ import annotations
@@ -10,14 +11,23 @@ import json
 import os
 import sys
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import asdict
-from enum import IntEnum
+from enum import Enum, IntEnum
+from time import monotonic
 from typing import IO, TYPE_CHECKING, NoReturn
 
 import typer
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 from rich.table import Table
 from rich.text import Text
 
@@ -28,10 +38,13 @@ if TYPE_CHECKING:
 
     from putifabsent.errors import Holder
 
-__all__ = ["Exit", "Screen", "empty_table", "exits"]
+__all__ = ["VERBOSITY", "Exit", "Screen", "Verbosity", "empty_table", "exits"]
 
-# Into a file or a pipe, where nobody has said how wide a line may be.
+# Into a file or a pipe, where no line width is known.
 _WIDTH = 160
+
+_SECONDS = 10
+"""Between two lines of progress, where no bar can be drawn."""
 
 _EXTRAS = {
     "adlfs": "azure", "azure": "azure",
@@ -44,11 +57,24 @@ _EXTRAS = {
 }  # fmt: skip
 
 
+class Verbosity(Enum):
+    """How much is printed beside an answer."""
+
+    QUIET = "quiet"
+    USUAL = "usual"
+    VERBOSE = "verbose"
+
+
+VERBOSITY: ContextVar[Verbosity] = ContextVar("verbosity", default=Verbosity.USUAL)
+"""What ``putifabsent --quiet`` or ``--verbose`` asks of each verb."""
+
+
 class Screen:
     """Prints answers."""
 
     def __init__(self, *, as_json: bool) -> None:
         self._as_json = as_json
+        self._is_quiet = VERBOSITY.get() is Verbosity.QUIET
         self._out, self._err = _console(sys.stdout), _console(sys.stderr)
 
     def answer(self, value: object, shown: Iterable[Table | Text | str]) -> None:
@@ -69,30 +95,59 @@ class Screen:
 
     def note(self, line: str) -> None:
         """Print a line beside an answer, on stderr, for people only."""
-        if not self._as_json:
+        if not self._as_json and not self._is_quiet:
             self._err.print(line, style="dim")
 
     def error(self, message: str, *more: str) -> None:
         """Print what went wrong, and what to do, on stderr."""
-        self._err.print(Text.assemble(("error: ", "bold red"), message))
+        self._err.print(Text.assemble(("error: ", "bold red"), message), soft_wrap=True)
         for line in more:
             self._err.print(line, soft_wrap=True)
 
     @contextmanager
     def progress(self) -> Iterator[Callable[[int, int, str], None]]:
-        """Give a callback that draws a bar for (done, in all, what)."""
+        """Give a callback for (done, in all, what): a bar draws it, or, in a pipe, a line now and then."""
+        if self._is_quiet or not self._err.is_terminal:
+            yield (lambda *_: None) if self._is_quiet else self._by_lines()
+            return
         columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
-        with Progress(*columns, TimeElapsedColumn(), console=self._err, transient=True) as bars:
+        times = (TimeElapsedColumn(), TimeRemainingColumn())
+        with Progress(*columns, *times, console=self._err, transient=True) as bars:
             task = bars.add_task("starting", total=None)
+            before = ""
 
             def draw(done: int, total: int, what: str) -> None:
+                nonlocal before
+                if what != before:  # an estimate is of what is done now
+                    bars.reset(task)
+                    before = what
                 bars.update(task, completed=done, total=total, description=what)
 
             yield draw
 
+    def _by_lines(self) -> Callable[[int, int, str], None]:
+        before, began = "", monotonic()
+        last = began
+
+        def draw(done: int, total: int, what: str) -> None:
+            nonlocal before, began, last
+            now = monotonic()
+            if what != before:
+                before, began = what, now
+            if now - last < _SECONDS:
+                return
+            last = now
+            left = f", about {(now - began) * (total - done) / done:.0f} s left" if 0 < done < total else ""
+            self._err.print(f"{what}: {done:,} of {total:,}{left}", soft_wrap=True)
+
+        return draw
+
     @contextmanager
     def waiting(self, what: str) -> Iterator[None]:
         """Show that something is going on."""
+        if self._is_quiet:
+            yield
+            return
         with self._err.status(Text(what)):
             yield
 
@@ -129,10 +184,13 @@ class Exit(IntEnum):
 
     =====  ==========================================================================
     0      done
-    1      the answer is no: an unsafe store, a lost commit, a taken name, a damaged table, a broken promise
+    1      the answer is no: a taken name, a lost commit, a broken promise, leftovers, a wrong setting
     2      usage: an argument, an option, a missing package
     3      whether the name was created is unknown: keep the bytes, resolve the token
     4      it could not be done, and nothing was created
+    5      the store is unsafe: it can't decide who creates a name
+    6      the table, or its ledger, is damaged
+    130    interrupted, as by Ctrl-C
     141    nobody has read the answer to its end, as after ``| head``
     =====  ==========================================================================
     """
@@ -142,6 +200,8 @@ class Exit(IntEnum):
     USAGE = 2
     UNKNOWN = 3
     FAILED = 4
+    UNSAFE = 5
+    DAMAGED = 6
     UNREAD = 141
 
 
@@ -167,7 +227,7 @@ def exits(screen: Screen, url: str = "URL") -> Iterator[None]:
         _end(screen, Exit.NO, error)
     except UnsafeStore as error:
         screen.json({"outcome": "unsafe", "message": sentence_of(error)})
-        _end(screen, Exit.NO, error)
+        _end(screen, Exit.UNSAFE, error)
     except ImportError as error:
         extra = _EXTRAS.get((error.name or "").partition(".")[0], "all")
         screen.json({"outcome": "usage", "message": sentence_of(error)})
@@ -187,8 +247,16 @@ def _unknown(screen: Screen, url: str, error: OutcomeUnknown) -> NoReturn:
 
 
 def _end(screen: Screen, code: Exit, error: BaseException, *more: str) -> NoReturn:
-    screen.error(sentence_of(error), *more)
+    screen.error(sentence_of(error), *more, *(_causes(error) if VERBOSITY.get() is Verbosity.VERBOSE else ()))
     raise typer.Exit(code) from error
+
+
+def _causes(error: BaseException) -> Iterator[str]:
+    """Return, in full, what an error was raised from."""
+    cause = error.__cause__ or error.__context__
+    while cause is not None:
+        yield f"caused by {type(cause).__name__}: {cause}"
+        cause = cause.__cause__ or cause.__context__
 
 
 def _fields(holder: Holder | None) -> dict[str, object] | None:

@@ -115,7 +115,7 @@ def probe(
     """Race a store, and say what each of its operations really guarantees.
 
     It writes below .putifabsent/ in a bucket or folder that is there, and removes what it wrote. Mounts of
-    the same endpoint use what it finds, for a week; what stops them, for an hour. It exits with 1 if one
+    the same endpoint use what it finds, for a week; what stops them, for an hour. It exits with 5 if one
     operation is unsafe.
     """
     screen = Screen(as_json=as_json)
@@ -134,7 +134,7 @@ def probe(
             _shown(url, verdicts),
         )
         if not all(verdict.safe for verdict in verdicts.values()):
-            raise typer.Exit(Exit.NO)
+            raise typer.Exit(Exit.UNSAFE)
 
 
 def _shown(url: str, verdicts: Mapping[str, Verdict]) -> Iterator[Table | str]:
@@ -171,7 +171,7 @@ def init(
     """Make the registry that an arbiter needs, and check that it can be relied on.
 
     A DynamoDB table is made once, with on-demand billing, deletion protection and no time to live; one that
-    is there is checked, and left as it is. For Redis there is nothing to make: it is asked for a lock.
+    is there is checked, and left as it is. For Redis there is nothing to make: a lock is taken on trial.
     """
     screen = Screen(as_json=as_json)
     with exits(screen):
@@ -206,7 +206,7 @@ def policy(
 ) -> None:
     """Print the bucket policy by which S3 itself refuses to write over guarded names, whoever asks.
 
-    It is JSON, on stdout; what it can't cover is said on stderr. Nothing is sent to the store.
+    It is JSON, on stdout; what it can't cover goes to stderr. Nothing is sent to the store.
     """
     screen = Screen(as_json=False)
     with exits(screen, url):

@@ -12,7 +12,7 @@ import typer
 from rich.text import Text
 
 from putifabsent import upkeep
-from putifabsent.cli.arguments import AsJson, Endpoint, Options, Url, Yes, ask, mount
+from putifabsent.cli.arguments import AsJson, Endpoint, Options, Url, Yes, ask, command_line, mount
 from putifabsent.cli.screen import Exit, Screen, empty_table, exits
 from putifabsent.errors import ConfigError
 
@@ -64,7 +64,7 @@ def inspect(  # noqa: PLR0913 - one an option
 ) -> None:
     """Say whether a table was hurt: its format, its timeline, and what is wrong with it.
 
-    Nothing is written, and writers may write meanwhile. It exits with 1 if something is damaged; notices
+    Nothing is written, and writers may write meanwhile. It exits with 6 if something is damaged; notices
     alone don't prove that. Of a folder of tables each is looked at, and has a line.
     """
     screen = Screen(as_json=as_json)
@@ -85,22 +85,27 @@ def inspect(  # noqa: PLR0913 - one an option
         with screen.progress() as progress:
             found = inspection.inspect(path, fs=fs, format=format, data=not no_data, progress=progress)
         if plot or report:
-            _draw(found, plot, report)
+            from putifabsent.inspection.picture import page, svg
+
+            if plot:
+                _write(plot, svg(found))
+            if report:
+                _write(report, page(found, command=command_line()))
         screen.answer(
             _report_row(url, found, timeline=timeline), _report_lines(url, found, timeline=timeline)
         )
         if found.damage:
-            raise typer.Exit(Exit.NO)
+            raise typer.Exit(Exit.DAMAGED)
 
 
 def _show_all(screen: Screen, url: str, reports: Sequence[Report | Failed], page: Path | None) -> None:
-    """Show the tables below a folder; exit with 1 if one is damaged, with 4 if one could not be inspected."""
+    """Show the tables below a folder; exit with 6 if one is damaged, with 4 if one could not be inspected."""
     from putifabsent.inspection import Failed
 
     if page:
         from putifabsent.inspection.picture import page_of_all
 
-        _write(page, page_of_all(url, reports))
+        _write(page, page_of_all(url, reports, command=command_line()))
     above = commonpath([each.url.rpartition("/")[0] for each in reports]) + "/"
     table = empty_table("table", "what was found")
     for each in reports:
@@ -114,23 +119,15 @@ def _show_all(screen: Screen, url: str, reports: Sequence[Report | Failed], page
         else _report_row(each.url, each, timeline=False)
         for each in reports
     ]
-    told = f"{url}: {len(reports):,} tables, {damaged:,} damaged, {failed:,} could not be inspected."
-    screen.answer({"name": url, "damaged": damaged, "failed": failed, "tables": rows}, [table, told])
+    summary = f"{url}: {len(reports):,} tables, {damaged:,} damaged, {failed:,} could not be inspected."
+    screen.answer({"name": url, "damaged": damaged, "failed": failed, "tables": rows}, [table, summary])
     if damaged or failed:
-        raise typer.Exit(Exit.NO if damaged else Exit.FAILED)
+        raise typer.Exit(Exit.DAMAGED if damaged else Exit.FAILED)
 
 
 def _check_ending(option: str, file: Path | None, ending: str) -> None:
     if file is not None and file.suffix.lower() != ending:
         raise ConfigError(f"{option} {file}: what it writes is {ending}, say {file.with_suffix(ending)}")
-
-
-def _draw(found: Report, plot: Path | None, report: Path | None) -> None:
-    from putifabsent.inspection.picture import page, svg
-
-    for file, draw in ((plot, svg), (report, page)):
-        if file:
-            _write(file, draw(found))
 
 
 def _write(file: Path, text: str) -> None:
@@ -250,7 +247,7 @@ def ledger(
 ) -> None:
     """Show a table's ledger: who writes what, who has the turn, and which instants are remembered.
 
-    Nothing is written, and writers may write meanwhile. It exits with 1 if the ledger was removed half.
+    Nothing is written, and writers may write meanwhile. It exits with 6 if the ledger was removed half.
     """
     screen = Screen(as_json=as_json)
     with exits(screen):
@@ -265,7 +262,7 @@ def ledger(
         lines = (f"{url}: the table has no ledger",) if found is None else _ledger_lines(found)
         screen.answer({"name": url, "ledger": row}, lines)
         if found is not None and found.half_removed is not None:
-            raise typer.Exit(Exit.NO)
+            raise typer.Exit(Exit.DAMAGED)
 
 
 def _ledger_lines(found: upkeep.TableLedger) -> Iterator[Table | str]:

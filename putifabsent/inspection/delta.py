@@ -86,13 +86,14 @@ def _gaps(
         ends = dict.fromkeys((gap[0], gap[-1]))
         names = [below(timeline.root, f"{_LOG}/{number:020d}.json") for number in ends]
         what = f"commit {gap[0]} is" if len(gap) == 1 else f"commits {gap[0]} to {gap[-1]} are"
-        held = f"checkpoint {newest} holds what they did" if is_held else "no checkpoint holds what they did"
+        whose = "it" if len(gap) == 1 else "they"
+        held = f"{f'checkpoint {newest}' if is_held else 'no checkpoint'} holds what {whose} did"
         yield found(
             Kind.GAP,
             names,
             f"{what} missing, and {held}",
             severity=Severity.NOTICE if is_held else Severity.DAMAGE,
-            moments=(str(gap.stop),),
+            moments=tuple(map(str, ends)),
         )
 
 

@@ -139,7 +139,7 @@ def found(
     moments: tuple[str, ...] = (),
     severity: Severity | None = None,
 ) -> Finding:
-    """Return a finding; its severity is its kind's unless it is said."""
+    """Return a finding; its severity is its kind's unless it is given."""
     return Finding(kind, tuple(names), detail, severity or MEANINGS[kind].severity, moments)
 
 
@@ -206,7 +206,7 @@ MEANINGS: dict[Kind, Meaning] = {
     Kind.COLLIDING_INSTANTS: Meaning(
         _DAMAGE,
         _HUDI,
-        "Two writers have completed one instant: each was told that it committed. Readers count one of "
+        "Two writers have completed one instant: both commits were acknowledged. Readers count one of "
         "them, or mix them",
         "Stop the writers. Read the files that both instants name, write what is missing again, and give "
         "the writers instants that can't collide",
@@ -243,8 +243,8 @@ MEANINGS: dict[Kind, Meaning] = {
     Kind.UNDONE_INSTANT: Meaning(
         _DAMAGE,
         _HUDI,
-        "An instant was rolled back, and is completed all the same: its writer was taken for dead, and was "
-        "told that it committed",
+        "An instant was rolled back, and is completed all the same: its writer was taken for dead, and its "
+        "commit was acknowledged",
         "Write its rows again: the rollback has removed its files. Guard the table, so that who is rolled"
         " back can't complete",
     ),
@@ -282,8 +282,8 @@ MEANINGS: dict[Kind, Meaning] = {
     Kind.REPEATED_COMMIT: Meaning(
         _DAMAGE,
         (*_PAIMON, *_DELTA),
-        "One commit is there twice, under two numbers: its writer was not told that the first one had "
-        "succeeded. Its rows may count twice",
+        "One commit is there twice, under two numbers: the first one had succeeded, and was not "
+        "acknowledged. Its rows may count twice",
         "Look for rows that are there twice, and delete them once; or go back to the version before the "
         "second",
     ),
@@ -314,13 +314,13 @@ MEANINGS: dict[Kind, Meaning] = {
         _DAMAGE,
         (*_HUDI, *_PAIMON, *_DELTA),
         "A file that its format never writes empty has no bytes: its writer died, or the store lost them",
-        "If its writer was not told that it committed, remove it; else restore it from the store's own "
-        "versions or a copy",
+        "If its commit was not acknowledged, remove it; else restore it from the store's own versions or a "
+        "copy",
     ),
     Kind.UNREADABLE: Meaning(
         _DAMAGE,
         (*_HUDI, *_PAIMON, *_DELTA),
-        "A file is torn, or is not what its name says: what it has said is not known",
+        "A file is torn, or is not what its name says: its content is not known",
         "Restore it from the store's own versions or a copy",
     ),
     Kind.MISSING_HISTORY: Meaning(

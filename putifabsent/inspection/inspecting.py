@@ -33,7 +33,7 @@ _JUDGES: dict[str, Callable[[Any, Look | None], Result]] = {
 }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Report:
     """A table, and what is wrong with it.
 
@@ -70,6 +70,15 @@ class Report:
         hurt = f"{damage:,} findings of damage" if damage > 1 else "a finding of damage"
         beside = f", {notices:,} notice{'s' if notices > 1 else ''}" if notices else ""
         return f"{looked}: {hurt if damage else 'no damage was found'}{beside}."
+
+    def __repr__(self) -> str:
+        return f"<Report of {self.url}: {self.verdict}>"
+
+    def _repr_html_(self) -> str:
+        """Show the whole report in a notebook."""
+        from putifabsent.inspection.picture import body
+
+        return body(self)
 
 
 def inspect(

@@ -62,15 +62,16 @@ def _gaps(timeline: PaimonTimeline, records: Sequence[Snapshot], unread: Sequenc
     for gap in gaps_in([*(each.number for each in records), *unread]):
         is_old = gap.stop <= first
         kind = "changelog" if is_old else "snapshot"
-        names = [below(timeline.root, f"{kind}/{kind}-{number}") for number in (gap[0], gap[-1])]
+        ends = dict.fromkeys((gap[0], gap[-1]))
+        names = [below(timeline.root, f"{kind}/{kind}-{number}") for number in ends]
         detail = f"{_numbers(kind, gap)} missing: {gap.start - 1} and {gap.stop} are there"
         yield found(
             Kind.GAP,
-            tuple(dict.fromkeys(names)),
+            names,
             detail,
             # How long changelogs are kept can be changed, and changelogs be done without for a while.
             severity=Severity.NOTICE if is_old else Severity.DAMAGE,
-            moments=(str(gap.start - 1), str(gap.stop)),
+            moments=tuple(map(str, ends)),
         )
 
 

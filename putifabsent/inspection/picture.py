@@ -1,247 +1,347 @@
-"""Shows inspected tables: a picture of a timeline, and an HTML page with that picture inside.
+"""Shows inspected tables: a picture of a timeline, and an HTML page in which it can be zoomed.
 
-The picture has a lane for each action, and a bar from when each instant began to when it was completed.
+The picture has a lane for each action, a bar from when each instant began to when it was completed, and a
+line through all lanes wherever something is damaged, at its own time.
 """
 
 from __future__ import annotations
 
-import io
-from datetime import datetime
+from bisect import bisect_left
+from datetime import datetime, timezone
 from html import escape
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import matplotlib as mpl
-from matplotlib.dates import AutoDateLocator, ConciseDateFormatter, date2num
-from matplotlib.figure import Figure
-
-from putifabsent.inspection.findings import Severity
+from putifabsent import pages
 from putifabsent.inspection.inspecting import Failed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from putifabsent.inspection.findings import Finding
     from putifabsent.inspection.inspecting import Report
 
-__all__ = ["DRAWN", "page", "page_of_all", "svg"]
+__all__ = ["DRAWN", "LISTED", "body", "page", "page_of_all", "svg"]
 
-DRAWN = 200
-"""So many of a table's records are drawn: the newest ones."""
+DRAWN = 10_000
+"""So many of a table's records are drawn, the newest ones; damaged places before them are, too."""
 
-_DONE, _ARCHIVED, _PENDING, _HURT = "#00796b", "#90a4ae", "#f9a825", "#c62828"
-_ROW = 0.22  # inches, as high as a row of bars is
-_THINNEST = 0.004  # of the width: what is shorter could not be seen
-_STYLE: Any = {
-    "font.size": 9,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "axes.grid.axis": "x",
-    "grid.color": "#e4e8ea",
-    "axes.axisbelow": True,
-    # Letters, not their outlines: a tenth of the bytes.
-    "svg.fonttype": "none",
-    "svg.hashsalt": "timeline",
+LISTED = 200
+"""So many are listed below the picture, and all that are damaged."""
+
+_WIDE, _LEFT, _RIGHT = 900, 120, 12
+_TOP, _ROW, _BETWEEN = 30, 12, 8
+_UNITS = 1_000_000
+"""Of the bars' own width, whatever time that is."""
+
+_TICKS = 5
+_DAYS = 259_200_000
+"""Three of them, in milliseconds: above, ticks are dates."""
+
+_STATES = ("completed", "archived", "pending", "damaged")
+_STYLE = """
+text { font: 11px system-ui, sans-serif; fill: var(--ink, #263238) }
+.title { font-size: 12px }
+.bars rect { stroke-width: 1; vector-effect: non-scaling-stroke }
+.completed { fill: #00796b; stroke: #00796b } .archived { fill: #90a4ae; stroke: #90a4ae }
+.pending { fill: #fff3cd; stroke: #f9a825 } .damaged, .mark { fill: #d32f2f; stroke: #d32f2f }
+.mark { opacity: .8 }
+.rule { stroke: var(--line, #b0bec5); stroke-width: .5 }
+"""
+_ZOOM = """<script>
+for (const figure of document.querySelectorAll(".timeline")) {
+  const svg = figure.querySelector("svg"), bars = svg.querySelector(".bars");
+  const full = UNITS, height = bars.viewBox.baseVal.height, ticks = [...svg.querySelectorAll(".tick")];
+  const from = +svg.dataset.from, to = +svg.dataset.to;
+  let left = 0, width = full;
+  const show = () => {
+    width = Math.min(full, Math.max(full / 1e5, width));
+    left = Math.min(full - width, Math.max(0, left));
+    bars.setAttribute("viewBox", `${left} 0 ${width} ${height}`);
+    const seen = (to - from) * width / full;
+    ticks.forEach((tick, number) => {
+      const at = from + (to - from) * (left + width * number / (ticks.length - 1)) / full;
+      const text = new Date(at).toISOString();
+      tick.textContent = seen > 2592e5 ? text.slice(0, 10) : seen > 36e5 ? text.slice(5, 16).replace("T", " ")
+        : seen > 6e4 ? text.slice(11, 19) : text.slice(11, 23);
+    });
+  };
+  const zoom = (factor, at = .5) => {
+    const middle = left + width * at;
+    width = Math.min(full, width * factor);
+    left = middle - width * at;
+    show();
+  };
+  const keys = {"+": () => zoom(.5), "-": () => zoom(2), "ArrowLeft": () => { left -= width / 4; show(); },
+    "ArrowRight": () => { left += width / 4; show(); }, "0": () => zoom(full) };
+  for (const button of figure.querySelectorAll("button")) button.onclick = () => keys[button.value]();
+  figure.onkeydown = event => { if (keys[event.key]) { keys[event.key](); event.preventDefault(); } };
+  bars.onwheel = event => {
+    if (!event.ctrlKey && !event.shiftKey) return;
+    event.preventDefault();
+    const box = bars.getBoundingClientRect();
+    zoom((event.deltaY || event.deltaX) > 0 ? 1.25 : .8, (event.clientX - box.left) / box.width);
+  };
+  let held = null;
+  bars.onpointerdown = event => { held = event.clientX; bars.setPointerCapture(event.pointerId); };
+  bars.onpointermove = event => {
+    if (held === null) return;
+    left -= (event.clientX - held) / bars.getBoundingClientRect().width * width;
+    held = event.clientX;
+    show();
+  };
+  bars.onpointerup = () => { held = null; };
 }
+</script>""".replace("UNITS", str(_UNITS))
+_FIGURE = """<figure class="timeline" style="margin: 0">
+{picture}
+<figcaption><button value="+" aria-label="zoom in">+</button>
+<button value="-" aria-label="zoom out">&minus;</button>
+<button value="ArrowLeft" aria-label="earlier">&larr;</button>
+<button value="ArrowRight" aria-label="later">&rarr;</button> <button value="0">all</button>
+<span class="about">or drag, Ctrl and the wheel, + - 0 and arrows; a bar says what it is</span></figcaption>
+</figure>"""
 
 
 class _Bar(NamedTuple):
+    """A record; times are milliseconds since 1970."""
+
     lane: str
-    begin: float
-    end: float | None
     moment: str
+    begin: int
+    end: int | None
     is_archived: bool
+
+
+class _Axis(NamedTuple):
+    """From when to when there is something to see."""
+
+    first: int
+    until: int
+
+    def x(self, time: int) -> str:
+        return f"{(time - self.first) * _UNITS / (self.until - self.first):.0f}"
+
+    def wide(self, begin: int, end: int) -> str:
+        # What has no width is not drawn at all; its outline has one at any zoom.
+        return f"{max((end - begin) * _UNITS / (self.until - self.first), 1):.0f}"
 
 
 def svg(report: Report) -> str:
     """Return the picture of a table's timeline as an SVG element; the same report gives the same text."""
-    text = io.StringIO()
-    with mpl.rc_context(_STYLE):
-        _draw(report).savefig(text, format="svg", metadata={"Date": None, "Creator": None})
-    drawn = text.getvalue()
-    return drawn[drawn.index("<svg") :]
+    every = list(_bars(report.records))
+    hurt = _damaged(report)
+    older = len(every) - DRAWN
+    bars = [bar for number, bar in enumerate(every) if number >= older or bar.moment in hurt]
+    marks = _marks(every, hurt)
+    times = [*marks, *(time for bar in bars for time in (bar.begin, bar.end) if time is not None)]
+    first, last = min(times, default=0), max(times, default=0)
+    axis = _Axis(first, last + max((last - first) // 30, 1))
+    lanes = {
+        lane: _rows([bar for bar in bars if bar.lane == lane], axis.until)
+        for lane in sorted({bar.lane for bar in bars})
+    }
+    heights = [_BETWEEN + _ROW * max(row + 1 for row, _ in placed) for placed in lanes.values()]
+    tops = [0, *accumulate(heights)]
+    high = max(tops[-1], _ROW)
+    title = escape(_title(report, len(bars)))
+    box = f'viewBox="0 0 {_WIDE} {_TOP + high + 50}" data-from="{axis.first}" data-to="{axis.until}"'
+    inside = f'x="{_LEFT}" y="{_TOP}" width="{_WIDE - _LEFT - _RIGHT}" height="{high}"'
+    parts = [f'<svg xmlns="http://www.w3.org/2000/svg" role="img" {box}>']
+    parts += [f"<title>{title}</title><style>{_STYLE}</style>", f'<text class="title" y="14">{title}</text>']
+    parts += _sides(list(lanes), tops)
+    parts += [f'<svg class="bars" {inside} viewBox="0 0 {_UNITS} {high}" preserveAspectRatio="none">']
+    parts += [
+        f'<rect width="{_UNITS}" height="{high}" fill-opacity="0" stroke="none"/>'
+    ]  # dragged by the hand
+    for top, placed in zip(tops, lanes.values(), strict=False):
+        parts += [_rect(bar, top + row * _ROW, axis, is_hurt=bar.moment in hurt) for row, bar in placed]
+    parts += [f'<rect class="mark" x="{axis.x(mark)}" width="1" height="{high}"/>' for mark in marks]
+    parts += ["</svg>", *_ticks(axis, high)] if bars else ["</svg>"]
+    there = {"damaged"} if hurt else set[str]()
+    parts += [*_legend(_TOP + high + 32, there | {_state(bar) for bar in bars}), "</svg>"]
+    return "\n".join(parts)
 
 
-def _bars(records: Iterable[Any]) -> list[_Bar]:
-    bars = []
+def _bars(records: Iterable[Any]) -> Iterator[_Bar]:
     for each in records:
         if each.begun_at is not None:
-            ended = each.ended_at
+            begin = _millis(each.begun_at)
             # A wrong clock may say that it ended before it began.
-            end = None if ended is None else date2num(max(ended, each.begun_at))
-            moment = str(getattr(each, "time", getattr(each, "number", "")))
-            lane = getattr(each, "began", "") or each.action or "commit"
-            bars.append(_Bar(lane, date2num(each.begun_at), end, moment, each.archived))
-    return bars[-DRAWN:]
+            end = None if each.ended_at is None else max(_millis(each.ended_at), begin)
+            yield _Bar(
+                getattr(each, "began", "") or each.action or "commit",
+                _moment(each),
+                begin,
+                end,
+                each.archived,
+            )
 
 
-def _rows(bars: Sequence[_Bar], until: float, thinnest: float) -> list[tuple[int, _Bar]]:
+def _moment(record: Any) -> str:
+    return str(getattr(record, "time", getattr(record, "number", "")))
+
+
+def _millis(time: datetime) -> int:
+    return round((time if time.tzinfo else time.replace(tzinfo=timezone.utc)).timestamp() * 1000)
+
+
+def _damaged(report: Report) -> set[str]:
+    return {moment for each in report.damage for moment in each.moments}
+
+
+def _marks(bars: Iterable[_Bar], moments: Iterable[str]) -> list[int]:
+    """Return when the damaged moments were; one without a record was between its neighbours."""
+    begins: dict[int, int] = {}
+    for bar in bars:
+        if bar.moment.isdecimal():
+            begins.setdefault(int(bar.moment), bar.begin)
+    order = sorted(begins)
+    marks = set()
+    for moment in moments:
+        if order and moment.isdecimal():
+            place = bisect_left(order, int(moment))
+            around = [begins[each] for each in order[max(place - 1, 0) : place + 1]]
+            marks.add(begins.get(int(moment), sum(around) // len(around)))
+    return sorted(marks)
+
+
+def _rows(bars: Sequence[_Bar], until: int) -> list[tuple[int, _Bar]]:
     """Give each bar of a lane the first row in which it is beside no other."""
-    ends: list[float] = []
+    ends: list[int] = []
     placed = []
     for bar in sorted(bars, key=lambda each: each.begin):
         row = next((number for number, end in enumerate(ends) if end <= bar.begin), len(ends))
-        end = max(until if bar.end is None else bar.end, bar.begin + thinnest)
-        ends[row : row + 1] = [end]
+        ends[row : row + 1] = [until if bar.end is None else bar.end]
         placed.append((row, bar))
     return placed
 
 
-def _draw(report: Report) -> Figure:
-    bars = _bars(report.records)
-    hurt = {moment for each in report.findings if each.severity is Severity.DAMAGE for moment in each.moments}
-    times = [time for bar in bars for time in (bar.begin, bar.end) if time is not None]
-    first, last = min(times, default=date2num(_DAY_ONE)), max(times, default=date2num(_DAY_ONE))
-    span = (last - first) or 1 / 1440
-    until = last + span * 0.03
-    thinnest = span * _THINNEST
-    lanes = {
-        lane: _rows([bar for bar in bars if bar.lane == lane], until, thinnest)
-        for lane in dict.fromkeys(bar.lane for bar in sorted(bars, key=lambda each: each.lane))
-    }
-    heights = {lane: 1 + max(row for row, _ in placed) for lane, placed in lanes.items()}
-    figure = Figure(figsize=(9, 1.3 + _ROW * (sum(heights.values()) + len(heights))), layout="constrained")
-    axes = figure.add_subplot()
-    top = 0.0
-    ticks = []
-    for lane, placed in lanes.items():
-        ticks.append(top + heights[lane] / 2 - 0.5)
-        for row, bar in placed:
-            _bar(axes, bar, top + row, until, thinnest, is_hurt=bar.moment in hurt)
-        top += heights[lane] + 1
-        axes.axhline(top - 1, color="#e4e8ea", lw=0.8)
-    axes.set_yticks(ticks, list(lanes))
-    axes.set_ylim(max(top - 1, 1), -1)
-    axes.set_xlim(first - span * 0.02, until)
-    locator = AutoDateLocator()
-    axes.xaxis.set_major_locator(locator)
-    axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))
-    axes.set_title(_title(report, len(bars)), fontsize=10, loc="left")
-    _legend(axes, bars, hurt)
-    return figure
+def _state(bar: _Bar) -> str:
+    return "pending" if bar.end is None else "archived" if bar.is_archived else "completed"
 
 
-_DAY_ONE = datetime(2000, 1, 1)  # noqa: DTZ001 - an empty picture has an axis, too
+def _rect(bar: _Bar, y: int, axis: _Axis, *, is_hurt: bool) -> str:
+    end, ended = (axis.until, "...") if bar.end is None else (bar.end, _stamp(bar.end))
+    state = f"{_state(bar)}, damaged" if is_hurt else _state(bar)
+    what = f"{bar.lane} {bar.moment}, {state}: {_stamp(bar.begin)} to {ended}"
+    place = f'x="{axis.x(bar.begin)}" y="{y}" width="{axis.wide(bar.begin, end)}" height="{_ROW - 3}"'
+    look = "damaged" if is_hurt else _state(bar)
+    return f'<rect class="{look}" {place}><title>{escape(what)}</title></rect>'
 
 
-def _bar(axes: Any, bar: _Bar, row: float, until: float, thinnest: float, *, is_hurt: bool) -> None:
-    end = until if bar.end is None else bar.end
-    colour = _PENDING if bar.end is None else _ARCHIVED if bar.is_archived else _DONE
-    look: dict[str, Any] = {"color": colour}
-    if is_hurt:
-        look = {"color": _HURT}
-    if bar.end is None:
-        look |= {"hatch": "////", "facecolor": "white", "edgecolor": look.pop("color"), "lw": 0.6}
-    axes.barh(row, max(end - bar.begin, thinnest), left=bar.begin, height=0.72, **look)
+def _sides(lanes: Sequence[str], tops: Sequence[int]) -> Iterator[str]:
+    for lane, top, bottom in zip(lanes, tops, tops[1:], strict=False):
+        middle = _TOP + (top + bottom - _BETWEEN) / 2 + 3
+        yield f'<text x="{_LEFT - 8}" y="{middle:g}" text-anchor="end">{escape(lane)}</text>'
+        yield f'<path class="rule" d="M0 {_TOP + bottom - _BETWEEN / 2:g}H{_WIDE - _RIGHT}"/>'
 
 
-def _legend(axes: Any, bars: Sequence[_Bar], hurt: set[str]) -> None:
-    from matplotlib.patches import Patch
+def _ticks(axis: _Axis, high: int) -> Iterator[str]:
+    bottom = _TOP + high
+    for number in range(_TICKS):
+        share = number / (_TICKS - 1)
+        x = _LEFT + (_WIDE - _LEFT - _RIGHT) * share
+        anchor = "start" if number == 0 else "end" if number == _TICKS - 1 else "middle"
+        stamp = _stamp(axis.first + round((axis.until - axis.first) * share))
+        text = stamp[:10] if axis.until - axis.first > _DAYS else stamp[11:19] if number else stamp[:19]
+        yield f'<path class="rule" d="M{x:g} {_TOP}V{bottom + 4}"/>'
+        yield f'<text class="tick" x="{x:g}" y="{bottom + 17}" text-anchor="{anchor}">{text}</text>'
 
-    shown = {
-        "completed": Patch(color=_DONE) if any(bar.end and not bar.is_archived for bar in bars) else None,
-        "archived": Patch(color=_ARCHIVED) if any(bar.is_archived for bar in bars) else None,
-        "pending": Patch(facecolor="white", edgecolor=_PENDING, hatch="////")
-        if any(bar.end is None for bar in bars)
-        else None,
-        "damaged": Patch(color=_HURT) if any(bar.moment in hurt for bar in bars) else None,
-    }
-    there = {label: patch for label, patch in shown.items() if patch is not None}
-    if there:
-        axes.figure.legend(
-            there.values(), there.keys(), loc="outside lower left", ncols=len(there), frameon=False
-        )
+
+def _legend(y: int, there: set[str]) -> Iterator[str]:
+    for number, state in enumerate(each for each in _STATES if each in there):
+        x = _LEFT + 100 * number
+        yield f'<rect class="{state}" x="{x}" y="{y}" width="14" height="9"/>'
+        yield f'<text x="{x + 20}" y="{y + 8}">{state}</text>'
+
+
+def _stamp(millis: int) -> str:
+    time = datetime.fromtimestamp(millis / 1000, timezone.utc)
+    return f"{time:%Y-%m-%d %H:%M:%S}.{millis % 1000:03}"
 
 
 def _title(report: Report, drawn: int) -> str:
     records = len(report.records)
-    what = f"{drawn:,} newest of {records:,}" if records > drawn else f"{records:,}"
+    what = f"{drawn:,} of {records:,}" if records > drawn else f"{records:,}"
     damage = len(report.damage)
-    hurt = "no damage found" if not damage else f"{damage} damaged place{'s' if damage > 1 else ''}"
+    hurt = "no damage found" if not damage else f"{damage} finding{'s' if damage > 1 else ''} of damage"
     return f"{report.format}, {report.version}: {what} records, {hurt}"
 
 
 _NAMES = 20
-_PAGE = """<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<title>Is {url} hurt?</title>
-<style>
-body {{ font: 15px/1.5 system-ui, sans-serif; max-width: 70rem; margin: 2rem auto; color: #263238 }}
-table {{ border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: 13px }}
-th, td {{ padding: .15rem .7rem; text-align: left; white-space: nowrap }}
-th {{ border-bottom: 1px solid #90a4ae }}
-svg {{ width: 100%; height: auto; margin: .5rem 0 }}
-.damage {{ border-left: 4px solid #c62828; padding-left: 1rem }}
-.notice {{ border-left: 4px solid #f9a825; padding-left: 1rem }}
-code {{ font-size: 12px; overflow-wrap: anywhere }}
-</style>
-</head>
-<body>
-<h1>Is {url} hurt?</h1>
-{body}
-</body>
-</html>
-"""
-_ONE = """<p>{verdict}</p>
-{picture}
-{findings}
-<h{level}>Timeline</h{level}>
-{rows}"""
 
 
-def page(report: Report) -> str:
+def page(report: Report, *, command: str | None = None) -> str:
     """Return the report, as HTML."""
-    return _PAGE.format(url=escape(report.url), body=_body(report, level=2))
+    return pages.page(f"Is {report.url} damaged?", body(report) + _ZOOM, command=command)
 
 
-def page_of_all(url: str, reports: Sequence[Report | Failed]) -> str:
+def page_of_all(url: str, reports: Sequence[Report | Failed], *, command: str | None = None) -> str:
     """Return the reports of the tables below a folder, as HTML: a line for each, then those with findings."""
     rows, bodies = [], []
     for number, each in enumerate(reports):
         name, verdict = escape(each.url), escape(each.verdict)
         if not isinstance(each, Failed) and each.findings:
             name = f'<a href="#t{number}">{name}</a>'
-            bodies.append(f'<h2 id="t{number}">{escape(each.url)}</h2>\n{_body(each, level=3)}')
-        rows.append(f"<tr><td>{name}</td><td>{verdict}</td></tr>")
-    table = "<table><thead><tr><th>table</th><th></th></tr></thead><tbody>\n{}\n</tbody></table>"
-    return _PAGE.format(url=escape(url), body="\n".join([table.format("\n".join(rows)), *bodies]))
+            bodies.append(f'<h2 id="t{number}">{escape(each.url)}</h2>\n{body(each, number, level=3)}')
+        hurt = ' class="damage"' if each.damage else ""
+        rows.append(f"<tr{hurt}><td>{name}</td><td>{verdict}</td></tr>")
+    inside = "\n".join([pages.table(["table", "what was found"], rows), *bodies, _ZOOM])
+    return pages.page(f"Are the tables in {url} damaged?", inside, command=command)
 
 
-def _body(report: Report, level: int) -> str:
-    return _ONE.format(
-        verdict=escape(report.verdict),
-        picture=svg(report),
-        findings="\n".join(map(_finding, report.findings)),
-        level=level,
-        rows=_table(report),
+def body(report: Report, number: int = 0, level: int = 2) -> str:
+    """Return what a page or a notebook shows of a report, as HTML.
+
+    Parameters
+    ----------
+    number
+        Its own among those of a page.
+    level
+        Of its headings.
+    """
+    listed, table = _table(report, number)
+    findings = "\n".join(_finding(each, number, level, listed) for each in report.findings)
+    return (
+        f"<p>{escape(report.verdict)}</p>\n{_FIGURE.format(picture=svg(report))}\n{findings}\n"
+        f"<h{level}>Timeline</h{level}>\n{table}\n"
     )
 
 
-def _finding(each: Finding) -> str:
+def _finding(each: Finding, number: int, level: int, listed: set[str]) -> str:
     names = [f"<li><code>{escape(name)}</code></li>" for name in each.names[:_NAMES]]
     if len(each.names) > _NAMES:
         names.append(f"<li>and {len(each.names) - _NAMES:,} more</li>")
+    links = ", ".join(
+        f'<a href="#r{number}-{escape(at)}">{escape(at)}</a>' for at in each.moments if at in listed
+    )
     return (
-        f'<div class="{each.severity.value}"><h3>{each.severity.value}: {each.kind.value}</h3>'
+        f'<div class="{each.severity.value}"><h{level}>{each.severity.value}: {each.kind.value}</h{level}>'
         f"<p>{escape(each.detail)}.</p><p>{escape(each.means)}.</p>"
         f"<p><b>What to do:</b> {escape(each.do)}.</p>"
-        f"<ul>{''.join(names)}</ul></div>"
+        f"<ul>{''.join(names)}</ul>{f'<p>In the timeline: {links}</p>' if links else ''}</div>"
     )
 
 
-def _table(report: Report) -> str:
-    rows = [each.row() for each in report.records[-DRAWN:]]
-    if not rows:
-        return "<p>It is empty.</p>"
-    left = len(report.records) - len(rows)
-    head = f"<p>The newest {len(rows):,}; {left:,} more came before.</p>" if left else ""
-    lines = "\n".join(
-        _line("td", ("" if value is None else str(value) for value in row.values())) for row in rows
+def _table(report: Report, number: int) -> tuple[set[str], str]:
+    """Return which moments have a row, and the rows."""
+    if not report.records:
+        return set(), "<p>It is empty.</p>"
+    hurt = _damaged(report)
+    older = max(len(report.records) - LISTED, 0)
+    before = [each for each in report.records[:older] if _moment(each) in hurt]
+    shown = [*before, *report.records[older:]]
+    listed: set[str] = set()
+    rows = []
+    for each in shown:
+        moment = _moment(each)
+        place = "" if moment in listed else f' id="r{number}-{escape(moment)}"'
+        listed.add(moment)
+        marked = ' class="damage"' if moment in hurt else ""
+        rows.append(pages.cells(each.row().values(), attributes=place + marked))
+    beside = f", and {len(before):,} damaged ones" if before else ""
+    head = (
+        f"<p>The newest {len(shown) - len(before):,}{beside}; {older - len(before):,} more came before.</p>"
     )
-    return f"{head}<table><thead>{_line('th', rows[0])}</thead><tbody>\n{lines}\n</tbody></table>"
-
-
-def _line(element: str, values: Iterable[str]) -> str:
-    return "<tr>" + "".join(f"<{element}>{escape(value)}</{element}>" for value in values) + "</tr>"
+    return listed, (head if older else "") + pages.table(shown[-1].row(), rows)

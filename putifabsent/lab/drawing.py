@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import io
-from html import escape
 from typing import TYPE_CHECKING, Any
 
 import matplotlib as mpl
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
     from pathlib import Path
 
     from matplotlib.figure import Figure
 
-__all__ = ["line", "page", "png", "svg"]
+__all__ = ["png", "svg"]
 
 _STYLE: Any = {
     "font.size": 10,
@@ -27,29 +26,9 @@ _STYLE: Any = {
     "svg.fonttype": "none",
 }
 
-_PAGE = """<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<title>{title}</title>
-<style>
-body {{ font: 15px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; color: #263238 }}
-table {{ border-collapse: collapse; font-variant-numeric: tabular-nums }}
-th, td {{ padding: .15rem .7rem; text-align: right; white-space: nowrap }}
-th {{ border-bottom: 1px solid #90a4ae; vertical-align: bottom }}
-svg {{ width: 100%; height: auto; margin: .5rem 0 }}
-</style>
-</head>
-<body>
-<h1>{title}</h1>
-{body}
-</body>
-</html>
-"""
-
 
 def svg(draw: Callable[[], Figure], name: str) -> str:
-    """Return a figure as an SVG element; the same figure gives the same text.
+    """Return a figure as an SVG element, which a page turns dark; the same figure gives the same text.
 
     Parameters
     ----------
@@ -58,22 +37,12 @@ def svg(draw: Callable[[], Figure], name: str) -> str:
     """
     text = io.StringIO()
     with mpl.rc_context({**_STYLE, "svg.hashsalt": name}):
-        draw().savefig(text, format="svg", metadata={"Date": None, "Creator": None})
+        draw().savefig(text, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
     drawn = text.getvalue()
-    return drawn[drawn.index("<svg") :]
+    return drawn[drawn.index("<svg") :].replace("<svg", '<svg class="chart"', 1)
 
 
 def png(draw: Callable[[], Figure], file: Path) -> None:
     """Write a figure as PNG."""
     with mpl.rc_context(_STYLE):
         draw().savefig(file, dpi=160)
-
-
-def line(element: str, values: Iterable[str]) -> str:
-    """Return a line of a table, in HTML; ``element`` is ``th`` or ``td``."""
-    return "<tr>" + "".join(f"<{element}>{escape(value)}</{element}>" for value in values) + "</tr>"
-
-
-def page(title: str, body: str) -> str:
-    """Return an HTML page that stands by itself."""
-    return _PAGE.format(title=title, body=body)

@@ -379,7 +379,7 @@ def test_probe_of_a_safe_store_exits_with_0_and_gives_evidence(tmp_path: Path) -
     assert [path for path in tmp_path.iterdir() if path.name != "cache"] == []
 
 
-def test_probe_of_a_liar_exits_with_1_and_says_what_a_mount_will_do(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_probe_of_a_liar_exits_with_5_and_says_what_a_mount_will_do(monkeypatch: pytest.MonkeyPatch) -> None:
     honest = MemoryStore.create
 
     def overwriting(self: MemoryStore, name: str, body: Any, creation: Any) -> CreateOutcome:
@@ -388,7 +388,7 @@ def test_probe_of_a_liar_exits_with_1_and_says_what_a_mount_will_do(monkeypatch:
 
     monkeypatch.setattr(MemoryStore, "create", overwriting)
     result = _run("probe", "memory://b")
-    assert result.exit_code == 1
+    assert result.exit_code == 5
     assert re.search(r"put +unsafe +.*an existing object was overwritten by a conditional put", result.stdout)
     assert "a mount of memory://b raises UnsafeStore, for put, complete can't decide" in result.stdout
     said = _said(_run("probe", "memory://b", "--operation", "complete", "--json"))
@@ -403,7 +403,7 @@ def test_a_store_that_only_can_not_copy_is_unsafe_and_can_be_mounted(monkeypatch
     }
     monkeypatch.setattr("putifabsent.cli.stores.race", lambda *_, **__: found)
     result = _run("probe", "memory://b")
-    assert result.exit_code == 1
+    assert result.exit_code == 5
     assert "A mount of memory://b goes on: it makes no conditional copies" in result.stdout
 
 
@@ -416,7 +416,7 @@ def test_what_only_other_arbiters_rest_on_is_probed_where_it_is_asked_for(
     found = {"publish": Verdict("publish", safe=False, evidence="1 of 128 deleted names were there again")}
     monkeypatch.setattr("putifabsent.cli.stores.race", lambda *_, **__: found)
     result = _run("probe", "memory://b", "--operation", "publish")
-    assert result.exit_code == 1
+    assert result.exit_code == 5
     assert "Unsafe for an arbiter beside the store: it rests on publish." in result.stdout
 
 

@@ -81,11 +81,11 @@ def test_a_mistyped_path_is_a_usage_error(begun: Path) -> None:
     assert "nothing is there" in printed(result)["message"]
 
 
-def test_a_ledger_that_is_half_removed_is_exit_1_and_names_what_ends_it(begun: Path) -> None:
+def test_a_ledger_that_is_half_removed_exits_with_6_and_names_what_ends_it(begun: Path) -> None:
     [first] = begun.glob(".hoodie/.putifabsent/ledger/*.0000000001")
     first.unlink()
     result = run("ledger", str(begun))
-    assert result.exit_code == 1
+    assert result.exit_code == 6
     assert "record 1 of the table's ledger is gone" in result.stdout
     assert "putifabsent drop" in result.stdout
     assert run("drop", str(begun), "--yes").exit_code == 0

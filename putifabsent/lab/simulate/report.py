@@ -17,6 +17,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
+from putifabsent import pages
 from putifabsent.lab import drawing
 from putifabsent.lab.durations import formatted
 from putifabsent.lab.simulate.noise import expected_mean, expected_percent, mean_band, percent_band
@@ -224,16 +225,16 @@ writer takes and another has. The line in a chart is what the birthday problem l
 holds 99.9 % of what as many runs come to.</p>
 {verdict}
 {charts}
-<table>
-<thead>{head}</thead>
-<tbody>
-{rows}
-</tbody>
-</table>"""
+{table}"""
 
 
 def page(
-    cells: Sequence[Cell], charts: Iterable[Chart], seed: int, published: Sequence[Published] = ()
+    cells: Sequence[Cell],
+    charts: Iterable[Chart],
+    seed: int,
+    published: Sequence[Published] = (),
+    *,
+    command: str | None = None,
 ) -> str:
     """Return the report, as HTML.
 
@@ -262,10 +263,9 @@ def page(
         seed=seed,
         verdict=_verdict(cells, published) if published else "",
         charts="\n".join(svg(chart) for chart in charts),
-        head=drawing.line("th", columns),
-        rows="\n".join(drawing.line("td", row) for row in rows),
+        table=pages.table(columns, map(pages.cells, rows), numbers=True),
     )
-    return drawing.page("How likely is a collision?", body)
+    return pages.page("How likely is a collision?", body, command=command)
 
 
 def _cells(cell: Cell) -> list[str]:

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
+from putifabsent import pages
 from putifabsent.lab import drawing
 from putifabsent.lab.stress.results import (
     COLUMNS,
@@ -123,27 +124,18 @@ _BODY = """<p>{writers} writers, {formats}; {tables} table(s) of each format, {s
 Faults: {faults}. Every creation and read stands in a history, which is judged by these promises:</p>
 <ul>{promises}</ul>
 <p><strong>{verdict}</strong></p>
-<table>
-<thead>{head}</thead>
-<tbody>
-{rows}
-</tbody>
-</table>
+{table}
 {charts}
 <h2>What was broken</h2>
 {broken}
-<h2>What commits were told</h2>
-<table>
-<tbody>
+<h2>Outcomes of commits</h2>
 {outcomes}
-</tbody>
-</table>
 <h2>What else went wrong</h2>
 {errors}
 <p>The proxy that loses answers slows all paths down: compare them with one another.</p>"""
 
 
-def page(stress: Stress, runs: Sequence[Result]) -> str:
+def page(stress: Stress, runs: Sequence[Result], *, command: str | None = None) -> str:
     """Return the report, as HTML."""
     body = _BODY.format(
         writers=stress.writers,
@@ -155,20 +147,27 @@ def page(stress: Stress, runs: Sequence[Result]) -> str:
             f"<li><b>{letter}</b>: {escape(promise)}</li>" for letter, promise in PROMISES.items()
         ),
         verdict=escape(verdict(runs)),
-        head=drawing.line("th", COLUMNS),
-        rows="\n".join(drawing.line("td", cells(result)) for result in runs),
+        table=pages.table(COLUMNS, map(_row, runs), numbers=True),
         charts="\n".join(_svgs(runs)),
         broken="\n".join(_broken(result) for result in runs if result.violations) or "<p>Nothing.</p>",
-        outcomes="\n".join(
-            drawing.line(
-                "td",
-                [result.contender.label, *(f"{n:,} {word}" for word, n in result.figures.commits.items())],
-            )
-            for result in runs
-        ),
+        outcomes=_outcomes(runs),
         errors="\n".join(filter(None, map(_errors, runs))) or "<p>Nothing.</p>",
     )
-    return drawing.page("Under stress", body)
+    return pages.page(f"What {stress.root} is worth under stress", body, command=command)
+
+
+def _row(result: Result) -> str:
+    hurt = ' class="damage"' if result.violations else ""
+    return pages.cells(cells(result), attributes=hurt)
+
+
+def _outcomes(runs: Sequence[Result]) -> str:
+    words = list(dict.fromkeys(word for result in runs for word in result.figures.commits))
+    rows = [
+        pages.cells([result.contender.label, *(f"{result.figures.commits.get(word, 0):,}" for word in words)])
+        for result in runs
+    ]
+    return pages.table(["path", *words], rows, numbers=True)
 
 
 def _errors(result: Result) -> str:

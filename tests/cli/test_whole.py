@@ -1,0 +1,185 @@
+"""What all verbs share: profiles, how much is printed, progress, completion; and every text as it is read."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+from typer.testing import CliRunner
+
+from putifabsent.cli import screen
+from putifabsent.cli.app import app
+from putifabsent.cli.arguments import PROFILE
+from putifabsent.cli.screen import VERBOSITY, Screen, Verbosity
+from tests.cli.texts import FILE, texts, verbs
+from tests.stub import Fault, FaultStub, Op
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from typer.testing import Result
+
+PROFILES = """
+[rack]
+endpoint_url = http://127.0.0.1:9
+key = 007
+secret = s
+arbiter = native
+client_kwargs = {"region_name": "us-east-1"}
+deadline = 1
+
+[broken]
+client_kwargs = {"region_name"
+"""
+
+
+@pytest.fixture(autouse=True)
+def _as_before() -> Iterator[None]:
+    verbosity, profile = VERBOSITY.set(Verbosity.USUAL), PROFILE.set({})
+    yield
+    VERBOSITY.reset(verbosity)
+    PROFILE.reset(profile)
+
+
+@pytest.fixture
+def profiles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    file = tmp_path / "putifabsent" / "profiles.ini"
+    file.parent.mkdir()
+    file.write_text(PROFILES)
+    return file
+
+
+@pytest.fixture
+def body(tmp_path: Path) -> str:
+    file = tmp_path / "bytes"
+    file.write_bytes(b"mine")
+    return str(file)
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(app, arguments)
+
+
+def test_a_profile_gives_the_options_of_a_mount(profiles: Path, body: str) -> None:
+    with FaultStub() as stub:
+        profiles.write_text(PROFILES.replace("http://127.0.0.1:9", stub.url("s3")))
+        came = run("--profile", "rack", "put", body, "s3://bucket/name")
+        assert came.exit_code == 0, came.stderr
+        assert [each.op for each in stub.requests if each.op is Op.PUT] == [Op.PUT]
+        assert "Credential=007/" in stub.requests[0].headers["authorization"]
+
+
+def test_an_option_of_the_verb_itself_wins(profiles: Path, body: str) -> None:
+    del profiles
+    with FaultStub() as stub:
+        came = run("--profile", "rack", "put", body, "s3://bucket/name", "--endpoint-url", stub.url("s3"))
+    assert came.exit_code == 0, came.stderr
+
+
+def test_a_profile_that_is_not_there_is_usage_and_says_which_are(profiles: Path) -> None:
+    came = run("--profile", "shelf", "explain", "s3://bucket/name")
+    assert came.exit_code == 2
+    assert f"--profile shelf: {profiles} has no section [shelf]; it has rack, broken" in came.stderr
+
+
+@pytest.mark.parametrize("text", ["key = value", "[rack\n", None])
+def test_a_file_of_profiles_that_cant_be_read_is_usage(profiles: Path, text: str | None) -> None:
+    if text is None:
+        profiles.unlink()
+    else:
+        profiles.write_text(text)
+    came = run("--profile", "rack", "explain", "s3://bucket/name")
+    assert came.exit_code == 2
+    assert f"--profile rack: {profiles} can't be read" in came.stderr
+
+
+def test_a_value_that_begins_like_json_and_is_none_is_usage(profiles: Path) -> None:
+    came = run("--profile", "broken", "explain", "s3://bucket/name")
+    assert came.exit_code == 2
+    assert f"{profiles}, client_kwargs: it begins like JSON, and is none" in came.stderr
+
+
+def test_quiet_leaves_answers_and_errors(body: str) -> None:
+    policy = ("policy", "s3://bucket/t", "--format", "delta")
+    usual, quiet = run(*policy), run("-q", *policy)
+    assert quiet.stdout == usual.stdout
+    assert usual.stderr
+    assert not quiet.stderr
+    assert run("-q", "put", body, "nowhere://x").stderr.startswith("error: nowhere:// is not known here")
+
+
+def test_verbose_says_what_has_led_to_an_error(body: str) -> None:
+    def put(*before: str) -> Result:
+        with FaultStub() as stub:
+            stub.script(Op.PUT, Fault.FORBIDDEN_403)
+            keys = ("-o", "key=k", "-o", "secret=s", "-o", "arbiter=native")
+            return run(*before, "put", body, "s3://bucket/name", "--endpoint-url", stub.url("s3"), *keys)
+
+    usual, verbose = put(), put("-v")
+    assert usual.exit_code == verbose.exit_code == 4
+    assert "caused by" not in usual.stderr
+    assert "caused by" in verbose.stderr
+
+
+def test_quiet_and_verbose_exclude_each_other() -> None:
+    came = run("-q", "-v", "explain", "s3://bucket/name")
+    assert came.exit_code == 2
+    assert "--quiet and --verbose exclude each other" in came.stderr
+
+
+def test_progress_in_a_pipe_is_a_line_now_and_then_with_an_estimate(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    now = iter([0.0, 1.0, 12.0, 13.0, 40.0, 60.0])
+    monkeypatch.setattr(screen, "monotonic", lambda: next(now))
+    with Screen(as_json=True).progress() as draw:
+        draw(0, 100, "looking")  # at 1 s: too early for a line
+        draw(50, 100, "looking")  # at 12 s
+        draw(55, 100, "looking")  # too soon after it
+        draw(0, 3, "judging")  # at 40 s, another thing
+        draw(1, 3, "judging")
+    printed = capsys.readouterr()
+    assert not printed.out
+    assert printed.err.splitlines() == [
+        "looking: 50 of 100, about 11 s left",
+        "judging: 0 of 3",
+        "judging: 1 of 3, about 40 s left",
+    ]
+
+
+def test_quiet_draws_no_progress(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(screen, "_SECONDS", 0)
+    VERBOSITY.set(Verbosity.QUIET)
+    with Screen(as_json=False).progress() as draw:
+        draw(1, 3, "looking")
+    assert not capsys.readouterr().err
+
+
+def test_a_shell_completes_verbs() -> None:
+    program = "import sys; sys.argv = ['putifabsent']; from putifabsent.cli import main; main()"
+    asked = {"_PUTIFABSENT_COMPLETE": "complete_bash", "COMP_WORDS": "putifabsent ins", "COMP_CWORD": "1"}
+    came = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**os.environ, **asked},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert came.stdout.split() == ["inspect"]
+
+
+def test_every_text_is_as_it_was_read() -> None:
+    assert texts() == FILE.read_text()
+
+
+def test_no_verb_is_left_out() -> None:
+    shown = FILE.read_text()
+    for verb in verbs():
+        assert f"$ putifabsent {verb} --help" in shown
+        assert shown.count(f"$ putifabsent {verb}") > 1 or verb in ("demo", "doctor")
