@@ -22,7 +22,7 @@ def filesystem(url: str, **options: Any) -> FileSystem:
     ----------
     url
         An address that says which filesystem: ``"pias3://"`` or ``"pias3://bucket/table"``; a plain
-        ``"s3://"`` or a local path means its guarded kind. Names are then said in full, as with
+        ``"s3://"`` or a local path means its guarded kind. Names are then given in full, as with
         ``pyarrow.fs.S3FileSystem``: ``"bucket/table/part-0.parquet"``; those on local disk as addresses
         (see the notes).
     options

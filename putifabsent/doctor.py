@@ -358,8 +358,8 @@ def _spark_defaults() -> dict[str, str]:
         lines = Path(folder, "spark-defaults.conf").read_text().splitlines()
     except OSError:
         return {}
-    said = (re.split(r"\s*[=:\s]\s*", line.strip(), maxsplit=1) for line in lines)
-    return {key: value for key, *rest in said if key[:1] not in ("#", "") for value in rest}
+    pairs = (re.split(r"\s*[=:\s]\s*", line.strip(), maxsplit=1) for line in lines)
+    return {key: value for key, *rest in pairs if key[:1] not in ("#", "") for value in rest}
 
 
 def _for_spark(defaults: Mapping[str, str]) -> Iterator[Check]:
@@ -456,8 +456,8 @@ def _service(address: str | None) -> Iterator[Check]:
     at = _without_password(address).rstrip("/")
     try:
         answer = _ask("GET", f"{at}/v1/health", direct=True)
-        said = json.loads(answer.body)
-        theirs, status = str(said["version"]), str(said["status"])
+        health = json.loads(answer.body)
+        theirs, status = str(health["version"]), str(health["status"])
     except OSError as error:
         do = "Start it (putifabsent serve), or correct the address."
         yield Check("service", Verdict.WRONG, f"{at}: {_why(error)}", do)
@@ -493,7 +493,7 @@ def _secret(at: str) -> Check:
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """A redirect is an answer: what is asked for here, a secret too, goes to one host alone."""
+    """A redirect is an answer: a request from here, with its secret, goes to one host alone."""
 
     def redirect_request(self, *_: Any) -> None:
         """Follow none."""

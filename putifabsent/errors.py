@@ -88,7 +88,7 @@ class NameTaken(PutIfAbsentError, FileExistsError):
     Attributes
     ----------
     name
-        The name, as the writer said it.
+        The name, as the writer gave it.
     holder
         Who holds it (:class:`Holder`), or None where only the fact is known.
     """
@@ -128,7 +128,7 @@ class OutcomeUnknown(PutIfAbsentError, OSError):
     Attributes
     ----------
     name
-        The name, as the writer said it.
+        The name, as the writer gave it.
     token
         The creation's token: what to resolve with.
     others
@@ -160,11 +160,11 @@ def unknown_of(error: BaseException) -> OutcomeUnknown | None:
 
 def sentence_of(error: BaseException) -> str:
     """Return an error in one line: what happened, and to which file, without numbers and without a class."""
-    said = str(error)
+    sentence = str(error)
     if isinstance(error, OSError) and error.strerror:
-        said = f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+        sentence = f"{error.filename}: {error.strerror}" if error.filename else error.strerror
     # Some clients' messages go on with what only their authors can read.
-    return said.split("\n", 1)[0] or type(error).__name__
+    return sentence.split("\n", 1)[0] or type(error).__name__
 
 
 class Fenced(PutIfAbsentError, PermissionError):
@@ -181,7 +181,7 @@ class InvalidTransition(PutIfAbsentError):
     Attributes
     ----------
     name
-        The name that the step would have made, as the writer said it.
+        The name that the step would have made, as the writer gave it.
     reason
         The step, and what is wrong with it.
     """
@@ -204,7 +204,7 @@ class Damaging(PutIfAbsentError, OSError):
     Attributes
     ----------
     name
-        The name, as the writer said it.
+        The name, as the writer gave it.
     reason
         What is wrong with the bytes, and what to do.
     """

@@ -24,7 +24,7 @@ _PREFIX = "putifabsent."
 
 
 class GuardedOutputFile(FsspecOutputFile):
-    """An output file that never replaces another unless it is told to."""
+    """An output file that never replaces another, except with ``overwrite``."""
 
     def create(self, overwrite: bool = False) -> Any:
         """Open the location for writing.

@@ -348,17 +348,17 @@ def _storage_options(guarded: type[GuardedFileSystem], options: Mapping[str, Any
 
 
 def _s3_options(options: Mapping[str, Any]) -> dict[str, Any]:
-    def said(legacy: str, *names: str) -> Any:
+    def setting(legacy: str, *names: str) -> Any:
         spelt = (f"{prefix}{name}" for prefix in ("s3.", "s3a.", "fs.s3.", "fs.s3a.") for name in names)
         return next((options[key] for key in (legacy, *spelt) if options.get(key)), None)
 
-    endpoint = said("fs.s3.endpoint", "endpoint")
-    region = said("fs.s3.region", "region")
-    path_style = said("s3.path-style-access", "path-style-access", "path.style.access")
+    endpoint = setting("fs.s3.endpoint", "endpoint")
+    region = setting("fs.s3.region", "region")
+    path_style = setting("s3.path-style-access", "path-style-access", "path.style.access")
     found = {
-        "key": said("fs.s3.accessKeyId", "access-key", "access.key"),
-        "secret": said("fs.s3.accessKeySecret", "secret-key", "secret.key"),
-        "token": said(
+        "key": setting("fs.s3.accessKeyId", "access-key", "access.key"),
+        "secret": setting("fs.s3.accessKeySecret", "secret-key", "secret.key"),
+        "token": setting(
             "fs.s3.securityToken", "session-token", "session.token", "security-token", "security.token"
         ),
         # pyarrow takes a bare host, and speaks https to it.

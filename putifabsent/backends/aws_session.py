@@ -32,7 +32,7 @@ ONCE = {"total_max_attempts": 1, "mode": "standard"}
 """botocore's ``retries``, off."""
 
 NOT_SENT = (ConnectTimeoutError, CredentialRetrievalError, EndpointConnectionError, MetadataRetrievalError)
-"""Nobody took the connection, or said by which credentials to sign: no byte of the request has left."""
+"""Nobody took the connection, or gave the credentials to sign with: no byte of the request has left."""
 
 WRONG = (NoCredentialsError, PartialCredentialsError, ParamValidationError)
 """The request can't be sent at all, now or later."""

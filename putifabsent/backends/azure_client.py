@@ -153,7 +153,7 @@ class Sender:
 
 
 class _OnLoop:
-    """An asynchronous credential, for a synchronous client: asked on the loop that adlfs asks it on."""
+    """An asynchronous credential, for a synchronous client: it runs on the loop on which adlfs runs it."""
 
     def __init__(self, fs: AzureBlobFileSystem) -> None:
         self._fs = fs

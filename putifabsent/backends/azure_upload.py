@@ -1,6 +1,6 @@
 """Large blobs: blocks that nobody can read, and the list of them that creates the blob.
 
-Loose blocks belong to a blob's name, whoever sent them, and are told apart by their ids alone. The client's
+Loose blocks belong to a blob's name, whoever sent them, and differ by their ids alone. The client's
 own parallel upload numbers them by offset: two writers of one name would commit a mixture of their bytes.
 Here every staging has ids of its own, so a list can hold no other's block, and a late one changes nothing.
 
@@ -52,7 +52,7 @@ class Blocks:
     params
         What the blob is to say of itself.
     over
-        Nothing can come of this staging: it was discarded, or a block was told that the name is there.
+        Nothing can come of this staging: it was discarded, or a block's answer was that the name is there.
     """
 
     ids: list[str]

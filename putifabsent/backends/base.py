@@ -133,7 +133,7 @@ class Written:
 
 @dataclass(frozen=True, slots=True)
 class Exists:
-    """The store said that the name is there. Nothing was written by *this* request.
+    """The store answered that the name is there. Nothing was written by *this* request.
 
     It may well be there by an earlier request of the same creation whose answer was lost, or not be
     there at all (S3 clients give a 409 conflict the same name): look whose it is.
@@ -141,7 +141,7 @@ class Exists:
     Attributes
     ----------
     holder
-        Who holds it, where the answer itself said so; None wants a :meth:`Store.head`.
+        Who holds it, where the answer itself has it; None wants a :meth:`Store.head`.
     """
 
     holder: Holder | None = None
@@ -169,7 +169,7 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Maybe:
-    """The request may have been applied, or may still be: its answer was lost, or said "5xx"."""
+    """The request may have been applied, or may still be: its answer was lost, or is "5xx"."""
 
     cause: Exception
 
@@ -188,7 +188,7 @@ class Absent:
 
 @dataclass(frozen=True, slots=True)
 class Got:
-    """The bytes that were asked for."""
+    """The bytes that were requested."""
 
     data: bytes
 
@@ -382,7 +382,7 @@ class Store(ABC):
             has folders, those of the shim's own are made.
         body
             Of any size. One of more than ``largest_put`` bytes may go in parts; only what shows it to
-            readers is sent once, and nothing is left open by a failure where the store can still be asked.
+            readers is sent once, and nothing is left open by a failure where the store can still be reached.
         creation
             As for :meth:`create`: kept with the object, and with it what mount and caller add to puts.
 
@@ -400,7 +400,7 @@ class Store(ABC):
         Parameters
         ----------
         source
-            What :meth:`put` wrote. Its bytes go with its token, its writer and what else is said of it.
+            What :meth:`put` wrote. Its bytes go with its token, its writer and its other metadata.
         name
             The plain name. Its folder must exist where the store has folders.
         creation
@@ -421,7 +421,7 @@ class Store(ABC):
     def stage(self, name: str, body: Body, creation: Creation) -> StageOutcome:
         """Give the store a body of any size, in parts, unreadable until :meth:`complete`.
 
-        A failure leaves no open upload where the store could still be asked to remove it.
+        A failure leaves no open upload where the store could still be reached to remove it.
         """
 
     @abstractmethod

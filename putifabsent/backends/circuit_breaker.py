@@ -24,9 +24,9 @@ REST = 30.0
 
 
 class RestingLock(Lock):
-    """A lock that is asked only as long as it answers: one for each mount, or for all of them.
+    """A lock that is called only as long as it answers: one for each mount, or for all of them.
 
-    Refused, not reached, not answered: from then on it rests, and whoever calls is told ``TryAgain`` at once.
+    Refused, not reached, not answered: from then on it rests, and whoever calls gets ``TryAgain`` at once.
     When the rest is over, one caller tries it. So a lock that is gone costs one caller its time-out, now and
     then, instead of every creation. The failure is warned of once, and once more only after it has answered.
 
@@ -97,7 +97,7 @@ class RestingLock(Lock):
         try:
             outcome = ask()
         except ValueError:
-            raise  # what was asked makes no sense
+            raise  # the request makes no sense
         except Exception as error:  # noqa: BLE001 - whatever befalls a lock, no creation fails by it
             outcome = Maybe(error)
         self._record(outcome)
@@ -140,7 +140,7 @@ class RestingLock(Lock):
         except IndexError:
             return
         _log.warning(
-            "the lock at %s is lost (%s): creations go on without it, and it is asked again in %g s. No name "
+            "the lock at %s is lost (%s): creations go on without it, and it is tried again in %g s. No name "
             "is at risk, for it decides nothing; writers who meet may need more requests",
             self.identity(),
             self._lost,

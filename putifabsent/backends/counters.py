@@ -24,7 +24,7 @@ LARGEST = 2**53 - 1
 
 @dataclass(frozen=True, slots=True)
 class Advanced:
-    """As many numbers as were asked for are the caller's, and nobody else's.
+    """As many numbers as were requested are the caller's, and nobody else's.
 
     Attributes
     ----------

@@ -220,7 +220,7 @@ class GCSStore(Store, ConditionalCopy):
             outcome = outcome_of(error, name)
             if isinstance(outcome, Refused) and isinstance(outcome.error, FileNotFoundError):
                 return self._missing(source, outcome)
-            # Nothing was asked of the name: it is the source that is another one by now.
+            # The request has no condition on the name: it is the source that is another one by now.
             pinned = "ifSourceGenerationMatch" in query
             is_replaced = pinned and isinstance(outcome, Exists)
             return Absent() if is_replaced else unconditional(outcome, name, error)

@@ -123,7 +123,7 @@ class Sender:
     def _make_session(self) -> requests.Session:
         options = self._fs.session_kwargs
         made = session()
-        # aiohttp, which gcsfs sends with, leaves the environment's proxies alone unless told otherwise.
+        # aiohttp, which gcsfs sends with, leaves the environment's proxies alone by default.
         made.trust_env = bool(options.get("trust_env", False))
         if options.get("proxy"):
             made.proxies = dict.fromkeys(("http", "https"), str(options["proxy"]))

@@ -100,8 +100,8 @@ class Upload:
     headers
         What goes with the last chunk.
     over
-        Nothing more can come of this session: it has made its object, was told that the name is there,
-        or was discarded.
+        Nothing more can come of this session: it has made its object, got the answer that the name is
+        there, or was discarded.
     """
 
     session: str = field(repr=False)

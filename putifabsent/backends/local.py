@@ -242,7 +242,7 @@ def _link(temporary: str, file: int, name: str, token: str) -> CreateOutcome:
     try:
         os.link(temporary, name)
     except OSError as error:
-        # NFS may have linked, and lost the answer: then the name is my file, whatever it said.
+        # NFS may have linked, and lost the answer: then the name is my file, whatever the error is.
         if not is_file_of(name, file):
             if error.errno == errno.EEXIST:
                 return _taken(folder)

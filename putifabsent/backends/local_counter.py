@@ -100,5 +100,5 @@ def _in_child() -> None:
     _of_process = LocalCounter()
 
 
-# Made here, and not when it is first asked for: of two threads each would make one.
+# Made here, and not at its first use: of two threads each would make one.
 os.register_at_fork(after_in_child=_in_child)

@@ -140,7 +140,7 @@ def unconditional(
     name: str,
     cause: BaseException | None = None,
 ) -> PutOutcome:
-    """Say what the outcome of a create, or of a step of it, means where no condition was asked for."""
+    """Say what the outcome of a create, or of a step of it, means where the request had no condition."""
     if isinstance(outcome, Created):
         return Written(outcome.version)
     if isinstance(outcome, (TryAgain, Refused, Maybe)):
@@ -175,7 +175,7 @@ class StoredBody(Body):
             return b""
         data = self._fetch(start, stop)
         if len(data) != stop - start:
-            msg = f"{self._name}: {len(data)} bytes came where {stop - start} were asked for"
+            msg = f"{self._name}: {len(data)} bytes came where {stop - start} were requested"
             raise OSError(msg)
         return data
 

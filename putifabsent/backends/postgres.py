@@ -6,8 +6,8 @@ transaction of its own, and is acknowledged when it is on the server's disk. A s
 having heard of it (asynchronous replication) gives the same numbers again, as Redis does.
 
 A statement that the server refuses is undone as a whole. But a server that ends a session may have committed
-before: its own end, and whatever has no SQLSTATE, says nothing of the statement. Who is refused when it
-connects is told no SQLSTATE by libpq, only what the server said, in the server's own language. The English
+before: its own end, and whatever has no SQLSTATE, says nothing of the statement. For a refused
+connection libpq gives no SQLSTATE, only the server's message, in the server's own language. The English
 words are known here. In another one a wrong password is tried again until the deadline, and the error then
 has the server's words.
 
@@ -76,7 +76,7 @@ def outcome_of(error: Exception, where: str, *, sent: bool) -> TryAgain | Refuse
     Parameters
     ----------
     error
-        Of psycopg: its ``sqlstate`` is None where the server has not said what is wrong.
+        Of psycopg: its ``sqlstate`` is None where the server has not named the error.
     sent
         Whether the statement may have been.
     """

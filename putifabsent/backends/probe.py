@@ -1,7 +1,7 @@
 """Races a store, and says what it really guarantees.
 
 Each operation that can create a name is tried by itself: one create after the other, then many at once. So
-are, where they are asked for, listings after puts, and copies of what is being deleted. A probe can prove a
+are, on request, listings after puts, and copies of what is being deleted. A probe can prove a
 store unsafe, never safe.
 """
 
@@ -81,7 +81,7 @@ def probe(
     seconds: float = SECONDS,
     progress: Progress | None = None,
 ) -> dict[str, Verdict]:
-    """Race each operation of ``store`` that can create a name, or those that are asked for.
+    """Race each operation of ``store`` that can create a name, or those that are requested.
 
     Parameters
     ----------
@@ -90,7 +90,7 @@ def probe(
         is gone afterwards.
     operations
         Which of ``"put"``, ``"complete"``, ``"copy"``; by default those that the store has. ``"list"`` and
-        ``"publish"`` are tried only where they are asked for: arbiters beside the store rest on them.
+        ``"publish"`` are tried only on request: arbiters beside the store rest on them.
     creates
         Simultaneous creates of one name; simultaneous requests of any kind.
     rounds
@@ -230,7 +230,7 @@ class _Prober:
         if not first.wrote(seen):
             return f"one after the other: an existing object was overwritten by a refused {self.word}"
         if not isinstance(outcome, Exists):
-            return never("said that a taken name exists", outcome, seen)
+            return never("refused a taken name", outcome, seen)
         return None
 
     def _certainly(self, name: str | None = None) -> tuple[str, Attempt, Decision]:
@@ -403,7 +403,7 @@ class Tally:
 def never(what: str, outcome: Decision, seen: Seen) -> str:
     """Say why an operation, one at a time, never did ``what`` it must."""
     if isinstance(outcome, Exists):
-        return f"one after the other: it never {what}, but said that the name exists"
+        return f"one after the other: it never {what}, but answered that the name exists"
     if isinstance(outcome, Refused):
         return f"refused: {brief(outcome.error)}"
     cause = brief(outcome.cause) if isinstance(outcome, (TryAgain, Maybe)) else type(outcome).__name__
@@ -417,5 +417,5 @@ def _fault(winners: Sequence[Attempt], losers: Sequence[Attempt], seen: Seen) ->
     if winners and not winners[0].wrote(seen):
         return "held other bytes, or another token, than their winner's"
     if any(seen.token == loser.token for loser in losers):
-        return "were held by a creation that was told it had lost"
+        return "were held by a creation that was refused"
     return None

@@ -2,7 +2,7 @@
 
 A copy whose source goes missing *meanwhile* may still come off. That is no fault for whoever reads through
 the shim, which tells by the token what has ended; but others may see a deleted name until it is cleaned up,
-so it is said.
+so it is reported.
 """
 
 from __future__ import annotations

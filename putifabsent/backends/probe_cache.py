@@ -70,7 +70,7 @@ class Verdict:
 
     @property
     def needed(self) -> bool:
-        """Whether a mount that has asked for it can't do without the operation."""
+        """Whether a mount that requests the operation can't do without it."""
         return self.operation in (*NEEDED, *BESIDE)
 
 

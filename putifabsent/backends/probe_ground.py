@@ -211,7 +211,7 @@ class Patience:
         return True
 
     def certainly(self, ask: Callable[[], T]) -> T:
-        """Ask until the answer is certain, a few times at most; only what may be asked twice."""
+        """Ask until the answer is certain, a few times at most; only what may be sent twice."""
         for number in count():
             outcome = ask()
             if not isinstance(outcome, (TryAgain, Maybe)) or not self.may_try_again(number):

@@ -194,12 +194,12 @@ class _Cluster(Servers):
 
 
 def servers_of(settings: RedisSettings) -> Servers:
-    """Return the way to the servers; nothing is asked of them yet."""
+    """Return the way to the servers; no request is sent yet."""
     timeouts = {"socket_timeout": settings.timeout, "socket_connect_timeout": settings.timeout}
     every: dict[str, Any] = {
         **timeouts,
         "retry": Retry(NoBackoff(), 0),
-        # The newer protocol's servers may speak without being asked.
+        # The newer protocol's servers may send without a request.
         "protocol": 2,
     }
     tls = dict(settings.tls)

@@ -259,7 +259,7 @@ class Claims(ABC):
     def list(self, folder: str, start: tuple[str, ...] | None = None) -> PageOutcome:
         """Return a page of the claims directly in ``folder``, in few requests, strongly consistent.
 
-        Each claim that was there before the first page was asked for, and is there after the last, is in
+        Each claim that was there before the first page was requested, and is there after the last, is in
         exactly one page; in whatever order.
 
         Parameters
@@ -281,8 +281,8 @@ class Claims(ABC):
     def identity(self) -> str:
         """Return what tells this registry from any other, for the record on which mounts agree.
 
-        Without credentials. A registry that was removed and made anew has another identity, where it can
-        be told. It may ask the registry, once; then it raises as :meth:`check` does.
+        Without credentials. A registry that was removed and made anew has another identity, where that
+        is known. It may query the registry, once; then it raises as :meth:`check` does.
         """
 
     @abstractmethod
@@ -344,7 +344,7 @@ class Lock(ABC):
         key
             What is locked.
         owner
-            Who asks: one UUID an attempt. An owner who holds it already is told ``Held`` by itself: so
+            Who asks: one UUID an attempt. An owner who holds it already gets ``Held`` by itself: so
             is a lost answer resolved.
         lease
             Seconds, a thousandth or more, after which it is free again by itself.

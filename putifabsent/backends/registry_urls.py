@@ -87,7 +87,7 @@ def is_claims(url: str) -> bool:
 
 
 def open_claims(url: str) -> Claims:
-    """Return the claims at ``url``; nothing is asked of them yet.
+    """Return the claims at ``url``; no request is sent yet.
 
     Raises
     ------
@@ -104,7 +104,7 @@ def open_claims(url: str) -> Claims:
 
 
 def open_lock(url: str) -> Lock:
-    """Return the lock at ``url``; nothing is asked of it yet.
+    """Return the lock at ``url``; no request is sent yet.
 
     Raises
     ------
@@ -118,7 +118,7 @@ def open_lock(url: str) -> Lock:
 
 
 def open_counter(url: str) -> Counter:
-    """Return the counters at ``url``; nothing is asked of them yet.
+    """Return the counters at ``url``; no request is sent yet.
 
     Raises
     ------

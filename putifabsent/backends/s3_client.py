@@ -91,7 +91,7 @@ class Sender:
             known = self.fs._s3.meta.endpoint_url
         if not known:
             # By a client of its own on a loop of its own: this one's loop may be the caller's, or have all of
-            # its threads waiting for this very answer. Nothing is signed, so no credentials are asked for.
+            # its threads waiting for this very answer. Nothing is signed, so no credentials are needed.
             options, *timeouts = self._remade
             alike = Sender({**options, "asynchronous": True, "loop": None, "anon": True}, *timeouts)
             with ThreadPoolExecutor(1, "putifabsent-endpoint") as apart:
@@ -160,7 +160,7 @@ def reading_of(error: Exception, name: str) -> Absent | TryAgain | Refused:
 
 
 def is_absent(error: BaseException) -> bool:
-    """Whether the store says that an object, or the one asked for, is not there."""
+    """Whether the store says that an object, or the requested one, is not there."""
     return isinstance(error, ClientError) and (code_of(error) in _ABSENT or status_of(error) == 412)
 
 

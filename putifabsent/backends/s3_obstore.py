@@ -81,7 +81,7 @@ _CONFIG_OPTIONS = {
 # A component that is empty, or one of dots.
 _ODD = re.compile(r"(?:^|/)\.{0,2}(?:/|$)")
 _STATUS = re.compile(r"status code: (\d{3})")
-# Nobody took the connection, or said by which credentials to sign.
+# Nobody took the connection, or gave the credentials to sign with.
 _NOT_SENT = re.compile(r"kind: Connect\b|External AWS credential provider")
 _NO_SUCH_BUCKET = "<Code>NoSuchBucket</Code>"
 _FAILURES = (BaseError, OSError, ValueError)
@@ -296,7 +296,7 @@ def _credential(frozen: Any) -> dict[str, Any]:
         "access_key_id": frozen.access_key,
         "secret_access_key": frozen.secret_key,
         "token": frozen.token,
-        # botocore renews on its own schedule when asked; so ask it again soon.
+        # botocore renews on its own schedule at a call; so call it again soon.
         "expires_at": datetime.now(timezone.utc) + _REFRESH,
     }
 
@@ -369,7 +369,7 @@ _AWS = ".amazonaws.com"
 
 
 class Buckets:
-    """The clients of a mount's buckets, each made when it is first asked for.
+    """The clients of a mount's buckets, each made at its first use.
 
     Parameters
     ----------

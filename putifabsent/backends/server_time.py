@@ -30,7 +30,7 @@ def http_date(text: str | None) -> datetime | None:
 
 
 class WholeSeconds:
-    """What one server's answers have said of its time. For any number of threads.
+    """What is known of one server's time by its answers. For any number of threads.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""A registry's URL in its parts; what is wrong in one is said without its credentials."""
+"""A registry's URL in its parts; what is wrong in one is reported without its credentials."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def refuse_unknown(parts: Parts, known: Iterable[str]) -> None:
 
 
 def hosts_of(parts: Parts, port: int) -> tuple[tuple[str, int], ...]:
-    """Return its hosts, with this port where none is said."""
+    """Return its hosts, with this port where none is given."""
     if "@" in parts.path:
         # A password with a slash: what comes before it would be taken for a host, and shown.
         raise ConfigError(f"the {parts.scheme}:// URL has an @ in its path{_ESCAPED}")
@@ -91,7 +91,7 @@ def shown(hosts: Iterable[tuple[str, int]]) -> str:
 
 
 def timeout_of(parts: Parts) -> dict[str, float]:
-    """Return the option ``timeout``, in seconds, where it is said."""
+    """Return the option ``timeout``, in seconds, where it is given."""
     text = parts.options.get("timeout")
     if text is None:
         return {}

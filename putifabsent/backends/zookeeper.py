@@ -4,8 +4,8 @@ So whoever has seen its last version moves it by one request. Where others have 
 says so, and the next call reads the node right before it sets it: a pause between them would lose again.
 Its time is the leader's, when it made the change (``mtime``).
 
-A server that a client reads from may lag behind, but never behind what that client's own session was told
-last: after "another version" it knows that one. Sources: the ZooKeeper programmer's guide ("Consistency
+A server that a client reads from may lag behind, but never behind the last answer to that client's own
+session: after "another version" it knows that one. Sources: the ZooKeeper programmer's guide ("Consistency
 Guarantees", "ZooKeeper Stat Structure"), its ``KeeperException.Code``, kazoo's manual.
 """
 
@@ -55,7 +55,7 @@ class NotSentError(ConnectionError):
 
 
 def code_of(error: Exception) -> int | None:
-    """Return the server's code; None: it has said nothing."""
+    """Return the server's code; None: there is none."""
     code = getattr(error, "code", None)
     return code if isinstance(code, int) else None
 
@@ -303,7 +303,7 @@ def _looked(nodes: Nodes, path: str) -> Seen:
 
 
 def _leave(client: Any, pid: int) -> None:
-    """End a session, behind the caller's back: it is asked for the server's farewell."""
+    """End a session on another thread: the client waits for the server's farewell."""
     if pid == os.getpid():
         with suppress(RuntimeError):  # no thread begins while Python ends
             threading.Thread(target=client.stop, daemon=True).start()

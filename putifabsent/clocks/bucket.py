@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 __all__ = ["GUARD", "BucketCounter"]
 
 GUARD = "**/.putifabsent-instants/**"
-"""What a mount must guard, so that its arbiter is asked about records."""
+"""What a mount must guard, so that its arbiter decides about records."""
 
 _FOLDER = ".putifabsent-instants"
 _DIGITS = 20

@@ -27,7 +27,7 @@ from putifabsent.backends.local_counter import LocalCounter, counter_of_process
 from putifabsent.backends.registry_urls import open_counter, open_lock
 from putifabsent.clocks.bucket import GUARD, BucketCounter
 from putifabsent.errors import ConfigError
-from putifabsent.shim.clock import MOST, Told, instant_of, take, true_time
+from putifabsent.shim.clock import MOST, RegistryTime, instant_of, take, true_time
 from putifabsent.shim.drive import run, run_async
 
 if TYPE_CHECKING:
@@ -83,14 +83,14 @@ class Counted(Source):
         self._counter = counter
         self._name = name
         self._steady = steady
-        self._told = Told()
+        self._registry_time = RegistryTime()
 
     def __repr__(self) -> str:
         return repr(self._counter)
 
     def take(self, count: int) -> Protocol[range]:
-        """One request; another one where it was not asked for a minute."""
-        return take(self._counter, self._name, count, self._told, self._steady)
+        """One request; another one where the last answer is more than a minute old."""
+        return take(self._counter, self._name, count, self._registry_time, self._steady)
 
 
 class TrueTime(Source):
@@ -260,7 +260,7 @@ def clock(
     timeout: float = 30.0,
     storage_options: Mapping[str, Any] | None = None,
 ) -> Clock:
-    """Return a clock; nothing is asked of its source yet.
+    """Return a clock; no request is sent to its source yet.
 
     Parameters
     ----------

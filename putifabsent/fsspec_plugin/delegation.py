@@ -163,9 +163,9 @@ def _pass_for(method: Any, steps: Callable[..., Any], name: str, owner: type) ->
     update_wrapper(method, steps)
     del method.__wrapped__  # which is a generator, and nobody's to call
     method.__name__, method.__qualname__ = name, f"{owner.__qualname__}.{name}"
-    said = inspect.signature(steps)
-    comes_to = re.sub(r"^Steps\[(.*)\]$", r"\1", str(said.return_annotation))
-    method.__signature__ = said.replace(return_annotation=comes_to)
+    signature = inspect.signature(steps)
+    comes_to = re.sub(r"^Steps\[(.*)\]$", r"\1", str(signature.return_annotation))
+    method.__signature__ = signature.replace(return_annotation=comes_to)
     method.__annotations__ = {**steps.__annotations__, "return": comes_to}
 
 
@@ -192,21 +192,21 @@ def _arranged(
     if len(args) > len(theirs):
         msg = f"{name}() takes {len(theirs)} positional arguments but {len(args)} were given"
         raise TypeError(msg)
-    said = dict(zip(theirs, args, strict=False))
-    if twice := said.keys() & kwargs.keys():
+    arguments = dict(zip(theirs, args, strict=False))
+    if twice := arguments.keys() & kwargs.keys():
         msg = f"{name}() got multiple values for argument {min(twice)!r}"
         raise TypeError(msg)
-    said |= kwargs
+    arguments |= kwargs
     named = zip(ours, theirs, strict=False)
-    first = {own: said.pop(each) for own, other in named for each in {own, other} if each in said}
+    first = {own: arguments.pop(each) for own, other in named for each in {own, other} if each in arguments}
     # Those that are all there go by their places, for a method may be called by another way as well.
-    return (tuple(first.values()), said) if len(first) == len(ours) else ((), {**first, **said})
+    return (tuple(first.values()), arguments) if len(first) == len(ours) else ((), {**first, **arguments})
 
 
 def refuse_signed_write(fs: GuardedFileSystem, method: str, path: Any, options: Mapping[str, Any]) -> None:
     """Refuse an address by which a guarded name could be written with no condition."""
-    asked = {str(options.get(each) or "GET") for each in ("client_method", "method")}
-    if not asked <= _READING:
+    methods = {str(options.get(each) or "GET") for each in ("client_method", "method")}
+    if not methods <= _READING:
         _refuse(fs.mount.walk(fs.guard.promoting(path)), method)
 
 
@@ -217,8 +217,8 @@ def _of_a_name(fs: GuardedFileSystem, found: Callable[..., Any], name: str) -> C
     def read(*args: Any, **kwargs: Any) -> Any:
         path, args, kwargs = _path_of(found, args, kwargs)
         if public == "url":
-            said = inspect.signature(found).bind_partial(path, *args, **kwargs).arguments
-            refuse_signed_write(fs, name, path, {**said, **said.get("kwargs", {})})
+            arguments = inspect.signature(found).bind_partial(path, *args, **kwargs).arguments
+            refuse_signed_write(fs, name, path, {**arguments, **arguments.get("kwargs", {})})
         steps = fs.guard.reads.reading(public, path, args, kwargs)
         return fs.mount.walk(steps) if name == public else fs.mount.walk_async(steps)
 
@@ -252,7 +252,7 @@ def _handed_on(fs: GuardedFileSystem, found: Callable[..., Any]) -> Callable[...
 def _path_of(
     found: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
-    """Part the path of a call, however it is said, from its other arguments."""
+    """Part the path of a call, by position or by name, from its other arguments."""
     if args:
         return args[0], args[1:], kwargs
     first = next(iter(inspect.signature(found).parameters))

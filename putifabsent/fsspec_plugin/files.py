@@ -487,7 +487,7 @@ def check_mode(path: str, mode: str) -> None:
 def opened(
     begin: Callable[..., GuardedFile], path: str, mode: str, compression: str | None, options: dict[str, Any]
 ) -> Any:
-    """Return a file as ``open`` gives it: of text, or compressed, if that is asked for."""
+    """Return a file as ``open`` gives it: of text, or compressed, if that is requested."""
     text = {key: options.pop(key) for key in ("encoding", "errors", "newline") if key in options}
     file: Any = begin(mode.replace("t", "").replace("b", "") + "b", **options)
     if compression is not None:

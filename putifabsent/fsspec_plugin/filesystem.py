@@ -257,8 +257,8 @@ class GuardedFileSystem(AsyncFileSystem, ChainedFileSystem, metaclass=CachedToo)
         added = self._configured(target)
         return {**options, "target_options": {**target, **added}} if added else options
 
-    def _configured(self, said: Mapping[str, Any]) -> dict[str, Any]:
-        return {key: value for key, value in self.fs.storage_options.items() if key not in said}
+    def _configured(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        return {key: value for key, value in self.fs.storage_options.items() if key not in given}
 
     def forget_process(self) -> None:
         """In a forked child: no loop or thread of the parent works here, as no client does (its mount's)."""
@@ -507,13 +507,13 @@ class GuardedFileSystem(AsyncFileSystem, ChainedFileSystem, metaclass=CachedToo)
 
     @in_both_colours()
     def ls(self, path: str, *args: Any, **kwargs: Any) -> Steps[Any]:
-        """List a folder: in detail or not, as the wrapped filesystem has it where nothing is said."""
+        """List a folder: in detail or not, as the wrapped filesystem has it by default."""
         if self.guard.reads.as_it_is(path, kwargs):
             plain = self._own(path)
             return hide((yield Call("ls", (plain, *args), kwargs)), plain)
-        said = inspect.signature(self.fs.ls).bind_partial("", *args, **kwargs)
-        said.apply_defaults()
-        options = {**said.arguments, **said.arguments.get("kwargs", {})}
+        bound = inspect.signature(self.fs.ls).bind_partial("", *args, **kwargs)
+        bound.apply_defaults()
+        options = {**bound.arguments, **bound.arguments.get("kwargs", {})}
         options = {key: value for key, value in options.items() if key not in ("path", "kwargs")}
         return (yield from self.guard.reads.listing(path, options))
 
@@ -603,7 +603,7 @@ class GuardedFileSystem(AsyncFileSystem, ChainedFileSystem, metaclass=CachedToo)
     ) -> Steps[Any]:
         """Upload a local file. ``mode="create"`` creates on every name."""
         name = None
-        # What is not there is told before a ledger is asked, which may take an instant over.
+        # A missing file fails before a ledger is consulted, which may take an instant over.
         if not S_ISDIR((yield Aside(Path(lpath).stat)).st_mode):
             name = yield from self.guard.promoting(rpath, explicit=_creates(mode))
         if name is None:

@@ -1,8 +1,8 @@
 """What becomes of a name: a guarded one is created at most once; all else is the wrapped filesystem's.
 
 Each is a generator of steps, which both colours run. What a format knows of a name beyond its grammar, and
-what it keeps beside its names, are its *rules*. They are asked about its own names alone; most formats have
-none, and then the names themselves decide.
+what it keeps beside its names, are its *rules*. They apply to its own names alone; most formats have none,
+and then the names themselves decide.
 """
 
 from __future__ import annotations
@@ -200,7 +200,7 @@ class Guard:
         Parameters
         ----------
         name
-            What :meth:`promoting` has said.
+            What :meth:`promoting` returned.
         body
             Its bytes.
         extra

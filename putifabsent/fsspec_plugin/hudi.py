@@ -100,7 +100,7 @@ class Hudi:
         return self._is_kept(name) or hudi_ledger.step_in(name) is not None
 
     def is_a_step(self, name: Name) -> bool:
-        """Whether a name is a step of a timeline that is asked about."""
+        """Whether a name is a step of a timeline, and such steps are checked."""
         return self._mount.options.strict and name.role is Role.INSTANT and name.format == hudi.FORMAT
 
     def own_instant(self, name: Name) -> Name | None:
@@ -317,8 +317,7 @@ class Hudi:
         name
             Of an instant.
         creates
-            Whether it is not written over: then it is not asked about where it is there already, which its
-            creation says.
+            Whether it is created: then a name that is there is not checked, since its creation fails.
 
         Raises
         ------

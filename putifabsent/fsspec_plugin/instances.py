@@ -97,7 +97,7 @@ def sharing_clients() -> Iterator[None]:
 
 
 class CachedToo(_Cached):
-    """Hands down ``skip_instance_cache``, which fsspec takes away before the class is asked."""
+    """Hands down ``skip_instance_cache``, which fsspec takes away before the class is called."""
 
     def __call__(cls, *args: Any, **options: Any) -> Any:  # noqa: N805 - of a metaclass
         skips = not cls.cachable or bool(apply_config(cls, options).get("skip_instance_cache"))

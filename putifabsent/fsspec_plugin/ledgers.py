@@ -59,7 +59,7 @@ class Ledgers:
         self._mount = mount
         self._books: dict[str, Ledger] = {}
         self.pruning: set[str] = set()
-        self._unpruned: set[str] = set()  # where this session may not, and has said so
+        self._unpruned: set[str] = set()  # where this session may not, and has logged it
         self._lanes: list[Lane] = []
         self._lanes_of = os.getpid()
 
@@ -128,8 +128,8 @@ class Ledgers:
                 is_news = isinstance(error, PermissionError) and state not in self._unpruned
                 if is_news:
                     self._unpruned.add(state)
-                said = _MAY_NOT_DELETE if is_news else "what %s does not need could not be removed: %s"
-                _log.log(logging.WARNING if is_news else logging.DEBUG, said, ledger.folder, error)
+                message = _MAY_NOT_DELETE if is_news else "what %s does not need could not be removed: %s"
+                _log.log(logging.WARNING if is_news else logging.DEBUG, message, ledger.folder, error)
             finally:
                 self.pruning.discard(state)
 
@@ -169,9 +169,9 @@ class Ledgers:
     def table_for_turns(self, folder: str, held: TurnName | None = None) -> Steps[Name]:
         """Return a name whose ledger has a folder's turns; ``held``, of a life that was read, tells which."""
         classify = self._mount.policy.classify
-        said = timeline_in(classify, folder)
-        if said is not None:
-            return said
+        timeline = timeline_in(classify, folder)
+        if timeline is not None:
+            return timeline
         name = timeline_in(classify, f"{folder}/.hoodie")
         book = None if name is None else self._books.get(name.state)
         is_known = held is not None and book is not None and book.state.life == held.life

@@ -86,7 +86,7 @@ class Mount:
     session
         One process's life of a writer: what is opened in it, no other completes unawares.
     paths
-        How paths are said here.
+        How paths are spelled here.
     """
 
     def __init__(
@@ -294,7 +294,7 @@ class Mount:
         name
             The name.
         judged
-            Whether more than the name decides, so that more is asked of the store.
+            Whether more than the name decides, so that the store must be able to do more.
         """
         if not self.relied.issuperset(self._needs(judged)):
             yield Ask(partial(self.rely, name, judged=judged))

@@ -60,7 +60,7 @@ class Options:
         ``PUTIFABSENT_ARBITER`` says, else ``"auto"``. All mounts of a table must say the same.
     formats
         ``"auto"``: every format's names; those that other programs use as well need evidence beside
-        them. A list of formats: only theirs, with no evidence asked for.
+        them. A list of formats: only theirs, without evidence.
     guard
         Globs of more names to guard (``*`` stays within a folder, ``**`` does not).
     writer
@@ -104,9 +104,9 @@ class Options:
             raise ConfigError(msg)
         object.__setattr__(self, "deadline", _seconds("deadline", self.deadline))
         for option in ("writer", "writer_session"):
-            said: Any = getattr(self, option)
-            if said is not None and not (isinstance(said, str) and said.isascii() and said.isprintable()):
-                msg = f"{option} must be printable ASCII, such as a UUID, not {said!r}: it becomes a header"
+            value: Any = getattr(self, option)
+            if value is not None and not (isinstance(value, str) and value.isascii() and value.isprintable()):
+                msg = f"{option} must be printable ASCII, such as a UUID, not {value!r}: it becomes a header"
                 raise ConfigError(msg)
 
     @property
@@ -178,9 +178,9 @@ def _named_parameters(cls: type) -> set[str]:
 
 
 def made_with(fs: AbstractFileSystem) -> dict[str, Any]:
-    """Return the options that a filesystem was made with; those said by position have their names, too.
+    """Return the options that a filesystem was made with; those given by position have their names, too.
 
-    Not what was asked for: fsspec's own configuration adds to it.
+    They are more than the caller's: fsspec's own configuration adds to them.
     """
     options = dict(fs.storage_options)
     if fs.storage_args:

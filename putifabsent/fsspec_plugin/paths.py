@@ -1,4 +1,4 @@
-"""How a path is said, and whether it can be created at all, whatever the store; nothing is sent for it."""
+"""How a path is spelled, and whether any store can create it; nothing is sent for it."""
 
 from __future__ import annotations
 
@@ -69,8 +69,8 @@ class Paths:
 
     def without_version(self, path: Any) -> Any:
         """Return ``path`` itself, unless the wrapped filesystem writes another name: what it cuts is gone."""
-        said = path if isinstance(path, str) else str(path)
-        if not ("?" in said or "#" in said) or self._mount.has_folders:
+        text = path if isinstance(path, str) else str(path)
+        if not ("?" in text or "#" in text) or self._mount.has_folders:
             return path
         stripped = self.strip(path).lstrip("/")
         bucket, key, _ = self._mount.fs.split_path(stripped)
@@ -104,7 +104,7 @@ def own(path: Any, protocols: tuple[str, ...]) -> Any:
 
 
 def hide(found: Any, path: str) -> Any:
-    """Drop the shim's own names from a listing of ``path``, unless it is them that were asked for.
+    """Drop the shim's own names from a listing of ``path``, unless they are what was requested.
 
     Parameters
     ----------
@@ -136,7 +136,7 @@ def each_of(path: Any) -> Collection[Any]:
 
 
 def spelled_out(path: str, kind: str) -> str:
-    """Return the one spelling of a full name: what else is said, the store or its client takes for the same.
+    """Return the one spelling of a full name; the store or its client takes the others for the same.
 
     Parameters
     ----------
@@ -154,13 +154,13 @@ def spelled_out(path: str, kind: str) -> str:
     return "/" + posixpath.normpath(path).lstrip("/") if "//" in path or "/." in path else path
 
 
-def check_path(said: str, path: str) -> None:
+def check_path(given: str, path: str) -> None:
     """Refuse a path that names no file, or not the same one to every client and server.
 
     Parameters
     ----------
-    said
-        The path as the caller said it.
+    given
+        The path as the caller spelled it.
     path
         The same without protocol and trailing slashes.
 
@@ -173,15 +173,15 @@ def check_path(said: str, path: str) -> None:
         and others don't.
     """
     if not path.strip("/"):
-        msg = f"{said!r} names no file"
+        msg = f"{given!r} names no file"
         raise ValueError(msg)
-    if said.endswith("/"):
-        raise IsADirectoryError(errno.EISDIR, "a name that ends with a slash is a folder's", said)
+    if given.endswith("/"):
+        raise IsADirectoryError(errno.EISDIR, "a name that ends with a slash is a folder's", given)
     if "\0" in path:
-        msg = f"{said!r} has a NUL character: no store takes it for what it is"
+        msg = f"{given!r} has a NUL character: no store takes it for what it is"
         raise ValueError(msg)
     if _has_steps(path):
-        msg = f"{said!r} has a '.' or '..': say the name it stands for, since servers disagree about that"
+        msg = f"{given!r} has a '.' or '..': say the name it stands for, since servers disagree about that"
         raise ValueError(msg)
 
 

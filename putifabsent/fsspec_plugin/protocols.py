@@ -314,7 +314,7 @@ def guarded(url: str, **options: Any) -> tuple[GuardedFileSystem, str]:
     return made, made._strip_protocol(url)
 
 
-# What was registered for a protocol that is guarded now; None where fsspec had not been asked for it yet.
+# What was registered for a protocol that is guarded now; None where fsspec had not loaded it yet.
 _replaced: dict[str, type[AbstractFileSystem] | None] = {}
 
 

@@ -1,7 +1,7 @@
 """What is there, where more than the store's own names says so: read, and listed.
 
 Where an arbiter beside the store decides, it says whether a guarded name is there, and where: each costs a
-look-up. A name that nothing guards is read as it is; only where it is not there the arbiter is asked, for it
+look-up. A name that nothing guards is read as it is; only where it is absent the arbiter is queried, for it
 may have been created explicitly, and not be published yet. So are the rules of a format, whoever decides.
 
 A listing shows what an arbiter says, too: without what has ended, with what is not published yet. A folder in
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from putifabsent.shim.reading import Located
 
 Details: TypeAlias = dict[str, dict[str, Any]]
-_ASKS = {"cat_file": "get", "exists": "head", "info": "describe", "isfile": "head"}
-"""What the store's own client is asked for these, in one request where the wrapped filesystem sends two."""
+_REQUESTS = {"cat_file": "get", "exists": "head", "info": "describe", "isfile": "head"}
+"""What the store's own client sends for these: one request where the wrapped filesystem sends two."""
 _UNANSWERED = object()
 
 __all__ = ["Details", "Reads"]
@@ -92,7 +92,7 @@ class Reads:
 
     def _plain(self, method: str, path: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Steps[Any]:
         """Read what the store shows, by its own client or the wrapped filesystem."""
-        if self._mount.kind == "s3" and method in _ASKS and not (args or kwargs):
+        if self._mount.kind == "s3" and method in _REQUESTS and not (args or kwargs):
             answer = yield from self._answered(method, path)
             if answer is not _UNANSWERED:
                 return answer
@@ -192,8 +192,8 @@ class Reads:
         name = self._of_the_store(path)
         if name is None:
             return _UNANSWERED
-        asked = _ASKS[method]
-        ask, ask_async = getattr(self._mount.store, asked), getattr(self._mount.store, f"{asked}_async")
+        request = _REQUESTS[method]
+        ask, ask_async = getattr(self._mount.store, request), getattr(self._mount.store, f"{request}_async")
         outcome = yield Either(partial(ask, name.path), partial(ask_async, name.path))
         if isinstance(outcome, Got):
             return outcome.data
@@ -203,7 +203,7 @@ class Reads:
             return True
         # What a format calls a file is no folder; a pattern may match one, which only a listing shows.
         if isinstance(outcome, Absent) and name.format is not None and self._guard.is_evident(name):
-            if asked == "head":
+            if request == "head":
                 return False
             raise FileNotFoundError(name.path)
         return _UNANSWERED
@@ -237,7 +237,7 @@ class Reads:
         return self.plainly(path) or is_state(self._mount.paths.full(path)) or bool(options.get("versions"))
 
     def listing(self, path: str, options: dict[str, Any]) -> Steps[list[Any]]:
-        """List a folder; the options are the wrapped filesystem's, all said."""
+        """List a folder; the options are the wrapped filesystem's, none left out."""
         salts = self._guard.salts
         if salts is None:
             return (yield from self._listing(path, options))
@@ -346,13 +346,13 @@ class Reads:
         arbiter = self._mount.arbiter
         assert arbiter is not None  # noqa: S101 - who has none lists as the wrapped filesystem does
         keys: Details = dict(below or {})
-        asked: list[str] = []
+        searched: list[str] = []
         for folder, has_state in folders.items():
             states = list(self._mount.policy.states(folder))
             if has_state:
                 states.append(f"{folder}/{STATE_FOLDER}")
             if states:
-                asked.append(folder)
+                searched.append(folder)
             for state in states:
                 shelf = arbiter.shelf(state, folder)
                 if shelf is None or (below is not None and shelf.startswith(f"{root.rstrip('/')}/")):
@@ -364,10 +364,10 @@ class Reads:
                 more = {self._mount.paths.full(name): detail for name, detail in found.items()}
                 self._forget_keys(more)
                 keys |= more
-        if not asked:
+        if not searched:
             return shown, []
         shown = dict(shown)
-        sightings = yield Decide(arbiter.sightings(self._mount.policy.classify, asked, keys, shown))
+        sightings = yield Decide(arbiter.sightings(self._mount.policy.classify, searched, keys, shown))
         below_root = f"{root.rstrip('/')}/"
         for sighting in sightings:
             is_below = sighting.name == root or sighting.name.startswith(below_root)

@@ -41,7 +41,7 @@ class Aside(NamedTuple):
 
 
 class Ask(NamedTuple):
-    """A question that is asked once for all: who comes meanwhile waits for its answer."""
+    """A call that is made once for all: whoever needs it meanwhile waits for its result."""
 
     question: Callable[[], Any]
 

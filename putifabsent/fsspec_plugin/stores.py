@@ -100,7 +100,7 @@ def store_of(fs: AbstractFileSystem, options: Mapping[str, Any], deadline: float
 
 
 def registry_of(arbiter: str) -> Claims | Lock | None:
-    """Return what an arbiter asks, if it is one that has an address. Nothing is asked yet.
+    """Return the registry that an arbiter queries, if it has an address. No request is sent yet.
 
     Raises
     ------
@@ -127,7 +127,7 @@ def arbiter_of(arbiter: str, registry: Claims | Lock | None, store: Store) -> Ar
 def terms_of(arbiter: Arbiter, state: str) -> Terms:
     """Return what all mounts of the table with this state must have in common.
 
-    A registry is asked which one it is.
+    A registry is queried for its identity.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""What is said of each protocol that a mount has run: a line of the log for a creation, and metrics.
+"""What is reported of each protocol that a mount has run: a log line for a creation, and metrics.
 
 Nothing of it decides anything, and where nobody listens nothing is counted. No line holds bytes that were
 written, an address of a registry, or a client library's own words, which may hold credentials.
@@ -54,7 +54,7 @@ def observe(
     arbiter
         What decides beside the store; None: the store itself does.
     requests
-        What the protocol has asked for.
+        What the protocol has requested.
     began
         When, by :func:`time.perf_counter`.
     creates

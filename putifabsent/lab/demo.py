@@ -156,7 +156,7 @@ def race(
     options
         Those by which the writers write.
     writers, commits, progress, limit
-        As for :func:`run`; ``progress`` is told the commits done.
+        As for :func:`run`; ``progress`` is called with the commits done.
 
     Returns
     -------

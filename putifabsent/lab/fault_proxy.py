@@ -76,7 +76,7 @@ class _Protocol(NamedTuple):
     kinds
         Of the requests that begin in what a client has sent at once.
     head_ends
-        What must be there before these can be told.
+        What must be there before their kinds are known.
     is_whole
         Whether all of a request is there.
     is_interim

@@ -144,7 +144,7 @@ def stress_on(session: SparkSession, what: Stress, contender: Contender, tasks: 
     with Ground(what, contender, host) as ground:
         job = _writers(what, ground.contender, ground.root, tasks)
         rows = session.range(0, tasks, 1, tasks).mapInArrow(job, _COLUMNS, barrier=True)
-        # Collected once: whatever asked the frame for its rows again would begin a run of its own.
+        # Collected once: another request for the frame's rows would begin a run of its own.
         operations = [Operation(*row) for row in rows.collect()]
         operations += ground.closing({each.name for each in operations if each.action == "create"})
         return ground.result(table_of(operations), judge_on(session, operations))

@@ -118,7 +118,7 @@ class Service:
     Parameters
     ----------
     settings
-        What it is told.
+        Its configuration.
     mounts
         Its filesystems.
 
@@ -374,7 +374,7 @@ def serve(
     Parameters
     ----------
     ready
-        Is told its address as soon as it listens.
+        Is called with its address as soon as it listens.
     until
         Returns when the service is not wanted any more; signals, which may be meant for all of a group, do
         not end it then.

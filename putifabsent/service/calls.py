@@ -96,7 +96,7 @@ class Kind(NamedTuple):
 
 
 def _names(doing: Doing) -> dict[str, Any]:
-    patterns = {fs.policy.asked for fs in doing.mounts.within(doing.call.path, doing.caller)}
+    patterns = {fs.policy.pattern for fs in doing.mounts.within(doing.call.path, doing.caller)}
     return {"pattern": "|".join(sorted(patterns)), "largest_body": doing.largest_body}
 
 

@@ -28,7 +28,7 @@ _SCHEMES = {
     "memory": "piamemory",
 }  # fmt: skip
 
-# Anybody can have an account there, and none but Azure is told what proves who asks.
+# Anybody can have an account there, and only Azure may receive a caller's credentials.
 _ACCOUNT = re.compile(
     r"(?P<name>[a-z0-9]{3,24})\.(?:dfs|blob)(?P<cloud>\.core\.(?:windows\.net|chinacloudapi\.cn|usgovcloudapi\.net))"
 )

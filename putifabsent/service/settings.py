@@ -103,7 +103,7 @@ class Settings(BaseModel):
     body_seconds
         How long a caller may take to send its bytes.
     drain_seconds
-        How long it goes on with what it has begun, when it is told to end.
+        How long it goes on with what it has begun, when it is to end.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -146,7 +146,7 @@ class Settings(BaseModel):
         Raises
         ------
         ConfigError
-            It says which field is wrong, and nothing of what was said there: that may be a credential.
+            It names the wrong field, but not its value, which may be a credential.
         """
         try:
             fields = _OBJECT.validate_json(text)

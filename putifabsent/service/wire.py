@@ -68,7 +68,7 @@ class Call(BaseModel):
 
 
 class Names(Call):
-    """Ask which names need be asked about at all, in the mount that ``path`` is in."""
+    """Ask which names need a call at all, in the mount that ``path`` is in."""
 
 
 class Admit(Call):

@@ -46,8 +46,8 @@ class Terms(NamedTuple):
     place: str | None = None
 
     def __str__(self) -> str:
-        asked = "" if self.registry is None else f" by {self.registry}, which knows the table as {self.place}"
-        return f"{self.arbiter}{asked}"
+        by = "" if self.registry is None else f" by {self.registry}, which knows the table as {self.place}"
+        return f"{self.arbiter}{by}"
 
     @property
     def record(self) -> bytes:
@@ -92,7 +92,7 @@ def agree(state: str, terms: Terms, creation: Creation) -> Protocol[None]:
 def look_for_others(state: str, *agreed: Terms) -> Protocol[None]:
     """Return where no mount lets another arbiter decide than these, or the store itself. One listing.
 
-    A store that refuses it is not asked again: whoever can't list can't be warned.
+    A store that refuses it gets no second request: whoever can't list can't be warned.
 
     Parameters
     ----------
@@ -146,8 +146,8 @@ def _folder(state: str) -> str:
 def _differing(terms: Terms, mine: str | None, other: str) -> Protocol[str]:
     got: Got | Absent = yield from read(Get(other))
     try:
-        said = {} if isinstance(got, Absent) else json.loads(got.data)
-        theirs = str(Terms(said["arbiter"], said["registry"], said["place"]))
+        record = {} if isinstance(got, Absent) else json.loads(got.data)
+        theirs = str(Terms(record["arbiter"], record["registry"], record["place"]))
     except (KeyError, TypeError, ValueError):
         theirs = "something that this version can't read"
     would_be = "" if mine is None else f"; this one's would be {mine.rpartition('/')[2]}"

@@ -68,7 +68,7 @@ class Arbiter(ABC):
             Whether to look at the bytes, and to publish them where nothing shows them, if that takes more.
         is_decided
             Whether it is known from elsewhere that the name has been created, and not deleted since. Then who
-            holds it can be told by who may not write, too.
+            holds it is known to a reader without the right to write, too.
         """
 
     @abstractmethod

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 __all__ = ["clean", "create", "delete", "find", "forget", "glance", "resolve"]
 
 _ENDS = 2
-"""So many ends a deletion leaves: a creator who was paused past the one but last is told that it has won."""
+"""So many ends a deletion leaves: a creator who was paused past the one but last gets the answer "won"."""
 
 
 def create(name: Name, body: Body, creation: Creation) -> Protocol[Created]:
@@ -108,8 +108,8 @@ def find(
     One listing, where nobody is in the middle of creating the name; one look more at a name that this
     protocol has never created, for it may be older than the shim, and where a ballot has begun above the last
     accept, for the plain name proves a decision that a listing does not. Only where nothing does is a ballot
-    finished, which is to write: then nobody was told that the name was created, unless a deletion of its
-    incarnation before has hidden the plain name.
+    finished, which is to write: then the creation was not acknowledged, unless a deletion of the incarnation
+    before has hidden the plain name.
 
     Parameters
     ----------
@@ -119,7 +119,7 @@ def find(
         Whose token makes this reader's ballots its own.
     helps
         Whether it must be known. Else a name in its first incarnation is absent where this reader may not
-        finish a ballot: nobody was told otherwise by its creator.
+        finish a ballot: its creation was not acknowledged.
     is_decided
         Whether it is known from elsewhere that the living incarnation is decided. Then it is for the value of
         the highest accept, whatever ballots have begun above that: each ballot above the one that has decided
@@ -352,8 +352,8 @@ def _withdraw(voter: Voter, prepare: Prepare) -> Protocol[None]:
 def _void(voter: Voter) -> Protocol[Scene]:
     """End an incarnation in which nobody has voted, by a vote; a name that is older than the shim keeps it.
 
-    That name's creator may have been here before, and been told so; and what carries it may be marked like a
-    copy of this incarnation, if another table was its first.
+    That name's creator may have voted here before, and been acknowledged; and what carries it may be marked
+    like a copy of this incarnation, if another table was its first.
     """
     for name in voter.what.all_names:
         seen = yield from look(name, voter.name, voter.creation.token, "nobody has voted for it")

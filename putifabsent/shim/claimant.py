@@ -102,7 +102,7 @@ class Claimant:
 
     def look(self, path: str) -> Protocol[Found | Absent]:
         """See who holds a path, where that must be known."""
-        return look(path, self.name.path, self.creation.token, "the registry was asked")
+        return look(path, self.name.path, self.creation.token, "the registry was queried")
 
     def read(self) -> Protocol[Claim | None]:
         """Return the claim that is there."""
@@ -205,7 +205,7 @@ class Claimant:
         # Of one incarnation there is one claim: mine can't come any more.
         self.may_hold = None
         if there.live:
-            # When it was made the store knows, if it may be asked.
+            # When it was made the store knows, if it may be read.
             seen = yield from self.glimpse(there.key)
             if not isinstance(seen, Absent) or (yield from self.is_shown(there)):
                 raise NameTaken(self.name.path, holder_of(there, seen))

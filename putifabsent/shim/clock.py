@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from putifabsent.backends.registries import AcquireOutcome, Lock, ReleaseOutcome
     from putifabsent.shim.requests import Protocol
 
-__all__ = ["MOST", "Told", "instant_of", "millis_of", "take", "true_time"]
+__all__ = ["MOST", "RegistryTime", "instant_of", "millis_of", "take", "true_time"]
 
 MOST = 10_000
 """So many instants can be taken at once: they take ten seconds to become past."""
@@ -108,14 +108,13 @@ def millis_of(instant: str, zone: tzinfo | None = timezone.utc) -> int:
 
 
 @dataclass(slots=True)
-class Told:
-    """What a registry has told of its time.
+class RegistryTime:
+    """The last time that a registry's answer had.
 
     Attributes
     ----------
     last
-        Milliseconds since 1970, and when that was heard, by the caller's steady clock, in seconds; None: it
-        has told nothing.
+        Milliseconds since 1970, and the seconds of the caller's steady clock then; None: no answer yet.
     reached
         How far its counter was then: what is above its time is not given yet.
     """
@@ -124,7 +123,7 @@ class Told:
     reached: int = 0
 
     def by(self, steady: float) -> int | None:
-        """Return the registry's time now, or a little before; None: it must be asked."""
+        """Return the registry's time now, or a little before; None: query it."""
         # Other threads write it.
         last = self.last
         if last is None or not 0 <= steady - last[1] < _FRESH:
@@ -132,7 +131,9 @@ class Told:
         return last[0] + int((steady - last[1]) * _SECOND)
 
 
-def take(counter: Counter, name: str, count: int, told: Told, steady: Callable[[], float]) -> Protocol[range]:
+def take(
+    counter: Counter, name: str, count: int, known: RegistryTime, steady: Callable[[], float]
+) -> Protocol[range]:
     """Take so many instants, one after the other, none of which is in the future any more.
 
     One request, and one more where the registry's time is not known yet. A lost answer skips some.
@@ -143,7 +144,7 @@ def take(counter: Counter, name: str, count: int, told: Told, steady: Callable[[
         What counts them.
     count
         How many, from 1 to :data:`MOST`.
-    told
+    known
         What is known of the registry's time; it is known better afterwards.
     steady
         The caller's own clock: seconds that only go on.
@@ -163,20 +164,20 @@ def take(counter: Counter, name: str, count: int, told: Told, steady: Callable[[
         It refuses.
     """
     for attempt in counting(1):
-        now = told.by((yield Now(steady)))
-        if now is not None and told.reached - now > _SECOND:
+        now = known.by((yield Now(steady)))
+        if now is not None and known.reached - now > _SECOND:
             # What was taken now would be taken from all others, and may be too far away to be of use.
-            yield from _waited((told.reached - now) / _SECOND, counter.identity())
+            yield from _waited((known.reached - now) / _SECOND, counter.identity())
             continue
-        asked = 1 if now is None else count
-        outcome: AdvanceOutcome = yield Advance(counter, name, max((now or 0) - 1, 0), asked)
+        requested = 1 if now is None else count
+        outcome: AdvanceOutcome = yield Advance(counter, name, max((now or 0) - 1, 0), requested)
         heard = yield Now(steady)
         if not isinstance(outcome, Advanced):
             yield from _again(outcome, attempt, counter.identity())
             continue
         if outcome.now is None:
             raise ConfigError(f"{counter.identity()} tells no time, so it is no clock")
-        expected, told.last, told.reached = told.by(heard), (outcome.now, heard), outcome.last
+        expected, known.last, known.reached = known.by(heard), (outcome.now, heard), outcome.last
         # A machine that was asleep goes on with a time that is long over.
         if now is not None and expected is not None and outcome.now - expected < _SECOND:
             return (yield from _given(outcome, count, counter.identity()))

@@ -133,7 +133,7 @@ def copy(
         if isinstance(got, Absent):
             raise FileNotFoundError(errno.ENOENT, "the source was removed while it was being read", source)
         if len(got.data) != size:
-            reason = f"{len(got.data)} bytes were read of the {size} that the store said it has"
+            reason = f"{len(got.data)} bytes were read of the {size} that the store says it has"
             raise OSError(errno.EIO, reason, source)
         body = InMemory(got.data)
         check_whole(name, body)
@@ -186,11 +186,11 @@ def resolve(name: Name, token: str) -> Protocol[Holder | None]:
     NameTaken
         Another creation holds the name.
     OutcomeUnknown
-        The store can't be read; or the creation is there, and it can't be told whether it stands.
+        The store can't be read; or the creation is there, and it is not known whether it stands.
 
-    It changes nothing: who asks may have been told before that the creation won.
+    It changes nothing: the creation may have been acknowledged before.
     """
-    seen = yield from look(name.path, name.path, token, "the store was asked who holds the name")
+    seen = yield from look(name.path, name.path, token, "the name's holder was requested")
     if isinstance(seen, Absent):
         return None
     if seen.holder.token != token:
@@ -203,7 +203,7 @@ def resolve(name: Name, token: str) -> Protocol[Holder | None]:
 
 @dataclass(slots=True)
 class _Sendings:
-    """What one creation has sent so far, and whether the store may hold more of it than it has said.
+    """What one creation has sent so far, and whether the store may hold more of it than it has acknowledged.
 
     An answer once lost stays lost: from then on "the name is not there" proves nothing.
     """

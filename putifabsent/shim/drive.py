@@ -43,7 +43,7 @@ def run(
         Seconds after which no further attempt is begun: from now, and, since what decides is sent only then,
         from the end of the first staging. A request under way is cut off by the store's own time-out.
     note
-        Is told of each request, before it is performed.
+        Is called with each request, before it is performed.
 
     Raises
     ------

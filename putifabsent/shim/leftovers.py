@@ -45,7 +45,7 @@ class What(str, Enum):
     ``lost``         the bytes of a name that lives are gone, and their copy as well
     ``temporary``    a temporary file of the local disk
     ``needless``     the bytes of a commit of an instant that is over: its writer died, or it is published
-    ``strange``      what is kept of a name that can't be told: by a mount with other formats, or hashed
+    ``strange``      what is kept of a name that is unknown: by a mount with other formats, or hashed
     ===============  ==========================================================================
     """
 

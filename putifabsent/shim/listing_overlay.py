@@ -58,7 +58,7 @@ def in_ballots(keys: Iterable[str], shown: Iterable[str], classify: Classify) ->
         Full names of the keys that lie there; what is no ballot's is left aside.
     shown
         Plain names in the folders that the ballots are about: a name that is too long for a key, and so is
-        hashed, can only be told if it is among them.
+        hashed, is only known if it is among them.
     classify
         Says what a name is: the policy's.
     """

@@ -167,7 +167,7 @@ class Name(NamedTuple):
 
 
 def ordinary(path: str) -> Name:
-    """Return what is said of nearly every name: no format knows it, and it is not guarded."""
+    """Return what nearly every name is: no format knows it, and it is not guarded."""
     return Name(path, Role.OTHER, None, None, path, guarded=False)
 
 
@@ -188,7 +188,7 @@ class Rule:
     example
         A full name that this rule is about.
     note
-        The evidence asked for, or why the name is left alone.
+        The evidence needed, or why the name is left alone.
     """
 
     pattern_text: str

@@ -1,8 +1,8 @@
 """From a name to what it is: its role, its identity, and whether a plain write to it is a create.
 
 Writers never ask for a create: they open a name and write. So the name decides, by the grammars of the table
-formats, and by the user's own patterns. Nothing is asked of the store here; where a name needs evidence
-beside it, the answer says which, and the door looks.
+formats, and by the user's own patterns. No request is sent here; where a name needs evidence beside it, the
+answer says which, and the door looks.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from putifabsent.backends.base import STATE_FOLDER
 from putifabsent.errors import ConfigError
-from putifabsent.shim.formats import ASKED, GRAMMARS, RULES, STATE, is_state, recognise
+from putifabsent.shim.formats import GRAMMARS, PATTERNS, RULES, STATE, is_state, recognise
 from putifabsent.shim.names import Name, Role, ordinary
 
 if TYPE_CHECKING:
@@ -110,14 +110,14 @@ class Policy:
         return name or ordinary(path)
 
     @property
-    def asked(self) -> str:
+    def pattern(self) -> str:
         """A regular expression that matches all of a name that may be guarded, or a step of an instant.
 
         It may match others. Java understands it as Python does. Nobody need ask about a name that it does not
         match: writing, renaming or removing that is the wrapped filesystem's alone.
         """
         own = [] if self._guarded is None else [self._guarded.pattern]
-        return f"(?s:{'|'.join([*(ASKED[name] for name in self.formats), STATE, *own])})"
+        return f"(?s:{'|'.join([*(PATTERNS[name] for name in self.formats), STATE, *own])})"
 
     def states(self, folder: str) -> tuple[str, ...]:
         """Return where else than in ``folder`` itself the shim may keep what it knows of names in it.
@@ -137,28 +137,28 @@ class Policy:
 
 @lru_cache(maxsize=4096)
 def _states(grammars: tuple[Grammar, ...], folder: str) -> tuple[str, ...]:
-    # A grammar knows names, not folders: it is asked about one name of each kind.
+    # A grammar knows names, not folders: it classifies one name of each kind.
     names = (recognise(f"{folder}/{last}", grammars) for last in _EXAMPLES)
     states = {name.state: None for name in names if name is not None}
     return tuple(state for state in states if state != f"{folder}/{STATE_FOLDER}")
 
 
-def _strings(option: str, said: object) -> tuple[str, ...]:
-    values = tuple(said) if isinstance(said, Iterable) else (said,)
+def _strings(option: str, given: object) -> tuple[str, ...]:
+    values = tuple(given) if isinstance(given, Iterable) else (given,)
     if not all(isinstance(value, str) for value in values):
-        raise ConfigError(f"{option}={said!r}: say one string, or a list of them")
+        raise ConfigError(f"{option}={given!r}: say one string, or a list of them")
     return values
 
 
 def _chosen(formats: str | Sequence[str]) -> frozenset[str] | None:
     """Return the formats that a mount names, or None where it leaves them to the names and the evidence."""
     listed = _strings("formats", formats.split(",") if isinstance(formats, str) else formats)
-    said = [name.strip().lower() for name in listed]
-    if said == [_AUTO]:
+    names = [name.strip().lower() for name in listed]
+    if names == [_AUTO]:
         return None
-    if said == [_NONE]:
+    if names == [_NONE]:
         return frozenset()
-    for name in said:
+    for name in names:
         if name in GRAMMARS:
             continue
         if name in (_AUTO, _NONE):
@@ -167,7 +167,7 @@ def _chosen(formats: str | Sequence[str]) -> frozenset[str] | None:
         near = difflib.get_close_matches(name, words, n=1)
         hint = f"did you mean {near[0]!r}?" if near else f"choose from {', '.join(words)}"
         raise ConfigError(f"unknown format {name!r}: {hint}")
-    return frozenset(said)
+    return frozenset(names)
 
 
 def _compiled(patterns: tuple[str, ...]) -> re.Pattern[str]:

@@ -83,9 +83,9 @@ def validate(arbiter: str, schemes: Iterable[str]) -> None:
     ConfigError
         It names the nearest one.
     """
-    said: object = arbiter  # options come from configuration files, too
-    if not isinstance(said, str):
-        raise ConfigError(f"arbiter must be a word or an address, not {said!r}")
+    value: object = arbiter  # options come from configuration files, too
+    if not isinstance(value, str):
+        raise ConfigError(f"arbiter must be a word or an address, not {value!r}")
     scheme, is_address, _ = arbiter.partition("://")
     schemes = tuple(schemes)
     if arbiter in ARBITERS or (is_address and scheme.lower() in schemes):

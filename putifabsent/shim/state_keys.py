@@ -122,11 +122,11 @@ def _room(place: str, longest_key: int) -> int:
     return _LONGEST_NAME - len(place.encode(errors=_ANY)) - 1 - longest_key
 
 
-def _component(said: str, room: int) -> str:
-    quoted = quote(said, safe="", errors=_ANY)
+def _component(text: str, room: int) -> str:
+    quoted = quote(text, safe="", errors=_ANY)
     if len(quoted) <= min(_LONGEST_COMPONENT, room):
         return quoted
-    return f"{_HASHED}{hashlib.sha256(said.encode(errors=_ANY)).hexdigest()}"
+    return f"{_HASHED}{hashlib.sha256(text.encode(errors=_ANY)).hexdigest()}"
 
 
 # --- the keys of claimed names

@@ -4,7 +4,7 @@ A body that begins as its format does must end as its format does. One that begi
 what the format writes: nothing is known of it, and it passes.
 
 ============  ==============================================  =============================================
-bytes         are whole where                                 can't be told, and pass
+bytes         are whole where                                 can't be checked, and pass
 ============  ==============================================  =============================================
 Avro          there is a record, and the sync marker is at    more blocks of records; Hudi's instants have
               the end                                         one
@@ -83,7 +83,7 @@ def check_whole(name: Name, body: Body) -> None:
 
 
 def is_judged(name: Name) -> bool:
-    """Whether anything can be told of a name's bytes."""
+    """Whether a name's bytes can be checked."""
     return name.guarded and name.format in _RULES
 
 
@@ -120,7 +120,7 @@ class Seen(Body):
 
 
 def lack_of(name: Name, body: Body) -> str | None:
-    """Return what a guarded name's bytes lack to be whole; None: nothing, as far as can be told.
+    """Return what a guarded name's bytes lack to be whole; None: nothing, as far as they can be checked.
 
     Parameters
     ----------

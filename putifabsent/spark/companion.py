@@ -31,10 +31,10 @@ _log = logging.getLogger(__name__)
 class Companion:
     """A running service.
 
-    It is told its settings on standard input, where no list of processes shows them, and it lives until that
+    It reads its settings from standard input, where no list of processes shows them, and it lives until that
     closes: with this object's :meth:`end`, or with this process, however that ends. Where it ends before, of
     itself or killed, another one is started: what it knows can be read again. The address is this
-    process's, which has the socket, so that nobody else can listen there meanwhile and be told the secret.
+    process's, which has the socket, so that nobody else can listen there meanwhile and get the secret.
 
     Parameters
     ----------

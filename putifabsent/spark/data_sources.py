@@ -1,4 +1,4 @@
-"""What the data sources in Python have in common: PySpark's API of them, and how they are asked."""
+"""What the data sources in Python have in common: PySpark's API of them, and their options."""
 
 from __future__ import annotations
 

@@ -42,8 +42,8 @@ class Settings(NamedTuple):
 
     def flag(self, key: str, *, default: bool) -> bool:
         """Return a setting that is true or false."""
-        said = self.first(key)
-        return default if said is None else said.lower() == "true"
+        value = self.first(key)
+        return default if value is None else value.lower() == "true"
 
     def below(self, family: str) -> dict[str, str]:
         """Return the settings whose keys begin so, by the rest of their keys."""
@@ -108,7 +108,7 @@ class Store(NamedTuple):
     narrower: str | None = None
     twins: tuple[str, ...] = ()
 
-    def options(self, said: Settings, given: Mapping[str, Any]) -> dict[str, Any]:
+    def options(self, conf: Settings, given: Mapping[str, Any]) -> dict[str, Any]:
         """Return the filesystem's options, but for those that are given here.
 
         Raises
@@ -117,11 +117,11 @@ class Store(NamedTuple):
             A guarded name can't follow one of the settings.
         """
         for key, (why, harmless, unless) in self.refused.items():
-            values = said.below(key) if key.endswith(".") else {"": said.first(key) or said.secret(key) or ""}
+            values = conf.below(key) if key.endswith(".") else {"": conf.first(key) or conf.secret(key) or ""}
             for rest, value in values.items():
                 if value and value not in harmless and not any(each in given for each in unless):
                     raise ConfigError(f"{self.prefixes[0]}{key}{rest} {why}")
-        return self.of_settings(said, given)
+        return self.of_settings(conf, given)
 
     def mountings(
         self,
@@ -172,9 +172,9 @@ class Store(NamedTuple):
             prefix = f"{scheme}://{self.authority.format(name=name)}/"
             found[prefix] = settings(head.format(name=name), tail.format(name=name), everyones)
         mountings = []
-        for prefix, said in found.items():
+        for prefix, own in found.items():
             try:
-                options = self.options(said, given)
+                options = self.options(own, given)
             except ConfigError as error:
                 raise ConfigError(f"{prefix} can't be guarded: {error}") from error
             mountings.append({"prefix": prefix, "options": {**options, **given}})

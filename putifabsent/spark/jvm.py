@@ -1,4 +1,4 @@
-"""The driver's JVM: what it is asked before a session is made, and which settings it gets."""
+"""The driver's JVM: what is read from it before a session is made, and which settings it gets."""
 
 from __future__ import annotations
 
@@ -129,13 +129,13 @@ class Jvm:
 
     def _blind(self) -> str | None:
         """Return the format that wants the adapter's lock and can't see it; None: there is none."""
-        said = self.spark.toDebugString()
+        settings = self.spark.toDebugString()
         for name, (theirs, ours, wanting) in _LOCKS.items():
             try:
                 found = self._jvm.java.lang.Class.forName(theirs, False, self._loader())  # noqa: FBT003 - Java's own
             except Py4JJavaError:
                 continue
-            if wanting in said and not self._knows(ours, found.getClassLoader()):
+            if wanting in settings and not self._knows(ours, found.getClassLoader()):
                 return name
         return None
 

@@ -1,8 +1,8 @@
 """``mount``: a session's builder, and what is done before the session is made.
 
-The settings of the stores come from the session's own, wherever they were said: so the JVM is started first,
-as the builder would do, and is asked. Only then the service is, and only then its secret is made and set:
-what a JVM is started with stands in every list of processes.
+The settings of the stores come from the session's own, wherever they were set: so the JVM is started first,
+as the builder would do, and queried. Only then the service is started, and its secret is made and set: what a
+JVM is started with stands in every list of processes.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ _companion: Companion | None = None
 _mounted: dict[str, dict[str, Any]] = {}
 """What the running session was mounted with, by this module."""
 _configured: dict[str, dict[str, Any]] = {}
-"""What fsspec's configuration said of each protocol before that."""
+"""What fsspec's configuration had for each protocol before that."""
 
 
 def mount(
@@ -176,9 +176,9 @@ class Mounted(SparkSession.Builder):
         """Refuse a session that runs without the adapter, or with other options."""
         hadoop = context._jsc.hadoopConfiguration()  # noqa: SLF001
         if not _is_mounted(hadoop, self._schemes):
-            asked = " and ".join(f"{scheme}://" for scheme in self._schemes)
+            roots = " and ".join(f"{scheme}://" for scheme in self._schemes)
             raise ConfigError(
-                f"a Spark session runs already that does not guard {asked}, and has opened its filesystems: "
+                f"a Spark session runs already that does not guard {roots}, and has opened its filesystems: "
                 "stop it before you mount, or start it with the lines of `putifabsent spark-conf`"
             )
         for twin, files in jvm.twins(self._schemes, hadoop).items():
@@ -272,8 +272,8 @@ def _tell_python(mountings: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[s
         protocol = store_of(scheme).protocol
         # A lone account is the one that is meant; what a lone bucket says is no other's.
         options = (own[0] if protocol == "piaaz" and len(own) == 1 else whole)["options"]
-        said = _configured.setdefault(protocol, fsspec.config.conf.get(protocol, {}))
-        fsspec.config.conf[protocol] = {**said, **options}
+        before = _configured.setdefault(protocol, fsspec.config.conf.get(protocol, {}))
+        fsspec.config.conf[protocol] = {**before, **options}
         settings[f"spark.executorEnv.FSSPEC_{protocol.upper()}"] = json.dumps(options)
     return settings
 

@@ -106,7 +106,7 @@ def service_settings(address: str, secret: str) -> dict[str, str]:
 
 
 def caller_settings(session: str, writer: str) -> dict[str, str]:
-    """Return what says for whom the service is asked, by the driver and its executors alike."""
+    """Return the settings that name the caller of the service, for the driver and its executors alike."""
     return {f"{HADOOP}{SESSION}": session, f"{HADOOP}{WRITER}": writer}
 
 

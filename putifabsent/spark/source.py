@@ -79,7 +79,7 @@ class SetSource(api.DataSource):
         # What can be refused before anything is written is.
         state = _open(place).state()
         replaces = state.last if overwrite else None
-        offer = Offer(str(uuid.uuid4()), "", _said(schema), (), self.options.get("set"), None, replaces)
+        offer = Offer(str(uuid.uuid4()), "", _plain(schema), (), self.options.get("set"), None, replaces)
         state.admits(offer, place.url)
         return SetWriter(place, offer)
 
@@ -132,11 +132,11 @@ def _abort(place: Place, messages: Sequence[Written | None]) -> None:
         _open(place).discard(_files(messages))
 
 
-def _said(schema: StructType) -> dict[str, Any]:
-    said: dict[str, Any] = nullable(schema.jsonValue())
-    if len(columns(said)) < len(said["fields"]):
+def _plain(schema: StructType) -> dict[str, Any]:
+    plain: dict[str, Any] = nullable(schema.jsonValue())
+    if len(columns(plain)) < len(plain["fields"]):
         raise ConfigError(f"two columns have one name: {', '.join(schema.fieldNames())}")
-    return said
+    return plain
 
 
 class SetWriter(api.DataSourceArrowWriter):
@@ -183,7 +183,7 @@ class SetStreamWriter(_StreamWriter):  # type: ignore[misc,valid-type]
             raise ConfigError("Spark does not say which query this is")
         dataset = _open(self._place)
         batch = Batch(self._stream, query, batchId)
-        dataset.commit(Offer(str(uuid.uuid4()), dataset.fs.writer, _said(self._schema), files, None, batch))
+        dataset.commit(Offer(str(uuid.uuid4()), dataset.fs.writer, _plain(self._schema), files, None, batch))
 
     def abort(self, messages: Sequence[Written | None], batchId: int) -> None:
         """Remove what was written, where it certainly was not committed."""
@@ -220,7 +220,7 @@ class _Reading:
 
     def _check(self, schema: dict[str, Any]) -> None:
         there = columns(schema)
-        for column, kind in columns(_said(self._schema)).items():
+        for column, kind in columns(_plain(self._schema)).items():
             if there.get(column) != kind:
                 raise ConfigError(
                     f"{self._place.url} has no column {column!r} of type {kind}: it has {there}"

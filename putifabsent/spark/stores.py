@@ -47,8 +47,8 @@ _CREDENTIALS = ("anon", "key", "profile", "token")
 _GIVE_S3 = "give mount() the credentials, as s3fs takes them (key=, secret=, token=, profile=)"
 
 
-def _pairs(said: str | None) -> dict[str, str]:
-    pairs = (each.partition("=") for each in (said or "").split(",") if each.strip())
+def _pairs(text: str | None) -> dict[str, str]:
+    pairs = (each.partition("=") for each in (text or "").split(",") if each.strip())
     return {key.strip(): value.strip() for key, _, value in pairs}
 
 
@@ -58,11 +58,11 @@ def _proxy(address: str, user: str | None, password: str | None) -> str:
     return f"{scheme or 'http'}://{who}{host}"
 
 
-def _s3(said: Settings, given: Mapping[str, Any]) -> dict[str, Any]:
+def _s3(conf: Settings, given: Mapping[str, Any]) -> dict[str, Any]:
     found: dict[str, Any] = {}
-    tls = said.flag("connection.ssl.enabled", default=True)
-    fips = said.flag("endpoint.fips", default=False)
-    endpoint = said.first("endpoint")
+    tls = conf.flag("connection.ssl.enabled", default=True)
+    fips = conf.flag("endpoint.fips", default=False)
+    endpoint = conf.first("endpoint")
     if endpoint and fips:
         # botocore would go there, and leave FIPS aside; Spark sets the endpoint of all regions by itself.
         if endpoint.rpartition("://")[2] != "s3.amazonaws.com":
@@ -71,47 +71,47 @@ def _s3(said: Settings, given: Mapping[str, Any]) -> dict[str, Any]:
             )
     elif endpoint:
         found["endpoint_url"] = endpoint if "://" in endpoint else f"http{'s' if tls else ''}://{endpoint}"
-    if region := said.first("endpoint.region"):
+    if region := conf.first("endpoint.region"):
         found["client_kwargs"] = {"region_name": region}
-    config = _s3_config(said, 443 if tls else 80)
+    config = _s3_config(conf, 443 if tls else 80)
     if config or fips:
         found["config_kwargs"] = {**config, **({"use_fips_endpoint": True} if fips else {})}
-    if said.flag("requester.pays.enabled", default=False):
+    if conf.flag("requester.pays.enabled", default=False):
         found["requester_pays"] = True
     if not any(each in given for each in _CREDENTIALS):
-        found |= _s3_credentials(said)
-    if "s3_additional_kwargs" not in given and (more := _s3_of_each_put(said)):
+        found |= _s3_credentials(conf)
+    if "s3_additional_kwargs" not in given and (more := _s3_of_each_put(conf)):
         found["s3_additional_kwargs"] = more
     return found
 
 
-def _s3_config(said: Settings, port: int) -> dict[str, Any]:
+def _s3_config(conf: Settings, port: int) -> dict[str, Any]:
     config: dict[str, Any] = {}
-    if said.flag("path.style.access", default=False):
+    if conf.flag("path.style.access", default=False):
         config["s3"] = {"addressing_style": "path"}
-    if signer := said.first("s3.signing-algorithm") or said.first("signing-algorithm"):
+    if signer := conf.first("s3.signing-algorithm") or conf.first("signing-algorithm"):
         if signer not in _SIGNERS:
             raise ConfigError(
                 f"fs.s3a.signing-algorithm={signer} is known to the JVM alone: "
                 f"use one of {', '.join(_SIGNERS)}, or none"
             )
         config["signature_version"] = _SIGNERS[signer]
-    if host := said.first("proxy.host"):
-        scheme = "https" if said.flag("proxy.ssl.enabled", default=False) else "http"
-        address = f"{scheme}://{host}:{said.first('proxy.port') or port}"
-        proxy = _proxy(address, said.first("proxy.username"), said.secret("proxy.password"))
+    if host := conf.first("proxy.host"):
+        scheme = "https" if conf.flag("proxy.ssl.enabled", default=False) else "http"
+        address = f"{scheme}://{host}:{conf.first('proxy.port') or port}"
+        proxy = _proxy(address, conf.first("proxy.username"), conf.secret("proxy.password"))
         config["proxies"] = {"http": proxy, "https": proxy}
     return config
 
 
-def _s3_credentials(said: Settings) -> dict[str, Any]:
+def _s3_credentials(conf: Settings) -> dict[str, Any]:
     """Return what the first provider that finds some would find."""
-    others = _pairs(said.first("aws.credentials.provider.mapping"))
-    classes = (said.first("aws.credentials.provider") or " ".join(_USUAL)).replace(",", " ").split()
+    others = _pairs(conf.first("aws.credentials.provider.mapping"))
+    classes = (conf.first("aws.credentials.provider") or " ".join(_USUAL)).replace(",", " ").split()
     chain: dict[str, Any] | None = None
     for provider in (others.get(each, each).rpartition(".")[2] for each in classes):
         if provider in _KEYED:
-            keys = {option: said.secret(key) for option, key in _KEYED[provider].items()}
+            keys = {option: conf.secret(key) for option, key in _KEYED[provider].items()}
             if all(keys.values()) and chain is not None:
                 raise ConfigError(
                     f"fs.s3a.aws.credentials.provider has {provider} behind one that asks the machine, and "
@@ -120,7 +120,7 @@ def _s3_credentials(said: Settings) -> dict[str, Any]:
             if all(keys.values()):
                 return keys
         elif provider in _CHAIN:
-            profile = said.first("auth.profile.name") if provider in _PROFILES else None
+            profile = conf.first("auth.profile.name") if provider in _PROFILES else None
             chain = chain or ({"profile": profile} if profile else {})
         elif provider != _ANONYMOUS:
             raise ConfigError(
@@ -131,9 +131,9 @@ def _s3_credentials(said: Settings) -> dict[str, Any]:
     return chain or {}
 
 
-def _s3_of_each_put(said: Settings) -> dict[str, str]:
+def _s3_of_each_put(conf: Settings) -> dict[str, str]:
     found = {}
-    if algorithm := said.secret("encryption.algorithm", "server-side-encryption-algorithm"):
+    if algorithm := conf.secret("encryption.algorithm", "server-side-encryption-algorithm"):
         if algorithm not in _ENCRYPTED:
             raise ConfigError(
                 f"fs.s3a.encryption.algorithm={algorithm} is not supported: its keys would be needed here, "
@@ -141,16 +141,16 @@ def _s3_of_each_put(said: Settings) -> dict[str, str]:
             )
         found["ServerSideEncryption"] = _ENCRYPTED[algorithm]
         if algorithm.endswith("KMS"):
-            if key := said.secret("encryption.key", "server-side-encryption.key"):
+            if key := conf.secret("encryption.key", "server-side-encryption.key"):
                 found["SSEKMSKeyId"] = key
-            if context := _pairs(said.secret("encryption.context")):
+            if context := _pairs(conf.secret("encryption.context")):
                 found["SSEKMSEncryptionContext"] = base64.b64encode(json.dumps(context).encode()).decode()
-    if acl := said.first("acl.default"):
+    if acl := conf.first("acl.default"):
         # S3A says BucketOwnerFullControl, S3 bucket-owner-full-control.
         found["ACL"] = re.sub(r"(?<=.)(?=[A-Z])", "-", acl).lower()
-    if storage_class := said.first("create.storage.class"):
+    if storage_class := conf.first("create.storage.class"):
         found["StorageClass"] = storage_class.upper()
-    if encoding := said.first("object.content.encoding"):
+    if encoding := conf.first("object.content.encoding"):
         found["ContentEncoding"] = encoding
     return found
 
@@ -230,29 +230,29 @@ _KEY_FILE = "auth.service.account.json.keyfile"
 _SERVICE_ACCOUNT = ("auth.service.account.enable", "enable.service.account.auth")
 
 
-def _gs(said: Settings, given: Mapping[str, Any]) -> dict[str, Any]:
+def _gs(conf: Settings, given: Mapping[str, Any]) -> dict[str, Any]:
     found: dict[str, Any] = {}
-    if project := said.first("project.id"):
+    if project := conf.first("project.id"):
         found["project"] = project
-    if root := said.first("storage.root.url"):
+    if root := conf.first("storage.root.url"):
         found["endpoint_url"] = root.rstrip("/")
-    if "token" not in given and (token := _gs_token(said)):
+    if "token" not in given and (token := _gs_token(conf)):
         found["token"] = token
     if {**found, **given}.get("token") == "google_default":
         # gcsfs then insists on these credentials' own project, which guarded names have no need of.
         found.pop("project", None)
-    if "requester_pays" not in given and (payer := _gs_payer(said)):
+    if "requester_pays" not in given and (payer := _gs_payer(conf)):
         found["requester_pays"] = payer
-    if "session_kwargs" not in given and (session := _gs_session(said)):
+    if "session_kwargs" not in given and (session := _gs_session(conf)):
         found["session_kwargs"] = session
     return found
 
 
-def _gs_payer(said: Settings) -> str | None:
-    mode = said.first("requester.pays.mode") or "DISABLED"
+def _gs_payer(conf: Settings) -> str | None:
+    mode = conf.first("requester.pays.mode") or "DISABLED"
     if mode == "DISABLED":
         return None
-    payer = said.first("requester.pays.project.id", "project.id")
+    payer = conf.first("requester.pays.project.id", "project.id")
     if mode != "ENABLED" or not payer:
         raise ConfigError(
             f"fs.gs.requester.pays.mode={mode} is not supported without one project for all buckets: "
@@ -261,26 +261,26 @@ def _gs_payer(said: Settings) -> str | None:
     return payer
 
 
-def _gs_session(said: Settings) -> dict[str, Any]:
+def _gs_session(conf: Settings) -> dict[str, Any]:
     session: dict[str, Any] = {}
-    if address := said.first("proxy.address"):
-        session["proxy"] = _proxy(address, said.secret("proxy.username"), said.secret("proxy.password"))
-    if headers := said.below("storage.http.headers."):
+    if address := conf.first("proxy.address"):
+        session["proxy"] = _proxy(address, conf.secret("proxy.username"), conf.secret("proxy.password"))
+    if headers := conf.below("storage.http.headers."):
         if key := next((each for each in headers if each.lower().startswith("x-goog-encryption-")), None):
             raise ConfigError(f"fs.gs.storage.http.headers.{key} {_OF_CLIENTS_GS}")
         session["headers"] = headers
     return session
 
 
-def _gs_token(said: Settings) -> str | dict[str, Any] | None:
-    file = said.first(_KEY_FILE)
-    user = {key.rpartition("auth.")[2].replace(".", "_"): said.secret(key) for key in _USER}
-    how = said.first("auth.type")
+def _gs_token(conf: Settings) -> str | dict[str, Any] | None:
+    file = conf.first(_KEY_FILE)
+    user = {key.rpartition("auth.")[2].replace(".", "_"): conf.secret(key) for key in _USER}
+    how = conf.first("auth.type")
     if how is None:
         # Before version 3 of the connector, what is there says which it is.
-        if said.first(*_SERVICE_ACCOUNT) == "false":
+        if conf.first(*_SERVICE_ACCOUNT) == "false":
             file = None
-        if said.flag("auth.null.enable", default=False):
+        if conf.flag("auth.null.enable", default=False):
             return "anon"
         how = "SERVICE_ACCOUNT_JSON_KEYFILE" if file else "USER_CREDENTIALS" if all(user.values()) else None
     if how == "COMPUTE_ENGINE" and file:
@@ -353,7 +353,7 @@ _REFUSED_GS = {
     "encryption.key.hash": Refusal(_OF_CLIENTS_GS),
     "storage.service.path": Refusal("is not supported: the JSON API's own is storage/v1/", ("storage/v1/",)),
     "token.server.url": Refusal(
-        f"is asked by the JVM alone: {_GIVE_GS}", ("https://oauth2.googleapis.com/token",), ["token"]
+        f"is called by the JVM alone: {_GIVE_GS}", ("https://oauth2.googleapis.com/token",), ["token"]
     ),
 }
 
@@ -366,26 +366,26 @@ _GIVE_AZURE = (
 )
 
 
-def _azure(said: Settings, given: Mapping[str, Any]) -> dict[str, Any]:
+def _azure(conf: Settings, given: Mapping[str, Any]) -> dict[str, Any]:
     if any(each in given for each in _AZURE_CREDENTIALS):
         return {}
-    how = said.first("account.auth.type") or "SharedKey"
-    provider = (said.first("account.oauth.provider.type") or "").rpartition(".")[2]
+    how = conf.first("account.auth.type") or "SharedKey"
+    provider = (conf.first("account.oauth.provider.type") or "").rpartition(".")[2]
     if how == "SharedKey":
-        key = said.secret("account.key")
+        key = conf.secret("account.key")
         return {"account_key": key} if key else {}
     if how == "SAS":
-        token, provider = said.secret("sas.fixed.token"), said.first("sas.token.provider.type") or ""
+        token, provider = conf.secret("sas.fixed.token"), conf.first("sas.token.provider.type") or ""
         if token and not provider:
             return {"sas_token": token}
     if how == "OAuth" and provider == "ClientCredsTokenProvider":
         # https://login.microsoftonline.com/TENANT/oauth2/token
-        endpoint = urlsplit(said.secret("account.oauth2.client.endpoint") or "")
+        endpoint = urlsplit(conf.secret("account.oauth2.client.endpoint") or "")
         _, tenant, *_ = f"{endpoint.path}/".split("/")
         who = {
             "tenant_id": tenant,
-            "client_id": said.secret("account.oauth2.client.id"),
-            "client_secret": said.secret("account.oauth2.client.secret"),
+            "client_id": conf.secret("account.oauth2.client.id"),
+            "client_secret": conf.secret("account.oauth2.client.secret"),
         }
         if all(who.values()) and endpoint.hostname == "login.microsoftonline.com":
             return who
@@ -430,8 +430,8 @@ _REFUSED_AZURE = {
 }
 
 
-def _nothing(said: Settings, given: Mapping[str, Any]) -> dict[str, Any]:
-    del said, given
+def _nothing(conf: Settings, given: Mapping[str, Any]) -> dict[str, Any]:
+    del conf, given
     return {}
 
 

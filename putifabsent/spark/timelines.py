@@ -53,8 +53,8 @@ def register(spark: SparkSession) -> None:
     spark.dataSource.register(TimelineSource)
 
 
-class Asked(NamedTuple):
-    """What is to be read, as options say it."""
+class Query(NamedTuple):
+    """What is to be read, by the options."""
 
     active: bool
     history: bool
@@ -62,7 +62,7 @@ class Asked(NamedTuple):
     partitions: int | None
 
     @staticmethod
-    def of(said: Mapping[str, str]) -> Asked:
+    def of(options: Mapping[str, str]) -> Query:
         """Read options.
 
         Raises
@@ -70,16 +70,16 @@ class Asked(NamedTuple):
         ConfigError
             One has a value that is not known.
         """
-        partitions = said.get("partitions")
+        partitions = options.get("partitions")
         if partitions is not None and not (partitions.isdecimal() and int(partitions)):
             raise ConfigError(f"partitions must be a number, 1 or more, not {partitions!r}")
-        active, history = _chosen(said, "history", "true", _HISTORY)
-        problems = _chosen(said, "problems", "false", {"true": True, "false": False})
-        return Asked(active, history, problems, None if partitions is None else int(partitions))
+        active, history = _chosen(options, "history", "true", _HISTORY)
+        problems = _chosen(options, "problems", "false", {"true": True, "false": False})
+        return Query(active, history, problems, None if partitions is None else int(partitions))
 
 
-def _chosen(said: Mapping[str, str], option: str, default: str, known: Mapping[str, Any]) -> Any:
-    value = said.get(option, default).lower()
+def _chosen(options: Mapping[str, str], option: str, default: str, known: Mapping[str, Any]) -> Any:
+    value = options.get(option, default).lower()
     if value not in known:
         raise ConfigError(f"{option} must be one of {', '.join(known)}, not {value!r}")
     return known[value]
@@ -95,16 +95,16 @@ class TimelineSource(api.DataSource):
 
     def schema(self) -> StructType:
         """Return the columns of the table's format."""
-        return _schema(self._timeline(self._place()), Asked.of(self.options))
+        return _schema(self._timeline(self._place()), Query.of(self.options))
 
     def reader(self, schema: StructType) -> TimelineReader:
-        """Read the timeline as it is when the query is planned."""
-        asked = Asked.of(self.options)
+        """Read the timeline as it is when Spark plans the read."""
+        query = Query.of(self.options)
         place = self._place()
         timeline = self._timeline(place)
-        _check(schema, _schema(timeline, asked), asked)
+        _check(schema, _schema(timeline, query), query)
         # Credentials stay where they are: each process opens the filesystem by its own.
-        return TimelineReader(place, timeline.through(None), asked, schema)
+        return TimelineReader(place, timeline.through(None), query, schema)
 
     def _place(self) -> Place:
         return place_of(self.options, self.name(), _OWN, "say where the table is: load(path)")
@@ -121,17 +121,17 @@ class Share(api.InputPartition):
 class TimelineReader(api.DataSourceReader):
     """Reads a timeline, a part a task."""
 
-    def __init__(self, place: Place, timeline: Timeline[Any], asked: Asked, schema: StructType) -> None:
+    def __init__(self, place: Place, timeline: Timeline[Any], query: Query, schema: StructType) -> None:
         self._place = place
         self._timeline = timeline
-        self._asked = asked
+        self._query = query
         self._schema = schema
 
     def partitions(self) -> Sequence[Share]:
         """Return a share for each task; what is active is in the first one's."""
-        problems: Problems | None = [] if self._asked.problems else None
+        problems: Problems | None = [] if self._query.problems else None
         parts: Sequence[Part | None] = self._through_own().parts(
-            self._asked.partitions, active=self._asked.active, history=self._asked.history, problems=problems
+            self._query.partitions, active=self._query.active, history=self._query.history, problems=problems
         )
         # Some of Spark's versions make a partition of their own of none, and others fail.
         first, *rest = parts or [None]
@@ -147,7 +147,7 @@ class TimelineReader(api.DataSourceReader):
             yield pa.RecordBatch.from_pylist(some, schema)
 
     def _rows(self, part: Part | None, met: Iterable[Problem] | None) -> Iterator[dict[str, Any]]:
-        problems: Problems | None = list(met or ()) if self._asked.problems else None
+        problems: Problems | None = list(met or ()) if self._query.problems else None
         if part is not None:
             for each in self._through_own().records_in(part, problems=problems):
                 yield each.row()
@@ -162,19 +162,19 @@ def _opened(place: Place) -> tuple[Any, str]:
     return guarded(address_of(place.url), **place.options)
 
 
-def _schema(timeline: Timeline[Any], asked: Asked) -> StructType:
+def _schema(timeline: Timeline[Any], query: Query) -> StructType:
     from pyspark.sql.types import StructType
 
     schema = StructType()
     for name, kind in timeline.COLUMNS:
         schema.add(name, _TYPES[kind])
-    if asked.problems:
+    if query.problems:
         schema.add(_PROBLEM, StructType().add("trouble", "string").add("reason", "string"))
     return schema
 
 
-def _check(wanted: StructType, there: StructType, asked: Asked) -> None:
-    """Refuse columns that are not there; and to lose the problems that were asked for."""
+def _check(wanted: StructType, there: StructType, query: Query) -> None:
+    """Refuse columns that are not there, and a schema without the problems that were requested."""
     known = {field.name: field.dataType for field in there}
     for field in wanted:
         if known.get(field.name) != field.dataType:
@@ -182,5 +182,5 @@ def _check(wanted: StructType, there: StructType, asked: Asked) -> None:
             raise ConfigError(
                 f"a timeline has no column {field.name!r} of type {kind}: it has {there.simpleString()}"
             )
-    if asked.problems and _PROBLEM not in wanted.fieldNames():
-        raise ConfigError(f"problems are asked for, and the schema has no column {_PROBLEM!r} for them")
+    if query.problems and _PROBLEM not in wanted.fieldNames():
+        raise ConfigError(f"problems=true, and the schema has no column {_PROBLEM!r} for them")

@@ -70,13 +70,13 @@ class InBothColours:
 
     @pytest.fixture(params=COLOURS)
     def colour(self, request: pytest.FixtureRequest) -> Literal["sync", "async"]:
-        """Return how the store, or the registry, is asked."""
+        """Return how the store, or the registry, is called."""
         colour: Literal["sync", "async"] = request.param
         return colour
 
 
 class LosesAnswers:
-    """What is asked over a network that loses answers.
+    """What is called over a network that loses answers.
 
     Fixtures
     --------
@@ -135,7 +135,7 @@ class Ask:
     Attributes
     ----------
     store
-        Which store is asked.
+        Which store is called.
     colour
         Whether by its methods or by their asynchronous twins.
     """

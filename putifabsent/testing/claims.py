@@ -108,7 +108,7 @@ class ClaimsTests(InBothColours):
         assert ask.read(f"{place}/name2") == Absent()
         assert ask.read(f"{place}/folder/name") == Absent()
 
-    def test_a_loser_is_told_the_winner(self, ask: Registry, place: str) -> None:
+    def test_a_loser_gets_the_winner(self, ask: Registry, place: str) -> None:
         """By the answer itself; and nothing is changed."""
         winner, loser = first_claim(place), first_claim(place)
         ask.write(f"{place}/name", winner, None)
@@ -175,7 +175,7 @@ class ClaimsTests(InBothColours):
     def test_only_the_claim_that_was_expected_is_forgotten(
         self, ask: Registry, place: str, wrong: Callable[[Claim], Claim | None]
     ) -> None:
-        """Another one stays, and is told."""
+        """Another one stays, and is returned."""
         name = f"{place}/name"
         there = replace(first_claim(name), incarnation=2)
         ask.write(name, there, None)
@@ -189,7 +189,7 @@ class ClaimsTests(InBothColours):
     # --- identities
 
     def test_no_identity_is_taken_for_another(self, ask: Registry, place: str) -> None:
-        """Kept as it is, or refused; and the listing says it as it was said."""
+        """Kept as it is, or refused; and the listing has it as it was given."""
         kept: dict[str, Claim] = {}
         for odd in self.odd_names:
             identity = f"{place}/{odd}"
@@ -288,7 +288,7 @@ class ClaimsTests(InBothColours):
     # --- racing, and other processes
 
     def test_of_many_writers_one_claims_each_identity(self, claims: Claims, place: str) -> None:
-        """64 of them, released together at each name; all others are told the winner."""
+        """64 of them, released together at each name; all others get the winner."""
         for number in range(5):
             identity = f"{place}/{number}"
             mine = [first_claim(identity) for _ in range(64)]

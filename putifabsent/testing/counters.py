@@ -75,7 +75,7 @@ class CounterTests(InBothColours):
         assert _last(ask, name, _NOW + 1000) == _NOW + 1001
 
     @pytest.mark.parametrize("bits", [15, 31, 40])
-    def test_a_floor_is_as_high_as_it_is_said(self, ask: Registry, name: str, bits: int) -> None:
+    def test_a_floor_is_as_high_as_requested(self, ask: Registry, name: str, bits: int) -> None:
         """Whatever small integers a registry has beside its large ones."""
         assert _last(ask, name, 2**bits - 1) == 2**bits
         assert _last(ask, name, 2**bits - 1, 5) == 2**bits + 5

@@ -58,11 +58,11 @@ if TYPE_CHECKING:
     class Judge(Protocol):
         """What is promised, and whether a state keeps it."""
 
-        def judge(self, world: World, state: Any, told: tuple[Told, ...]) -> str | None:
+        def judge(self, world: World, state: Any, runs: tuple[ActorRun, ...]) -> str | None:
             """Return which promise is broken, or None."""
 
 
-__all__ = ["Actor", "Explored", "Faults", "Step", "Told", "World", "explore", "wander"]
+__all__ = ["Actor", "ActorRun", "Explored", "Faults", "Step", "World", "explore", "wander"]
 
 
 Outcomes: TypeAlias = "tuple[Any, ...]"
@@ -115,8 +115,8 @@ class Faults:
     pauses: int = 2
 
 
-class Told(NamedTuple):
-    """What one process has been told so far.
+class ActorRun(NamedTuple):
+    """One process's run so far.
 
     Attributes
     ----------
@@ -223,10 +223,10 @@ class Graph:
         nobody = (None,) * len(self.actors)
         self.start = State(first, roots, nobody, (), faults.lost, faults.late)
 
-    def told(self, state: State) -> tuple[Told, ...]:
-        """Return what each process has been told."""
+    def runs(self, state: State) -> tuple[ActorRun, ...]:
+        """Return each process's run so far."""
         return tuple(
-            Told(actor, after, self.nodes[node].ended)
+            ActorRun(actor, after, self.nodes[node].ended)
             for actor, after, node in zip(self.actors, state.after, state.nodes, strict=True)
         )
 
@@ -285,12 +285,12 @@ class Graph:
         node = self.nodes[state.nodes[i]]
         child = node.children.get((which, outcome))
         if child is None:
-            told = self._outcomes[outcome]
+            answer = self._outcomes[outcome]
             if node.parts:
-                told = node.parts[which]._replace(outcome=told)
-            child = self._node(i, (*node.outcomes, told))
+                answer = node.parts[which]._replace(outcome=answer)
+            child = self._node(i, (*node.outcomes, answer))
             for other in node.others:
-                if self._node(i, (*other, told)) != child:
+                if self._node(i, (*other, answer)) != child:
                     raise AssertionError(f"two histories of {self.actors[i].name} were taken for one")
             node.children[which, outcome] = child
         return state._replace(nodes=(*state.nodes[:i], child, *state.nodes[i + 1 :]))
@@ -366,8 +366,8 @@ class Graph:
 
 def _let_go(node: _Node) -> None:
     """Let go of the frames that errors came through: they hold every state that was visited."""
-    told = [each.outcome if isinstance(each, _Part) else each for each in node.outcomes]
-    for value in (*(getattr(each, "cause", None) for each in told), *(node.ended or ())):
+    answers = [each.outcome if isinstance(each, _Part) else each for each in node.outcomes]
+    for value in (*(getattr(each, "cause", None) for each in answers), *(node.ended or ())):
         error = value
         while isinstance(error, BaseException):
             error.__traceback__ = None
@@ -421,7 +421,7 @@ def explore(
     world
         What their requests are applied to.
     judge
-        Is asked of every state in which no more processes are under way than may crash.
+        Is called on every state in which no more processes are under way than may crash.
     most
         States after which it is enough; None: all of them.
     """
@@ -481,11 +481,11 @@ def wander(
 
 def _violates(graph: Graph, judge: Judge, came: Came, state: State, explored: Explored) -> bool:
     """Write down which promise a state breaks, if any, and the schedule that leads there."""
-    told = graph.told(state)
-    under_way = sum(each.after is not None and each.ended is None for each in told)
+    runs = graph.runs(state)
+    under_way = sum(each.after is not None and each.ended is None for each in runs)
     if under_way > graph.faults.crashes:
         return False
-    broken = judge.judge(graph.world, graph.worlds[state.world], told)
+    broken = judge.judge(graph.world, graph.worlds[state.world], runs)
     if broken is None:
         return False
     explored.schedule = _schedule(graph, came, state)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["fingerprint"]
 
 _PLAIN = (str, bytes, int, float, bool, type(None), Enum, date, timedelta)
-# What is told apart by being itself stays alive, so that no other object gets its address.
+# What is distinguished by its identity stays alive, so that no other object gets its address.
 _kept: dict[int, Any] = {}
 # Of what is looked at now: frames share most of it, and each is looked at once. It is kept, as above.
 _seen: dict[int, tuple[Any, Hashable]] = {}
@@ -127,7 +127,7 @@ _GOES_ON_ELSEWHERE = {"JUMP_FORWARD", "JUMP_BACKWARD", "JUMP_BACKWARD_NO_INTERRU
 def _live(code: CodeType, at: int) -> frozenset[str]:
     """Return the names that matter to a frame of ``code`` that is suspended at the offset ``at``.
 
-    All of them where that can't be told: before Python 3.11, for variables that functions share, and within
+    All of them where that is not known: before Python 3.11, for variables that functions share, and within
     a ``for``, whose iterator is no variable.
     """
     every = frozenset((*code.co_varnames, *code.co_cellvars, *code.co_freevars))

@@ -1,10 +1,10 @@
-"""Is what the processes were told possible at all? One name, as if its operations had happened one by one.
+"""Checks that one name is linearizable: its operations could have happened one by one.
 
-A creation takes effect only where the name is not there; a deletion frees it; a read says who holds it. Each
+A creation takes effect only where the name is absent; a deletion frees it; a read returns who holds it. Each
 takes effect at one instant between its beginning and its end. One whose outcome is unknown, or whose process
-has stopped, takes effect at some instant after its beginning, or never. What was told is right if there is an
-order of these instants that explains all of it (Herlihy and Wing, "Linearizability", 1990). Two winners, a
-winner who is told that it lost, and a loser beaten by nobody have no such order.
+has stopped, takes effect at some instant after its beginning, or never. The responses are right if some order
+of these instants explains all of them (Herlihy and Wing, "Linearizability", 1990). Two winners, a winner with
+the response "taken", and a loser beaten by nobody have no such order.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from putifabsent.shim.requests import Both, Pause
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping
 
-    from putifabsent.testing.explore import Told, World
+    from putifabsent.testing.explore import ActorRun, World
 
 __all__ = ["LinearName", "Operation", "is_linear"]
 
@@ -30,13 +30,13 @@ _ROLES = ("create", "delete", "read")
 
 
 class Operation(NamedTuple):
-    """What one process did, and was told.
+    """What one process did, and the response that it got.
 
     Attributes
     ----------
     role
         ``"create"``, ``"delete"`` or ``"read"``.
-    told
+    response
         ``"done"``, ``"taken"``, ``"absent"``, ``"found"``; None: unknown, or still under way.
     seen
         The token that it was shown.
@@ -46,7 +46,7 @@ class Operation(NamedTuple):
 
     role: str
     token: str
-    told: str | None
+    response: str | None
     seen: str | None
     after: int
 
@@ -55,7 +55,7 @@ class Operation(NamedTuple):
 def is_linear(
     operations: tuple[Operation, ...], final: str | None, *, first: str | None = None, revives: bool = False
 ) -> bool:
-    """Whether an order explains what was told, and leaves the name with ``final`` (None: absent).
+    """Whether an order explains all responses, and leaves the name with ``final`` (None: absent).
 
     ``first`` is who held it before.
 
@@ -70,7 +70,7 @@ def is_linear(
             return False
         seen.add((happened, held))
         if held == final and all(
-            happened >> i & 1 or operation.told is None for i, operation in enumerate(operations)
+            happened >> i & 1 or operation.response is None for i, operation in enumerate(operations)
         ):
             return True
         for i, operation in enumerate(operations):
@@ -92,26 +92,26 @@ def is_linear(
 
 
 def _may_be_next(operations: tuple[Operation, ...], happened: int, i: int) -> bool:
-    # Whatever had ended before it began has happened, unless it never did: nobody was told that it had.
+    # Whatever had ended before it began has happened, unless it got no response: then it may never happen.
     return all(
-        happened >> j & 1 or operations[j].told is None
+        happened >> j & 1 or operations[j].response is None
         for j in range(len(operations))
         if operations[i].after >> j & 1
     )
 
 
 def _effect(operation: Operation, held: str | None) -> tuple[bool, str | None]:
-    """Return whether this may happen now with what was told, and who holds the name then."""
+    """Return whether this may happen now with its response, and who holds the name then."""
     if operation.role == "create":
-        if operation.told == "taken":
+        if operation.response == "taken":
             other = held is not None and held != operation.token
             return other and operation.seen in (None, held), held
         return held is None, operation.token
     if operation.role == "delete":
         return True, None
-    if operation.told == "found":
+    if operation.response == "found":
         return held == operation.seen, held
-    return operation.told is None or held is None, held
+    return operation.response is None or held is None, held
 
 
 class LinearName:
@@ -167,17 +167,17 @@ class LinearName:
         self._marks = marks
         self._final: dict[Any, _Final] = {}
 
-    def judge(self, world: World, state: Any, told: tuple[Told, ...]) -> str | None:
+    def judge(self, world: World, state: Any, runs: tuple[ActorRun, ...]) -> str | None:
         """Return which promise is broken, or None."""
         if state not in self._final:
             self._final[state] = self._read(world, state)
         final = self._final[state]
         if final.broken is not None:
             return final.broken
-        for each in told:
+        for each in runs:
             if each.ended is not None and _is_wrong(each.ended):
                 return f"{each.actor.name} ended with {each.ended[1]!r}"
-        operations = _operations(told)
+        operations = _operations(runs)
         if self._marks:
             seen = (each.seen and self._creation_of(each.seen) for each in operations)
             operations = tuple(
@@ -186,14 +186,14 @@ class LinearName:
         if not is_linear(operations, final.holder, first=self._first, revives=self._revives):
             lines = "\n".join(f"  {operation}" for operation in operations)
             return f"no order of these explains that {final.holder} holds the name at last:\n{lines}"
-        if final.shown != final.holder and self._must_show(final, told):
+        if final.shown != final.holder and self._must_show(final, runs):
             return f"{final.holder} holds the name, and the plain name shows {final.shown}"
         return None
 
-    def _must_show(self, final: _Final, told: tuple[Told, ...]) -> bool:
+    def _must_show(self, final: _Final, runs: tuple[ActorRun, ...]) -> bool:
         if final.holder is not None and self._repairs:
             return True
-        ended = [each for each in told if final.holder is not None or each.actor.role == "delete"]
+        ended = [each for each in runs if final.holder is not None or each.actor.role == "delete"]
         clear = all(each.ended is not None and _is_clear(each.ended) for each in ended)
         return clear and (self._hidden if final.holder is None else self._shown)
 
@@ -214,17 +214,17 @@ class LinearName:
                     state, outcome = world.apply(state, request)
                 request = protocol.send(outcome)
         except StopIteration as end:
-            said = end.value
+            result = end.value
         except Exception as error:  # noqa: BLE001 - a reader that can't read is a finding
             return _Final(None, None, f"a reader without any trouble fails: {error!r}")
         things = dict(state)
         plain = things.get(self._plain)
         shown = None if plain is None else self._creation_of(plain.token)
-        holder = _token_in(said)
+        holder = _token_in(result)
         if holder is None:
             return _Final(None, shown, None)
         holder = self._creation_of(holder)
-        there = things.get(getattr(said, "path", self._plain))
+        there = things.get(getattr(result, "path", self._plain))
         if there is None or there.data != self._bodies.get(holder, there.data):
             return _Final(holder, shown, f"{holder} holds the name, and its bytes are {there}")
         return _Final(holder, shown, None)
@@ -242,25 +242,25 @@ def _is_clear(ended: tuple[str, Any]) -> bool:
     return ended[0] != "raised" or isinstance(ended[1], NameTaken)
 
 
-def _operations(told: tuple[Told, ...]) -> tuple[Operation, ...]:
-    """Return what was begun on the name, where ``after`` speaks of these operations alone.
+def _operations(runs: tuple[ActorRun, ...]) -> tuple[Operation, ...]:
+    """Return the operations that were begun on the name; ``after`` counts these alone.
 
-    Whoever was told of a failure has had no effect, ever.
+    An operation that has failed never takes effect.
     """
     begun = [
         i
-        for i, each in enumerate(told)
+        for i, each in enumerate(runs)
         if each.after is not None and each.actor.role in _ROLES and not _has_failed(each.ended)
     ]
     operations: list[Operation] = []
     for i in begun:
-        actor, before, ended = told[i]
+        actor, before, ended = runs[i]
         after = sum(1 << new for new, old in enumerate(begun) if (before or 0) >> old & 1)
-        operations.append(Operation(actor.role, actor.token, *_told(ended), after))
+        operations.append(Operation(actor.role, actor.token, *_response_of(ended), after))
     return tuple(operations)
 
 
-def _told(ended: tuple[str, Any] | None) -> tuple[str | None, str | None]:
+def _response_of(ended: tuple[str, Any] | None) -> tuple[str | None, str | None]:
     if ended is None:
         return None, None
     how, value = ended

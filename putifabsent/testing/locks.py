@@ -51,7 +51,7 @@ class LockTests(InBothColours):
     # --- taking it
 
     def test_a_held_lock_is_not_taken(self, ask: Registry, key: str) -> None:
-        """Who asks is told who holds it, and for how long at most."""
+        """The answer says who holds it, and for how long at most."""
         assert ask.acquire(key, "one", _LEASE) == Acquired()
         held = ask.acquire(key, "other", _LEASE)
         assert isinstance(held, Held)
@@ -96,7 +96,7 @@ class LockTests(InBothColours):
         assert ask.acquire(key, "other", _LEASE) == Acquired()
 
     def test_another_owner_cannot_release_it(self, ask: Registry, key: str) -> None:
-        """It is told whose it is."""
+        """The answer says whose it is."""
         ask.acquire(key, "one", _LEASE)
         held = ask.release(key, "other")
         assert isinstance(held, Held)
@@ -138,7 +138,7 @@ class LockTests(InBothColours):
     # --- racing, and other processes
 
     def test_of_many_owners_one_goes_first(self, lock: Lock, key: str) -> None:
-        """64 of them, released together; all others are told who."""
+        """64 of them, released together; all others get its name."""
         for number in range(5):
             name = f"{key}{number}"
             outcomes = together(64, partial(_acquires, lock, name))

@@ -177,7 +177,7 @@ class PublishTests:
         assert _marks(held(ask, name)) == (creation.token, creation.writer)
 
     def test_publishing_over_another_object(self, ask: Ask, around: Around, folder: str) -> None:
-        """It is replaced whole, or stays, and is said to be there."""
+        """It is replaced whole, or stays, and the answer says that it is there."""
         (source, creation), name = _own(folder), f"{folder}/name"
         ask(Put(source, InMemory(b"published"), creation))
         first = creation_of(name)

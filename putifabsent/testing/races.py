@@ -1,4 +1,4 @@
-"""Races: many writers want each of many names at the same time; who was told that it won.
+"""Races: many writers want each of many names at the same time; whose win was acknowledged.
 
 A writer takes part through a *contender*: given a name and bytes, it prepares all that can be prepared
 (it stages the bytes, it writes the source of a rename) and returns the one step that decides. All writers
@@ -72,11 +72,11 @@ class Raced:
     Attributes
     ----------
     winners
-        The writers, by number, that were told that they created it.
+        The writers, by number, whose creation was acknowledged.
     losers
-        How many were told that it exists.
+        How many got the answer that it exists.
     errors
-        What the others were told.
+        What the others got.
     """
 
     name: str
@@ -203,7 +203,7 @@ def body_of(name: str, writer: int, size: int) -> bytes:
 
 
 class _Outcome(NamedTuple):
-    """What a writer was told: no error is a win, an empty one a loss."""
+    """What a writer's step returned: no error is a win, an empty one a loss."""
 
     name: str
     writer: int

@@ -121,7 +121,7 @@ class StoreTests:
 
     @pytest.fixture(params=COLOURS)
     def colour(self, request: pytest.FixtureRequest) -> Literal["sync", "async"]:
-        """Return how the store is asked."""
+        """Return how the store is called."""
         colour: Literal["sync", "async"] = request.param
         return colour
 
@@ -150,7 +150,7 @@ class StoreTests:
         assert created.version in (None, holder.version)
 
     def test_a_taken_name_is_not_written(self, ask: Ask, around: Around, folder: str) -> None:
-        """The loser is told who holds it, by the answer itself or by a look."""
+        """The loser learns who holds it, by the answer itself or by a look."""
         name = f"{folder}/name"
         first = creation_of(name)
         ask(Create(name, InMemory(b"the first"), first))
@@ -200,7 +200,7 @@ class StoreTests:
             if isinstance(outcome, Created):
                 created[name] = body, creation
             elif isinstance(outcome, Exists):
-                # It may be said of a name that is not there; then a look must say so.
+                # The answer may be about a name that is not there; then a look must say so.
                 assert isinstance(ask(Head(name)), Found) == (around.read(name) is not None), repr(name)
             else:
                 assert around.read(name) != body, f"{name!r} was refused, and written"
@@ -300,7 +300,7 @@ class StoreTests:
         assert around.read(name) == body
 
     def test_of_two_uploads_for_a_name_one_is_published(self, ask: Ask, around: Around, folder: str) -> None:
-        """The other is told that the name exists, and its removal removes nothing else."""
+        """The other gets the answer that the name exists, and its removal removes nothing else."""
         name = f"{folder}/name"
         first, second = creation_of(name), creation_of(name)
         one = ask(Stage(name, InMemory(b"the first"), first))
@@ -360,7 +360,7 @@ class StoreTests:
         name, source = f"{folder}/name", f"{folder}/source"
         assert ask(StageCopy(source, 5, None, name, creation_of(name))) == Absent()
 
-    def test_another_object_is_not_copied_for_the_one_asked_for(
+    def test_another_object_is_not_copied_for_the_requested_one(
         self, ask: Ask, around: Around, folder: str
     ) -> None:
         """Where the store tells versions at all: the right bytes, if it still has them, or none."""

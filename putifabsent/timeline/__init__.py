@@ -78,7 +78,7 @@ _FOLDERS = {"hudi": (".hoodie",), "paimon": ("schema", "snapshot"), "delta": ("_
 
 
 def read(url: str, *, fs: Any = None, format: str | None = None, **options: Any) -> Timeline[Any]:  # noqa: A002
-    """Return the timeline of a table. Nothing but its properties is read before it is asked.
+    """Return the timeline of a table. Nothing but its properties is read yet.
 
     Parameters
     ----------

@@ -261,7 +261,7 @@ def check_steps(instants: Iterable[Instant]) -> list[Finding]:
     """Return what is wrong with the steps of instants, by what is left of them.
 
     A listing shows that a state was reached, not how often. What is completed may have lost its earlier
-    states, to an archiver that is at work or has died; so only what is pending is asked for them.
+    states, to an archiver that is at work or has died; so only what is pending must have them.
 
     Parameters
     ----------

@@ -1,6 +1,6 @@
 """What a timeline is made of, as typed records: Hudi's instants, Paimon's snapshots, Delta's commits.
 
-Each is read from names, or from a few fields: what else its files say is decoded only when it is asked for
+Each is read from names, or from a few fields: what else its files say is decoded only on request
 (:meth:`putifabsent.timeline.reading.Timeline.details`).
 """
 
@@ -113,7 +113,7 @@ class Instant:
     source
         Of one in the history: the file that it is in.
     raw
-        What the same file says about it, where that was asked for: table version 6 keeps it decoded.
+        What the same file says about it, where that was requested: table version 6 keeps it decoded.
     """
 
     time: str

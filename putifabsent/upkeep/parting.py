@@ -211,7 +211,7 @@ def _some(names: list[str]) -> str:
 def _living(table: Table, identity: Name) -> list[str]:
     """Return which of an identity's names has bytes that the arbiter keeps."""
     arbiter = table.fs.decider
-    assert arbiter is not None  # noqa: S101 - asked only where one decides
+    assert arbiter is not None  # noqa: S101 - called only where one decides
     living = []
     for path in identity.all_names:
         name = next(each for each in table.meant(path) if arbiter.folder(each) == arbiter.folder(identity))

@@ -40,7 +40,7 @@ class Identities(NamedTuple):
     names
         One name of each identity.
     strange
-        Folders of keys whose name can't be told.
+        Folders of keys whose name is unknown.
     """
 
     names: list[Name]

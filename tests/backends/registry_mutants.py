@@ -84,7 +84,7 @@ CLAIMS = (
         "dynamodb_items",
         '"attribute_not_exists(#folder)"}\n',
         '"attribute_not_exists(#folder) OR attribute_exists(#folder)"}\n',
-        "test_a_loser_is_told_the_winner",
+        "test_a_loser_gets_the_winner",
     ),
     Mutant(
         "claim not tied to its incarnation",
@@ -112,7 +112,7 @@ CLAIMS = (
         "dynamodb",
         '| None = error.response.get("Item")',
         "| None = None",
-        "test_a_loser_is_told_the_winner",
+        "test_a_loser_gets_the_winner",
     ),
     # What is kept
     Mutant(

@@ -150,10 +150,10 @@ def test_large_and_small_bodies_are_raced() -> None:
         (Deaf, r"a taken name was created by a conditional put, which was acknowledged"),
         (Forgetful, r"token could not be read back"),
         (LosersBytes, r"names held other bytes, or another token, than their winner's"),
-        (Denying, r"names were held by a creation that was told it had lost"),
+        (Denying, r"names were held by a creation that was refused"),
         (Refusing, r"refused: .*not implemented"),
         (NotImplementing, r"refused: it never created a new name, and wrote nothing: NotImplemented \(501\)"),
-        (Vague, r"it never said that a taken name exists, and gave no certain answer: InternalError \(500\)"),
+        (Vague, r"it never refused a taken name, and gave no certain answer: InternalError \(500\)"),
     ],
 )
 def test_a_liar_is_caught_and_the_evidence_says_how(store: type[Memory], evidence: str) -> None:

@@ -234,7 +234,7 @@ class CopiesTheToken(Liar):
 
 
 class CopiesWhatIsThereNow(Liar):
-    caught_by = "test_another_object_is_not_copied_for_the_one_asked_for"
+    caught_by = "test_another_object_is_not_copied_for_the_requested_one"
 
     def stage_copy(self, source: str, size: int, version: str | None, name: str, creation: Creation) -> Any:
         return super().stage_copy(source, size, None, name, creation)

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     T = TypeVar("T")
     Process: TypeAlias = Generator[Any, Any, T]
 
-    from putifabsent.testing.explore import Told
+    from putifabsent.testing.explore import ActorRun
     from tests.models.storage import State
 
 Control: TypeAlias = Literal["none", "optimistic", "pessimistic"]
@@ -284,7 +284,7 @@ LOST_WRITE, DUPLICATE, UNCOMMITTED = "lost write", "duplicate rows", "uncommitte
 class ConsistentRead:
     """Their invariant: what was committed is read for ever, at its time and later, and nothing else."""
 
-    def judge(self, world: Any, state: State, told: tuple[Told, ...]) -> str | None:
+    def judge(self, world: Any, state: State, runs: tuple[ActorRun, ...]) -> str | None:
         files = dict(state.files)
         times = sorted({each.time for each in state.log})
         for time in times:
@@ -317,7 +317,7 @@ class BytesKept:
     def __init__(self, parts: tuple[str, ...] = ("completed instant", "slice")) -> None:
         self.parts = parts
 
-    def judge(self, world: Any, state: State, told: tuple[Told, ...]) -> str | None:
+    def judge(self, world: Any, state: State, runs: tuple[ActorRun, ...]) -> str | None:
         files = dict(state.files)
         for commit in state.log:
             for part, (name, data) in zip(("completed instant", "slice"), commit.files, strict=True):

@@ -11,7 +11,7 @@ from tests.models.paimon import Committed, Tree, latest, snapshot, tree
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from putifabsent.testing.explore import Told
+    from putifabsent.testing.explore import ActorRun
     from tests.models.storage import State
 
 LOST_COMMIT = "a commit is lost"
@@ -36,7 +36,7 @@ class Checks:
         self.checks = checks or tuple(_TREES)
         self.snapshots = not checks or LOST_COMMIT in checks
 
-    def judge(self, world: Any, state: State, told: tuple[Told, ...]) -> str | None:
+    def judge(self, world: Any, state: State, runs: tuple[ActorRun, ...]) -> str | None:
         files, log = dict(state.files), state.log
         if self.snapshots and (broken := _snapshots(files, log)) is not None:
             return broken

@@ -26,7 +26,7 @@ from tests.models.requests import DONE, Put, Stopped, Taken
 from tests.models.storage import FileSystemWorld, State
 
 if TYPE_CHECKING:
-    from putifabsent.testing.explore import Explored, Told
+    from putifabsent.testing.explore import ActorRun, Explored
     from tests.models.hudi import Control
     from tests.models.replay import Grounds
     from tests.models.storage import Place
@@ -72,8 +72,8 @@ def test_with_the_shim_nothing_that_was_committed_changes_its_bytes(control: Con
 class NobodyCommits:
     """What a model would keep that is safe because it does nothing."""
 
-    def judge(self, world: Any, state: State, told: tuple[Told, ...]) -> str | None:
-        ended = [each.ended for each in told]
+    def judge(self, world: Any, state: State, runs: tuple[ActorRun, ...]) -> str | None:
+        ended = [each.ended for each in runs]
         return "all have" if ended == [("returned", Ended("committed"))] * len(ended) else None
 
 
@@ -92,9 +92,9 @@ def test_writers_that_do_not_conflict_all_commit(control: Control, salted: bool)
 class FailedWriterOverwrote(BytesKept):
     """A slice was overwritten, and whoever did it has failed its check."""
 
-    def judge(self, world: Any, state: State, told: tuple[Told, ...]) -> str | None:
-        failed = any(each.ended == ("returned", Ended("conflict")) for each in told)
-        return super().judge(world, state, told) if failed else None
+    def judge(self, world: Any, state: State, runs: tuple[ActorRun, ...]) -> str | None:
+        failed = any(each.ended == ("returned", Ended("conflict")) for each in runs)
+        return super().judge(world, state, runs) if failed else None
 
 
 FIGURE_1 = Scenario((Write("w1", "k1", "A", 1, time=1), Write("w2", "k2", "B", 2, time=1)))
@@ -200,11 +200,11 @@ def with_a_lost_answer(writes: tuple[Write, ...], mount: str, judge: Any) -> Exp
 class OneWriter:
     """The slices of an instant are of one writer, keep their bytes, and are what is read."""
 
-    def judge(self, world: Any, state: State, told: tuple[Told, ...]) -> str | None:
+    def judge(self, world: Any, state: State, runs: tuple[ActorRun, ...]) -> str | None:
         slices = [data for name, data in state.files if name.startswith(DATA)]
         if len({value for data in slices for value in json.loads(data).values()}) > 1:
             return "two writers have written slices"
-        return BytesKept().judge(world, state, told) or ConsistentRead().judge(world, state, told)
+        return BytesKept().judge(world, state, runs) or ConsistentRead().judge(world, state, runs)
 
 
 @pytest.mark.parametrize(("key", "group"), [("k1", 1), ("k2", 1), ("k2", 2)])
@@ -281,8 +281,8 @@ def where_instants_have_owners(explored: Explored, grounds: Grounds) -> None:
 class OneCommitted:
     """What is committed keeps its bytes, and is what is read."""
 
-    def judge(self, world: Any, state: State, told: tuple[Told, ...]) -> str | None:
-        return BytesKept().judge(world, state, told) or ConsistentRead().judge(world, state, told)
+    def judge(self, world: Any, state: State, runs: tuple[ActorRun, ...]) -> str | None:
+        return BytesKept().judge(world, state, runs) or ConsistentRead().judge(world, state, runs)
 
 
 # --- what no shim repairs -------------------------------------------------------------------------------

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from putifabsent.shim.names import Name
     from putifabsent.shim.requests import Protocol
-    from putifabsent.testing.explore import Actor, Explored, Told
+    from putifabsent.testing.explore import Actor, ActorRun, Explored
     from putifabsent.testing.imagined import ImaginedStore
 
 NAME = ordinary("bucket/t/name")
@@ -182,12 +182,12 @@ GROUNDS = (
 class Judges:
     """What several judges promise."""
 
-    def __init__(self, *judges: Callable[[Any, Any, tuple[Told, ...]], str | None]) -> None:
+    def __init__(self, *judges: Callable[[Any, Any, tuple[ActorRun, ...]], str | None]) -> None:
         self._judges = judges
 
-    def judge(self, world: Any, state: Any, told: tuple[Told, ...]) -> str | None:
+    def judge(self, world: Any, state: Any, runs: tuple[ActorRun, ...]) -> str | None:
         """Return which promise is broken, or None."""
-        broken = (judge(world, state, told) for judge in self._judges)
+        broken = (judge(world, state, runs) for judge in self._judges)
         return next((each for each in broken if each is not None), None)
 
 
@@ -212,7 +212,7 @@ def play(
     held: Any = judge(actors, scenario.names, shown=shown, hidden=hidden, first=before)
     if is_removed:
         linear = held
-        held = Judges(lambda world, state, told: linear.judge(world, state, often(told)))
+        held = Judges(lambda world, state, runs: linear.judge(world, state, often(runs)))
     if not set("oq").isdisjoint(scenario.roles):
         held = Judges(held.judge, unread)
     return explore(actors, ground.store(*things), held, scenario.faults, most=most)

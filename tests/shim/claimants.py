@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from putifabsent.shim.requests import Protocol
-    from putifabsent.testing.explore import Actor, Explored, Told
+    from putifabsent.testing.explore import Actor, ActorRun, Explored
 
 NAME = ordinary("bucket/t/name")
 PLACE = "imagined://"
@@ -102,7 +102,7 @@ class Scenario:
         if is_removed:
             # A reader who only reads the claim does not see that its bytes are gone.
             held = LinearName(partial(_last, protocols, helps=True), shown=False, marks=True, **common)
-            return Judges(lambda world, state, told: held.judge(world, state, often(told)))
+            return Judges(lambda world, state, runs: held.judge(world, state, often(runs)))
         return Judges(
             _nobody_fails,
             LinearName(partial(_last, real, helps=False), shown=shown, **common).judge,
@@ -114,18 +114,18 @@ class Scenario:
 class Judges:
     """What several judges promise."""
 
-    def __init__(self, *judges: Callable[[Any, Any, tuple[Told, ...]], str | None]) -> None:
+    def __init__(self, *judges: Callable[[Any, Any, tuple[ActorRun, ...]], str | None]) -> None:
         self._judges = judges
 
-    def judge(self, world: Any, state: Any, told: tuple[Told, ...]) -> str | None:
+    def judge(self, world: Any, state: Any, runs: tuple[ActorRun, ...]) -> str | None:
         """Return which promise is broken, or None."""
-        broken = (judge(world, state, told) for judge in self._judges)
+        broken = (judge(world, state, runs) for judge in self._judges)
         return next((each for each in broken if each is not None), None)
 
 
-def _nobody_fails(_: Any, __: Any, told: tuple[Told, ...]) -> str | None:
+def _nobody_fails(_: Any, __: Any, runs: tuple[ActorRun, ...]) -> str | None:
     """Neither store nor registry refuses anything here."""
-    for each in told:
+    for each in runs:
         how, value = each.ended or ("", None)
         if how == "raised" and not isinstance(value, PutIfAbsentError):
             return f"{each.actor.name} failed: {value!r}"
@@ -133,12 +133,12 @@ def _nobody_fails(_: Any, __: Any, told: tuple[Told, ...]) -> str | None:
 
 
 def _shows_what_was_acknowledged(
-    _: Any, state: Any, told: tuple[Told, ...], *, may_be_hidden: bool
+    _: Any, state: Any, runs: tuple[ActorRun, ...], *, may_be_hidden: bool
 ) -> str | None:
     """While a claim lives whose creation was acknowledged, the plain name shows it, whoever else has died."""
     there = dict(state)
     claim, plain = there.get(f"{PLACE}{NAME.path}"), there.get(NAME.path)
-    returned = {each.actor.token for each in told if each.ended is not None and each.ended[0] == "returned"}
+    returned = {each.actor.token for each in runs if each.ended is not None and each.ended[0] == "returned"}
     if claim is None or not claim.live or claim.token not in returned:
         return None
     if may_be_hidden if plain is None else plain.token.startswith(f"{claim.token}."):

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
     from putifabsent.shim.names import Name
     from putifabsent.shim.requests import Protocol
-    from putifabsent.testing.explore import Told
+    from putifabsent.testing.explore import ActorRun
 
 Decides = Literal["ballot", "claims"]
 
@@ -318,17 +318,17 @@ class ComposedJudge(Judge):
     def present(self, things: dict[str, Any]) -> str | None:
         return present_life(things)
 
-    def judge(self, world: Any, state: Any, told: tuple[Told, ...]) -> str | None:
+    def judge(self, world: Any, state: Any, runs: tuple[ActorRun, ...]) -> str | None:
         """Return which promise is broken, or None."""
-        for each in told:
+        for each in runs:
             broken = None if each.ended is None else self._wrong_end(each)
             if broken is not None:
                 return broken
         halved = any(
             each.actor.role.startswith("remove_") and each.after is not None and not _has_removed(each)
-            for each in told
+            for each in runs
         )
-        return None if halved else super().judge(world, state, told)
+        return None if halved else super().judge(world, state, runs)
 
     def _look(self, world: Any, state: Any) -> Any:
         """Look when a reader has finished what has no decision yet: whose it was has heard of none."""
@@ -349,7 +349,7 @@ class ComposedJudge(Judge):
             return f"nobody can append any more: {error!r}"
         return None
 
-    def _wrong_end(self, each: Told) -> str | None:
+    def _wrong_end(self, each: ActorRun) -> str | None:
         assert each.ended is not None
         how, value = each.ended
         if how == "returned":
@@ -365,7 +365,7 @@ class ComposedJudge(Judge):
         return f"{each.actor.name} was told {value!r}, and every request was answered, in time"
 
 
-def _has_removed(each: Told) -> bool:
+def _has_removed(each: ActorRun) -> bool:
     return each.ended is not None and each.ended[0] == "returned"
 
 

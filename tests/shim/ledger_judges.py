@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from putifabsent.shim.ledger.facts import State
     from putifabsent.shim.names import Name
-    from putifabsent.testing.explore import Told
+    from putifabsent.testing.explore import ActorRun
 
 WAS = "/was/"
 """Under this the world keeps who created each record first."""
@@ -171,15 +171,15 @@ class Judge:
         self._arbiter = arbiter or Native(99)
         self._known: dict[Any, tuple[Story, str | None]] = {}
 
-    def judge(self, world: Any, state: Any, told: tuple[Told, ...]) -> str | None:
+    def judge(self, world: Any, state: Any, runs: tuple[ActorRun, ...]) -> str | None:
         """Return which promise is broken, or None."""
         if state not in self._known:
             self._known[state] = self._look(world, state)
         story, wrong = self._known[state]
-        if self._is_certain and (unknown := _unknown(told)) is not None:
+        if self._is_certain and (unknown := _unknown(runs)) is not None:
             return unknown
         return (
-            wrong or _contradiction(story, told) or _gap(self._name, story, told) or _left(state, story, told)
+            wrong or _contradiction(story, runs) or _gap(self._name, story, runs) or _left(state, story, runs)
         )
 
     def _look(self, world: Any, state: Any) -> tuple[Story, str | None]:
@@ -265,9 +265,9 @@ class Judge:
         return [each for each in story.standing() if each["instant"] in self._archived]
 
 
-def _contradiction(story: Story, told: tuple[Told, ...]) -> str | None:
+def _contradiction(story: Story, runs: tuple[ActorRun, ...]) -> str | None:
     """Whether somebody was told what the records deny."""
-    for each in told:
+    for each in runs:
         if each.ended is None or each.actor.role not in ("commit", "commit_in_a_turn", "go_on"):
             continue
         how, value = each.ended
@@ -281,21 +281,21 @@ def _contradiction(story: Story, told: tuple[Told, ...]) -> str | None:
     return None
 
 
-def _unknown(told: tuple[Told, ...]) -> str | None:
+def _unknown(runs: tuple[ActorRun, ...]) -> str | None:
     """Whether somebody was told that nobody knows, and no answer was lost."""
-    for each in told:
+    for each in runs:
         if each.ended is not None and each.ended[0] == "raised" and isinstance(each.ended[1], OutcomeUnknown):
             return f"{each.actor.name} was told {each.ended[1]!r}, and every request was answered"
     return None
 
 
-def _gap(name: Name, story: Story, told: tuple[Told, ...]) -> str | None:
+def _gap(name: Name, story: Story, runs: tuple[ActorRun, ...]) -> str | None:
     """Whether a reader saw a completion and not one before it. Where nothing is undone, it can't."""
     if story.undone:
         return None
     root = name.state.rpartition("/")[0]
     order = [f"{root}/{made['name']}" for made in story.made.values()]
-    for each in told:
+    for each in runs:
         if (
             each.actor.role in ("read", "read_only")
             and each.ended is not None
@@ -307,10 +307,10 @@ def _gap(name: Name, story: Story, told: tuple[Told, ...]) -> str | None:
     return None
 
 
-def _left(state: Any, story: Story, told: tuple[Told, ...]) -> str | None:
+def _left(state: Any, story: Story, runs: tuple[ActorRun, ...]) -> str | None:
     """Whether a restore, or archiving, that has ended well has left something under the plain name."""
     plain = {name: thing.token for name, thing in state if "/timeline/" in name}
-    for each in told:
+    for each in runs:
         if each.actor.role == "restore" and each.ended == ("returned", "restored"):
             left = set(plain.values()) & story.undone
             if left:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from types import ModuleType
 
     from putifabsent.shim.requests import Protocol
-    from putifabsent.testing.explore import Actor, Explored, Told
+    from putifabsent.testing.explore import Actor, ActorRun, Explored
     from tests.shim.ballots import Ground
 
 LOCK: Any = "the lock"
@@ -92,15 +92,15 @@ class Judge:
         self._promised = judge(actors, (NAME,), shown=shown, hidden=hidden)
         self._undisturbed = not (faults.lost or faults.late or faults.crashes)
 
-    def judge(self, world: Any, state: Any, told: tuple[Told, ...]) -> str | None:
+    def judge(self, world: Any, state: Any, runs: tuple[ActorRun, ...]) -> str | None:
         """Return which promise is broken, or None."""
-        for each in told:
+        for each in runs:
             if each.ended is not None and isinstance(each.ended[1], PermissionError):
                 return f"{each.actor.name} failed by its lock: {each.ended[1]!r}"
         owners = [holder.owner for _, holder in state if isinstance(holder, Owner)]
         if self._undisturbed and owners:
             return f"{owners} have ended, and hold the lock"
-        return self._promised.judge(world, state, told)
+        return self._promised.judge(world, state, runs)
 
 
 def play(scenario: Scenario, ground: Ground, protocols: Any = locked, *, most: int | None = None) -> Explored:

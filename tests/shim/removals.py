@@ -13,7 +13,7 @@ from putifabsent.testing.imagined import ImaginedStore
 
 if TYPE_CHECKING:
     from putifabsent.shim.requests import Protocol
-    from putifabsent.testing.explore import Told
+    from putifabsent.testing.explore import ActorRun
 
 NO_RIGHTS = PermissionError("403")
 """One for all: outcomes must compare equal where they are."""
@@ -66,19 +66,19 @@ def without_rights(protocol: Protocol[Any]) -> Protocol[Any]:
         outcome = Refused(NO_RIGHTS) if writes else (yield request)
 
 
-def often(told: tuple[Told, ...]) -> tuple[Told, ...]:
+def often(runs: tuple[ActorRun, ...]) -> tuple[ActorRun, ...]:
     """Return what was told, with each removal once more for each creator: it may hit them all.
 
     One that removes the plain name first may also miss a creator who is about to publish. A creator who does
     not know what became of it may have been seen, and have withdrawn. Who reads while half of all is removed
     sees what is left; and whose creation is refused may be told of another than the plain name shows then.
     """
-    creators = sum(each.actor.role == "create" for each in told)
-    if any(each.actor.name[0] == "v" for each in told):
-        told = tuple(each._replace(ended=_unnamed(each.ended)) for each in told)
-    found = [each._replace(ended=None) if _overlaps(told, i) else each for i, each in enumerate(told)]
-    found += [_withdrawal(each) for each in told if each.actor.role == "create" and _is_unknown(each)]
-    for i, each in enumerate(told):
+    creators = sum(each.actor.role == "create" for each in runs)
+    if any(each.actor.name[0] == "v" for each in runs):
+        runs = tuple(each._replace(ended=_unnamed(each.ended)) for each in runs)
+    found = [each._replace(ended=None) if _overlaps(runs, i) else each for i, each in enumerate(runs)]
+    found += [_withdrawal(each) for each in runs if each.actor.role == "create" and _is_unknown(each)]
+    for i, each in enumerate(runs):
         if each.actor.name[0] not in "wva":
             continue
         if each.actor.name[0] == "v":
@@ -93,12 +93,12 @@ def often(told: tuple[Told, ...]) -> tuple[Told, ...]:
     return tuple(found)
 
 
-def _overlaps(told: tuple[Told, ...], read: int) -> bool:
+def _overlaps(runs: tuple[ActorRun, ...], read: int) -> bool:
     """Whether a read went on while something was removed one by one."""
-    after = told[read].after
-    if told[read].actor.role != "read" or after is None:
+    after = runs[read].after
+    if runs[read].actor.role != "read" or after is None:
         return False
-    removals = (each for each in enumerate(told) if each[1].actor.name[0] in "wv")
+    removals = (each for each in enumerate(runs) if each[1].actor.name[0] in "wv")
     return any(
         not after >> i & 1 and not (removal.after or 0) >> read & 1
         for i, removal in removals
@@ -112,28 +112,28 @@ def _unnamed(ended: tuple[str, Any] | None) -> tuple[str, Any] | None:
     return ended
 
 
-def _is_unknown(told: Told) -> bool:
-    return told.ended is not None and told.ended[0] == "raised" and isinstance(told.ended[1], OutcomeUnknown)
+def _is_unknown(run: ActorRun) -> bool:
+    return run.ended is not None and run.ended[0] == "raised" and isinstance(run.ended[1], OutcomeUnknown)
 
 
-def _withdrawal(told: Told) -> Told:
-    return told._replace(actor=replace(told.actor, role="delete"), ended=None)
+def _withdrawal(run: ActorRun) -> ActorRun:
+    return run._replace(actor=replace(run.actor, role="delete"), ended=None)
 
 
-def unread(_: Any, __: Any, told: tuple[Told, ...]) -> str | None:
+def unread(_: Any, __: Any, runs: tuple[ActorRun, ...]) -> str | None:
     """Whoever may only read finds what was acknowledged before it began, where nobody deletes."""
-    if any(each.actor.role == "delete" for each in told):
+    if any(each.actor.role == "delete" for each in runs):
         return None
-    for each in told:
+    for each in runs:
         if each.actor.name[0] not in "oq" or each.ended is None or each.after is None:
             continue
         how, value = each.ended
-        before = [other for i, other in enumerate(told) if each.after >> i & 1]
+        before = [other for i, other in enumerate(runs) if each.after >> i & 1]
         won = [other for other in before if other.actor.role == "create" and _returned(other)]
         if won and not (how == "returned" and isinstance(value, Located)):
             return f"{won[0].actor.token} was acknowledged, and {each.actor.name} {how} {value!r}"
     return None
 
 
-def _returned(told: Told) -> bool:
-    return told.ended is not None and told.ended[0] == "returned"
+def _returned(run: ActorRun) -> bool:
+    return run.ended is not None and run.ended[0] == "returned"

@@ -17,7 +17,7 @@ from putifabsent.backends.base import Refused
 from putifabsent.backends.counters import Advanced
 from putifabsent.backends.registries import Maybe, TryAgain
 from putifabsent.errors import ConfigError
-from putifabsent.shim.clock import Told, instant_of, millis_of, take
+from putifabsent.shim.clock import RegistryTime, instant_of, millis_of, take
 from putifabsent.shim.requests import Advance, Now, Pause, Sleep
 from tests.shim.clock_worlds import LOST, START, Process, Server, World, in_order, play
 
@@ -111,8 +111,8 @@ def test_processes_that_count_never_collide_and_keep_the_order_of_time(
 
     def process(number: int) -> Process:
         # A steady clock began somewhere.
-        told, steady = Told(), lambda: world.now + 1000 * number
-        return Process(world, lambda: take(server, "t", draw.randint(1, most), told, steady), 4)
+        known, steady = RegistryTime(), lambda: world.now + 1000 * number
+        return Process(world, lambda: take(server, "t", draw.randint(1, most), known, steady), 4)
 
     taken = play(world, [process(number) for number in range(processes)], draw)
     numbers = [number for each in taken for number in each.numbers]
@@ -127,19 +127,19 @@ def test_a_server_that_forgets_gives_none_again_unless_its_clock_goes_back(seed:
     """What takes over knows nothing, and is a little behind, by less than it took to take over."""
     draw, world = Random(seed), World()
     server = Server(world)
-    told = [Told(), Told()]
+    known = [RegistryTime(), RegistryTime()]
 
     def some() -> list[range]:
         processes = [
             Process(world, partial(take, server, "t", draw.randint(1, 20), each, lambda: world.now), 2)
-            for each in told
+            for each in known
         ]
         return [each.numbers for each in play(world, processes, draw)]
 
     before = some()
     world.now += 0.5
     server.last, server.behind = 0, behind
-    told[draw.randint(0, 1)] = Told()
+    known[draw.randint(0, 1)] = RegistryTime()
     numbers = [number for each in (*before, *some()) for number in each]
     assert len(set(numbers)) == len(numbers)
 
@@ -156,8 +156,8 @@ def asked_at(steps: Any, seconds: float) -> Advance:
 
 def test_whoever_knows_nothing_asks_for_the_time_first() -> None:
     """And counts from there on: the floor is nobody's clock but the registry's."""
-    told = Told()
-    steps = take(Server(World()), "t", 3, told, lambda: 0.0)
+    known = RegistryTime()
+    steps = take(Server(World()), "t", 3, known, lambda: 0.0)
     assert isinstance(next(steps), Now)
     assert asked_at(steps, 50.0)[2:] == (0, 1)
     assert isinstance(steps.send(Advanced(1, START)), Now)
@@ -167,19 +167,19 @@ def test_whoever_knows_nothing_asks_for_the_time_first() -> None:
     with pytest.raises(StopIteration) as end:
         steps.send(50.5)
     assert end.value.value == range(START + 250, START + 253)
-    again = take(Server(World()), "t", 1, told, lambda: 0.0)
+    again = take(Server(World()), "t", 1, known, lambda: 0.0)
     next(again)
     assert asked_at(again, 51.5)[2:] == (START + 1259, 1)
 
 
 def test_a_time_that_was_heard_long_ago_is_asked_for_anew() -> None:
-    steps = take(Server(World()), "t", 3, Told((START, 50.0)), lambda: 0.0)
+    steps = take(Server(World()), "t", 3, RegistryTime((START, 50.0)), lambda: 0.0)
     next(steps)
     assert asked_at(steps, 110.0)[2:] == (0, 1)
 
 
 def test_instants_that_are_ahead_of_the_registry_s_clock_are_waited_for() -> None:
-    steps = take(Server(World()), "t", 3, Told((START, 50.0)), lambda: 0.0)
+    steps = take(Server(World()), "t", 3, RegistryTime((START, 50.0)), lambda: 0.0)
     next(steps)
     asked_at(steps, 50.0)
     steps.send(Advanced(START + 40, START + 1))
@@ -191,7 +191,7 @@ def test_instants_that_are_ahead_of_the_registry_s_clock_are_waited_for() -> Non
 
 def test_instants_too_far_ahead_to_wait_for_are_not_given() -> None:
     """The clock of the registry was set back: it says by how much."""
-    steps = take(Server(World()), "t", 1, Told((START, 50.0)), lambda: 0.0)
+    steps = take(Server(World()), "t", 1, RegistryTime((START, 50.0)), lambda: 0.0)
     next(steps)
     asked_at(steps, 50.0)
     steps.send(Advanced(START, START - 600_000))
@@ -201,7 +201,7 @@ def test_instants_too_far_ahead_to_wait_for_are_not_given() -> None:
 
 
 def test_while_others_instants_are_far_ahead_none_are_taken_from_them() -> None:
-    steps = take(Server(World()), "t", 3, Told((START, 50.0), START + 5_000), lambda: 0.0)
+    steps = take(Server(World()), "t", 3, RegistryTime((START, 50.0), START + 5_000), lambda: 0.0)
     next(steps)
     assert steps.send(50.0) == Sleep(5.0)
     assert isinstance(steps.send(True), Now)
@@ -210,10 +210,10 @@ def test_while_others_instants_are_far_ahead_none_are_taken_from_them() -> None:
 
 def test_whoever_is_refused_again_and_again_does_not_drive_the_counter_away() -> None:
     world = World()
-    server, told = Server(world), Told()
+    server, known = Server(world), RegistryTime()
     for behind in (0, *[40_000] * 100):
         server.behind = behind
-        steps: Any = take(server, "t", 100, told, lambda: world.now)
+        steps: Any = take(server, "t", 100, known, lambda: world.now)
         request: Any = next(steps)
         with suppress(StopIteration, TimeoutError):
             while True:
@@ -224,7 +224,7 @@ def test_whoever_is_refused_again_and_again_does_not_drive_the_counter_away() ->
 
 def test_a_machine_that_was_asleep_does_not_go_on_with_the_time_before() -> None:
     """Its steady clock stood still, and the counter was not moved meanwhile."""
-    steps = take(Server(World()), "t", 1, Told((START, 50.0)), lambda: 0.0)
+    steps = take(Server(World()), "t", 1, RegistryTime((START, 50.0)), lambda: 0.0)
     next(steps)
     asked_at(steps, 50.0)
     steps.send(Advanced(START, START + 7_200_000))
@@ -233,7 +233,7 @@ def test_a_machine_that_was_asleep_does_not_go_on_with_the_time_before() -> None
 
 
 def test_a_slow_answer_is_as_good_as_a_fast_one() -> None:
-    steps = take(Server(World()), "t", 1, Told((START, 50.0)), lambda: 0.0)
+    steps = take(Server(World()), "t", 1, RegistryTime((START, 50.0)), lambda: 0.0)
     next(steps)
     asked_at(steps, 50.0)
     steps.send(Advanced(START, START + 8_000))
@@ -242,7 +242,7 @@ def test_a_slow_answer_is_as_good_as_a_fast_one() -> None:
 
 
 def test_a_registry_that_does_not_answer_is_given_up_at_the_deadline() -> None:
-    steps = take(Server(World()), "t", 1, Told(), lambda: 0.0)
+    steps = take(Server(World()), "t", 1, RegistryTime(), lambda: 0.0)
     next(steps)
     for outcome, then in ((Maybe(LOST), Now), (TryAgain(LOST), Now), (Maybe(LOST), Pause)):
         asked_at(steps, 1.0)
@@ -254,7 +254,7 @@ def test_a_registry_that_does_not_answer_is_given_up_at_the_deadline() -> None:
 
 
 def test_a_refusal_is_raised() -> None:
-    steps = take(Server(World()), "t", 1, Told(), lambda: 0.0)
+    steps = take(Server(World()), "t", 1, RegistryTime(), lambda: 0.0)
     next(steps)
     asked_at(steps, 1.0)
     steps.send(Refused(PermissionError("no right")))
@@ -263,7 +263,7 @@ def test_a_refusal_is_raised() -> None:
 
 
 def test_a_registry_that_tells_no_time_is_no_clock() -> None:
-    steps = take(Server(World()), "t", 1, Told(), lambda: 0.0)
+    steps = take(Server(World()), "t", 1, RegistryTime(), lambda: 0.0)
     next(steps)
     asked_at(steps, 1.0)
     steps.send(Advanced(1))

@@ -11,7 +11,7 @@ from putifabsent.testing.explore import Actor, Faults, explore
 if TYPE_CHECKING:
     from collections.abc import Generator, Hashable
 
-    from putifabsent.testing.explore import Told
+    from putifabsent.testing.explore import ActorRun
 
 REQUESTS = ("a number", "a truth")
 
@@ -40,8 +40,8 @@ class Answers:
 class AllTold:
     """Complains of what the process has said in the end."""
 
-    def judge(self, world: Any, state: Any, told: tuple[Told, ...]) -> str | None:
-        return f"it was told {told[0].ended[1]}" if told[0].ended else None
+    def judge(self, world: Any, state: Any, runs: tuple[ActorRun, ...]) -> str | None:
+        return f"it was told {runs[0].ended[1]}" if runs[0].ended else None
 
 
 def asking() -> Generator[str, Any, list[Any]]:

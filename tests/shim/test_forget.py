@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from putifabsent.shim.requests import Protocol
-    from putifabsent.testing.explore import Told
+    from putifabsent.testing.explore import ActorRun
     from tests.conftest import Note
 
 NAME = ordinary("bucket/t/ledger/7")
@@ -64,9 +64,9 @@ class Forgetting:
         verb = {"c": "create", "d": "delete", "r": "find", "f": "forget"}[letter]
         return "other", partial(self.play, verb, token)
 
-    def judge(self, world: Any, state: Any, told: tuple[Told, ...]) -> str | None:
+    def judge(self, world: Any, state: Any, runs: tuple[ActorRun, ...]) -> str | None:
         """From here, forgotten and created, it is there; and forgotten, nothing is."""
-        for each in told:
+        for each in runs:
             how, value = each.ended or ("", None)
             # Readers do not look there: they may miss bytes whose claim came late.
             if how == "raised" and not isinstance(value, OSError):

@@ -397,7 +397,7 @@ asked_about = st.builds(
 @pytest.mark.parametrize("rule", EXAMPLES, ids=lambda rule: rule.pattern_text)
 def test_each_printed_name_that_is_guarded_or_a_step_is_asked_about(rule: Rule) -> None:
     asked = rule.guarded or rule.role in (Role.INSTANT, Role.SLICE)
-    assert bool(re.fullmatch(POLICY.asked, rule.example)) == asked
+    assert bool(re.fullmatch(POLICY.pattern, rule.example)) == asked
 
 
 @pytest.mark.parametrize(
@@ -413,7 +413,7 @@ def test_each_printed_name_that_is_guarded_or_a_step_is_asked_about(rule: Rule) 
     ],
 )
 def test_what_the_shim_makes_of_names_is_asked_about(path: str) -> None:
-    assert re.fullmatch(POLICY.asked, path)
+    assert re.fullmatch(POLICY.pattern, path)
 
 
 @patient
@@ -426,7 +426,7 @@ def test_a_name_that_nobody_need_ask_about_concerns_nobody(
     path: str, formats: str, guard: tuple[str, ...]
 ) -> None:
     policy = Policy(formats, guard)
-    if not re.fullmatch(policy.asked, path):
+    if not re.fullmatch(policy.pattern, path):
         name = policy.classify(path)
         assert not name.guarded
         assert step_in(name) is None
@@ -446,7 +446,7 @@ def _parquet_job(files: int) -> list[str]:
 
 
 def test_a_plain_job_asks_about_none_of_its_files() -> None:
-    asked = re.compile(POLICY.asked)
+    asked = re.compile(POLICY.pattern)
     job = _parquet_job(100)
     assert len(job) == 502
     assert [path for path in job if asked.fullmatch(path)] == []
@@ -478,4 +478,4 @@ def test_a_plain_job_asks_about_none_of_its_files() -> None:
     ],
 )
 def test_what_formats_write_once_or_over_again_need_not_be_asked_about(path: str) -> None:
-    assert not re.fullmatch(POLICY.asked, path)
+    assert not re.fullmatch(POLICY.pattern, path)

@@ -137,7 +137,7 @@ class Journal:
         os.close(self._file)
 
     def begin(self, operation: Operation) -> int:
-        """Note what is about to be done, and return the number by which its end is told."""
+        """Note what is about to be done, and return the number by which its end is noted."""
         number = next(self._numbers)
         fields = {name: getattr(operation, name) for name in Operation.__slots__}
         fields["begun"] = time.monotonic_ns()

@@ -124,7 +124,7 @@ class Result(NamedTuple):
     Attributes
     ----------
     requests
-        What the store was asked, for all of it; None where that can't be counted.
+        Requests that the store got, for all of it; None where that can't be counted.
     lost
         Of these, how many had a lost answer.
     idle

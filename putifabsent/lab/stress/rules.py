@@ -1,15 +1,15 @@
 """The promises, as questions to a history: each asks for what breaks it, and an answer without rows is good.
 
 DuckDB asks them on this machine, Spark on a cluster. They are plain SQL over one view, ``history``, with the
-columns of :class:`.journal.Operation`, and mean the same to DuckDB and to Spark. Each gives a ``name``, and
-in ``said`` what is wrong with it.
+columns of :class:`.journal.Operation`, and mean the same to DuckDB and to Spark. Each returns a ``name``, and
+in ``detail`` what is wrong with it.
 
 Nothing is deleted under stress, so a name is a register that is written at most once. Its history is
 linearizable (Herlihy and Wing, "Linearizability", 1990) exactly if there is one content that all reads found,
 somebody offered it, no other creation was acknowledged, nobody who lost offered it, nobody had evidence of it
 before its creation began, and nobody found nothing after somebody had evidence. Reads, losses and
-acknowledgements are evidence. Where a name has an identity beside it (Hudi's instants), who is told that it
-is taken need not find this very name, nor ever any: its rival holds the instant before it has written a byte.
+acknowledgements are evidence. Where a name has an identity beside it (Hudi's instants), a loser need not find
+this very name, nor ever any: its rival holds the instant before it has written a byte.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ PROMISES = {
     "U": "one creation of a name is acknowledged",
     "B": "bytes that were readable do not change",
     "K": "what was acknowledged is kept, and no winner is told that it lost",
-    "T": "who is told that a name is taken has lost it to another",
-    "L": "there is one order of all that was told",
+    "T": "a name that is reported as taken was lost to another writer",
+    "L": "one order explains all responses",
 }
 
 
@@ -57,7 +57,7 @@ _KNOWN = """
     and (outcome in ('created', 'found') or (outcome = 'taken' and identity = name))
     group by name, host
 """
-# Whose a name is: whose content was read, and who was told so.
+# Who holds a name: whose content was read, and whose creation was acknowledged.
 _HOLDER = """
     select distinct creation.name, creation.host, creation.begun
     from history creation left join history found
@@ -72,7 +72,7 @@ RULES = (
         "U",
         "more than one creation was acknowledged",
         """
-        select identity as name, concat(cast(count(*) as string), ' creations were acknowledged') as said
+        select identity as name, concat(cast(count(*) as string), ' creations were acknowledged') as detail
         from history where action = 'create' and outcome = 'created'
         group by identity having count(*) > 1
         """,
@@ -82,7 +82,7 @@ RULES = (
         "more than one name of one identity is there",
         """
         select creation.identity as name,
-        concat(cast(count(distinct creation.name) as string), ' names are there') as said
+        concat(cast(count(distinct creation.name) as string), ' names are there') as detail
         from history creation join history found
         on found.closing and found.outcome = 'found' and found.name = creation.name
         where creation.action = 'create' and creation.identity <> creation.name
@@ -94,7 +94,7 @@ RULES = (
         "B",
         "its bytes have changed",
         """
-        select name, concat(cast(count(distinct seen) as string), ' contents were read') as said
+        select name, concat(cast(count(distinct seen) as string), ' contents were read') as detail
         from history where action = 'read' and outcome = 'found'
         group by name having count(distinct seen) > 1
         """,
@@ -103,7 +103,7 @@ RULES = (
         "B",
         "it has bytes that nobody wrote",
         """
-        select found.name, concat('read were ', found.seen) as said
+        select found.name, concat('read were ', found.seen) as detail
         from history found left join history creation
         on creation.action = 'create' and creation.name = found.name and creation.offered = found.seen
         where found.action = 'read' and found.outcome = 'found' and creation.name is null
@@ -114,7 +114,7 @@ RULES = (
         "K",
         "an acknowledged creation is gone",
         f"""
-        select creation.name, concat(creation.offered, ' was acknowledged, and is not there') as said
+        select creation.name, concat(creation.offered, ' was acknowledged, and is not there') as detail
         from history creation join history later
         on later.action = 'read' and later.name = creation.name
         where creation.action = 'create' and creation.outcome = 'created'
@@ -126,7 +126,7 @@ RULES = (
         "K",
         "an acknowledged creation can't be read",
         """
-        select creation.name, max(failed.error) as said
+        select creation.name, max(failed.error) as detail
         from history creation join history failed
         on failed.closing and failed.outcome = 'failed' and failed.name = creation.name
         where creation.action = 'create' and creation.outcome = 'created'
@@ -137,7 +137,7 @@ RULES = (
         "K",
         "a winner was told that it lost",
         """
-        select creation.name, concat(creation.offered, ' was told that it lost, and is there') as said
+        select creation.name, concat(creation.offered, ' was told that it lost, and is there') as detail
         from history creation join history found
         on found.action = 'read' and found.name = creation.name and found.seen = creation.offered
         where creation.action = 'create' and creation.outcome in ('taken', 'fenced')
@@ -149,7 +149,7 @@ RULES = (
         "two commits are there that had not seen each other",
         """
         select creation.folder as name,
-        concat(cast(count(distinct creation.name) as string), ' commits followed on ', creation.saw) as said
+        concat(cast(count(distinct creation.name) as string), ' commits followed on ', creation.saw) as detail
         from history creation left join history found
         on found.closing and found.name = creation.name and found.seen = creation.offered
         where creation.purpose = 'commit' and creation.saw is not null
@@ -161,7 +161,7 @@ RULES = (
         "T",
         "it was called taken when nobody else had begun to create it",
         """
-        select loser.name, concat(loser.offered, ' lost to nobody') as said
+        select loser.name, concat(loser.offered, ' lost to nobody') as detail
         from history loser left join history other
         on other.action = 'create' and other.identity = loser.identity and other.offered <> loser.offered
         and (other.host <> loser.host or other.begun < loser.ended)
@@ -173,7 +173,7 @@ RULES = (
         "T",
         "it was called taken, and nobody has it",
         """
-        select loser.name, concat(loser.offered, ' lost, and the name is not there') as said
+        select loser.name, concat(loser.offered, ' lost, and the name is not there') as detail
         from history loser join history closing_read
         on closing_read.closing and closing_read.name = loser.name and closing_read.outcome = 'absent'
         where loser.action = 'create' and loser.outcome = 'taken' and loser.identity = loser.name
@@ -183,7 +183,7 @@ RULES = (
         "L",
         "it was not there, after it had been",
         f"""
-        select absent.name, concat('writer ', cast(absent.writer as string), ' did not find it') as said
+        select absent.name, concat('writer ', cast(absent.writer as string), ' did not find it') as detail
         from history absent
         join ({_KNOWN}) known
         on known.name = absent.name and known.host = absent.host and absent.begun > known.moment
@@ -194,7 +194,7 @@ RULES = (
         "L",
         "it was read, and is gone",
         """
-        select found.name, concat('writer ', cast(min(found.writer) as string), ' had found it') as said
+        select found.name, concat('writer ', cast(min(found.writer) as string), ' had found it') as detail
         from history found join history absent
         on absent.closing and absent.outcome = 'absent' and absent.name = found.name
         where found.action = 'read' and found.outcome = 'found'
@@ -205,7 +205,7 @@ RULES = (
         "L",
         "it was there, before its creation had begun",
         f"""
-        select holder.name, 'it was known before the creation that made it' as said
+        select holder.name, 'it was known before the creation that made it' as detail
         from ({_HOLDER}) holder
         join ({_KNOWN}) known
         on known.name = holder.name and known.host = holder.host and known.moment < holder.begun
@@ -255,9 +255,9 @@ def judge_on_spark(history: DataFrame) -> list[Violation]:
 
 def _violations(ask: Callable[[str], Iterable[tuple[str, str]]]) -> list[Violation]:
     return [
-        Violation(rule.promise, rule.breach, name, said)
+        Violation(rule.promise, rule.breach, name, detail)
         for rule in RULES
-        for name, said in sorted(ask(rule.sql))
+        for name, detail in sorted(ask(rule.sql))
     ]
 
 

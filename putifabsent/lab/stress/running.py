@@ -182,7 +182,7 @@ class Ground:
         self._running.close()
 
     def _warm_up(self, path: StorePath) -> None:
-        """Commit once to tables of nobody's, for what a store is asked once and for all."""
+        """Commit once to tables of nobody's, for requests that a store gets once and for all."""
         with tempfile.TemporaryDirectory() as at, Journal(Path(at), "warm-up") as journal:
             for form in self._stress.formats:
                 table = WORKLOADS[form](f"{self.root}/warm-up/{form}")

@@ -13,7 +13,7 @@ from putifabsent.shim.names import Name
 if TYPE_CHECKING:
     from putifabsent.shim.names import Enforced, Rule
 
-__all__ = ["ASKED", "ENFORCED", "GRAMMARS", "RULES", "STATE", "Grammar", "is_state", "recognise"]
+__all__ = ["ENFORCED", "GRAMMARS", "PATTERNS", "RULES", "STATE", "Grammar", "is_state", "recognise"]
 
 Grammar: TypeAlias = Callable[[str, str, str], Name | None]
 """``classify`` of one format: takes a full name, its folder and its last component."""
@@ -22,7 +22,7 @@ Grammar: TypeAlias = Callable[[str, str, str], Name | None]
 _FORMATS = (hudi, delta, iceberg, paimon, spark)
 
 GRAMMARS: dict[str, Grammar] = {module.FORMAT: module.classify for module in _FORMATS}
-"""Each format's grammar, in the order in which they are asked."""
+"""Each format's grammar, in the order in which they are tried."""
 
 RULES: dict[str, tuple[Rule, ...]] = {module.FORMAT: module.RULES for module in _FORMATS}
 """Each format's grammar, for people."""
@@ -40,12 +40,12 @@ _UNDERSCORES = 2
 _GROUP_NAME = re.compile(r"\(\?P<[a-z]+>")
 
 
-def _asked(patterns: Iterable[str]) -> str:
+def _joined(patterns: Iterable[str]) -> str:
     return _GROUP_NAME.sub("(?:", "|".join(patterns))
 
 
-ASKED: dict[str, str] = {module.FORMAT: _asked(module.ASKED) for module in _FORMATS}
-"""Matches the full names about which somebody must be asked, and maybe others; ``.`` is any character.
+PATTERNS: dict[str, str] = {module.FORMAT: _joined(module.PATTERNS) for module in _FORMATS}
+"""Matches the full names that may be guarded or a step, and maybe others; ``.`` is any character.
 
 By format: the names that it guards, and the steps of Hudi's instants, of which a ledger may have to hear.
 They stay within what Java's regular expressions mean alike.

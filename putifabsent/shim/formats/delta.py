@@ -1,6 +1,6 @@
 """Delta Lake's names: what lies in ``_delta_log/``.
 
-A commit is ``<20 digits>.json``, counted from 0. No evidence is asked for: no other program has a folder of
+A commit is ``<20 digits>.json``, counted from 0. No evidence is needed: no other program has a folder of
 that name, and the first commit is already in it.
 
 Everything else there is left alone. Checkpoints, log compactions and checksums repeat what the commits
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 __all__ = [
-    "ASKED",
     "ENFORCED",
     "FOLDERS",
+    "PATTERNS",
     "RULES",
     "SIDECARS",
     "Checkpoint",
@@ -46,7 +46,7 @@ FIRST = 0
 FOLDERS = frozenset({"_delta_log", "_staged_commits", "_commits", "_sidecars"})
 
 _COMMIT = re.compile(r"(?P<n>[0-9]{20})\.json")
-ASKED = (rf".*/_delta_log/{_COMMIT.pattern}",)
+PATTERNS = (rf".*/_delta_log/{_COMMIT.pattern}",)
 
 
 def classify(path: str, folder: str, last: str) -> Name | None:
@@ -147,9 +147,9 @@ def logical(action: Mapping[str, Any]) -> Logical:
     return Logical(str(action["path"]), "/".join(map(str, parts)) if vector else "")
 
 
-def path_of(said: str) -> str | None:
+def path_of(path: str) -> str | None:
     """Return where a file lies, from the table's root; None: it says an address of its own."""
-    return None if _ABSOLUTE.match(said) else unquote(said)
+    return None if _ABSOLUTE.match(path) else unquote(path)
 
 
 def checkpoint_in(last: str) -> Checkpoint | None:

@@ -14,7 +14,7 @@ completed   ``<T>.<action>`` (table         yes
 ==========  ==============================  ===================================================
 
 Table version 6 keeps them in ``.hoodie/``, 8 and later in ``.hoodie/timeline/``, with their history in
-``timeline/history/``. No evidence is asked for: no other program has a folder ``.hoodie``. A partition may be
+``timeline/history/``. No evidence is needed: no other program has a folder ``.hoodie``. A partition may be
 called ``timeline``, or ``dt=.hoodie``; none of them lies in ``.hoodie/`` itself.
 
 ``T`` belongs to one action: two requested instants of one ``T`` are one identity. So are two completed ones
@@ -42,8 +42,8 @@ from putifabsent.shim.names import Enforced, Name, Role, Rule, Series
 
 __all__ = [
     "ACTIONS",
-    "ASKED",
     "ENFORCED",
+    "PATTERNS",
     "RULES",
     "History",
     "Step",
@@ -90,7 +90,7 @@ _BASE_FILE = re.compile(
 _LOG_FILE = re.compile(r"\.[^/]+_(?P<t>[0-9]+)\.log\.[0-9]+(?:_[0-9]+-[0-9]+-[0-9]+(?:\.cdc)?)?")
 _KEPT = "(?:~(?P<salt>[0-9a-f]{32}))?"  # as each session may keep an instant for itself
 _KEPT_INSTANT = re.compile(_INSTANT.pattern + _KEPT)
-ASKED = (
+PATTERNS = (
     rf".*/\.hoodie/(?:timeline/)?{_INSTANT.pattern}{_KEPT}",
     rf".*/\.hoodie/timeline/history/(?:{_MANIFEST.pattern}|{_HISTORY.pattern})",
     # The metadata table's slices are nobody's.

@@ -4,8 +4,8 @@ Instants
 --------
 Which files they wrote, replaced, removed, took back, once they are decoded.
 
-Files are told by the last component of their names: file ids are UUIDs, so it is theirs alone. Metadata names
-them by themselves, from the table's root, or in full; that differs from action to action.
+The last component of its name identifies a file: file ids are UUIDs. Metadata has this component alone, or a
+path from the table's root, or a full path; that differs from action to action.
 
 Slices
 ------
@@ -172,11 +172,11 @@ def is_service(plan: Mapping[str, Any]) -> bool:
     return bool(plan.get("operations") or plan.get("clusteringPlan"))
 
 
-def removed_by(*said: Mapping[str, Any]) -> Removed:
+def removed_by(*metadata: Mapping[str, Any]) -> Removed:
     """Return what cleans, rollbacks and restores have removed, by their plans and by their metadata."""
     lasts: set[str] = set()
     partitions: set[str] = set()
-    for each in said:
+    for each in metadata:
         _cleaned(each, lasts, partitions)
         for rollback in _rollbacks(each):
             for _, part in _items(rollback, "partitionMetadata"):
@@ -186,15 +186,15 @@ def removed_by(*said: Mapping[str, Any]) -> Removed:
     return Removed(frozenset(lasts), frozenset(partitions))
 
 
-def _cleaned(said: Mapping[str, Any], lasts: set[str], partitions: set[str]) -> None:
-    for _, paths in _items(said, "filePathsToBeDeletedPerPartition"):
+def _cleaned(metadata: Mapping[str, Any], lasts: set[str], partitions: set[str]) -> None:
+    for _, paths in _items(metadata, "filePathsToBeDeletedPerPartition"):
         lasts.update(_last(each.get("filePath") or "") for each in paths or ())
-    for _, names in _items(said, "filesToBeDeletedPerPartition"):
+    for _, names in _items(metadata, "filesToBeDeletedPerPartition"):
         lasts.update(map(_last, names or ()))
-    partitions.update(said.get("partitionsToBeDeleted") or ())
-    if "startCleanTime" in said:
+    partitions.update(metadata.get("partitionsToBeDeleted") or ())
+    if "startCleanTime" in metadata:
         for kind in ("partitionMetadata", "bootstrapPartitionMetadata"):
-            for partition, part in _items(said, kind):
+            for partition, part in _items(metadata, kind):
                 lasts.update(map(_last, part.get("deletePathPatterns") or ()))
                 lasts.update(map(_last, part.get("successDeleteFiles") or ()))
                 if part.get("isPartitionDeleted"):
@@ -226,8 +226,8 @@ def _rollbacks(metadata: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
         yield from rollbacks or ()
 
 
-def _items(said: Mapping[str, Any], name: str) -> Iterable[tuple[str, Any]]:
-    return (said.get(name) or {}).items()
+def _items(metadata: Mapping[str, Any], name: str) -> Iterable[tuple[str, Any]]:
+    return (metadata.get(name) or {}).items()
 
 
 def _last(path: str) -> str:

@@ -80,7 +80,7 @@ class Layout(NamedTuple):
         Whether the history is in levels (:mod:`~putifabsent.shim.formats.hudi`); else it is in log files
         (:mod:`~putifabsent.shim.formats.hudi_files`).
     zone
-        In which its instants are told: ``UTC``, or ``LOCAL``, which is that of whoever wrote them.
+        In which its instants are written: ``UTC``, or ``LOCAL``, which is that of whoever wrote them.
     first
         The version that the table began with, if it says so; else ``version``.
     """
@@ -120,21 +120,21 @@ def layout_of(properties: bytes, path: str) -> Layout:
     ConfigError
         It is of a version that is not known, or doesn't say of which.
     """
-    said = parsed(properties)
-    version = said.get("hoodie.table.version", "")
+    values = parsed(properties)
+    version = values.get("hoodie.table.version", "")
     if not version.isdecimal() or int(version) not in KNOWN:
         known = f"timelines of table versions {', '.join(map(str, KNOWN))} can be read"
         named = f"of table version {version}" if version else "of a table that doesn't say its version"
         raise ConfigError(f"{path} is {named}: {known}. Upgrade the table, or this package")
     in_levels = int(version) >= _FIRST_IN_LEVELS
     if in_levels:
-        timeline = f".hoodie/{said.get('hoodie.timeline.path', 'timeline')}"
-        history = f"{timeline}/{said.get('hoodie.timeline.history.path', 'history')}"
+        timeline = f".hoodie/{values.get('hoodie.timeline.path', 'timeline')}"
+        history = f"{timeline}/{values.get('hoodie.timeline.history.path', 'history')}"
     else:
         timeline = ".hoodie"
-        history = f".hoodie/{said.get('hoodie.archivelog.folder', 'archived')}"
-    name, zone = said.get("hoodie.table.name", ""), said.get("hoodie.table.timeline.timezone", "LOCAL")
-    began = said.get("hoodie.table.initial.version", "")
+        history = f".hoodie/{values.get('hoodie.archivelog.folder', 'archived')}"
+    name, zone = values.get("hoodie.table.name", ""), values.get("hoodie.table.timeline.timezone", "LOCAL")
+    began = values.get("hoodie.table.initial.version", "")
     first = int(began if began.isdecimal() else version)
     return Layout(name, int(version), timeline, history, in_levels, zone.upper(), first)
 
@@ -144,11 +144,11 @@ def is_left(folder: str, properties: bytes) -> bool:
 
     Where the properties don't say their version, it has not left.
     """
-    said = parsed(properties)
-    version = said.get("hoodie.table.version", "0")
+    values = parsed(properties)
+    version = values.get("hoodie.table.version", "0")
     if not version.isdecimal() or int(version) == 0:
         return False
-    inside = said.get("hoodie.timeline.path", "timeline") if int(version) >= _FIRST_IN_LEVELS else ""
+    inside = values.get("hoodie.timeline.path", "timeline") if int(version) >= _FIRST_IN_LEVELS else ""
     return not folder.endswith(f"/.hoodie/{inside}".rstrip("/"))
 
 
@@ -215,7 +215,7 @@ def is_instant(path: str) -> bool:
 def refuse_move(path: str) -> Protocol[None]:
     """Refuse to bring a name of an instant into the layout that its table, or metadata table, does not have.
 
-    To be asked of calls that only an upgrade makes of such names: a rename, or a create that may overwrite.
+    For calls that only an upgrade makes of such names: a rename, or a create that may overwrite.
     No request for other names; for these one, or two while the properties are written anew.
 
     Raises

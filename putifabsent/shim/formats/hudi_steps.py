@@ -124,8 +124,8 @@ class Finding(NamedTuple):
     after: Seen
 
     def __str__(self) -> str:
-        was = "[]" if self.before is None or self.before.state is None else _said(self.before)
-        return f"{self.after.time}: {was} -> {_said(self.after)}: {self.fault.value}"
+        was = "[]" if self.before is None or self.before.state is None else _shown(self.before)
+        return f"{self.after.time}: {was} -> {_shown(self.after)}: {self.fault.value}"
 
 
 def fault_of(
@@ -155,7 +155,7 @@ def fault_of(
 
 
 def check(sequence: Iterable[Seen]) -> list[Finding]:
-    """Return which steps of a sequence are not valid; of all the instants that are in it, told apart here.
+    """Return which steps of a sequence are not valid. The sequence may mix the steps of many instants.
 
     A savepoint of ``T`` goes its own way beside the commit that it saves.
 
@@ -264,5 +264,5 @@ def _is_backwards(seen: Seen) -> bool:
     return seen.completion is not None and seen.completion < seen.time[: len(seen.completion)]
 
 
-def _said(seen: Seen) -> str:
+def _shown(seen: Seen) -> str:
     return f"{seen.action or 'commit'}.{'gone' if seen.state is None else seen.state.value}"

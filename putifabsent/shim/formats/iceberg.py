@@ -4,7 +4,7 @@ A commit renames a temporary file to ``metadata/v<N>.metadata.json``, counted fr
 compressed, to ``v<N>.gz.metadata.json`` (very old versions: ``v<N>.metadata.json.gz``). Readers take any of
 the three, the plain one first. So one ``N`` is one identity with three names, and the plain one wins a tie.
 
-No evidence is asked for. The first commit has nothing beside it but its own temporary file, so evidence would
+No evidence is needed. The first commit has nothing beside it but its own temporary file, so evidence would
 leave a table's creation open to a race; and the name is Iceberg's own: ``v<N>`` and ``.metadata.json``, in a
 folder ``metadata``. A program that rewrites such a file in place breaks Iceberg's rule, and is refused.
 
@@ -23,7 +23,7 @@ import re
 
 from putifabsent.shim.names import Enforced, Name, Role, Rule, Series
 
-__all__ = ["ASKED", "ENFORCED", "FOLDERS", "RULES", "classify"]
+__all__ = ["ENFORCED", "FOLDERS", "PATTERNS", "RULES", "classify"]
 
 FORMAT = "iceberg"
 FIRST = 1
@@ -32,7 +32,7 @@ FOLDERS = frozenset({"metadata"})
 _VERSION = re.compile(
     r"v(?P<n>[1-9][0-9]{0,9})(?P<suffix>\.metadata\.json|\.gz\.metadata\.json|\.metadata\.json\.gz)"
 )
-ASKED = (rf".*/metadata/{_VERSION.pattern}",)
+PATTERNS = (rf".*/metadata/{_VERSION.pattern}",)
 _OF_PAIMON = re.compile(r"(?P<warehouse>.*)/iceberg/(?P<database>[^/]+)/(?P<table>[^/]+)", re.DOTALL)
 _SUFFIXES = (".metadata.json", ".gz.metadata.json", ".metadata.json.gz")
 

@@ -4,7 +4,7 @@ Each is a numbered file in a folder of its own (``snapshot/snapshot-3``), beside
 root; a branch has the same folders under ``branch/branch-<name>/``. Schemas are counted from 0, the others
 from 1. They are written to a hidden temporary file and renamed.
 
-Other programs have a ``snapshot-3`` in a ``snapshot`` folder too, so evidence is asked for:
+Other programs have a ``snapshot-3`` in a ``snapshot`` folder too, so evidence is needed:
 
 ``snapshot/snapshot-N``, ``schema/schema-N``
     The table's ``schema/schema-0`` (of a branch: the branch's own, or the table's). Creating the table writes
@@ -43,10 +43,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 __all__ = [
-    "ASKED",
     "ENFORCED",
     "FOLDER",
     "FOLDERS",
+    "PATTERNS",
     "RULES",
     "Entry",
     "File",
@@ -68,7 +68,7 @@ _SCHEMA = re.compile(r"schema-(?P<n>0|[1-9][0-9]{0,18})")
 _BRANCH = re.compile(r"(?P<table>.*)/branch/branch-[^/]+", re.DOTALL)
 _IN_DATABASE = re.compile(r".*/[^/]+\.db/[^/]+", re.DOTALL)
 _KINDS = {"snapshot": (_SNAPSHOT, 1), "schema": (_SCHEMA, 0), "changelog": (_CHANGELOG, 1)}
-ASKED = (rf".*/snapshot/{_SNAPSHOT.pattern}", rf".*/schema/{_SCHEMA.pattern}")
+PATTERNS = (rf".*/snapshot/{_SNAPSHOT.pattern}", rf".*/schema/{_SCHEMA.pattern}")
 _POINTERS = frozenset({"LATEST", "EARLIEST"})
 
 

@@ -26,7 +26,7 @@ import re
 
 from putifabsent.shim.names import Enforced, Name, Role, Rule, Series
 
-__all__ = ["ASKED", "ENFORCED", "FOLDERS", "LASTS", "RULES", "classify"]
+__all__ = ["ENFORCED", "FOLDERS", "LASTS", "PATTERNS", "RULES", "classify"]
 
 FORMAT = "spark"
 FIRST = 0
@@ -35,7 +35,7 @@ LASTS = frozenset({"metadata"})
 
 _BATCH = re.compile(r"(?P<n>0|[1-9][0-9]{0,18})")
 _FILE_BATCH = re.compile(r"(?P<n>0|[1-9][0-9]{0,18})(?P<compact>\.compact)?")
-ASKED = (
+PATTERNS = (
     rf".*/(?:offsets|commits)/{_BATCH.pattern}",
     rf".*/(?:_spark_metadata|sources/[^/]+)/{_FILE_BATCH.pattern}",
     r".*/metadata",

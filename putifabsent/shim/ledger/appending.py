@@ -9,8 +9,8 @@ another's, the life is over, and the record void. If a checkpoint is above the n
 was the last of each lane: the record counts if it is that, and else is void. A void record stays where it is,
 and whoever wrote it begins again.
 
-"No" is said only of what was listed after the call began: a cache may be old. Nor is a record that was read,
-and not won, said to count before another listing: it may have landed when the life was over.
+The answer "no" needs a listing made after the call began: a cache may be old. A record that was read, and not
+won, counts only after another listing: it may have landed when the life was over.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def append(
     ledger
         What the session knows; it knows more afterwards.
     draft
-        Is asked anew after whatever is read on the way.
+        Is called anew after whatever is read on the way.
     creation
         Its token makes the record its own, and is no other record's. Once it counts, the same call again
         returns the same number.

@@ -174,7 +174,7 @@ class Ledger:
         Whether it publishes the records that it reads and that no listing shows: a writer does, and a reader,
         who may have no right to, does not.
     agrees
-        Finds out whether all mounts of the table let that arbiter decide; asked when another life was begun.
+        Finds out whether all mounts of the table let that arbiter decide; run when another life was begun.
     state
         What the records come to, as far as they were read.
     opened
@@ -195,7 +195,7 @@ class Ledger:
     ended
         How many lives this session has seen the end of.
     agreed
-        After how many of them it has asked whether all mounts agree.
+        After how many of them it has checked that all mounts agree.
     """
 
     name: Name

@@ -1,6 +1,6 @@
 """A call on a table's name, after its format's rule: what is appended first, and what is done then.
 
-A rule is a pure function from a state to what is to be done. It is asked again after everything that is read
+A rule is a pure function from a state to what is to be done. It is called again after everything that is read
 or appended, until it wants no record more.
 
 Listings
@@ -104,7 +104,7 @@ Rule: TypeAlias = Callable[[State], Todo]
 def decide(ledger: Ledger, rule: Rule, creation: Creation) -> Protocol[Todo]:
     """Append what a rule wants, until it wants no record more; return what is to be done then.
 
-    No request, where the rule wants none and trusts what was read earlier. Else it is asked of what was
+    No request, where the rule wants none and trusts what was read earlier. Else it is called on what was
     listed after the call began.
 
     Raises
@@ -115,7 +115,7 @@ def decide(ledger: Ledger, rule: Rule, creation: Creation) -> Protocol[Todo]:
         As for :func:`~putifabsent.shim.ledger.appending.append`.
     """
     while True:
-        todo = _asked(rule, ledger.state)
+        todo = _todo(rule, ledger.state)
         if isinstance(todo, Commit) or (isinstance(todo, ByName) and todo.cached):
             return todo
         record = todo.record if isinstance(todo, Append) else None
@@ -214,7 +214,7 @@ def delete(ledger: Ledger, rule: Rule, path: str, creation: Creation) -> Protoco
 
 
 def _about(path: str, creation: Creation, deciding: Protocol[Todo]) -> Protocol[Todo]:
-    """Decide; what is unknown of a record is unknown of the name that the caller said."""
+    """Decide; an unknown outcome of a record is one of the name that the caller gave."""
     try:
         return (yield from deciding)
     except GeneratorExit:
@@ -226,8 +226,8 @@ def _about(path: str, creation: Creation, deciding: Protocol[Todo]) -> Protocol[
         raise
 
 
-def _asked(rule: Rule, state: State) -> Todo | None:
-    """Ask a rule of a state that may be old: a refusal is nothing yet."""
+def _todo(rule: Rule, state: State) -> Todo | None:
+    """Call a rule on a state that may be old: a refusal is nothing yet."""
     try:
         return rule(state)
     except PutIfAbsentError:

@@ -29,8 +29,8 @@ LANES = 256
 class Last(NamedTuple):
     """The last record of a lane.
 
-    A lane is one appender, which appends one record after the other: it can be told of each whether it
-    counts, however many records others have appended since. Whoever was interrupted uses its lane no more.
+    A lane is one appender, which appends one record after the other: whether each counts is known, however
+    many records others have appended since. Whoever was interrupted uses its lane no more.
     """
 
     number: int

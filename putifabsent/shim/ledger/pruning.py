@@ -14,7 +14,7 @@ writer was killed or is paused, for however long, before its COMPLETE. An instan
 again, so nobody completes it; and if it was completed, that was published before the next completion was
 appended, and nobody publishes it any more. The bodies are listed before the state is read: a body that is put
 later may be of another life, in which its instant is not over; and a COMPLETE says in which life its body was
-put. So no clock is asked. What a killed writer has left stays as long as the ledger remembers its instant.
+put. So no clock is read. What a killed writer has left stays as long as the ledger remembers its instant.
 """
 
 from __future__ import annotations

@@ -449,27 +449,27 @@ def decode(data: bytes, path: str) -> Line:
     PutIfAbsentError
         A later version wrote it, or it is no record.
     """
-    kind, said = _read(data, path, KINDS)
+    kind, values = _read(data, path, KINDS)
     try:
         if kind == Checkpoint.KIND:
-            said["state"] = _state(said["state"])
-        record: Record = _made(KINDS[kind], said)
+            values["state"] = _state(values["state"])
+        record: Record = _made(KINDS[kind], values)
     except (ValueError, TypeError, LookupError, AttributeError) as error:
         raise PutIfAbsentError(f"{path} is no {kind} record: {error!r}") from error
-    return Line(record, str(said.get("lane", "")))
+    return Line(record, str(values.get("lane", "")))
 
 
 def life_in(data: bytes, path: str) -> State:
     """Return the state that a life begins with, from its marker; parameters and errors as :func:`decode`."""
-    _, said = _read(data, path, (_LIFE,))
+    _, values = _read(data, path, (_LIFE,))
     try:
-        return _state(said["state"])
+        return _state(values["state"])
     except (ValueError, TypeError, LookupError, AttributeError) as error:
         raise PutIfAbsentError(f"{path} is no marker of a ledger's life: {error!r}") from error
 
 
-def _bytes(**said: Any) -> bytes:
-    whole = {"format": FORMAT, "reader": READER, **said}
+def _bytes(**values: Any) -> bytes:
+    whole = {"format": FORMAT, "reader": READER, **values}
     return json.dumps(whole, separators=(",", ":"), ensure_ascii=False, default=_plain).encode()
 
 
@@ -484,8 +484,8 @@ def _fields_of(value: Any) -> dict[str, Any]:
 
 def _read(data: bytes, path: str, kinds: Container[str]) -> tuple[str, dict[str, Any]]:
     try:
-        said = json.loads(data)
-        reader, kind = int(said["reader"]), str(said["kind"])
+        values = json.loads(data)
+        reader, kind = int(values["reader"]), str(values["kind"])
     except (ValueError, TypeError, LookupError) as error:
         raise PutIfAbsentError(f"{path} is no record of a ledger: {error!r}") from error
     if reader > FORMAT or kind not in kinds:
@@ -493,32 +493,32 @@ def _read(data: bytes, path: str, kinds: Container[str]) -> tuple[str, dict[str,
             f"{path} was written by a later putifabsent: it wants a reader of format {reader} or later that "
             f"knows {kind}, and this one reads format {FORMAT}. Upgrade every writer of this table"
         )
-    return kind, said
+    return kind, values
 
 
-def _state(said: dict[str, Any]) -> State:
-    turn = said["turn"]
+def _state(values: dict[str, Any]) -> State:
+    turn = values["turn"]
     state: State = _made(
         State,
         {
-            **said,
+            **values,
             "open": {
                 key: _made(Opened, {**each, "lost": tuple(each["lost"]), "before": tuple(each["before"])})
-                for key, each in said["open"].items()
+                for key, each in values["open"].items()
             },
-            "freed": {key: tuple(each) for key, each in said["freed"].items()},
+            "freed": {key: tuple(each) for key, each in values["freed"].items()},
             "completions": {
                 key: _made(Completion, {**each, "before": tuple(each["before"])})
-                for key, each in said["completions"].items()
+                for key, each in values["completions"].items()
             },
             "turn": turn and _made(Held, turn),
-            "past": frozenset(said.get("past", ())),
-            "lasts": {lane: Last(*each) for lane, each in said.get("lasts", {}).items()},
+            "past": frozenset(values.get("past", ())),
+            "lasts": {lane: Last(*each) for lane, each in values.get("lasts", {}).items()},
         },
     )
     return state
 
 
-def _made(kind: type[Any], said: dict[str, Any]) -> Any:
-    """Make a frozen class of what is said of its fields; other words are a later version's."""
-    return kind(**{each.name: said[each.name] for each in fields(kind) if each.name in said})
+def _made(kind: type[Any], values: dict[str, Any]) -> Any:
+    """Make an instance of a frozen class from its fields' values; unknown keys are a later version's."""
+    return kind(**{each.name: values[each.name] for each in fields(kind) if each.name in values})

@@ -143,7 +143,7 @@ def _break(ledger: Ledger, creation: Creation, clock: Callable[[], float]) -> Pr
     shown = None if isinstance(got, Absent) else got.data
     watched = ledger.watched
     if watched is None or (watched.turn, watched.beat) != (turn, shown):
-        # The clock is asked after the first look and before the last: what lies between is no more than that.
+        # The clock is read after the first look and before the last: what lies between is no more than that.
         ledger.watched = Watched(turn, shown, (yield Now(clock)))
         return False
     if looked - watched.since <= held.lease:
