@@ -98,9 +98,9 @@ def test_damage_is_drawn_and_listed_however_old_it_is(place: Place, monkeypatch:
     assert len(set(MARK.findall(drawn))) == 2
     written = page(report)
     assert "The newest 4, and 2 damaged ones; 14 more came before" in written
-    for number in hurt:
-        assert f'<tr id="r0-{number}" class="damage">' in written
-        assert f'<a href="#r0-{number}">{number}</a>' in written
+    for moment in hurt:
+        assert f'<tr id="r0-{moment}" class="damage">' in written
+        assert f'<a href="#r0-{moment}">{moment}</a>' in written
 
 
 def test_a_report_says_when_by_whom_and_how_it_was_written(place: Place) -> None:
