@@ -244,6 +244,11 @@ class GuardedFileSystem(AsyncFileSystem, ChainedFileSystem, metaclass=CachedToo)
             self._loop = get_loop()
         return self._loop
 
+    def __repr__(self) -> str:
+        options = self.mount.options
+        arbiter = options.arbiter if "@" not in options.arbiter else options.arbiter.partition(":")[0]
+        return f"<{type(self).__name__} over {self.mount.wrapped.__name__}, arbiter {arbiter}>"
+
     def __reduce__(self) -> Any:
         """Take along for whom it works, and what fsspec's configuration has added here."""
         make, (cls, args, options) = super().__reduce__()

@@ -453,3 +453,11 @@ def test_what_is_meant_for_the_client_is_no_parameter(ground: Ground) -> None:
     with ground.fs.open(ground.log(1), "w", newline="", encoding="utf-8", errors="strict", **common) as file:
         file.write("text")
     assert ground.read(ground.log()) == BODY
+
+
+def test_its_repr_says_what_it_wraps_and_who_decides_and_no_password() -> None:
+    assert repr(fsspec.filesystem("piamemory", arbiter="ballot")) == (
+        "<GuardedMemoryFileSystem over MemoryFileSystem, arbiter ballot>"
+    )
+    locked = fsspec.filesystem("piamemory", arbiter="redis://user:password@host:1/0")
+    assert repr(locked) == "<GuardedMemoryFileSystem over MemoryFileSystem, arbiter redis>"
