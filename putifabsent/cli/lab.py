@@ -21,7 +21,7 @@ from putifabsent.cli.arguments import (
     guarded_address,
     parse_options,
 )
-from putifabsent.cli.screen import Exit, Screen, empty_table, exits
+from putifabsent.cli.screen import Exit, Screen, empty_table, exits, write
 from putifabsent.errors import ConfigError
 from putifabsent.lab.demo import run as race
 
@@ -245,8 +245,7 @@ def _draw(
     if plots:
         save(drawn, plots)
     if report:
-        report.parent.mkdir(parents=True, exist_ok=True)
-        report.write_text(page(cells, drawn, seed, published, command=command_line()), encoding="utf-8")
+        write(report, page(cells, drawn, seed, published, command=command_line()))
 
 
 def _cell_lines(cells: Sequence[Cell], published: Sequence[Published]) -> Iterator[Table | str]:
@@ -344,8 +343,7 @@ def stress(  # noqa: PLR0913 - one an option
         if report:
             from putifabsent.lab.stress.report import page
 
-            report.parent.mkdir(parents=True, exist_ok=True)
-            report.write_text(page(what, runs, command=command_line()), encoding="utf-8")
+            write(report, page(what, runs, command=command_line()))
         for result in runs:
             for error, times in results.errors(result)[:_ERRORS]:
                 screen.note(f"{result.contender.label}: {times} x {error}")

@@ -31,14 +31,15 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
-from putifabsent.errors import NameTaken, OutcomeUnknown, UnsafeStore, sentence_of
+from putifabsent.errors import ConfigError, NameTaken, OutcomeUnknown, UnsafeStore, sentence_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
+    from pathlib import Path
 
     from putifabsent.errors import Holder
 
-__all__ = ["VERBOSITY", "Exit", "Screen", "Verbosity", "empty_table", "exits"]
+__all__ = ["VERBOSITY", "Exit", "Screen", "Verbosity", "check_ending", "empty_table", "exits", "write"]
 
 # Into a file or a pipe, where no line width is known.
 _WIDTH = 160
@@ -264,3 +265,15 @@ def _fields(holder: Holder | None) -> dict[str, object] | None:
         return None
     times = {key: time.isoformat() for key in ("created", "begun") if (time := getattr(holder, key))}
     return {**asdict(holder), **times}
+
+
+def check_ending(option: str, file: Path | None, ending: str) -> None:
+    """Refuse a file whose name promises something else than what is going to be written."""
+    if file is not None and file.suffix.lower() != ending:
+        raise ConfigError(f"{option} {file}: what it writes is {ending}, say {file.with_suffix(ending)}")
+
+
+def write(file: Path, text: str) -> None:
+    """Write a report, in a folder that may have to be made."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text, encoding="utf-8")

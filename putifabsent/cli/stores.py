@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
+from datetime import datetime, timezone
 from enum import Enum
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -15,13 +17,14 @@ from putifabsent.backends.probe import probe as race
 from putifabsent.backends.probe_cache import BESIDE, NEEDED, remember
 from putifabsent.backends.registry_urls import ARBITER, ask_environment, is_claims, open_claims, open_lock
 from putifabsent.cli.arguments import AsJson, Endpoint, Options, Url, guarded_address, mount, mounting
-from putifabsent.cli.screen import Exit, Screen, empty_table, exits
+from putifabsent.cli.screen import Exit, Screen, check_ending, empty_table, exits, write
 from putifabsent.doctor import Verdict as Health
 from putifabsent.doctor import examine
 from putifabsent.errors import ConfigError
 from putifabsent.shim.bucket_policy import bucket_policy
 from putifabsent.shim.formats import ENFORCED
 from putifabsent.shim.policy import Policy
+from putifabsent.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -108,6 +111,10 @@ def probe(
     ] = None,
     creates: Annotated[int, typer.Option(min=CREATES, help="Simultaneous creates of one name.")] = CREATES,
     rounds: Annotated[int, typer.Option(min=1, help="Names to race, for each operation.")] = ROUNDS,
+    report: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", dir_okay=False, help="Write what was found there, as Markdown, too."),
+    ] = None,
     option: Options = None,
     endpoint_url: Endpoint = None,
     as_json: AsJson = False,
@@ -120,6 +127,7 @@ def probe(
     """
     screen = Screen(as_json=as_json)
     with exits(screen):
+        check_ending("--report", report, ".md")
         fs, folder = mount(url, option, endpoint_url, connections=creates)
         chosen = [one.value for one in operation] if operation else None
         with screen.progress() as progress:
@@ -129,12 +137,33 @@ def probe(
         # A shorter race than a mount's own must not vouch for the store.
         kept = {word: one for word, one in verdicts.items() if rounds >= ROUNDS or not one.safe}
         remember(fs.backend.kind, fs.backend.endpoint(), kept)
+        if report:
+            write(report, _markdown(fs.backend.endpoint() or url, verdicts, creates=creates, rounds=rounds))
         screen.answer(
             {word: {"safe": one.safe, "evidence": one.evidence} for word, one in verdicts.items()},
             _shown(url, verdicts),
         )
         if not all(verdict.safe for verdict in verdicts.values()):
             raise typer.Exit(Exit.UNSAFE)
+
+
+def _markdown(endpoint: str, verdicts: Mapping[str, Verdict], *, creates: int, rounds: int) -> str:
+    rows = "\n".join(
+        f"| `{word}` | {'safe' if one.safe else '**unsafe**'} | {one.evidence} |"
+        for word, one in verdicts.items()
+    )
+    return f"""# {endpoint}
+
+Raced on {datetime.now(timezone.utc):%Y-%m-%d} by putifabsent {__version__}.
+Of each operation {rounds} names, with {creates} simultaneous creates of each.
+
+- Server and version:
+- Versioning of the bucket:
+
+| operation | verdict | evidence |
+|---|---|---|
+{rows}
+"""
 
 
 def _shown(url: str, verdicts: Mapping[str, Verdict]) -> Iterator[Table | str]:

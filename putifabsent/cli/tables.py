@@ -13,7 +13,7 @@ from rich.text import Text
 
 from putifabsent import upkeep
 from putifabsent.cli.arguments import AsJson, Endpoint, Options, Url, Yes, ask, command_line, mount
-from putifabsent.cli.screen import Exit, Screen, empty_table, exits
+from putifabsent.cli.screen import Exit, Screen, check_ending, empty_table, exits, write
 from putifabsent.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -72,8 +72,8 @@ def inspect(  # noqa: PLR0913 - one an option
         from putifabsent import inspection
         from putifabsent.timeline import is_table
 
-        _check_ending("--plot", plot, ".svg")
-        _check_ending("--report", report, ".html")
+        check_ending("--plot", plot, ".svg")
+        check_ending("--report", report, ".html")
         fs, path = mount(url, option, endpoint_url)
         if format is None and not is_table(path, fs=fs):
             if timeline or plot:
@@ -88,9 +88,9 @@ def inspect(  # noqa: PLR0913 - one an option
             from putifabsent.inspection.picture import page, svg
 
             if plot:
-                _write(plot, svg(found))
+                write(plot, svg(found))
             if report:
-                _write(report, page(found, command=command_line()))
+                write(report, page(found, command=command_line()))
         screen.answer(
             _report_row(url, found, timeline=timeline), _report_lines(url, found, timeline=timeline)
         )
@@ -105,7 +105,7 @@ def _show_all(screen: Screen, url: str, reports: Sequence[Report | Failed], page
     if page:
         from putifabsent.inspection.picture import page_of_all
 
-        _write(page, page_of_all(url, reports, command=command_line()))
+        write(page, page_of_all(url, reports, command=command_line()))
     above = commonpath([each.url.rpartition("/")[0] for each in reports]) + "/"
     table = empty_table("table", "what was found")
     for each in reports:
@@ -123,16 +123,6 @@ def _show_all(screen: Screen, url: str, reports: Sequence[Report | Failed], page
     screen.answer({"name": url, "damaged": damaged, "failed": failed, "tables": rows}, [table, summary])
     if damaged or failed:
         raise typer.Exit(Exit.DAMAGED if damaged else Exit.FAILED)
-
-
-def _check_ending(option: str, file: Path | None, ending: str) -> None:
-    if file is not None and file.suffix.lower() != ending:
-        raise ConfigError(f"{option} {file}: what it writes is {ending}, say {file.with_suffix(ending)}")
-
-
-def _write(file: Path, text: str) -> None:
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(text, encoding="utf-8")
 
 
 def _report_row(url: str, report: Report, *, timeline: bool) -> dict[str, object]:

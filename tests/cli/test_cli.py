@@ -396,6 +396,24 @@ def test_probe_of_a_liar_exits_with_5_and_says_what_a_mount_will_do(monkeypatch:
     assert said["complete"]["safe"] is False
 
 
+def test_probe_writes_what_it_found_for_a_list_of_stores(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    found = {
+        "put": Verdict("put", safe=True, evidence="24 of 24"),
+        "copy": Verdict("copy", safe=False, evidence="an existing object was overwritten"),
+    }
+    monkeypatch.setattr("putifabsent.cli.stores.race", lambda *_, **__: found)
+    file = tmp_path / "stores" / "mine.md"
+    _run("probe", "memory://b", "--report", str(file), "--creates", "64")
+    written = file.read_text()
+    assert re.search(rf"Raced on 20\d\d-\d\d-\d\d by putifabsent {re.escape(__version__)}\.", written)
+    assert "24 names, with 64 simultaneous creates of each" in written
+    assert (
+        "| `put` | safe | 24 of 24 |\n| `copy` | **unsafe** | an existing object was overwritten |" in written
+    )
+
+
 def test_a_store_that_only_can_not_copy_is_unsafe_and_can_be_mounted(monkeypatch: pytest.MonkeyPatch) -> None:
     found = {
         "put": Verdict("put", safe=True, evidence="24 of 24"),

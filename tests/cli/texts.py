@@ -60,6 +60,7 @@ _MISTAKES = (
     "init dynamodb://",
     "probe s3://",
     "probe memory://t --operation rename",
+    "probe memory://t --report stores",
     "serve missing.json",
     "serve settings.json --until-eof",
     "spark-conf ftp --address http://127.0.0.1:1",
