@@ -202,6 +202,35 @@ def test_links_beside_the_documentation_lead_somewhere(path: Path) -> None:
     assert [target for target in targets if not (ROOT / target).exists()] == []
 
 
+def sentences(page: str) -> list[str]:
+    """Return the sentences of a page's paragraphs and lists, without its code and its tables."""
+    prose = re.sub(r"^ *```.*?^ *```", "", page, flags=re.DOTALL | re.MULTILINE)
+    lines = [line for line in prose.splitlines() if not line.lstrip().startswith(("|", "#"))]
+    parted = re.sub(r"^\s*(?:[-*]|\d+\.) ", "\n", "\n".join(lines), flags=re.MULTILINE)
+    return [
+        sentence
+        for paragraph in re.split(r"\n\s*\n", parted)
+        for sentence in re.split(r"(?<=[.!?:])\s+", paragraph)
+    ]
+
+
+def test_hardly_a_sentence_has_more_than_thirty_words() -> None:
+    """Of those that tell a user what to do; decisions are for those who carry the project on."""
+    pages = [path for path in DOCS.rglob("*.md") if path.parent.name != "decisions"]
+    found = [sentence for path in pages for sentence in sentences(path.read_text())]
+    assert len(found) > 1000
+    long = [sentence for sentence in found if len(sentence.split()) > 30]
+    assert len(long) < len(found) / 50, long
+
+
+def test_every_title_asks_what_its_reader_does() -> None:
+    """Each page begins with a question."""
+    for path in DOCS.rglob("*.md"):
+        if path.parent.name != "decisions":
+            title = path.read_text().partition("\n")[0]
+            assert re.fullmatch(r"# .+\?", title), (path, title)
+
+
 def test_the_page_s_bucket_policy_is_what_the_command_prints() -> None:
     [policy] = [p for p in json_of(page("operations/bucket-policy.md")) if "Statement" in p]
     assert policy == bucket_policy("BUCKET", ["delta", "iceberg", "paimon"])
