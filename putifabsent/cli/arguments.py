@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import sys
 from configparser import ConfigParser
@@ -67,6 +68,9 @@ Yes = Annotated[bool, typer.Option("--yes", "-y", help="Don't ask: the writers a
 _CREDENTIALS = frozenset(
     ("key", "secret", "token", "profile", "username", "password", "account_name", "account_key", "sas_token")
 )
+_OPTION = re.compile(r"(?P<key>(?:-o|--option=)?\w+)=(?P<value>.*)", re.DOTALL)
+_SECRETIVE = re.compile("key|secret|token|pass|sas|cred|connection|profile|user", re.IGNORECASE)
+_USER_OR_QUERY = re.compile(r"(?<=://).*(?=@)|(?<=\?).+", re.DOTALL)
 _GUARDED = {
     "s3": "pias3", "s3a": "pias3",
     "gs": "piags", "gcs": "piags",
@@ -196,15 +200,12 @@ def ask(question: str, *, yes: bool) -> None:
 
 def command_line() -> str:
     """Return the command that was given, for a report; what may be a secret is left out."""
-    words = [Path(sys.argv[0]).name, *sys.argv[1:]]
-    shown = [
-        f"{word.partition('=')[0]}=***" if before in ("-o", "--option") and _may_be_secret(word) else word
-        for before, word in zip(["", *words], words, strict=False)
-    ]
-    return shlex.join(shown)
+    return shlex.join([Path(sys.argv[0]).name, *map(_without_secret, sys.argv[1:])])
 
 
-def _may_be_secret(option: str) -> bool:
-    key, _, value = option.partition("=")
-    # A nested option may be a secret, and so may the password in an address.
-    return key in _CREDENTIALS or value[:1] in ("{", "[") or "@" in value
+def _without_secret(word: str) -> str:
+    option = _OPTION.fullmatch(word)
+    # A nested option may be one, too.
+    if option and (_SECRETIVE.search(option["key"]) or option["value"][:1] in ("{", "[", '"')):
+        return f"{option['key']}=***"
+    return _USER_OR_QUERY.sub("***", word) if "://" in word else word

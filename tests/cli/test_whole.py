@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from putifabsent.cli import screen
 from putifabsent.cli.app import app
-from putifabsent.cli.arguments import PROFILE
+from putifabsent.cli.arguments import PROFILE, command_line
 from putifabsent.cli.screen import VERBOSITY, Screen, Verbosity
 from tests.cli.texts import FILE, texts, verbs
 from tests.stub import Fault, FaultStub, Op
@@ -176,6 +176,25 @@ def test_a_shell_completes_verbs() -> None:
 
 def test_every_text_is_as_it_was_read() -> None:
     assert texts() == FILE.read_text()
+
+
+@pytest.mark.parametrize(
+    ("word", "shown"),
+    [
+        ("secret=canary", "'secret=***'"),
+        ("-osecret=canary", "'-osecret=***'"),
+        ("--option=connection_string=AccountKey=canary", "'--option=connection_string=***'"),
+        ('client_kwargs={"aws_secret_access_key": "canary"}', "'client_kwargs=***'"),
+        ("redis://:can/ary@host/0", "'redis://***@host/0'"),
+        ("arbiter=redis://user:canary@host/0", "'arbiter=redis://***@host/0'"),
+        ("https://host/container?sig=canary", "'https://host/container?***'"),
+        ("s3://bucket/table", "s3://bucket/table"),
+        ("deadline=3", "deadline=3"),
+    ],
+)
+def test_a_report_s_command_has_no_secret(monkeypatch: pytest.MonkeyPatch, word: str, shown: str) -> None:
+    monkeypatch.setattr(sys, "argv", ["/venv/bin/putifabsent", "inspect", "s3://b/t", "-o", word])
+    assert command_line() == f"putifabsent inspect s3://b/t -o {shown}"
 
 
 def test_no_verb_is_left_out() -> None:
