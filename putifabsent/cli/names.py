@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,7 +16,7 @@ from putifabsent.cli.screen import Exit, Screen, empty_table, exits
 from putifabsent.shim.policy import Policy
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from rich.table import Table
 
@@ -96,7 +97,7 @@ def explain(
         explained = [Explained(name, policy.classify(_path(name))) for name in names]
         if check:
             explained = [_checked(one, option, endpoint_url) for one in explained]
-        screen.answer([one.row() for one in explained], (_table(explained),))
+        screen.answer([one.row() for one in explained], _tables(explained))
 
 
 def _path(url: str) -> str:
@@ -113,18 +114,39 @@ def _checked(one: Explained, option: Sequence[str] | None, endpoint_url: str | N
     return Explained(one.address, one.name, checked=True, found=found, against=against)
 
 
-def _table(explained: Sequence[Explained]) -> Table:
-    table = empty_table("name", "role", "format", "identity", "guarded", "a plain write")
-    for one in explained:
-        table.add_row(
-            Text(one.address),
-            one.name.role.value,
-            one.name.format or "",
-            Text("the name" if one.name.identity == one.name.path else _in_table(one, one.name.identity)),
-            _guarded(one),
-            one.write,
-        )
-    return table
+def _tables(explained: Sequence[Explained]) -> Iterator[Table | str]:
+    """Return the names by their tables: of a table's name only what is inside it."""
+    for place, ones in groupby(explained, _place):
+        yield place or "in no table"
+        rows = list(map(_cells, ones))
+        # Most names are identities of their own, and a line has no room for saying so.
+        shown = [
+            number
+            for number in range(len(_COLUMNS))
+            if number != _IDENTITY or any(row[number] for row in rows)
+        ]
+        table = empty_table(*(_COLUMNS[number] for number in shown))
+        for row in rows:
+            table.add_row(*(row[number] for number in shown))
+        yield table
+
+
+_COLUMNS = ("name", "role", "format", "identity", "guarded", "a plain write")
+_IDENTITY = _COLUMNS.index("identity")
+
+
+def _cells(one: Explained) -> list[Text | str]:
+    name, is_itself = one.name, one.name.identity == one.name.path
+    identity = Text("" if is_itself else _in_table(one, name.identity))
+    inside = Text(one.address.removeprefix(f"{_place(one)}/"))
+    return [inside, name.role.value, name.format or "", identity, _guarded(one), one.write]
+
+
+def _place(one: Explained) -> str:
+    """Return the address of a name's table; none: the name is in no table that its path shows."""
+    inside = _in_table(one, one.name.path)
+    is_inside = one.name.table and one.address.endswith(f"/{inside}")
+    return one.address.removesuffix(f"/{inside}") if is_inside else ""
 
 
 def _guarded(one: Explained) -> Text:

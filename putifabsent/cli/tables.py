@@ -146,11 +146,7 @@ def _report_row(url: str, report: Report, *, timeline: bool) -> dict[str, object
 
 def _report_lines(url: str, report: Report, *, timeline: bool) -> Iterator[Table | Text | str]:
     if timeline and report.records:
-        rows = [each.row() for each in report.records]
-        table = empty_table(*rows[0])
-        for row in rows:
-            table.add_row(*(Text("" if value is None else str(value)) for value in row.values()))
-        yield table
+        yield _timeline(report)
     for each in report.findings:
         style = "bold red" if each.severity.value == "damage" else "bold yellow"
         yield Text.assemble((f"{each.severity.value}: {each.kind.value}", style), f": {each.detail}")
@@ -158,6 +154,37 @@ def _report_lines(url: str, report: Report, *, timeline: bool) -> Iterator[Table
         yield f"  {each.means}."
         yield f"  What to do: {each.do}."
     yield f"{url}: {report.verdict}"
+
+
+def _timeline(report: Report) -> Table:
+    """Return a line of at most 80 columns for each record; ``--json`` has all of it."""
+    # An instant that has not got so far as to have an action has begun one.
+    rows = [
+        {**row, "action": row["action"] or row.get("began")}
+        for row in (each.row() for each in report.records)
+    ]
+    columns = [each for each in _LINE if any(row.get(each) not in (None, "") for row in rows)]
+    table = empty_table(*columns)
+    for row in rows:
+        table.add_row(*(Text(_short(row[each])) for each in columns))
+    return table
+
+
+_LINE = (
+    *("time", "number", "action", "state", "completion", "committed"),
+    *("read", "transaction", "user", "schema", "salt", "archived"),
+)
+"""What a line of a timeline has room for, of any format."""
+
+
+def _short(value: object) -> str:
+    """Return what a line has room for: seconds, and the first digits of a UUID."""
+    if isinstance(value, datetime):
+        return f"{value:%Y-%m-%d %H:%M:%S}"
+    if isinstance(value, bool):
+        return "yes" if value else ""
+    text = "" if value is None else str(value)
+    return f"{text[:8]}..." if len(text) > len("20260101120000000") else text
 
 
 def _some(names: Sequence[str]) -> list[str]:

@@ -316,10 +316,9 @@ def test_explain_says_what_names_are_without_asking_anybody(monkeypatch: pytest.
         assert (one["role"], one["format"], one["guarded"], one["write"]) == expected
     assert _said(result)[1]["evidence"] == ["b/t/schema/schema-0"]
     shown = _run("explain", *names).stdout
-    assert re.search(
-        r"snapshot-7 +snapshot +paimon +the name +with evidence: schema/schema-0 +depends on", shown
-    )
-    assert re.search(r"data.parquet +other +the name +no +overwrites", shown)
+    assert re.search(r"snapshot-7 +snapshot +paimon +with evidence: schema/schema-0 +depends on", shown)
+    assert re.search(r"data.parquet +other +no +overwrites", shown)
+    assert shown.splitlines()[0] == "s3://b/t"
 
 
 def test_explain_shows_an_identity_that_is_not_the_name() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, Any
 
 import fsspec
@@ -10,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from putifabsent.cli.app import app
-from tests.inspection.tables import Delta, Hudi
+from tests.inspection.tables import Delta, Hudi, packed
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -185,3 +186,18 @@ def test_a_folder_without_a_table_is_a_usage_error(lake: Path) -> None:
     assert came.exit_code == 2
     assert "there is no table at" in came.stderr
     assert "and none below it" in came.stderr
+
+
+@pytest.mark.parametrize("name", ["hudi_cow", "hudi_mor", "paimon", "delta"])
+def test_a_record_of_a_timeline_is_one_line_of_eighty_columns(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setattr("putifabsent.cli.screen._WIDTH", 80)
+    root = packed(name, tmp_path)
+    shown = run(root, "--timeline", "--no-data").stdout.splitlines()
+    records = said(run(root, "--no-data", "--json"))["records"]
+    begins = next(number for number, line in enumerate(shown) if set(line.strip()) == {"─"}) + 1
+    rows = shown[begins : begins + records]
+    assert all(re.match(r" \d+ ", line) for line in rows)
+    assert not shown[begins + records].strip()
+    assert max(map(len, rows)) <= 80
