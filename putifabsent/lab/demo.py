@@ -10,11 +10,13 @@ import importlib.util
 import logging
 import multiprocessing
 import re
+import signal
 import tempfile
 import time
 from collections import Counter
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from multiprocessing import resource_tracker
 from multiprocessing.connection import wait
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -209,6 +211,17 @@ class _Tally:
             self.errors[error] += 1
 
 
+@contextmanager
+def _deaf() -> Iterator[None]:
+    """Start processes that don't hear Ctrl-C: who has started them ends them, and they would print why."""
+    resource_tracker.ensure_running()  # else it comes with the first of them, and unblocks the signal
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 class _Writers:
     """The writers of a race, each a fresh process; none outlives the ``with``."""
 
@@ -216,7 +229,7 @@ class _Writers:
         self._ended = ExitStack()
         self._connections: list[Connection] = []
         context = multiprocessing.get_context("spawn")
-        with ExitStack() as starting:
+        with ExitStack() as starting, _deaf():
             for writer in range(writers):
                 ours, theirs = context.Pipe()
                 process = context.Process(target=_write, args=(options, writer, commits, theirs), daemon=True)

@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 import pickle
+import signal
+import subprocess
+import sys
+import time
 import uuid
 from collections import Counter
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -22,7 +28,6 @@ from tests.stub import FaultStub
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
 from tests.doors.conftest import local_options
 from tests.doors.paimon_tables import (
@@ -556,3 +561,25 @@ def test_a_race_ends_at_its_time_limit() -> None:
     with pytest.raises(TimeoutError, match="in time"):
         demo.run(writers=2, commits=1, stores=["local"], limit=0)
     assert multiprocessing.active_children() == []
+
+
+def test_a_race_that_is_interrupted_ends_quietly() -> None:
+    """While its writers come up, the terminal's Ctrl-C reaches all of them."""
+    command = [
+        sys.executable,
+        "-c",
+        "from putifabsent.cli import main; main()",
+        "-q",
+        "demo",
+        "--store",
+        "local",
+    ]
+    racing = subprocess.Popen(
+        command, start_new_session=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    writers = Path(f"/proc/{racing.pid}/task/{racing.pid}/children")
+    while racing.poll() is None and len(writers.read_text().split()) < 9:  # one tracks them
+        time.sleep(0.05)
+    os.killpg(racing.pid, signal.SIGINT)
+    answer, error = racing.communicate(timeout=60)
+    assert (racing.returncode, answer, error.strip()) == (130, "", "")
