@@ -21,7 +21,7 @@ from putifabsent.cli.arguments import (
     guarded_address,
     parse_options,
 )
-from putifabsent.cli.screen import Exit, Screen, empty_table, exits, write
+from putifabsent.cli.screen import Exit, Screen, check_ending, empty_table, exits, write
 from putifabsent.errors import ConfigError
 from putifabsent.lab.demo import run as race
 
@@ -150,6 +150,7 @@ def simulate(  # noqa: PLR0913 - one an option
         from putifabsent.lab.simulate import published as publication
         from putifabsent.lab.simulate.experiment import read
 
+        check_ending("--report", report, ".html")
         theirs: Sequence[Published] = publication.published() if published else ()
         if published + (file is not None) + bool(writers or interval) != 1:
             raise ConfigError("say what to simulate: --writers and --interval, or --file, or --published")
@@ -326,6 +327,7 @@ def stress(  # noqa: PLR0913 - one an option
         from putifabsent.lab.stress.running import FAULTS, Stress
         from putifabsent.lab.stress.writers import WORKLOADS
 
+        check_ending("--report", report, ".html")
         unknown = sorted(set(without or ()) - set(FAULTS))
         if unknown:
             raise ConfigError(f"--without {unknown[0]}: the faults are {', '.join(FAULTS)}")

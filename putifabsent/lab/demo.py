@@ -12,6 +12,7 @@ import multiprocessing
 import re
 import signal
 import tempfile
+import threading
 import time
 from collections import Counter
 from contextlib import ExitStack, contextmanager
@@ -213,13 +214,24 @@ class _Tally:
 
 @contextmanager
 def _deaf() -> Iterator[None]:
-    """Start processes that don't hear Ctrl-C: who has started them ends them, and they would print why."""
+    """Start processes that don't hear Ctrl-C: who has started them ends them, and they would print why.
+
+    One that comes meanwhile comes afterwards: a process that is started half would print that, too.
+    """
     resource_tracker.ensure_running()  # else it comes with the first of them, and unblocks the signal
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    came: list[int] = []
+    is_main = threading.current_thread() is threading.main_thread()
+    # Blocked here, it may still reach another thread, and Python then interrupts the main one.
+    before = signal.signal(signal.SIGINT, lambda number, _: came.append(number)) if is_main else None
     try:
         yield
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        if is_main:
+            signal.signal(signal.SIGINT, before)
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        if came:
+            signal.raise_signal(signal.SIGINT)
 
 
 class _Writers:
