@@ -63,7 +63,7 @@ _MISTAKES = (
     "probe memory://t --report stores",
     "serve missing.json",
     "serve settings.json --until-eof",
-    "spark-conf ftp --address http://127.0.0.1:1",
+    "spark-conf s3a",
     "simulate",
     "simulate --writers 2-20",
     "simulate --writers few --interval 1m",
