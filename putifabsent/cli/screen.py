@@ -232,7 +232,8 @@ def exits(screen: Screen, url: str = "URL") -> Iterator[None]:
     except ImportError as error:
         extra = _EXTRAS.get((error.name or "").partition(".")[0], "all")
         screen.json({"outcome": "usage", "message": sentence_of(error)})
-        _end(screen, Exit.USAGE, error, f"pip install 'putifabsent[{extra}]'")
+        install = f"pip install 'putifabsent[{extra}]'"
+        _end(screen, Exit.USAGE, error, *([] if install in str(error) else [install]))
     except ValueError as error:
         screen.json({"outcome": "usage", "message": sentence_of(error)})
         _end(screen, Exit.USAGE, error)

@@ -174,7 +174,15 @@ class ByProtocol(_Guarded, metaclass=StandsFor):
     @classmethod
     def _class_to_wrap(cls) -> type[AbstractFileSystem]:
         module, _, name = _WRAPPED[cls.wraps].rpartition(".")
-        found: type[AbstractFileSystem] = getattr(import_module(module), name)
+        try:
+            found: type[AbstractFileSystem] = getattr(import_module(module), name)
+        except ModuleNotFoundError as error:
+            if error.name != module:
+                raise
+            what = f"{cls._protocols()[0]}:// wraps {module}, which is not installed"
+            raise ModuleNotFoundError(
+                f"{what}: pip install 'putifabsent[{cls.wraps}]'", name=module
+            ) from error
         return found
 
     @classmethod

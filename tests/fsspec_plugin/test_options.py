@@ -7,6 +7,7 @@ import math
 import os
 import subprocess
 import sys
+from importlib.abc import MetaPathFinder
 from typing import TYPE_CHECKING, Any
 
 import fsspec
@@ -461,3 +462,31 @@ def test_its_repr_says_what_it_wraps_and_who_decides_and_no_password() -> None:
     )
     locked = fsspec.filesystem("piamemory", arbiter="redis://user:password@host:1/0")
     assert repr(locked) == "<GuardedMemoryFileSystem over MemoryFileSystem, arbiter redis>"
+
+
+class _Without(MetaPathFinder):
+    """Finds no package of this name."""
+
+    def __init__(self, package: str) -> None:
+        self._package = package
+
+    def find_spec(self, fullname: str, *_: object) -> None:
+        if fullname.partition(".")[0] == self._package:
+            raise ModuleNotFoundError(f"No module named {fullname!r}", name=fullname)
+
+
+@pytest.mark.parametrize(
+    ("protocol", "package", "extra"),
+    [("pias3", "s3fs", "s3"), ("piags", "gcsfs", "gcs"), ("piaaz", "adlfs", "azure")],
+)
+def test_a_package_that_is_not_installed_is_said_with_how_to_install_it(
+    monkeypatch: pytest.MonkeyPatch, protocol: str, package: str, extra: str
+) -> None:
+    for module in [each for each in sys.modules if each.partition(".")[0] == package]:
+        monkeypatch.delitem(sys.modules, module)
+    monkeypatch.setattr(sys, "meta_path", [_Without(package), *sys.meta_path])
+    with pytest.raises(ImportError) as caught:
+        fsspec.filesystem(protocol, skip_instance_cache=True)
+    assert str(caught.value) == (
+        f"{protocol}:// wraps {package}, which is not installed: pip install 'putifabsent[{extra}]'"
+    )
