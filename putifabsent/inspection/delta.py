@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 from putifabsent.inspection.findings import (
@@ -55,7 +56,9 @@ def judge(timeline: DeltaTimeline, look: Look | None) -> Result:
         *_overwritten(timeline, commits),
     ]
     by_number = {each.number: each for each in commits}
+    bodies: dict[str, int] = {}
     for number, actions in timeline.actions(by_number):
+        findings += _copied(by_number, bodies, number, actions)
         findings += play.commit(by_number[number], actions, counts=began is None or number > began.number)
     findings += read_errors(problems, Kind.DANGLING_REFERENCE)
     if look is not None:
@@ -107,6 +110,24 @@ def _repeated(commits: Iterable[Commit]) -> Iterator[Finding]:
             numbers = tuple(str(each.number) for each in several)
             detail = f"commits {' and '.join(numbers)} are the same transaction, {transaction}"
             yield found(Kind.REPEATED_COMMIT, [each.path for each in several], detail, moments=numbers)
+
+
+def _copied(
+    commits: Mapping[int, Commit], bodies: dict[str, int], number: int, actions: Sequence[Mapping[str, Any]]
+) -> Iterator[Finding]:
+    """Compare a commit with those before it; one that names its transaction is judged by that.
+
+    One file is added once, however many commits say so: that proves no harm. Actions alone may be alike.
+    """
+    commit = commits[number]
+    if commit.transaction or commit.millis is None:
+        return
+    other = bodies.setdefault(sha256(json.dumps(actions, sort_keys=True).encode()).hexdigest(), number)
+    if other != number:
+        detail = f"commit {number} is commit {other} once more, and names no transaction"
+        paths = (commits[other].path, commit.path)
+        moments = (str(other), str(number))
+        yield found(Kind.COPIED_RECORD, paths, detail, severity=Severity.NOTICE, moments=moments)
 
 
 def _backwards(commits: Iterable[Commit]) -> Iterator[Finding]:

@@ -58,6 +58,7 @@ class Kind(str, Enum):
     DANGLING_VECTOR = "dangling-vector"
     GAP = "gap"
     REPEATED_COMMIT = "repeated-commit"
+    COPIED_RECORD = "copied-record"
     OVERWRITTEN_COMMIT = "overwritten-commit"
     INVALID_STEP = "invalid-step"
     BACKWARDS = "completed-before-requested"
@@ -179,6 +180,7 @@ class Result(NamedTuple):
 _KINDS = {
     Trouble.EMPTY: Kind.EMPTY,
     Trouble.UNREADABLE: Kind.UNREADABLE,
+    Trouble.COPIED: Kind.COPIED_RECORD,
     Trouble.UNKNOWN: Kind.UNKNOWN_RECORD,
 }
 
@@ -286,6 +288,14 @@ MEANINGS: dict[Kind, Meaning] = {
         "acknowledged. Its rows may count twice",
         "Look for rows that are there twice, and delete them once; or go back to the version before the "
         "second",
+    ),
+    Kind.COPIED_RECORD: Meaning(
+        _DAMAGE,
+        (*_PAIMON, *_DELTA),
+        "A file is another record's, byte for byte or by its own number: a tool has copied it. Readers of "
+        "its number get the other's state, and a writer may take the number for used",
+        "If no version of the file was ever another, remove the copy, with all writers stopped. Otherwise "
+        "restore what was there",
     ),
     Kind.OVERWRITTEN_COMMIT: Meaning(
         _DAMAGE,

@@ -58,6 +58,7 @@ class Trouble(str, Enum):
     ``missing``     another file names it, and it is not there
     ``empty``       it has no bytes, where its format always writes some
     ``unreadable``  it is torn, or not what its name says
+    ``copied``      it is another record, under a name that is not that one's
     ``unknown``     it is of a version that is not known
     ==============  ==========================================================================
     """
@@ -65,6 +66,7 @@ class Trouble(str, Enum):
     MISSING = "missing"
     EMPTY = "empty"
     UNREADABLE = "unreadable"
+    COPIED = "copied"
     UNKNOWN = "unknown"
 
 

@@ -119,19 +119,13 @@ class PaimonTimeline(Timeline[Snapshot]):
                 yield snapshot
 
 
-def _fields(number: int, written: bytes) -> dict[str, Any]:
-    fields: dict[str, Any] = json.loads(written)
-    if fields["id"] != number:
-        raise ValueError(f"it says that it is snapshot {fields['id']}")
-    return fields
-
-
 def _snapshot(
     number: int, path: str, kind: str, written: bytes, problems: Problems | None
 ) -> Snapshot | None:
     try:
-        fields = _fields(number, written)
-        return Snapshot(
+        fields = json.loads(written)
+        known = int(fields["id"])
+        snapshot = Snapshot(
             number=number,
             action=str(fields["commitKind"]),
             user=str(fields["commitUser"]),
@@ -146,6 +140,11 @@ def _snapshot(
         trouble = Trouble.UNREADABLE if written else Trouble.EMPTY
         report(problems, Problem(path, trouble, f"it is torn, or no snapshot: {error}"), error)
         return None
+    if known == number:
+        return snapshot
+    copied = Problem(path, Trouble.COPIED, f"it says that it is snapshot {known}: it is a copy")
+    report(problems, copied)
+    return None
 
 
 class Manifests:

@@ -65,6 +65,24 @@ def test_one_transaction_under_two_numbers_is_found(place: Place, table: Delta) 
     assert finding.severity is Severity.DAMAGE
 
 
+def test_a_commit_without_a_transaction_that_was_copied_is_called_a_copy(place: Place, table: Delta) -> None:
+    info = {"commitInfo": {"operation": "WRITE", "timestamp": 1_700_000_000_000}}
+    table.commit(2, info, {"add": {"path": "d", "size": 0, "dataChange": True}})
+    table.write("d")
+    assert place.findings() == []
+    place.fs.cp_file(log(place, 2), log(place, 3))
+    finding = place.the(Kind.COPIED_RECORD)
+    assert finding.names == (log(place, 2), log(place, 3))
+    assert finding.moments == ("2", "3")
+    assert finding.severity is Severity.NOTICE
+
+
+def test_commits_that_say_no_time_may_be_alike(place: Place, table: Delta) -> None:
+    for number in (2, 3):
+        table.commit(number, {"commitInfo": {"operation": "OPTIMIZE"}})
+    assert place.findings() == []
+
+
 def test_a_commit_that_was_written_over_is_found_by_its_checksum(place: Place, table: Delta) -> None:
     path = table.write(f"_delta_log/{1:020d}.crc", json.dumps({"txnId": "another's"}))
     finding = place.the(Kind.OVERWRITTEN_COMMIT)

@@ -56,6 +56,15 @@ def test_a_commit_that_is_there_twice_is_found(place: Place, table: Paimon) -> N
     assert finding.names == ("b",)
 
 
+def test_a_snapshot_that_was_copied_is_called_a_copy(place: Place, table: Paimon) -> None:
+    place.fs.cp_file(f"{place.root}/snapshot/snapshot-2", f"{place.root}/snapshot/snapshot-3")
+    finding = place.the(Kind.COPIED_RECORD)
+    assert finding.names == (f"{place.root}/snapshot/snapshot-3",)
+    assert "it says that it is snapshot 2: it is a copy" in finding.detail
+    assert finding.severity is Severity.DAMAGE
+    assert "remove the copy" in finding.do
+
+
 def test_a_data_file_that_is_not_there_dangles(place: Place, table: Paimon) -> None:
     place.fs.rm_file(f"{place.root}/bucket-0/a")
     finding = place.the(Kind.DANGLING_REFERENCE)
