@@ -9,17 +9,17 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 mkdir -p "$1"
 
-bring() { # PACKAGE VERSION SHA512 FILE AS FOLDER
+bring() { # PACKAGE VERSION FILE AS FOLDER SHA512
     local archive=$work/$1-$2.tgz
     timeout --foreground -s INT -k 20 300 npm pack --silent --pack-destination "$work" "$1@$2" >/dev/null
-    [ "$(openssl dgst -sha512 -binary "$archive" | base64 -w0)" = "$3" ] ||
+    sha512sum --check --status <<<"$6  $archive" ||
         { echo "$1 $2 from npm is not what was pinned: its hash differs"; exit 1; }
-    tar -xzOf "$archive" "package/$4" >"$work/$5"
-    mv "$work/$5" "$6"
+    tar -xzOf "$archive" "package/$3" >"$work/$4"
+    mv "$work/$4" "$5"
 }
 
-bring mermaid 11.17.2 V6K3C8EBdEsPFZXSKMJe6ppQOENxuHARr9GvHX4hh47lAbhMRD9qf4oEK7LoaRQxULMa80/qt5gHO73aCleBBg== \
-    dist/mermaid.min.js mermaid.js "$1"
+bring mermaid 11.17.2 dist/mermaid.min.js mermaid.js "$1" \
+    57a2b70bc101744b0f1595d228c25eea9a50384371b87011afd1af1d7e21878ee501b84c443f6a7f8a042bb2e869143150b31af34feab798073bbdda0a578106
 # Browsers let no page of a folder start the worker that searches.
-bring iframe-worker 1.0.4 roeaaI+Lg1LJNfgpCjoRe/+WzEjy9+Z08LoEvu85MCPbBjwm+qXz8Ag5U05lHa6V1CysZyGzE0SOkAtSUA5q7Q== \
-    shim/index.js iframe-worker.js "$1"
+bring iframe-worker 1.0.4 shim/index.js iframe-worker.js "$1" \
+    ae879a688f8b8352c935f8290a3a117bff96cc48f2f7e674f0ba04beef393023db063c26faa5f3f00839534e651dae95d42cac6721b313448e900b52500e6aed
