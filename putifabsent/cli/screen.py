@@ -47,6 +47,9 @@ _WIDTH = 160
 _SECONDS = 10
 """Between two lines of progress, where no bar can be drawn."""
 
+_FIRST_PART = 20
+"""A twentieth, from which on there is an estimate: what comes first takes longer than the rest."""
+
 _EXTRAS = {
     "adlfs": "azure", "azure": "azure",
     "gcsfs": "gcs", "google": "gcs",
@@ -138,8 +141,10 @@ class Screen:
             if now - last < _SECONDS:
                 return
             last = now
-            left = f", about {(now - began) * (total - done) / done:.0f} s left" if 0 < done < total else ""
-            self._err.print(f"{what}: {done:,} of {total:,}{left}", soft_wrap=True)
+            line = f"{what}: {done:,} of {total:,}"
+            if total / _FIRST_PART <= done < total:
+                line += f", about {(now - began) * (total - done) / done:.0f} s left"
+            self._err.print(line, soft_wrap=True)
 
         return draw
 
