@@ -118,7 +118,7 @@ def _tables(explained: Sequence[Explained]) -> Iterator[Table | str]:
     """Return the names by their tables: of a table's name only what is inside it."""
     for place, ones in groupby(explained, _place):
         yield place or "in no table"
-        rows = list(map(_cells, ones))
+        rows = [_cells(one, place) for one in ones]
         # Most names are identities of their own, and a line has no room for saying so.
         shown = [
             number
@@ -135,10 +135,10 @@ _COLUMNS = ("name", "role", "format", "identity", "guarded", "a plain write")
 _IDENTITY = _COLUMNS.index("identity")
 
 
-def _cells(one: Explained) -> list[Text | str]:
+def _cells(one: Explained, place: str) -> list[Text | str]:
     name, is_itself = one.name, one.name.identity == one.name.path
     identity = Text("" if is_itself else _in_table(one, name.identity))
-    inside = Text(one.address.removeprefix(f"{_place(one)}/"))
+    inside = Text(one.address.removeprefix(f"{place}/") if place else one.address)
     return [inside, name.role.value, name.format or "", identity, _guarded(one), one.write]
 
 

@@ -62,7 +62,7 @@ for (const figure of document.querySelectorAll(".timeline")) {
     ticks.forEach((tick, number) => {
       const at = from + (to - from) * (left + width * number / (ticks.length - 1)) / full;
       const text = new Date(at).toISOString();
-      tick.textContent = seen > 2592e5 ? text.slice(0, 10) : seen > 36e5 ? text.slice(5, 16).replace("T", " ")
+      tick.textContent = seen > DAYS ? text.slice(0, 10) : seen > 36e5 ? text.slice(5, 16).replace("T", " ")
         : seen > 6e4 ? text.slice(11, 19) : text.slice(11, 23);
     });
   };
@@ -74,6 +74,13 @@ for (const figure of document.querySelectorAll(".timeline")) {
   };
   const keys = {"+": () => zoom(.5), "-": () => zoom(2), "ArrowLeft": () => { left -= width / 4; show(); },
     "ArrowRight": () => { left += width / 4; show(); }, "0": () => zoom(full) };
+  figure.querySelector("figcaption")?.remove();
+  figure.insertAdjacentHTML("beforeend", `<figcaption><button value="+" aria-label="zoom in">+</button>
+    <button value="-" aria-label="zoom out">&minus;</button>
+    <button value="ArrowLeft" aria-label="earlier">&larr;</button>
+    <button value="ArrowRight" aria-label="later">&rarr;</button> <button value="0">all</button>
+    <span class="about">or drag, Ctrl and the wheel, + - 0 and arrows; a bar says what it is</span>
+    </figcaption>`);
   for (const button of figure.querySelectorAll("button")) button.onclick = () => keys[button.value]();
   figure.onkeydown = event => { if (keys[event.key]) { keys[event.key](); event.preventDefault(); } };
   bars.onwheel = event => {
@@ -92,15 +99,7 @@ for (const figure of document.querySelectorAll(".timeline")) {
   };
   bars.onpointerup = () => { held = null; };
 }
-</script>""".replace("UNITS", str(_UNITS))
-_FIGURE = """<figure class="timeline" style="margin: 0">
-{picture}
-<figcaption><button value="+" aria-label="zoom in">+</button>
-<button value="-" aria-label="zoom out">&minus;</button>
-<button value="ArrowLeft" aria-label="earlier">&larr;</button>
-<button value="ArrowRight" aria-label="later">&rarr;</button> <button value="0">all</button>
-<span class="about">or drag, Ctrl and the wheel, + - 0 and arrows; a bar says what it is</span></figcaption>
-</figure>"""
+</script>""".replace("UNITS", str(_UNITS)).replace("DAYS", str(_DAYS))
 
 
 class _Bar(NamedTuple):
@@ -112,6 +111,10 @@ class _Bar(NamedTuple):
     end: int | None
     is_archived: bool
 
+    @property
+    def state(self) -> str:
+        return "pending" if self.end is None else "archived" if self.is_archived else "completed"
+
 
 class _Axis(NamedTuple):
     """From when to when there is something to see."""
@@ -120,11 +123,14 @@ class _Axis(NamedTuple):
     until: int
 
     def x(self, time: int) -> str:
-        return f"{(time - self.first) * _UNITS / (self.until - self.first):.0f}"
+        return f"{self._units(time - self.first):.0f}"
 
     def wide(self, begin: int, end: int) -> str:
         # What has no width is not drawn at all; its outline has one at any zoom.
-        return f"{max((end - begin) * _UNITS / (self.until - self.first), 1):.0f}"
+        return f"{max(self._units(end - begin), 1):.0f}"
+
+    def _units(self, millis: int) -> float:
+        return millis * _UNITS / (self.until - self.first)
 
 
 def svg(report: Report) -> str:
@@ -151,15 +157,14 @@ def svg(report: Report) -> str:
     parts += [f"<title>{title}</title><style>{_STYLE}</style>", f'<text class="title" y="14">{title}</text>']
     parts += _sides(list(lanes), tops)
     parts += [f'<svg class="bars" {inside} viewBox="0 0 {_UNITS} {high}" preserveAspectRatio="none">']
-    parts += [
-        f'<rect width="{_UNITS}" height="{high}" fill-opacity="0" stroke="none"/>'
-    ]  # dragged by the hand
+    # Behind the bars, so that it can be dragged wherever there is none.
+    parts += [f'<rect width="{_UNITS}" height="{high}" fill-opacity="0" stroke="none"/>']
     for top, placed in zip(tops, lanes.values(), strict=False):
         parts += [_rect(bar, top + row * _ROW, axis, is_hurt=bar.moment in hurt) for row, bar in placed]
     parts += [f'<rect class="mark" x="{axis.x(mark)}" width="1" height="{high}"/>' for mark in marks]
     parts += ["</svg>", *_ticks(axis, high)] if bars else ["</svg>"]
     there = {"damaged"} if hurt else set[str]()
-    parts += [*_legend(_TOP + high + 32, there | {_state(bar) for bar in bars}), "</svg>"]
+    parts += [*_legend(_TOP + high + 32, there | {bar.state for bar in bars}), "</svg>"]
     return "\n".join(parts)
 
 
@@ -217,16 +222,12 @@ def _rows(bars: Sequence[_Bar], until: int) -> list[tuple[int, _Bar]]:
     return placed
 
 
-def _state(bar: _Bar) -> str:
-    return "pending" if bar.end is None else "archived" if bar.is_archived else "completed"
-
-
 def _rect(bar: _Bar, y: int, axis: _Axis, *, is_hurt: bool) -> str:
     end, ended = (axis.until, "...") if bar.end is None else (bar.end, _stamp(bar.end))
-    state = f"{_state(bar)}, damaged" if is_hurt else _state(bar)
+    state = f"{bar.state}, damaged" if is_hurt else bar.state
     what = f"{bar.lane} {bar.moment}, {state}: {_stamp(bar.begin)} to {ended}"
     place = f'x="{axis.x(bar.begin)}" y="{y}" width="{axis.wide(bar.begin, end)}" height="{_ROW - 3}"'
-    look = "damaged" if is_hurt else _state(bar)
+    look = "damaged" if is_hurt else bar.state
     return f'<rect class="{look}" {place}><title>{escape(what)}</title></rect>'
 
 
@@ -304,7 +305,8 @@ def body(report: Report, number: int = 0, level: int = 2) -> str:
     listed, table = _table(report, number)
     findings = "\n".join(_finding(each, number, level, listed) for each in report.findings)
     return (
-        f"<p>{escape(report.verdict)}</p>\n{_FIGURE.format(picture=svg(report))}\n{findings}\n"
+        f"<p>{escape(report.verdict)}</p>\n"
+        f'<figure class="timeline" style="margin: 0">\n{svg(report)}\n</figure>\n{findings}\n'
         f"<h{level}>Timeline</h{level}>\n{table}\n"
     )
 

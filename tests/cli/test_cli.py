@@ -22,6 +22,7 @@ from putifabsent.cli.app import app
 from putifabsent.cli.arguments import guarded_address, parse_options
 from putifabsent.errors import ConfigError
 from putifabsent.lab.demo import Race
+from tests.cli.conftest import own_memory
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -40,19 +41,8 @@ DELTA = "memory://t/_delta_log/00000000000000000007.json"
 def _alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr("putifabsent.backends.probe_cache._here", {})
-    kept, folders = dict(MemoryFileSystem.store), list(MemoryFileSystem.pseudo_dirs)
-    MemoryFileSystem.store.clear()
-    yield
-    MemoryFileSystem.store.clear()
-    MemoryFileSystem.store.update(kept)
-    MemoryFileSystem.pseudo_dirs[:] = folders
-
-
-@pytest.fixture
-def file(tmp_path: Path) -> str:
-    path = tmp_path / "bytes"
-    path.write_bytes(b"mine")
-    return str(path)
+    with own_memory():
+        yield
 
 
 def _run(*arguments: str) -> Result:
@@ -319,6 +309,9 @@ def test_explain_says_what_names_are_without_asking_anybody(monkeypatch: pytest.
     assert re.search(r"snapshot-7 +snapshot +paimon +with evidence: schema/schema-0 +depends on", shown)
     assert re.search(r"data.parquet +other +no +overwrites", shown)
     assert shown.splitlines()[0] == "s3://b/t"
+    assert re.search(
+        r"^ /data/file.parquet +other", _run("explain", "/data/file.parquet").stdout, re.MULTILINE
+    )
 
 
 def test_explain_shows_an_identity_that_is_not_the_name() -> None:

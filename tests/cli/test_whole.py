@@ -54,30 +54,23 @@ def profiles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return file
 
 
-@pytest.fixture
-def body(tmp_path: Path) -> str:
-    file = tmp_path / "bytes"
-    file.write_bytes(b"mine")
-    return str(file)
-
-
 def run(*arguments: str) -> Result:
     return CliRunner().invoke(app, arguments)
 
 
-def test_a_profile_gives_the_options_of_a_mount(profiles: Path, body: str) -> None:
+def test_a_profile_gives_the_options_of_a_mount(profiles: Path, file: str) -> None:
     with FaultStub() as stub:
         profiles.write_text(PROFILES.replace("http://127.0.0.1:9", stub.url("s3")))
-        came = run("--profile", "rack", "put", body, "s3://bucket/name")
+        came = run("--profile", "rack", "put", file, "s3://bucket/name")
         assert came.exit_code == 0, came.stderr
         assert [each.op for each in stub.requests if each.op is Op.PUT] == [Op.PUT]
         assert "Credential=007/" in stub.requests[0].headers["authorization"]
 
 
-def test_an_option_of_the_verb_itself_wins(profiles: Path, body: str) -> None:
+def test_an_option_of_the_verb_itself_wins(profiles: Path, file: str) -> None:
     del profiles
     with FaultStub() as stub:
-        came = run("--profile", "rack", "put", body, "s3://bucket/name", "--endpoint-url", stub.url("s3"))
+        came = run("--profile", "rack", "put", file, "s3://bucket/name", "--endpoint-url", stub.url("s3"))
     assert came.exit_code == 0, came.stderr
 
 
@@ -104,21 +97,21 @@ def test_a_value_that_begins_like_json_and_is_none_is_usage(profiles: Path) -> N
     assert f"{profiles}, client_kwargs: it begins like JSON, and is none" in came.stderr
 
 
-def test_quiet_leaves_answers_and_errors(body: str) -> None:
+def test_quiet_leaves_answers_and_errors(file: str) -> None:
     policy = ("policy", "s3://bucket/t", "--format", "delta")
     usual, quiet = run(*policy), run("-q", *policy)
     assert quiet.stdout == usual.stdout
     assert usual.stderr
     assert not quiet.stderr
-    assert run("-q", "put", body, "nowhere://x").stderr.startswith("error: nowhere:// is not known here")
+    assert run("-q", "put", file, "nowhere://x").stderr.startswith("error: nowhere:// is not known here")
 
 
-def test_verbose_says_what_has_led_to_an_error(body: str) -> None:
+def test_verbose_says_what_has_led_to_an_error(file: str) -> None:
     def put(*before: str) -> Result:
         with FaultStub() as stub:
             stub.script(Op.PUT, Fault.FORBIDDEN_403)
             keys = ("-o", "key=k", "-o", "secret=s", "-o", "arbiter=native")
-            return run(*before, "put", body, "s3://bucket/name", "--endpoint-url", stub.url("s3"), *keys)
+            return run(*before, "put", file, "s3://bucket/name", "--endpoint-url", stub.url("s3"), *keys)
 
     usual, verbose = put(), put("-v")
     assert usual.exit_code == verbose.exit_code == 4

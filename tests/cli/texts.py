@@ -12,6 +12,7 @@ from fsspec.implementations.memory import MemoryFileSystem
 from typer.testing import CliRunner
 
 from putifabsent.cli.app import app
+from tests.cli.conftest import own_memory
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -92,18 +93,16 @@ def texts() -> str:
 
 def _parts() -> Iterator[str]:
     here = Path.cwd()
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, own_memory():
         os.chdir(folder)
         try:
             Path("bytes").write_bytes(b"mine")
             Path("settings.json").write_text("{}")
             Path("folder").mkdir()
-            MemoryFileSystem.store.clear()
             MemoryFileSystem().pipe_file(_DELTA, b"{}")
             for command in ("--help", *(f"{each} --help" for each in verbs()), *_MISTAKES):
                 yield _part(command, folder)
         finally:
-            MemoryFileSystem.store.clear()
             os.chdir(here)
 
 

@@ -577,6 +577,7 @@ def test_a_race_that_is_interrupted_ends_quietly() -> None:
     racing = subprocess.Popen(
         command, start_new_session=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
+    # Nothing says that they are there: they are started, and not up yet.
     writers = Path(f"/proc/{racing.pid}/task/{racing.pid}/children")
     while racing.poll() is None and len(writers.read_text().split()) < 9:  # one tracks them
         time.sleep(0.05)
