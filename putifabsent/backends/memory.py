@@ -109,7 +109,7 @@ class MemoryStore(WholeStore):
     def _below(self, folder: str) -> Sequence[tuple[str, MemoryFile]]:
         start = folder.rstrip("/") + "/"
         now = self.fs.store.copy()  # in one step, whatever other threads do
-        return [(name, file) for name, file in now.items() if name.startswith(start)]
+        return [(name, now[name]) for name in now if name.startswith(start)]
 
     def delete(self, name: str, version: str | None = None) -> DeleteOutcome:
         """Remove the object, if it is still that version."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
+from functools import lru_cache
 from typing import TYPE_CHECKING, TypeAlias
 
 from putifabsent.backends.base import STATE_FOLDER
@@ -55,6 +56,7 @@ STATE = rf"(?:.*/)?{re.escape(STATE_FOLDER)}(?:/.*)?"
 """The same, of what the shim keeps for itself."""
 
 
+@lru_cache(maxsize=1 << 14)  # listings name the same files again and again
 def recognise(path: str, grammars: tuple[Grammar, ...]) -> Name | None:
     """Return what the first of ``grammars`` that knows a name says of it, or None.
 
