@@ -56,6 +56,7 @@ from putifabsent.fsspec_plugin.instances import (
     CachedToo,
     class_has,
     class_to_wrap,
+    commits_of,
     is_shared,
     made_again,
     remember,
@@ -103,7 +104,7 @@ class GuardedFileSystem(AsyncFileSystem, ChainedFileSystem, metaclass=CachedToo)
         If ``fs`` is not given: what to make it from.
     fo
         Given by fsspec in a chained address; not used, since paths stay the wrapped filesystem's.
-    arbiter, formats, guard, writer, writer_session, salt, strict, deadline
+    arbiter, formats, guard, writer, writer_session, salt, strict, inspect, deadline
         The mount's own options: see :class:`~putifabsent.fsspec_plugin.options.Options`.
     asynchronous, loop, batch_size, use_listings_cache, listings_expiry_time, max_paths
         As for every fsspec filesystem.
@@ -180,7 +181,7 @@ class GuardedFileSystem(AsyncFileSystem, ChainedFileSystem, metaclass=CachedToo)
         if wrapped.async_impl and mount.fs.asynchronous != self.asynchronous:
             msg = "this filesystem and the one that it wraps must both be asynchronous=True, or neither"
             raise ConfigError(msg)
-        self.guard = Guard(mount)
+        self.guard = Guard(mount, lambda: commits_of(self))
         self.mount = mount
         self.root_marker, self.blocksize = wrapped.root_marker, mount.fs.blocksize
         # fsspec calls these on the class as well as on the instance, which alone knows what it wraps.

@@ -35,7 +35,7 @@ from putifabsent.shim.requests import Head
 from putifabsent.shim.whole import Seen, check_whole, looked_at
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from putifabsent.backends.base import Absent, Created
     from putifabsent.backends.body import Body
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from putifabsent.fsspec_plugin.mount import Mount
     from putifabsent.fsspec_plugin.salts import Salts
     from putifabsent.fsspec_plugin.steps import Steps
+    from putifabsent.inspection.commits import Commits
     from putifabsent.shim.names import Name
     from putifabsent.shim.requests import Protocol
 
@@ -61,6 +62,8 @@ class Guard:
     ----------
     mount
         What it asks.
+    commits
+        Makes what judges commits upon their tables, if the mount wants that.
 
     Attributes
     ----------
@@ -68,14 +71,17 @@ class Guard:
         What it guards.
     rules
         What a format has beyond its grammar; None: the mount guards the names of no such format.
+    commits
+        What judges commits upon their tables; None: nothing does.
     ledgers
         What is known of tables' ledgers.
     reads, removals
         How what is there is found, and removed.
     """
 
-    def __init__(self, mount: Mount) -> None:
+    def __init__(self, mount: Mount, commits: Callable[[], Commits]) -> None:
         self.mount = mount
+        self.commits = commits() if mount.options.inspects_commits else None
         self._evident: set[tuple[str, ...]] = set()
         self.ledgers = Ledgers(mount)
         self.reads = Reads(mount, self)
@@ -220,6 +226,8 @@ class Guard:
             check_whole(name, body)
         else:
             yield Aside(partial(check_whole, name, body))
+        if self.commits is not None:
+            yield Aside(partial(_check_upon, self.commits, name, body))
         self.refuse_folder(name)
         yield from self._relying(name, rules)
         ahead = body.ahead if isinstance(body, FileBody) else None
@@ -260,6 +268,9 @@ class Guard:
         seen: Found | Absent = yield Decide(read(Head(source)))
         if isinstance(seen, Found) and seen.holder.size > most:
             yield from _judging(source, seen.holder.size, name)
+        if self.commits is not None and isinstance(seen, Found):
+            written = yield Call("cat_file", (source,))
+            yield Aside(partial(self.commits.check, name, written))
         creating = protocol(source, name, creation, largest_put=most, copies=copies, seen=seen)
         yield Decide(creating, name, creates=True)
         if not keep:
@@ -380,6 +391,8 @@ class Guard:
             with here.open("rb") as file:
                 body = FileBody(file)
                 yield Aside(partial(check_whole, name, body))
+                if self.commits is not None:
+                    yield Aside(partial(_check_upon, self.commits, name, body))
                 creation = self._creation(name, extra, token)
                 protocol = self._protocol(name, body, creation, self.rules_for(name))
                 yield Decide(protocol, name, creates=True)
@@ -406,6 +419,10 @@ def _judging(source: str, size: int, name: Name) -> Steps[None]:
         pieces[start] = yield Call("cat_file", (source,), {"start": start, "end": stop})
     if pieces:
         yield Aside(partial(check_whole, name, Seen(size, pieces)))
+
+
+def _check_upon(commits: Commits, name: Name, body: Body) -> None:
+    commits.check(name, body.whole())
 
 
 def _beside(name: Name) -> tuple[str, ...]:

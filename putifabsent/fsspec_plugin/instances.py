@@ -6,6 +6,7 @@ import os
 import weakref
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 import fsspec
@@ -13,7 +14,7 @@ from fsspec.config import apply_config
 from fsspec.spec import _Cached
 
 from putifabsent.errors import ConfigError
-from putifabsent.fsspec_plugin.options import this_session
+from putifabsent.fsspec_plugin.options import made_with, this_session
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -21,11 +22,13 @@ if TYPE_CHECKING:
     from fsspec.spec import AbstractFileSystem
 
     from putifabsent.fsspec_plugin.filesystem import GuardedFileSystem
+    from putifabsent.inspection.commits import Commits
 
 __all__ = [
     "CachedToo",
     "class_has",
     "class_to_wrap",
+    "commits_of",
     "is_shared",
     "made_again",
     "remember",
@@ -67,6 +70,27 @@ def class_to_wrap(
         raise ConfigError(msg)
     found: type[AbstractFileSystem] = fsspec.get_filesystem_class(target_protocol)
     return found
+
+
+def commits_of(fs: GuardedFileSystem) -> Commits:
+    """Return what judges commits upon the tables in a guarded filesystem."""
+    from putifabsent.inspection.commits import Commits
+
+    # It is a part of the filesystem, and is not to keep it.
+    proxy: Any = weakref.proxy(fs)
+    return Commits(partial(_for_threads, proxy))
+
+
+def _for_threads(fs: GuardedFileSystem) -> GuardedFileSystem:
+    """Return a filesystem, or its like: who waits for an asynchronous one keeps its loop from answering."""
+    if not fs.asynchronous:
+        return fs
+    own: dict[str, Any] = {"asynchronous": False, "skip_instance_cache": True}
+    options = {**fs.storage_options, **own, "inspect": None}
+    if "fs" in options:
+        options["fs"] = type(fs.fs)(**{**made_with(fs.fs), **own})
+    options.pop("loop", None)
+    return fs.__class__(*fs.storage_args, **options)
 
 
 def class_has(cls: type, name: str) -> bool:

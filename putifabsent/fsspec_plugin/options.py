@@ -75,6 +75,9 @@ class Options:
         and its readers must come through one of them.
     strict
         Refuse what a Hudi timeline has no step for, by ``InvalidTransition``. Each mount says it for itself.
+    inspect
+        ``"commits"``: refuse a commit that would hurt its table, by ``Damaging``: what it names and the
+        table's newest state are read before it is created. Each mount says it for itself.
     deadline
         Seconds after which an unanswered creation is ``OutcomeUnknown``.
     """
@@ -86,6 +89,7 @@ class Options:
     writer_session: str | None = None
     salt: str | None = None
     strict: bool = False
+    inspect: str | None = None
     deadline: float = 30.0
 
     def __post_init__(self) -> None:
@@ -102,12 +106,20 @@ class Options:
         if self.strict and self.salt == "keep-both":
             msg = "strict=True is for instants that are unique: salt='keep-both' keeps several under one name"
             raise ConfigError(msg)
+        if self.inspect not in (None, "off", "commits"):
+            msg = f"inspect must be 'commits' or 'off', not {self.inspect!r}"
+            raise ConfigError(msg)
         object.__setattr__(self, "deadline", _seconds("deadline", self.deadline))
         for option in ("writer", "writer_session"):
             value: Any = getattr(self, option)
             if value is not None and not (isinstance(value, str) and value.isascii() and value.isprintable()):
                 msg = f"{option} must be printable ASCII, such as a UUID, not {value!r}: it becomes a header"
                 raise ConfigError(msg)
+
+    @property
+    def inspects_commits(self) -> bool:
+        """Whether what a commit names is looked at before it is created."""
+        return self.inspect == "commits"
 
     @property
     def is_salted(self) -> bool:

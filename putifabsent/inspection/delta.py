@@ -1,4 +1,4 @@
-"""Inspects a Delta table: what its log adds and removes, commit by commit."""
+"""Inspects a Delta table: what its log adds and removes, commit by commit; also what one is about to."""
 
 from __future__ import annotations
 
@@ -16,21 +16,24 @@ from putifabsent.inspection.findings import (
     gaps_in,
     read_errors,
 )
-from putifabsent.shim.formats.delta import checksum_of, logical, number_in, path_of
-from putifabsent.timeline.delta import checkpoints, files_in
+from putifabsent.shim.formats.delta import checksum_of, logical, number_in, path_of, vector_of
+from putifabsent.timeline.delta import actions_in, checkpoints, commit_of, files_in
 from putifabsent.timeline.files import below, read
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from putifabsent.inspection.findings import Look
+    from putifabsent.inspection.findings import Base, Look
     from putifabsent.shim.formats.delta import Logical
+    from putifabsent.shim.names import Name
     from putifabsent.timeline import Commit, DeltaTimeline, Problems
     from putifabsent.timeline.delta import Checkpoint
 
-__all__ = ["judge"]
+__all__ = ["hurts", "judge"]
 
 _LOG = "_delta_log"
+_MOST = 256
+"""So many commits, the newest ones, are read that were made since the version that a commit has read."""
 
 
 def judge(timeline: DeltaTimeline, look: Look | None) -> Result:
@@ -62,11 +65,39 @@ def judge(timeline: DeltaTimeline, look: Look | None) -> Result:
         findings += play.commit(by_number[number], actions, counts=began is None or number > began.number)
     findings += read_errors(problems, Kind.DANGLING_REFERENCE)
     if look is not None:
-        there = look(timeline.root, (_LOG,)).paths
+        there = look(timeline.root, (_LOG,)).paths.__contains__
         # A commit that can't be read may have removed what is not there.
         is_whole = not problems and not any(gaps_in(numbers))
-        findings += _dangling(play, there, timeline.root, is_proof=is_whole)
+        findings += _dangling(play.files, there, timeline.root, is_proof=is_whole)
     return Result(play.version, commits, findings)
+
+
+def hurts(base: Base, name: Name, written: bytes) -> list[Finding]:
+    """Return what a commit would do to its table that is to be created."""
+    number = number_in(name.path.rpartition("/")[2])
+    this = None if number is None else commit_of(number, name.path, written, [])
+    if number is None or this is None:
+        return []
+    play = _Play(None)
+    if this.read is not None:
+        log = below(base.root, _LOG)
+        since = {
+            below(log, f"{each:020d}.json"): each
+            for each in range(max(this.read + 1, number - _MOST), number)
+        }
+        for path, body in read(base.fs, list(since)):
+            if (other := commit_of(since[path], path, body, [])) is not None:
+                list(play.commit(other, actions_in(body), counts=False))
+    actions = actions_in(written)
+    findings = [*_backwards([this]), *play.commit(this, actions, counts=True)]
+    added = [each["add"] for each in actions if "add" in each]
+    named = {each: inside for each in play.files if (inside := path_of(each)) is not None}
+    named |= {inside: inside for each in added if (inside := vector_of(each)) is not None}
+    absent = {below(base.root, named[each]) for each in base.absent(named)}
+    return [
+        *findings,
+        *_dangling(dict.fromkeys(named, number), lambda path: path not in absent, base.root, is_proof=True),
+    ]
 
 
 def _began(known: Sequence[Checkpoint], numbers: Sequence[int]) -> Checkpoint | None:
@@ -205,16 +236,18 @@ class _Play:
             yield found(Kind.LOST_UPDATE, paths, detail, moments=(str(by), str(commit.number)))
 
 
-def _dangling(play: _Play, there: frozenset[str], root: str, *, is_proof: bool) -> Iterator[Finding]:
+def _dangling(
+    files: Mapping[str, int | None], is_there: Callable[[str], bool], root: str, *, is_proof: bool
+) -> Iterator[Finding]:
     severity = Severity.DAMAGE if is_proof else Severity.NOTICE
     missing: dict[int | None, list[str]] = defaultdict(list)
-    for path, number in play.files.items():
+    for path, number in files.items():
         inside = path_of(path)
-        if inside is not None and below(root, inside) not in there:
+        if inside is not None and not is_there(below(root, inside)):
             missing[number].append(below(root, inside))
     for number, paths in missing.items():
         by = "the checkpoint" if number is None else f"commit {number}"
-        files = "a file that is" if len(paths) == 1 else f"{len(paths):,} files that are"
-        detail = f"the table has {files} not there, added by {by}"
+        what = "a file that is" if len(paths) == 1 else f"{len(paths):,} files that are"
+        detail = f"the table has {what} not there, added by {by}"
         moments = () if number is None else (str(number),)
         yield found(Kind.DANGLING_REFERENCE, paths, detail, moments=moments, severity=severity)

@@ -6,18 +6,21 @@ And what the inspections of all formats have in common: what they are given, and
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from enum import Enum
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
 from putifabsent.timeline import Trouble
+from putifabsent.timeline.files import below
 
 if TYPE_CHECKING:
     from putifabsent.timeline import Problem
 
 __all__ = [
     "MEANINGS",
+    "Base",
     "Files",
     "Finding",
     "Kind",
@@ -29,6 +32,10 @@ __all__ = [
     "gaps_in",
     "read_errors",
 ]
+
+T = TypeVar("T")
+
+_SIDE_BY_SIDE = 16
 
 
 class Severity(str, Enum):
@@ -161,6 +168,54 @@ class Files(NamedTuple):
 
 Look: TypeAlias = Callable[[str, Collection[str]], Files]
 """Lists the files in a folder, but those in some folders of it."""
+
+
+class Base:
+    """A table that a commit is to change, as it is then.
+
+    Parameters
+    ----------
+    fs
+        A filesystem of fsspec's; threads may call it.
+
+    Attributes
+    ----------
+    fs, root
+        Where it is.
+    memory
+        What a format's rules have read of it, of which nothing ever changes.
+    """
+
+    def __init__(self, fs: Any, root: str) -> None:
+        self.fs = fs
+        self.root = root
+        self.memory: Any = None
+
+    def absent(self, paths: Mapping[T, str]) -> list[T]:
+        """Return which files are not there.
+
+        Parameters
+        ----------
+        paths
+            From the table's root.
+
+        Raises
+        ------
+        OSError
+            The store refuses.
+        """
+        with ThreadPoolExecutor(_SIDE_BY_SIDE) as pool:
+            there = pool.map(self._is_there, paths.values())
+            return [key for key, is_there in zip(paths, there, strict=True) if not is_there]
+
+    def _is_there(self, path: str) -> bool:
+        full = below(self.root, path)
+        self.fs.invalidate_cache(full.rpartition("/")[0])  # it may have been removed since it was listed
+        try:
+            self.fs.info(full)
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        return True
 
 
 class Result(NamedTuple):

@@ -1,4 +1,7 @@
-"""Inspects a Hudi table: its instants, the updates that they prove to be lost, and its slices."""
+"""Inspects a Hudi table: its instants, the updates that they prove to be lost, and its slices.
+
+And an instant that is to be completed: its own slices, and what others have completed since it was requested.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +10,9 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
-from putifabsent.inspection.findings import Finding, Kind, Result, Severity, found, read_errors
-from putifabsent.shim.formats.hudi import completed_as
+from putifabsent.errors import ConfigError
+from putifabsent.inspection.findings import Files, Finding, Kind, Result, Severity, found, read_errors
+from putifabsent.shim.formats.hudi import completed_as, instant_in
 from putifabsent.shim.formats.hudi_files import (
     Removed,
     Slice,
@@ -21,16 +25,18 @@ from putifabsent.shim.formats.hudi_files import (
     undone_by,
     writes_in,
 )
-from putifabsent.timeline import Fault, State, check_steps
+from putifabsent.timeline import Details, Fault, HudiTimeline, Instant, State, check_steps
+from putifabsent.timeline.files import content_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from putifabsent.inspection.findings import Files, Look
+    from putifabsent.inspection.findings import Base, Look
     from putifabsent.shim.formats.hudi_files import Group, Write
-    from putifabsent.timeline import Details, HudiTimeline, Instant, Problems
+    from putifabsent.shim.names import Name
+    from putifabsent.timeline import Content, Problems
 
-__all__ = ["judge"]
+__all__ = ["hurts", "judge"]
 
 _WRITING = frozenset(("commit", "deltacommit", "replacecommit"))
 """What writes slices, as it is called when it is completed."""
@@ -68,6 +74,74 @@ def judge(timeline: HudiTimeline, look: Look | None) -> Result:
             is_metadata_table=is_metadata_table,
         )
     return Result(f"table version {timeline.layout.version}", [each.instant for each in stats], findings)
+
+
+def hurts(base: Base, name: Name, written: bytes) -> list[Finding]:
+    """Return what an instant would do to its table that is to be completed."""
+    step = instant_in(name.path.rpartition("/")[2])
+    if step is None or step.state != "completed" or step.action not in _WRITING:
+        return []
+    metadata = content_of(written, name.path, [])
+    if metadata is None:
+        return []
+    instant = Instant(step.instant, step.action, State.COMPLETED, step.completion)
+    own = _compact(instant, Details(None, metadata))
+    wanted = {
+        last: "/".join(part for part in (write.group.partition, last) if part)
+        for write in own.writes
+        for last in write.lasts
+    }
+    absent = set(base.absent(wanted))
+    there = {last: path for last, path in wanted.items() if last not in absent}
+    return [
+        *_dangling([own], Files(frozenset(), there), base.root, is_proof=True),
+        *_odd_slices(own),
+        *_met(base, own, metadata),
+    ]
+
+
+def _odd_slices(own: _Stats) -> Iterator[Finding]:
+    """Find base files of another instant than the one that names them, and two of one file group."""
+    time = own.instant.time
+    bases: defaultdict[Group, list[str]] = defaultdict(list)
+    for write in own.writes:
+        if not write.is_base:
+            continue
+        bases[write.group].append(write.last)
+        parsed = slice_in(write.last)
+        if parsed is not None and parsed.instant != time:
+            detail = f"instant {time} names a slice of instant {parsed.instant}"
+            yield found(Kind.ORPHANED_SLICE, (write.last,), detail, moments=(time,))
+    for group, lasts in bases.items():
+        if len(set(lasts)) > 1:
+            detail = f"instant {time} names two slices of file group {group.id}"
+            yield found(Kind.RIVAL_SLICES, lasts, detail, moments=(time,))
+
+
+def _met(base: Base, own: _Stats, metadata: Content) -> Iterator[Finding]:
+    """Find updates that are lost to what others have completed since an instant was requested.
+
+    The names of table version 6 don't tell when that was.
+    """
+    instant = own.instant
+    if instant.completion is None:
+        return
+    try:
+        timeline = HudiTimeline(base.fs, base.root)
+    except ConfigError:
+        return  # of a version that is not known
+    active = list(timeline.active())
+    others = [each for each in active if (each.completion or "") > instant.time]
+    if not others:
+        return
+    pending = next((each for each in active if each.time == instant.time and each.completion is None), None)
+    if pending is not None:
+        own = _compact(instant, Details(timeline.details(pending, []).plan, metadata))
+    yield from (
+        each
+        for each in _lost_updates([*_stats_in(timeline, others, []), own])
+        if instant.time in each.moments and each.severity is Severity.DAMAGE
+    )
 
 
 def _wrong_instants(stats: Sequence[_Stats], *, is_metadata_table: bool) -> Iterator[Finding]:

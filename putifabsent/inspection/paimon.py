@@ -1,8 +1,13 @@
-"""Inspects a Paimon table: what its snapshots lead to, and whether each was committed upon the one before."""
+"""Inspects a Paimon table: what its snapshots lead to, and whether each was committed upon the one before.
+
+And a snapshot that is to be created, upon the one that is the newest then.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, TypeAlias
 
 from putifabsent.inspection.findings import (
     Finding,
@@ -13,18 +18,33 @@ from putifabsent.inspection.findings import (
     gaps_in,
     read_errors,
 )
-from putifabsent.shim.formats.paimon import FOLDER, FOLDERS, Entry, File, live, number_in, table_of
-from putifabsent.timeline.files import below
-from putifabsent.timeline.paimon import Manifests
+from putifabsent.shim.formats.paimon import (
+    FOLDER,
+    FOLDERS,
+    Entry,
+    File,
+    folder_of,
+    live,
+    number_in,
+    partitioned_by,
+    table_of,
+)
+from putifabsent.timeline.files import below, read
+from putifabsent.timeline.paimon import Manifests, snapshot_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
-    from putifabsent.inspection.findings import Files, Look
+    from putifabsent.inspection.findings import Base, Look
+    from putifabsent.shim.names import Name
     from putifabsent.timeline import PaimonTimeline, Problems, Snapshot
 
-__all__ = ["judge"]
+__all__ = ["hurts", "judge"]
 
+Live: TypeAlias = Mapping[File, Entry]
+
+_BASE, _DELTA, _INDEX = "baseManifestList", "deltaManifestList", "indexManifest"
+_LISTS = (_BASE, _DELTA)
 _OWN_FOLDERS = ("snapshot", "schema", "changelog", "branch", "tag", "consumer", FOLDER)
 
 
@@ -44,7 +64,9 @@ def judge(timeline: PaimonTimeline, look: Look | None) -> Result:
     if look is not None and snapshots:
         table = table_of(timeline.root)
         files = look(table, _OWN_FOLDERS)
-        findings += _Walk(timeline, table, files).findings(snapshots)
+        manifests = Manifests(timeline.fs, table)
+        walk = _Walk(manifests, timeline.root, timeline.schemas(), files.lasts.__contains__)
+        findings += walk.findings(snapshots)
     version = str(snapshots[-1].content.get("version", 1)) if snapshots else "none yet"
     return Result(f"snapshot version {version}", records, findings)
 
@@ -79,15 +101,74 @@ def _numbers(kind: str, gap: range) -> str:
     return f"{kind} {gap[0]} is" if len(gap) == 1 else f"{kind}s {gap[0]} to {gap[-1]} are"
 
 
-class _Walk:
-    """From snapshot to snapshot, through their manifests."""
+def hurts(base: Base, name: Name, written: bytes) -> list[Finding]:
+    """Return what a snapshot would do to its table that is to be created.
 
-    def __init__(self, timeline: PaimonTimeline, table: str, files: Files) -> None:
-        self._timeline = timeline
-        self._files = files
-        self._problems: Problems = []
-        self._manifests = Manifests(timeline.fs, table, self._problems)
-        self._schemas = timeline.schemas()
+    Paimon commits upon the newest snapshot, and asks nobody what the ones since its own reading have done.
+    """
+    root, _, last = name.path.rpartition("/snapshot/")
+    number = number_in("snapshot", last)
+    problems: Problems = []
+    this = snapshot_of(number, name.path, written, problems) if number is not None else None
+    if number is None or this is None:
+        return [each for each in read_errors(problems, Kind.UNREADABLE) if each.kind is Kind.COPIED_RECORD]
+    newest, schema = (
+        below(root, each) for each in (f"snapshot/snapshot-{number - 1}", f"schema/schema-{this.schema}")
+    )
+    beside = dict(read(base.fs, [newest, schema]))
+    before = snapshot_of(number - 1, newest, beside.get(newest, b""), [])
+    if base.memory is None:
+        base.memory = Manifests(base.fs, base.root)
+    manifests: Manifests = base.memory
+    manifests.files.problems.clear()
+    manifests.ahead(
+        [*_named(this, *_LISTS), *(_named(before, *_LISTS) if before else ())], _named(this, _INDEX)
+    )
+    absent = set(base.absent(_new_files(manifests, this, beside.get(schema))))
+    schemas = {this.schema} if schema in beside else ()
+    findings = _Walk(manifests, root, schemas, lambda file: file not in absent).commit(this, before)
+    manifests.files.forget()
+    return findings
+
+
+def _named(snapshot: Snapshot, *kinds: str) -> list[str]:
+    return [str(snapshot.content[kind]) for kind in kinds if snapshot.content.get(kind)]
+
+
+def _new_files(manifests: Manifests, snapshot: Snapshot, schema: bytes | None) -> dict[str, str]:
+    """Return where the data files lie that a snapshot adds, by their names, as far as that is known."""
+    try:
+        columns = partitioned_by(json.loads(schema or b""))
+    except (AttributeError, TypeError, ValueError):
+        columns = None
+    found: dict[str, str] = {}
+    for entry in (manifests.entries(_named(snapshot, _DELTA)) or []) if columns is not None else []:
+        folder = folder_of(entry, columns or ())
+        if entry.adds and not entry.elsewhere and folder is not None:
+            found |= {each: f"{folder}/{each}" for each in (entry.file.name, *entry.more)}
+    return found
+
+
+class _Walk:
+    """From snapshot to snapshot, through their manifests.
+
+    Parameters
+    ----------
+    root
+        Of the table, or of the branch, that the snapshots are of.
+    schemas
+        The numbers of those that are there.
+    is_there
+        Whether a file of the table is, by the last component of its name.
+    """
+
+    def __init__(
+        self, manifests: Manifests, root: str, schemas: Collection[int], is_there: Callable[[str], bool]
+    ) -> None:
+        self._manifests = manifests
+        self._root = root
+        self._schemas = schemas
+        self._is_there = is_there
         # What is found in one snapshot is not reported again of those that came upon it.
         self._reported: set[tuple[str, ...]] = set()
 
@@ -95,39 +176,64 @@ class _Walk:
         """Return what is wrong with snapshots, which come by their numbers."""
         findings: list[Finding] = []
         number = 0
-        before: dict[File, Entry] | None = None
+        before: Live | None = None
         for each in snapshots:
-            upon = self._live(each, "baseManifestList")
-            delta = self._entries(each, "deltaManifestList")
-            if upon is not None and before is not None and each.number == number + 1:
-                findings += _lost(each, before, upon)
-            number, before = each.number, None
-            if upon is not None and delta is not None:
-                findings += _repeated(each, delta, upon)
-                before = live(delta, upon)
-                findings += self._dangling(each, before)
-                findings += self._vectors(each, before)
-            if each.schema not in self._schemas:
-                name = below(self._timeline.root, f"schema/schema-{each.schema}")
-                detail = f"snapshot {each.number} is of schema {each.schema}, which is not there"
-                findings.append(_found(Kind.DANGLING_REFERENCE, (name,), detail, each))
-        return [*findings, *read_errors(self._problems, Kind.DANGLING_REFERENCE)]
+            before = self._one(each, before if each.number == number + 1 else None, findings)
+            number = each.number
+        return [*findings, *self._unread()]
+
+    def commit(self, this: Snapshot, before: Snapshot | None) -> list[Finding]:
+        """Return what is wrong with a snapshot that is not there yet; ``before`` is the one before it."""
+        findings: list[Finding] = []
+        self._one(this, None, findings)
+        findings += self._unread()
+        if before is not None:
+            left, upon = self._live(before, *_LISTS), self._live(this, _BASE)
+            if left is not None and upon is not None:
+                findings += _lost(this, left, upon)
+        return findings
+
+    def _one(self, each: Snapshot, before: Live | None, findings: list[Finding]) -> Live | None:
+        """Add what is wrong with a snapshot; return what it leaves."""
+        upon = self._live(each, _BASE)
+        delta = self._entries(each, _DELTA)
+        now: Live | None = None
+        if upon is not None and before is not None:
+            findings += _lost(each, before, upon)
+        if upon is not None and delta is not None:
+            findings += _repeated(each, delta, upon)
+            now = live(delta, upon)
+            findings += self._dangling(each, now)
+            findings += self._vectors(each, now)
+        if each.schema not in self._schemas:
+            name = below(self._root, f"schema/schema-{each.schema}")
+            detail = f"snapshot {each.number} is of schema {each.schema}, which is not there"
+            findings.append(_found(Kind.DANGLING_REFERENCE, (name,), detail, each))
+        return now
+
+    def _unread(self) -> list[Finding]:
+        return read_errors(self._manifests.files.problems, Kind.DANGLING_REFERENCE)
 
     def _entries(self, snapshot: Snapshot, kind: str) -> list[Entry] | None:
         name = snapshot.content.get(kind)
         return None if name is None else self._manifests.entries([str(name)])
 
-    def _live(self, snapshot: Snapshot, kind: str) -> dict[File, Entry] | None:
-        entries = self._entries(snapshot, kind)
-        return None if entries is None else live(entries)
+    def _live(self, snapshot: Snapshot, *kinds: str) -> Live | None:
+        files: Live = {}
+        for kind in kinds:
+            entries = self._entries(snapshot, kind)
+            if entries is None:
+                return None
+            files = live(entries, files)
+        return files
 
-    def _dangling(self, snapshot: Snapshot, now: Mapping[File, Entry]) -> Iterator[Finding]:
+    def _dangling(self, snapshot: Snapshot, now: Live) -> Iterator[Finding]:
         entries = (entry for entry in now.values() if not entry.elsewhere)
         wanted = [name for entry in entries for name in (entry.file.name, *entry.more)]
         yield from self._missing(snapshot, wanted, "data")
 
-    def _vectors(self, snapshot: Snapshot, now: Mapping[File, Entry]) -> Iterator[Finding]:
-        name = snapshot.content.get("indexManifest")
+    def _vectors(self, snapshot: Snapshot, now: Live) -> Iterator[Finding]:
+        name = snapshot.content.get(_INDEX)
         indices = (self._manifests.indices(str(name)) if name else None) or []
         yield from self._missing(snapshot, [each.name for each in indices if not each.elsewhere], "index")
         there = {file.name for file in now}
@@ -140,7 +246,7 @@ class _Walk:
                 yield _found(Kind.DANGLING_VECTOR, names, detail, snapshot)
 
     def _missing(self, snapshot: Snapshot, wanted: Iterable[str], kind: str) -> Iterator[Finding]:
-        names = self._new((name,) for name in wanted if name not in self._files.lasts)
+        names = self._new((name,) for name in wanted if not self._is_there(name))
         if names:
             files = f"a {kind} file that is" if len(names) == 1 else f"{len(names):,} {kind} files that are"
             detail = f"snapshot {snapshot.number} has {files} not there"
@@ -152,7 +258,7 @@ class _Walk:
         return new
 
 
-def _lost(snapshot: Snapshot, before: Mapping[File, Entry], upon: Mapping[File, Entry]) -> Iterator[Finding]:
+def _lost(snapshot: Snapshot, before: Live, upon: Live) -> Iterator[Finding]:
     """Compare what a snapshot was committed upon with what the one before has left."""
     gone, come = before.keys() - upon.keys(), upon.keys() - before.keys()
     if gone or come:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from putifabsent.timeline.parts import Part
     from putifabsent.timeline.records import Order
 
-__all__ = ["Checkpoint", "DeltaTimeline", "checkpoints", "files_in"]
+__all__ = ["Checkpoint", "DeltaTimeline", "actions_in", "checkpoints", "commit_of", "files_in"]
 
 _INFO = "commitInfo"
 
@@ -93,11 +93,11 @@ class DeltaTimeline(Timeline[Commit]):
         paths = {path: number for path, number in self._numbered().items() if number in numbers}
         for path, written in read(self.fs, list(paths)):
             with suppress(ValueError):
-                yield paths[path], _actions(written)
+                yield paths[path], actions_in(written)
 
     def _read(self, numbers: Mapping[str, int], problems: Problems | None) -> Iterator[Commit]:
         for path, written in read(self.fs, list(numbers)):
-            commit = _commit(numbers[path], path, written, problems)
+            commit = commit_of(numbers[path], path, written, problems)
             if commit is not None:
                 yield commit
 
@@ -105,16 +105,18 @@ class DeltaTimeline(Timeline[Commit]):
         return numbered(self.fs, below(self.root, "_delta_log"), number_in)
 
 
-def _actions(written: bytes) -> list[dict[str, Any]]:
+def actions_in(written: bytes) -> list[dict[str, Any]]:
+    """Return all actions of a commit; ``ValueError``: it is none."""
     actions = [json.loads(line) for line in written.splitlines() if line.strip()]
     if not actions or not all(isinstance(each, dict) for each in actions):
         raise ValueError("it has no actions, or others than objects")
     return actions
 
 
-def _commit(number: int, path: str, written: bytes, problems: Problems | None) -> Commit | None:
+def commit_of(number: int, path: str, written: bytes, problems: Problems | None) -> Commit | None:
+    """Return what a commit says of itself; None: it is none."""
     try:
-        actions = _actions(written)
+        actions = actions_in(written)
         info: dict[str, Any] = next((each[_INFO] for each in actions if _INFO in each), {})
         millis = info.get("inCommitTimestamp", info.get("timestamp"))
         seen = info.get("readVersion")

@@ -10,16 +10,17 @@ import io
 import json
 from enum import Enum
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from putifabsent.errors import ConfigError
 from putifabsent.timeline.records import Content
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from datetime import datetime
 
 __all__ = [
+    "AvroFiles",
     "Listed",
     "Problem",
     "Problems",
@@ -35,6 +36,8 @@ __all__ = [
     "records_of",
     "report",
 ]
+
+T = TypeVar("T")
 
 _AT_ONCE = 256
 _AVRO = b"Obj\x01"
@@ -162,6 +165,65 @@ def read(fs: Any, paths: Sequence[str]) -> Iterator[tuple[str, bytes]]:
             if isinstance(written, Exception):
                 raise written
             yield path, written
+
+
+class AvroFiles:
+    """Avro files that never change once they are there: each is read once.
+
+    Parameters
+    ----------
+    problems
+        Takes what can't be read, or isn't there.
+
+    Attributes
+    ----------
+    problems
+        The same.
+    """
+
+    def __init__(self, fs: Any, problems: Problems) -> None:
+        self.problems = problems
+        self._fs = fs
+        self._read: dict[str, list[Any] | None] = {}
+        self._wanted: set[str] = set()
+
+    def load(self, paths: Mapping[str, Callable[[Any], Any]]) -> None:
+        """Read files, many at a time; each comes with what makes something of a record."""
+        self._wanted.update(paths)
+        new = [path for path in paths if path not in self._read]
+        found = dict(read(self._fs, new))
+        for path in new:
+            self._read[path] = self._parsed(path, found.get(path), paths[path])
+
+    def records(self, paths: Sequence[str], parse: Callable[[Any], T]) -> list[T] | None:
+        """Return what is made of the records of files, in order; None: one of them can't be read."""
+        self.load(dict.fromkeys(paths, parse))
+        records: list[T] = []
+        for path in paths:
+            found = self._read[path]
+            if found is None:
+                return None
+            records += found
+        return records
+
+    def forget(self) -> None:
+        """Forget what nobody has asked for since this was called last, and what could not be read."""
+        kept = {path: found for path, found in self._read.items() if found is not None}
+        self._read = {path: kept[path] for path in self._wanted & kept.keys()}
+        self._wanted.clear()
+
+    def _parsed(self, path: str, written: bytes | None, parse: Callable[[Any], T]) -> list[T] | None:
+        if written is None:
+            report(
+                self.problems, Problem(path, Trouble.MISSING, "a snapshot leads to it, and it is not there")
+            )
+            return None
+        try:
+            return [parse(record) for record in records_of(written)]
+        except (KeyError, TypeError, ValueError) as error:
+            trouble = Trouble.UNREADABLE if written else Trouble.EMPTY
+            report(self.problems, Problem(path, trouble, f"it is torn, or no manifest: {error}"), error)
+            return None
 
 
 def modified(fs: Any, path: str) -> datetime | None:

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 from putifabsent.errors import ConfigError
 from putifabsent.shim.formats.paimon import FOLDER, Entry, Index, entry_of, index_of, number_in
 from putifabsent.timeline.files import (
+    AvroFiles,
     Problem,
     Problems,
     Trouble,
     below,
     numbered,
     read,
-    records_of,
     report,
 )
 from putifabsent.timeline.parts import Numbered, numbered_parts
@@ -23,15 +23,12 @@ from putifabsent.timeline.reading import Timeline
 from putifabsent.timeline.records import Content, Details, Snapshot
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-    from typing import TypeVar
+    from collections.abc import Iterator, Mapping, Sequence
 
     from putifabsent.timeline.parts import Part
     from putifabsent.timeline.records import Order
 
-    T = TypeVar("T")
-
-__all__ = ["Manifests", "PaimonTimeline"]
+__all__ = ["Manifests", "PaimonTimeline", "snapshot_of"]
 
 
 class PaimonTimeline(Timeline[Snapshot]):
@@ -114,14 +111,15 @@ class PaimonTimeline(Timeline[Snapshot]):
 
     def _read(self, kind: str, numbers: Mapping[str, int], problems: Problems | None) -> Iterator[Snapshot]:
         for path, written in read(self.fs, list(numbers)):
-            snapshot = _snapshot(numbers[path], path, kind, written, problems)
+            snapshot = snapshot_of(numbers[path], path, written, problems, kind)
             if snapshot is not None:
                 yield snapshot
 
 
-def _snapshot(
-    number: int, path: str, kind: str, written: bytes, problems: Problems | None
+def snapshot_of(
+    number: int, path: str, written: bytes, problems: Problems | None, kind: str = "snapshot"
 ) -> Snapshot | None:
+    """Return what the file of a snapshot, or of a changelog, says; None: it is none, or another's."""
     try:
         fields = json.loads(written)
         known = int(fields["id"])
@@ -154,51 +152,41 @@ class Manifests:
     ----------
     table
         The table's root, also for snapshots of a branch.
-    problems
-        Takes what can't be read, or isn't there.
+
+    Attributes
+    ----------
+    files
+        Their files, which tell what can't be read.
     """
 
-    def __init__(self, fs: Any, table: str, problems: Problems) -> None:
-        self._fs = fs
+    def __init__(self, fs: Any, table: str) -> None:
+        self.files = AvroFiles(fs, [])
         self._folder = below(table, FOLDER)
-        self._problems = problems
-        self._read: dict[str, list[Any] | None] = {}
+
+    def ahead(self, lists: Sequence[str], indices: Sequence[str]) -> None:
+        """Read lists, all manifests that they name, and index manifests, in as few rounds as it takes."""
+        paths = self._paths(lists)
+        self.files.load({**dict.fromkeys(paths, _name_in), **dict.fromkeys(self._paths(indices), index_of)})
+        self.files.load(
+            dict.fromkeys(
+                self._paths([name for path in paths for name in self.files.records([path], _name_in) or ()]),
+                entry_of,
+            )
+        )
 
     def entries(self, lists: Sequence[str]) -> list[Entry] | None:
         """Return the entries of all manifests that lists name, in order; None: one of them can't be read."""
-        names = self._records(lists, lambda record: str(record["_FILE_NAME"]))
-        return None if names is None else self._records(names, entry_of)
+        names = self.files.records(self._paths(lists), _name_in)
+        return None if names is None else self.files.records(self._paths(names), entry_of)
 
     def indices(self, name: str) -> list[Index] | None:
         """Return the index files that an index manifest names; None: it can't be read."""
-        found = self._records([name], index_of)
+        found = self.files.records(self._paths([name]), index_of)
         return None if found is None else [each for each in found if each is not None]
 
-    def _records(self, names: Sequence[str], parse: Callable[[Any], T]) -> list[T] | None:
-        new = {below(self._folder, name): name for name in names if name not in self._read}
-        found = dict(read(self._fs, list(new)))
-        for path, name in new.items():
-            self._read[name] = self._parsed(path, found.get(path), parse)
-        return _joined(self._read[name] for name in names)
-
-    def _parsed(self, path: str, written: bytes | None, parse: Callable[[Any], T]) -> list[T] | None:
-        if written is None:
-            report(
-                self._problems, Problem(path, Trouble.MISSING, "a snapshot leads to it, and it is not there")
-            )
-            return None
-        try:
-            return [parse(record) for record in records_of(written)]
-        except (KeyError, TypeError, ValueError) as error:
-            trouble = Trouble.UNREADABLE if written else Trouble.EMPTY
-            report(self._problems, Problem(path, trouble, f"it is torn, or no manifest: {error}"), error)
-            return None
+    def _paths(self, names: Sequence[str]) -> list[str]:
+        return [below(self._folder, name) for name in names]
 
 
-def _joined(lists: Iterable[list[T] | None]) -> list[T] | None:
-    joined: list[T] = []
-    for each in lists:
-        if each is None:
-            return None
-        joined += each
-    return joined
+def _name_in(record: Mapping[str, Any]) -> str:
+    return str(record["_FILE_NAME"])

@@ -15,7 +15,7 @@ from tests.timeline import tables
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-__all__ = ["Delta", "Hudi", "Paimon", "packed", "stat"]
+__all__ = ["Delta", "Hudi", "Iceberg", "Paimon", "packed", "stat"]
 
 OURS = Path(__file__).parent / "fixtures"
 TIMELINES = Path(__file__).parents[1] / "timeline" / "fixtures"
@@ -226,3 +226,96 @@ class Delta(tables.Delta):
             *({"remove": {"path": name, "dataChange": True}} for name in removed),
             *({"add": {"path": name, "size": 0, "dataChange": True}} for name in added),
         )
+
+
+_LISTED = {
+    "type": "record",
+    "name": "manifest_file",
+    "fields": [
+        {"name": "manifest_path", "type": "string"},
+        {"name": "content", "type": "int"},
+        {"name": "added_snapshot_id", "type": "long"},
+    ],
+}
+_BOUND = {
+    "type": "record",
+    "name": "k126_v127",
+    "fields": [{"name": "key", "type": "int"}, {"name": "value", "type": "bytes"}],
+}
+_BOUNDS = ["null", {"type": "array", "items": _BOUND}]
+_CONTENT = {
+    "type": "record",
+    "name": "manifest_entry",
+    "fields": [
+        {"name": "status", "type": "int"},
+        {
+            "name": "data_file",
+            "type": {
+                "type": "record",
+                "name": "r2",
+                "fields": [
+                    {"name": "content", "type": "int"},
+                    {"name": "file_path", "type": "string"},
+                    {"name": "lower_bounds", "type": _BOUNDS, "default": None},
+                    {"name": "upper_bounds", "type": ["null", {"type": "array", "items": "k126_v127"}]},
+                ],
+            },
+        },
+    ],
+}
+_PATH_FIELD = 2147483546
+
+
+class Iceberg(tables.Delta):
+    """An Iceberg table that is kept by path; each version adds data files, and deletes rows of some."""
+
+    location = "s3a://anywhere/t"
+
+    def __init__(self, fs: Any, root: str) -> None:
+        super().__init__(fs, root)
+        self._lists: list[dict[str, Any]] = []
+        self._snapshots: list[dict[str, Any]] = []
+
+    def version(
+        self, number: int, *added: str, deletes: Sequence[str] = (), parent: int | None = None
+    ) -> None:
+        """Write metadata, all that they lead to, and the files that they add."""
+        if added or deletes:
+            self._manifest(f"m-{number}", number, 0, [(name, None) for name in added])
+            if deletes:
+                self._manifest(f"d-{number}", number, 1, [(f"del-{name}", name) for name in deletes])
+            self.write(f"metadata/snap-{number}.avro", _avro(_LISTED, self._lists))
+            snapshot = {
+                "snapshot-id": number,
+                "manifest-list": f"{self.location}/metadata/snap-{number}.avro",
+            }
+            self._snapshots.append(snapshot)
+        before = number - 1 if parent is None else parent
+        log = [{"metadata-file": f"{self.location}/metadata/v{before}.metadata.json"}] if before else []
+        said = {
+            "format-version": 2,
+            "location": self.location,
+            "current-snapshot-id": self._snapshots[-1]["snapshot-id"] if self._snapshots else -1,
+            "snapshots": self._snapshots,
+            "metadata-log": log,
+        }
+        self.write(f"metadata/v{number}.metadata.json", json.dumps(said))
+
+    def _manifest(
+        self, last: str, number: int, content: int, files: Sequence[tuple[str, str | None]]
+    ) -> None:
+        entries = []
+        for name, about in files:
+            of = None if about is None else f"{self.location}/data/{about}".encode()
+            bounds = None if of is None else [{"key": _PATH_FIELD, "value": of}]
+            file = {
+                "content": content,
+                "file_path": f"{self.location}/data/{name}",
+                "lower_bounds": bounds,
+                "upper_bounds": bounds,
+            }
+            entries.append({"status": 1, "data_file": file})
+            self.write(f"data/{name}")
+        self.write(f"metadata/{last}.avro", _avro(_CONTENT, entries))
+        path = f"{self.location}/metadata/{last}.avro"
+        self._lists.append({"manifest_path": path, "content": content, "added_snapshot_id": number})

@@ -39,6 +39,7 @@ __all__ = [
     "logical",
     "number_in",
     "path_of",
+    "vector_of",
 ]
 
 FORMAT = "delta"
@@ -115,6 +116,8 @@ SIDECARS = "_sidecars"
 _CHECKPOINT = re.compile(
     r"(?P<n>[0-9]{20})\.checkpoint(?:\.[0-9]{10}\.(?P<parts>[0-9]{10})|\.[0-9a-f-]{36})?\.(?:parquet|json)"
 )
+_Z85 = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
+_UUID_IN_Z85 = 20
 _ABSOLUTE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:|/")
 
 
@@ -145,6 +148,27 @@ def logical(action: Mapping[str, Any]) -> Logical:
     vector = action.get("deletionVector") or {}
     parts = (vector.get("storageType"), vector.get("pathOrInlineDv"), vector.get("offset"))
     return Logical(str(action["path"]), "/".join(map(str, parts)) if vector else "")
+
+
+def vector_of(action: Mapping[str, Any]) -> str | None:
+    """Return where the deletion vector of an ``add`` lies, from the table's root; None: not there.
+
+    Source: the protocol's "Derived Fields" of deletion vectors; a UUID in Z85, behind a folder's name.
+    """
+    vector = action.get("deletionVector") or {}
+    said = str(vector.get("pathOrInlineDv") or "")
+    if vector.get("storageType") != "u" or len(said) < _UUID_IN_Z85:
+        return None
+    folder, drawn = said[:-_UUID_IN_Z85], said[-_UUID_IN_Z85:]
+    number = 0
+    for start in range(0, _UUID_IN_Z85, 5):
+        word = 0
+        for character in drawn[start : start + 5]:
+            word = word * 85 + _Z85.find(character)
+        number = number << 32 | word & 0xFFFFFFFF
+    text = f"{number:032x}"
+    uuid = "-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:]))
+    return f"{folder}/" * bool(folder) + f"deletion_vector_{uuid}.bin"
 
 
 def path_of(path: str) -> str | None:

@@ -15,15 +15,39 @@ shows whose table it is: beside ``metadata/``, or, of ``iceberg/<database>/<tabl
 ``<database>.db/<table>/`` beside ``iceberg/``.
 
 Tables with a catalog write ``<N>-<uuid>.metadata.json``: unique by itself, and left alone.
+
+Files
+-----
+What metadata, manifest lists and manifests say of files, once they are decoded. Addresses are absolute: of a
+table's own they begin with its ``location``. Source: the table specification, "Manifests", "Snapshots".
 """
 
 from __future__ import annotations
 
+import gzip
+import json
 import re
+import zlib
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from putifabsent.shim.names import Enforced, Name, Role, Rule, Series
 
-__all__ = ["ENFORCED", "FOLDERS", "PATTERNS", "RULES", "classify"]
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = [
+    "ENFORCED",
+    "FOLDERS",
+    "PATTERNS",
+    "RULES",
+    "Content",
+    "Manifest",
+    "classify",
+    "content_of",
+    "manifest_of",
+    "metadata_of",
+    "number_in",
+]
 
 FORMAT = "iceberg"
 FIRST = 1
@@ -62,6 +86,12 @@ def classify(path: str, folder: str, last: str) -> Name | None:
         rank=rank,
         unless=_tables_of_paimon(table),
     )
+
+
+def number_in(last: str) -> int | None:
+    """Return the number of path-based metadata, by its last component; None for what is none."""
+    match = _VERSION.fullmatch(last)
+    return match and int(match["n"])
 
 
 def _tables_of_paimon(table: str) -> tuple[str, ...]:
@@ -104,3 +134,90 @@ ENFORCED = Enforced(
     "Iceberg's tables with a catalog need none. Leave this format out where Paimon keeps metadata for "
     "Iceberg's readers: it writes that again.",
 )
+
+
+# --- what metadata and manifests say of files
+
+
+_ADDED, _DELETED = 1, 2
+_OF_DATA = 0
+_PATH_FIELD = 2147483546
+"""Of a position delete file: the column that names data files."""
+
+
+class Manifest(NamedTuple):
+    """A line of a manifest list.
+
+    Attributes
+    ----------
+    path
+        The manifest's address.
+    deletes
+        Whether it is of delete files; else it is of data files.
+    snapshot
+        That wrote it.
+    """
+
+    path: str
+    deletes: bool
+    snapshot: int | None
+
+
+class Content(NamedTuple):
+    """A line of a manifest.
+
+    Attributes
+    ----------
+    path
+        The file's address.
+    added, live
+        Whether this manifest's snapshot added it, and whether the table has it.
+    about
+        Of a delete file: the one data file that it is for; None: it may be for several.
+    """
+
+    path: str
+    added: bool
+    live: bool
+    about: str | None
+
+
+def metadata_of(written: bytes) -> dict[str, Any]:
+    """Return what a metadata file says.
+
+    Raises
+    ------
+    ValueError
+        It is torn, or none.
+    """
+    try:
+        found = json.loads(gzip.decompress(written) if written.startswith(b"\x1f\x8b") else written)
+    except (EOFError, OSError, zlib.error) as error:
+        raise ValueError(f"it can't be unpacked: {error}") from error
+    if not isinstance(found, dict) or "location" not in found:
+        raise ValueError("it is no table's metadata")
+    return found
+
+
+def manifest_of(record: Mapping[str, Any]) -> Manifest:
+    """Return a record of a manifest list; ``KeyError``: it is none."""
+    return Manifest(
+        str(record["manifest_path"]), bool(record.get("content")), record.get("added_snapshot_id")
+    )
+
+
+def content_of(record: Mapping[str, Any]) -> Content:
+    """Return a record of a manifest; ``KeyError``: it is none."""
+    file, status = record["data_file"], record["status"]
+    about = file.get("referenced_data_file")
+    if about is None and file.get("content", _OF_DATA) != _OF_DATA:
+        lowest, highest = (_bound(file, kind) for kind in ("lower_bounds", "upper_bounds"))
+        about = lowest if lowest == highest else None
+    return Content(str(file["file_path"]), status == _ADDED, status != _DELETED, about)
+
+
+def _bound(file: Mapping[str, Any], kind: str) -> str | None:
+    for each in file.get(kind) or ():
+        if each["key"] == _PATH_FIELD:
+            return bytes(each["value"]).decode(errors="replace")
+    return None

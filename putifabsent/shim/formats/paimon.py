@@ -29,7 +29,8 @@ What Paimon's manifests say of files, once they are decoded.
 
 A snapshot names manifest lists; a list names manifests; a manifest has entries that add a file or delete it.
 The base list leads to all files of the snapshot before, the delta list to what this one has changed. An index
-manifest names all index files of a snapshot; deletion vectors are some of them.
+manifest names all index files of a snapshot; deletion vectors are some of them. An entry says of which
+partition and bucket its file is, and with the table's schema that says where the file lies.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from putifabsent.shim.names import Enforced, Name, Role, Rule, Series
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
 __all__ = [
     "ENFORCED",
@@ -53,9 +54,11 @@ __all__ = [
     "Index",
     "classify",
     "entry_of",
+    "folder_of",
     "index_of",
     "live",
     "number_in",
+    "partitioned_by",
     "table_of",
 ]
 
@@ -213,12 +216,16 @@ class Entry(NamedTuple):
         Files that go with it.
     elsewhere
         Whether it lies outside the table.
+    partition, bucket
+        Where it lies: the values of the partition's columns as a binary row, and the bucket's number.
     """
 
     adds: bool
     file: File
     more: tuple[str, ...]
     elsewhere: bool
+    partition: bytes
+    bucket: int
 
 
 class Index(NamedTuple):
@@ -247,6 +254,8 @@ def entry_of(record: Mapping[str, Any]) -> Entry:
         File(int(file["_LEVEL"]), str(file["_FILE_NAME"])),
         tuple(file.get("_EXTRA_FILES") or ()),
         bool(file.get("_EXTERNAL_PATH")),
+        bytes(record["_PARTITION"]),
+        int(record["_BUCKET"]),
     )
 
 
@@ -268,3 +277,63 @@ def live(entries: Iterable[Entry], before: Mapping[File, Entry] | None = None) -
         else:
             files.pop(entry.file, None)
     return files
+
+
+# --- where data files lie
+
+_ARITY = 4
+_WORD = 8
+_ROW_KIND = 8
+_IN_PLACE = 0x80
+_ESCAPED = re.compile(r"""[\x00-\x1f"#%'*/:=?\\{}\[\]^\x7f]""")
+_WIDTHS = {"TINYINT": 1, "SMALLINT": 2, "INT": 4, "BIGINT": 8}
+_TEXTS = ("STRING", "VARCHAR", "CHAR")
+# By these options data files, or index files, lie where only Paimon knows.
+_ELSEWHERE = ("data-file.path-directory", "data-file.external-paths", "index-file-in-data-file-dir")
+
+
+def partitioned_by(schema: Mapping[str, Any]) -> tuple[tuple[str, str], ...] | None:
+    """Return the names and types of a schema's partition columns; None: its files may lie anywhere."""
+    options = schema.get("options") or {}
+    if any(each in options for each in _ELSEWHERE) or "partitionKeys" not in schema:
+        return None
+    types = {each["name"]: str(each["type"]) for each in schema.get("fields") or ()}
+    return tuple((key, types.get(key, "")) for key in schema["partitionKeys"])
+
+
+def folder_of(entry: Entry, columns: Sequence[tuple[str, str]]) -> str | None:
+    """Return where a data file lies, from the table's root; None: that is not known.
+
+    Parameters
+    ----------
+    columns
+        The partition's: see :func:`partitioned_by`. Of other types than whole numbers and texts, how they
+        are written depends on the writer, as it does of characters that paths keep for themselves.
+
+    Source: ``FileStorePathFactory``, ``PartitionPathUtils`` and ``BinaryRow`` of Paimon 1.2.
+    """
+    if entry.bucket < 0:
+        return None
+    row, fixed = entry.partition[_ARITY:], _WORD * ((len(columns) + _ROW_KIND + 63) // 64)
+    parts = []
+    for at, (name, kind) in enumerate(columns):
+        bit = _ROW_KIND + at
+        start = fixed + _WORD * at
+        if len(row) < start + _WORD or row[bit // 8] >> bit % 8 & 1:
+            return None
+        value = _value(row, row[start : start + _WORD], kind.split(" ")[0].partition("(")[0])
+        if not value or not value.strip() or _ESCAPED.search(name + value):
+            return None
+        parts.append(f"{name}={value}/")
+    return f"{''.join(parts)}bucket-{entry.bucket}"
+
+
+def _value(row: bytes, word: bytes, kind: str) -> str | None:
+    if kind in _WIDTHS:
+        return str(int.from_bytes(word[: _WIDTHS[kind]], "little", signed=True))
+    if kind not in _TEXTS:
+        return None
+    if word[-1] & _IN_PLACE:
+        return word[: word[-1] & ~_IN_PLACE].decode(errors="replace")
+    length, offset = int.from_bytes(word[:4], "little"), int.from_bytes(word[4:], "little")
+    return row[offset : offset + length].decode(errors="replace")

@@ -1,0 +1,364 @@
+"""Commits that would hurt their tables are not created; those of real writers are, one and all."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import TYPE_CHECKING, Any
+
+import fsspec
+import pytest
+
+from putifabsent.errors import ConfigError, Damaging
+from putifabsent.fsspec_plugin import GuardedFileSystem
+from putifabsent.inspection.commits import Commits
+from putifabsent.shim.formats.hudi_files import writes_in
+from putifabsent.shim.policy import Policy
+from putifabsent.timeline import HudiTimeline, read
+from tests.inspection.tables import Delta, Hudi, Iceberg, Paimon, packed, stat
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from tests.inspection.conftest import Place
+
+A, B = "aaaaaaaa-0", "bbbbbbbb-0"
+T = [f"2026010112000000{n}" for n in range(10)]
+C = [f"2026010112010000{n}" for n in range(10)]
+
+
+def base(group: str, time: str, write: str = "0-1-1") -> str:
+    return f"{group}_{write}_{time}.parquet"
+
+
+class Late:
+    """A table in which the newest commit is yet to be created."""
+
+    def __init__(self, place: Place, commit: str, *gone: str) -> None:
+        self.place = place
+        self.path = f"{place.root}/{commit}"
+        self.body = place.fs.cat_file(self.path)
+        for each in (commit, *gone):
+            place.fs.rm_file(f"{place.root}/{each}")
+
+    def check(self) -> None:
+        """Judge it, and let it be created if it may be."""
+        Commits(lambda: self.place.fs).check(Policy("auto").classify(self.path), self.body)
+        self.place.fs.pipe_file(self.path, self.body)
+
+    def refused(self) -> str:
+        """Judge it; return why it may not be created."""
+        with pytest.raises(Damaging) as caught:
+            self.check()
+        assert caught.value.name == self.path
+        assert not self.place.fs.exists(self.path)
+        return caught.value.reason
+
+
+def delta_log(number: int) -> str:
+    return f"_delta_log/{number:020d}.json"
+
+
+# Delta
+
+
+@pytest.fixture
+def delta(place: Place) -> Delta:
+    """Return a table with two commits."""
+    table = Delta(place.fs, place.root)
+    table.change(0, "a", "b")
+    table.change(1, "c")
+    return table
+
+
+def test_a_delta_commit_is_created_whose_files_are_there(place: Place, delta: Delta) -> None:
+    delta.change(2, "d/x%20y", removed=["a"], files=False)
+    delta.write("d/x y")
+    Late(place, delta_log(2)).check()
+
+
+def test_a_delta_commit_is_refused_one_of_whose_files_is_gone(place: Place, delta: Delta) -> None:
+    delta.change(2, "d", "e")
+    reason = Late(place, delta_log(2), "e").refused()
+    assert reason.startswith(
+        "the table has a file that is not there, added by commit 2. Read the table again"
+    )
+
+
+def test_a_delta_commit_is_refused_that_removes_what_another_has_removed(place: Place, delta: Delta) -> None:
+    delta.change(2, "d", removed=["a"])
+    delta.change(3, "e", removed=["a"], read=1)
+    assert "commits 2 and 3 have both taken away the same files" in Late(place, delta_log(3)).refused()
+
+
+def test_a_delta_commit_may_remove_what_was_added_again_since(place: Place, delta: Delta) -> None:
+    delta.change(2, "d", removed=["a"])
+    delta.change(3, "a")
+    delta.change(4, "e", removed=["a"], read=1)
+    Late(place, delta_log(4)).check()
+
+
+def test_a_delta_commit_is_refused_that_has_read_what_is_not_there(place: Place, delta: Delta) -> None:
+    delta.change(2, "d", read=5)
+    assert "says that it has read version 5" in Late(place, delta_log(2)).refused()
+
+
+def test_a_delta_commit_is_refused_whose_vector_is_gone(place: Place, delta: Delta) -> None:
+    # The protocol's own example: "ab^-aqEH.-t@S}K{vb[*k^" is ab/deletion_vector_<uuid>.bin.
+    vector = {"storageType": "u", "pathOrInlineDv": "ab^-aqEH.-t@S}K{vb[*k^", "offset": 4}
+    delta.commit(2, {"add": {"path": "a", "deletionVector": vector}})
+    late = Late(place, delta_log(2))
+    late.refused()
+    delta.write("ab/deletion_vector_d2c639aa-8816-431a-aaf6-d3fe2512ff61.bin")
+    late.check()
+
+
+def test_a_file_elsewhere_is_not_asked_for(place: Place, delta: Delta) -> None:
+    delta.change(2, "s3://other/table/x.parquet", files=False)
+    Late(place, delta_log(2)).check()
+
+
+# Paimon
+
+
+@pytest.fixture
+def paimon(place: Place) -> Paimon:
+    """Return a table with two snapshots."""
+    table = Paimon(place.fs, place.root)
+    table.write("schema/schema-0", json.dumps({"fields": [], "partitionKeys": [], "options": {}}))
+    table.commit(1, "a")
+    table.commit(2, "b", upon=("a",))
+    return table
+
+
+def test_a_snapshot_is_created_upon_the_one_before(place: Place, paimon: Paimon) -> None:
+    paimon.commit(3, "c", removed=["a"], upon=("a", "b"), vectors={"v": ["b"]})
+    Late(place, "snapshot/snapshot-3").check()
+
+
+def test_a_snapshot_is_refused_that_was_not_committed_upon_the_one_before(
+    place: Place, paimon: Paimon
+) -> None:
+    paimon.commit(3, "c", upon=("a",))
+    assert "was not committed upon snapshot 2" in Late(place, "snapshot/snapshot-3").refused()
+
+
+def test_a_snapshot_is_refused_one_of_whose_files_is_gone(place: Place, paimon: Paimon) -> None:
+    paimon.commit(3, "c", upon=("a", "b"))
+    assert "has a data file that is not there" in Late(place, "snapshot/snapshot-3", "bucket-0/c").refused()
+
+
+@pytest.mark.parametrize("gone", ["manifest-list-baseManifestList-3", "manifest-deltaManifestList-3"])
+def test_a_snapshot_is_refused_whose_manifests_are_gone(place: Place, paimon: Paimon, gone: str) -> None:
+    paimon.commit(3, "c", upon=("a", "b"))
+    assert "a snapshot leads to it" in Late(place, "snapshot/snapshot-3", f"manifest/{gone}").refused()
+
+
+def test_a_snapshot_is_refused_that_adds_what_is_there(place: Place, paimon: Paimon) -> None:
+    paimon.commit(3, "b", upon=("a", "b"))
+    assert "adds files that the table had already" in Late(place, "snapshot/snapshot-3").refused()
+
+
+def test_a_snapshot_is_refused_with_a_vector_of_a_file_that_is_removed(place: Place, paimon: Paimon) -> None:
+    paimon.commit(3, "c", removed=["a"], upon=("a", "b"), vectors={"v": ["a"]})
+    assert "has deletion vectors for a data file" in Late(place, "snapshot/snapshot-3").refused()
+
+
+def test_a_copied_snapshot_is_refused(place: Place, paimon: Paimon) -> None:
+    place.fs.cp_file(f"{place.root}/snapshot/snapshot-2", f"{place.root}/snapshot/snapshot-3")
+    assert "it says that it is snapshot 2" in Late(place, "snapshot/snapshot-3").refused()
+
+
+def test_a_snapshot_of_a_newer_paimon_is_created(place: Place, paimon: Paimon) -> None:
+    paimon.write("snapshot/snapshot-3", json.dumps({"version": 99, "number": 3}))
+    Late(place, "snapshot/snapshot-3").check()
+
+
+# Hudi
+
+
+@pytest.fixture
+def hudi(place: Place) -> Hudi:
+    """Return a table with one commit to one file group."""
+    table = Hudi(place.fs, place.root)
+    table.wrote(T[0], C[0], stat(A, base(A, T[0])))
+    return table
+
+
+def completed(time: str, completion: str) -> str:
+    return f".hoodie/timeline/{time}_{completion}.commit"
+
+
+def test_an_instant_is_completed_whose_slices_are_there(place: Place, hudi: Hudi) -> None:
+    hudi.wrote(T[1], C[1], stat(A, base(A, T[1]), T[0]), stat(B, f".{B}_{T[1]}.log.1_0-1-1"))
+    Late(place, completed(T[1], C[1])).check()
+
+
+def test_an_instant_is_refused_one_of_whose_slices_is_gone(place: Place, hudi: Hudi) -> None:
+    hudi.wrote(T[1], C[1], stat(A, base(A, T[1]), T[0], partition="p"))
+    late = Late(place, completed(T[1], C[1]), f"p/{base(A, T[1])}")
+    assert f"commit {T[1]} names a file that is not there" in late.refused()
+
+
+def test_an_instant_is_refused_that_names_the_slice_of_another(place: Place, hudi: Hudi) -> None:
+    hudi.wrote(T[1], C[1], stat(B, base(B, T[2])))
+    assert f"names a slice of instant {T[2]}" in Late(place, completed(T[1], C[1])).refused()
+
+
+def test_an_instant_is_refused_that_names_two_slices_of_a_file_group(place: Place, hudi: Hudi) -> None:
+    hudi.wrote(T[1], C[1], stat(B, base(B, T[1])), stat(B, base(B, T[1], "1-2-3")))
+    assert "names two slices of file group" in Late(place, completed(T[1], C[1])).refused()
+
+
+def test_an_instant_is_refused_whose_base_another_has_gone_on_with(place: Place, hudi: Hudi) -> None:
+    hudi.wrote(T[2], C[1], stat(A, base(A, T[2]), T[0]))
+    hudi.wrote(T[1], C[2], stat(A, base(A, T[1]), T[0]))
+    late = Late(place, completed(T[1], C[2]))
+    assert "both went on with the slice of" in late.refused()
+
+
+def test_an_instant_is_refused_whose_file_group_was_replaced_meanwhile(place: Place, hudi: Hudi) -> None:
+    hudi.wrote(
+        T[2], C[1], stat(B, base(B, T[2])), action="replacecommit", partitionToReplaceFileIds={"": [A]}
+    )
+    hudi.wrote(T[1], C[2], stat(A, base(A, T[1]), T[0]))
+    assert "has replaced without it" in Late(place, completed(T[1], C[2])).refused()
+
+
+def test_an_instant_is_completed_beside_others_of_other_file_groups(place: Place, hudi: Hudi) -> None:
+    hudi.wrote(T[2], C[1], stat(B, base(B, T[2])))
+    hudi.wrote(T[1], C[2], stat(A, base(A, T[1]), T[0]))
+    Late(place, completed(T[1], C[2])).check()
+
+
+# Iceberg
+
+
+@pytest.fixture
+def iceberg(place: Place) -> Iceberg:
+    """Return a table with two versions."""
+    table = Iceberg(place.fs, place.root)
+    table.version(1)
+    table.version(2, "a", "b")
+    return table
+
+
+def test_a_version_is_created_upon_the_one_before(place: Place, iceberg: Iceberg) -> None:
+    iceberg.version(3, "c", deletes=["a"])
+    Late(place, "metadata/v3.metadata.json").check()
+
+
+def test_a_version_is_refused_upon_another_than_the_one_before(place: Place, iceberg: Iceberg) -> None:
+    iceberg.version(3, "c", parent=1)
+    reason = Late(place, "metadata/v3.metadata.json").refused()
+    assert "version 3 was not committed upon version 2, but upon 1" in reason
+
+
+@pytest.mark.parametrize("gone", ["data/c", "metadata/snap-3.avro", "metadata/m-3.avro", "metadata/m-2.avro"])
+def test_a_version_is_refused_one_of_whose_files_is_gone(place: Place, iceberg: Iceberg, gone: str) -> None:
+    iceberg.version(3, "c")
+    assert "not there" in Late(place, "metadata/v3.metadata.json", gone).refused()
+
+
+def test_a_version_is_refused_that_deletes_rows_of_a_file_it_does_not_have(
+    place: Place, iceberg: Iceberg
+) -> None:
+    iceberg.version(3, "c", deletes=["x"])
+    reason = Late(place, "metadata/v3.metadata.json").refused()
+    assert "deletes rows of a data file that it does not have" in reason
+
+
+# Through a mount
+
+
+ARBITERS = ["native", "ballot"]
+
+
+def _streamed(fs: Any, path: str) -> None:
+    with fs.open(path, "wb") as file:
+        file.write(fs.cat_file(f"{path}.tmp"))
+
+
+COMMITS: dict[str, Callable[[Any, str], None]] = {
+    "written": lambda fs, path: fs.pipe_file(path, fs.cat_file(f"{path}.tmp")),
+    "renamed": lambda fs, path: fs.mv(f"{path}.tmp", path),
+    "streamed": _streamed,
+    "awaited": lambda fs, path: asyncio.run(fs._pipe_file(path, fs.cat_file(f"{path}.tmp"))),
+}
+
+
+@pytest.mark.parametrize("arbiter", ARBITERS)
+@pytest.mark.parametrize("how", COMMITS)
+def test_a_mount_refuses_what_would_hurt_and_creates_what_would_not(
+    place: Place, delta: Delta, how: str, arbiter: str
+) -> None:
+    fs = GuardedFileSystem(fs=place.fs, inspect="commits", arbiter=arbiter, skip_instance_cache=True)
+    path = f"{place.root}/{delta_log(2)}"
+    delta.write(f"{delta_log(2)}.tmp", json.dumps({"add": {"path": "d"}}))
+    with pytest.raises(Damaging, match="the table has a file that is not there, added by commit 2"):
+        COMMITS[how](fs, path)
+    assert not fs.exists(path)
+    delta.write("d")
+    COMMITS[how](fs, path)
+    assert fs.cat_file(path) == json.dumps({"add": {"path": "d"}}).encode()
+
+
+def test_a_mount_looks_at_no_more_than_is_asked_for(place: Place, delta: Delta) -> None:
+    fs = GuardedFileSystem(fs=place.fs, inspect="off", skip_instance_cache=True)
+    fs.pipe_file(f"{place.root}/{delta_log(2)}", json.dumps({"add": {"path": "d"}}).encode())
+    with pytest.raises(ConfigError, match="inspect must be 'commits' or 'off', not 'all'"):
+        GuardedFileSystem(fs=place.fs, inspect="all", skip_instance_cache=True)
+
+
+def test_an_asynchronous_mount_judges_commits_too(place: Place, tmp_path: Path) -> None:
+    async def commit() -> None:
+        fs = GuardedFileSystem(
+            target_protocol="memory", inspect="commits", asynchronous=True, skip_instance_cache=True
+        )
+        table = f"{place.root}/_delta_log"
+        await fs._pipe_file(f"{table}/{0:020d}.json", b'{"add": {"path": "d"}}')
+
+    with pytest.raises(Damaging, match="added by commit 0"):
+        asyncio.run(commit())
+
+
+# Real writers' tables
+
+
+def cleaned(timeline: Any, root: str) -> list[str]:
+    """Return the slices that instants of a Hudi table have written; a cleaner may have removed some since."""
+    if not isinstance(timeline, HudiTimeline):
+        return []
+    said = [timeline.details(each).metadata for each in timeline.active()]
+    writes = [write for each in said if each is not None for write in writes_in(each.value)]
+    return [
+        "/".join(part for part in (root, write.group.partition, last) if part)
+        for write in writes
+        for last in write.lasts
+    ]
+
+
+@pytest.mark.parametrize(
+    "name", ["raced_hudi", "raced_hudi_mor", "raced_delta", "raced_paimon", "killed_hudi"]
+)
+def test_no_commit_of_a_real_writer_is_refused(tmp_path: Path, name: str) -> None:
+    root = packed(name, tmp_path)
+    fs = fsspec.filesystem("file")
+    timeline = read(root)
+    records = sorted(
+        (each for each in timeline.active() if each.row().get("state") in (None, "completed")),
+        key=lambda each: each.key("completed"),
+    )
+    paths = [each.row()["path"] for each in records]
+    bodies = {path: fs.cat_file(path) for path in paths}
+    missing = [each for each in cleaned(timeline, root) if not fs.exists(each)]
+    for each in missing:
+        fs.touch(each)
+    for path in paths:
+        fs.rm_file(path)
+    commits = Commits(lambda: fs)
+    for path, body in bodies.items():
+        commits.check(Policy("auto").classify(path), body)
+        fs.pipe_file(path, body)
+    assert len(bodies) > 3
