@@ -256,7 +256,7 @@ def gaps_in(numbers: Iterable[int]) -> Iterator[range]:
             yield range(before + 1, after)
 
 
-_HUDI, _PAIMON, _DELTA = ("hudi",), ("paimon",), ("delta",)
+_HUDI, _PAIMON, _DELTA, _ICEBERG = ("hudi",), ("paimon",), ("delta",), ("iceberg",)
 _DAMAGE, _NOTICE = Severity.DAMAGE, Severity.NOTICE
 
 MEANINGS: dict[Kind, Meaning] = {
@@ -307,7 +307,7 @@ MEANINGS: dict[Kind, Meaning] = {
     ),
     Kind.LOST_UPDATE: Meaning(
         _DAMAGE,
-        (*_HUDI, *_PAIMON, *_DELTA),
+        (*_HUDI, *_PAIMON, *_DELTA, *_ICEBERG),
         "Two commits started out from the same state, and the later one has not seen what the earlier one"
         " changed: the earlier one's changes are gone, or are there twice",
         "Go back to the version before (time travel, or a clone) and write both changes again, one after "
@@ -315,7 +315,7 @@ MEANINGS: dict[Kind, Meaning] = {
     ),
     Kind.DANGLING_REFERENCE: Meaning(
         _DAMAGE,
-        (*_HUDI, *_PAIMON, *_DELTA),
+        (*_HUDI, *_PAIMON, *_DELTA, *_ICEBERG),
         "The table counts on a file that is not there, and that nothing in its timeline says was removed:"
         " readers fail, or miss its rows",
         "Restore the file from the store's own versions or a copy. Else write its rows again, or go back "
@@ -323,14 +323,14 @@ MEANINGS: dict[Kind, Meaning] = {
     ),
     Kind.DANGLING_VECTOR: Meaning(
         _DAMAGE,
-        _PAIMON,
-        "A deletion vector is for a data file that its snapshot no longer has: what was deleted in it is "
-        "back, in the file that a compaction made of it",
+        (*_PAIMON, *_ICEBERG),
+        "A deletion vector, or a file of deleted rows, is for a data file that its snapshot no longer has: "
+        "what was deleted in it is back, in the file that a compaction made of it",
         "Delete these rows again",
     ),
     Kind.GAP: Meaning(
         _DAMAGE,
-        (*_PAIMON, *_DELTA),
+        (*_PAIMON, *_DELTA, *_ICEBERG),
         "A number is missing among those that are there, where expiry takes away only the oldest ones: a "
         "commit is gone",
         "Restore the file from the store's own versions or a copy. Without it, go back to the version "
@@ -338,7 +338,7 @@ MEANINGS: dict[Kind, Meaning] = {
     ),
     Kind.REPEATED_COMMIT: Meaning(
         _DAMAGE,
-        (*_PAIMON, *_DELTA),
+        (*_PAIMON, *_DELTA, *_ICEBERG),
         "One commit is there twice, under two numbers: the first one had succeeded, and was not "
         "acknowledged. Its rows may count twice",
         "Look for rows that are there twice, and delete them once; or go back to the version before the "
@@ -377,14 +377,14 @@ MEANINGS: dict[Kind, Meaning] = {
     ),
     Kind.EMPTY: Meaning(
         _DAMAGE,
-        (*_HUDI, *_PAIMON, *_DELTA),
+        (*_HUDI, *_PAIMON, *_DELTA, *_ICEBERG),
         "A file that its format never writes empty has no bytes: its writer died, or the store lost them",
         "If its commit was not acknowledged, remove it; else restore it from the store's own versions or a "
         "copy",
     ),
     Kind.UNREADABLE: Meaning(
         _DAMAGE,
-        (*_HUDI, *_PAIMON, *_DELTA),
+        (*_HUDI, *_PAIMON, *_DELTA, *_ICEBERG),
         "A file is torn, or is not what its name says: its content is not known",
         "Restore it from the store's own versions or a copy",
     ),

@@ -1,21 +1,46 @@
-"""Inspects an Iceberg table: what its metadata leads to; also what metadata would that are to be created."""
+"""Inspects an Iceberg table: what its metadata lead to; also what metadata would that are to be created."""
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from putifabsent.inspection.findings import Finding, Kind, found, read_errors
-from putifabsent.shim.formats.iceberg import content_of, manifest_of, metadata_of, number_in
+from putifabsent.inspection.findings import Finding, Kind, Result, Severity, found, gaps_in, read_errors
+from putifabsent.shim.formats.iceberg import content_of, hint_in, manifest_of, metadata_of, number_in
 from putifabsent.timeline.files import AvroFiles, below
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from putifabsent.inspection.findings import Base
+    from putifabsent.inspection.findings import Base, Look
     from putifabsent.shim.formats.iceberg import Content, Manifest
     from putifabsent.shim.names import Name
+    from putifabsent.timeline import IcebergSnapshot, IcebergTimeline, Problems
 
-__all__ = ["hurts"]
+__all__ = ["hurts", "judge"]
+
+_FOLDER = "metadata"
+
+
+def judge(timeline: IcebergTimeline, look: Look | None) -> Result:
+    """Return what is wrong with an Iceberg table.
+
+    Parameters
+    ----------
+    look
+        Lists its data files; None: neither they nor manifests are looked at.
+    """
+    problems: Problems = []
+    metadata = timeline.metadata(problems) or {}
+    snapshots = timeline.snapshots_in(metadata, problems) if metadata else []
+    findings = [*_versions(timeline, problems), *_refs(metadata, snapshots)]
+    findings += read_errors(problems, Kind.DANGLING_REFERENCE)
+    if look is not None and snapshots:
+        there = look(timeline.root, (_FOLDER,)).paths
+        tree = _Tree(AvroFiles(timeline.fs, []), timeline.root, str(metadata["location"]))
+        findings += tree.table(snapshots, there)
+    version = f"format version {metadata.get('format-version', 'unknown')}"
+    return Result(version, snapshots, findings)
 
 
 def hurts(base: Base, name: Name, written: bytes) -> list[Finding]:
@@ -24,41 +49,70 @@ def hurts(base: Base, name: Name, written: bytes) -> list[Finding]:
     if number is None:
         return []
     metadata = metadata_of(written)
-    findings = list(_parent(number, metadata))
-    snapshot = _current(metadata)
-    if snapshot is None:
+    findings = list(_parent(number, name.path, metadata))
+    current, said = metadata.get("current-snapshot-id"), metadata.get("snapshots") or ()
+    snapshot = next((each for each in said if each["snapshot-id"] == current), None)
+    if snapshot is None or not snapshot.get("manifest-list"):
         return findings
     if base.memory is None:
         base.memory = AvroFiles(base.fs, [])
     files: AvroFiles = base.memory
     files.problems.clear()
-    findings += _Tree(files, base.root, str(metadata["location"])).commit(number, snapshot, base.absent)
+    tree = _Tree(files, base.root, str(metadata["location"]))
+    findings += tree.commit(
+        f"version {number}", int(snapshot["snapshot-id"]), str(snapshot["manifest-list"]), base.absent
+    )
     files.forget()
     return findings
 
 
-def _current(metadata: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """Return the current snapshot, if it says by which list it is found."""
-    current = metadata.get("current-snapshot-id")
-    snapshots = (each for each in metadata.get("snapshots") or () if each["snapshot-id"] == current)
-    return next((each for each in snapshots if each.get("manifest-list")), None)
+def _versions(timeline: IcebergTimeline, problems: Problems) -> Iterator[Finding]:
+    """Return what is wrong with the metadata of a table that is kept by path."""
+    versions = timeline.versions()
+    try:
+        hint = hint_in(timeline.fs.cat_file(below(timeline.root, f"{_FOLDER}/version-hint.text")))
+    except FileNotFoundError:
+        hint = None
+    for gap in gaps_in(versions.values()):
+        ends = dict.fromkeys((gap[0], gap[-1]))
+        what = f"version {gap[0]} is" if len(gap) == 1 else f"versions {gap[0]} to {gap[-1]} are"
+        # Readers go up from the hint, one by one; without one they take the highest that is there.
+        hides = hint is not None and hint < gap.stop
+        sees = "readers go no further than that" if hides else "the hint says that readers begin behind it"
+        yield found(
+            Kind.GAP,
+            [below(timeline.root, f"{_FOLDER}/v{each}.metadata.json") for each in ends],
+            f"{what} missing among those that are there, and {sees}",
+            severity=Severity.DAMAGE if hides else Severity.NOTICE,
+        )
+    for path, metadata in timeline.metadata_in(list(versions), problems):
+        yield from _parent(versions[path], path, metadata)
 
 
-def _parent(number: int, metadata: Mapping[str, Any]) -> Iterator[Finding]:
+def _parent(number: int, path: str, metadata: Mapping[str, Any]) -> Iterator[Finding]:
     log = metadata.get("metadata-log") or ()
     parent = number_in(str(log[-1]["metadata-file"]).rpartition("/")[2]) if log else None
     if parent not in (None, number - 1):
         detail = f"version {number} was not committed upon version {number - 1}, but upon {parent}"
-        yield found(Kind.LOST_UPDATE, (f"v{number}",), detail, moments=(str(number),))
+        yield found(Kind.LOST_UPDATE, (path,), detail)
+
+
+def _refs(metadata: Mapping[str, Any], snapshots: Sequence[IcebergSnapshot]) -> Iterator[Finding]:
+    """Find branches and tags whose snapshots are not listed."""
+    there = {each.id for each in snapshots}
+    for name, ref in (metadata.get("refs") or {}).items():
+        if ref["snapshot-id"] not in there:
+            detail = f"{ref.get('type', 'ref')} {name} is snapshot {ref['snapshot-id']}, which is not listed"
+            yield found(Kind.DANGLING_REFERENCE, (name,), detail)
 
 
 class _Tree:
-    """What a snapshot leads to.
+    """What snapshots lead to.
 
     Parameters
     ----------
     root, location
-        The table's, as the filesystem and as its metadata call it.
+        The table's, as the filesystem and as its metadata call it. What lies elsewhere is not looked at.
     """
 
     def __init__(self, files: AvroFiles, root: str, location: str) -> None:
@@ -66,59 +120,78 @@ class _Tree:
         self._root = root
         self._location = location.rstrip("/") + "/"
 
+    def table(self, snapshots: Sequence[IcebergSnapshot], there: frozenset[str]) -> Iterator[Finding]:
+        """Return what is wrong with the snapshots of a table, whose data files are ``there``."""
+        reported: set[str] = set()
+        for each in snapshots:
+            what = f"snapshot {each.id}"
+            manifests = self._manifests(str(each.content.get("manifest-list") or ""))
+            contents = {manifest: self._contents([manifest]) for manifest in manifests}
+            files = [content for found in contents.values() for content in found if content.live]
+            inside = {each.path: below(self._root, at) for each in files if (at := self._inside(each.path))}
+            missing = [path for path, full in inside.items() if full not in there and path not in reported]
+            reported.update(missing)
+            yield from _missing(what, missing, str(each.number))
+            yield from self._vectors(what, each.id, contents, str(each.number))
+            if each.current:
+                yield from _twice(what, files, str(each.number))
+        yield from read_errors(self._files.problems, Kind.DANGLING_REFERENCE)
+
     def commit(
-        self, number: int, snapshot: Mapping[str, Any], absent: Callable[[Mapping[str, str]], list[str]]
+        self, what: str, snapshot: int, path: str, absent: Callable[[Mapping[str, str]], list[str]]
     ) -> Iterator[Finding]:
         """Return what is wrong with the current snapshot of metadata that are not there yet."""
-        moments = (str(number),)
-        own: list[Manifest] = []
-        others: list[Manifest] = []
-        for each in self._manifests(str(snapshot["manifest-list"])):
-            (own if each.snapshot == snapshot["snapshot-id"] else others).append(each)
-        contents = {each: self._contents([each]) for each in own}
-        wanted = {each.path: inside for each in others if (inside := self._inside(each.path)) is not None}
-        added = [each for found in contents.values() for each in found if each.added]
-        wanted |= {each.path: inside for each in added if (inside := self._inside(each.path)) is not None}
-        yield from self._vectors(
-            number,
-            [each for manifest in own if manifest.deletes for each in contents[manifest]],
-            [*own, *others],
-        )
+        manifests = self._manifests(path)
+        own = {each: self._contents([each]) for each in manifests if each.snapshot == snapshot}
+        names = [each.path for each in manifests if each not in own]
+        names += [each.path for found in own.values() for each in found if each.added]
+        if any(each.deletes for each in own):
+            own = {each: self._contents([each]) for each in manifests}
+        yield from self._vectors(what, snapshot, own)
         yield from read_errors(self._files.problems, Kind.DANGLING_REFERENCE)
-        if missing := absent(wanted):
-            files = "a file that is" if len(missing) == 1 else f"{len(missing):,} files that are"
-            yield found(
-                Kind.DANGLING_REFERENCE, missing, f"version {number} has {files} not there", moments=moments
-            )
+        yield from _missing(what, absent({each: at for each in names if (at := self._inside(each))}))
 
     def _vectors(
-        self, number: int, deletes: Sequence[Content], manifests: Sequence[Manifest]
+        self, what: str, snapshot: int, contents: Mapping[Manifest, Iterable[Content]], *moments: str
     ) -> Iterator[Finding]:
-        """Find delete files for data files that the table no longer has: what they delete is back."""
-        about = {each.about: each.path for each in deletes if each.added and each.about is not None}
-        if not about:
-            return
-        there = {
-            each.path
-            for each in self._contents([each for each in manifests if not each.deletes])
-            if each.live
+        """Find what a snapshot deletes of data files that it does not have: it is back in others."""
+        own = [each for each in contents if each.deletes and each.snapshot == snapshot]
+        about = {
+            each.about: each.path
+            for manifest in own
+            for each in contents[manifest]
+            if each.added and each.about is not None
         }
-        if self._files.problems:
+        if not about or self._files.problems:
             return
+        data = (found for manifest, found in contents.items() if not manifest.deletes)
+        there = {each.path for found in data for each in found if each.live}
         if stray := [each for each in about if each not in there]:
             files = "a data file" if len(stray) == 1 else f"{len(stray):,} data files"
-            detail = f"version {number} deletes rows of {files} that it does not have"
-            names = (*(about[each] for each in stray), *stray)
-            yield found(Kind.DANGLING_VECTOR, names, detail, moments=(str(number),))
+            detail = f"{what} deletes rows of {files} that it does not have"
+            names = [*(about[each] for each in stray), *stray]
+            yield found(Kind.DANGLING_VECTOR, names, detail, moments=moments)
 
-    def _manifests(self, path: str) -> list[Manifest]:
-        inside = self._inside(path)
+    def _manifests(self, address: str) -> list[Manifest]:
+        inside = self._inside(address)
         return [] if inside is None else self._files.records([below(self._root, inside)], manifest_of) or []
 
     def _contents(self, manifests: Sequence[Manifest]) -> list[Content]:
-        paths = [inside for each in manifests if (inside := self._inside(each.path)) is not None]
-        return self._files.records([below(self._root, each) for each in paths], content_of) or []
+        paths = [below(self._root, at) for each in manifests if (at := self._inside(each.path))]
+        return self._files.records(paths, content_of) or []
 
     def _inside(self, address: str) -> str | None:
         """Return where a file lies, from the table's root; None: it lies elsewhere."""
         return address.removeprefix(self._location) if address.startswith(self._location) else None
+
+
+def _missing(what: str, names: list[str], *moments: str) -> Iterator[Finding]:
+    if names:
+        files = "a file that is" if len(names) == 1 else f"{len(names):,} files that are"
+        yield found(Kind.DANGLING_REFERENCE, names, f"{what} has {files} not there", moments=moments)
+
+
+def _twice(what: str, files: Iterable[Content], *moments: str) -> Iterator[Finding]:
+    """Find files that are there twice: their rows count twice."""
+    if twice := [path for path, many in Counter(each.path for each in files).items() if many > 1]:
+        yield found(Kind.REPEATED_COMMIT, twice, f"{what} has the same files twice", moments=moments)

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from putifabsent.errors import ConfigError, sentence_of
-from putifabsent.inspection import delta, hudi, paimon
+from putifabsent.inspection import delta, hudi, iceberg, paimon
 from putifabsent.inspection.findings import Files, Severity
 from putifabsent.shim.formats import is_state
 from putifabsent.timeline import opened, read, tables_below
@@ -30,6 +30,7 @@ _JUDGES: dict[str, Callable[[Any, Look | None], Result]] = {
     "hudi": hudi.judge,
     "paimon": paimon.judge,
     "delta": delta.judge,
+    "iceberg": iceberg.judge,
 }
 
 
@@ -95,11 +96,12 @@ def inspect(
     Parameters
     ----------
     url
-        The table's address, as fsspec knows it; with ``fs`` its folder in there.
+        The table's address, as fsspec knows it; with ``fs`` its folder in there. Of an Iceberg table that a
+        catalog keeps: the address of its current metadata file.
     fs
         A filesystem: any of fsspec's, guarded or not.
     format
-        ``hudi``, ``paimon`` or ``delta``; None: the table shows it.
+        ``hudi``, ``paimon``, ``delta`` or ``iceberg``; None: the table shows it.
     data
         Whether to list the table's data files, and to compare them with what it says of them. Without, only
         what the timeline proves by itself is found.

@@ -1,4 +1,6 @@
-"""What has happened to a table: Hudi's instants, Paimon's snapshots, Delta's commits, read from any store.
+"""What has happened to a table: Hudi's instants, Paimon's and Iceberg's snapshots, Delta's commits.
+
+They are read from any store.
 
 ::
 
@@ -12,10 +14,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from putifabsent.errors import ConfigError
+from putifabsent.shim.formats.iceberg import is_metadata
 from putifabsent.timeline.delta import DeltaTimeline
-from putifabsent.timeline.files import Problem, Problems, Trouble
+from putifabsent.timeline.files import Problem, Problems, Trouble, below, listed
 from putifabsent.timeline.hudi import Fault, Finding, HudiTimeline, check_steps
 from putifabsent.timeline.hudi_history import Manifest
+from putifabsent.timeline.iceberg import IcebergTimeline
 from putifabsent.timeline.paimon import PaimonTimeline
 from putifabsent.timeline.parts import HistoryFile, Part
 from putifabsent.timeline.reading import Record, Timeline
@@ -23,6 +27,7 @@ from putifabsent.timeline.records import (
     Commit,
     Content,
     Details,
+    IcebergSnapshot,
     Instant,
     Order,
     Raw,
@@ -44,6 +49,8 @@ __all__ = [
     "Finding",
     "HistoryFile",
     "HudiTimeline",
+    "IcebergSnapshot",
+    "IcebergTimeline",
     "Instant",
     "Manifest",
     "Order",
@@ -66,7 +73,7 @@ __all__ = [
 ]
 
 READERS: dict[str, type[Timeline[Any]]] = {
-    each.format: each for each in (HudiTimeline, PaimonTimeline, DeltaTimeline)
+    each.format: each for each in (HudiTimeline, PaimonTimeline, DeltaTimeline, IcebergTimeline)
 }
 """The readers, by format."""
 
@@ -75,6 +82,7 @@ DEEPEST = 4
 
 # What every table of a format has.
 _FOLDERS = {"hudi": (".hoodie",), "paimon": ("schema", "snapshot"), "delta": ("_delta_log",)}
+_ICEBERG = "metadata"
 
 
 def read(url: str, *, fs: Any = None, format: str | None = None, **options: Any) -> Timeline[Any]:  # noqa: A002
@@ -83,11 +91,13 @@ def read(url: str, *, fs: Any = None, format: str | None = None, **options: Any)
     Parameters
     ----------
     url
-        The table's address, as fsspec knows it; with ``fs`` its folder in there.
+        The table's address, as fsspec knows it; with ``fs`` its folder in there. Of an Iceberg table that a
+        catalog keeps: the address of its current metadata file.
     fs
         A filesystem: any of fsspec's, guarded or not.
     format
-        ``hudi``, ``paimon`` or ``delta``; None: the table shows it.
+        ``hudi``, ``paimon``, ``delta`` or ``iceberg``; None: the table shows it. What Paimon or Delta keeps
+        for Iceberg's readers is looked at only if asked for.
     options
         Of the filesystem that fsspec makes of ``url``.
 
@@ -140,18 +150,26 @@ def tables_below(url: str, *, fs: Any = None, **options: Any) -> Iterator[str]:
 
 def _below(fs: Any, folder: str, depth: int) -> Iterator[str]:
     try:
-        listed = fs.ls(folder, detail=True)
+        found = fs.ls(folder, detail=True)
     except (FileNotFoundError, NotADirectoryError):
         return
-    paths = sorted(each["name"].rstrip("/") for each in listed if each["type"] == "directory")
+    paths = sorted(each["name"].rstrip("/") for each in found if each["type"] == "directory")
     names = {path.rpartition("/")[2] for path in paths}
     # A database may be called `schema`; both of Paimon's folders are there after the first commit.
-    if names.intersection((*_FOLDERS["hudi"], *_FOLDERS["delta"])) or names.issuperset(_FOLDERS["paimon"]):
+    shows = names.intersection((*_FOLDERS["hudi"], *_FOLDERS["delta"])) or names.issuperset(
+        _FOLDERS["paimon"]
+    )
+    if shows or (_ICEBERG in names and _has_metadata(fs, folder)):
         yield folder
     elif depth:
         for path in paths:
             if path.rpartition("/")[2][:1] not in (".", "_"):
                 yield from _below(fs, path, depth - 1)
+
+
+def _has_metadata(fs: Any, root: str) -> bool:
+    """Whether a folder has Iceberg's metadata."""
+    return any(is_metadata(each.last) for each in listed(fs, below(root, _ICEBERG)))
 
 
 def opened(url: str, fs: Any, options: dict[str, Any]) -> tuple[Any, str]:
@@ -166,18 +184,21 @@ def opened(url: str, fs: Any, options: dict[str, Any]) -> tuple[Any, str]:
 
 
 def _formats_of(fs: Any, root: str) -> list[str]:
-    return [
-        each
-        for each, folders in _FOLDERS.items()
-        if any(fs.isdir(f"{root}/{folder}" if root else folder) for folder in folders)
+    if is_metadata(root.rpartition("/")[2]):
+        return ["iceberg"]
+    found = [
+        each for each, folders in _FOLDERS.items() if any(fs.isdir(below(root, folder)) for folder in folders)
     ]
+    return found or ["iceberg"] * _has_metadata(fs, root)
 
 
 def _format_of(fs: Any, root: str) -> str:
     found = _formats_of(fs, root)
     if not found:
         looked = ", ".join(f"{folder}/" for folders in _FOLDERS.values() for folder in folders)
-        raise ConfigError(f"there is no table at {root!r}: none of {looked} is there")
+        raise ConfigError(
+            f"there is no table at {root!r}: none of {looked}, metadata/*.metadata.json is there"
+        )
     if len(found) > 1:
         raise ConfigError(f"{root!r} is a table of {' and of '.join(found)}: say which by format=")
     return found[0]

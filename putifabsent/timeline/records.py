@@ -16,7 +16,18 @@ from putifabsent.shim.formats.hudi_steps import State
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["Commit", "Content", "Details", "Instant", "Order", "Raw", "Snapshot", "State", "StateFile"]
+__all__ = [
+    "Commit",
+    "Content",
+    "Details",
+    "IcebergSnapshot",
+    "Instant",
+    "Order",
+    "Raw",
+    "Snapshot",
+    "State",
+    "StateFile",
+]
 
 Order: TypeAlias = Literal["requested", "completed"]
 """By when they began, or by when they were completed; what isn't completed comes last then."""
@@ -294,6 +305,74 @@ class Commit:
             "committed": self.ended_at,
             "read": self.read,
             "transaction": self.transaction,
+            "path": self.path,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class IcebergSnapshot:
+    """A snapshot of an Iceberg table.
+
+    Attributes
+    ----------
+    id, parent
+        Its own, and that of the one that it came upon; None: it came upon none.
+    number
+        Its sequence number; in tables of format version 1, which have none, its place among those listed.
+    action
+        The operation; empty where the snapshot doesn't say.
+    millis
+        When, in milliseconds since 1970, by the writer's clock.
+    current
+        Whether it is what readers see.
+    path
+        The address of its manifest list.
+    content
+        All that the metadata say of it.
+    """
+
+    id: int
+    parent: int | None
+    number: int
+    action: str
+    millis: int
+    current: bool
+    path: str
+    content: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
+
+    @property
+    def archived(self) -> bool:
+        """Iceberg forgets what has expired."""
+        return False
+
+    @property
+    def begun_at(self) -> datetime:
+        """When it was committed; nothing says when it began."""
+        return _since_1970(self.millis)
+
+    @property
+    def ended_at(self) -> datetime:
+        """When it was committed."""
+        return _since_1970(self.millis)
+
+    @property
+    def identity(self) -> int:
+        """What tells it from all others of its table."""
+        return self.id
+
+    def key(self, _: Order) -> tuple[int, int, int]:
+        """By what it is sorted: a snapshot is requested and completed by one create."""
+        return self.number, self.millis, self.id
+
+    def row(self) -> dict[str, Any]:
+        """Itself as a row of a table."""
+        return {
+            "number": self.number,
+            "id": self.id,
+            "parent": self.parent,
+            "action": self.action,
+            "committed": self.ended_at,
+            "current": self.current,
             "path": self.path,
         }
 

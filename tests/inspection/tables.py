@@ -285,11 +285,15 @@ class Iceberg(tables.Delta):
             if deletes:
                 self._manifest(f"d-{number}", number, 1, [(f"del-{name}", name) for name in deletes])
             self.write(f"metadata/snap-{number}.avro", _avro(_LISTED, self._lists))
-            snapshot = {
-                "snapshot-id": number,
-                "manifest-list": f"{self.location}/metadata/snap-{number}.avro",
-            }
-            self._snapshots.append(snapshot)
+            self._snapshots.append(
+                {
+                    "snapshot-id": number,
+                    "sequence-number": number,
+                    "timestamp-ms": 1_700_000_000_000 + number,
+                    "summary": {"operation": "append"},
+                    "manifest-list": f"{self.location}/metadata/snap-{number}.avro",
+                }
+            )
         before = number - 1 if parent is None else parent
         log = [{"metadata-file": f"{self.location}/metadata/v{before}.metadata.json"}] if before else []
         said = {

@@ -67,8 +67,8 @@ def test_a_folder_that_is_two_tables_is_not_guessed_at(place: Place) -> None:
 
 
 def test_an_unknown_format_is_refused(place: Place) -> None:
-    with pytest.raises(ConfigError, match="'iceberg'"):
-        read(place.root, fs=place.fs, format="iceberg")
+    with pytest.raises(ConfigError, match="'lance'"):
+        read(place.root, fs=place.fs, format="lance")
 
 
 @pytest.mark.parametrize("version", [5, 7, 10, "x", ""])

@@ -44,9 +44,12 @@ __all__ = [
     "Manifest",
     "classify",
     "content_of",
+    "hint_in",
+    "is_metadata",
     "manifest_of",
     "metadata_of",
     "number_in",
+    "rank_in",
 ]
 
 FORMAT = "iceberg"
@@ -92,6 +95,23 @@ def number_in(last: str) -> int | None:
     """Return the number of path-based metadata, by its last component; None for what is none."""
     match = _VERSION.fullmatch(last)
     return match and int(match["n"])
+
+
+def rank_in(last: str) -> int:
+    """Return where a name stands among those of its number, by its last component: readers take the first."""
+    match = _VERSION.fullmatch(last)
+    return _SUFFIXES.index(match["suffix"]) if match else len(_SUFFIXES)
+
+
+def hint_in(written: bytes) -> int | None:
+    """Return the number that ``version-hint.text`` says; None: it says none."""
+    text = written.strip()
+    return int(text) if text.isdigit() else None
+
+
+def is_metadata(last: str) -> bool:
+    """Whether a name is that of metadata, by path or by a catalog, by its last component."""
+    return last.endswith(_SUFFIXES)
 
 
 def _tables_of_paimon(table: str) -> tuple[str, ...]:

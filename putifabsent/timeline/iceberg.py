@@ -1,0 +1,137 @@
+"""Iceberg's timelines: the snapshots that a table's current metadata list."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from putifabsent.errors import ConfigError
+from putifabsent.shim.formats.iceberg import is_metadata, metadata_of, number_in, rank_in
+from putifabsent.timeline.files import Problem, Problems, Trouble, below, listed, read, report
+from putifabsent.timeline.reading import Timeline
+from putifabsent.timeline.records import Content, Details, IcebergSnapshot
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from putifabsent.timeline.records import Order
+
+__all__ = ["IcebergTimeline"]
+
+_FOLDER = "metadata"
+
+
+class IcebergTimeline(Timeline[IcebergSnapshot]):
+    """The snapshots of an Iceberg table that its current metadata list; what has expired is forgotten.
+
+    Parameters
+    ----------
+    root
+        The root of a table that is kept by path, whose newest ``v<N>.metadata.json`` is current. Of one that
+        a catalog keeps, only the catalog knows which is: then that metadata file itself.
+
+    Attributes
+    ----------
+    root
+        The table's.
+    path
+        The metadata file.
+
+    Raises
+    ------
+    ConfigError
+        There is no Iceberg table, or one of a catalog's, and no metadata file was given.
+    """
+
+    format = "iceberg"
+    COLUMNS = (
+        ("number", "int64"),
+        ("id", "int64"),
+        ("parent", "int64"),
+        ("action", "string"),
+        ("committed", "utc"),
+        ("current", "bool"),
+        ("path", "string"),
+    )
+
+    def __init__(self, fs: Any, root: str) -> None:
+        folder, _, last = root.rpartition("/")
+        self.path = root if is_metadata(last) else ""
+        super().__init__(fs, folder.removesuffix(f"/{_FOLDER}") if self.path else root)
+        if not self.path:
+            self.path = _newest(self.versions(), self._folder)
+
+    @property
+    def _folder(self) -> str:
+        return below(self.root, _FOLDER)
+
+    def versions(self) -> dict[str, int]:
+        """Return the metadata files of a table that is kept by path, by their numbers."""
+        numbers = ((each.path, each.last, number_in(each.last)) for each in listed(self.fs, self._folder))
+        found = [(number, -rank_in(last), path) for path, last, number in numbers if number is not None]
+        return {path: number for number, _, path in sorted(found)}
+
+    def metadata(self, problems: Problems | None = None) -> Mapping[str, Any] | None:
+        """Return what the current metadata say; None: they can't be read."""
+        return dict(self.metadata_in([self.path], problems)).get(self.path)
+
+    def metadata_in(
+        self, paths: list[str], problems: Problems | None = None
+    ) -> Iterator[tuple[str, Mapping[str, Any]]]:
+        """Return what metadata files say, without those that can't be read."""
+        for path, written in read(self.fs, paths):
+            try:
+                yield path, metadata_of(written)
+            except ValueError as error:
+                trouble = Trouble.UNREADABLE if written else Trouble.EMPTY
+                report(problems, Problem(path, trouble, f"it is torn, or no metadata: {error}"), error)
+
+    def active(
+        self, *, order: Order = "requested", problems: Problems | None = None
+    ) -> Iterator[IcebergSnapshot]:
+        """Return the snapshots that have not expired, of all branches."""
+        metadata = self.metadata(problems)
+        return iter(()) if metadata is None else iter(self.snapshots_in(metadata, problems))
+
+    def snapshots_in(
+        self, metadata: Mapping[str, Any], problems: Problems | None = None
+    ) -> list[IcebergSnapshot]:
+        """Return the snapshots that metadata list."""
+        try:
+            said = sorted(metadata.get("snapshots") or (), key=lambda each: int(each["timestamp-ms"]))
+            found = [self._snapshot(place, each, metadata) for place, each in enumerate(said, 1)]
+        except (KeyError, TypeError, ValueError) as error:
+            report(problems, Problem(self.path, Trouble.UNREADABLE, f"no snapshot is in it: {error}"), error)
+            return []
+        return sorted(found, key=lambda each: each.key("requested"))
+
+    def _snapshot(self, place: int, said: Mapping[str, Any], metadata: Mapping[str, Any]) -> IcebergSnapshot:
+        own, parent = int(said["snapshot-id"]), said.get("parent-snapshot-id")
+        return IcebergSnapshot(
+            id=own,
+            parent=None if parent is None else int(parent),
+            number=int(said.get("sequence-number") or place),
+            action=str((said.get("summary") or {}).get("operation") or ""),
+            millis=int(said["timestamp-ms"]),
+            current=own == metadata.get("current-snapshot-id"),
+            path=str(said.get("manifest-list") or ""),
+            content=said,
+        )
+
+    def history(
+        self, *, order: Order = "requested", problems: Problems | None = None
+    ) -> Iterator[IcebergSnapshot]:
+        """Return none: what has expired is forgotten."""
+        return iter(())
+
+    def details(self, record: IcebergSnapshot, problems: Problems | None = None) -> Details:
+        """Return all that the metadata say of a snapshot."""
+        return Details(None, Content("", record.content))
+
+
+def _newest(versions: Mapping[str, int], folder: str) -> str:
+    if not versions:
+        raise ConfigError(
+            f"there is no v<N>.metadata.json in {folder!r}: if a catalog keeps the table, it knows which "
+            f"metadata are current. Give their address in place of the table's"
+        )
+    return list(versions)[-1]

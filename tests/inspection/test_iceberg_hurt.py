@@ -1,0 +1,140 @@
+"""Hurt Iceberg tables: each kind of damage is found, and named; in healthy ones nothing is."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+from pyiceberg.catalog.sql import SqlCatalog
+
+from putifabsent.errors import ConfigError
+from putifabsent.inspection import Kind, Severity, inspect, inspect_all
+from tests.inspection.tables import Iceberg
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.inspection.conftest import Place
+
+
+@pytest.fixture
+def table(place: Place) -> Iceberg:
+    """Return a table with three versions, and data files and deleted rows in two."""
+    table = Iceberg(place.fs, place.root)
+    table.version(1)
+    table.version(2, "a", "b")
+    table.version(3, "c", deletes=["a"])
+    return table
+
+
+def test_nothing_is_found_in_a_healthy_table(place: Place, table: Iceberg) -> None:
+    report = inspect(place.root, fs=place.fs)
+    assert report.findings == []
+    assert [each.number for each in report.records] == [2, 3]
+    assert [each.current for each in report.records] == [False, True]
+    assert report.verdict == "iceberg, format version 2, 2 records, 4 data files: no damage was found."
+
+
+def test_a_version_that_was_not_committed_upon_the_one_before_has_lost_an_update(
+    place: Place, table: Iceberg
+) -> None:
+    table.version(4, "d", parent=2)
+    finding = place.the(Kind.LOST_UPDATE)
+    assert finding.names == (f"{place.root}/metadata/v4.metadata.json",)
+    assert "upon version 3, but upon 2" in finding.detail
+
+
+@pytest.mark.parametrize(("hint", "severity"), [(b"3", Severity.DAMAGE), (b"5", Severity.NOTICE)])
+def test_a_version_that_is_missing_hides_those_above_from_who_begins_below(
+    place: Place, table: Iceberg, hint: bytes, severity: Severity
+) -> None:
+    table.version(4, "d")
+    table.version(5, "e")
+    place.fs.rm_file(f"{place.root}/metadata/v4.metadata.json")
+    table.write("metadata/version-hint.text", hint)
+    finding = place.the(Kind.GAP)
+    assert (finding.names, finding.severity) == ((f"{place.root}/metadata/v4.metadata.json",), severity)
+
+
+@pytest.mark.parametrize("gone", ["data/b", "data/c"])
+def test_a_data_file_that_is_not_there_dangles(place: Place, table: Iceberg, gone: str) -> None:
+    place.fs.rm_file(f"{place.root}/{gone}")
+    assert place.the(Kind.DANGLING_REFERENCE).names == (f"{table.location}/{gone}",)
+
+
+@pytest.mark.parametrize("gone", ["snap-3.avro", "m-3.avro", "d-3.avro"])
+def test_a_manifest_that_is_not_there_dangles(place: Place, table: Iceberg, gone: str) -> None:
+    place.fs.rm_file(f"{place.root}/metadata/{gone}")
+    assert place.the(Kind.DANGLING_REFERENCE).names == (f"{place.root}/metadata/{gone}",)
+
+
+def test_what_is_deleted_of_a_file_that_is_not_in_the_snapshot_is_back(place: Place, table: Iceberg) -> None:
+    table.version(4, "d", deletes=["x"])
+    finding = place.the(Kind.DANGLING_VECTOR)
+    assert finding.names == (f"{table.location}/data/del-x", f"{table.location}/data/x")
+
+
+def test_a_file_that_is_there_twice_counts_twice(place: Place, table: Iceberg) -> None:
+    table.version(4, "c")
+    assert place.the(Kind.REPEATED_COMMIT).names == (f"{table.location}/data/c",)
+
+
+@pytest.mark.parametrize(("written", "kind"), [(b"", Kind.EMPTY), (b'{"location', Kind.UNREADABLE)])
+def test_metadata_that_can_not_be_read_are_found(
+    place: Place, table: Iceberg, written: bytes, kind: Kind
+) -> None:
+    table.write("metadata/v2.metadata.json", written)
+    assert place.the(kind).names == (f"{place.root}/metadata/v2.metadata.json",)
+
+
+def test_a_branch_whose_snapshot_is_not_listed_dangles(place: Place, table: Iceberg) -> None:
+    path = f"{place.root}/metadata/v3.metadata.json"
+    said = json.loads(place.fs.cat_file(path))
+    place.fs.pipe_file(
+        path, json.dumps({**said, "refs": {"b": {"snapshot-id": 9, "type": "branch"}}}).encode()
+    )
+    assert place.the(Kind.DANGLING_REFERENCE).detail == "branch b is snapshot 9, which is not listed"
+
+
+# Tables of pyiceberg's, in a catalog
+
+
+@pytest.fixture
+def catalog(tmp_path: Path) -> Any:
+    catalog = SqlCatalog("c", uri=f"sqlite:///{tmp_path}/c.db", warehouse=f"file://{tmp_path}/warehouse")
+    catalog.create_namespace("db")
+    return catalog
+
+
+def rows(*numbers: int) -> pa.Table:
+    return pa.table({"id": pa.array(numbers, pa.int64())})
+
+
+def test_a_table_of_a_catalog_is_inspected_by_its_metadata(catalog: Any, tmp_path: Path) -> None:
+    table = catalog.create_table("db.t", rows(1).schema)
+    for number in range(4):
+        table.append(rows(number, number + 10))
+    table.delete("id = 2")
+    report = inspect(table.metadata_location)
+    assert report.findings == []
+    assert [each.id for each in report.records] == [each.snapshot_id for each in table.history()]
+    assert report.files == 5
+    with pytest.raises(ConfigError, match="if a catalog keeps the table, it knows which"):
+        inspect(table.location())
+
+
+def test_a_data_file_that_a_table_of_a_catalog_lacks_is_found(catalog: Any, tmp_path: Path) -> None:
+    table = catalog.create_table("db.t", rows(1).schema)
+    table.append(rows(1))
+    (gone,) = tmp_path.glob("warehouse/**/*.parquet")
+    gone.unlink()
+    (finding,) = inspect(table.metadata_location).findings
+    assert finding.kind is Kind.DANGLING_REFERENCE
+    assert finding.names == (f"file://{gone}",)
+
+
+def test_tables_are_found_below_a_folder(place: Place, table: Iceberg) -> None:
+    reports = inspect_all(place.root.rpartition("/")[0], fs=place.fs)
+    assert [each.url for each in reports] == [place.root]
