@@ -2,7 +2,7 @@
 
 ====================  =================================================================================
 ``path``              where the table is
-``format``            ``hudi``, ``paimon`` or ``delta``; by default the table shows it
+``format``            ``hudi``, ``paimon``, ``delta``, ``iceberg``; by default the table shows it
 ``history``           ``true`` (the default): all; ``false`` or ``active``: what is active alone;
                       ``archived``: what is archived alone
 ``problems``          ``false`` (the default): what can't be read fails the job; ``true``: it is a row
