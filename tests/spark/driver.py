@@ -11,6 +11,7 @@ import os
 import signal
 import sys
 import time
+from base64 import b64decode
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -215,15 +216,17 @@ def sql(spark: SparkSession, query: str) -> list[dict[str, Any]]:
     return [row.asDict() for row in spark.sql(query).collect()]
 
 
-def create(spark: SparkSession, path: str) -> bool:
-    """Create a file as the JVM's writers do; return whether it was this driver that did."""
+def create(spark: SparkSession, path: str, body: str = "") -> bool:
+    """Create a file as the JVM's writers do, of bytes in base 64; return whether this driver did."""
     from py4j.protocol import Py4JJavaError
 
     jvm: Any = spark._jvm
     name = jvm.org.apache.hadoop.fs.Path(path)
     fs = name.getFileSystem(spark.sparkContext._jsc.hadoopConfiguration())
     try:
-        fs.create(name, False).close()
+        stream = fs.create(name, False)
+        stream.write(bytearray(b64decode(body)))
+        stream.close()
     except Py4JJavaError as error:
         if "FileAlreadyExistsException" not in str(error.java_exception):
             raise

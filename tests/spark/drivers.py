@@ -85,8 +85,9 @@ class Told(NamedTuple):
     mount: Mapping[str, Any] | None = None
 
     def strictly(self) -> Told:
-        """Return the same, where what it mounts refuses the steps that Hudi's timelines don't have."""
-        return self if self.mount is None else self._replace(mount={**self.mount, "strict": True})
+        """Return the same, where what it mounts refuses all that it can: real writers are to get by."""
+        more = {"strict": True, "inspect": "commits"}
+        return self if self.mount is None else self._replace(mount={**self.mount, **more})
 
 
 def told_on(server: BucketServer, bucket: str, *, guarded: bool, **more: str) -> Told:
