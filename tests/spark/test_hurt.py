@@ -84,7 +84,7 @@ SPOILT: dict[str, tuple[Callable[[Table], Commit], ...]] = {
     "delta": (half, without_its_data),
     "iceberg": (half, empty, without_its_data, again),
     "paimon": (half, empty, without_its_data, again),
-    "hudi": (half, empty, without_its_data, again),
+    "hudi": (half, empty, without_its_data),
 }
 
 
