@@ -3,8 +3,9 @@
     python bench/spark_cost.py [--pairs 5] [--delay 20] [--mebibytes 1024] [--inspect] [--json]
 
 Two drivers, one stock and one guarded, take turns on tables of their own, through S3A, on a real S3 server.
-With ``--inspect`` both are guarded, and one has its commits looked at before they are created. Commits go through a relay that counts each request and holds it up, as a store of the same region would.
-Parquet files go straight. Absolute times are this machine's, which runs all of it: read the ratios.
+With ``--inspect`` both are guarded, and one has its commits looked at before they are created. Commits go
+through a relay that counts each request and holds it up, as a store of the same region would. Parquet files go
+straight. Absolute times are this machine's, which runs all of it: read the ratios.
 """
 
 from __future__ import annotations

@@ -40,7 +40,9 @@ def inspect(  # noqa: PLR0913 - one an option
     *,
     format: Annotated[  # noqa: A002 - the option's name
         str | None,
-        typer.Option(metavar="FORMAT", help="hudi, paimon, delta or iceberg; by default what the table shows."),
+        typer.Option(
+            metavar="FORMAT", help="hudi, paimon, delta or iceberg; by default what the table shows."
+        ),
     ] = None,
     no_data: Annotated[
         bool,

@@ -60,6 +60,7 @@ class Kind(str, Enum):
     RIVAL_SLICES = "rival-slices"
     ABANDONED_SLICE = "abandoned-slice"
     UNDONE_INSTANT = "undone-instant"
+    HIDDEN_ROWS = "hidden-rows"
     LOST_UPDATE = "lost-update"
     DANGLING_REFERENCE = "dangling-reference"
     DANGLING_VECTOR = "dangling-vector"
@@ -304,6 +305,15 @@ MEANINGS: dict[Kind, Meaning] = {
         "commit was acknowledged",
         "Write its rows again: the rollback has removed its files. Guard the table, so that who is rolled"
         " back can't complete",
+    ),
+    Kind.HIDDEN_ROWS: Meaning(
+        _DAMAGE,
+        _HUDI,
+        "A file group without base files begins with a log file that no completed instant wrote, as a failed "
+        "non-blocking writer leaves it. Readers up to Hudi 1.2.0 pass over the file group, and over all that "
+        "was committed to it",
+        "Roll that instant back; if the timeline has none of it, stop the writers and remove the log file. The "
+        "rows are there again",
     ),
     Kind.LOST_UPDATE: Meaning(
         _DAMAGE,

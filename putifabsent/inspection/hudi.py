@@ -445,6 +445,8 @@ def _wrong_slices(
     is_proof = is_whole and not is_metadata_table
     yield from _dangling(stats, files, root, is_proof=is_proof)
     yield from _unnamed(stats, slices, judges_logs=first_version >= _IN_LEVELS, is_proof=is_proof)
+    if first_version >= _IN_LEVELS and is_proof:
+        yield from _hidden(stats, slices)
 
 
 def _dangling(stats: Sequence[_Stats], files: Files, root: str, *, is_proof: bool) -> Iterator[Finding]:
@@ -518,6 +520,35 @@ def _slices(files: Files) -> list[_There]:
     found = ((path, last, slice_in(last)) for last, path in files.lasts.items())
     there = [_There(path, last, parsed) for path, last, parsed in found if parsed is not None]
     return sorted(there)
+
+
+def _hidden(stats: Sequence[_Stats], slices: Sequence[_There]) -> Iterator[Finding]:
+    """Find file groups that begin with a log file of nobody's commit: readers pass over all of them.
+
+    Source: hudi#19774. A file group without base files begins at the instant of its first log file, and
+    releases up to 1.2.0 leave it out if that instant is not completed.
+    """
+    times = _Times(stats)
+    groups: defaultdict[str, list[_There]] = defaultdict(list)
+    for each in slices:
+        groups[each.slice.group].append(each)
+    for group, inside in groups.items():
+        inside.sort(key=lambda each: each.slice.instant)
+        first = inside[0].slice
+        hidden = sorted({each.slice.instant for each in inside} & times.completed)
+        if not first.is_log or not all(each.slice.is_log for each in inside) or not hidden:
+            continue
+        if first.instant in times.completed or first.instant < times.first_active:
+            continue
+        is_pending = first.instant in times.known
+        whose = "is not completed yet" if is_pending else "was never completed"
+        detail = (
+            f"file group {group} begins with a log file of instant {first.instant}, which {whose}: what "
+            f"instants {', '.join(hidden)} have committed to it is not read"
+        )
+        severity = Severity.NOTICE if is_pending else Severity.DAMAGE
+        moments = (first.instant, *hidden)
+        yield found(Kind.HIDDEN_ROWS, [inside[0].path], detail, moments=moments, severity=severity)
 
 
 def _strange(

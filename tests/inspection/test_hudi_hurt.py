@@ -329,3 +329,34 @@ def test_an_update_of_a_file_group_that_is_overwritten_later_is_meant_to_go(
         T[1], C[2], stat(B, base(B, T[1])), action="replacecommit", partitionToReplaceFileIds={"": [A]}
     )
     assert place.findings() == []
+
+
+# Non-blocking writers
+
+
+@pytest.mark.parametrize(("is_pending", "severity"), [(False, Severity.DAMAGE), (True, Severity.NOTICE)])
+def test_a_log_file_of_nobodys_commit_hides_what_was_committed_behind_it(
+    place: Place, table: Hudi, is_pending: bool, severity: Severity
+) -> None:
+    if is_pending:
+        table.put(f"{T[1]}.deltacommit.requested")
+        table.put(f"{T[1]}.deltacommit.inflight")
+    table.write(log(B, T[1]))
+    for n in (2, 3):
+        table.wrote(T[n], C[n], stat(B, log(B, T[n])), action="deltacommit")
+    (finding,) = (each for each in place.findings() if each.kind is Kind.HIDDEN_ROWS)
+    assert finding.names == (f"{place.root}/{log(B, T[1])}",)
+    assert finding.severity is severity
+    assert f"what instants {T[2]}, {T[3]} have committed to it is not read" in finding.detail
+
+
+def test_a_file_group_with_a_base_file_hides_nothing(place: Place, table: Hudi) -> None:
+    table.write(log(A, T[1]))
+    table.wrote(T[2], C[2], stat(A, log(A, T[2])), action="deltacommit")
+    assert Kind.HIDDEN_ROWS not in place.kinds()
+
+
+def test_a_file_group_that_begins_with_a_commit_hides_nothing(place: Place, table: Hudi) -> None:
+    table.wrote(T[2], C[2], stat(B, log(B, T[2])), action="deltacommit")
+    table.write(log(B, T[3]))
+    assert Kind.HIDDEN_ROWS not in place.kinds()
