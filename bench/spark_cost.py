@@ -4,8 +4,8 @@
 
 Two drivers, one stock and one guarded, take turns on tables of their own, through S3A, on a real S3 server.
 With ``--inspect`` both are guarded, and one has its commits looked at before they are created. Commits go
-through a relay that counts each request and holds it up, as a store of the same region would. Parquet files go
-straight. Absolute times are this machine's, which runs all of it: read the ratios.
+through a relay that counts each request and holds it up, as a store of the same region would. Parquet files
+go straight. Absolute times are this machine's, which runs all of it: read the ratios.
 """
 
 from __future__ import annotations

@@ -155,6 +155,7 @@ def _report_lines(url: str, report: Report, *, timeline: bool) -> Iterator[Table
         yield from (f"    {name}" for name in _some(each.names))
         yield f"  {each.means}."
         yield f"  What to do: {each.do}."
+        yield from (f"    {command}" for command in each.commands)
     yield f"{url}: {report.verdict}"
 
 

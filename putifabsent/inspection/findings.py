@@ -110,6 +110,8 @@ class Finding:
         What was seen, in a sentence.
     moments
         The instants' times, or the numbers, that it is about: as pictures mark them.
+    commands
+        Of the format's own tools, which mend it; none, where there are none, or it is not sure that they do.
     """
 
     kind: Kind
@@ -117,6 +119,7 @@ class Finding:
     detail: str
     severity: Severity
     moments: tuple[str, ...] = ()
+    commands: tuple[str, ...] = ()
 
     @property
     def means(self) -> str:
@@ -137,6 +140,7 @@ class Finding:
             "detail": self.detail,
             "means": self.means,
             "do": self.do,
+            "commands": list(self.commands),
         }
 
 
@@ -312,8 +316,8 @@ MEANINGS: dict[Kind, Meaning] = {
         "A file group without base files begins with a log file that no completed instant wrote, as a failed "
         "non-blocking writer leaves it. Readers up to Hudi 1.2.0 pass over the file group, and over all that "
         "was committed to it",
-        "Roll that instant back; if the timeline has none of it, stop the writers and remove the log file. The "
-        "rows are there again",
+        "Roll that instant back; if the timeline has none of it, stop the writers and remove the log file: "
+        "the rows are there again",
     ),
     Kind.LOST_UPDATE: Meaning(
         _DAMAGE,

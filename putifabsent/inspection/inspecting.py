@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from putifabsent.errors import ConfigError, sentence_of
 from putifabsent.inspection import delta, hudi, iceberg, paimon
 from putifabsent.inspection.findings import Files, Severity
+from putifabsent.inspection.mending import commands_for
 from putifabsent.shim.formats import is_state
 from putifabsent.timeline import opened, read, tables_below
 
@@ -129,6 +130,9 @@ def inspect(
         result = judge(timeline, walk)
         before_too = {about for each in findings for about in _abouts(each)}
         findings = [each for each in result.findings if not before_too.isdisjoint(_abouts(each))]
+    findings = [
+        replace(each, commands=commands_for(timeline.format, url, each, result.records)) for each in findings
+    ]
     return Report(
         url,
         timeline.format,

@@ -322,6 +322,7 @@ def _finding(each: Finding, number: int, level: int, listed: set[str]) -> str:
         f'<div class="{each.severity.value}"><h{level}>{each.severity.value}: {each.kind.value}</h{level}>'
         f"<p>{escape(each.detail)}.</p><p>{escape(each.means)}.</p>"
         f"<p><b>What to do:</b> {escape(each.do)}.</p>"
+        f"{''.join(f'<pre>{escape(command)}</pre>' for command in each.commands)}"
         f"<ul>{''.join(names)}</ul>{f'<p>In the timeline: {links}</p>' if links else ''}</div>"
     )
 
