@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from putifabsent.errors import Damaging
 from putifabsent.inspection import delta, hudi, iceberg, paimon
 from putifabsent.inspection.findings import Base, Finding, Severity
-from putifabsent.timeline.files import avro
+from putifabsent.timeline.files import avro, roaring
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,11 +45,12 @@ class Commits:
     Raises
     ------
     ConfigError
-        The package is not installed that reads Avro, in which most of what commits name is written.
+        A package is not installed that reads Avro or Roaring bitmaps, in which commits say what they do.
     """
 
     def __init__(self, fs: Callable[[], Any]) -> None:
         avro()
+        roaring()
         self._fs = fs
         self._bases: OrderedDict[str, tuple[Base, Lock]] = OrderedDict()
         self._lock = Lock()

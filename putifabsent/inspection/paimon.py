@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from putifabsent.inspection.findings import (
     Finding,
@@ -24,18 +24,20 @@ from putifabsent.shim.formats.paimon import (
     Entry,
     File,
     folder_of,
+    goes_by_sequence,
     live,
     number_in,
     partitioned_by,
     table_of,
 )
 from putifabsent.timeline.files import below, read
-from putifabsent.timeline.paimon import Manifests, snapshot_of
+from putifabsent.timeline.paimon import Manifests, deleted_rows, snapshot_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     from putifabsent.inspection.findings import Base, Look
+    from putifabsent.shim.formats.paimon import Vector
     from putifabsent.shim.names import Name
     from putifabsent.timeline import PaimonTimeline, Problems, Snapshot
 
@@ -45,6 +47,7 @@ Live: TypeAlias = Mapping[File, Entry]
 
 _BASE, _DELTA, _INDEX = "baseManifestList", "deltaManifestList", "indexManifest"
 _LISTS = (_BASE, _DELTA)
+_APPEND = "APPEND"
 _OWN_FOLDERS = ("snapshot", "schema", "changelog", "branch", "tag", "consumer", FOLDER)
 
 
@@ -117,30 +120,96 @@ def hurts(base: Base, name: Name, written: bytes) -> list[Finding]:
     )
     beside = dict(read(base.fs, [newest, schema]))
     before = snapshot_of(number - 1, newest, beside.get(newest, b""), [])
+    both = [each for each in (this, before) if each is not None]
     if base.memory is None:
         base.memory = Manifests(base.fs, base.root)
     manifests: Manifests = base.memory
     manifests.files.problems.clear()
     manifests.ahead(
-        [*_named(this, *_LISTS), *(_named(before, *_LISTS) if before else ())], _named(this, _INDEX)
+        [name for each in both for name in _named(each, *_LISTS)],
+        [name for each in both for name in _named(each, _INDEX)],
     )
-    absent = set(base.absent(_new_files(manifests, this, beside.get(schema))))
+    absent = set(base.absent(_new_files(manifests, this, _schema_in(beside.get(schema)))))
     schemas = {this.schema} if schema in beside else ()
     findings = _Walk(manifests, root, schemas, lambda file: file not in absent).commit(this, before)
+    if before is not None:
+        findings += _crossing(manifests, this, _schema_in(beside.get(schema)))
+        findings += _undeleted(base, manifests, this, before)
     manifests.files.forget()
     return findings
+
+
+def _crossing(manifests: Manifests, this: Snapshot, schema: Mapping[str, Any]) -> Iterator[Finding]:
+    """Find rows that are numbered as if others were not there: of one key's, the highest number counts.
+
+    A writer of a primary-key table numbers its rows on from those that it has seen in their bucket.
+    """
+    if this.action != _APPEND or not goes_by_sequence(schema):
+        return
+    there: dict[tuple[bytes, int], int] = {}
+    for entry in live(manifests.entries(_named(this, _BASE)) or ()).values():
+        if entry.sequences is not None:
+            bucket = (entry.partition, entry.bucket)
+            there[bucket] = max(there.get(bucket, -1), entry.sequences[1])
+    crossing = [
+        entry
+        for entry in manifests.entries(_named(this, _DELTA)) or ()
+        if entry.adds and entry.sequences and entry.bucket >= 0
+        if entry.sequences[0] <= there.get((entry.partition, entry.bucket), -1)
+    ]
+    if crossing:
+        buckets = ", ".join(str(each) for each in sorted({entry.bucket for entry in crossing}))
+        detail = (
+            f"snapshot {this.number} numbers its rows in bucket {buckets} as if others had committed none "
+            f"there since it began: of two rows with one key, the later may not count"
+        )
+        yield _found(Kind.LOST_UPDATE, [entry.file.name for entry in crossing], detail, this)
+
+
+def _undeleted(base: Base, manifests: Manifests, this: Snapshot, before: Snapshot) -> Iterator[Finding]:
+    """Find deleted rows that are back: of a file that stays, nobody ever deletes fewer."""
+    had, has = manifests.vectors(before), manifests.vectors(this)
+    stay = {file.name for file in live(manifests.entries(_named(this, *_LISTS)) or ())}
+    back = [
+        file
+        for file, vector in had.items()
+        if file in stay and has.get(file) != vector and not _deletes_all(base, vector, has.get(file))
+    ]
+    if back:
+        files = "a data file" if len(back) == 1 else f"{len(back):,} data files"
+        detail = (
+            f"snapshot {this.number} brings back rows of {files} that snapshot {before.number} has deleted"
+        )
+        yield _found(Kind.LOST_UPDATE, back, detail, this)
+
+
+def _deletes_all(base: Base, before: Vector, after: Vector | None) -> bool:
+    """Whether a deletion vector deletes all that the one before it does."""
+    if after is None:
+        return False
+    many = before.cardinality, after.cardinality
+    if many[0] is not None and many[1] is not None and many[1] < many[0]:
+        return False
+    earlier, later = (deleted_rows(base.fs, base.root, each) for each in (before, after))
+    return earlier is None or later is None or bool(earlier <= later)
+
+
+def _schema_in(written: bytes | None) -> Mapping[str, Any]:
+    """Return what a schema's file says; nothing, where that is not known."""
+    try:
+        said = json.loads(written or b"{}")
+    except ValueError:
+        return {}
+    return said if isinstance(said, dict) else {}
 
 
 def _named(snapshot: Snapshot, *kinds: str) -> list[str]:
     return [str(snapshot.content[kind]) for kind in kinds if snapshot.content.get(kind)]
 
 
-def _new_files(manifests: Manifests, snapshot: Snapshot, schema: bytes | None) -> dict[str, str]:
+def _new_files(manifests: Manifests, snapshot: Snapshot, schema: Mapping[str, Any]) -> dict[str, str]:
     """Return where the data files lie that a snapshot adds, by their names, as far as that is known."""
-    try:
-        columns = partitioned_by(json.loads(schema or b""))
-    except (AttributeError, TypeError, ValueError):
-        columns = None
+    columns = partitioned_by(schema)
     found: dict[str, str] = {}
     for entry in (manifests.entries(_named(snapshot, _DELTA)) or []) if columns is not None else []:
         folder = folder_of(entry, columns or ())
@@ -238,7 +307,7 @@ class _Walk:
         yield from self._missing(snapshot, [each.name for each in indices if not each.elsewhere], "index")
         there = {file.name for file in now}
         for each in indices:
-            stray = self._new((each.name, vector) for vector in each.vectors if vector not in there)
+            stray = self._new((each.name, at.file) for at in each.vectors if at.file not in there)
             if stray:
                 files = "a data file" if len(stray) == 1 else f"{len(stray):,} data files"
                 detail = f"snapshot {snapshot.number} has deletion vectors for {files} that it no longer has"

@@ -35,6 +35,7 @@ __all__ = [
     "read",
     "records_of",
     "report",
+    "roaring",
 ]
 
 T = TypeVar("T")
@@ -258,6 +259,17 @@ def arrow() -> Any:
     package = _imported("pyarrow", reason)
     _imported("pyarrow.parquet", reason)
     return package
+
+
+def roaring() -> Any:
+    """Return the package that reads Roaring bitmaps, pyroaring.
+
+    Raises
+    ------
+    ConfigError
+        It is not installed.
+    """
+    return _imported("pyroaring", "which rows a table has deleted is written in Roaring bitmaps")
 
 
 def _imported(module: str, why: str) -> Any:

@@ -7,7 +7,16 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from putifabsent.errors import ConfigError
-from putifabsent.shim.formats.paimon import FOLDER, Entry, Index, entry_of, index_of, number_in
+from putifabsent.shim.formats.paimon import (
+    FOLDER,
+    Entry,
+    Index,
+    Vector,
+    bitmap_in,
+    entry_of,
+    index_of,
+    number_in,
+)
 from putifabsent.timeline.files import (
     AvroFiles,
     Problem,
@@ -17,6 +26,7 @@ from putifabsent.timeline.files import (
     numbered,
     read,
     report,
+    roaring,
 )
 from putifabsent.timeline.parts import Numbered, numbered_parts
 from putifabsent.timeline.reading import Timeline
@@ -28,7 +38,7 @@ if TYPE_CHECKING:
     from putifabsent.timeline.parts import Part
     from putifabsent.timeline.records import Order
 
-__all__ = ["Manifests", "PaimonTimeline", "snapshot_of"]
+__all__ = ["Manifests", "PaimonTimeline", "deleted_rows", "snapshot_of"]
 
 
 class PaimonTimeline(Timeline[Snapshot]):
@@ -184,8 +194,25 @@ class Manifests:
         found = self.files.records(self._paths([name]), index_of)
         return None if found is None else [each for each in found if each is not None]
 
+    def vectors(self, snapshot: Snapshot) -> dict[str, Vector]:
+        """Return the deletion vectors of a snapshot, by their data files."""
+        name = snapshot.content.get("indexManifest")
+        indices = (self.indices(str(name)) if name else None) or []
+        return {each.file: each for index in indices if not index.elsewhere for each in index.vectors}
+
     def _paths(self, names: Sequence[str]) -> list[str]:
         return [below(self._folder, name) for name in names]
+
+
+def deleted_rows(fs: Any, table: str, vector: Vector) -> Any:
+    """Return the rows that a deletion vector deletes, a ``pyroaring.BitMap``; None: it can't be read."""
+    path = below(table, f"index/{vector.index}")
+    try:
+        written = fs.cat_file(path, start=vector.offset, end=vector.offset + 4 + vector.length)
+    except FileNotFoundError:
+        return None
+    bitmap = bitmap_in(written)
+    return None if bitmap is None else roaring().BitMap.deserialize(bitmap)
 
 
 def _name_in(record: Mapping[str, Any]) -> str:

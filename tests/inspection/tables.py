@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import fastavro
+from pyroaring import BitMap
 
 from tests.timeline import tables
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
 __all__ = ["Delta", "Hudi", "Iceberg", "Paimon", "packed", "stat"]
 
@@ -104,6 +105,9 @@ _FILE = {
     "fields": [
         {"name": "_FILE_NAME", "type": "string"},
         {"name": "_LEVEL", "type": "int"},
+        {"name": "_ROW_COUNT", "type": "long"},
+        {"name": "_MIN_SEQUENCE_NUMBER", "type": "long"},
+        {"name": "_MAX_SEQUENCE_NUMBER", "type": "long"},
         {"name": "_EXTRA_FILES", "type": {"type": "array", "items": "string"}},
         {"name": "_EXTERNAL_PATH", "type": ["null", "string"], "default": None},
     ],
@@ -125,6 +129,7 @@ _RANGE = {
         {"name": "f0", "type": "string"},
         {"name": "f1", "type": "int"},
         {"name": "f2", "type": "int"},
+        {"name": "_CARDINALITY", "type": ["null", "long"]},
     ],
 }
 _INDEX = {
@@ -158,13 +163,13 @@ class Paimon(tables.Paimon):
         *added: str,
         removed: Sequence[str] = (),
         upon: Sequence[str] = (),
-        vectors: dict[str, Sequence[str]] | None = None,
+        vectors: Mapping[str, Mapping[str, Iterable[int]]] | None = None,
         **more: Any,
     ) -> None:
         """Write a snapshot, all that it leads to, and the files that it adds.
 
-        ``upon`` is what it was committed upon; ``vectors`` are deletion vectors, by the index file that they
-        are in.
+        ``upon`` is what it was committed upon; ``vectors`` are the rows that are deleted of each data file,
+        by the index file that says so. A file ``a:5-7`` is ``a``, with rows of these sequence numbers.
         """
         lists = {
             "baseManifestList": [(0, name) for name in upon],
@@ -177,29 +182,42 @@ class Paimon(tables.Paimon):
             self.write(f"manifest/{last}", _avro(_LIST, [{"_FILE_NAME": manifest, "_FILE_SIZE": 1}]))
             said[kind] = last
         for name in added:
-            self.write(f"bucket-0/{name}")
+            self.write(f"bucket-0/{name.partition(':')[0]}")
         if vectors is not None:
             said["indexManifest"] = f"index-manifest-{number}"
-            indices = [_index(name, files) for name, files in vectors.items()]
+            indices = [self._index(name, files) for name, files in vectors.items()]
             self.write(f"manifest/index-manifest-{number}", _avro(_INDEX, indices))
-            for name in vectors:
-                self.write(f"index/{name}")
         self.snapshot(number, **said, **more)
 
+    def _index(self, name: str, files: Mapping[str, Iterable[int]]) -> dict[str, Any]:
+        written, ranges = b"\1", []
+        for file, rows in files.items():
+            bitmap = BitMap(rows)
+            vector = (1581511376).to_bytes(4, "big") + bitmap.serialize()
+            ranges.append({"f0": file, "f1": len(written), "f2": len(vector), "_CARDINALITY": len(bitmap)})
+            written += len(vector).to_bytes(4, "big") + vector + bytes(4)
+        self.write(f"index/{name}", written)
+        return {
+            "_KIND": 0,
+            "_INDEX_TYPE": "DELETION_VECTORS",
+            "_FILE_NAME": name,
+            "_DELETIONS_VECTORS_RANGES": ranges,
+        }
 
-def _entry(kind: int, name: str) -> dict[str, Any]:
-    file = {"_FILE_NAME": name, "_LEVEL": 0, "_EXTRA_FILES": [], "_EXTERNAL_PATH": None}
-    return {"_KIND": kind, "_PARTITION": b"\0", "_BUCKET": 0, "_FILE": file}
 
-
-def _index(name: str, files: Sequence[str]) -> dict[str, Any]:
-    ranges = [{"f0": each, "f1": 1, "f2": 22} for each in files]
-    return {
-        "_KIND": 0,
-        "_INDEX_TYPE": "DELETION_VECTORS",
+def _entry(kind: int, said: str) -> dict[str, Any]:
+    name, _, numbers = said.partition(":")
+    low, _, high = numbers.partition("-")
+    file = {
         "_FILE_NAME": name,
-        "_DELETIONS_VECTORS_RANGES": ranges,
+        "_LEVEL": 0,
+        "_ROW_COUNT": int(high or 0) - int(low or 0) + 1,
+        "_MIN_SEQUENCE_NUMBER": int(low or 0),
+        "_MAX_SEQUENCE_NUMBER": int(high or 0),
+        "_EXTRA_FILES": [],
+        "_EXTERNAL_PATH": None,
     }
+    return {"_KIND": kind, "_PARTITION": b"\0", "_BUCKET": 0, "_FILE": file}
 
 
 class Delta(tables.Delta):

@@ -133,7 +133,7 @@ def paimon(place: Place) -> Paimon:
 
 
 def test_a_snapshot_is_created_upon_the_one_before(place: Place, paimon: Paimon) -> None:
-    paimon.commit(3, "c", removed=["a"], upon=("a", "b"), vectors={"v": ["b"]})
+    paimon.commit(3, "c", removed=["a"], upon=("a", "b"), vectors={"v": {"b": [1]}})
     Late(place, "snapshot/snapshot-3").check()
 
 
@@ -161,8 +161,64 @@ def test_a_snapshot_is_refused_that_adds_what_is_there(place: Place, paimon: Pai
 
 
 def test_a_snapshot_is_refused_with_a_vector_of_a_file_that_is_removed(place: Place, paimon: Paimon) -> None:
-    paimon.commit(3, "c", removed=["a"], upon=("a", "b"), vectors={"v": ["a"]})
+    paimon.commit(3, "c", removed=["a"], upon=("a", "b"), vectors={"v": {"a": [1]}})
     assert "has deletion vectors for a data file" in Late(place, "snapshot/snapshot-3").refused()
+
+
+@pytest.mark.parametrize(
+    ("rows", "is_refused"),
+    [
+        ({"a": [1, 2, 70_000], "b": [3]}, False),
+        ({"a": range(100_000), "b": [3]}, False),
+        ({"a": [1, 2, 5], "b": [3]}, True),
+        ({"a": [1], "b": [3]}, True),
+        ({"b": [3]}, True),
+    ],
+)
+def test_a_snapshot_is_refused_that_brings_back_what_was_deleted(
+    place: Place, paimon: Paimon, rows: dict[str, list[int]], is_refused: bool
+) -> None:
+    paimon.commit(3, upon=("a", "b"), vectors={"v": {"a": [1, 70_000]}})
+    paimon.commit(4, upon=("a", "b"), vectors={"w": rows})
+    late = Late(place, "snapshot/snapshot-4")
+    if is_refused:
+        assert "brings back rows of a data file that snapshot 3 has deleted" in late.refused()
+    else:
+        late.check()
+
+
+def test_what_is_deleted_of_a_file_goes_with_it(place: Place, paimon: Paimon) -> None:
+    paimon.commit(3, upon=("a", "b"), vectors={"v": {"a": [1]}})
+    paimon.commit(4, "c", removed=["a"], upon=("a", "b"))
+    Late(place, "snapshot/snapshot-4").check()
+
+
+KEYED = {"fields": [], "partitionKeys": [], "primaryKeys": ["id"]}
+
+
+@pytest.mark.parametrize(
+    ("added", "options", "kind", "is_refused"),
+    [
+        ("c:6-9", {}, "APPEND", False),
+        ("c:5-9", {}, "APPEND", True),
+        ("c:3-4", {}, "APPEND", True),
+        ("c:3-4", {}, "COMPACT", False),
+        ("c:3-4", {"sequence.field": "n"}, "APPEND", False),
+        ("c:3-4", {"merge-engine": "aggregation"}, "APPEND", False),
+        ("c:3-4", {"merge-engine": "partial-update"}, "APPEND", True),
+    ],
+)
+def test_a_snapshot_is_refused_whose_rows_are_numbered_as_if_others_were_not_there(
+    place: Place, paimon: Paimon, added: str, options: dict[str, str], kind: str, is_refused: bool
+) -> None:
+    paimon.write("schema/schema-1", json.dumps({**KEYED, "options": options}))
+    paimon.commit(3, "d:3-5", upon=("a", "b"))
+    paimon.commit(4, added, upon=("a", "b", "d:3-5"), commitKind=kind, schemaId=1)
+    late = Late(place, "snapshot/snapshot-4")
+    if is_refused:
+        assert "numbers its rows in bucket 0 as if others had committed none there" in late.refused()
+    else:
+        late.check()
 
 
 def test_a_copied_snapshot_is_refused(place: Place, paimon: Paimon) -> None:

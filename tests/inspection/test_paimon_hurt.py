@@ -103,21 +103,21 @@ def test_a_schema_that_is_not_there_dangles(place: Place, table: Paimon) -> None
 
 
 def test_an_index_file_that_is_not_there_dangles(place: Place, table: Paimon) -> None:
-    table.commit(3, upon=("a", "b"), vectors={"index-1": ["a"]})
+    table.commit(3, upon=("a", "b"), vectors={"index-1": {"a": [1]}})
     place.fs.rm_file(f"{place.root}/index/index-1")
     assert place.the(Kind.DANGLING_REFERENCE).names == ("index-1",)
 
 
 def test_a_deletion_vector_for_a_file_that_was_compacted_away_dangles(place: Place, table: Paimon) -> None:
-    table.commit(3, "ab", removed=("a", "b"), upon=("a", "b"), vectors={"index-1": ["a", "ab"]})
+    table.commit(3, "ab", removed=("a", "b"), upon=("a", "b"), vectors={"index-1": {"a": [1], "ab": [1]}})
     finding = place.the(Kind.DANGLING_VECTOR)
     assert finding.names == ("index-1", "a")
     assert finding.severity is Severity.DAMAGE
 
 
 def test_a_finding_is_told_once_and_not_of_every_snapshot_after_it(place: Place, table: Paimon) -> None:
-    table.commit(3, "c", upon=("a", "b"), vectors={"index-1": ["gone"]})
-    table.commit(4, "d", upon=("a", "b", "c"), vectors={"index-1": ["gone"]})
+    table.commit(3, "c", upon=("a", "b"), vectors={"index-1": {"gone": [1]}})
+    table.commit(4, "d", upon=("a", "b", "c"), vectors={"index-1": {"gone": [1]}})
     place.fs.rm_file(f"{place.root}/bucket-0/a")
     assert place.kinds() == [Kind.DANGLING_REFERENCE, Kind.DANGLING_VECTOR]
 

@@ -52,9 +52,12 @@ __all__ = [
     "Entry",
     "File",
     "Index",
+    "Vector",
+    "bitmap_in",
     "classify",
     "entry_of",
     "folder_of",
+    "goes_by_sequence",
     "index_of",
     "live",
     "number_in",
@@ -218,6 +221,9 @@ class Entry(NamedTuple):
         Whether it lies outside the table.
     partition, bucket
         Where it lies: the values of the partition's columns as a binary row, and the bucket's number.
+    sequences
+        Of its rows, the lowest and the highest; a writer numbers them on from those that it has seen. None:
+        it does not say.
     """
 
     adds: bool
@@ -226,6 +232,29 @@ class Entry(NamedTuple):
     elsewhere: bool
     partition: bytes
     bucket: int
+    sequences: tuple[int, int] | None
+
+
+class Vector(NamedTuple):
+    """Where the deletion vector of a data file lies.
+
+    Attributes
+    ----------
+    file
+        The data file.
+    index
+        The index file that the vector is in.
+    offset, length
+        Bytes; ``length`` without the four before it that repeat it.
+    cardinality
+        How many rows are deleted; None: it doesn't say.
+    """
+
+    file: str
+    index: str
+    offset: int
+    length: int
+    cardinality: int | None
 
 
 class Index(NamedTuple):
@@ -236,13 +265,13 @@ class Index(NamedTuple):
     name
         The index file's.
     vectors
-        The data files that deletion vectors in it are for.
+        The deletion vectors in it.
     elsewhere
         Whether it lies outside the table.
     """
 
     name: str
-    vectors: tuple[str, ...]
+    vectors: tuple[Vector, ...]
     elsewhere: bool
 
 
@@ -256,7 +285,16 @@ def entry_of(record: Mapping[str, Any]) -> Entry:
         bool(file.get("_EXTERNAL_PATH")),
         bytes(record["_PARTITION"]),
         int(record["_BUCKET"]),
+        _sequences(file),
     )
+
+
+def _sequences(file: Mapping[str, Any]) -> tuple[int, int] | None:
+    lowest, highest = file.get("_MIN_SEQUENCE_NUMBER"), file.get("_MAX_SEQUENCE_NUMBER")
+    if lowest is None or highest is None:
+        return None
+    # pypaimon names the number before the first.
+    return int(lowest) + (int(highest) - int(lowest) == file.get("_ROW_COUNT")), int(highest)
 
 
 def index_of(record: Mapping[str, Any]) -> Index | None:
@@ -264,8 +302,13 @@ def index_of(record: Mapping[str, Any]) -> Index | None:
     if record["_KIND"] != _ADD:
         return None
     ranges = record.get("_DELETIONS_VECTORS_RANGES") or ()
-    vectors = tuple(str(each["f0"]) for each in ranges if each is not None)
-    return Index(str(record["_FILE_NAME"]), vectors, bool(record.get("_EXTERNAL_PATH")))
+    name = str(record["_FILE_NAME"])
+    vectors = tuple(
+        Vector(str(each["f0"]), name, int(each["f1"]), int(each["f2"]), each.get("_CARDINALITY"))
+        for each in ranges
+        if each is not None
+    )
+    return Index(name, vectors, bool(record.get("_EXTERNAL_PATH")))
 
 
 def live(entries: Iterable[Entry], before: Mapping[File, Entry] | None = None) -> dict[File, Entry]:
@@ -277,6 +320,36 @@ def live(entries: Iterable[Entry], before: Mapping[File, Entry] | None = None) -
         else:
             files.pop(entry.file, None)
     return files
+
+
+# --- rows that count
+
+_UNORDERED = ("sequence.field", "sequence.snapshot-ordering")
+_BY_SEQUENCE = ("deduplicate", "partial-update")
+
+
+def goes_by_sequence(schema: Mapping[str, Any]) -> bool:
+    """Whether, of two rows with one key, the one with the higher sequence number counts."""
+    options = schema.get("options") or {}
+    by = options.get("merge-engine", "deduplicate") in _BY_SEQUENCE
+    return bool(schema.get("primaryKeys")) and by and not any(each in options for each in _UNORDERED)
+
+
+_MAGIC = 1581511376
+_HEADER = 8
+
+
+def bitmap_in(vector: bytes) -> bytes | None:
+    """Return the Roaring bitmap in a deletion vector; None: it is of another kind.
+
+    Parameters
+    ----------
+    vector
+        From its offset on: four bytes of length, four of the kind, and the bitmap of the rows it deletes.
+
+    Source: ``BitmapDeletionVector`` of Paimon.
+    """
+    return vector[_HEADER:] if int.from_bytes(vector[4:_HEADER], "big") == _MAGIC else None
 
 
 # --- where data files lie
