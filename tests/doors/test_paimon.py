@@ -14,6 +14,7 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
 from pypaimon import CatalogFactory, Schema
 from pypaimon.catalog.catalog_context import CatalogContext
@@ -21,7 +22,7 @@ from pypaimon.common.options import Options
 from pypaimon.schema.schema_change import SchemaChange
 
 import putifabsent.paimon
-from putifabsent.errors import ConfigError, NameTaken, OutcomeUnknown
+from putifabsent.errors import ConfigError, Damaging, NameTaken, OutcomeUnknown
 from putifabsent.lab import demo
 from putifabsent.paimon import GuardedCatalog, GuardedFileIO
 from tests.stub import FaultStub
@@ -584,3 +585,77 @@ def test_a_race_that_is_interrupted_ends_quietly() -> None:
     os.killpg(racing.pid, signal.SIGINT)
     answer, error = racing.communicate(timeout=60)
     assert (racing.returncode, answer, error.strip()) == (130, "", "")
+
+
+# Commits that would hurt
+
+
+KEYED = pa.schema([pa.field("id", pa.int32(), nullable=False), ("word", pa.string())])
+
+
+def keyed(options: dict[str, Any]) -> Callable[[], Any]:
+    """Make a table with a key in one bucket; return what opens it as another process would."""
+    catalog = CatalogFactory.create(options)
+    catalog.create_database("db", ignore_if_exists=True)
+    said = {"bucket": "1", "commit.max-retries": "0"}
+    schema = Schema.from_pyarrow_schema(KEYED, primary_keys=["id"], options=said)
+    catalog.create_table(TABLE, schema, ignore_if_exists=False)
+    return lambda: table_of(options)
+
+
+def written(table: Any, *rows: tuple[int, str]) -> Callable[[], None]:
+    """Write rows; return what commits them."""
+    builder = table.new_batch_write_builder()
+    write = builder.new_write()
+    write.write_arrow(pa.Table.from_pylist([dict(zip(KEYED.names, row, strict=True)) for row in rows], KEYED))
+    messages = write.prepare_commit()
+    write.close()
+    return lambda: builder.new_commit().commit(messages)
+
+
+def words(table: Any) -> dict[int, str]:
+    builder = table.new_read_builder()
+    found = builder.new_read().to_arrow(builder.new_scan().plan().splits())
+    return dict(zip(*found.to_pydict().values(), strict=True))
+
+
+def refused(error: BaseException) -> str:
+    """Return why a commit was refused that pypaimon has given up."""
+    assert isinstance(error.__cause__, Damaging)
+    return error.__cause__.reason
+
+
+@pytest.mark.parametrize("inspect", ["off", "commits"])
+def test_an_update_that_crosses_another_is_lost_or_refused(here: dict[str, Any], inspect: str) -> None:
+    table = keyed({**here, "putifabsent.inspect": inspect})
+    written(table(), (1, "first"))()
+    mine = written(table(), (2, "mine"), (3, "mine"), (1, "mine"))
+    others = written(table(), (1, "other's"))
+    mine()
+    if inspect == "off":
+        others()  # and is acknowledged
+        assert words(table())[1] == "mine"
+        return
+    with pytest.raises(RuntimeError, match="Commit failed") as caught:
+        others()
+    assert "numbers its rows in bucket 0 as if others had committed none there" in refused(caught.value)
+    written(table(), (1, "other's"))()
+    assert words(table()) == {1: "other's", 2: "mine", 3: "mine"}
+
+
+def test_a_commit_whose_data_is_gone_is_refused(here: dict[str, Any]) -> None:
+    table = keyed({**here, "putifabsent.inspect": "commits"})
+    commit = written(table(), (1, "gone"))
+    (data,) = folder_of(here, "bucket-0").iterdir()
+    data.unlink()
+    with pytest.raises(RuntimeError, match="Commit failed") as caught:
+        commit()
+    assert "has a data file that is not there" in refused(caught.value)
+    assert snapshots(here) == []
+
+
+def test_no_commit_of_one_writer_after_the_other_is_refused(anywhere: dict[str, Any]) -> None:
+    table = keyed({**anywhere, "putifabsent.inspect": "commits"})
+    for number in range(6):
+        written(table(), (number, "new"), (0, str(number)))()
+    assert words(table()) == {0: "5", **dict.fromkeys(range(1, 6), "new")}
