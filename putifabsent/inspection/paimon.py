@@ -31,10 +31,10 @@ from putifabsent.shim.formats.paimon import (
     table_of,
 )
 from putifabsent.timeline.files import below, read
-from putifabsent.timeline.paimon import Manifests, deleted_rows, snapshot_of
+from putifabsent.timeline.paimon import Manifests, snapshot_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from putifabsent.inspection.findings import Base, Look
     from putifabsent.shim.formats.paimon import Vector
@@ -68,7 +68,8 @@ def judge(timeline: PaimonTimeline, look: Look | None) -> Result:
         table = table_of(timeline.root)
         files = look(table, _OWN_FOLDERS)
         manifests = Manifests(timeline.fs, table)
-        walk = _Walk(manifests, timeline.root, timeline.schemas(), files.lasts.__contains__)
+        schemas = {number: _schema_in(written) for number, written in timeline.schemas().items()}
+        walk = _Walk(manifests, timeline.root, schemas, files.lasts.__contains__)
         findings += walk.findings(snapshots)
     version = str(snapshots[-1].content.get("version", 1)) if snapshots else "none yet"
     return Result(f"snapshot version {version}", records, findings)
@@ -130,68 +131,10 @@ def hurts(base: Base, name: Name, written: bytes) -> list[Finding]:
         [name for each in both for name in _named(each, _INDEX)],
     )
     absent = set(base.absent(_new_files(manifests, this, _schema_in(beside.get(schema)))))
-    schemas = {this.schema} if schema in beside else ()
+    schemas = {this.schema: _schema_in(beside[schema])} if schema in beside else {}
     findings = _Walk(manifests, root, schemas, lambda file: file not in absent).commit(this, before)
-    if before is not None:
-        findings += _crossing(manifests, this, _schema_in(beside.get(schema)))
-        findings += _undeleted(base, manifests, this, before)
     manifests.files.forget()
     return findings
-
-
-def _crossing(manifests: Manifests, this: Snapshot, schema: Mapping[str, Any]) -> Iterator[Finding]:
-    """Find rows that are numbered as if others were not there: of one key's, the highest number counts.
-
-    A writer of a primary-key table numbers its rows on from those that it has seen in their bucket.
-    """
-    if this.action != _APPEND or not goes_by_sequence(schema):
-        return
-    there: dict[tuple[bytes, int], int] = {}
-    for entry in live(manifests.entries(_named(this, _BASE)) or ()).values():
-        if entry.sequences is not None:
-            bucket = (entry.partition, entry.bucket)
-            there[bucket] = max(there.get(bucket, -1), entry.sequences[1])
-    crossing = [
-        entry
-        for entry in manifests.entries(_named(this, _DELTA)) or ()
-        if entry.adds and entry.sequences and entry.bucket >= 0
-        if entry.sequences[0] <= there.get((entry.partition, entry.bucket), -1)
-    ]
-    if crossing:
-        buckets = ", ".join(str(each) for each in sorted({entry.bucket for entry in crossing}))
-        detail = (
-            f"snapshot {this.number} numbers its rows in bucket {buckets} as if others had committed none "
-            f"there since it began: of two rows with one key, the later may not count"
-        )
-        yield _found(Kind.LOST_UPDATE, [entry.file.name for entry in crossing], detail, this)
-
-
-def _undeleted(base: Base, manifests: Manifests, this: Snapshot, before: Snapshot) -> Iterator[Finding]:
-    """Find deleted rows that are back: of a file that stays, nobody ever deletes fewer."""
-    had, has = manifests.vectors(before), manifests.vectors(this)
-    stay = {file.name for file in live(manifests.entries(_named(this, *_LISTS)) or ())}
-    back = [
-        file
-        for file, vector in had.items()
-        if file in stay and has.get(file) != vector and not _deletes_all(base, vector, has.get(file))
-    ]
-    if back:
-        files = "a data file" if len(back) == 1 else f"{len(back):,} data files"
-        detail = (
-            f"snapshot {this.number} brings back rows of {files} that snapshot {before.number} has deleted"
-        )
-        yield _found(Kind.LOST_UPDATE, back, detail, this)
-
-
-def _deletes_all(base: Base, before: Vector, after: Vector | None) -> bool:
-    """Whether a deletion vector deletes all that the one before it does."""
-    if after is None:
-        return False
-    many = before.cardinality, after.cardinality
-    if many[0] is not None and many[1] is not None and many[1] < many[0]:
-        return False
-    earlier, later = (deleted_rows(base.fs, base.root, each) for each in (before, after))
-    return earlier is None or later is None or bool(earlier <= later)
 
 
 def _schema_in(written: bytes | None) -> Mapping[str, Any]:
@@ -226,13 +169,17 @@ class _Walk:
     root
         Of the table, or of the branch, that the snapshots are of.
     schemas
-        The numbers of those that are there.
+        What the schemas say that are there, by their numbers.
     is_there
         Whether a file of the table is, by the last component of its name.
     """
 
     def __init__(
-        self, manifests: Manifests, root: str, schemas: Collection[int], is_there: Callable[[str], bool]
+        self,
+        manifests: Manifests,
+        root: str,
+        schemas: Mapping[int, Mapping[str, Any]],
+        is_there: Callable[[str], bool],
     ) -> None:
         self._manifests = manifests
         self._root = root
@@ -244,41 +191,91 @@ class _Walk:
     def findings(self, snapshots: Iterable[Snapshot]) -> list[Finding]:
         """Return what is wrong with snapshots, which come by their numbers."""
         findings: list[Finding] = []
-        number = 0
-        before: Live | None = None
+        before: Snapshot | None = None
+        left: Live | None = None
         for each in snapshots:
-            before = self._one(each, before if each.number == number + 1 else None, findings)
-            number = each.number
+            is_next = before is not None and each.number == before.number + 1
+            upon, now = self._states(each)
+            findings += self._itself(each, upon, now)
+            if before is not None and is_next and left is not None and upon is not None:
+                findings += _lost(each, left, upon)
+                findings += self._crossing(each, upon, Severity.NOTICE)
+                findings += self._undeleted(each, before, now or {})
+            before, left = each, now
         return [*findings, *self._unread()]
 
     def commit(self, this: Snapshot, before: Snapshot | None) -> list[Finding]:
         """Return what is wrong with a snapshot that is not there yet; ``before`` is the one before it."""
-        findings: list[Finding] = []
-        self._one(this, None, findings)
-        findings += self._unread()
-        if before is not None:
-            left, upon = self._live(before, *_LISTS), self._live(this, _BASE)
-            if left is not None and upon is not None:
-                findings += _lost(this, left, upon)
+        upon, now = self._states(this)
+        findings = [*self._itself(this, upon, now), *self._unread()]
+        left = self._states(before)[1] if before is not None else None
+        if before is not None and left is not None and upon is not None:
+            findings += _lost(this, left, upon)
+            findings += self._crossing(this, upon, Severity.DAMAGE)
+            findings += self._undeleted(this, before, now or {})
         return findings
 
-    def _one(self, each: Snapshot, before: Live | None, findings: list[Finding]) -> Live | None:
-        """Add what is wrong with a snapshot; return what it leaves."""
-        upon = self._live(each, _BASE)
-        delta = self._entries(each, _DELTA)
-        now: Live | None = None
-        if upon is not None and before is not None:
-            findings += _lost(each, before, upon)
-        if upon is not None and delta is not None:
-            findings += _repeated(each, delta, upon)
-            now = live(delta, upon)
-            findings += self._dangling(each, now)
-            findings += self._vectors(each, now)
+    def _itself(self, each: Snapshot, upon: Live | None, now: Live | None) -> Iterator[Finding]:
+        """Return what is wrong with a snapshot by itself: what it came upon, and what it leaves."""
+        if upon is not None and now is not None:
+            yield from _repeated(each, self._entries(each, _DELTA) or (), upon)
+            yield from self._dangling(each, now)
+            yield from self._vectors(each, now)
         if each.schema not in self._schemas:
             name = below(self._root, f"schema/schema-{each.schema}")
             detail = f"snapshot {each.number} is of schema {each.schema}, which is not there"
-            findings.append(_found(Kind.DANGLING_REFERENCE, (name,), detail, each))
-        return now
+            yield _found(Kind.DANGLING_REFERENCE, (name,), detail, each)
+
+    def _crossing(self, this: Snapshot, upon: Live, severity: Severity) -> Iterator[Finding]:
+        """Find rows that are numbered as if others were not there: of one key's, the highest number counts.
+
+        A writer of a primary-key table numbers its rows on from those that it has seen in their bucket.
+        """
+        if this.action != _APPEND or not goes_by_sequence(self._schemas.get(this.schema, {})):
+            return
+        there: dict[tuple[bytes, int], int] = {}
+        for entry in upon.values():
+            if entry.sequences is not None:
+                bucket = (entry.partition, entry.bucket)
+                there[bucket] = max(there.get(bucket, -1), entry.sequences[1])
+        crossing = [
+            entry
+            for entry in self._entries(this, _DELTA) or ()
+            if entry.adds and entry.sequences and entry.bucket >= 0
+            if entry.sequences[0] <= there.get((entry.partition, entry.bucket), -1)
+        ]
+        if crossing:
+            buckets = ", ".join(str(each) for each in sorted({entry.bucket for entry in crossing}))
+            detail = (
+                f"snapshot {this.number} numbers its rows in bucket {buckets} as if others had committed "
+                f"none there since it began: of two rows with one key, the later may not count"
+            )
+            names = [entry.file.name for entry in crossing]
+            yield _found(Kind.LOST_UPDATE, names, detail, this, severity)
+
+    def _undeleted(self, this: Snapshot, before: Snapshot, now: Live) -> Iterator[Finding]:
+        """Find deleted rows that are back: of a file that stays, nobody ever deletes fewer."""
+        had, has = self._manifests.vectors(before), self._manifests.vectors(this)
+        stay = {file.name for file in now}
+        back = [
+            file
+            for file, vector in had.items()
+            if file in stay and has.get(file) != vector and not self._deletes_all(vector, has.get(file))
+        ]
+        if back:
+            files = "a data file" if len(back) == 1 else f"{len(back):,} data files"
+            detail = f"snapshot {this.number} brings back rows of {files} that {before.number} has deleted"
+            yield _found(Kind.LOST_UPDATE, back, detail, this)
+
+    def _deletes_all(self, before: Vector, after: Vector | None) -> bool:
+        """Whether a deletion vector deletes all that the one before it does."""
+        if after is None:
+            return False
+        many = before.cardinality, after.cardinality
+        if many[0] is not None and many[1] is not None and many[1] < many[0]:
+            return False
+        earlier, later = (self._manifests.deleted(each) for each in (before, after))
+        return earlier is None or later is None or bool(earlier <= later)
 
     def _unread(self) -> list[Finding]:
         return read_errors(self._manifests.files.problems, Kind.DANGLING_REFERENCE)
@@ -287,14 +284,11 @@ class _Walk:
         name = snapshot.content.get(kind)
         return None if name is None else self._manifests.entries([str(name)])
 
-    def _live(self, snapshot: Snapshot, *kinds: str) -> Live | None:
-        files: Live = {}
-        for kind in kinds:
-            entries = self._entries(snapshot, kind)
-            if entries is None:
-                return None
-            files = live(entries, files)
-        return files
+    def _states(self, snapshot: Snapshot) -> tuple[Live | None, Live | None]:
+        """Return what a snapshot came upon, and what it leaves; None: that can't be read."""
+        upon, delta = (self._entries(snapshot, kind) for kind in _LISTS)
+        came = None if upon is None else live(upon)
+        return came, None if came is None or delta is None else live(delta, came)
 
     def _dangling(self, snapshot: Snapshot, now: Live) -> Iterator[Finding]:
         entries = (entry for entry in now.values() if not entry.elsewhere)
@@ -352,5 +346,7 @@ def _repeated(snapshot: Snapshot, delta: Iterable[Entry], upon: Mapping[File, En
         yield _found(Kind.REPEATED_COMMIT, twice, detail, snapshot)
 
 
-def _found(kind: Kind, names: Sequence[str], detail: str, snapshot: Snapshot) -> Finding:
-    return found(kind, tuple(names), detail, moments=(str(snapshot.number),))
+def _found(
+    kind: Kind, names: Sequence[str], detail: str, snapshot: Snapshot, severity: Severity | None = None
+) -> Finding:
+    return found(kind, tuple(names), detail, moments=(str(snapshot.number),), severity=severity)

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from putifabsent.timeline.parts import Part
     from putifabsent.timeline.records import Order
 
-__all__ = ["Manifests", "PaimonTimeline", "deleted_rows", "snapshot_of"]
+__all__ = ["Manifests", "PaimonTimeline", "snapshot_of"]
 
 
 class PaimonTimeline(Timeline[Snapshot]):
@@ -112,9 +112,10 @@ class PaimonTimeline(Timeline[Snapshot]):
         """Return all that the snapshot's file says."""
         return Details(None, Content("", record.content))
 
-    def schemas(self) -> frozenset[int]:
-        """Return the numbers of the schemas that are there."""
-        return frozenset(self._numbered("schema").values())
+    def schemas(self) -> dict[int, bytes]:
+        """Return the schemas that are there, by their numbers."""
+        paths = self._numbered("schema")
+        return {paths[path]: written for path, written in read(self.fs, list(paths))}
 
     def _numbered(self, kind: str) -> dict[str, int]:
         return numbered(self.fs, below(self.root, kind), partial(number_in, kind))
@@ -171,6 +172,8 @@ class Manifests:
 
     def __init__(self, fs: Any, table: str) -> None:
         self.files = AvroFiles(fs, [])
+        self._fs = fs
+        self._table = table
         self._folder = below(table, FOLDER)
 
     def ahead(self, lists: Sequence[str], indices: Sequence[str]) -> None:
@@ -200,19 +203,18 @@ class Manifests:
         indices = (self.indices(str(name)) if name else None) or []
         return {each.file: each for index in indices if not index.elsewhere for each in index.vectors}
 
+    def deleted(self, vector: Vector) -> Any:
+        """Return the rows that a deletion vector deletes, a ``pyroaring.BitMap``; None: it can't be read."""
+        path = below(self._table, f"index/{vector.index}")
+        try:
+            written = self._fs.cat_file(path, start=vector.offset, end=vector.offset + 4 + vector.length)
+        except FileNotFoundError:
+            return None
+        bitmap = bitmap_in(written)
+        return None if bitmap is None else roaring().BitMap.deserialize(bitmap)
+
     def _paths(self, names: Sequence[str]) -> list[str]:
         return [below(self._folder, name) for name in names]
-
-
-def deleted_rows(fs: Any, table: str, vector: Vector) -> Any:
-    """Return the rows that a deletion vector deletes, a ``pyroaring.BitMap``; None: it can't be read."""
-    path = below(table, f"index/{vector.index}")
-    try:
-        written = fs.cat_file(path, start=vector.offset, end=vector.offset + 4 + vector.length)
-    except FileNotFoundError:
-        return None
-    bitmap = bitmap_in(written)
-    return None if bitmap is None else roaring().BitMap.deserialize(bitmap)
 
 
 def _name_in(record: Mapping[str, Any]) -> str:

@@ -10,6 +10,7 @@ import json
 import os
 import signal
 import sys
+import tempfile
 import time
 from base64 import b64decode
 from pathlib import Path
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 PR_SET_PDEATHSIG = 1
+_WRITTEN: dict[str, Any] = {}
 
 
 def main() -> None:
@@ -351,6 +353,36 @@ def hudi_becomes(spark: SparkSession, table: str, version: int) -> None:
     change.UpgradeDowngrade(meta, config, context, helper).run(wanted, None)
 
 
+def paimon_writes(
+    spark: SparkSession, table: str, key: str, rows: list[tuple[int, str]], compact: bool | None = None
+) -> None:
+    """Write rows by Paimon's own interface, and compact a bucket, fully or its newest; commit nothing yet."""
+    jvm: Any = spark._jvm
+    paimon = jvm.org.apache.paimon
+    options = paimon.options.Options()
+    options.set("warehouse", spark.conf.get("spark.sql.catalog.paimon.warehouse"))
+    hadoop = spark.sparkContext._jsc.hadoopConfiguration()
+    catalog = paimon.catalog.CatalogFactory.createCatalog(
+        paimon.catalog.CatalogContext.create(options, hadoop)
+    )
+    found = catalog.getTable(paimon.catalog.Identifier.create("db", table))
+    builder = paimon.table.sink.BatchWriteBuilderImpl(found)
+    write = builder.newWrite().withIOManager(paimon.disk.IOManager.create(tempfile.mkdtemp()))
+    for number, word in rows:
+        fields = spark.sparkContext._gateway.new_array(jvm.java.lang.Object, 2)
+        fields[0], fields[1] = number, paimon.data.BinaryString.fromString(word)
+        write.write(paimon.data.GenericRow.of(fields))
+    if compact is not None:
+        write.compact(paimon.data.BinaryRow.EMPTY_ROW, 0, compact)
+    _WRITTEN[key] = (builder.newCommit(), write.prepareCommit())
+    write.close()
+
+
+def paimon_commits(spark: SparkSession, key: str) -> None:
+    commit, messages = _WRITTEN.pop(key)
+    commit.commit(messages)
+
+
 def begin_at(spark: SparkSession, table: str, millis: int) -> None:
     """Have Hudi's next instant of a table begin at this time, whatever the clock says."""
     jvm: Any = spark._jvm
@@ -396,6 +428,8 @@ CALLS = {
         hudi_admin,
         hudi_last,
         hudi_becomes,
+        paimon_writes,
+        paimon_commits,
         begin_at,
         end_service,
     )

@@ -1,6 +1,7 @@
 """Commits of real writers, spoilt before they are created: refused through a mount, in Python and on the JVM.
 
-Each is created round the guard as well, to see what the format's own reader makes of it.
+Each is created round the guard as well, to see what the format's own reader makes of it. And commits to one
+bucket of Paimon's that cross: acknowledged and lost, or refused and made anew.
 """
 
 from __future__ import annotations
@@ -181,3 +182,71 @@ def stock(reader: Driver, form: str) -> str:
     except DriverError as error:
         return f"fails: {error.reason[:120]}"
     return "reads what was acknowledged" if rows == ROWS else f"reads {rows}"
+
+
+# Paimon: several writers of one bucket
+
+
+class Crossing(NamedTuple):
+    """Two commits that know nothing of each other.
+
+    Attributes
+    ----------
+    first, mine, others
+        Rows, and whether the bucket is compacted: fully, or what is newest.
+    """
+
+    options: str
+    first: tuple[list[tuple[int, str]], bool | None]
+    mine: tuple[list[tuple[int, str]], bool | None]
+    others: tuple[list[tuple[int, str]], bool | None]
+
+
+VECTORS = "'deletion-vectors.enabled'='true'"
+SIX = [(n, "first") for n in range(6)]
+CROSSINGS = {
+    "updates": Crossing(
+        "'write-only'='true'",
+        ([(1, "first")], None),
+        ([(2, "mine"), (3, "mine"), (1, "mine")], None),
+        ([(1, "other's")], None),
+    ),
+    "two_compactions": Crossing(VECTORS, (SIX, True), ([(1, "mine")], False), ([(2, "other's")], False)),
+    "a_full_compaction": Crossing(VECTORS, (SIX, True), ([(5, "mine")], True), ([(2, "other's")], False)),
+}
+
+
+@pytest.mark.skipif("paimon" not in THERE, reason="there is no Paimon for this PySpark")
+@pytest.mark.parametrize("what", CROSSINGS)
+def test_commits_to_one_bucket_that_cross_lose_rows_or_are_refused(
+    what: str, pair: list[Driver], reader: Driver, note: Note
+) -> None:
+    crossing = CROSSINGS[what]
+    expected = {n: word for rows, _ in crossing[1:] for n, word in rows}
+    for driver, table in ((reader, f"stock_{what}"), (pair[0], f"guarded_{what}")):
+        driver.call("sql", query="create database if not exists paimon.db")
+        said = f"'primary-key'='id', 'bucket'='1', {crossing.options}"
+        driver.call(
+            "sql", query=f"create table paimon.db.{table} (id int, word string) tblproperties ({said})"
+        )
+
+        def written(key: str, driver: Driver = driver, table: str = table) -> None:
+            rows, compact = getattr(crossing, key)
+            driver.call("paimon_writes", table=table, key=key, rows=rows, compact=compact)
+
+        written("first")
+        driver.call("paimon_commits", key="first")
+        written("mine")
+        written("others")
+        driver.call("paimon_commits", key="mine")
+        if driver is reader:
+            driver.call("paimon_commits", key="others")
+        else:
+            with pytest.raises(DriverError, match="it would damage its table"):
+                driver.call("paimon_commits", key="others")
+            written("others")
+            driver.call("paimon_commits", key="others")
+        found = driver.call("sql", query=f"from paimon.db.{table} select * order by id")
+        rows = [(row["id"], row["word"]) for row in found]
+        note(f"{table}: {rows}")
+        assert (rows == sorted(expected.items())) is (driver is not reader)
