@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["LATE", "LOST_ANSWER", "LOST_REQUEST", "Fault", "FaultProxy", "Request", "Speech"]
 
-Speech: TypeAlias = Literal["dynamodb", "http", "postgres", "redis", "zookeeper"]
+Speech: TypeAlias = Literal["dynamodb", "files", "http", "postgres", "redis", "zookeeper"]
 
 _CHUNK = 2**16
 _BACKLOG = 1024
@@ -107,6 +107,12 @@ def _method(data: bytes) -> list[str]:
     return [data.partition(b" ")[0].decode("latin-1")]
 
 
+def _method_and_ending(data: bytes) -> list[str]:
+    method, path = data.split(b" ", 2)[:2]
+    _, dot, ending = path.partition(b"?")[0].rpartition(b"/")[2].rpartition(b".")
+    return [f"{method.decode('latin-1')} {(dot + ending).decode('latin-1')}"]
+
+
 def _target(data: bytes) -> list[str]:
     found = re.search(rb"(?i)\nx-amz-target: *\w+\.(\w+)", data.partition(b"\r\n\r\n")[0])
     return [found[1].decode() if found else ""]
@@ -136,6 +142,7 @@ def _is_a_ping(data: bytes) -> bool:
 _HTTP = _Protocol(_method, b"\r\n\r\n", _is_whole, _continues, alternates=True)
 _PROTOCOLS: dict[Speech, _Protocol] = {
     "dynamodb": _HTTP._replace(kinds=_target),
+    "files": _HTTP._replace(kinds=_method_and_ending),
     "http": _HTTP,
     "postgres": _Protocol(_steps),
     "redis": _Protocol(_commands),
@@ -167,7 +174,8 @@ class FaultProxy:
     seed
         Which of them; None: others each time.
     speech
-        What is spoken. A request's kind is a method of HTTP, an operation of DynamoDB, a command of Redis, or
+        What is spoken. A request's kind is a method of HTTP (of ``"files"`` with the ending of the name that
+        it is about: ``"HEAD .parquet"``), an operation of DynamoDB, a command of Redis, or
         a step of a counter: ``"INSERT"`` in PostgreSQL, ``"setData"`` in ZooKeeper.
     one_at_a_time
         For a server that decides nothing when two requests meet (moto).

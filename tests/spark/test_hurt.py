@@ -17,6 +17,7 @@ import pytest
 
 from putifabsent.errors import Damaging
 from putifabsent.inspection import inspect
+from putifabsent.lab.fault_proxy import Fault, FaultProxy
 from tests.spark.drivers import Driver, DriverError, told_on
 from tests.spark.writers import THERE
 
@@ -182,6 +183,48 @@ def stock(reader: Driver, form: str) -> str:
     except DriverError as error:
         return f"fails: {error.reason[:120]}"
     return "reads what was acknowledged" if rows == ROWS else f"reads {rows}"
+
+
+# What real writers hear
+
+
+NOT_THERE = Fault(applies=False, says=b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n")
+
+
+@pytest.fixture(scope="module")
+def liar(store: BucketServer) -> Iterator[FaultProxy]:
+    """Run a store that may say of data files that they are not there."""
+    with FaultProxy(store.endpoint, speech="files", share=0) as proxy:
+        proxy.always(NOT_THERE, "HEAD .parquet")
+        yield proxy
+
+
+@pytest.fixture(scope="module")
+def lied_to(
+    liar: FaultProxy, store: BucketServer, bucket: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Driver]:
+    """Start a driver whose commits are looked at through that store, and written to the real one."""
+    told = told_on(store, bucket, guarded=True).strictly()
+    told = told._replace(mount={**(told.mount or {}), "endpoint_url": liar.endpoint})
+    with Driver(told, tmp_path_factory.mktemp("lied_to") / "log") as driver:
+        yield driver.wait()
+
+
+@pytest.mark.parametrize("form", [form for form in SPOILT if form in THERE])
+def test_a_writer_hears_that_its_commit_is_refused_and_goes_on(
+    form: str, lied_to: Driver, liar: FaultProxy, reader: Driver, note: Note
+) -> None:
+    table = f"told_{form}"
+    lied_to.call("make", form=form, table=table)
+    lied_to.call("append", form=form, table=table, who="a", n=0)
+    liar.share = 1
+    with pytest.raises(DriverError) as caught:
+        lied_to.call("append", form=form, table=table, who="a", n=1)
+    liar.share = 0
+    note(f"{form}: {caught.value.reason}: {caught.value.message[:300]}")
+    assert [tuple(row) for row in reader.call("rows", form=form, table=table)] == [("a", 0)]
+    lied_to.call("append", form=form, table=table, who="a", n=2)
+    assert sorted(map(tuple, reader.call("rows", form=form, table=table))) == [("a", 0), ("a", 2)]
 
 
 # Paimon: several writers of one bucket
