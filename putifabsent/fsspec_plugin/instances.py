@@ -78,7 +78,9 @@ def commits_of(fs: GuardedFileSystem) -> Commits:
 
     # It is a part of the filesystem, and is not to keep it.
     proxy: Any = weakref.proxy(fs)
-    return Commits(partial(_for_threads, proxy))
+    commits = Commits(partial(_for_threads, proxy))
+    remember(commits)
+    return commits
 
 
 def _for_threads(fs: GuardedFileSystem) -> GuardedFileSystem:

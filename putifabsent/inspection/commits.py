@@ -52,6 +52,10 @@ class Commits:
         avro()
         roaring()
         self._fs = fs
+        self.forget_process()
+
+    def forget_process(self) -> None:
+        """In a forked child: whoever holds a lock of the parent's will not give it back here."""
         self._bases: OrderedDict[str, tuple[Base, Lock]] = OrderedDict()
         self._lock = Lock()
 

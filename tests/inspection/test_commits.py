@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from typing import TYPE_CHECKING, Any
 
 import fsspec
@@ -377,6 +378,15 @@ def test_an_asynchronous_mount_judges_commits_too(place: Place, tmp_path: Path) 
 
     with pytest.raises(Damaging, match="added by commit 0"):
         asyncio.run(commit())
+
+
+def test_a_forked_child_waits_for_no_thread_of_its_parents(place: Place) -> None:
+    fs = GuardedFileSystem(fs=place.fs, inspect="commits", skip_instance_cache=True)
+    with fs.guard.commits._lock:
+        child = os.fork()
+        if not child:
+            os._exit(not fs.guard.commits._lock.acquire(timeout=5))
+        assert os.waitpid(child, 0)[1] == 0
 
 
 # Real writers' tables
