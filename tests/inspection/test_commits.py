@@ -382,10 +382,11 @@ def test_an_asynchronous_mount_judges_commits_too(place: Place, tmp_path: Path) 
 
 def test_a_forked_child_waits_for_no_thread_of_its_parents(place: Place) -> None:
     fs = GuardedFileSystem(fs=place.fs, inspect="commits", skip_instance_cache=True)
-    with fs.guard.commits._lock:
+    commits: Any = fs.guard.commits
+    with commits._lock:
         child = os.fork()
         if not child:
-            os._exit(not fs.guard.commits._lock.acquire(timeout=5))
+            os._exit(not commits._lock.acquire(timeout=5))
         assert os.waitpid(child, 0)[1] == 0
 
 
