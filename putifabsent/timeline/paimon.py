@@ -205,7 +205,7 @@ class Manifests:
 
     def deleted(self, vector: Vector) -> Any:
         """Return the rows that a deletion vector deletes, a ``pyroaring.BitMap``; None: it can't be read."""
-        path = below(self._table, f"index/{vector.index}")
+        path = below(self._table, f"index/{vector.index_file}")
         try:
             written = self._fs.cat_file(path, start=vector.offset, end=vector.offset + 4 + vector.length)
         except FileNotFoundError:

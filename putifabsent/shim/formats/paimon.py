@@ -242,8 +242,8 @@ class Vector(NamedTuple):
     ----------
     file
         The data file.
-    index
-        The index file that the vector is in.
+    index_file
+        What the vector is in.
     offset, length
         Bytes; ``length`` without the four before it that repeat it.
     cardinality
@@ -251,7 +251,7 @@ class Vector(NamedTuple):
     """
 
     file: str
-    index: str
+    index_file: str
     offset: int
     length: int
     cardinality: int | None
