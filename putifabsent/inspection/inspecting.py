@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from putifabsent.errors import ConfigError, sentence_of
 from putifabsent.inspection import delta, hudi, iceberg, paimon
-from putifabsent.inspection.findings import Files, Severity
-from putifabsent.inspection.mending import commands_for
+from putifabsent.inspection.findings import Files, Severity, commands_for
 from putifabsent.shim.formats import is_state
 from putifabsent.timeline import opened, read, tables_below
 
