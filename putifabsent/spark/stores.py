@@ -69,7 +69,7 @@ def _s3(conf: Settings, given: Mapping[str, Any]) -> dict[str, Any]:
             raise ConfigError(
                 "fs.s3a.endpoint.fips is for AWS's own endpoints: remove it, or fs.s3a.endpoint"
             )
-    elif endpoint:
+    elif endpoint and "endpoint_url" not in (given.get("client_kwargs") or {}):
         found["endpoint_url"] = endpoint if "://" in endpoint else f"http{'s' if tls else ''}://{endpoint}"
     if region := conf.first("endpoint.region"):
         found["client_kwargs"] = {"region_name": region}

@@ -48,6 +48,10 @@ def test_an_endpoint_of_s3a_may_go_without_its_scheme() -> None:
     assert s3a({"endpoint": "http://minio:9000"})["endpoint_url"] == "http://minio:9000"
 
 
+def test_an_endpoint_that_mount_is_given_for_the_client_takes_its_place() -> None:
+    assert s3a({"endpoint": "minio:9000"}, {"client_kwargs": {"endpoint_url": "http://other:9000"}}) == {}
+
+
 def test_fips_is_never_left_aside_for_an_endpoint() -> None:
     fips = {"config_kwargs": {"use_fips_endpoint": True}}
     assert s3a({"endpoint.fips": "true"}) == fips
