@@ -25,6 +25,7 @@ import putifabsent.paimon
 from putifabsent.errors import ConfigError, Damaging, NameTaken, OutcomeUnknown
 from putifabsent.lab import demo
 from putifabsent.paimon import GuardedCatalog, GuardedFileIO
+from tests.spark.pages import run_page
 from tests.stub import FaultStub
 
 if TYPE_CHECKING:
@@ -659,3 +660,8 @@ def test_no_commit_of_one_writer_after_the_other_is_refused(anywhere: dict[str, 
     for number in range(6):
         written(table(), (number, "new"), (0, str(number)))()
     assert words(table()) == {0: "5", **dict.fromkeys(range(1, 6), "new")}
+
+
+def test_what_the_page_shows_runs(tmp_path: Path) -> None:
+    page = Path(__file__).parents[2] / "docs/how-to/paimon.md"
+    assert run_page(page, tmp_path, seconds=120) == 0

@@ -10,6 +10,8 @@ from tests.servers import VersityGW
 from tests.spark.drivers import ROOT, run_script, told_on
 from tests.spark.pages import laid_out
 from tests.spark.writers import FORMATS, THERE
+from tests.test_snippets import HERE, MOUNTS
+from tests.test_snippets import PAGES as BLOCKS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -42,5 +44,19 @@ def defaults(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 def test_a_page_runs(page: Path, defaults: Path, python: Path, tmp_path: Path) -> None:
     script = laid_out(page, tmp_path)
     assert "mount(" in script.read_text()
+    done = run_script(python, script, defaults=defaults, folder=tmp_path, python=python)
+    assert done.returncode == 0, done.stderr[-3000:]
+
+
+def test_sessions_that_other_pages_mount_run(defaults: Path, python: Path, tmp_path: Path) -> None:
+    lines = [
+        line for name, blocks in BLOCKS.items() if name in HERE for line in MOUNTS.findall("\n".join(blocks))
+    ]
+    assert len(lines) >= 2
+    script = tmp_path / "mounts.py"
+    before = "from pyspark.sql import SparkSession\n\nfrom putifabsent.spark import mount\n\n"
+    script.write_text(
+        before + "\n".join(f"{line}\nspark.stop()" for line in (f"spark = {each}" for each in lines))
+    )
     done = run_script(python, script, defaults=defaults, folder=tmp_path, python=python)
     assert done.returncode == 0, done.stderr[-3000:]
