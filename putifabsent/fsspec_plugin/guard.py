@@ -226,8 +226,7 @@ class Guard:
             check_whole(name, body)
         else:
             yield Aside(partial(check_whole, name, body))
-        if self.commits is not None:
-            yield Aside(partial(_check_upon, self.commits, name, body))
+        yield from self._judging(name, body.whole)
         self.refuse_folder(name)
         yield from self._relying(name, rules)
         ahead = body.ahead if isinstance(body, FileBody) else None
@@ -256,7 +255,7 @@ class Guard:
         self.refuse_folder(name)
         yield from self._relying(name, rules)
         if self._goes_through_here(source, name, keep=keep):
-            yield from self._through_here(source, name, extra, token)
+            yield from self._through_here(source, name, extra, token, keep=keep)
             if not keep:
                 # A source that stays behind is litter, not harm: the name is decided.
                 with contextlib.suppress(Exception):
@@ -268,9 +267,9 @@ class Guard:
         seen: Found | Absent = yield Decide(read(Head(source)))
         if isinstance(seen, Found) and seen.holder.size > most:
             yield from _judging(source, seen.holder.size, name)
-        if self.commits is not None and isinstance(seen, Found):
+        if isinstance(seen, Found) and self._is_a_commit(name, keep=keep):
             written = yield Call("cat_file", (source,))
-            yield Aside(partial(self.commits.check, name, written))
+            yield from self._judging(name, lambda: written)
         creating = protocol(source, name, creation, largest_put=most, copies=copies, seen=seen)
         yield Decide(creating, name, creates=True)
         if not keep:
@@ -379,7 +378,7 @@ class Guard:
         return is_salted or (not keep and self.is_judged(self.explain(source)))
 
     def _through_here(
-        self, source: str, name: Name, extra: Mapping[str, Any], token: str | None
+        self, source: str, name: Name, extra: Mapping[str, Any], token: str | None, *, keep: bool
     ) -> Steps[None]:
         """Create a name whose bytes lie elsewhere until an arbiter, or its format's rules, have decided."""
         with tempfile.TemporaryDirectory() as folder:
@@ -391,11 +390,20 @@ class Guard:
             with here.open("rb") as file:
                 body = FileBody(file)
                 yield Aside(partial(check_whole, name, body))
-                if self.commits is not None:
-                    yield Aside(partial(_check_upon, self.commits, name, body))
+                if self._is_a_commit(name, keep=keep):
+                    yield from self._judging(name, body.whole)
                 creation = self._creation(name, extra, token)
                 protocol = self._protocol(name, body, creation, self.rules_for(name))
                 yield Decide(protocol, name, creates=True)
+
+    def _judging(self, name: Name, written: Callable[[], bytes]) -> Steps[None]:
+        """Refuse a commit that would hurt its table, if the mount wants that looked at."""
+        if (commits := self.commits) is not None and commits.judges(name):
+            yield Aside(lambda: commits.check(name, written(), self.mount.options.deadline))
+
+    def _is_a_commit(self, name: Name, *, keep: bool) -> bool:
+        """Whether a creation from another object is one to judge: commands copy what was committed."""
+        return self.commits is not None and self.commits.judges(name) and not (keep and name.replaced)
 
     def _creation(self, name: Name, extra: Mapping[str, Any], token: str | None = None) -> Creation:
         self._make_folder(name)
@@ -419,10 +427,6 @@ def _judging(source: str, size: int, name: Name) -> Steps[None]:
         pieces[start] = yield Call("cat_file", (source,), {"start": start, "end": stop})
     if pieces:
         yield Aside(partial(check_whole, name, Seen(size, pieces)))
-
-
-def _check_upon(commits: Commits, name: Name, body: Body) -> None:
-    commits.check(name, body.whole())
 
 
 def _beside(name: Name) -> tuple[str, ...]:

@@ -25,6 +25,7 @@ from putifabsent.shim.formats.hudi_ledger import NEWEST, step_in
 from putifabsent.shim.ledger import completion, turns
 from putifabsent.shim.ledger.facts import TurnName
 from putifabsent.shim.names import Role
+from putifabsent.shim.whole import check_whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -151,8 +152,10 @@ class Remote:
         if name is None:
             return False
         if name.replaced:
-            if overwrite and self._holds(name.path, value):
-                return True
+            if overwrite:
+                check_whole(name, InMemory(value))
+                if self._holds(name.path, value):
+                    return True
             # Only a commit can come too late for its number.
             name = name._replace(series=None)
         self._mount.walk(self._guard.creating(name, InMemory(value), {}, token))

@@ -1,7 +1,7 @@
 """Judges a commit before it is created: whether it would hurt the table upon which it would come.
 
 The rules are those of inspection that concern one commit. Whatever they do not know, passes; so do all names
-but those by which a format commits.
+but those by which a format commits, and what was wrong with the table before.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections import OrderedDict
 from threading import Lock
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from putifabsent.errors import Damaging
@@ -32,6 +33,7 @@ _RULES: dict[str, Callable[[Base, Name, bytes], list[Finding]]] = {
     "iceberg": iceberg.hurts,
     "paimon": paimon.hurts,
 }
+_ADVICE = "Read the table again, and make the commit anew, upon the table as it is now"
 
 
 class Commits:
@@ -51,7 +53,8 @@ class Commits:
     def __init__(self, fs: Callable[[], Any]) -> None:
         avro()
         roaring()
-        self._fs = fs
+        self._open = fs
+        self._fs: Any = None
         self.forget_process()
 
     def forget_process(self) -> None:
@@ -59,45 +62,55 @@ class Commits:
         self._bases: OrderedDict[str, tuple[Base, Lock]] = OrderedDict()
         self._lock = Lock()
 
-    def check(self, name: Name, written: bytes) -> None:
-        """Refuse a commit that would hurt its table; other names pass.
+    def judges(self, name: Name) -> bool:
+        """Whether there are rules for a name; for what a command writes in place there are none."""
+        is_command = name.replaced and name.series is None
+        return name.format in _RULES and name.table is not None and not is_command
+
+    def check(self, name: Name, written: bytes, seconds: float = 30.0) -> None:
+        """Refuse a commit that would hurt its table.
 
         Parameters
         ----------
         name
-            What is to be created.
+            What is to be created; one that :meth:`judges`.
         written
             All of its bytes.
+        seconds
+            In half of them its files may be asked for; the rest passes. Who has waited for longer may have
+            given up: then nothing is created.
 
         Raises
         ------
         Damaging
             It says how. Nothing was created.
         OSError
-            The store refuses to show the table.
+            The store refuses to show the table; or that took too long. Nothing was created.
         """
-        rules = _RULES.get(name.format or "")
-        if rules is None or name.table is None:
-            return
-        base, lock = self._base(name.table)
+        began = monotonic()
+        base, lock = self._base(str(name.table))
         with lock:
+            base.until = began + seconds / 2
             try:
-                findings = rules(base, name, written)
-            except (KeyError, TypeError, ValueError) as error:
-                _log.warning("%s is created unjudged: %s is not what is known of it", name.path, error)
+                findings = _RULES[str(name.format)](base, name, written)
+            except (AttributeError, KeyError, TypeError, ValueError) as error:
+                _log.warning("%s is created unjudged: %r is not what is known of it", name.path, error)
                 return
         for each in findings:
             if each.severity is Severity.DAMAGE:
                 raise Damaging(name.path, f"{each.detail}. {_ADVICE}")
+        if monotonic() - began > seconds:
+            raise TimeoutError(
+                f"{name.path}: its table could not be looked at in {seconds:g} s, and nothing was created. "
+                f"Try again, when some of it is known; or mount with a longer deadline, or without inspect"
+            )
 
     def _base(self, table: str) -> tuple[Base, Lock]:
         with self._lock:
-            found = self._bases.get(table) or (Base(self._fs(), table), Lock())
+            self._fs = self._fs or self._open()
+            found = self._bases.get(table) or (Base(self._fs, table), Lock())
             self._bases[table] = found
             self._bases.move_to_end(table)
             if len(self._bases) > _TABLES:
                 self._bases.popitem(last=False)
             return found
-
-
-_ADVICE = "Read the table again, and make the commit anew, upon the table as it is now"

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["hurts", "judge"]
 
 _LOG = "_delta_log"
+_AT_ONCE = 16
 _MOST = 256
 """So many commits, the newest ones, are read that were made since the version that a commit has read."""
 
@@ -85,12 +86,13 @@ def hurts(base: Base, name: Name, written: bytes) -> list[Finding]:
             below(log, f"{each:020d}.json"): each
             for each in range(max(this.read + 1, number - _MOST), number)
         }
-        for path, body in read(base.fs, list(since)):
-            if (other := commit_of(since[path], path, body, [])) is not None:
-                list(play.commit(other, actions_in(body), counts=False))
+        for first in range(0, len(since), _AT_ONCE):
+            for path, body in read(base.fs, list(since)[first : first + _AT_ONCE]):
+                if (other := commit_of(since[path], path, body, [])) is not None:
+                    list(play.commit(other, actions_in(body), counts=False))
     actions = actions_in(written)
     findings = [*_backwards([this]), *play.commit(this, actions, counts=True)]
-    added = [each["add"] for each in actions if "add" in each]
+    added = [each["add"] for each in actions if each.get("add")]
     named = {each: inside for each in play.files if (inside := path_of(each)) is not None}
     named |= {inside: inside for each in added if (inside := vector_of(each)) is not None}
     absent = {below(base.root, named[each]) for each in base.absent(named)}

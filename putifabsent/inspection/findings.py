@@ -11,6 +11,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from enum import Enum
 from itertools import pairwise
+from math import inf
+from time import monotonic
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
 from putifabsent.timeline import Trouble
@@ -37,7 +39,7 @@ __all__ = [
 
 T = TypeVar("T")
 
-_SIDE_BY_SIDE = 16
+_SIDE_BY_SIDE = 32
 
 
 class Severity(str, Enum):
@@ -191,15 +193,18 @@ class Base:
         Where it is.
     memory
         What a format's rules have read of it, of which nothing ever changes.
+    until
+        When files are no longer asked for, by the monotonic clock.
     """
 
     def __init__(self, fs: Any, root: str) -> None:
         self.fs = fs
         self.root = root
         self.memory: Any = None
+        self.until = inf
 
     def absent(self, paths: Mapping[T, str]) -> list[T]:
-        """Return which files are not there.
+        """Return which files are not there, as far as time allows to ask.
 
         Parameters
         ----------
@@ -216,6 +221,8 @@ class Base:
             return [key for key, is_there in zip(paths, there, strict=True) if not is_there]
 
     def _is_there(self, path: str) -> bool:
+        if monotonic() > self.until:
+            return True
         full = below(self.root, path)
         self.fs.invalidate_cache(full.rpartition("/")[0])  # it may have been removed since it was listed
         try:

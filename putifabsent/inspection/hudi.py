@@ -46,6 +46,8 @@ _UNDOING = ("rollback", "restore")
 _SAVEPOINT = "savepoint"
 _IN_LEVELS = 8
 _EMPTY = "0-0-0"
+_EXTERNAL = "_hudiext"
+"""Ends the names of files that others have written, and that are called otherwise in the store."""
 _NOTHING = Removed(frozenset(), frozenset())
 
 
@@ -91,7 +93,7 @@ def hurts(base: Base, name: Name, written: bytes) -> list[Finding]:
         for write in own.writes
         for last in write.lasts
     }
-    absent = set(base.absent(wanted))
+    absent = set(base.absent({last: path for last, path in wanted.items() if not last.endswith(_EXTERNAL)}))
     there = {last: path for last, path in wanted.items() if last not in absent}
     return [
         *_dangling([own], Files(frozenset(), there), base.root, is_proof=True),

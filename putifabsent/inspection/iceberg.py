@@ -6,8 +6,15 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from putifabsent.inspection.findings import Finding, Kind, Result, Severity, found, gaps_in, read_errors
-from putifabsent.shim.formats.iceberg import content_of, hint_in, manifest_of, metadata_of, number_in
-from putifabsent.timeline.files import AvroFiles, below
+from putifabsent.shim.formats.iceberg import (
+    FIRST,
+    content_of,
+    hint_in,
+    manifest_of,
+    metadata_of,
+    number_in,
+)
+from putifabsent.timeline.files import AvroFiles, below, read
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -44,26 +51,31 @@ def judge(timeline: IcebergTimeline, look: Look | None) -> Result:
 
 
 def hurts(base: Base, name: Name, written: bytes) -> list[Finding]:
-    """Return what metadata would do to their table that are to be created."""
+    """Return what metadata would do to their table that are to be created: the snapshots that they bring."""
     number = number_in(name.path.rpartition("/")[2])
-    if number is None:
+    if number is None or name.series is None:
         return []
     metadata = metadata_of(written)
     findings = list(_parent(number, name.path, metadata))
-    current, said = metadata.get("current-snapshot-id"), metadata.get("snapshots") or ()
-    snapshot = next((each for each in said if each["snapshot-id"] == current), None)
-    if snapshot is None or not snapshot.get("manifest-list"):
-        return findings
+    snapshots = metadata.get("snapshots") or ()
+    before = [metadata_of(found) for _, found in read(base.fs, list(name.series.predecessors))]
+    # Of a version whose parent is not known, only what is current is sure to be its own.
+    others = [each for each in snapshots if each["snapshot-id"] != metadata.get("current-snapshot-id")]
+    of_before = (each for said in before for each in said.get("snapshots") or ())
+    known = {each["snapshot-id"] for each in (of_before if before or number == FIRST else others)}
     if base.memory is None:
         base.memory = AvroFiles(base.fs, [])
     files: AvroFiles = base.memory
     files.problems.clear()
     tree = _Tree(files, base.root, str(metadata["location"]))
-    findings += tree.commit(
-        f"version {number}", int(snapshot["snapshot-id"]), str(snapshot["manifest-list"]), base.absent
-    )
-    files.forget()
-    return findings
+    try:
+        for each in snapshots:
+            own, path = each["snapshot-id"], str(each.get("manifest-list") or "")
+            if own not in known:
+                findings += tree.commit(f"snapshot {own} of version {number}", own, path, base.absent)
+        return [*findings, *read_errors(files.problems, Kind.DANGLING_REFERENCE)]
+    finally:
+        files.forget()
 
 
 def _versions(timeline: IcebergTimeline, problems: Problems) -> Iterator[Finding]:
@@ -140,7 +152,7 @@ class _Tree:
     def commit(
         self, what: str, snapshot: int, path: str, absent: Callable[[Mapping[str, str]], list[str]]
     ) -> Iterator[Finding]:
-        """Return what is wrong with the current snapshot of metadata that are not there yet."""
+        """Return what is wrong with a snapshot of metadata that are not there yet."""
         manifests = self._manifests(path)
         own = {each: self._contents([each]) for each in manifests if each.snapshot == snapshot}
         names = [each.path for each in manifests if each not in own]
@@ -148,7 +160,6 @@ class _Tree:
         if any(each.deletes for each in own):
             own = {each: self._contents([each]) for each in manifests}
         yield from self._vectors(what, snapshot, own)
-        yield from read_errors(self._files.problems, Kind.DANGLING_REFERENCE)
         yield from _missing(what, absent({each: at for each in names if (at := self._inside(each))}))
 
     def _vectors(
@@ -162,10 +173,10 @@ class _Tree:
             for each in contents[manifest]
             if each.added and each.about is not None
         }
-        if not about or self._files.problems:
+        data = [each for each in contents if not each.deletes]
+        if not about or self._files.problems or any(self._inside(each.path) is None for each in data):
             return
-        data = (found for manifest, found in contents.items() if not manifest.deletes)
-        there = {each.path for found in data for each in found if each.live}
+        there = {each.path for manifest in data for each in contents[manifest] if each.live}
         if stray := [each for each in about if each not in there]:
             files = "a data file" if len(stray) == 1 else f"{len(stray):,} data files"
             detail = f"{what} deletes rows of {files} that it does not have"

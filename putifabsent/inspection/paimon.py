@@ -126,15 +126,17 @@ def hurts(base: Base, name: Name, written: bytes) -> list[Finding]:
         base.memory = Manifests(base.fs, base.root)
     manifests: Manifests = base.memory
     manifests.files.problems.clear()
-    manifests.ahead(
-        [name for each in both for name in _named(each, *_LISTS)],
-        [name for each in both for name in _named(each, _INDEX)],
-    )
-    absent = set(base.absent(_new_files(manifests, this, _schema_in(beside.get(schema)))))
-    schemas = {this.schema: _schema_in(beside[schema])} if schema in beside else {}
-    findings = _Walk(manifests, root, schemas, lambda file: file not in absent).commit(this, before)
-    manifests.files.forget()
-    return findings
+    said = _schema_in(beside.get(schema))
+    try:
+        manifests.ahead(
+            [name for each in both for name in _named(each, *_LISTS)],
+            [name for each in both for name in _named(each, _INDEX)],
+        )
+        absent = set(base.absent(_new_files(manifests, this, before, said)))
+        walk = _Walk(manifests, root, {this.schema: said}, lambda file: file not in absent)
+        return walk.commit(this, before)
+    finally:
+        manifests.files.forget()
 
 
 def _schema_in(written: bytes | None) -> Mapping[str, Any]:
@@ -150,12 +152,18 @@ def _named(snapshot: Snapshot, *kinds: str) -> list[str]:
     return [str(snapshot.content[kind]) for kind in kinds if snapshot.content.get(kind)]
 
 
-def _new_files(manifests: Manifests, snapshot: Snapshot, schema: Mapping[str, Any]) -> dict[str, str]:
-    """Return where the data files lie that a snapshot adds, by their names, as far as that is known."""
+def _new_files(
+    manifests: Manifests, snapshot: Snapshot, before: Snapshot | None, schema: Mapping[str, Any]
+) -> dict[str, str]:
+    """Return where the data and index files lie that a snapshot adds, by their names, if that is known."""
     columns = partitioned_by(schema)
-    found: dict[str, str] = {}
-    for entry in (manifests.entries(_named(snapshot, _DELTA)) or []) if columns is not None else []:
-        folder = folder_of(entry, columns or ())
+    if columns is None:
+        return {}
+    old = {each.name for each in (manifests.indices_of(before) if before else ())}
+    new = (each.name for each in manifests.indices_of(snapshot) if not each.elsewhere)
+    found = {name: f"index/{name}" for name in new if name not in old}
+    for entry in manifests.entries(_named(snapshot, _DELTA)) or ():
+        folder = folder_of(entry, columns)
         if entry.adds and not entry.elsewhere and folder is not None:
             found |= {each: f"{folder}/{each}" for each in (entry.file.name, *entry.more)}
     return found
@@ -196,7 +204,7 @@ class _Walk:
         for each in snapshots:
             is_next = before is not None and each.number == before.number + 1
             upon, now = self._states(each)
-            findings += self._itself(each, upon, now)
+            findings += [*self._itself(each, upon, now), *self._of_its_schema(each)]
             if before is not None and is_next and left is not None and upon is not None:
                 findings += _lost(each, left, upon)
                 findings += self._crossing(each, upon, Severity.NOTICE)
@@ -205,10 +213,17 @@ class _Walk:
         return [*findings, *self._unread()]
 
     def commit(self, this: Snapshot, before: Snapshot | None) -> list[Finding]:
-        """Return what is wrong with a snapshot that is not there yet; ``before`` is the one before it."""
+        """Return what is wrong with a snapshot that is not there yet, and was not with the one before it."""
         upon, now = self._states(this)
-        findings = [*self._itself(this, upon, now), *self._unread()]
         left = self._states(before)[1] if before is not None else None
+        known = self._manifests.paths_of(before, *_LISTS) if before is not None else set()
+        # What was wrong before stays so whatever is committed, also what mends it.
+        there = {file.name for file in left or ()}
+        old = self._manifests.vectors(before) if before is not None else ()
+        self._reported.update(("", file) for file in old if left is None or file not in there)
+        findings = [*self._itself(this, upon, now)]
+        new = [each for each in self._manifests.files.problems if each.path not in known]
+        findings += read_errors(new, Kind.DANGLING_REFERENCE)
         if before is not None and left is not None and upon is not None:
             findings += _lost(this, left, upon)
             findings += self._crossing(this, upon, Severity.DAMAGE)
@@ -221,6 +236,8 @@ class _Walk:
             yield from _repeated(each, self._entries(each, _DELTA) or (), upon)
             yield from self._dangling(each, now)
             yield from self._vectors(each, now)
+
+    def _of_its_schema(self, each: Snapshot) -> Iterator[Finding]:
         if each.schema not in self._schemas:
             name = below(self._root, f"schema/schema-{each.schema}")
             detail = f"snapshot {each.number} is of schema {each.schema}, which is not there"
@@ -296,12 +313,11 @@ class _Walk:
         yield from self._missing(snapshot, wanted, "data")
 
     def _vectors(self, snapshot: Snapshot, now: Live) -> Iterator[Finding]:
-        name = snapshot.content.get(_INDEX)
-        indices = (self._manifests.indices(str(name)) if name else None) or []
+        indices = self._manifests.indices_of(snapshot)
         yield from self._missing(snapshot, [each.name for each in indices if not each.elsewhere], "index")
         there = {file.name for file in now}
         for each in indices:
-            stray = self._new((each.name, at.file) for at in each.vectors if at.file not in there)
+            stray = self._new(("", at.file) for at in each.vectors if at.file not in there)
             if stray:
                 files = "a data file" if len(stray) == 1 else f"{len(stray):,} data files"
                 detail = f"snapshot {snapshot.number} has deletion vectors for {files} that it no longer has"

@@ -8,7 +8,9 @@ from __future__ import annotations
 import errno
 import io
 import json
+import zlib
 from enum import Enum
+from glob import has_magic
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -43,6 +45,8 @@ T = TypeVar("T")
 _AT_ONCE = 256
 _AVRO = b"Obj\x01"
 _ZSTANDARD = b"zstandard"
+_CODECS = (b"null", b"deflate", b"bzip2", b"xz")
+_OTHERS = (b"ORC", b"PAR1")
 _SYNC = 16
 _HEADER = {
     "type": "record",
@@ -158,7 +162,10 @@ def read(fs: Any, paths: Sequence[str]) -> Iterator[tuple[str, bytes]]:
     """
     for start in range(0, len(paths), _AT_ONCE):
         some = list(paths[start : start + _AT_ONCE])
-        found = fs.cat(some, on_error="return")
+        if any(map(has_magic, some)):
+            found = {path: _cat(fs, path) for path in some}  # `cat` would take a name for a pattern
+        else:
+            found = fs.cat(some, on_error="return")
         for path in some:
             written = found[path]
             if isinstance(written, FileNotFoundError):
@@ -166,6 +173,13 @@ def read(fs: Any, paths: Sequence[str]) -> Iterator[tuple[str, bytes]]:
             if isinstance(written, Exception):
                 raise written
             yield path, written
+
+
+def _cat(fs: Any, path: str) -> Any:
+    try:
+        return fs.cat_file(path)
+    except FileNotFoundError as error:
+        return error
 
 
 class AvroFiles:
@@ -219,8 +233,14 @@ class AvroFiles:
                 self.problems, Problem(path, Trouble.MISSING, "a snapshot leads to it, and it is not there")
             )
             return None
+        if written.startswith(_OTHERS):
+            report(self.problems, Problem(path, Trouble.UNKNOWN, "it is no Avro, which is known here"))
+            return None
         try:
             return [parse(record) for record in records_of(written)]
+        except NotImplementedError as error:
+            report(self.problems, Problem(path, Trouble.UNKNOWN, str(error)), error)
+            return None
         except (KeyError, TypeError, ValueError) as error:
             trouble = Trouble.UNREADABLE if written else Trouble.EMPTY
             report(self.problems, Problem(path, trouble, f"it is torn, or no manifest: {error}"), error)
@@ -323,16 +343,21 @@ def records_of(written: bytes) -> list[dict[str, Any]]:
     ------
     ValueError
         They are torn, or no Avro.
+    NotImplementedError
+        They are packed in a way that is not known here.
     ConfigError
         A package that this takes is not installed.
     """
     fastavro = avro()
     try:
         header: Any = fastavro.schemaless_reader(io.BytesIO(written), _HEADER, None)
-        if header["meta"].get("avro.codec") == _ZSTANDARD:
+        codec = header["meta"].get("avro.codec", b"null")
+        if codec == _ZSTANDARD:
             return _decompressed(written, header)
+        if codec not in _CODECS:
+            raise NotImplementedError(f"it is packed by {codec.decode(errors='replace')}, which is not known")
         return list(fastavro.reader(io.BytesIO(written)))
-    except (EOFError, IndexError, KeyError, OSError, TypeError) as error:
+    except (EOFError, IndexError, KeyError, OSError, TypeError, zlib.error) as error:
         raise ValueError(f"it is torn, or no Avro: {error}") from error
 
 

@@ -192,16 +192,23 @@ class Manifests:
         names = self.files.records(self._paths(lists), _name_in)
         return None if names is None else self.files.records(self._paths(names), entry_of)
 
-    def indices(self, name: str) -> list[Index] | None:
-        """Return the index files that an index manifest names; None: it can't be read."""
-        found = self.files.records(self._paths([name]), index_of)
-        return None if found is None else [each for each in found if each is not None]
+    def indices_of(self, snapshot: Snapshot) -> list[Index]:
+        """Return the index files of a snapshot; none, if its index manifest can't be read."""
+        name = snapshot.content.get("indexManifest")
+        found = self.files.records(self._paths([str(name)]), index_of) if name else None
+        return [each for each in found or () if each is not None]
 
     def vectors(self, snapshot: Snapshot) -> dict[str, Vector]:
         """Return the deletion vectors of a snapshot, by their data files."""
-        name = snapshot.content.get("indexManifest")
-        indices = (self.indices(str(name)) if name else None) or []
+        indices = self.indices_of(snapshot)
         return {each.file: each for index in indices if not index.elsewhere for each in index.vectors}
+
+    def paths_of(self, snapshot: Snapshot, *kinds: str) -> set[str]:
+        """Return the lists of a snapshot, its manifests and its index manifest, by their full names."""
+        lists = [str(snapshot.content[kind]) for kind in kinds if snapshot.content.get(kind)]
+        named = [each for path in lists for each in self.files.records(self._paths([path]), _name_in) or ()]
+        index = snapshot.content.get("indexManifest")
+        return {*self._paths([*lists, *named, *([str(index)] if index else [])])}
 
     def deleted(self, vector: Vector) -> Any:
         """Return the rows that a deletion vector deletes, a ``pyroaring.BitMap``; None: it can't be read."""

@@ -655,6 +655,18 @@ def test_a_commit_whose_data_is_gone_is_refused(here: dict[str, Any]) -> None:
     assert snapshots(here) == []
 
 
+def test_branches_are_made_and_fast_forwarded(here: dict[str, Any]) -> None:
+    options = {**here, "putifabsent.inspect": "commits"}
+    table = keyed(options)
+    for number in range(2):
+        written(table(), (number, "new"))()
+    table().create_tag("kept", 2)
+    table().branch_manager().create_branch("b", "kept")
+    written(CatalogFactory.create(options).get_table(f"{TABLE}$branch_b"), (7, "branch's"))()
+    table().branch_manager().fast_forward("b")
+    assert words(table()) == {0: "new", 1: "new", 7: "branch's"}
+
+
 def test_no_commit_of_one_writer_after_the_other_is_refused(anywhere: dict[str, Any]) -> None:
     table = keyed({**anywhere, "putifabsent.inspect": "commits"})
     for number in range(6):

@@ -295,7 +295,12 @@ class Iceberg(tables.Delta):
         self._snapshots: list[dict[str, Any]] = []
 
     def version(
-        self, number: int, *added: str, deletes: Sequence[str] = (), parent: int | None = None
+        self,
+        number: int,
+        *added: str,
+        deletes: Sequence[str] = (),
+        parent: int | None = None,
+        current: int | None = None,
     ) -> None:
         """Write metadata, all that they lead to, and the files that they add."""
         if added or deletes:
@@ -317,11 +322,15 @@ class Iceberg(tables.Delta):
         said = {
             "format-version": 2,
             "location": self.location,
-            "current-snapshot-id": self._snapshots[-1]["snapshot-id"] if self._snapshots else -1,
+            "current-snapshot-id": current or (self._snapshots[-1]["snapshot-id"] if self._snapshots else -1),
             "snapshots": self._snapshots,
             "metadata-log": log,
         }
         self.write(f"metadata/v{number}.metadata.json", json.dumps(said))
+
+    def elsewhere(self) -> None:
+        """Have the next versions name a manifest of data that lies outside the table."""
+        self._lists.append({"manifest_path": "s3://other/m.avro", "content": 0, "added_snapshot_id": 0})
 
     def _manifest(
         self, last: str, number: int, content: int, files: Sequence[tuple[str, str | None]]

@@ -12,7 +12,9 @@ import pytest
 
 from putifabsent.errors import ConfigError, Damaging
 from putifabsent.fsspec_plugin import GuardedFileSystem
+from putifabsent.inspection import delta as rules
 from putifabsent.inspection.commits import Commits
+from putifabsent.inspection.findings import Base
 from putifabsent.shim.formats.hudi_files import writes_in
 from putifabsent.shim.policy import Policy
 from putifabsent.timeline import HudiTimeline, read
@@ -207,6 +209,7 @@ KEYED = {"fields": [], "partitionKeys": [], "primaryKeys": ["id"]}
         ("c:3-4", {"sequence.field": "n"}, "APPEND", False),
         ("c:3-4", {"merge-engine": "aggregation"}, "APPEND", False),
         ("c:3-4", {"merge-engine": "partial-update"}, "APPEND", True),
+        ("c:3-4", {"merge-engine": "partial-update", "fields.n.sequence-group": "x"}, "APPEND", False),
     ],
 )
 def test_a_snapshot_is_refused_whose_rows_are_numbered_as_if_others_were_not_there(
@@ -225,6 +228,39 @@ def test_a_snapshot_is_refused_whose_rows_are_numbered_as_if_others_were_not_the
 def test_a_copied_snapshot_is_refused(place: Place, paimon: Paimon) -> None:
     place.fs.cp_file(f"{place.root}/snapshot/snapshot-2", f"{place.root}/snapshot/snapshot-3")
     assert "it says that it is snapshot 2" in Late(place, "snapshot/snapshot-3").refused()
+
+
+def test_what_was_wrong_before_keeps_nobody_from_committing(place: Place, paimon: Paimon) -> None:
+    paimon.commit(3, "c", removed=["a"], upon=("a", "b"), vectors={"v": {"a": [1]}})
+    paimon.commit(4, "d", upon=("b", "c"), vectors={"w": {"a": [1], "b": [1]}})
+    place.fs.rm_file(f"{place.root}/manifest/manifest-deltaManifestList-3")
+    place.fs.rm_file(f"{place.root}/bucket-0/b")
+    Late(place, "snapshot/snapshot-4").check()
+
+
+@pytest.mark.parametrize("gone", ["index/v", "manifest/index-manifest-3"])
+def test_a_snapshot_is_refused_whose_index_files_are_gone(place: Place, paimon: Paimon, gone: str) -> None:
+    paimon.commit(3, "c", upon=("a", "b"), vectors={"v": {"b": [1]}})
+    assert "not there" in Late(place, "snapshot/snapshot-3", gone).refused()
+
+
+@pytest.mark.parametrize(("written", "is_known"), [(b"ORC...", False), (b"Obj", True), (b"", True)])
+def test_a_manifest_in_another_format_passes_and_a_torn_one_does_not(
+    place: Place, paimon: Paimon, written: bytes, is_known: bool
+) -> None:
+    paimon.commit(3, "c", upon=("a", "b"))
+    paimon.write("manifest/manifest-deltaManifestList-3", written)
+    late = Late(place, "snapshot/snapshot-3")
+    if is_known:
+        late.refused()
+    else:
+        late.check()
+
+
+def test_a_snapshot_of_a_branch_that_has_no_schema_yet_is_created(place: Place, paimon: Paimon) -> None:
+    branch = f"{place.root}/branch/branch-b/snapshot/snapshot-2"
+    written = place.fs.cat_file(f"{place.root}/snapshot/snapshot-2")
+    Commits(lambda: place.fs).check(Policy("auto").classify(branch), written)
 
 
 def test_a_snapshot_of_a_newer_paimon_is_created(place: Place, paimon: Paimon) -> None:
@@ -289,6 +325,11 @@ def test_an_instant_is_completed_beside_others_of_other_file_groups(place: Place
     Late(place, completed(T[1], C[2])).check()
 
 
+def test_files_that_others_have_written_are_called_otherwise(place: Place, hudi: Hudi) -> None:
+    hudi.wrote(T[1], C[1], stat(B, f"x.parquet_{T[1]}_hudiext"), files=False)
+    Late(place, completed(T[1], C[1])).check()
+
+
 # Iceberg
 
 
@@ -324,6 +365,47 @@ def test_a_version_is_refused_that_deletes_rows_of_a_file_it_does_not_have(
     iceberg.version(3, "c", deletes=["x"])
     reason = Late(place, "metadata/v3.metadata.json").refused()
     assert "deletes rows of a data file that it does not have" in reason
+
+
+def test_a_version_without_a_snapshot_of_its_own_is_created(place: Place, iceberg: Iceberg) -> None:
+    place.fs.rm_file(f"{place.root}/data/a")
+    iceberg.version(3)
+    Late(place, "metadata/v3.metadata.json").check()
+
+
+def test_a_version_is_refused_whose_branch_lacks_a_file(place: Place, iceberg: Iceberg) -> None:
+    iceberg.version(3, "c", current=2)
+    reason = Late(place, "metadata/v3.metadata.json", "data/c").refused()
+    assert "snapshot 3 of version 3 has a file that is not there" in reason
+
+
+def test_rows_of_a_file_elsewhere_may_be_deleted(place: Place, iceberg: Iceberg) -> None:
+    iceberg.elsewhere()
+    iceberg.version(3, "c", deletes=["x"])
+    Late(place, "metadata/v3.metadata.json").check()
+
+
+# How long it may take
+
+
+def test_files_that_time_does_not_allow_to_ask_for_pass(place: Place, delta: Delta) -> None:
+    delta.change(2, "d", files=False)
+    late = Late(place, delta_log(2))
+    name = Policy("auto").classify(late.path)
+    with pytest.raises(TimeoutError, match="could not be looked at in 0 s, and nothing was created"):
+        Commits(lambda: place.fs).check(name, late.body, seconds=0)
+    base = Base(place.fs, place.root)
+    base.until = 0
+    assert rules.hurts(base, name, late.body) == []
+
+
+def test_what_failed_once_is_looked_at_again(place: Place, paimon: Paimon) -> None:
+    paimon.commit(3, "c", upon=("a", "b"))
+    late = Late(place, "snapshot/snapshot-3", "manifest/manifest-deltaManifestList-3")
+    commits = Commits(lambda: place.fs)
+    for _ in range(2):
+        with pytest.raises(Damaging, match="a snapshot leads to it"):
+            commits.check(Policy("auto").classify(late.path), late.body)
 
 
 # Through a mount

@@ -293,8 +293,7 @@ def _sequences(file: Mapping[str, Any]) -> tuple[int, int] | None:
     lowest, highest = file.get("_MIN_SEQUENCE_NUMBER"), file.get("_MAX_SEQUENCE_NUMBER")
     if lowest is None or highest is None:
         return None
-    # pypaimon names the number before the first.
-    return int(lowest) + (int(highest) - int(lowest) == file.get("_ROW_COUNT")), int(highest)
+    return int(lowest), int(highest)
 
 
 def index_of(record: Mapping[str, Any]) -> Index | None:
@@ -332,7 +331,8 @@ def goes_by_sequence(schema: Mapping[str, Any]) -> bool:
     """Whether, of two rows with one key, the one with the higher sequence number counts."""
     options = schema.get("options") or {}
     by = options.get("merge-engine", "deduplicate") in _BY_SEQUENCE
-    return bool(schema.get("primaryKeys")) and by and not any(each in options for each in _UNORDERED)
+    others = any(each in _UNORDERED or each.endswith(".sequence-group") for each in options)
+    return bool(schema.get("primaryKeys")) and by and not others
 
 
 _MAGIC = 1581511376
