@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import botocore.session
 import certifi
+import hypothesis
 import pytest
 
 from putifabsent.lab.servers import LocalBucket
@@ -27,6 +28,10 @@ if TYPE_CHECKING:
 
     Note = Callable[[object], None]
 
+
+# A busy machine is no failure.
+hypothesis.settings.register_profile("untimed", deadline=None)
+hypothesis.settings.load_profile("untimed")
 
 # A shell that runs tests in the background has them, and what they start, ignore Ctrl-C.
 signal.signal(signal.SIGINT, signal.default_int_handler)

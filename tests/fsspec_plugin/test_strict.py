@@ -20,7 +20,6 @@ from putifabsent.fsspec_plugin.hudi import Hudi
 from putifabsent.fsspec_plugin.remote import Remote
 from putifabsent.shim.formats.hudi_steps import State, fault_of
 from tests.fsspec_plugin.hudi_tables import Writer, plan_of, records_of, table_in
-from tests.shim.folders import patient
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -408,7 +407,6 @@ def named(action: str, state: State, completion: str) -> str:
     )
 
 
-@patient
 @given(st.lists(STEPS, max_size=12))
 def test_of_any_sequence_those_steps_are_taken_that_are_valid(
     sequence: list[tuple[str, State | None, str]],

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import settings
 from hypothesis import strategies as st
-
-patient = settings(deadline=None)
-"""For property tests: a busy machine is no failure."""
 
 UUID = "b5068208-e1a4-11e6-bf01-fe55135034f3"
 

@@ -8,14 +8,13 @@ from hypothesis import strategies as st
 
 from putifabsent.shim.names import Role
 from putifabsent.shim.policy import Policy
-from tests.shim.folders import all_roots, components, longs, patient, uuids
+from tests.shim.folders import all_roots, components, longs, uuids
 
 POLICY = Policy()
 
 versions = st.one_of(st.just(0), longs)
 
 
-@patient
 @given(all_roots, versions)
 def test_every_commit_is_guarded_by_its_name_alone(root: str, version: int) -> None:
     name = POLICY.classify(f"{root}/_delta_log/{version:020d}.json")
@@ -26,7 +25,6 @@ def test_every_commit_is_guarded_by_its_name_alone(root: str, version: int) -> N
     assert name.aliases == ()
 
 
-@patient
 @given(all_roots, longs)
 def test_a_commit_follows_the_one_before(root: str, version: int) -> None:
     series = POLICY.classify(f"{root}/_delta_log/{version:020d}.json").series
@@ -43,7 +41,6 @@ def test_the_first_commit_has_no_predecessor() -> None:
     assert series.predecessors == ()
 
 
-@patient
 @given(
     all_roots,
     st.one_of(
@@ -68,7 +65,6 @@ def test_what_else_delta_writes_into_its_log_is_left_alone(root: str, last: str)
     assert (name.role is Role.POINTER) == (last == "_last_checkpoint")
 
 
-@patient
 @given(all_roots, st.text(max_size=30).filter(lambda text: "/" not in text))
 def test_nothing_else_in_the_log_folder_is_guarded(root: str, last: str) -> None:
     digits, dot, extension = last.partition(".")
@@ -76,7 +72,6 @@ def test_nothing_else_in_the_log_folder_is_guarded(root: str, last: str) -> None
     assert POLICY.classify(f"{root}/_delta_log/{last}").guarded == commits
 
 
-@patient
 @given(all_roots, st.lists(components, min_size=1, max_size=3), longs)
 def test_a_commits_name_elsewhere_is_not_guarded(root: str, folders: list[str], version: int) -> None:
     assert not POLICY.classify("/".join([root, *folders, f"{version:020d}.json"])).guarded

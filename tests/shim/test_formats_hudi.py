@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from putifabsent.shim.formats.hudi import ACTIONS
 from putifabsent.shim.names import Role
 from putifabsent.shim.policy import Policy
-from tests.shim.folders import UUID, all_roots, components, longs, patient, uuids
+from tests.shim.folders import UUID, all_roots, components, longs, uuids
 
 POLICY = Policy()
 
@@ -52,7 +52,6 @@ slices = st.one_of(
 )
 
 
-@patient
 @given(tables, layouts, instants, actions)
 def test_every_requested_instant_is_guarded(table: str, layout: str, instant: str, action: str) -> None:
     name = POLICY.classify(f"{table}/{layout}/{instant}.{action}.requested")
@@ -60,7 +59,6 @@ def test_every_requested_instant_is_guarded(table: str, layout: str, instant: st
     assert (name.guarded, name.evidence, name.aliases) == (True, (), ())
 
 
-@patient
 @given(tables, layouts, instants, ordinary_actions, ordinary_actions)
 def test_a_requested_instant_is_one_identity_whatever_its_action(
     table: str, layout: str, instant: str, one: str, other: str
@@ -75,14 +73,12 @@ def test_a_requested_instant_is_one_identity_whatever_its_action(
     assert POLICY.classify(f"{table}x/{layout}/{instant}.{one}.requested").identity not in identities
 
 
-@patient
 @given(tables, layouts, instants, st.one_of(st.just(""), actions.map(".{}".format)))
 def test_an_inflight_instant_may_be_taken_over(table: str, layout: str, instant: str, action: str) -> None:
     name = POLICY.classify(f"{table}/{layout}/{instant}{action}.inflight")
     assert (name.role, name.guarded, name.table) == (Role.INSTANT, False, table)
 
 
-@patient
 @given(tables, instants, instants, actions)
 def test_every_completed_instant_of_version_8_is_guarded(
     table: str, instant: str, completed: str, action: str
@@ -92,7 +88,6 @@ def test_every_completed_instant_of_version_8_is_guarded(
     assert (name.guarded, name.evidence, name.aliases) == (True, (), ())
 
 
-@patient
 @given(tables, instants, instants, instants, ordinary_actions)
 def test_a_completed_instant_of_version_8_is_one_identity_whenever_it_completed(
     table: str, instant: str, one: str, other: str, action: str
@@ -105,7 +100,6 @@ def test_a_completed_instant_of_version_8_is_one_identity_whenever_it_completed(
     assert POLICY.classify(f"{folder}/{instant}.{action}.requested").identity != identity
 
 
-@patient
 @given(tables, instants, instants, instants)
 def test_a_savepoint_shares_its_time_with_the_commit_that_it_saves(
     table: str, instant: str, one: str, other: str
@@ -116,7 +110,6 @@ def test_a_savepoint_shares_its_time_with_the_commit_that_it_saves(
     assert savepoint.identity == POLICY.classify(f"{folder}/{instant}_{other}.savepoint").identity
 
 
-@patient
 @given(tables, instants, actions)
 def test_a_completed_instant_of_version_6_is_its_own_identity(table: str, instant: str, action: str) -> None:
     name = POLICY.classify(f"{table}/.hoodie/{instant}.{action}")
@@ -124,7 +117,6 @@ def test_a_completed_instant_of_version_6_is_its_own_identity(table: str, instan
     assert name.identity == name.path
 
 
-@patient
 @given(tables, instants, instants)
 def test_a_completed_instant_from_before_an_upgrade_is_the_same_identity(
     table: str, instant: str, completed: str
@@ -135,7 +127,6 @@ def test_a_completed_instant_from_before_an_upgrade_is_the_same_identity(
     assert legacy.identity == POLICY.classify(f"{folder}/{instant}_{completed}.commit").identity
 
 
-@patient
 @given(tables, layouts, instants, actions, uuids)
 def test_what_is_renamed_is_guarded_only_when_it_arrives(
     table: str, layout: str, instant: str, action: str, uuid: str
@@ -144,7 +135,6 @@ def test_what_is_renamed_is_guarded_only_when_it_arrives(
         assert not POLICY.classify(f"{table}/{layout}/{last}.{uuid}").guarded
 
 
-@patient
 @given(tables, st.integers(1, 2**31 - 1))
 def test_every_manifest_of_the_history_is_guarded_and_follows_the_one_before(table: str, number: int) -> None:
     folder = f"{table}/.hoodie/timeline/history"
@@ -156,7 +146,6 @@ def test_every_manifest_of_the_history_is_guarded_and_follows_the_one_before(tab
     assert name.series.number_of("_version_") is None
 
 
-@patient
 @given(tables, instants, instants, st.integers(0, 9))
 def test_every_file_of_the_history_is_guarded(table: str, first: str, last: str, level: int) -> None:
     name = POLICY.classify(f"{table}/.hoodie/timeline/history/{first}_{last}_{level}.parquet")
@@ -169,14 +158,12 @@ def test_the_historys_version_is_a_pointer() -> None:
     assert (name.role, name.guarded) == (Role.POINTER, False)
 
 
-@patient
 @given(all_roots, st.lists(components, max_size=3), slices)
 def test_a_slice_is_never_guarded_by_its_name(root: str, partition: list[str], last: str) -> None:
     name = POLICY.classify("/".join([root or "/data", *partition, last]))
     assert (name.role, name.format, name.guarded) == (Role.SLICE, "hudi", False)
 
 
-@patient
 @given(all_roots, st.sampled_from(["files", "record_index", "expr_index_a"]), slices)
 def test_a_slice_of_the_metadata_table_is_that_tables(root: str, partition: str, last: str) -> None:
     name = POLICY.classify(f"{root}/.hoodie/metadata/{partition}/{last}")
@@ -184,7 +171,6 @@ def test_a_slice_of_the_metadata_table_is_that_tables(root: str, partition: str,
     assert name.table == f"{root}/.hoodie/metadata"
 
 
-@patient
 @given(
     tables,
     st.one_of(
@@ -214,7 +200,6 @@ def test_markers_and_heartbeats_are_markers() -> None:
         assert POLICY.classify(f"bucket/t/.hoodie/{inside}").role is Role.MARKER
 
 
-@patient
 @given(
     layouts,
     st.one_of(
@@ -235,7 +220,6 @@ def test_nothing_else_in_a_timeline_is_guarded(layout: str, last: str) -> None:
     assert guarded == (timed and (requested or completed))
 
 
-@patient
 @given(all_roots, st.lists(components, min_size=1, max_size=3), instants, instants, actions)
 def test_an_instants_name_outside_a_timeline_is_not_guarded(
     root: str, folders: list[str], instant: str, completed: str, action: str

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from putifabsent.shim.names import Role
 from putifabsent.shim.policy import Policy
-from tests.shim.folders import UUID, all_roots, components, patient, uuids
+from tests.shim.folders import UUID, all_roots, components, uuids
 
 POLICY = Policy()
 
@@ -16,7 +16,6 @@ SUFFIXES = (".metadata.json", ".gz.metadata.json", ".metadata.json.gz")
 versions = st.integers(1, 2**31 - 1)
 
 
-@patient
 @given(all_roots, versions, st.sampled_from(SUFFIXES))
 def test_every_version_is_guarded_by_its_name_alone(root: str, version: int, suffix: str) -> None:
     name = POLICY.classify(f"{root}/metadata/v{version}{suffix}")
@@ -26,7 +25,6 @@ def test_every_version_is_guarded_by_its_name_alone(root: str, version: int, suf
     assert name.unless[0] == f"{root}/schema/schema-0"
 
 
-@patient
 @given(all_roots, versions)
 def test_a_version_is_one_identity_however_it_is_compressed(root: str, version: int) -> None:
     names = [POLICY.classify(f"{root}/metadata/v{version}{suffix}") for suffix in SUFFIXES]
@@ -37,7 +35,6 @@ def test_a_version_is_one_identity_however_it_is_compressed(root: str, version: 
         assert name.path not in name.aliases
 
 
-@patient
 @given(all_roots, versions)
 def test_two_versions_are_two_identities(root: str, version: int) -> None:
     one = POLICY.classify(f"{root}/metadata/v{version}.metadata.json")
@@ -45,7 +42,6 @@ def test_two_versions_are_two_identities(root: str, version: int) -> None:
     assert one.identity != other.identity
 
 
-@patient
 @given(all_roots, versions.filter(lambda version: version > 1), st.sampled_from(SUFFIXES))
 def test_the_version_before_may_be_compressed_or_not(root: str, version: int, suffix: str) -> None:
     series = POLICY.classify(f"{root}/metadata/v{version}{suffix}").series
@@ -81,7 +77,6 @@ def test_the_first_version_has_no_predecessor() -> None:
     assert series.predecessors == ()
 
 
-@patient
 @given(
     all_roots,
     st.one_of(
@@ -104,7 +99,6 @@ def test_the_version_hint_is_a_pointer() -> None:
     assert (name.role, name.format, name.table) == (Role.POINTER, "iceberg", "bucket/db/t")
 
 
-@patient
 @given(all_roots, st.lists(components, min_size=1, max_size=3), versions, st.sampled_from(SUFFIXES))
 def test_a_version_outside_metadata_is_not_guarded(
     root: str, folders: list[str], version: int, suffix: str

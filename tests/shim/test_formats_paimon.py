@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from putifabsent.shim.names import Role
 from putifabsent.shim.policy import Policy
-from tests.shim.folders import all_roots, components, longs, patient, roots, uuids
+from tests.shim.folders import all_roots, components, longs, roots, uuids
 
 POLICY = Policy()
 ALONE = Policy(["paimon"])
@@ -24,7 +24,6 @@ databases = st.builds(
 ).filter(lambda root: "/branch/branch-" not in root)
 
 
-@patient
 @given(elsewhere, kinds, longs)
 def test_every_numbered_file_is_guarded_beside_the_first_schema(root: str, kind: str, number: int) -> None:
     name = POLICY.classify(f"{root}/{kind}/{kind}-{number}")
@@ -35,7 +34,6 @@ def test_every_numbered_file_is_guarded_beside_the_first_schema(root: str, kind:
     assert name.aliases == ()
 
 
-@patient
 @given(elsewhere, kinds, longs, branches)
 def test_a_branch_is_guarded_by_its_own_first_schema_or_the_tables(
     root: str, kind: str, number: int, branch: str
@@ -46,7 +44,6 @@ def test_a_branch_is_guarded_by_its_own_first_schema_or_the_tables(
     assert name.evidence == (f"{inside}/schema/schema-0", f"{root}/schema/schema-0")
 
 
-@patient
 @given(roots, branches, longs)
 def test_a_branchs_names_are_its_own(root: str, branch: str, number: int) -> None:
     main = POLICY.classify(f"{root}/snapshot/snapshot-{number}")
@@ -54,33 +51,28 @@ def test_a_branchs_names_are_its_own(root: str, branch: str, number: int) -> Non
     assert main.identity != other.identity
 
 
-@patient
 @given(databases, st.one_of(st.just(0), longs))
 def test_a_schema_in_a_catalogs_database_needs_no_evidence(root: str, number: int) -> None:
     name = POLICY.classify(f"{root}/schema/schema-{number}")
     assert (name.table, name.guarded, name.evidence) == (root, True, ())
 
 
-@patient
 @given(databases, longs)
 def test_a_snapshot_needs_evidence_in_a_database_too(root: str, number: int) -> None:
     assert POLICY.classify(f"{root}/snapshot/snapshot-{number}").evidence == (f"{root}/schema/schema-0",)
 
 
-@patient
 @given(elsewhere)
 def test_a_new_table_outside_a_database_has_no_evidence_yet(root: str) -> None:
     assert POLICY.classify(f"{root}/schema/schema-0").evidence == (f"{root}/snapshot",)
 
 
-@patient
 @given(elsewhere, branches)
 def test_a_new_branch_has_its_tables_evidence(root: str, branch: str) -> None:
     name = POLICY.classify(f"{root}/branch/branch-{branch}/schema/schema-0")
     assert name.evidence == (f"{root}/schema/schema-0",)
 
 
-@patient
 @given(all_roots, kinds, longs)
 def test_evidence_is_never_the_name_itself(root: str, kind: str, number: int) -> None:
     for each in (number, 0):
@@ -88,7 +80,6 @@ def test_evidence_is_never_the_name_itself(root: str, kind: str, number: int) ->
         assert name.path not in name.evidence
 
 
-@patient
 @given(all_roots, st.sampled_from([("snapshot", 1), ("schema", 0)]), longs)
 def test_a_number_follows_the_one_before(root: str, counted: tuple[str, int], number: int) -> None:
     kind, first = counted
@@ -109,7 +100,6 @@ def test_the_first_number_has_no_predecessor(first: str) -> None:
     assert series.predecessors == ()
 
 
-@patient
 @given(
     all_roots,
     st.one_of(
@@ -141,7 +131,6 @@ def test_hints_are_pointers(kind: str, last: str) -> None:
     assert (name.role, name.format, name.table) == (Role.POINTER, "paimon", "bucket/db.db/t")
 
 
-@patient
 @given(all_roots, kinds, st.text(max_size=24).filter(lambda text: "/" not in text), st.booleans())
 def test_nothing_else_in_these_folders_is_guarded(root: str, kind: str, text: str, prefixed: bool) -> None:
     last = f"{kind}-{text}" if prefixed else text

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from putifabsent.shim.names import Role
 from putifabsent.shim.policy import Policy
-from tests.shim.folders import LOOKALIKES, all_roots, longs, patient, uuids
+from tests.shim.folders import LOOKALIKES, all_roots, longs, uuids
 
 POLICY = Policy()
 NAMED = Policy(["spark"])
@@ -17,7 +17,6 @@ batches = st.one_of(st.just(0), longs)
 sources = st.one_of(st.integers(0, 99).map(str), st.sampled_from(["orders", "clicks_2"]))
 
 
-@patient
 @given(all_roots, batches)
 def test_offsets_are_guarded_beside_a_querys_metadata(root: str, batch: int) -> None:
     name = POLICY.classify(f"{root}/offsets/{batch}")
@@ -28,7 +27,6 @@ def test_offsets_are_guarded_beside_a_querys_metadata(root: str, batch: int) -> 
     assert name.aliases == ()
 
 
-@patient
 @given(all_roots, batches)
 def test_commits_are_guarded_beside_offsets(root: str, batch: int) -> None:
     name = POLICY.classify(f"{root}/commits/{batch}")
@@ -36,7 +34,6 @@ def test_commits_are_guarded_beside_offsets(root: str, batch: int) -> None:
     assert name.evidence == (f"{root}/offsets",)
 
 
-@patient
 @given(all_roots, sources, batches, st.booleans())
 def test_what_a_source_has_seen_is_guarded_beside_a_querys_metadata(
     root: str, source: str, batch: int, compact: bool
@@ -46,7 +43,6 @@ def test_what_a_source_has_seen_is_guarded_beside_a_querys_metadata(
     assert name.evidence == (f"{root}/metadata",)
 
 
-@patient
 @given(all_roots)
 def test_a_querys_metadata_is_guarded_once_there_are_offsets(root: str) -> None:
     name = POLICY.classify(f"{root}/metadata")
@@ -55,7 +51,6 @@ def test_a_querys_metadata_is_guarded_once_there_are_offsets(root: str) -> None:
     assert name.series is None
 
 
-@patient
 @given(all_roots, batches, st.booleans())
 def test_a_sinks_log_is_guarded_by_its_name_alone(root: str, batch: int, compact: bool) -> None:
     name = POLICY.classify(f"{root}/_spark_metadata/{batch}{'.compact' if compact else ''}")
@@ -64,7 +59,6 @@ def test_a_sinks_log_is_guarded_by_its_name_alone(root: str, batch: int, compact
     assert name.evidence == ()
 
 
-@patient
 @given(all_roots, st.sampled_from(["_spark_metadata", "sources/0"]), batches)
 def test_a_batch_is_one_identity_compacted_or_not(root: str, log: str, batch: int) -> None:
     plain = POLICY.classify(f"{root}/{log}/{batch}")
@@ -75,7 +69,6 @@ def test_a_batch_is_one_identity_compacted_or_not(root: str, log: str, batch: in
     assert compact.aliases == (plain.path,)
 
 
-@patient
 @given(all_roots, st.sampled_from(["offsets", "commits", "_spark_metadata", "sources/0"]), longs)
 def test_a_batch_follows_the_one_before(root: str, log: str, batch: int) -> None:
     series = POLICY.classify(f"{root}/{log}/{batch}").series
@@ -94,7 +87,6 @@ def test_the_first_batch_has_no_predecessor(log: str) -> None:
     assert series.predecessors == ()
 
 
-@patient
 @given(
     all_roots,
     st.one_of(
@@ -118,7 +110,6 @@ def test_what_else_spark_writes_is_left_alone(policy: Policy, root: str, inside:
     assert not policy.classify(f"{root}/{inside}").guarded
 
 
-@patient
 @given(
     all_roots,
     st.sampled_from(["offsets", "commits", "_spark_metadata", "sources/0"]),
@@ -130,7 +121,6 @@ def test_nothing_else_in_a_log_is_guarded(root: str, log: str, last: str) -> Non
     assert NAMED.classify(f"{root}/{log}/{last}").guarded == (counted or last == "metadata")
 
 
-@patient
 @given(all_roots, st.sampled_from(LOOKALIKES), batches)
 def test_a_number_in_another_folder_is_not_guarded(root: str, folder: str, batch: int) -> None:
     path = f"{root}/x/{folder}/{batch}"

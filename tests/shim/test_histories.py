@@ -235,9 +235,7 @@ class AliasedNames(History):
 
 HISTORIES: tuple[type[History], ...] = (PlainNames, NumberedNames, AliasedNames)
 LONGEST = 60
-SEARCH = settings(
-    max_examples=300, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck)
-)
+SEARCH = settings(max_examples=300, derandomize=True, database=None, suppress_health_check=list(HealthCheck))
 
 
 @pytest.mark.parametrize("history", HISTORIES)

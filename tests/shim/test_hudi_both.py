@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from putifabsent.shim.formats.hudi import ACTIONS
 from putifabsent.shim.formats.hudi_salt import Kept, is_instant, kept_as, ordered, parsed, salt_of, shown
 from putifabsent.shim.policy import Policy
-from tests.shim.folders import patient
 from tests.shim.test_formats_hudi import actions, instants, layouts, tables
 from tests.shim.test_hudi_salt import sessions
 
@@ -45,14 +44,12 @@ def is_taken_for_an_instant(last: str) -> bool:
     return behind in HUDI_EXTENSIONS or last[last.find(".") :] in HUDI_EXTENSIONS
 
 
-@patient
 @given(names, sessions)
 def test_hudi_passes_over_what_is_kept(name: str, session: str) -> None:
     assert is_taken_for_an_instant(name)
     assert not is_taken_for_an_instant(kept_as(name, session))
 
 
-@patient
 @given(tables, layouts, names, sessions)
 def test_what_is_kept_leads_back_to_what_its_writer_calls_it(
     table: str, layout: str, name: str, session: str
@@ -66,7 +63,6 @@ def test_what_is_kept_leads_back_to_what_its_writer_calls_it(
     assert not CLASSIFY(kept).guarded
 
 
-@patient
 @given(st.lists(st.tuples(names, sessions), unique=True, max_size=12), st.randoms())
 def test_everybody_has_them_in_one_order_whoever_lists_them_how(
     made: list[tuple[str, str]], random: object

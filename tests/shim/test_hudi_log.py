@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from putifabsent.shim.formats.hudi_files import blocks
-from tests.shim.folders import patient
 from tests.timeline.tables import block, entry
 
 WHOLE = block([entry("1", "commit", "COMPLETED"), entry("2", "clean", "COMPLETED")])
@@ -42,14 +41,12 @@ def test_a_cut_is_noticed_wherever_it_is() -> None:
             next(found)
 
 
-@patient
 @given(st.binary(max_size=200))
 def test_whatever_the_bytes_it_is_a_block_or_a_value_error(noise: bytes) -> None:
     with suppress(ValueError):
         assert list(blocks(noise)) == []
 
 
-@patient
 @given(st.integers(0, len(WHOLE) - 1), st.integers(0, 255))
 def test_a_damaged_byte_never_gives_more_records(at: int, byte: int) -> None:
     damaged = WHOLE[:at] + bytes([byte]) + WHOLE[at + 1 :]

@@ -25,7 +25,7 @@ from putifabsent.shim.formats.hudi_salt import (
 from putifabsent.shim.ledger.facts import Completion, Opened, State
 from putifabsent.shim.names import Role
 from putifabsent.shim.policy import Policy
-from tests.shim.folders import UUID, all_roots, patient, uuids
+from tests.shim.folders import UUID, all_roots, uuids
 from tests.shim.test_formats_hudi import file_ids, instants, slices, tokens
 
 if TYPE_CHECKING:
@@ -69,7 +69,6 @@ def by_scanning(name: str) -> tuple[str, str, str, str]:
     return name[:first], name[first + 1 : second], name[second + 1 : dot], name[dot:]
 
 
-@patient
 @given(base_files, sessions)
 def test_hudi_reads_a_salted_name_as_the_recorded_one_but_for_the_write_token(
     name: str, session: str
@@ -86,7 +85,6 @@ def test_hudi_reads_a_salted_name_as_the_recorded_one_but_for_the_write_token(
 # --- names ------------------------------------------------------------------------------------------------
 
 
-@patient
 @given(all_roots, base_files, sessions)
 def test_a_salted_name_leads_back_to_the_recorded_one(root: str, name: str, session: str) -> None:
     path = f"{root}/{name}"
@@ -96,13 +94,11 @@ def test_a_salted_name_leads_back_to_the_recorded_one(root: str, name: str, sess
     assert variants(path, ["x", made, path]) == sorted([made, path])
 
 
-@patient
 @given(base_files, base_files, sessions, sessions)
 def test_no_two_of_names_and_sessions_make_one_file(one: str, other: str, a: str, b: str) -> None:
     assert (salted(one, a) == salted(other, b)) == ((one, a) == (other, b))
 
 
-@patient
 @given(all_roots, base_files, sessions)
 def test_a_salted_name_is_a_slice_of_the_same_instant_and_is_salted_once(
     root: str, name: str, session: str
@@ -114,7 +110,6 @@ def test_a_salted_name_is_a_slice_of_the_same_instant_and_is_salted_once(
     assert (is_recorded(path), is_recorded(made)) == (True, False)
 
 
-@patient
 @given(slices.filter(lambda name: name.startswith(".")))
 def test_log_files_stay_as_they_are(name: str) -> None:
     assert not is_recorded(POLICY.classify(f"bucket/t/{name}"))

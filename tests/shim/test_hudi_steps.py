@@ -19,7 +19,6 @@ from putifabsent.shim.formats.hudi_steps import (
     finding_beside,
     is_moved,
 )
-from tests.shim.folders import patient
 
 ASKED, GOING, ENDED = State.REQUESTED, State.INFLIGHT, State.COMPLETED
 T = "20260101120000001"
@@ -37,7 +36,6 @@ def faults(*sequences: list[Seen]) -> list[Fault]:
     return [each.fault for each in check(step for sequence in sequences for step in sequence)]
 
 
-@patient
 @given(st.lists(actions, min_size=1, max_size=4))
 def test_every_action_may_go_from_nothing_to_completed(several: list[str]) -> None:
     sequences = [
@@ -204,7 +202,6 @@ def test_what_does_not_come_next_may_not(there: tuple[str, ...], last: str, faul
     assert fault_beside(there, last) is fault
 
 
-@patient
 @given(
     st.lists(st.sampled_from([*INSTANT, *UNDOING, f"{T}.savepoint.inflight"]), unique=True),
     st.sampled_from([*INSTANT, *UNDOING]),

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from putifabsent.shim.names import ordinary
 from putifabsent.shim.policy import Policy
 from putifabsent.shim.state_keys import Placed, folder_for, placed, shelf_for
-from tests.shim.folders import all_roots, components, patient
+from tests.shim.folders import all_roots, components
 
 LOG = "_delta_log/00000000000000000000.json"
 
@@ -17,7 +17,6 @@ def folder_of(path: str) -> str:
     return folder_for(Policy("delta").classify(path), "ballot", 130)
 
 
-@patient
 @given(all_roots, components)
 def test_a_key_tells_of_which_name_it_is(root: str, last: str) -> None:
     for path in (f"{root}/{last}", f"{root}/{LOG}"):
@@ -29,7 +28,6 @@ def test_a_key_tells_of_which_name_it_is(root: str, last: str) -> None:
         assert found.name == (None if "sha256=" in folder else path)
 
 
-@patient
 @given(all_roots, st.lists(components, min_size=2, max_size=4, unique=True))
 def test_all_names_of_a_folder_lie_on_one_shelf(root: str, lasts: list[str]) -> None:
     state = f"{root}/.putifabsent"

@@ -16,7 +16,7 @@ from putifabsent.shim.formats.hudi_ledger import step_in
 from putifabsent.shim.formats.hudi_salt import parsed
 from putifabsent.shim.names import Name, Role, Rule, ordinary
 from putifabsent.shim.policy import Policy
-from tests.shim.folders import LOOKALIKES, components, patient, roots
+from tests.shim.folders import LOOKALIKES, components, roots
 
 POLICY = Policy()
 EXAMPLES = [rule for rules in RULES.values() for rule in rules]
@@ -68,7 +68,6 @@ def test_a_printed_rule_says_where_evidence_is_asked_for(rule: Rule) -> None:
     assert bool(POLICY.classify(rule.example).evidence) == rule.note.startswith("with ")
 
 
-@patient
 @given(anything)
 def test_all_names_of_an_identity_agree_about_it(path: str) -> None:
     name = POLICY.classify(path)
@@ -81,7 +80,6 @@ def test_all_names_of_an_identity_agree_about_it(path: str) -> None:
     assert name.canonical in (name.path, *name.aliases)
 
 
-@patient
 @given(anything)
 def test_a_predecessor_is_guarded_one_number_below(path: str) -> None:
     name = POLICY.classify(path)
@@ -97,7 +95,6 @@ def test_a_predecessor_is_guarded_one_number_below(path: str) -> None:
         assert before.series.number == name.series.number - 1
 
 
-@patient
 @given(anything, anything)
 def test_an_identity_belongs_to_one_table(one: str, other: str) -> None:
     first, second = POLICY.classify(one), POLICY.classify(other)
@@ -105,7 +102,6 @@ def test_an_identity_belongs_to_one_table(one: str, other: str) -> None:
         assert (first.format, first.table) == (second.format, second.table)
 
 
-@patient
 @given(anything)
 def test_an_unguarded_name_is_its_own_identity(path: str) -> None:
     name = POLICY.classify(path)
@@ -114,7 +110,6 @@ def test_an_unguarded_name_is_its_own_identity(path: str) -> None:
         assert (name.unless, name.replaced) == ((), False)
 
 
-@patient
 @given(anything)
 def test_evidence_lies_in_the_table_and_is_not_the_name(path: str) -> None:
     name = POLICY.classify(path)
@@ -123,7 +118,6 @@ def test_evidence_lies_in_the_table_and_is_not_the_name(path: str) -> None:
         assert evidence != path
 
 
-@patient
 @given(anything, st.lists(components, max_size=3))
 def test_what_the_shim_keeps_for_itself_is_never_guarded(path: str, inside: list[str]) -> None:
     everything = Policy(guard="**")
@@ -132,7 +126,6 @@ def test_what_the_shim_keeps_for_itself_is_never_guarded(path: str, inside: list
             assert policy.classify(kept) == ordinary(kept)
 
 
-@patient
 @given(roots, components)
 def test_an_ordinary_file_is_left_alone(root: str, last: str) -> None:
     path = f"{root}/folder/{last}.csv"
@@ -287,7 +280,6 @@ def test_a_pattern_matches_as_fsspec_and_git_say(pattern: str, path: str, matche
     assert name == Name(path, Role.OTHER, None, None, path, guarded=matches)
 
 
-@patient
 @given(anything)
 def test_a_pattern_guards_a_name_whatever_lies_beside_it(path: str) -> None:
     auto, name = POLICY.classify(path), Policy(guard=["**"]).classify(path)
@@ -301,7 +293,6 @@ def test_a_pattern_guards_a_name_whatever_lies_beside_it(path: str) -> None:
         assert name == Name(path, Role.OTHER, None, None, path, guarded=True)
 
 
-@patient
 @given(anything)
 def test_a_pattern_that_does_not_match_changes_nothing(path: str) -> None:
     assert Policy(guard="**/no such name").classify(path) == POLICY.classify(path)
@@ -416,7 +407,6 @@ def test_what_the_shim_makes_of_names_is_asked_about(path: str) -> None:
     assert re.fullmatch(POLICY.pattern, path)
 
 
-@patient
 @given(
     path=st.one_of(anything, asked_about),
     formats=st.sampled_from(["auto", "none", "spark", "delta,hudi"]),

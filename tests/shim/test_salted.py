@@ -10,7 +10,7 @@ from putifabsent.shim import ballot_state
 from putifabsent.shim.names import Name, ordinary
 from putifabsent.shim.policy import Policy
 from putifabsent.shim.state_keys import Salted, folder_of, identity_of, marked, parsed
-from tests.shim.folders import all_roots, components, patient, uuids
+from tests.shim.folders import all_roots, components, uuids
 
 TOKEN = "11111111-1111-4111-8111-111111111111"
 LONGEST = Salted(1, 10**6, TOKEN, 10**6)
@@ -41,7 +41,6 @@ def test_two_names_have_two_places() -> None:
     assert len({folder_of(ordinary(name)) for name in names}) == len(names)
 
 
-@patient
 @given(
     st.lists(
         st.tuples(all_roots, components, uuids, st.integers(1, 9), st.integers(0, 9)),

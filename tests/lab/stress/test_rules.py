@@ -217,7 +217,7 @@ def test_the_rules_convict_each_short_history_that_has_no_order_and_no_other(cou
     assert wrongly_judged(history_of(told, when) for told, when in all_of_them) == []
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(st.lists(histories(), min_size=1, max_size=20))
 def test_the_rules_convict_exactly_the_histories_that_have_no_order(several: list[list[Operation]]) -> None:
     assert wrongly_judged(several) == []
