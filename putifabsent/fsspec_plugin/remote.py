@@ -156,8 +156,8 @@ class Remote:
                 check_whole(name, InMemory(value))
                 if self._holds(name.path, value):
                     return True
-            # Only a commit can come too late for its number.
-            name = name._replace(series=None)
+            # Only a commit can come too late for its number, and only a command overwrites.
+            name = name._replace(series=None, replaced=overwrite)
         self._mount.walk(self._guard.creating(name, InMemory(value), {}, token))
         return True
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import uuid
 from typing import TYPE_CHECKING, Any
 
 import fsspec
@@ -12,6 +13,7 @@ import pytest
 
 from putifabsent.errors import ConfigError, Damaging
 from putifabsent.fsspec_plugin import GuardedFileSystem
+from putifabsent.fsspec_plugin.remote import Remote
 from putifabsent.inspection import delta as rules
 from putifabsent.inspection.commits import Commits
 from putifabsent.inspection.findings import Base
@@ -460,6 +462,15 @@ def test_an_asynchronous_mount_judges_commits_too(place: Place, tmp_path: Path) 
 
     with pytest.raises(Damaging, match="added by commit 0"):
         asyncio.run(commit())
+
+
+def test_a_command_overwrites_unjudged_and_nobody_else_does(place: Place, paimon: Paimon) -> None:
+    fs = GuardedFileSystem(fs=place.fs, inspect="commits", arbiter="native", skip_instance_cache=True)
+    paimon.commit(3, "c", upon=("a",))
+    late = Late(place, "snapshot/snapshot-3")
+    with pytest.raises(Damaging, match="was not committed upon snapshot 2"):
+        Remote(fs).create_as(late.path, late.body, str(uuid.uuid4()))
+    assert Remote(fs).create_as(late.path, late.body, str(uuid.uuid4()), overwrite=True)
 
 
 def test_a_forked_child_waits_for_no_thread_of_its_parents(place: Place) -> None:
