@@ -215,7 +215,7 @@ def test_a_table_of_an_unknown_version_is_refused_when_it_is_loaded(
         ({"problems": "raise"}, "problems must be one of true, false"),
         ({"partitions": "0"}, "1 or more, not '0'"),
         ({"partitions": "-1"}, "1 or more, not '-1'"),
-        ({"format": "iceberg"}, "not of 'iceberg'"),
+        ({"format": "lance"}, "not of 'lance'"),
         ({"format": "delta"}, "there is no Delta table"),
         ({"path": "t"}, "must be absolute"),
         ({"storage_options": "{"}, "storage_options must be JSON"),
