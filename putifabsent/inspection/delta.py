@@ -12,12 +12,13 @@ from putifabsent.inspection.findings import (
     Kind,
     Result,
     Severity,
+    count_of,
     found,
     gaps_in,
     read_errors,
 )
 from putifabsent.shim.formats.delta import checksum_of, logical, number_in, path_of, vector_of
-from putifabsent.timeline.delta import actions_in, checkpoints, commit_of, files_in
+from putifabsent.timeline.delta import checkpoints, files_in, parsed
 from putifabsent.timeline.files import below, read
 
 if TYPE_CHECKING:
@@ -76,9 +77,10 @@ def judge(timeline: DeltaTimeline, look: Look | None) -> Result:
 def hurts(base: Base, name: Name, written: bytes) -> list[Finding]:
     """Return what a commit would do to its table that is to be created."""
     number = number_in(name.path.rpartition("/")[2])
-    this = None if number is None else commit_of(number, name.path, written, [])
-    if number is None or this is None:
+    own = None if number is None else parsed(number, name.path, written, [])
+    if number is None or own is None:
         return []
+    this, actions = own
     play = _Play(None)
     if this.read is not None:
         log = below(base.root, _LOG)
@@ -88,9 +90,8 @@ def hurts(base: Base, name: Name, written: bytes) -> list[Finding]:
         }
         for first in range(0, len(since), _AT_ONCE):
             for path, body in read(base.fs, list(since)[first : first + _AT_ONCE]):
-                if (other := commit_of(since[path], path, body, [])) is not None:
-                    list(play.commit(other, actions_in(body), counts=False))
-    actions = actions_in(written)
+                if (other := parsed(since[path], path, body, [])) is not None:
+                    list(play.commit(*other, counts=False))
     findings = [*_backwards([this]), *play.commit(this, actions, counts=True)]
     added = [each["add"] for each in actions if each.get("add")]
     named = {each: inside for each in play.files if (inside := path_of(each)) is not None}
@@ -249,7 +250,6 @@ def _dangling(
             missing[number].append(below(root, inside))
     for number, paths in missing.items():
         by = "the checkpoint" if number is None else f"commit {number}"
-        what = "a file that is" if len(paths) == 1 else f"{len(paths):,} files that are"
-        detail = f"the table has {what} not there, added by {by}"
+        detail = f"the table has {count_of(paths)} not there, added by {by}"
         moments = () if number is None else (str(number),)
         yield found(Kind.DANGLING_REFERENCE, paths, detail, moments=moments, severity=severity)

@@ -32,6 +32,7 @@ __all__ = [
     "Result",
     "Severity",
     "commands_for",
+    "count_of",
     "found",
     "gaps_in",
     "read_errors",
@@ -254,6 +255,11 @@ _KINDS = {
 }
 
 
+def count_of(names: Collection[object], kind: str = "") -> str:
+    """Return how many files are, as the beginning of what is said of them; ``kind`` ends with a blank."""
+    return f"a {kind}file that is" if len(names) == 1 else f"{len(names):,} {kind}files that are"
+
+
 def read_errors(problems: Iterable[Problem], missing: Kind) -> list[Finding]:
     """Return a finding for each file that can't be read; ``missing`` is the kind of one that isn't there."""
     return [
@@ -442,7 +448,7 @@ MEANINGS: dict[Kind, Meaning] = {
 # to be written again. Sources: Delta's ``RESTORE``; the procedures of Iceberg, Paimon and Hudi for Spark.
 
 _GOING_BACK = frozenset(
-    (Kind.LOST_UPDATE, Kind.DANGLING_REFERENCE, Kind.DANGLING_VECTOR, Kind.REPEATED_COMMIT, Kind.UNREADABLE)
+    (Kind.LOST_UPDATE, Kind.DANGLING_REFERENCE, Kind.DANGLING_VECTOR, Kind.REPEATED_COMMIT)
 )
 _IN_DATABASE = re.compile(r".*?([^/]+)\.db/([^/]+)")
 

@@ -11,7 +11,16 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from putifabsent.errors import ConfigError
-from putifabsent.inspection.findings import Files, Finding, Kind, Result, Severity, found, read_errors
+from putifabsent.inspection.findings import (
+    Files,
+    Finding,
+    Kind,
+    Result,
+    Severity,
+    count_of,
+    found,
+    read_errors,
+)
 from putifabsent.shim.formats.hudi import completed_as, instant_in
 from putifabsent.shim.formats.hudi_files import (
     Removed,
@@ -475,7 +484,8 @@ def _dangling(stats: Sequence[_Stats], files: Files, root: str, *, is_proof: boo
         if missing:
             what = "savepoint of" if each.saved else instant.action
             detail = (
-                f"{what} {instant.time} names {_count(missing)} not there, and no clean or rollback says why"
+                f"{what} {instant.time} names {count_of(missing)} not there, "
+                f"and no clean or rollback says why"
             )
             yield found(Kind.DANGLING_REFERENCE, missing, detail, moments=(instant.time,), severity=severity)
 
@@ -574,7 +584,7 @@ def _strange(
             names = (rival.path, each.path)
             yield found(Kind.RIVAL_SLICES, names, detail, moments=(time,), severity=Severity.NOTICE)
     if orphans:
-        detail = f"instant {time} is completed, and does not name {_count(orphans)} there under it"
+        detail = f"instant {time} is completed, and does not name {count_of(orphans)} there under it"
         yield found(Kind.ORPHANED_SLICE, orphans, detail, moments=(time,))
 
 
@@ -598,7 +608,3 @@ def _abandoned(
     detail = f"nobody has completed instant {time}, and {slices} of it{took}: {why}"
     names = [each.path for each in unnamed]
     return found(Kind.ABANDONED_SLICE, names, detail, moments=(time,), severity=severity)
-
-
-def _count(names: Sequence[object]) -> str:
-    return "a file that is" if len(names) == 1 else f"{len(names):,} files that are"

@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from putifabsent.inspection.findings import Finding, Kind, Result, Severity, found, gaps_in, read_errors
+from putifabsent.inspection.findings import (
+    Finding,
+    Kind,
+    Result,
+    Severity,
+    count_of,
+    found,
+    gaps_in,
+    read_errors,
+)
 from putifabsent.shim.formats.iceberg import (
     FIRST,
     content_of,
@@ -44,7 +53,7 @@ def judge(timeline: IcebergTimeline, look: Look | None) -> Result:
     findings += read_errors(problems, Kind.DANGLING_REFERENCE)
     if look is not None and snapshots:
         there = look(timeline.root, (_FOLDER,)).paths
-        tree = _Tree(AvroFiles(timeline.fs, []), timeline.root, str(metadata["location"]))
+        tree = _Tree(AvroFiles(timeline.fs), timeline.root, str(metadata["location"]))
         findings += tree.table(snapshots, there)
     version = f"format version {metadata.get('format-version', 'unknown')}"
     return Result(version, snapshots, findings)
@@ -64,7 +73,7 @@ def hurts(base: Base, name: Name, written: bytes) -> list[Finding]:
     of_before = (each for said in before for each in said.get("snapshots") or ())
     known = {each["snapshot-id"] for each in (of_before if before or number == FIRST else others)}
     if base.memory is None:
-        base.memory = AvroFiles(base.fs, [])
+        base.memory = AvroFiles(base.fs)
     files: AvroFiles = base.memory
     files.problems.clear()
     tree = _Tree(files, base.root, str(metadata["location"]))
@@ -138,7 +147,7 @@ class _Tree:
         for each in snapshots:
             what = f"snapshot {each.id}"
             manifests = self._manifests(str(each.content.get("manifest-list") or ""))
-            contents = {manifest: self._contents([manifest]) for manifest in manifests}
+            contents = self._contents(manifests)
             files = [content for found in contents.values() for content in found if content.live]
             inside = {each.path: below(self._root, at) for each in files if (at := self._inside(each.path))}
             missing = [path for path, full in inside.items() if full not in there and path not in reported]
@@ -154,11 +163,11 @@ class _Tree:
     ) -> Iterator[Finding]:
         """Return what is wrong with a snapshot of metadata that are not there yet."""
         manifests = self._manifests(path)
-        own = {each: self._contents([each]) for each in manifests if each.snapshot == snapshot}
+        own = self._contents([each for each in manifests if each.snapshot == snapshot])
         names = [each.path for each in manifests if each not in own]
         names += [each.path for found in own.values() for each in found if each.added]
         if any(each.deletes for each in own):
-            own = {each: self._contents([each]) for each in manifests}
+            own = self._contents(manifests)
         yield from self._vectors(what, snapshot, own)
         yield from _missing(what, absent({each: at for each in names if (at := self._inside(each))}))
 
@@ -187,9 +196,14 @@ class _Tree:
         inside = self._inside(address)
         return [] if inside is None else self._files.records([below(self._root, inside)], manifest_of) or []
 
-    def _contents(self, manifests: Sequence[Manifest]) -> list[Content]:
-        paths = [below(self._root, at) for each in manifests if (at := self._inside(each.path))]
-        return self._files.records(paths, content_of) or []
+    def _contents(self, manifests: Sequence[Manifest]) -> dict[Manifest, list[Content]]:
+        """Return what manifests say, which are read side by side; of one that can't be read, nothing."""
+        found = {each: below(self._root, at) for each in manifests if (at := self._inside(each.path))}
+        self._files.load(dict.fromkeys(found.values(), content_of))
+        return {
+            each: (self._files.records([found[each]], content_of) or []) if each in found else []
+            for each in manifests
+        }
 
     def _inside(self, address: str) -> str | None:
         """Return where a file lies, from the table's root; None: it lies elsewhere."""
@@ -198,8 +212,9 @@ class _Tree:
 
 def _missing(what: str, names: list[str], *moments: str) -> Iterator[Finding]:
     if names:
-        files = "a file that is" if len(names) == 1 else f"{len(names):,} files that are"
-        yield found(Kind.DANGLING_REFERENCE, names, f"{what} has {files} not there", moments=moments)
+        yield found(
+            Kind.DANGLING_REFERENCE, names, f"{what} has {count_of(names)} not there", moments=moments
+        )
 
 
 def _twice(what: str, files: Iterable[Content], *moments: str) -> Iterator[Finding]:

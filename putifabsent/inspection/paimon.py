@@ -14,6 +14,7 @@ from putifabsent.inspection.findings import (
     Kind,
     Result,
     Severity,
+    count_of,
     found,
     gaps_in,
     read_errors,
@@ -327,8 +328,7 @@ class _Walk:
     def _missing(self, snapshot: Snapshot, wanted: Iterable[str], kind: str) -> Iterator[Finding]:
         names = self._new((name,) for name in wanted if not self._is_there(name))
         if names:
-            files = f"a {kind} file that is" if len(names) == 1 else f"{len(names):,} {kind} files that are"
-            detail = f"snapshot {snapshot.number} has {files} not there"
+            detail = f"snapshot {snapshot.number} has {count_of(names, f'{kind} ')} not there"
             yield _found(Kind.DANGLING_REFERENCE, [name for (name,) in names], detail, snapshot)
 
     def _new(self, things: Iterable[tuple[str, ...]]) -> list[tuple[str, ...]]:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from putifabsent.timeline.parts import Part
     from putifabsent.timeline.records import Order
 
-__all__ = ["Checkpoint", "DeltaTimeline", "actions_in", "checkpoints", "commit_of", "files_in"]
+__all__ = ["Checkpoint", "DeltaTimeline", "checkpoints", "files_in", "parsed"]
 
 _INFO = "commitInfo"
 
@@ -93,34 +93,35 @@ class DeltaTimeline(Timeline[Commit]):
         paths = {path: number for path, number in self._numbered().items() if number in numbers}
         for path, written in read(self.fs, list(paths)):
             with suppress(ValueError):
-                yield paths[path], actions_in(written)
+                yield paths[path], _actions(written)
 
     def _read(self, numbers: Mapping[str, int], problems: Problems | None) -> Iterator[Commit]:
         for path, written in read(self.fs, list(numbers)):
-            commit = commit_of(numbers[path], path, written, problems)
-            if commit is not None:
-                yield commit
+            found = parsed(numbers[path], path, written, problems)
+            if found is not None:
+                yield found[0]
 
     def _numbered(self) -> dict[str, int]:
         return numbered(self.fs, below(self.root, "_delta_log"), number_in)
 
 
-def actions_in(written: bytes) -> list[dict[str, Any]]:
-    """Return all actions of a commit; ``ValueError``: it is none."""
+def _actions(written: bytes) -> list[dict[str, Any]]:
     actions = [json.loads(line) for line in written.splitlines() if line.strip()]
     if not actions or not all(isinstance(each, dict) for each in actions):
         raise ValueError("it has no actions, or others than objects")
     return actions
 
 
-def commit_of(number: int, path: str, written: bytes, problems: Problems | None) -> Commit | None:
-    """Return what a commit says of itself; None: it is none."""
+def parsed(
+    number: int, path: str, written: bytes, problems: Problems | None
+) -> tuple[Commit, list[dict[str, Any]]] | None:
+    """Return what a commit says of itself, and its actions; None: it is none."""
     try:
-        actions = actions_in(written)
+        actions = _actions(written)
         info: dict[str, Any] = next((each[_INFO] for each in actions if _INFO in each), {})
         millis = info.get("inCommitTimestamp", info.get("timestamp"))
         seen = info.get("readVersion")
-        return Commit(
+        commit = Commit(
             number=number,
             action=str(info.get("operation", "")),
             millis=None if millis is None else int(millis),
@@ -130,6 +131,7 @@ def commit_of(number: int, path: str, written: bytes, problems: Problems | None)
             counts=Counter(kind for each in actions for kind in each),
             content=info,
         )
+        return commit, actions
     except (AttributeError, TypeError, ValueError) as error:
         trouble = Trouble.UNREADABLE if written else Trouble.EMPTY
         report(problems, Problem(path, trouble, f"it is torn, or no commit: {error}"), error)

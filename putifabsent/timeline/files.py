@@ -185,19 +185,14 @@ def _cat(fs: Any, path: str) -> Any:
 class AvroFiles:
     """Avro files that never change once they are there: each is read once.
 
-    Parameters
-    ----------
-    problems
-        Takes what can't be read, or isn't there.
-
     Attributes
     ----------
     problems
-        The same.
+        What can't be read, or isn't there.
     """
 
-    def __init__(self, fs: Any, problems: Problems) -> None:
-        self.problems = problems
+    def __init__(self, fs: Any) -> None:
+        self.problems: Problems = []
         self._fs = fs
         self._read: dict[str, list[Any] | None] = {}
         self._wanted: set[str] = set()

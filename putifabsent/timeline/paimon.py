@@ -171,7 +171,7 @@ class Manifests:
     """
 
     def __init__(self, fs: Any, table: str) -> None:
-        self.files = AvroFiles(fs, [])
+        self.files = AvroFiles(fs)
         self._fs = fs
         self._table = table
         self._folder = below(table, FOLDER)
