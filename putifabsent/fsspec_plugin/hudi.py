@@ -21,6 +21,7 @@ from putifabsent.errors import InvalidTransition
 from putifabsent.fsspec_plugin.paths import renamed
 from putifabsent.fsspec_plugin.salts import Salts
 from putifabsent.fsspec_plugin.steps import Call, Decide
+from putifabsent.fsspec_plugin.tower import Tower
 from putifabsent.fsspec_plugin.turns import turns_held
 from putifabsent.shim.formats import hudi, hudi_ledger, hudi_over, hudi_salt, hudi_steps
 from putifabsent.shim.formats.hudi_files import rolled_back
@@ -76,6 +77,8 @@ class Hudi:
     ----------
     salts
         Which file lies under a recorded name; None: names are not salted.
+    tower
+        Says whether a commit is better begun later; None: nobody waits for that.
     """
 
     def __init__(self, mount: Mount, guard: Guard) -> None:
@@ -84,6 +87,7 @@ class Hudi:
         self._tables: dict[str, Table | None] = {}
         self.salts: Salts | None = Salts(mount, guard, self) if mount.options.is_salted else None
         self._keeps = self.salts is not None and self.salts.keeps
+        self.tower = Tower() if mount.options.tower else None
 
     # Which names they are about
 

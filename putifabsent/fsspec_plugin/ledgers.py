@@ -161,10 +161,13 @@ class Ledgers:
         return f"{self._mount.session} {self._mount.place}{name.state}"
 
     def whose_turn(self, name: Name) -> str:
-        """Say who has the turn of a table, as far as this mount has read."""
+        """Say who has the turn of a table, or is in the way of one, as far as this mount has read."""
         book = self._books.get(name.state)
         turn = None if book is None else book.state.turn
-        return "it changed hands" if turn is None else f"turn {turn.number}, session {turn.session}"
+        if turn is not None:
+            return f"turn {turn.number}, session {turn.session}"
+        waited_for = () if book is None else book.waited_for
+        return ", ".join(waited_for) or "it changed hands"
 
     def table_for_turns(self, folder: str, held: TurnName | None = None) -> Steps[Name]:
         """Return a name whose ledger has a folder's turns; ``held``, of a life that was read, tells which."""

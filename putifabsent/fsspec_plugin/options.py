@@ -78,6 +78,9 @@ class Options:
     inspect
         ``"commits"``: refuse a commit that would hurt its table, by ``Damaging``: what it names and the
         table's newest state are read before it is created. Each mount says it for itself.
+    tower
+        Whether an unmodified Hudi that is about to begin a commit waits while another one is under way that
+        writes the same file groups; else the later of them does its work, and is refused.
     deadline
         Seconds after which an unanswered creation is ``OutcomeUnknown``.
     """
@@ -90,6 +93,7 @@ class Options:
     salt: str | None = None
     strict: bool = False
     inspect: str | None = None
+    tower: bool = True
     deadline: float = 30.0
 
     def __post_init__(self) -> None:
@@ -102,7 +106,8 @@ class Options:
             msg = f"salt='keep-both' is for where no arbiter can be had: without it, {self.arbiter!r} decides"
             raise ConfigError(msg)
         # Options come from catalogs and configuration files, too: their types are not to be trusted.
-        object.__setattr__(self, "strict", _flag("strict", self.strict))
+        for flag in ("strict", "tower"):
+            object.__setattr__(self, flag, _flag(flag, getattr(self, flag)))
         if self.strict and self.salt == "keep-both":
             msg = "strict=True is for instants that are unique: salt='keep-both' keeps several under one name"
             raise ConfigError(msg)

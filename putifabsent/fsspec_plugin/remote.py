@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from putifabsent.fsspec_plugin.steps import Steps
     from putifabsent.shim.names import Name
 
-__all__ = ["Admission", "Remote"]
+__all__ = ["Admission", "Remote", "Taken"]
 
 
 class Admission(NamedTuple):
@@ -55,6 +55,21 @@ class Admission(NamedTuple):
     guarded: bool
     at: str | None = None
     also: str | None = None
+
+
+class Taken(NamedTuple):
+    """What became of asking for a turn.
+
+    Attributes
+    ----------
+    turn
+        What it is called; None: it was not taken.
+    behind
+        Who is to be waited for, in words.
+    """
+
+    turn: str | None
+    behind: str | None = None
 
 
 class Remote:
@@ -252,8 +267,10 @@ class Remote:
 
     # Turns whose holder is another process: it keeps their name, and gives the signs of life
 
-    def take_turn(self, table: str, creation_token: str, *, thread: str, lease: float) -> str | None:
-        """Try to take a table's turn; the caller keeps what it is called. None: somebody else has it.
+    def take_turn(
+        self, table: str, creation_token: str, *, thread: str, lease: float, begins: bool = False
+    ) -> Taken:
+        """Try to take a table's turn; the caller keeps what it is called.
 
         Nobody waits here: a holder whose signs of life had to wait behind that would be broken by it.
 
@@ -267,6 +284,8 @@ class Remote:
             Which of the session's threads asks.
         lease
             Seconds without a sign of life after which others may break it.
+        begins
+            Whether a commit is begun in it: not while another is under way that writes the same.
 
         Raises
         ------
@@ -274,8 +293,8 @@ class Remote:
             It may have been taken. Ask again, or let it be broken after the lease.
         """
         name, token = self._of_turns(table), _checked(creation_token)
-        turn = self._mount.walk(taken(self._guard, name, thread, lease, token=token))
-        return None if turn is None else str(turn)
+        turn = self._mount.walk(taken(self._guard, name, thread, lease, token=token, begins=begins))
+        return Taken(None, self._guard.ledgers.whose_turn(name)) if turn is None else Taken(str(turn))
 
     def beat_turn(self, table: str, turn: str) -> bool:
         """Give a sign of life for the holder of a turn; return whether it holds it still."""

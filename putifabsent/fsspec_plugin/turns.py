@@ -56,17 +56,33 @@ def taken(
     *,
     timeout: float | None = None,
     token: str | None = None,
+    begins: bool = False,
 ) -> Steps[TurnName | None]:
-    """Take the turn of a name's table, waiting for it so long; None: somebody else has it."""
+    """Take the turn of a name's table, waiting for it so long; None: somebody else has it, or is in the way.
+
+    Who begins a commit in it had better do so when no other is under way that writes the same.
+    """
     yield from guard.relying(name)
     creation = guard.mount.looker(name)
     if token is not None:
         creation = creation._replace(token=token)
 
+    tower = guard.rules.tower if begins and guard.rules is not None else None
+
     def take(ledger: Ledger) -> Protocol[TurnName | None]:
-        return turns.take(ledger, thread, lease, creation, clock=time.monotonic, waits=timeout is not None)
+        return turns.take(
+            ledger,
+            thread,
+            lease,
+            creation,
+            clock=time.monotonic,
+            waits=timeout is not None,
+            in_the_way=None if tower is None else partial(tower.in_the_way, thread=thread, creation=creation),
+        )
 
     turn: TurnName | None = yield Decide(guard.ledgers.using(name, take), deadline=timeout)
+    if turn is not None and tower is not None:
+        yield Decide(guard.ledgers.using(name, partial(tower.begun, thread=thread)))
     return turn
 
 

@@ -138,7 +138,9 @@ def _instants(doing: Doing) -> dict[str, Any]:
 
 def _take(doing: Doing) -> dict[str, Any]:
     call: TakeTurn = doing.call
-    return {"turn": doing.remote.take_turn(doing.path, call.token, thread=call.thread, lease=call.lease)}
+    return doing.remote.take_turn(
+        doing.path, call.token, thread=call.thread, lease=call.lease, begins=call.begins
+    )._asdict()
 
 
 def _beat(doing: Doing) -> dict[str, Any]:

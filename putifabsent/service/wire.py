@@ -151,9 +151,12 @@ class TakeTurn(Call):
         Which of the session's threads asks.
     lease
         Seconds without a sign of life after which others may break it.
+    begins
+        Whether a commit is begun in it.
     """
 
     token: Token
+    begins: bool = False
     thread: str = Field(default="", max_length=200)
     lease: Seconds = 60.0
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from putifabsent.errors import Fenced, NameTaken, OutcomeUnknown
-from putifabsent.fsspec_plugin.remote import Admission, Remote
+from putifabsent.fsspec_plugin.remote import Admission, Remote, Taken
 from tests.fsspec_plugin.hudi_tables import Writer
 
 if TYPE_CHECKING:
@@ -147,10 +147,10 @@ def test_a_token_is_a_uuid_as_it_is_usually_spelled(wrong: str, ground: Ground) 
 def test_a_turn_is_kept_by_its_name_alone(ground: Ground, root: str) -> None:
     a, b = (Writer(ground.mount(writer_session=session), root) for session in "ab")
     a.begins(T)
-    turn = str(Remote(a.fs).take_turn(root, UUID, thread="main", lease=60.0))
-    assert Remote(a.fs).take_turn(root, UUID, thread="main", lease=60.0) == turn
+    turn = str(Remote(a.fs).take_turn(root, UUID, thread="main", lease=60.0).turn)
+    assert Remote(a.fs).take_turn(root, UUID, thread="main", lease=60.0) == Taken(turn)
     theirs = token()
-    assert Remote(b.fs).take_turn(root, theirs, thread="main", lease=60.0) is None
+    assert Remote(b.fs).take_turn(root, theirs, thread="main", lease=60.0).behind == "turn 2, session a"
     assert Remote(a.fs).beat_turn(root, turn)
     with pytest.raises(Fenced):
         a.completes(T)
@@ -160,7 +160,7 @@ def test_a_turn_is_kept_by_its_name_alone(ground: Ground, root: str) -> None:
         again.completes(T)
     assert Remote(again.fs).release_turn(root, turn)
     assert not Remote(again.fs).release_turn(root, turn)
-    assert Remote(b.fs).take_turn(root, theirs, thread="main", lease=60.0) not in (None, turn)
+    assert Remote(b.fs).take_turn(root, theirs, thread="main", lease=60.0).turn not in (None, turn)
 
 
 def test_a_commit_that_moves_away_is_its_ledgers_business(ground: Ground, root: str) -> None:

@@ -44,7 +44,7 @@ from putifabsent.shim.reading import Located, read, removed
 from putifabsent.shim.requests import Create, Get, List, Pause, Publish, Put
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from putifabsent.backends.base import (
         Created,
@@ -188,6 +188,8 @@ class Ledger:
         The token of a completion that is known to be under its plain name, or to have been moved from there.
     watched
         The turn that this session waits for.
+    waited_for
+        What it waits for before it begins an instant, in words.
     marker
         The tag by which listings show the marker of the life that was read.
     begun
@@ -210,6 +212,7 @@ class Ledger:
     behind: int = 0
     published: str | None = None
     watched: Watched | None = None
+    waited_for: Sequence[str] = ()
     marker: str | None = None
     begun: int = 0
     ended: int = 0

@@ -27,7 +27,7 @@ from putifabsent.shim.reading import read
 from putifabsent.shim.requests import Get, Now, Pause, Put
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from putifabsent.backends.base import Creation, Got, PutOutcome
     from putifabsent.shim.ledger.book import Ledger
@@ -49,6 +49,7 @@ def take(
     *,
     clock: Callable[[], float],
     waits: bool = True,
+    in_the_way: Callable[[Ledger], Protocol[Sequence[str]]] | None = None,
 ) -> Protocol[TurnName | None]:
     """Take the turn.
 
@@ -68,11 +69,13 @@ def take(
         Seconds that only go on, by the caller's own clock.
     waits
         Whether to wait, up to the deadline, while somebody else has it.
+    in_the_way
+        Says what is better over before it is taken, in words; None: nothing need be.
 
     Returns
     -------
     TurnName or None
-        Which turn it is; None: somebody else has it.
+        Which turn it is; None: somebody else has it, or is in the way.
 
     Raises
     ------
@@ -81,12 +84,19 @@ def take(
     """
     attempt = 0
     while True:
-        number = yield from append(ledger, _turn(ledger, thread, lease, creation.token), creation)
-        if number is not None:
-            ledger.watched = None
-            return TurnName(ledger.state.life, number)
-        if (yield from _break(ledger, creation, clock)):
-            continue
+        ledger.waited_for, beside = (), None
+        if in_the_way is not None:
+            yield from _look(ledger, in_the_way, creation)
+            # Who had the turn when nobody was asked may have given it back by now, and have opened something.
+            beside = frozenset(ledger.state.open if ledger.state.turn is None else ())
+        if not ledger.waited_for:
+            draft = _turn(ledger, thread, lease, creation.token, beside)
+            number = yield from append(ledger, draft, creation)
+            if number is not None:
+                ledger.watched = None
+                return TurnName(ledger.state.life, number)
+            if (yield from _break(ledger, creation, clock)):
+                continue
         attempt += 1
         if not waits or not (yield Pause(min(attempt, _LONGEST_WAIT))):
             return None
@@ -112,14 +122,36 @@ def beat(ledger: Ledger, turn: TurnName, creation: Creation, *, clock: Callable[
     return True
 
 
+def _look(
+    ledger: Ledger, in_the_way: Callable[[Ledger], Protocol[Sequence[str]]], creation: Creation
+) -> Protocol[None]:
+    """Find out what is in the way of a turn that is free, and not got by the same call before.
+
+    Who knows of no others' instants has nothing to read anew: what was opened since is seen by who appends.
+    """
+    is_alone = all(each.session == ledger.session for each in ledger.state.open.values())
+    if not is_alone:
+        yield from ledger.current(creation)
+    if ledger.state.turn is None:
+        found = yield from in_the_way(ledger)
+        if found and is_alone:
+            yield from ledger.current(creation)
+        if creation.token not in ledger.state.tokens:
+            ledger.waited_for = found
+
+
 def _holds(ledger: Ledger, state: State, turn: TurnName) -> bool:
     held = state.turn
     return held is not None and state.turn_name == turn and held.session == ledger.session
 
 
-def _turn(ledger: Ledger, thread: str, lease: float, token: str) -> Callable[[State], Record | None]:
+def _turn(
+    ledger: Ledger, thread: str, lease: float, token: str, beside: frozenset[str] | None
+) -> Callable[[State], Record | None]:
+    """Say what takes the turn: while none is held, and, with ``beside``, nothing else is open."""
+
     def draft(state: State) -> Record | None:
-        if state.turn is not None:
+        if state.turn is not None or (beside is not None and not beside.issuperset(state.open)):
             return None
         return Turn(state.number + 1, ledger.session, token, thread, lease)
 

@@ -25,18 +25,26 @@ public final class HudiLockProvider implements LockProvider<String> {
 
   private static final Logger LOG = LoggerFactory.getLogger(HudiLockProvider.class);
   private static final String BASE_PATH = "hoodie.base.path";
+  private static final String WAITS = "hoodie.write.lock.wait_time_ms";
+  private static final String TRIES = "hoodie.write.lock.client.num_retries";
+  private static final String BETWEEN = "hoodie.write.lock.client.wait_time_ms_between_retry";
 
   private final Service service;
+  private final String base;
   private final Name table;
   private final LockProvider<?> stock;
+  private final long patience;
+  private volatile long beganWaiting;
 
   /** Is called by reflection. */
   public HudiLockProvider(LockConfiguration lock, StorageConfiguration<?> storage) {
-    String base = lock.getConfig().getProperty(BASE_PATH);
+    base = lock.getConfig().getProperty(BASE_PATH);
     if (base == null) {
       throw new HoodieLockException(BASE_PATH + " must say which table's turn is taken");
     }
     Configuration conf = storage.unwrapAs(Configuration.class);
+    long waits = number(lock, WAITS, 60_000);
+    patience = TimeUnit.MILLISECONDS.toNanos((number(lock, BETWEEN, 5_000) + waits) * number(lock, TRIES, 50));
     // A table that is still to be made can be told to be Hudi's by this folder alone.
     table = Name.of(new Path(base, ".hoodie"), conf);
     if (!Guard.isMounted(table, conf)) {
@@ -68,11 +76,31 @@ public final class HudiLockProvider implements LockProvider<String> {
     if (stock != null) {
       return stock.tryLock(time, unit);
     }
+    long nanos = unit.toNanos(time);
     try {
-      return Turn.take(service, table, unit.toNanos(time)).isPresent();
+      boolean isTaken = (mayWait() ? Turn.toBegin(service, table, nanos) : Turn.take(service, table, nanos)).isPresent();
+      if (isTaken) {
+        beganWaiting = 0;
+      }
+      return isTaken;
     } catch (IOException | IllegalStateException error) {
       throw new HoodieLockException(error.getMessage(), error);
     }
+  }
+
+  /** Whether a commit begins that can wait for others, and Hudi's patience is not nearly over. */
+  private boolean mayWait() {
+    if (!BlindWrite.isBeginning(base)) {
+      return false;
+    }
+    if (beganWaiting == 0) {
+      beganWaiting = System.nanoTime();
+    }
+    return System.nanoTime() - beganWaiting < patience / 4 * 3;
+  }
+
+  private static long number(LockConfiguration lock, String key, long otherwise) {
+    return Long.parseLong(lock.getConfig().getProperty(key, Long.toString(otherwise)));
   }
 
   /** Gives back the turn that this thread has, if it has one. */

@@ -159,13 +159,29 @@ final class Service {
     return settings.lease;
   }
 
-  /** Takes the turn of a table; empty: somebody else has it. The same call again is answered with the same turn. */
-  Optional<String> take(Name table, String token, String thread) throws IOException, Refusal {
+  /** What became of asking for a turn: what it is called, or who is to be waited for. */
+  static final class Taken {
+    final Optional<String> turn;
+    final Optional<String> behind;
+
+    Taken(JsonObject said) {
+      turn = text(said, "turn");
+      behind = text(said, "behind");
+    }
+  }
+
+  /**
+   * Takes the turn of a table. The same call again is answered with the same turn.
+   *
+   * @param begins whether a commit is begun in it, which had better wait for others that write the same
+   */
+  Taken take(Name table, String token, String thread, boolean begins) throws IOException, Refusal {
     JsonObject said = said(table);
     said.addProperty("token", token);
     said.addProperty("thread", thread);
     said.addProperty("lease", settings.lease.toSeconds());
-    return text(asked("turns/take", said), "turn");
+    said.addProperty("begins", begins);
+    return new Taken(asked("turns/take", said));
   }
 
   /** Gives a sign of life for a turn; whether it is still held is said later. */

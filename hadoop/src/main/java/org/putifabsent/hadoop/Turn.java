@@ -84,6 +84,18 @@ final class Turn {
    * @throws IllegalStateException this thread has it already
    */
   static Optional<Turn> take(Service service, Name table, long nanos) throws IOException, InterruptedException {
+    return take(service, table, nanos, false);
+  }
+
+  /**
+   * Takes a table's turn as above, to begin a commit in it: not while another commit is under way that writes the same.
+   */
+  static Optional<Turn> toBegin(Service service, Name table, long nanos) throws IOException, InterruptedException {
+    return take(service, table, nanos, true);
+  }
+
+  private static Optional<Turn> take(Service service, Name table, long nanos, boolean begins)
+      throws IOException, InterruptedException {
     if (of(service, table).isPresent()) {
       throw new IllegalStateException("this thread has the turn of " + table + " already");
     }
@@ -94,14 +106,16 @@ final class Turn {
     boolean known = false;
     try {
       Pauses pauses = new Pauses(nanos, LONGEST_PAUSE_MILLIS);
+      Waiting waiting = new Waiting(table);
       do {
         known = false;
         try {
-          Optional<String> called = service.take(table, token, thisThread());
+          Service.Taken taken = service.take(table, token, thisThread(), begins);
           known = true;
-          if (called.isPresent()) {
-            return Optional.of(new Turn(service, table, called.get()));
+          if (taken.turn.isPresent()) {
+            return Optional.of(new Turn(service, table, taken.turn.get()));
           }
+          waiting.isFor(taken.behind.orElse("another session or thread"));
         } catch (Refusal refusal) {
           if (!refusal.isWorthAnother()) {
             known = refusal.isDecided();
@@ -130,12 +144,34 @@ final class Turn {
   /** Gives back what may have been taken, and whose answer nobody waits for any more. */
   private static void giveUp(Service service, Name table, String token) {
     try {
-      Optional<String> called = service.take(table, token, thisThread());
+      Optional<String> called = service.take(table, token, thisThread(), false).turn;
       if (called.isPresent()) {
         service.release(table, called.get());
       }
     } catch (IOException | Refusal error) {
       LOG.debug("the turn of {} may be held by nobody until its lease is over", table, error);
+    }
+  }
+
+  /** Who waits says so: after some seconds, and then each minute. */
+  private static final class Waiting {
+    private static final long FIRST_SECONDS = 5;
+    private static final long THEN_SECONDS = 60;
+
+    private final Name table;
+    private final long began = System.nanoTime();
+    private long said = FIRST_SECONDS;
+
+    Waiting(Name table) {
+      this.table = table;
+    }
+
+    void isFor(String behind) {
+      long seconds = TimeUnit.NANOSECONDS.toSeconds(System.nanoTime() - began);
+      if (seconds >= said) {
+        LOG.warn("{} has waited {} s to write {}: for {}", Thread.currentThread().getName(), seconds, table, behind);
+        said += THEN_SECONDS;
+      }
     }
   }
 

@@ -1,0 +1,175 @@
+"""The control tower: who wants to begin a commit of Hudi's waits while another writes the same file groups.
+
+Two commits that write one file group are both done, and then one of them is refused. So whoever is about to
+begin one looks at the instants that other sessions have open: what they have declared, or else are expected
+to write, beside what the asker is. Where that meets, the asker had better wait; when the other is completed,
+rolled back, or shows no sign of life any more, it goes on, upon what the other has written. Those who wait
+go in the order in which they came, as far as their sets meet.
+
+It is advice alone. A wrong guess, a lost answer, a file that can't be read cost one conflict, or one wait;
+which commits count is decided by the ledger, as ever. Nobody waits for its own session, whose threads it
+can't tell apart, nor for table services that writers pass by.
+
+What it reads: one listing of the queue. While another session has an instant open, one of the heartbeats,
+each open instant's declaration once, and the last commits, each once.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+from putifabsent.backends.base import Absent
+from putifabsent.errors import PutIfAbsentError
+from putifabsent.fsspec_plugin.slots import Cache, Slots, Watch
+from putifabsent.shim.formats import hudi_sets
+from putifabsent.shim.reading import read
+from putifabsent.shim.requests import Get, List
+from putifabsent.timeline.files import content_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from putifabsent.backends.base import Creation, Got, Listed
+    from putifabsent.shim.formats.hudi_sets import WriteSet
+    from putifabsent.shim.ledger.book import Ledger
+    from putifabsent.shim.ledger.facts import Completion, Opened
+    from putifabsent.shim.requests import Protocol
+
+__all__ = ["Tower"]
+
+_WRITE = frozenset({"commit", "deltacommit", "replacecommit"})
+_CLUSTERS = frozenset({"clustering", "replacecommit"})
+_ALL_OF_IT = frozenset({"restore"})
+_WAITED_FOR = _WRITE | _CLUSTERS | _ALL_OF_IT
+
+_PENDING = {("commit", "inflight"): ""}
+"""What stands between a pending instant's time and its state, where that is not its action."""
+
+_LIFELESS = 120.0
+"""Seconds without a heartbeat after which Hudi takes a writer for dead: an interval of 60, missed twice
+(``hoodie.client.heartbeat.interval_in_ms``, ``hoodie.client.heartbeat.tolerable.misses``)."""
+
+
+class Tower:
+    """What one mount knows of tables' commits that are under way.
+
+    Parameters
+    ----------
+    clock
+        Seconds that only go on.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._watch = Watch(clock)
+        self._slots = Slots(clock)
+        self._written: Cache[tuple[str, str], WriteSet] = Cache()
+        self._declared: Cache[tuple[str, str], Mapping[str, Any]] = Cache()
+
+    def in_the_way(self, ledger: Ledger, thread: str, creation: Creation) -> Protocol[list[str]]:
+        """Return whom a thread of the session of ``ledger`` had better wait for, in words.
+
+        If there is anybody, it has a place in the queue then.
+
+        Parameters
+        ----------
+        ledger
+            As it was read just now.
+        thread
+            Which of the session's threads asks: it keeps its place from call to call.
+        creation
+            For its entry in the queue.
+        """
+        folder = f"{ledger.name.state}/slots"
+        entries = yield from self._slots.listed(folder)
+        others = {
+            instant: opened
+            for instant, opened in ledger.state.open.items()
+            if opened.session != ledger.session and opened.action in _WAITED_FOR
+        }
+        alive = (yield from self._alive(ledger, others)) if others else {}
+        if not (alive or entries):
+            return []
+        mine = yield from self._expected(ledger, ledger.session)
+        found = []
+        for instant, opened in sorted(alive.items()):
+            theirs = yield from self._wanted(ledger, instant, opened)
+            if hudi_sets.meet(mine, theirs):
+                found.append(f"{instant} of session {opened.session}")
+        for each in (yield from self._slots.ahead(folder, ledger.session, thread, mine, entries)):
+            found.append(f"session {each.session}, which came before")  # noqa: PERF401 - it is awaited
+        if found:
+            yield from self._slots.wait(folder, ledger.session, thread, mine, entries, creation)
+        return found
+
+    def begun(self, ledger: Ledger, thread: str) -> Protocol[None]:
+        """Leave the queue: the commit begins."""
+        yield from self._slots.leave(f"{ledger.name.state}/slots", ledger.session, thread)
+
+    def _alive(self, ledger: Ledger, others: Mapping[str, Opened]) -> Protocol[dict[str, Opened]]:
+        """Return those whose heartbeats go on; a writer without any is over, or waits for nobody itself."""
+        listed: Listed = yield from read(List(f"{ledger.root}/.heartbeat"))
+        beating = {entry.name.rpartition("/")[2]: entry for entry in listed.entries}
+        return {
+            instant: opened
+            for instant, opened in others.items()
+            if instant in beating and self._watch.unchanged(beating[instant]) <= _LIFELESS
+        }
+
+    def _wanted(self, ledger: Ledger, instant: str, opened: Opened) -> Protocol[WriteSet]:
+        """Return what an open instant writes, as far as it is known."""
+        if opened.action in _ALL_OF_IT:
+            return None
+        if opened.action in _CLUSTERS:
+            plan = yield from self._said(ledger, instant, opened, "requested")
+            if opened.action not in _WRITE or plan.get("clusteringPlan"):
+                return hudi_sets.planned(plan)
+        habit = yield from self._expected(ledger, opened.session)
+        said = yield from self._said(ledger, instant, opened, "inflight")
+        return hudi_sets.declared(said, habit) if said else habit
+
+    def _said(self, ledger: Ledger, instant: str, opened: Opened, state: str) -> Protocol[Mapping[str, Any]]:
+        """Return what an open instant's file says, read until it says something."""
+        key = (opened.token, state)
+        if key not in self._declared:
+            # As the table's layout has it.
+            made = next(iter(ledger.state.completions.values()), None)
+            folder = f"{ledger.root}/timeline" if made is None else ledger.path(made.name).rpartition("/")[0]
+            between = _PENDING.get((opened.action, state), f".{opened.action}")
+            said = yield from _content(f"{folder}/{instant}{between}.{state}")
+            if not said:
+                return said
+            self._declared.keep(key, said)
+        return self._declared[key]
+
+    def _expected(self, ledger: Ledger, session: str) -> Protocol[WriteSet]:
+        """Return what a session is expected to write next on this table."""
+        made = sorted(ledger.state.completions.values(), key=lambda each: each.number, reverse=True)
+        own = yield from self._last(ledger, [each for each in made if each.session == session], hudi_sets.OWN)
+        return hudi_sets.expected(own or (yield from self._last(ledger, made, hudi_sets.NEWCOMER)))
+
+    def _last(self, ledger: Ledger, made: list[Completion], most: int) -> Protocol[list[WriteSet]]:
+        """Return what the first of these that are writers' have written."""
+        found: list[WriteSet] = []
+        for each in made:
+            if len(found) == most:
+                break
+            if each.undone or each.name.rpartition(".")[2] not in _WRITE:
+                continue
+            key = (ledger.root, each.token)
+            if key not in self._written:
+                said = yield from _content(ledger.path(each.body))
+                self._written.keep(key, hudi_sets.written(said) if hudi_sets.is_a_writers(said) else {})
+            if self._written[key] != {}:
+                found.append(self._written[key])
+        return found
+
+
+def _content(path: str) -> Protocol[Mapping[str, Any]]:
+    """Return what an instant's file says; nothing, where it isn't there, or can't be read."""
+    try:
+        got: Got | Absent = yield from read(Get(path))
+        content = None if isinstance(got, Absent) else content_of(got.data, path, [])
+    except (OSError, PutIfAbsentError):
+        return {}
+    return {} if content is None else content.value

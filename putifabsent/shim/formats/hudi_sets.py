@@ -1,0 +1,205 @@
+"""Which file groups a commit of Hudi's writes: whether two that are written at once would conflict.
+
+Hudi compares two commits by the file groups that both of them write, when the second of them is about to be
+completed: its work is done by then, and lost. What is known earlier:
+
+- ``<T>.inflight`` says, before a byte of data is written, which file groups are updated, and how many rows
+  are inserted into each partition (``BaseCommitActionExecutor.saveWorkloadProfileMetadataToInflight``);
+- not, into which file groups those go: to the small ones first (``UpsertPartitioner.assignInserts``, below
+  ``hoodie.parquet.small.file.limit``), so that two commits which insert alone rewrite one file. That is seen
+  in the commits that a writer has completed: whether it went on with a file group, or began one.
+
+A file group is its file id; under a bucket index the bucket, with whose number the id begins.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from enum import Enum
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+__all__ = [
+    "NEWCOMER",
+    "OWN",
+    "Inserts",
+    "Part",
+    "WriteSet",
+    "declared",
+    "expected",
+    "is_a_writers",
+    "meet",
+    "planned",
+    "written",
+]
+
+OWN, NEWCOMER = 2, 4
+"""So many of its own last commits tell what a session writes next; of who has none, so many of anybody's."""
+
+_BUCKET_DIGITS = 8
+_NOTHING = ("", "null", None)
+_SERVICES = frozenset({"CLUSTER", "COMPACT", "INDEX", "LOG_COMPACT"})
+_OVER_PARTITIONS = frozenset({"DELETE_PARTITION", "INSERT_OVERWRITE"})
+_OVER_ALL = "INSERT_OVERWRITE_TABLE"
+_IN_NEW_GROUPS = frozenset({"BULK_INSERT", "BULK_INSERT_PREPPED"})
+
+
+class Inserts(Enum):
+    """Where a commit's new rows go.
+
+    Attributes
+    ----------
+    NONE
+        There are none.
+    NEW
+        Into file groups that it begins.
+    ANY
+        Into file groups that others may take for theirs; or nobody knows.
+    """
+
+    NONE = 0
+    NEW = 1
+    ANY = 2
+
+
+class Part(NamedTuple):
+    """What a commit writes of a partition.
+
+    Attributes
+    ----------
+    groups
+        File groups; None: it replaces all that there are.
+    inserts
+        Where its new rows go.
+    """
+
+    groups: frozenset[str] | None
+    inserts: Inserts = Inserts.NONE
+
+
+WriteSet: TypeAlias = "Mapping[str, Part] | None"
+"""What a commit writes, by partition, from the table's root; None: it may be anything."""
+
+
+def meet(one: WriteSet, other: WriteSet) -> bool:
+    """Whether two commits may write one file group."""
+    if one is None or other is None:
+        return one is other or bool(one or other)
+    return any(_meets(one[each], other[each]) for each in one.keys() & other.keys())
+
+
+def _meets(one: Part, other: Part) -> bool:
+    if one.groups is None or other.groups is None:
+        return True
+    if one.inserts is Inserts.ANY and other.inserts is Inserts.ANY:
+        return True
+    return not one.groups.isdisjoint(other.groups)
+
+
+def declared(metadata: Mapping[str, Any], habit: WriteSet) -> WriteSet:
+    """Return what ``<T>.inflight`` says that a commit is going to write.
+
+    Parameters
+    ----------
+    metadata
+        Its content; empty: it says nothing.
+    habit
+        What its session is expected to write: where its inserts go.
+    """
+    operation = _operation(metadata)
+    stats = metadata.get("partitionToWriteStats")
+    if stats is None or operation == _OVER_ALL:
+        return None
+    found = {}
+    for partition, each in stats.items():
+        groups = frozenset(_group(stat) for stat in each if stat.get("fileId") not in _NOTHING)
+        inserts = any(stat.get("numInserts") for stat in each)
+        if operation in _OVER_PARTITIONS:
+            found[partition] = Part(None)
+        elif inserts and operation not in _IN_NEW_GROUPS:
+            known = Part(frozenset(), Inserts.ANY) if habit is None else habit.get(partition, _UNKNOWN)
+            found[partition] = _both(Part(groups), known)
+        else:
+            found[partition] = Part(groups, Inserts.NEW if inserts else Inserts.NONE)
+    return found
+
+
+def written(metadata: Mapping[str, Any]) -> WriteSet:
+    """Return what a completed commit says that it has written."""
+    operation = _operation(metadata)
+    stats = metadata.get("partitionToWriteStats")
+    if stats is None or operation == _OVER_ALL:
+        return None
+    found = {}
+    for partition, each in stats.items():
+        inserts = [stat for stat in each if stat.get("numInserts")]
+        gone_on = any(stat.get("prevCommit") not in _NOTHING for stat in inserts)
+        where = Inserts.ANY if gone_on else Inserts.NEW if inserts else Inserts.NONE
+        is_over = operation in _OVER_PARTITIONS
+        found[partition] = Part(None) if is_over else Part(frozenset(map(_group, each)), where)
+    for partition in metadata.get("partitionToReplaceFileIds") or ():
+        found[partition] = Part(None)
+    return found
+
+
+def planned(plan: Mapping[str, Any]) -> WriteSet:
+    """Return what a clustering is going to replace, by its plan; of what is none, None."""
+    clustering = plan.get("clusteringPlan")
+    if not clustering:
+        return None
+    found: dict[str, Part] = {}
+    for group in clustering.get("inputGroups") or ():
+        for each in group.get("slices") or ():
+            partition = each.get("partitionPath") or ""
+            found[partition] = _both(found.get(partition, _NONE), Part(frozenset({_group(each)})))
+    return found
+
+
+def is_a_writers(metadata: Mapping[str, Any]) -> bool:
+    """Whether a completed commit is a writer's, and no table service's."""
+    return _operation(metadata) not in _SERVICES
+
+
+def expected(last: Sequence[WriteSet]) -> WriteSet:
+    """Return what a session is expected to write next.
+
+    Parameters
+    ----------
+    last
+        Its last commits, at most ``OWN``; of who has none, the table's, at most ``NEWCOMER``. Where more than
+        one of them has put rows into a partition, and each into new file groups, so will the next: the small
+        ones that there were were not taken.
+    """
+    if not last or any(each is None for each in last):
+        return None
+    found: dict[str, Part] = {}
+    began: Counter[str] = Counter()
+    for each in last:
+        for partition, part in (each or {}).items():
+            found[partition] = _both(found.get(partition, _NONE), part)
+            began[partition] += part.inserts is Inserts.NEW
+    for partition, part in found.items():
+        if part.inserts is Inserts.NEW and began[partition] == 1:
+            found[partition] = part._replace(inserts=Inserts.ANY)
+    return found
+
+
+_NONE = Part(frozenset())
+_UNKNOWN = Part(frozenset(), Inserts.ANY)
+
+
+def _both(one: Part, other: Part) -> Part:
+    groups = None if one.groups is None or other.groups is None else one.groups | other.groups
+    return Part(groups, max(one.inserts, other.inserts, key=lambda each: each.value))
+
+
+def _group(stat: Mapping[str, Any]) -> str:
+    name = str(stat.get("fileId"))
+    bucket = name[:_BUCKET_DIGITS]
+    return bucket if bucket.isdecimal() else name
+
+
+def _operation(metadata: Mapping[str, Any]) -> str:
+    return str(metadata.get("operationType") or "").upper()

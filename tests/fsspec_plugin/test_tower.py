@@ -1,0 +1,316 @@
+"""Who begins a commit waits while another writes the same: by each store and each arbiter."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from putifabsent import Fenced
+from putifabsent.fsspec_plugin.remote import Remote, Taken
+from putifabsent.fsspec_plugin.tower import Tower
+from putifabsent.shim.ledger import turns
+from putifabsent.shim.ledger.appending import append
+from tests.fsspec_plugin.hudi_tables import Writer
+
+if TYPE_CHECKING:
+    from tests.fsspec_plugin.grounds import Ground
+
+F, G = "8eda0d68-09c5-4fc1-b9b9-bef42c59d745-0", "b5ded05a-804e-414f-81fb-bd930e4c469c-0"
+
+
+@dataclass
+class Clock:
+    now: float = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@dataclass
+class Driver:
+    """A driver of unmodified Hudi, whose mount has a tower with a clock of ours."""
+
+    ground: Ground
+    root: str
+    session: str
+    clock: Clock
+
+    def __post_init__(self) -> None:
+        self.writer = Writer(self.ground.mount(writer_session=self.session), self.root)
+        self.writer.fs.guard.rules.tower = Tower(self.clock)
+        self.remote = Remote(self.writer.fs)
+
+    def asks(self, thread: str = "main") -> Taken:
+        """Ask once for the turn in which a commit is begun."""
+        token = str(uuid.uuid4())
+        return self.remote.take_turn(self.root, token, thread=thread, lease=600.0, begins=True)
+
+    def begins(self, instant: str, groups: tuple[str, ...] = (), inserts: int = 0) -> None:
+        """Begin a commit in a turn, and declare what it writes."""
+        taken = self.asks()
+        assert taken.turn is not None, taken.behind
+        self.beats(instant)
+        self.writer.fs.pipe_file(self.writer.requested(instant), b"")
+        self.remote.release_turn(self.root, taken.turn)
+        self.writer.fs.pipe_file(self.writer.inflight(instant), stats(groups, inserts))
+
+    def beats(self, instant: str) -> None:
+        """Give Hudi's sign of life; one of a minute later has another time, where ours has other bytes."""
+        self.ground.write(f"{self.root}/.hoodie/.heartbeat/{instant}", repr(self.clock.now).encode())
+
+    def completes(self, instant: str, groups: tuple[str, ...] = (), inserts: int = 0, upon: str = "") -> None:
+        """Complete a commit."""
+        self.writer.completes(instant, stats(groups, inserts, upon))
+        self.ground.around.rm(f"{self.root}/.hoodie/.heartbeat/{instant}")
+
+
+def stats(groups: tuple[str, ...], inserts: int, upon: str = "") -> bytes:
+    said: list[dict[str, Any]] = [
+        {"fileId": each, "prevCommit": upon or "null", "numInserts": inserts} for each in groups
+    ]
+    said += [] if groups else [{"fileId": "", "prevCommit": "null", "numInserts": inserts}]
+    return json.dumps({"operationType": "UPSERT", "partitionToWriteStats": {"dt=1": said}}).encode()
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def drivers(ground: Ground, root: str, clock: Clock) -> list[Driver]:
+    ground.around.makedirs(f"{root}/.hoodie/.heartbeat", exist_ok=True)
+    return [Driver(ground, root, session, clock) for session in "abc"]
+
+
+def known(a: Driver, b: Driver, of_a: str = F, of_b: str = G) -> None:
+    """Let each have written a file group, so that it is expected to write that."""
+    a.begins("100", (of_a,))
+    a.completes("100", (of_a,), upon="1")
+    b.begins("200", (of_b,))
+    b.completes("200", (of_b,), upon="1")
+
+
+def test_who_would_write_the_same_waits_until_the_other_has_completed(drivers: list[Driver]) -> None:
+    a, b, _ = drivers
+    known(a, b, F, F)
+    a.begins("300", (F,))
+    waits = b.asks()
+    assert waits.turn is None
+    assert waits.behind == "300 of session a"
+    a.completes("300", (F,), upon="1")
+    b.begins("400", (F,))
+
+
+def test_who_writes_something_else_goes_on(drivers: list[Driver]) -> None:
+    a, b, _ = drivers
+    known(a, b)
+    a.begins("300", (F,))
+    b.begins("400", (G,))
+    a.completes("300")
+    b.completes("400")
+
+
+def test_what_is_not_declared_yet_is_guessed_by_what_the_session_has_written(drivers: list[Driver]) -> None:
+    a, b, c = drivers
+    known(a, b)
+    c.begins("250", (F,))
+    c.completes("250", (F,), upon="1")
+    a.writer.fs.pipe_file(a.writer.requested("300"), b"")
+    a.beats("300")
+    b.begins("350", (G,))
+    assert c.asks().behind == "300 of session a"
+    a.writer.fs.pipe_file(a.writer.inflight("300"), stats(("another",), 0))
+    c.begins("400", (F,))
+
+
+def test_of_whom_nothing_is_known_the_tables_last_commits_tell(drivers: list[Driver]) -> None:
+    a, b, c = drivers
+    known(a, b)
+    a.begins("300", (F,))
+    assert c.asks().behind == "300 of session a"
+
+
+def test_on_a_table_that_has_no_commit_one_goes_first(drivers: list[Driver]) -> None:
+    a, b, _ = drivers
+    a.begins("100", inserts=1)
+    assert b.asks().behind == "100 of session a"
+
+
+def test_who_inserts_into_small_files_waits_for_others_who_do(drivers: list[Driver]) -> None:
+    a, b, _ = drivers
+    for driver, instant in zip((a, b), ("100", "200"), strict=True):
+        driver.begins(instant, inserts=1)
+        driver.completes(instant, (F,), inserts=1, upon="1")
+    a.begins("300", inserts=1)
+    assert b.asks().behind == "300 of session a"
+
+
+def test_who_begins_a_file_group_with_each_insert_waits_for_nobody(drivers: list[Driver]) -> None:
+    a, b, _ = drivers
+    for n, driver in enumerate((a, b, a, b), start=1):
+        driver.begins(f"{n}00", inserts=1)
+        driver.completes(f"{n}00", (f"{n}{F}",), inserts=1)
+    a.begins("500", inserts=1)
+    b.begins("600", inserts=1)
+
+
+def test_nobody_waits_for_who_is_dead(drivers: list[Driver], clock: Clock) -> None:
+    a, b, _ = drivers
+    known(a, b, F, F)
+    a.begins("300", (F,))
+    assert b.asks().turn is None
+    clock.now += 119
+    a.beats("300")
+    assert b.asks().turn is None
+    clock.now += 119
+    assert b.asks().turn is None
+    clock.now += 2
+    assert b.asks().turn is not None
+
+
+def test_nor_for_who_has_given_up_or_was_rolled_back(drivers: list[Driver], ground: Ground) -> None:
+    a, b, c = drivers
+    known(a, b, F, F)
+    a.begins("300", (F,))
+    ground.around.rm(f"{a.root}/.hoodie/.heartbeat/300")  # as Hudi does, when it has failed
+    b.begins("400", (F,))
+    b.writer.plans_rollback("410", "400")
+    c.begins("500", (F,))
+
+
+def test_those_who_wait_go_in_the_order_in_which_they_came(drivers: list[Driver]) -> None:
+    a, b, c = drivers
+    known(a, b, F, F)
+    a.begins("300", (F,))
+    assert b.asks().turn is None
+    assert c.asks().turn is None
+    a.completes("300", (F,), upon="1")
+    assert c.asks().behind == "session b, which came before"
+    assert a.asks().behind is not None
+    b.begins("400", (F,))
+    b.completes("400", (F,), upon="1")
+    c.begins("500", (F,))
+
+
+def test_who_is_in_nobodys_way_passes_those_who_wait(drivers: list[Driver]) -> None:
+    a, b, c = drivers
+    known(a, b)
+    c.begins("300", (F,))
+    c.completes("300", (F,), upon="1")
+    a.begins("400", (F,))
+    assert c.asks().turn is None
+    b.begins("500", (G,))
+
+
+def test_a_wide_write_is_not_kept_waiting_by_narrow_ones(drivers: list[Driver]) -> None:
+    a, b, c = drivers
+    known(a, b)
+    c.begins("250", (F, G))
+    c.completes("250", (F, G), upon="1")
+    a.begins("300", (F,))
+    assert c.asks().turn is None
+    assert b.asks().behind == "session c, which came before"
+    a.completes("300", (F,), upon="1")
+    assert a.asks().turn is None
+    c.begins("400", (F, G))
+
+
+def test_whoever_waits_no_more_is_passed_over(drivers: list[Driver], clock: Clock, ground: Ground) -> None:
+    a, b, c = drivers
+    known(a, b, F, F)
+    a.begins("300", (F,))
+    assert b.asks().turn is None
+    assert c.asks().turn is None
+    a.completes("300", (F,), upon="1")
+    clock.now += 61
+    # Seen by c for too long as it was.
+    assert c.asks().turn is not None
+    assert not ground.around.find(f"{a.root}/.hoodie/.putifabsent/slots")
+
+
+def test_whoever_goes_on_waiting_keeps_its_place(drivers: list[Driver], clock: Clock) -> None:
+    a, b, c = drivers
+    known(a, b, F, F)
+    a.begins("300", (F,))
+    for _ in range(10):
+        assert b.asks().turn is None
+        assert c.asks().turn is None
+        clock.now += 20
+        a.beats("300")
+    a.completes("300", (F,), upon="1")
+    assert c.asks().behind == "session b, which came before"
+
+
+def test_the_same_call_again_has_the_same_turn_whatever_is_in_the_way(drivers: list[Driver]) -> None:
+    a, b, _ = drivers
+    known(a, b, F, F)
+    token = str(uuid.uuid4())
+    mine = b.remote.take_turn(b.root, token, thread="main", lease=600.0, begins=True)
+    assert mine.turn is not None
+    assert b.remote.take_turn(b.root, token, thread="main", lease=600.0, begins=True) == mine
+
+
+def test_a_turn_that_is_given_back_meanwhile_shows_nobody_past(
+    drivers: list[Driver], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a, b, _ = drivers
+    known(a, b, F, F)
+    a.begins("300", (F,))
+    assert b.asks().behind == "300 of session a"
+    again = a.remote.take_turn(a.root, str(uuid.uuid4()), thread="main", lease=600.0)
+    appending = append
+
+    def late(*args: Any, **kwargs: Any) -> Any:
+        monkeypatch.setattr(turns, "append", appending)
+        a.remote.release_turn(a.root, str(again.turn))
+        return (yield from appending(*args, **kwargs))
+
+    monkeypatch.setattr(turns, "append", late)
+    assert b.asks().behind == "300 of session a"
+
+
+def test_other_turns_wait_for_no_commit(drivers: list[Driver]) -> None:
+    a, b, _ = drivers
+    known(a, b, F, F)
+    a.begins("300", (F,))
+    taken = b.remote.take_turn(b.root, str(uuid.uuid4()), thread="main", lease=600.0)
+    assert taken.turn is not None
+    b.remote.release_turn(b.root, taken.turn)
+
+
+def test_what_can_t_be_read_stops_nobody_for_good(drivers: list[Driver], ground: Ground) -> None:
+    a, b, _ = drivers
+    known(a, b, F, F)
+    ground.around.makedirs(f"{a.root}/.hoodie/.putifabsent/slots", exist_ok=True)
+    ground.write(f"{a.root}/.hoodie/.putifabsent/slots/0000000001~torn", b"{")
+    ground.write(f"{a.root}/.hoodie/.putifabsent/slots/another", b"{}")
+    a.begins("300", (F,))
+    ground.write(a.writer.inflight("300"), b"torn")
+    assert b.asks().behind == "300 of session a"
+    a.completes("300", (F,), upon="1")
+    b.begins("400", (F,))
+
+
+def test_it_decides_nothing(drivers: list[Driver]) -> None:
+    """Whoever was let pass by a wrong guess, or a tower that lies, is refused as ever."""
+    a, b, _ = drivers
+    known(a, b)
+    a.begins("300", (F,))
+    b.begins("400", (F,))  # it was expected to write G
+    a.remote.take_turn(a.root, str(uuid.uuid4()), thread="main", lease=600.0)
+    with pytest.raises(Fenced, match="session a has turn"):
+        b.completes("400")
+
+
+def test_it_can_be_left_out(ground: Ground, root: str, clock: Clock) -> None:
+    ground.around.makedirs(f"{root}/.hoodie/.heartbeat", exist_ok=True)
+    a = Driver(ground, root, "a", clock)
+    a.begins("100")
+    b = ground.mount(writer_session="b", tower=False)
+    turn = Remote(b).take_turn(root, str(uuid.uuid4()), thread="main", lease=600.0, begins=True)
+    assert turn.turn is not None

@@ -1,0 +1,117 @@
+"""What commits of Hudi's write: as they declare it, as they have written it, as they are expected to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from putifabsent.shim.formats.hudi_sets import (
+    Inserts,
+    Part,
+    WriteSet,
+    declared,
+    expected,
+    is_a_writers,
+    meet,
+    planned,
+    written,
+)
+
+F, G = "8eda0d68-09c5-4fc1-b9b9-bef42c59d745-0", "b5ded05a-804e-414f-81fb-bd930e4c469c-0"
+NEW, ANY = Inserts.NEW, Inserts.ANY
+
+parts = st.builds(
+    Part, st.none() | st.frozensets(st.sampled_from([F, G]), max_size=2), st.sampled_from(list(Inserts))
+)
+sets = st.none() | st.dictionaries(st.sampled_from(["p", "q"]), parts, max_size=2)
+
+
+def stat(group: str = "", upon: str = "null", **numbers: int) -> dict[str, Any]:
+    return {"fileId": group, "prevCommit": upon, **numbers}
+
+
+def said(operation: str = "UPSERT", **partitions: list[dict[str, Any]]) -> dict[str, Any]:
+    return {"operationType": operation, "partitionToWriteStats": partitions}
+
+
+@given(sets, sets)
+def test_whether_two_meet_is_the_same_from_both_sides(one: WriteSet, other: WriteSet) -> None:
+    assert meet(one, other) == meet(other, one)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "do"),
+    [
+        (None, None, True),
+        (None, {}, False),
+        (None, {"p": Part(frozenset())}, True),
+        ({"p": Part(frozenset({F}))}, {"p": Part(frozenset({F, G}))}, True),
+        ({"p": Part(frozenset({F}))}, {"p": Part(frozenset({G}))}, False),
+        ({"p": Part(frozenset({F}))}, {"q": Part(frozenset({F}))}, False),
+        ({"p": Part(None)}, {"p": Part(frozenset())}, True),
+        ({"p": Part(frozenset(), ANY)}, {"p": Part(frozenset(), ANY)}, True),
+        ({"p": Part(frozenset(), ANY)}, {"p": Part(frozenset(), NEW)}, False),
+    ],
+)
+def test_two_meet_where_they_may_write_one_file_group(one: WriteSet, other: WriteSet, do: bool) -> None:
+    assert meet(one, other) is do
+
+
+def test_an_update_declares_its_file_groups() -> None:
+    found = declared(said(p=[stat(), stat(F, "1", numUpdateWrites=3)], q=[stat(G, "1")]), None)
+    assert found == {"p": Part(frozenset({F})), "q": Part(frozenset({G}))}
+
+
+def test_where_inserts_go_is_not_declared_and_told_by_habit() -> None:
+    inserts = said("INSERT", p=[stat(numInserts=2)])
+    assert declared(inserts, None) == {"p": Part(frozenset(), ANY)}
+    assert declared(inserts, {"q": Part(frozenset())}) == {"p": Part(frozenset(), ANY)}
+    assert declared(inserts, {"p": Part(frozenset({F}), ANY)}) == {"p": Part(frozenset({F}), ANY)}
+    assert declared(inserts, {"p": Part(frozenset({F}), NEW)}) == {"p": Part(frozenset({F}), NEW)}
+    assert declared({**inserts, "operationType": "BULK_INSERT"}, None) == {"p": Part(frozenset(), NEW)}
+
+
+def test_what_replaces_partitions_meets_all_in_them() -> None:
+    assert declared(said("INSERT_OVERWRITE", p=[stat(numInserts=1)]), {}) == {"p": Part(None)}
+    assert declared(said("INSERT_OVERWRITE_TABLE", p=[stat()]), {}) is None
+    assert written({**said("INSERT_OVERWRITE", p=[stat(F)])}) == {"p": Part(None)}
+    deleted = {**said("DELETE_PARTITION"), "partitionToReplaceFileIds": {"p": [F]}}
+    assert written(deleted) == {"p": Part(None)}
+
+
+def test_a_commit_shows_whether_rows_went_into_a_file_group_that_was_there() -> None:
+    assert written(said(p=[stat(F, "null", numInserts=1)])) == {"p": Part(frozenset({F}), NEW)}
+    assert written(said(p=[stat(F, "1", numInserts=1), stat(G)])) == {"p": Part(frozenset({F, G}), ANY)}
+    assert written(said(p=[stat(F, "1", numUpdateWrites=1)])) == {"p": Part(frozenset({F}))}
+
+
+def test_a_buckets_file_group_is_the_bucket() -> None:
+    one, other = "00000003-09c5-4fc1-b9b9-bef42c59d745-0", "00000003-804e-414f-81fb-bd930e4c469c-0"
+    assert meet(written(said(p=[stat(one)])), written(said(p=[stat(other)])))
+    third = "00000004-804e-414f-81fb-bd930e4c469c-0"
+    assert not meet(written(said(p=[stat(one)])), written(said(p=[stat(third)])))
+
+
+def test_a_clustering_replaces_what_its_plan_reads() -> None:
+    slices = [{"partitionPath": "p", "fileId": F}, {"partitionPath": "p", "fileId": G}]
+    plan = {"clusteringPlan": {"inputGroups": [{"slices": slices}]}}
+    assert planned(plan) == {"p": Part(frozenset({F, G}))}
+    assert planned({}) is None
+    assert not is_a_writers({"operationType": "CLUSTER"})
+    assert is_a_writers(said())
+
+
+def test_who_began_file_groups_twice_beside_others_will_again() -> None:
+    first, second = {"p": Part(frozenset({F}), NEW)}, {"p": Part(frozenset({G}), NEW)}
+    # There may have been none that it could have gone on with.
+    assert expected([first]) == {"p": Part(frozenset({F}), ANY)}
+    assert expected([second, first]) == {"p": Part(frozenset({F, G}), NEW)}
+    assert expected([{"p": Part(frozenset({F}), ANY)}, first]) == {"p": Part(frozenset({F}), ANY)}
+
+
+def test_who_is_not_known_may_write_anything() -> None:
+    assert expected([]) is None
+    assert expected([{"p": Part(frozenset())}, None]) is None
