@@ -118,6 +118,6 @@ def test_a_sign_of_life_by_a_turn_s_name_is_two_requests_and_so_is_giving_it_bac
     stub: FaultStub, table: str
 ) -> None:
     fs = session(stub, table, "a").fs
-    turn = str(Remote(fs).take_turn(table, str(uuid.uuid4()), thread="main", lease=600.0))
+    turn = str(Remote(fs).take_turn(table, str(uuid.uuid4()), thread="main", lease=600.0).turn)
     assert sent(stub, lambda: Remote(fs).beat_turn(table, turn)) == ["GET", "PUT"]
     assert sent(stub, lambda: Remote(fs).release_turn(table, turn)) == ["PUT", "GET"]
