@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from putifabsent.errors import Holder
     from putifabsent.fsspec_plugin.filesystem import GuardedFileSystem
     from putifabsent.fsspec_plugin.steps import Steps
+    from putifabsent.fsspec_plugin.tower import Begins
     from putifabsent.shim.names import Name
 
 __all__ = ["Admission", "Remote", "Taken"]
@@ -268,7 +269,7 @@ class Remote:
     # Turns whose holder is another process: it keeps their name, and gives the signs of life
 
     def take_turn(
-        self, table: str, creation_token: str, *, thread: str, lease: float, begins: bool = False
+        self, table: str, creation_token: str, *, thread: str, lease: float, begins: Begins | None = None
     ) -> Taken:
         """Try to take a table's turn; the caller keeps what it is called.
 
@@ -285,7 +286,7 @@ class Remote:
         lease
             Seconds without a sign of life after which others may break it.
         begins
-            Whether a commit is begun in it: not while another is under way that writes the same.
+            What is begun in it: not while others are under way that write the same.
 
         Raises
         ------

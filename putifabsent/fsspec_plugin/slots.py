@@ -69,12 +69,12 @@ class Watch:
         self._clock = clock
         self._seen: Cache[str, tuple[object, float]] = Cache()
 
-    def unchanged(self, entry: Entry) -> float:
-        """Return for how many seconds a file has been seen as it is now."""
-        now, mark = self._clock(), (entry.created, entry.tag)
-        was, since = self._seen.get(entry.name, (None, now))
+    def unchanged(self, name: str, mark: object) -> float:
+        """Return for how many seconds something has been seen as it is now."""
+        now = self._clock()
+        was, since = self._seen.get(name, (self, now))
         if was != mark:
-            _, since = self._seen.keep(entry.name, (mark, now))
+            _, since = self._seen.keep(name, (mark, now))
         return now - since
 
 
@@ -118,7 +118,7 @@ class Slots:
         listed: Listed = yield from read(List(folder))
         alive = []
         for entry in sorted(listed.entries):
-            if self._watch.unchanged(entry) <= LIFELESS:
+            if self._watch.unchanged(entry.name, entry) <= LIFELESS:
                 alive.append(entry)
             else:
                 with suppress(OSError):

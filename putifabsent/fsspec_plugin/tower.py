@@ -17,7 +17,7 @@ each open instant's declaration once, and the last commits, each once.
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from putifabsent.backends.base import Absent
 from putifabsent.errors import PutIfAbsentError
@@ -33,10 +33,10 @@ if TYPE_CHECKING:
     from putifabsent.backends.base import Creation, Got, Listed
     from putifabsent.shim.formats.hudi_sets import WriteSet
     from putifabsent.shim.ledger.book import Ledger
-    from putifabsent.shim.ledger.facts import Completion, Opened
+    from putifabsent.shim.ledger.facts import Completion, Opened, State
     from putifabsent.shim.requests import Protocol
 
-__all__ = ["Tower"]
+__all__ = ["Begins", "Tower"]
 
 _WRITE = frozenset({"commit", "deltacommit", "replacecommit"})
 _CLUSTERS = frozenset({"clustering", "replacecommit"})
@@ -49,6 +49,21 @@ _PENDING = {("commit", "inflight"): ""}
 _LIFELESS = 120.0
 """Seconds without a heartbeat after which Hudi takes a writer for dead: an interval of 60, missed twice
 (``hoodie.client.heartbeat.interval_in_ms``, ``hoodie.client.heartbeat.tolerable.misses``)."""
+
+
+class Begins(NamedTuple):
+    """What somebody is about to begin.
+
+    Attributes
+    ----------
+    clusters
+        Whether it is a clustering, whose plan may be of any file group; else it is a commit.
+    commits
+        Clusterings are planned after so many commits.
+    """
+
+    clusters: bool = False
+    commits: int = 0
 
 
 class Tower:
@@ -66,13 +81,17 @@ class Tower:
         self._written: Cache[tuple[str, str], WriteSet] = Cache()
         self._declared: Cache[tuple[str, str], Mapping[str, Any]] = Cache()
 
-    def in_the_way(self, ledger: Ledger, thread: str, creation: Creation) -> Protocol[list[str]]:
+    def in_the_way(
+        self, begins: Begins, ledger: Ledger, thread: str, creation: Creation
+    ) -> Protocol[list[str]]:
         """Return whom a thread of the session of ``ledger`` had better wait for, in words.
 
         If there is anybody, it has a place in the queue then.
 
         Parameters
         ----------
+        begins
+            What it is about to begin.
         ledger
             As it was read just now.
         thread
@@ -80,6 +99,8 @@ class Tower:
         creation
             For its entry in the queue.
         """
+        if begins.clusters and not _is_due(ledger.state, begins.commits):
+            return []
         folder = f"{ledger.name.state}/slots"
         entries = yield from self._slots.listed(folder)
         others = {
@@ -90,7 +111,7 @@ class Tower:
         alive = (yield from self._alive(ledger, others)) if others else {}
         if not (alive or entries):
             return []
-        mine = yield from self._expected(ledger, ledger.session)
+        mine = None if begins.clusters else (yield from self._expected(ledger, ledger.session))
         found = []
         for instant, opened in sorted(alive.items()):
             theirs = yield from self._wanted(ledger, instant, opened)
@@ -107,13 +128,17 @@ class Tower:
         yield from self._slots.leave(f"{ledger.name.state}/slots", ledger.session, thread)
 
     def _alive(self, ledger: Ledger, others: Mapping[str, Opened]) -> Protocol[dict[str, Opened]]:
-        """Return those whose heartbeats go on; a writer without any is over, or waits for nobody itself."""
+        """Return those whose heartbeats go on. A writer without any is over, or waits for nobody itself.
+
+        A clustering has none: it is waited for as long as for a writer that shows no sign of life.
+        """
         listed: Listed = yield from read(List(f"{ledger.root}/.heartbeat"))
-        beating = {entry.name.rpartition("/")[2]: entry for entry in listed.entries}
+        beats = {entry.name.rpartition("/")[2]: entry for entry in listed.entries}
         return {
             instant: opened
             for instant, opened in others.items()
-            if instant in beating and self._watch.unchanged(beating[instant]) <= _LIFELESS
+            if (instant in beats or opened.action == "clustering")
+            and self._watch.unchanged(f"{ledger.root}/{instant}", beats.get(instant)) <= _LIFELESS
         }
 
     def _wanted(self, ledger: Ledger, instant: str, opened: Opened) -> Protocol[WriteSet]:
@@ -163,6 +188,18 @@ class Tower:
             if self._written[key] != {}:
                 found.append(self._written[key])
         return found
+
+
+def _is_due(state: State, commits: int) -> bool:
+    """Whether a clustering that is planned after so many commits would be planned now.
+
+    See Hudi's ``ClusteringPlanActionExecutor``: it counts what was completed since the last one was begun.
+    """
+    begun = [instant for instant, opened in state.open.items() if opened.action in _CLUSTERS]
+    made = [each for each in state.completions.values() if not each.undone]
+    begun += [each.instant for each in made if each.name.endswith(".replacecommit")]
+    last = max(begun, default="")
+    return sum(each.instant > last and each.name.rpartition(".")[2] in _WRITE for each in made) >= commits
 
 
 def _content(path: str) -> Protocol[Mapping[str, Any]]:

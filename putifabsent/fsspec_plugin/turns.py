@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from putifabsent.fsspec_plugin.guard import Guard
     from putifabsent.fsspec_plugin.steps import Steps
+    from putifabsent.fsspec_plugin.tower import Begins
     from putifabsent.shim.ledger.book import Ledger
     from putifabsent.shim.ledger.facts import TurnName
     from putifabsent.shim.names import Name
@@ -56,18 +57,21 @@ def taken(
     *,
     timeout: float | None = None,
     token: str | None = None,
-    begins: bool = False,
+    begins: Begins | None = None,
 ) -> Steps[TurnName | None]:
     """Take the turn of a name's table, waiting for it so long; None: somebody else has it, or is in the way.
 
-    Who begins a commit in it had better do so when no other is under way that writes the same.
+    Who begins something in it had better do so when no other is under way that writes the same.
     """
     yield from guard.relying(name)
     creation = guard.mount.looker(name)
     if token is not None:
         creation = creation._replace(token=token)
 
-    tower = guard.rules.tower if begins and guard.rules is not None else None
+    tower = None if begins is None or guard.rules is None else guard.rules.tower
+    in_the_way = None
+    if tower is not None and begins is not None:
+        in_the_way = partial(tower.in_the_way, begins, thread=thread, creation=creation)
 
     def take(ledger: Ledger) -> Protocol[TurnName | None]:
         return turns.take(
@@ -77,7 +81,7 @@ def taken(
             creation,
             clock=time.monotonic,
             waits=timeout is not None,
-            in_the_way=None if tower is None else partial(tower.in_the_way, thread=thread, creation=creation),
+            in_the_way=in_the_way,
         )
 
     turn: TurnName | None = yield Decide(guard.ledgers.using(name, take), deadline=timeout)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from putifabsent.errors import ConfigError
 from putifabsent.fsspec_plugin.remote import Remote
+from putifabsent.fsspec_plugin.tower import Begins
 from putifabsent.service.mounts import Outside
 from putifabsent.service.wire import (
     Admit,
@@ -138,8 +139,9 @@ def _instants(doing: Doing) -> dict[str, Any]:
 
 def _take(doing: Doing) -> dict[str, Any]:
     call: TakeTurn = doing.call
+    begins = None if call.begins is None else Begins(call.begins == "clustering", call.commits)
     return doing.remote.take_turn(
-        doing.path, call.token, thread=call.thread, lease=call.lease, begins=call.begins
+        doing.path, call.token, thread=call.thread, lease=call.lease, begins=begins
     )._asdict()
 
 

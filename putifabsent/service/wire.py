@@ -6,7 +6,7 @@ its fields go into the address.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -152,11 +152,14 @@ class TakeTurn(Call):
     lease
         Seconds without a sign of life after which others may break it.
     begins
-        Whether a commit is begun in it.
+        What is begun in it, if anything that had better wait for others.
+    commits
+        So many must be completed before a clustering is due; until then it waits for nobody.
     """
 
     token: Token
-    begins: bool = False
+    begins: Literal["commit", "clustering"] | None = None
+    commits: int = Field(default=0, ge=0)
     thread: str = Field(default="", max_length=200)
     lease: Seconds = 60.0
 

@@ -11,7 +11,7 @@ import pytest
 
 from putifabsent import Fenced
 from putifabsent.fsspec_plugin.remote import Remote, Taken
-from putifabsent.fsspec_plugin.tower import Tower
+from putifabsent.fsspec_plugin.tower import Begins, Tower
 from putifabsent.shim.ledger import turns
 from putifabsent.shim.ledger.appending import append
 from tests.fsspec_plugin.hudi_tables import Writer
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from tests.fsspec_plugin.grounds import Ground
 
 F, G = "8eda0d68-09c5-4fc1-b9b9-bef42c59d745-0", "b5ded05a-804e-414f-81fb-bd930e4c469c-0"
+
+COMMIT = Begins()
 
 
 @dataclass
@@ -44,10 +46,10 @@ class Driver:
         self.writer.fs.guard.rules.tower = Tower(self.clock)
         self.remote = Remote(self.writer.fs)
 
-    def asks(self, thread: str = "main") -> Taken:
-        """Ask once for the turn in which a commit is begun."""
+    def asks(self, begins: Begins = COMMIT) -> Taken:
+        """Ask once for the turn in which a commit is begun, or something else."""
         token = str(uuid.uuid4())
-        return self.remote.take_turn(self.root, token, thread=thread, lease=600.0, begins=True)
+        return self.remote.take_turn(self.root, token, thread="main", lease=600.0, begins=begins)
 
     def begins(self, instant: str, groups: tuple[str, ...] = (), inserts: int = 0) -> None:
         """Begin a commit in a turn, and declare what it writes."""
@@ -246,13 +248,58 @@ def test_whoever_goes_on_waiting_keeps_its_place(drivers: list[Driver], clock: C
     assert c.asks().behind == "session b, which came before"
 
 
+CLUSTERING = Begins(clusters=True, commits=2)
+
+
+def test_a_clustering_is_planned_while_nobody_writes(drivers: list[Driver]) -> None:
+    a, b, c = drivers
+    known(a, b)
+    a.begins("300", (F,))
+    assert b.asks(CLUSTERING).behind == "300 of session a"
+    assert c.asks().behind is not None  # it is in the queue before c
+    a.completes("300", (F,), upon="1")
+    turn = b.asks(CLUSTERING).turn
+    assert turn is not None
+    b.remote.release_turn(b.root, turn)
+
+
+def test_nobody_waits_to_plan_a_clustering_that_is_not_due(drivers: list[Driver]) -> None:
+    a, b, _ = drivers
+    known(a, b)
+    a.begins("300", (F,))
+    turn = b.asks(Begins(clusters=True, commits=3)).turn
+    assert turn is not None
+    b.remote.release_turn(b.root, turn)
+    b.writer.fs.pipe_file(b.writer.requested("400", "clustering"), plan_of_clustering(G))
+    turn = b.asks(CLUSTERING).turn  # none was completed since that one was begun
+    assert turn is not None
+
+
+def test_who_would_write_what_is_being_clustered_waits_for_a_while(
+    drivers: list[Driver], clock: Clock
+) -> None:
+    a, b, c = drivers
+    known(a, b)
+    c.writer.fs.pipe_file(c.writer.requested("300", "clustering"), plan_of_clustering(F))
+    b.begins("400", (G,))
+    assert a.asks().behind == "300 of session c"
+    clock.now += 121  # it has no heartbeat
+    b.beats("400")
+    assert a.asks().turn is not None
+
+
+def plan_of_clustering(group: str) -> bytes:
+    slices = [{"partitionPath": "dt=1", "fileId": group}]
+    return json.dumps({"clusteringPlan": {"inputGroups": [{"slices": slices}]}}).encode()
+
+
 def test_the_same_call_again_has_the_same_turn_whatever_is_in_the_way(drivers: list[Driver]) -> None:
     a, b, _ = drivers
     known(a, b, F, F)
     token = str(uuid.uuid4())
-    mine = b.remote.take_turn(b.root, token, thread="main", lease=600.0, begins=True)
+    mine = b.remote.take_turn(b.root, token, thread="main", lease=600.0, begins=Begins())
     assert mine.turn is not None
-    assert b.remote.take_turn(b.root, token, thread="main", lease=600.0, begins=True) == mine
+    assert b.remote.take_turn(b.root, token, thread="main", lease=600.0, begins=Begins()) == mine
 
 
 def test_a_turn_that_is_given_back_meanwhile_shows_nobody_past(
@@ -312,5 +359,5 @@ def test_it_can_be_left_out(ground: Ground, root: str, clock: Clock) -> None:
     a = Driver(ground, root, "a", clock)
     a.begins("100")
     b = ground.mount(writer_session="b", tower=False)
-    turn = Remote(b).take_turn(root, str(uuid.uuid4()), thread="main", lease=600.0, begins=True)
+    turn = Remote(b).take_turn(root, str(uuid.uuid4()), thread="main", lease=600.0, begins=Begins())
     assert turn.turn is not None

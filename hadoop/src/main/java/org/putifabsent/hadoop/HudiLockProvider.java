@@ -1,6 +1,7 @@
 package org.putifabsent.hadoop;
 
 import java.io.IOException;
+import java.util.Optional;
 import java.util.concurrent.TimeUnit;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.Path;
@@ -27,12 +28,14 @@ public final class HudiLockProvider implements LockProvider<String> {
   private static final String BASE_PATH = "hoodie.base.path";
   private static final String WAITS = "hoodie.write.lock.wait_time_ms";
   private static final String TRIES = "hoodie.write.lock.client.num_retries";
+  private static final String COMMITS = "hoodie.clustering.inline.max.commits";
   private static final String BETWEEN = "hoodie.write.lock.client.wait_time_ms_between_retry";
 
   private final Service service;
   private final String base;
   private final Name table;
   private final LockProvider<?> stock;
+  private final long commits;
   private final long patience;
   private volatile long beganWaiting;
 
@@ -43,6 +46,7 @@ public final class HudiLockProvider implements LockProvider<String> {
       throw new HoodieLockException(BASE_PATH + " must say which table's turn is taken");
     }
     Configuration conf = storage.unwrapAs(Configuration.class);
+    commits = number(lock, COMMITS, 4);
     long waits = number(lock, WAITS, 60_000);
     patience = TimeUnit.MILLISECONDS.toNanos((number(lock, BETWEEN, 5_000) + waits) * number(lock, TRIES, 50));
     // A table that is still to be made can be told to be Hudi's by this folder alone.
@@ -78,21 +82,22 @@ public final class HudiLockProvider implements LockProvider<String> {
     }
     long nanos = unit.toNanos(time);
     try {
-      boolean isTaken = (mayWait() ? Turn.toBegin(service, table, nanos) : Turn.take(service, table, nanos)).isPresent();
-      if (isTaken) {
+      Optional<String> begins = HudiBeginning.of(base).filter(what -> mayWait());
+      Optional<Turn> turn =
+          begins.isPresent()
+              ? Turn.toBegin(begins.get(), commits, service, table, nanos)
+              : Turn.take(service, table, nanos);
+      if (turn.isPresent()) {
         beganWaiting = 0;
       }
-      return isTaken;
+      return turn.isPresent();
     } catch (IOException | IllegalStateException error) {
       throw new HoodieLockException(error.getMessage(), error);
     }
   }
 
-  /** Whether a commit begins that can wait for others, and Hudi's patience is not nearly over. */
+  /** Whether Hudi's patience is not nearly over. */
   private boolean mayWait() {
-    if (!BlindWrite.isBeginning(base)) {
-      return false;
-    }
     if (beganWaiting == 0) {
       beganWaiting = System.nanoTime();
     }

@@ -170,18 +170,25 @@ final class Service {
     }
   }
 
-  /**
-   * Takes the turn of a table. The same call again is answered with the same turn.
-   *
-   * @param begins whether a commit is begun in it, which had better wait for others that write the same
-   */
-  Taken take(Name table, String token, String thread, boolean begins) throws IOException, Refusal {
+  /** Takes the turn of a table. The same call again is answered with the same turn. */
+  Taken take(Name table, String token, String thread) throws IOException, Refusal {
+    return new Taken(asked("turns/take", turn(table, token, thread)));
+  }
+
+  /** Takes the turn of a table, to begin something in it, which had better wait for others that write the same. */
+  Taken toBegin(String what, long commits, Name table, String token, String thread) throws IOException, Refusal {
+    JsonObject said = turn(table, token, thread);
+    said.addProperty("begins", what);
+    said.addProperty("commits", commits);
+    return new Taken(asked("turns/take", said));
+  }
+
+  private JsonObject turn(Name table, String token, String thread) {
     JsonObject said = said(table);
     said.addProperty("token", token);
     said.addProperty("thread", thread);
     said.addProperty("lease", settings.lease.toSeconds());
-    said.addProperty("begins", begins);
-    return new Taken(asked("turns/take", said));
+    return said;
   }
 
   /** Gives a sign of life for a turn; whether it is still held is said later. */

@@ -84,17 +84,25 @@ final class Turn {
    * @throws IllegalStateException this thread has it already
    */
   static Optional<Turn> take(Service service, Name table, long nanos) throws IOException, InterruptedException {
-    return take(service, table, nanos, false);
+    return take(service, table, nanos, (token, thread) -> service.take(table, token, thread));
   }
 
   /**
-   * Takes a table's turn as above, to begin a commit in it: not while another commit is under way that writes the same.
+   * Takes a table's turn as above, to begin something in it: not while others write the same.
+   *
+   * @param what "commit" or "clustering"
+   * @param commits so many must be completed before a clustering is due; until then it waits for nobody
    */
-  static Optional<Turn> toBegin(Service service, Name table, long nanos) throws IOException, InterruptedException {
-    return take(service, table, nanos, true);
+  static Optional<Turn> toBegin(String what, long commits, Service service, Name table, long nanos)
+      throws IOException, InterruptedException {
+    return take(service, table, nanos, (token, thread) -> service.toBegin(what, commits, table, token, thread));
   }
 
-  private static Optional<Turn> take(Service service, Name table, long nanos, boolean begins)
+  private interface Asking {
+    Service.Taken ask(String token, String thread) throws IOException, Refusal;
+  }
+
+  private static Optional<Turn> take(Service service, Name table, long nanos, Asking asking)
       throws IOException, InterruptedException {
     if (of(service, table).isPresent()) {
       throw new IllegalStateException("this thread has the turn of " + table + " already");
@@ -110,7 +118,7 @@ final class Turn {
       do {
         known = false;
         try {
-          Service.Taken taken = service.take(table, token, thisThread(), begins);
+          Service.Taken taken = asking.ask(token, thisThread());
           known = true;
           if (taken.turn.isPresent()) {
             return Optional.of(new Turn(service, table, taken.turn.get()));
@@ -144,7 +152,7 @@ final class Turn {
   /** Gives back what may have been taken, and whose answer nobody waits for any more. */
   private static void giveUp(Service service, Name table, String token) {
     try {
-      Optional<String> called = service.take(table, token, thisThread(), false).turn;
+      Optional<String> called = service.take(table, token, thisThread()).turn;
       if (called.isPresent()) {
         service.release(table, called.get());
       }

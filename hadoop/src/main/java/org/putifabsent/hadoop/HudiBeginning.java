@@ -1,6 +1,8 @@
 package org.putifabsent.hadoop;
 
 import java.lang.reflect.InvocationTargetException;
+import java.util.Objects;
+import java.util.Optional;
 import org.apache.hadoop.fs.Path;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.connector.catalog.Table;
@@ -14,17 +16,20 @@ import scala.Product;
 import scala.collection.Iterator;
 
 /**
- * Whether this thread is about to begin a commit of Hudi's whose rows don't come from the table itself.
+ * What this thread of Hudi's is about to begin, when it asks for the lock, and would better begin later.
  *
- * <p>Only such a one may wait for others: Hudi compares a commit with those that were completed after it began. Whoever
- * has read the table, and then waits, would write over what others have completed meanwhile, and hear nothing of it:
- * {@code UPDATE}, {@code MERGE} and {@code DELETE}, and queries that write into a table what they have read there. They
- * go on at once, and have their conflicts.
+ * <p>A commit may wait for others only where its rows don't come from the table itself: Hudi compares a commit with those
+ * that were completed after it began. Whoever has read the table, and then waits, would write over what others have
+ * completed meanwhile, and hear nothing of it: {@code UPDATE}, {@code MERGE} and {@code DELETE}, and queries that write
+ * into a table what they have read there. They go on at once, and have their conflicts. A clustering is planned after the
+ * lock is got.
  */
-final class BlindWrite {
+final class HudiBeginning {
 
   private static final String CLIENT = "org.apache.hudi.client.BaseHoodieWriteClient";
+  private static final String SERVICES = "org.apache.hudi.client.BaseHoodieTableServiceClient";
   private static final String BEGINS = "startCommit";
+  private static final String CLUSTERS = "scheduleClustering";
   private static final String HUDI = "org.apache.hudi.";
   private static final String HUDI_IN_SPARK = "org.apache.spark.sql.hudi.";
   private static final String INSERT = "InsertInto";
@@ -33,20 +38,29 @@ final class BlindWrite {
   private final String table;
   private int parts;
 
-  private BlindWrite(String table) {
+  private HudiBeginning(String table) {
     this.table = table;
   }
 
-  /** Returns true where that is known; a plan that can't be read may read anything. */
-  static boolean isBeginning(String table) {
-    boolean begins =
-        StackWalker.getInstance()
-            .walk(calls -> calls.anyMatch(call -> call.getClassName().equals(CLIENT) && call.getMethodName().equals(BEGINS)));
-    if (!begins) {
-      return false;
+  /** Returns what the service calls it; empty: nothing that waits, or nobody knows. */
+  static Optional<String> of(String table) {
+    Optional<String> begins =
+        StackWalker.getInstance().walk(calls -> calls.map(HudiBeginning::begunBy).filter(Objects::nonNull).findFirst());
+    return begins.filter(what -> !what.equals("commit") || isBlind(table));
+  }
+
+  private static String begunBy(StackWalker.StackFrame call) {
+    if (call.getClassName().equals(CLIENT) && call.getMethodName().equals(BEGINS)) {
+      return "commit";
     }
+    boolean clusters = call.getClassName().equals(SERVICES) && call.getMethodName().equals(CLUSTERS);
+    return clusters ? "clustering" : null;
+  }
+
+  /** Returns true where that is known; a plan that can't be read may read anything. */
+  private static boolean isBlind(String table) {
     try {
-      return new BlindWrite(within(new Path(table))).isBlind();
+      return new HudiBeginning(within(new Path(table))).isBlind();
     } catch (LinkageError | ReflectiveOperationException noSpark) {
       return false;
     }
