@@ -79,7 +79,7 @@ class Options:
         ``"commits"``: refuse a commit that would hurt its table, by ``Damaging``: what it names and the
         table's newest state are read before it is created. Each mount says it for itself.
     tower
-        Whether an unmodified Hudi that is about to begin a commit waits while another one is under way that
+        Have an unmodified Hudi that is about to begin a commit wait while another one is under way that
         writes the same file groups; else the later of them does its work, and is refused.
     deadline
         Seconds after which an unanswered creation is ``OutcomeUnknown``.
@@ -93,7 +93,7 @@ class Options:
     salt: str | None = None
     strict: bool = False
     inspect: str | None = None
-    tower: bool = True
+    tower: bool = False
     deadline: float = 30.0
 
     def __post_init__(self) -> None:

@@ -159,12 +159,15 @@ class Slots:
         yield Put(path, InMemory(json.dumps(said).encode()), creation)
         self._own.keep((folder, session, thread), _Place(path, now))
 
-    def leave(self, folder: str, session: str, thread: str) -> Protocol[None]:
-        """Give up a place, if there is one: it is one's turn. One request."""
+    def leave(self, folder: str, session: str, thread: str, creation: Creation) -> Protocol[None]:
+        """Give up a place, if there is one. One request; another, where the entry may not be removed."""
         own = self._own.pop((folder, session, thread), None)
-        if own is not None:
-            with suppress(OSError):
-                yield from removed(own.path)
+        if own is None:
+            return
+        try:
+            yield from removed(own.path)
+        except OSError:
+            yield Put(own.path, InMemory(b"{}"), creation)
 
     def _place(self, folder: str, session: str, thread: str) -> _Place | None:
         own = self._own.get((folder, session, thread))

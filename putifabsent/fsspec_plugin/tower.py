@@ -16,11 +16,11 @@ each open instant's declaration once, and the last commits, each once.
 
 from __future__ import annotations
 
+import logging
 import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from putifabsent.backends.base import Absent
-from putifabsent.errors import PutIfAbsentError
 from putifabsent.fsspec_plugin.slots import Cache, Slots, Watch
 from putifabsent.shim.formats import hudi_sets
 from putifabsent.shim.reading import read
@@ -33,18 +33,23 @@ if TYPE_CHECKING:
     from putifabsent.backends.base import Creation, Got, Listed
     from putifabsent.shim.formats.hudi_sets import WriteSet
     from putifabsent.shim.ledger.book import Ledger
-    from putifabsent.shim.ledger.facts import Completion, Opened, State
+    from putifabsent.shim.ledger.facts import Opened, State
     from putifabsent.shim.requests import Protocol
 
 __all__ = ["Begins", "Tower"]
+
+_log = logging.getLogger(__name__)
 
 _WRITE = frozenset({"commit", "deltacommit", "replacecommit"})
 _CLUSTERS = frozenset({"clustering", "replacecommit"})
 _ALL_OF_IT = frozenset({"restore"})
 _WAITED_FOR = _WRITE | _CLUSTERS | _ALL_OF_IT
 
-_PENDING = {("commit", "inflight"): ""}
+_BETWEEN = {("commit", "inflight"): ""}
 """What stands between a pending instant's time and its state, where that is not its action."""
+
+_BY_GUESS = 120.0
+"""Seconds for which a session waits of which nothing is known: it may write what nobody else does."""
 
 _LIFELESS = 120.0
 """Seconds without a heartbeat after which Hudi takes a writer for dead: an interval of 60, missed twice
@@ -76,10 +81,12 @@ class Tower:
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
         self._watch = Watch(clock)
         self._slots = Slots(clock)
         self._written: Cache[tuple[str, str], WriteSet] = Cache()
         self._declared: Cache[tuple[str, str], Mapping[str, Any]] = Cache()
+        self._since: Cache[tuple[str, str, str], float] = Cache()
 
     def in_the_way(
         self, begins: Begins, ledger: Ledger, thread: str, creation: Creation
@@ -101,8 +108,18 @@ class Tower:
         """
         if begins.clusters and not _is_due(ledger.state, begins.commits):
             return []
+        try:
+            return (yield from self._in_the_way(begins, ledger, thread, creation))
+        except Exception as error:  # noqa: BLE001 - whatever is wrong with advice, the turn is got without
+            _log.debug("nobody is waited for in %s: %s", ledger.root, error)
+            return []
+
+    def _in_the_way(
+        self, begins: Begins, ledger: Ledger, thread: str, creation: Creation
+    ) -> Protocol[list[str]]:
         folder = f"{ledger.name.state}/slots"
-        entries = yield from self._slots.listed(folder)
+        # A clustering may be of any file group: who waits for it would wait for all that it waits for.
+        entries = [] if begins.clusters else (yield from self._slots.listed(folder))
         others = {
             instant: opened
             for instant, opened in ledger.state.open.items()
@@ -111,21 +128,34 @@ class Tower:
         alive = (yield from self._alive(ledger, others)) if others else {}
         if not (alive or entries):
             return []
+        own = yield from self._own(ledger, ledger.session)
+        if not (own or begins.clusters) and self._waited(ledger, thread) > _BY_GUESS:
+            return []
         mine = None if begins.clusters else (yield from self._expected(ledger, ledger.session))
         found = []
         for instant, opened in sorted(alive.items()):
             theirs = yield from self._wanted(ledger, instant, opened)
             if hudi_sets.meet(mine, theirs):
                 found.append(f"{instant} of session {opened.session}")
-        for each in (yield from self._slots.ahead(folder, ledger.session, thread, mine, entries)):
-            found.append(f"session {each.session}, which came before")  # noqa: PERF401 - it is awaited
+        if begins.clusters:
+            return found
+        if not any(each.session == ledger.session for each in ledger.state.open.values()):
+            # Else those who wait may wait for this session itself.
+            for each in (yield from self._slots.ahead(folder, ledger.session, thread, mine, entries)):
+                found.append(f"session {each.session}, which came before")  # noqa: PERF401 - it is awaited
         if found:
             yield from self._slots.wait(folder, ledger.session, thread, mine, entries, creation)
         return found
 
-    def begun(self, ledger: Ledger, thread: str) -> Protocol[None]:
-        """Leave the queue: the commit begins."""
-        yield from self._slots.leave(f"{ledger.name.state}/slots", ledger.session, thread)
+    def _waited(self, ledger: Ledger, thread: str) -> float:
+        """Return for how many seconds a thread has asked in vain."""
+        key, now = (ledger.root, ledger.session, thread), self._clock()
+        return now - (self._since[key] if key in self._since else self._since.keep(key, now))
+
+    def begun(self, ledger: Ledger, thread: str, creation: Creation) -> Protocol[None]:
+        """Leave the queue, if this thread is in it: it has the turn, and waits no more."""
+        self._since.pop((ledger.root, ledger.session, thread), None)
+        yield from self._slots.leave(f"{ledger.name.state}/slots", ledger.session, thread, creation)
 
     def _alive(self, ledger: Ledger, others: Mapping[str, Opened]) -> Protocol[dict[str, Opened]]:
         """Return those whose heartbeats go on. A writer without any is over, or waits for nobody itself.
@@ -134,17 +164,22 @@ class Tower:
         """
         listed: Listed = yield from read(List(f"{ledger.root}/.heartbeat"))
         beats = {entry.name.rpartition("/")[2]: entry for entry in listed.entries}
+        made = [each for each in ledger.state.completions.values() if not each.undone]
         return {
             instant: opened
             for instant, opened in others.items()
             if (instant in beats or opened.action == "clustering")
             and self._watch.unchanged(f"{ledger.root}/{instant}", beats.get(instant)) <= _LIFELESS
+            # Who has completed a later one has given this one up, even if its heartbeat goes on.
+            and not any(each.session == opened.session and each.instant > instant for each in made)
         }
 
     def _wanted(self, ledger: Ledger, instant: str, opened: Opened) -> Protocol[WriteSet]:
         """Return what an open instant writes, as far as it is known."""
         if opened.action in _ALL_OF_IT:
             return None
+        if opened.action == "clustering" and not (yield from self._is_inflight(ledger, instant, opened)):
+            return {}  # another job may run it in an hour
         if opened.action in _CLUSTERS:
             plan = yield from self._said(ledger, instant, opened, "requested")
             if opened.action not in _WRITE or plan.get("clusteringPlan"):
@@ -157,37 +192,50 @@ class Tower:
         """Return what an open instant's file says, read until it says something."""
         key = (opened.token, state)
         if key not in self._declared:
-            # As the table's layout has it.
-            made = next(iter(ledger.state.completions.values()), None)
-            folder = f"{ledger.root}/timeline" if made is None else ledger.path(made.name).rpartition("/")[0]
-            between = _PENDING.get((opened.action, state), f".{opened.action}")
-            said = yield from _content(f"{folder}/{instant}{between}.{state}")
+            said = yield from _content(_pending(ledger, instant, opened, state))
             if not said:
                 return said
             self._declared.keep(key, said)
         return self._declared[key]
 
+    def _is_inflight(self, ledger: Ledger, instant: str, opened: Opened) -> Protocol[bool]:
+        got: Got | Absent = yield from read(Get(_pending(ledger, instant, opened, "inflight")))
+        return not isinstance(got, Absent)
+
     def _expected(self, ledger: Ledger, session: str) -> Protocol[WriteSet]:
         """Return what a session is expected to write next on this table."""
-        made = sorted(ledger.state.completions.values(), key=lambda each: each.number, reverse=True)
-        own = yield from self._last(ledger, [each for each in made if each.session == session], hudi_sets.OWN)
-        return hudi_sets.expected(own or (yield from self._last(ledger, made, hudi_sets.NEWCOMER)))
+        own = yield from self._own(ledger, session)
+        return hudi_sets.expected(own or (yield from self._last(ledger, None, hudi_sets.NEWCOMER)))
 
-    def _last(self, ledger: Ledger, made: list[Completion], most: int) -> Protocol[list[WriteSet]]:
-        """Return what the first of these that are writers' have written."""
+    def _own(self, ledger: Ledger, session: str) -> Protocol[list[WriteSet]]:
+        return self._last(ledger, session, hudi_sets.OWN)
+
+    def _last(self, ledger: Ledger, session: str | None, most: int) -> Protocol[list[WriteSet]]:
+        """Return what the last commits of a session's writers have written, or of anybody's."""
+        made = sorted(ledger.state.completions.values(), key=lambda each: each.number, reverse=True)
         found: list[WriteSet] = []
         for each in made:
             if len(found) == most:
                 break
-            if each.undone or each.name.rpartition(".")[2] not in _WRITE:
+            is_theirs = session in (None, each.session) and not each.undone
+            if not is_theirs or each.name.rpartition(".")[2] not in _WRITE:
                 continue
             key = (ledger.root, each.token)
             if key not in self._written:
                 said = yield from _content(ledger.path(each.body))
+                if not said:
+                    continue  # archived, or not to be read now
                 self._written.keep(key, hudi_sets.written(said) if hudi_sets.is_a_writers(said) else {})
             if self._written[key] != {}:
                 found.append(self._written[key])
         return found
+
+
+def _pending(ledger: Ledger, instant: str, opened: Opened, state: str) -> str:
+    """Return the name of a pending instant, in the layout that the table has."""
+    made = next(iter(ledger.state.completions.values()), None)
+    folder = f"{ledger.root}/timeline" if made is None else ledger.path(made.name).rpartition("/")[0]
+    return f"{folder}/{instant}{_BETWEEN.get((opened.action, state), f'.{opened.action}')}.{state}"
 
 
 def _is_due(state: State, commits: int) -> bool:
@@ -207,6 +255,6 @@ def _content(path: str) -> Protocol[Mapping[str, Any]]:
     try:
         got: Got | Absent = yield from read(Get(path))
         content = None if isinstance(got, Absent) else content_of(got.data, path, [])
-    except (OSError, PutIfAbsentError):
+    except OSError:
         return {}
     return {} if content is None else content.value

@@ -68,7 +68,7 @@ def taken(
     if token is not None:
         creation = creation._replace(token=token)
 
-    tower = None if begins is None or guard.rules is None else guard.rules.tower
+    tower = None if guard.rules is None else guard.rules.tower
     in_the_way = None
     if tower is not None and begins is not None:
         in_the_way = partial(tower.in_the_way, begins, thread=thread, creation=creation)
@@ -86,7 +86,7 @@ def taken(
 
     turn: TurnName | None = yield Decide(guard.ledgers.using(name, take), deadline=timeout)
     if turn is not None and tower is not None:
-        yield Decide(guard.ledgers.using(name, partial(tower.begun, thread=thread)))
+        yield Decide(guard.ledgers.using(name, partial(tower.begun, thread=thread, creation=creation)))
     return turn
 
 

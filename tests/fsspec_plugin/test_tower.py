@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import uuid
 from dataclasses import dataclass
@@ -10,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from putifabsent import Fenced
+from putifabsent.fsspec_plugin import slots
 from putifabsent.fsspec_plugin.remote import Remote, Taken
+from putifabsent.fsspec_plugin.slots import Slots
 from putifabsent.fsspec_plugin.tower import Begins, Tower
 from putifabsent.shim.ledger import turns
 from putifabsent.shim.ledger.appending import append
@@ -42,7 +45,7 @@ class Driver:
     clock: Clock
 
     def __post_init__(self) -> None:
-        self.writer = Writer(self.ground.mount(writer_session=self.session), self.root)
+        self.writer = Writer(self.ground.mount(writer_session=self.session, tower=True), self.root)
         self.writer.fs.guard.rules.tower = Tower(self.clock)
         self.remote = Remote(self.writer.fs)
 
@@ -238,6 +241,8 @@ def test_whoever_waits_no_more_is_passed_over(drivers: list[Driver], clock: Cloc
 def test_whoever_goes_on_waiting_keeps_its_place(drivers: list[Driver], clock: Clock) -> None:
     a, b, c = drivers
     known(a, b, F, F)
+    c.begins("250", (F,))
+    c.completes("250", (F,), upon="1")
     a.begins("300", (F,))
     for _ in range(10):
         assert b.asks().turn is None
@@ -256,7 +261,7 @@ def test_a_clustering_is_planned_while_nobody_writes(drivers: list[Driver]) -> N
     known(a, b)
     a.begins("300", (F,))
     assert b.asks(CLUSTERING).behind == "300 of session a"
-    assert c.asks().behind is not None  # it is in the queue before c
+    assert c.asks().behind == "300 of session a"  # and not for who clusters, who may want anything
     a.completes("300", (F,), upon="1")
     turn = b.asks(CLUSTERING).turn
     assert turn is not None
@@ -280,7 +285,11 @@ def test_who_would_write_what_is_being_clustered_waits_for_a_while(
 ) -> None:
     a, b, c = drivers
     known(a, b)
-    c.writer.fs.pipe_file(c.writer.requested("300", "clustering"), plan_of_clustering(F))
+    requested = c.writer.requested("300", "clustering")
+    c.writer.fs.pipe_file(requested, plan_of_clustering(F))
+    a.begins("350", (F,))  # who knows when it is performed
+    a.completes("350", (F,), upon="1")
+    c.writer.fs.pipe_file(requested.replace("requested", "inflight"), b"")
     b.begins("400", (G,))
     assert a.asks().behind == "300 of session c"
     clock.now += 121  # it has no heartbeat
@@ -343,6 +352,90 @@ def test_what_can_t_be_read_stops_nobody_for_good(drivers: list[Driver], ground:
     b.begins("400", (F,))
 
 
+def test_of_whom_nothing_is_known_does_not_wait_for_long(drivers: list[Driver], clock: Clock) -> None:
+    a, b, c = drivers
+    known(a, b)
+    a.begins("300", (F,))
+    assert c.asks().turn is None
+    clock.now += 121
+    a.beats("300")
+    assert c.asks().turn is not None
+
+
+def test_nobody_waits_for_what_its_session_has_given_up(drivers: list[Driver]) -> None:
+    a, b, _ = drivers
+    known(a, b, F, F)
+    a.begins("300", (F,))  # and goes on with its heartbeat
+    assert b.asks().turn is None
+    a.begins("400", (F,))
+    a.completes("400", (F,), upon="1")
+    b.begins("500", (F,))
+
+
+def test_nobody_waits_behind_those_who_wait_for_it(drivers: list[Driver]) -> None:
+    a, b, _ = drivers
+    known(a, b, F, F)
+    a.begins("300", (F,))
+    assert b.asks().turn is None
+    a.begins("400", (F,))
+
+
+def test_who_takes_the_turn_for_something_else_waits_no_more(drivers: list[Driver], ground: Ground) -> None:
+    a, b, _ = drivers
+    known(a, b, F, F)
+    a.begins("300", (F,))
+    assert b.asks().turn is None
+    assert ground.around.find(f"{a.root}/.hoodie/.putifabsent/slots")
+    taken = b.remote.take_turn(b.root, str(uuid.uuid4()), thread="main", lease=600.0)
+    assert taken.turn is not None
+    assert not ground.around.find(f"{a.root}/.hoodie/.putifabsent/slots")
+
+
+def test_whoever_may_not_remove_its_entry_says_that_it_waits_no_more(
+    drivers: list[Driver], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a, b, c = drivers
+    known(a, b, F, F)
+    a.begins("300", (F,))
+    assert b.asks().turn is None
+    a.completes("300", (F,), upon="1")
+
+    def refused(*_: Any) -> Any:
+        raise PermissionError(errno.EACCES, "s3:DeleteObject")
+
+    monkeypatch.setattr(slots, "removed", refused)
+    b.begins("400", (F,))
+    b.completes("400", (F,), upon="1")
+    c.begins("500", (F,))
+
+
+@pytest.mark.parametrize(
+    "said", [b'{"partitionToWriteStats": []}', b'{"partitionToWriteStats": {"dt=1": [null]}}']
+)
+def test_what_is_said_in_another_shape_stops_nobody(
+    said: bytes, drivers: list[Driver], ground: Ground
+) -> None:
+    a, b, _ = drivers
+    known(a, b, F, F)
+    a.begins("300", (F,))
+    ground.write(a.writer.inflight("300"), said)
+    assert b.asks().turn is not None
+
+
+def test_whoever_may_not_look_waits_for_nobody(
+    drivers: list[Driver], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a, b, _ = drivers
+    known(a, b, F, F)
+    a.begins("300", (F,))
+
+    def refused(*_: Any) -> Any:
+        raise PermissionError(errno.EACCES, "s3:ListBucket")
+
+    monkeypatch.setattr(Slots, "listed", refused)
+    assert b.asks().turn is not None
+
+
 def test_it_decides_nothing(drivers: list[Driver]) -> None:
     """Whoever was let pass by a wrong guess, or a tower that lies, is refused as ever."""
     a, b, _ = drivers
@@ -354,10 +447,10 @@ def test_it_decides_nothing(drivers: list[Driver]) -> None:
         b.completes("400")
 
 
-def test_it_can_be_left_out(ground: Ground, root: str, clock: Clock) -> None:
+def test_it_is_there_for_those_who_ask_for_it(ground: Ground, root: str, clock: Clock) -> None:
     ground.around.makedirs(f"{root}/.hoodie/.heartbeat", exist_ok=True)
     a = Driver(ground, root, "a", clock)
     a.begins("100")
-    b = ground.mount(writer_session="b", tower=False)
+    b = ground.mount(writer_session="b")
     turn = Remote(b).take_turn(root, str(uuid.uuid4()), thread="main", lease=600.0, begins=Begins())
     assert turn.turn is not None

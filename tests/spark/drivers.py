@@ -85,8 +85,8 @@ class Told(NamedTuple):
     mount: Mapping[str, Any] | None = None
 
     def strictly(self) -> Told:
-        """Return the same, where what it mounts refuses all that it can: real writers are to get by."""
-        more = {"strict": True, "inspect": "commits"}
+        """Return the same, where what it mounts refuses, and waits for, all that it can: writers get by."""
+        more = {"strict": True, "inspect": "commits", "tower": True}
         return self if self.mount is None else self._replace(mount={**self.mount, **more})
 
 

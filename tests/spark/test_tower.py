@@ -108,6 +108,7 @@ def table(store: BucketServer, bucket: str, tmp_path_factory: pytest.TempPathFac
         "insert into counted select id + 10, n from counted where id = 1",
         "insert into counted select 3, (select max(n) from counted)",
         "delete from counted where n > 100",
+        "alter table counted add columns (more int)",
     ],
 )
 def test_what_was_read_from_the_table_does_not_grow_old_in_a_queue(statement: str, table: Table) -> None:

@@ -1,6 +1,8 @@
 package org.putifabsent.hadoop;
 
 import java.io.IOException;
+import java.util.HashMap;
+import java.util.Map;
 import java.util.Optional;
 import java.util.concurrent.TimeUnit;
 import org.apache.hadoop.conf.Configuration;
@@ -26,6 +28,11 @@ public final class HudiLockProvider implements LockProvider<String> {
 
   private static final Logger LOG = LoggerFactory.getLogger(HudiLockProvider.class);
   private static final String BASE_PATH = "hoodie.base.path";
+  // A writer's schema is older than its lock: with this, columns that are added while it waits would be lost.
+  private static final String DROPS = "hoodie.datasource.write.schema.allow.auto.evolution.column.drop";
+  // Since when this thread has waited to begin something, by table: Hudi makes a provider anew for each lock.
+  private static final ThreadLocal<Map<String, Long>> WAITING = ThreadLocal.withInitial(HashMap::new);
+  private static final long PLANS_NANOS = TimeUnit.MINUTES.toNanos(2);
   private static final String WAITS = "hoodie.write.lock.wait_time_ms";
   private static final String TRIES = "hoodie.write.lock.client.num_retries";
   private static final String COMMITS = "hoodie.clustering.inline.max.commits";
@@ -37,7 +44,7 @@ public final class HudiLockProvider implements LockProvider<String> {
   private final LockProvider<?> stock;
   private final long commits;
   private final long patience;
-  private volatile long beganWaiting;
+  private final boolean dropsColumns;
 
   /** Is called by reflection. */
   public HudiLockProvider(LockConfiguration lock, StorageConfiguration<?> storage) {
@@ -47,6 +54,7 @@ public final class HudiLockProvider implements LockProvider<String> {
     }
     Configuration conf = storage.unwrapAs(Configuration.class);
     commits = number(lock, COMMITS, 4);
+    dropsColumns = Boolean.parseBoolean(lock.getConfig().getProperty(DROPS));
     long waits = number(lock, WAITS, 60_000);
     patience = TimeUnit.MILLISECONDS.toNanos((number(lock, BETWEEN, 5_000) + waits) * number(lock, TRIES, 50));
     // A table that is still to be made can be told to be Hudi's by this folder alone.
@@ -82,13 +90,13 @@ public final class HudiLockProvider implements LockProvider<String> {
     }
     long nanos = unit.toNanos(time);
     try {
-      Optional<String> begins = HudiBeginning.of(base).filter(what -> mayWait());
+      Optional<String> begins = HudiBeginning.of(base).filter(this::mayWait);
       Optional<Turn> turn =
           begins.isPresent()
               ? Turn.toBegin(begins.get(), commits, service, table, nanos)
               : Turn.take(service, table, nanos);
       if (turn.isPresent()) {
-        beganWaiting = 0;
+        WAITING.get().remove(base);
       }
       return turn.isPresent();
     } catch (IOException | IllegalStateException error) {
@@ -96,16 +104,22 @@ public final class HudiLockProvider implements LockProvider<String> {
     }
   }
 
-  /** Whether Hudi's patience is not nearly over. */
-  private boolean mayWait() {
-    if (beganWaiting == 0) {
-      beganWaiting = System.nanoTime();
+  /** Whether it can wait, and Hudi's patience is not nearly over; a clustering may be planned another time. */
+  private boolean mayWait(String begins) {
+    if (dropsColumns) {
+      return false;
     }
-    return System.nanoTime() - beganWaiting < patience / 4 * 3;
+    long began = WAITING.get().computeIfAbsent(base, table -> System.nanoTime());
+    long most = patience / 4 * 3;
+    return System.nanoTime() - began < (begins.equals(HudiBeginning.COMMIT) ? most : Math.min(most, PLANS_NANOS));
   }
 
   private static long number(LockConfiguration lock, String key, long otherwise) {
-    return Long.parseLong(lock.getConfig().getProperty(key, Long.toString(otherwise)));
+    try {
+      return Math.max(0, Long.parseLong(lock.getConfig().getProperty(key, Long.toString(otherwise))));
+    } catch (NumberFormatException wrong) {
+      return otherwise;
+    }
   }
 
   /** Gives back the turn that this thread has, if it has one. */

@@ -18,6 +18,9 @@ final class Refusal extends Exception {
   /** The name is a folder's. */
   static final String FOLDER = "folder";
 
+  /** The call is none that the service knows. */
+  static final String REQUEST = "request";
+
   /** Nothing was done: ask again. */
   static final String BUSY = "busy";
 

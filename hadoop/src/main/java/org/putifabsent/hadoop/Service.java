@@ -180,7 +180,15 @@ final class Service {
     JsonObject said = turn(table, token, thread);
     said.addProperty("begins", what);
     said.addProperty("commits", commits);
-    return new Taken(asked("turns/take", said));
+    try {
+      return new Taken(asked("turns/take", said));
+    } catch (Refusal refusal) {
+      if (!refusal.kind.equals(Refusal.REQUEST)) {
+        throw refusal;
+      }
+      // The service is older than this, and knows of no waiting.
+      return take(table, token, thread);
+    }
   }
 
   private JsonObject turn(Name table, String token, String thread) {
