@@ -108,7 +108,6 @@ def table(store: BucketServer, bucket: str, tmp_path_factory: pytest.TempPathFac
         "insert into counted select id + 10, n from counted where id = 1",
         "insert into counted select 3, (select max(n) from counted)",
         "delete from counted where n > 100",
-        "alter table counted add columns (more int)",
     ],
 )
 def test_what_was_read_from_the_table_does_not_grow_old_in_a_queue(statement: str, table: Table) -> None:
@@ -140,3 +139,9 @@ def test_nobody_waits_until_hudis_patience_is_over(table: Table) -> None:
             table.sql("insert into counted values (4, 0)")
     finally:
         table.sql("reset")
+
+
+def test_who_changes_the_schema_does_not_wait(table: Table) -> None:
+    with table.another_commit():
+        table.sql("alter table counted add columns (more int)")
+        assert not table.waits()
