@@ -152,8 +152,8 @@ class Slots:
         now, own = self._clock(), self._place(folder, session, thread)
         if own is not None and now - own.written < _WRITTEN_EACH:
             return
-        last = entries[-1].name.rpartition("/")[2][:_DIGITS] if entries else ""
-        number = int(last) + 1 if last.isdecimal() else 1
+        numbers = [each.name.rpartition("/")[2][:_DIGITS] for each in entries]
+        number = max((int(each) for each in numbers if each.isdecimal()), default=0) + 1
         path = f"{folder}/{number:0{_DIGITS}}~{uuid.uuid4()}" if own is None else own.path
         said = {"session": session, "thread": thread, "wants": _written(wants), "at": now}
         yield Put(path, InMemory(json.dumps(said).encode()), creation)
