@@ -85,19 +85,6 @@ class _Place(NamedTuple):
     written: float
 
 
-class Ahead(NamedTuple):
-    """Somebody who waits, and came before.
-
-    Attributes
-    ----------
-    session
-        Whose process it is.
-    """
-
-    path: str
-    session: str
-
-
 class Slots:
     """The queues of a mount's tables.
 
@@ -127,8 +114,8 @@ class Slots:
 
     def ahead(
         self, folder: str, session: str, thread: str, wants: WriteSet, entries: list[Entry]
-    ) -> Protocol[list[Ahead]]:
-        """Return who of the others came before, and wants what a waiter does."""
+    ) -> Protocol[list[str]]:
+        """Return the sessions of the others that came before, and want what a waiter does."""
         own = self._place(folder, session, thread)
         found = []
         for entry in entries:
@@ -136,7 +123,7 @@ class Slots:
                 break
             whose, wanted = yield from self._said(entry)
             if whose not in ("", session) and meet(wants, wanted):
-                found.append(Ahead(entry.name, whose))
+                found.append(whose)
         return found
 
     def wait(

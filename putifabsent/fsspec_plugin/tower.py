@@ -128,10 +128,11 @@ class Tower:
         alive = (yield from self._alive(ledger, others)) if others else {}
         if not (alive or entries):
             return []
-        own = yield from self._own(ledger, ledger.session)
-        if not (own or begins.clusters) and self._waited(ledger, thread) > _BY_GUESS:
+        mine, is_known = None, True
+        if not begins.clusters:
+            mine, is_known = yield from self._expected(ledger, ledger.session)
+        if not is_known and self._waited(ledger, thread) > _BY_GUESS:
             return []
-        mine = None if begins.clusters else (yield from self._expected(ledger, ledger.session))
         found = []
         for instant, opened in sorted(alive.items()):
             theirs = yield from self._wanted(ledger, instant, opened)
@@ -141,8 +142,8 @@ class Tower:
             return found
         if not any(each.session == ledger.session for each in ledger.state.open.values()):
             # Else those who wait may wait for this session itself.
-            for each in (yield from self._slots.ahead(folder, ledger.session, thread, mine, entries)):
-                found.append(f"session {each.session}, which came before")  # noqa: PERF401 - it is awaited
+            before = yield from self._slots.ahead(folder, ledger.session, thread, mine, entries)
+            found += [f"session {each}, which came before" for each in before]
         if found:
             yield from self._slots.wait(folder, ledger.session, thread, mine, entries, creation)
         return found
@@ -184,7 +185,7 @@ class Tower:
             plan = yield from self._said(ledger, instant, opened, "requested")
             if opened.action not in _WRITE or plan.get("clusteringPlan"):
                 return hudi_sets.planned(plan)
-        habit = yield from self._expected(ledger, opened.session)
+        habit, _ = yield from self._expected(ledger, opened.session)
         said = yield from self._said(ledger, instant, opened, "inflight")
         return hudi_sets.declared(said, habit) if said else habit
 
@@ -202,13 +203,11 @@ class Tower:
         got: Got | Absent = yield from read(Get(_pending(ledger, instant, opened, "inflight")))
         return not isinstance(got, Absent)
 
-    def _expected(self, ledger: Ledger, session: str) -> Protocol[WriteSet]:
-        """Return what a session is expected to write next on this table."""
-        own = yield from self._own(ledger, session)
-        return hudi_sets.expected(own or (yield from self._last(ledger, None, hudi_sets.NEWCOMER)))
-
-    def _own(self, ledger: Ledger, session: str) -> Protocol[list[WriteSet]]:
-        return self._last(ledger, session, hudi_sets.OWN)
+    def _expected(self, ledger: Ledger, session: str) -> Protocol[tuple[WriteSet, bool]]:
+        """Return what a session is expected to write next, and whether its own commits tell."""
+        own = yield from self._last(ledger, session, hudi_sets.OWN)
+        last = own or (yield from self._last(ledger, None, hudi_sets.NEWCOMER))
+        return hudi_sets.expected(last), bool(own)
 
     def _last(self, ledger: Ledger, session: str | None, most: int) -> Protocol[list[WriteSet]]:
         """Return what the last commits of a session's writers have written, or of anybody's."""

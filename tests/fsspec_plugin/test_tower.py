@@ -72,6 +72,11 @@ class Driver:
         self.writer.completes(instant, stats(groups, inserts, upon))
         self.ground.around.rm(f"{self.root}/.hoodie/.heartbeat/{instant}")
 
+    def commits(self, instant: str, groups: tuple[str, ...]) -> None:
+        """Begin a commit that goes on with file groups, and complete it."""
+        self.begins(instant, groups)
+        self.completes(instant, groups, upon="1")
+
 
 def stats(groups: tuple[str, ...], inserts: int, upon: str = "") -> bytes:
     said: list[dict[str, Any]] = [
@@ -94,10 +99,8 @@ def drivers(ground: Ground, root: str, clock: Clock) -> list[Driver]:
 
 def known(a: Driver, b: Driver, of_a: str = F, of_b: str = G) -> None:
     """Let each have written a file group, so that it is expected to write that."""
-    a.begins("100", (of_a,))
-    a.completes("100", (of_a,), upon="1")
-    b.begins("200", (of_b,))
-    b.completes("200", (of_b,), upon="1")
+    a.commits("100", (of_a,))
+    b.commits("200", (of_b,))
 
 
 def test_who_would_write_the_same_waits_until_the_other_has_completed(drivers: list[Driver]) -> None:
@@ -123,8 +126,7 @@ def test_who_writes_something_else_goes_on(drivers: list[Driver]) -> None:
 def test_what_is_not_declared_yet_is_guessed_by_what_the_session_has_written(drivers: list[Driver]) -> None:
     a, b, c = drivers
     known(a, b)
-    c.begins("250", (F,))
-    c.completes("250", (F,), upon="1")
+    c.commits("250", (F,))
     a.writer.fs.pipe_file(a.writer.requested("300"), b"")
     a.beats("300")
     b.begins("350", (G,))
@@ -197,16 +199,14 @@ def test_those_who_wait_go_in_the_order_in_which_they_came(drivers: list[Driver]
     a.completes("300", (F,), upon="1")
     assert c.asks().behind == "session b, which came before"
     assert a.asks().behind is not None
-    b.begins("400", (F,))
-    b.completes("400", (F,), upon="1")
+    b.commits("400", (F,))
     c.begins("500", (F,))
 
 
 def test_who_is_in_nobodys_way_passes_those_who_wait(drivers: list[Driver]) -> None:
     a, b, c = drivers
     known(a, b)
-    c.begins("300", (F,))
-    c.completes("300", (F,), upon="1")
+    c.commits("300", (F,))
     a.begins("400", (F,))
     assert c.asks().turn is None
     b.begins("500", (G,))
@@ -215,8 +215,7 @@ def test_who_is_in_nobodys_way_passes_those_who_wait(drivers: list[Driver]) -> N
 def test_a_wide_write_is_not_kept_waiting_by_narrow_ones(drivers: list[Driver]) -> None:
     a, b, c = drivers
     known(a, b)
-    c.begins("250", (F, G))
-    c.completes("250", (F, G), upon="1")
+    c.commits("250", (F, G))
     a.begins("300", (F,))
     assert c.asks().turn is None
     assert b.asks().behind == "session c, which came before"
@@ -241,8 +240,7 @@ def test_whoever_waits_no_more_is_passed_over(drivers: list[Driver], clock: Cloc
 def test_whoever_goes_on_waiting_keeps_its_place(drivers: list[Driver], clock: Clock) -> None:
     a, b, c = drivers
     known(a, b, F, F)
-    c.begins("250", (F,))
-    c.completes("250", (F,), upon="1")
+    c.commits("250", (F,))
     a.begins("300", (F,))
     for _ in range(10):
         assert b.asks().turn is None
@@ -367,8 +365,7 @@ def test_nobody_waits_for_what_its_session_has_given_up(drivers: list[Driver]) -
     known(a, b, F, F)
     a.begins("300", (F,))  # and goes on with its heartbeat
     assert b.asks().turn is None
-    a.begins("400", (F,))
-    a.completes("400", (F,), upon="1")
+    a.commits("400", (F,))
     b.begins("500", (F,))
 
 
@@ -404,8 +401,7 @@ def test_whoever_may_not_remove_its_entry_says_that_it_waits_no_more(
         raise PermissionError(errno.EACCES, "s3:DeleteObject")
 
     monkeypatch.setattr(slots, "removed", refused)
-    b.begins("400", (F,))
-    b.completes("400", (F,), upon="1")
+    b.commits("400", (F,))
     c.begins("500", (F,))
 
 

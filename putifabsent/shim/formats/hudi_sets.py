@@ -108,9 +108,8 @@ def declared(metadata: Mapping[str, Any], habit: WriteSet) -> WriteSet:
     habit
         What its session is expected to write: where its inserts go.
     """
-    operation = _operation(metadata)
-    stats = metadata.get("partitionToWriteStats")
-    if stats is None or operation == _OVER_ALL:
+    operation, stats = _operation(metadata), _stats(metadata)
+    if stats is None:
         return None
     found = {}
     for partition, each in stats.items():
@@ -119,8 +118,7 @@ def declared(metadata: Mapping[str, Any], habit: WriteSet) -> WriteSet:
         if operation in _OVER_PARTITIONS:
             found[partition] = Part(None)
         elif inserts and operation not in _IN_NEW_GROUPS:
-            known = Part(frozenset(), Inserts.ANY) if habit is None else habit.get(partition, _UNKNOWN)
-            found[partition] = _both(Part(groups), known)
+            found[partition] = _both(Part(groups), (habit or {}).get(partition, _UNKNOWN))
         else:
             found[partition] = Part(groups, Inserts.NEW if inserts else Inserts.NONE)
     return found
@@ -128,9 +126,8 @@ def declared(metadata: Mapping[str, Any], habit: WriteSet) -> WriteSet:
 
 def written(metadata: Mapping[str, Any]) -> WriteSet:
     """Return what a completed commit says that it has written."""
-    operation = _operation(metadata)
-    stats = metadata.get("partitionToWriteStats")
-    if stats is None or operation == _OVER_ALL:
+    operation, stats = _operation(metadata), _stats(metadata)
+    if stats is None:
         return None
     found = {}
     for partition, each in stats.items():
@@ -199,6 +196,11 @@ def _group(stat: Mapping[str, Any]) -> str:
     name = str(stat.get("fileId"))
     bucket = name[:_BUCKET_DIGITS]
     return bucket if bucket.isdecimal() else name
+
+
+def _stats(metadata: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """Return what is said of file groups, by partition; None: nothing, or all that there are go."""
+    return None if _operation(metadata) == _OVER_ALL else metadata.get("partitionToWriteStats")
 
 
 def _operation(metadata: Mapping[str, Any]) -> str:
