@@ -111,7 +111,7 @@ def examine(url: str | None = None, *, address: str | None = None, **options: An
     url
         Where a table is, or is going to be: a guarded address, or a plain one. None: no store is looked at.
     address
-        Where the coordination service is; by default where Spark's defaults say.
+        Where the coordination service is, or several with commas between; by default as in Spark's defaults.
     options
         Of the mount of ``url``, and of the filesystem that it wraps.
 
@@ -126,7 +126,9 @@ def examine(url: str | None = None, *, address: str | None = None, **options: An
         yield from _store(url, options)
     defaults = _spark_defaults()
     yield from _for_spark(defaults)
-    yield from _service(address or defaults.get(HADOOP + ADDRESS))
+    for each in (address or defaults.get(HADOOP + ADDRESS, "")).split(","):
+        if each.strip():
+            yield from _service(each.strip())
 
 
 # --- what is installed
@@ -450,9 +452,7 @@ def _differs(one: Path, other: Path) -> bool:
 # --- the coordination service
 
 
-def _service(address: str | None) -> Iterator[Check]:
-    if address is None:
-        return
+def _service(address: str) -> Iterator[Check]:
     at = _without_password(address).rstrip("/")
     try:
         answer = _ask("GET", f"{at}/v1/health", direct=True)

@@ -55,6 +55,8 @@ _LARGEST_AT_ONCE = 4
 _SIGNS = frozenset({"turns/beat", "turns/release"})
 _SIGNS_AT_ONCE = 8
 _BACKLOG = 1024
+# So long callers have to notice that the service is about to end.
+_LEAVING_SECONDS = 1.0
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -147,10 +149,17 @@ class Service:
         for lane in (self._work, self._signs):
             lane.pool.shutdown(wait=False, cancel_futures=True)
 
-    async def drain(self, app: web.Application) -> None:
-        """Begin nothing more."""
-        del app
+    async def drain(self, server: web.Server) -> None:
+        """Begin nothing more, and give callers a moment to hear so.
+
+        A connection that closes just as a call comes leaves its caller not knowing what became of the call.
+        So those in use close with an answer; only then are those closed that are not.
+        """
         self.draining = True
+        loop = asyncio.get_running_loop()
+        until = loop.time() + _LEAVING_SECONDS
+        while server.connections and loop.time() < until:  # noqa: ASYNC110 - nobody tells when one closes
+            await asyncio.sleep(0.02)
 
     async def health(self, request: web.Request) -> web.Response:
         """Say whether calls are welcome; nobody need know the secret for that."""
@@ -180,6 +189,8 @@ class Service:
             finally:
                 lane.inside -= 1
                 tally.inside -= 1
+        if self.draining:
+            answer.force_close()
         tally.add(name, answer.status, perf_counter() - began)
         return answer
 
@@ -236,6 +247,9 @@ class Service:
             return _answer(HTTPStatus(error.status), "request", error.reason)
 
 
+_SERVICE = web.AppKey("service", Service)
+
+
 def application(settings: Settings, mounts: Mounts) -> web.Application:
     """Return the service as an aiohttp application; it must be made in the loop that runs it.
 
@@ -248,7 +262,7 @@ def application(settings: Settings, mounts: Mounts) -> web.Application:
     most = max(settings.largest_body, _LONGEST_CALL)
     app = web.Application(middlewares=[service.checked], client_max_size=most)
     app.cleanup_ctx.append(service.life)
-    app.on_shutdown.append(service.drain)
+    app[_SERVICE] = service
     app.router.add_get("/v1/health", service.health)
     app.router.add_get("/v1/metrics", service.metrics)
     for name, kind in CALLS.items():
@@ -420,17 +434,18 @@ async def listening(settings: Settings, mounts: Mounts) -> AsyncIterator[str]:
     tls = _tls(settings)
     if tls is None and not _is_loopback(settings.host):
         _log.warning("%s is no loopback address: without TLS, others may read the secret", settings.host)
-    runner = web.AppRunner(
-        application(settings, mounts), shutdown_timeout=settings.drain_seconds, handle_signals=False
-    )
+    app = application(settings, mounts)
+    runner = web.AppRunner(app, shutdown_timeout=settings.drain_seconds, handle_signals=False)
     await runner.setup()
+    answers = cast("web.Server", runner.server)
     try:
-        server = await _server(cast("web.Server", runner.server), settings, tls)
+        server = await _server(answers, settings, tls)
         try:
             host, port = server.sockets[0].getsockname()[:2]
             yield f"{'http' if tls is None else 'https'}://{f'[{host}]' if ':' in host else host}:{port}"
         finally:
             server.close()
+            await app[_SERVICE].drain(answers)
     finally:
         await runner.cleanup()
 

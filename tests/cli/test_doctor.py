@@ -349,6 +349,14 @@ async def test_a_service_is_asked_and_its_secret_tried(
     assert SECRET not in repr(checks)
 
 
+def test_of_several_services_each_is_asked() -> None:
+    found = [each.found for each in examine(address="http://127.0.0.1:1, http://127.0.0.1:2")]
+    assert [each.split(": ")[0] for each in found if each.startswith("http://127")] == [
+        "http://127.0.0.1:1",
+        "http://127.0.0.1:2",
+    ]
+
+
 def test_where_a_service_is_comes_from_spark_s_defaults(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

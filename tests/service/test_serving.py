@@ -8,15 +8,17 @@ import signal
 import socket
 import ssl
 import uuid
+from contextlib import AsyncExitStack, suppress
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 import aiohttp
 import pytest
 
 from putifabsent.service.settings import SECRET as VARIABLE
-from tests.service.callers import SECRET, Caller
+from tests.service.callers import SECRET, Caller, answering
 from tests.service.processes import serving
 from tests.stub import Fault, FaultStub, Op
 
@@ -67,6 +69,34 @@ async def test_a_service_that_is_told_to_end_finishes_what_it_has_begun() -> Non
             stub.release()
             assert (await creating).status == 200
         assert await asyncio.to_thread(process.wait, 30) == 0
+
+
+async def test_a_call_on_an_open_connection_hears_that_the_service_is_about_to_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("putifabsent.service.app._LEAVING_SECONDS", 60.0)
+    with FaultStub() as stub:
+        async with AsyncExitStack() as service:
+            url = await service.enter_async_context(answering(told_of(stub)))
+            async with Caller.at(url) as caller:
+                assert (await created(caller, str(uuid.uuid4()))).status == 200
+                ending = asyncio.create_task(service.aclose())
+                await is_refused(url)
+                said = await created(caller, str(uuid.uuid4()))
+                assert (said.status, said.said["error"]) == (503, "busy")
+                assert said.headers["Connection"] == "close"
+                # It was the last connection.
+                await asyncio.wait_for(ending, 30)
+
+
+async def is_refused(url: str) -> None:
+    """Return when nobody listens there any more."""
+    at = urlsplit(url)
+    with suppress(ConnectionError):
+        while True:
+            _, writer = await asyncio.open_connection(at.hostname, at.port)
+            writer.close()
+            await asyncio.sleep(0.01)
 
 
 async def test_whoever_called_a_service_that_was_killed_asks_another_one() -> None:

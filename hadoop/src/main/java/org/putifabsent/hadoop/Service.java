@@ -7,6 +7,7 @@ import com.google.gson.JsonParser;
 import java.io.IOException;
 import java.io.InterruptedIOException;
 import java.net.ConnectException;
+import java.net.URI;
 import java.net.URLEncoder;
 import java.net.http.HttpClient;
 import java.net.http.HttpConnectTimeoutException;
@@ -29,6 +30,7 @@ import java.util.concurrent.ConcurrentLinkedDeque;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
+import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.regex.Pattern;
 
@@ -36,7 +38,8 @@ import java.util.regex.Pattern;
  * The coordination service, as one process's session asks it.
  *
  * <p>What may be asked twice is, until the deadline: while the service is restarted, say. A creation is sent
- * once. When its answer is lost, its token is resolved, by whichever service then listens at the address.
+ * once. When its answer is lost, its token is resolved, by whichever service then answers. Of several services one is
+ * asked until it fails, and then the next.
  */
 final class Service {
 
@@ -49,7 +52,14 @@ final class Service {
   /** What may be sent again is not waited for until the deadline, but for this part of it. */
   private static final int TRIES = 4;
 
+  /** A request, but for which service it goes to. */
+  private interface Request {
+    HttpRequest to(URI address);
+  }
+
   private final Settings settings;
+  /** Counts on whenever the service that is asked fails, and so says which one is. */
+  private final AtomicInteger current = new AtomicInteger();
   private final Map<String, Names> names = new ConcurrentHashMap<>();
   private final ConcurrentLinkedDeque<Pattern> admitted = new ConcurrentLinkedDeque<>();
 
@@ -149,9 +159,9 @@ final class Service {
     return answered(request("delete", said), false).get("guarded").getAsBoolean();
   }
 
-  /** Whether another one works for the same session at the same address, however patiently. */
+  /** Whether another one works for the same session, by whichever services, and however patiently. */
   boolean isFor(Service other) {
-    return settings.address.equals(other.settings.address) && settings.session.equals(other.settings.session);
+    return settings.session.equals(other.settings.session);
   }
 
   /** How long others wait for a sign of life before they break a turn. */
@@ -201,18 +211,24 @@ final class Service {
 
   /** Gives a sign of life for a turn; whether it is still held is said later. */
   CompletableFuture<Boolean> beat(Name table, String turn) {
-    HttpRequest request = request("turns/beat", said(table, turn));
+    int number = current.get();
     HttpClient client = HTTP.get();
     return client
-        .sendAsync(request, BodyHandlers.ofString())
+        .sendAsync(request("turns/beat", said(table, turn)).to(address(number)), BodyHandlers.ofString())
         .orTimeout(settings.lease.dividedBy(TRIES).toMillis(), TimeUnit.MILLISECONDS)
         .whenComplete((response, error) -> forget(client, error))
         .thenApply(
             response -> {
               try {
-                return read(response).get("held").getAsBoolean();
+                return read(response, address(number)).get("held").getAsBoolean();
               } catch (IOException | Refusal error) {
                 throw new CompletionException(error);
+              }
+            })
+        .whenComplete(
+            (held, error) -> {
+              if (error != null) {
+                moveOn(number);
               }
             });
   }
@@ -222,7 +238,7 @@ final class Service {
     return asked("turns/release", said(table, turn)).get("held").getAsBoolean();
   }
 
-  private boolean created(Name name, String token, HttpRequest request) throws IOException, Refusal {
+  private boolean created(Name name, String token, Request request) throws IOException, Refusal {
     try {
       return answered(request, false).get("guarded").getAsBoolean();
     } catch (Refusal refusal) {
@@ -268,37 +284,53 @@ final class Service {
   }
 
   /** Sends a request, again where that can do no harm, and returns the answer. */
-  private JsonObject answered(HttpRequest request, boolean repeatable) throws IOException, Refusal {
+  private JsonObject answered(Request request, boolean repeatable) throws IOException, Refusal {
     Pauses pauses = pauses();
     while (true) {
+      int number = current.get();
+      URI address = address(number);
       IOException failed;
       try {
-        return read(sent(request, repeatable ? settings.deadline.dividedBy(TRIES) : settings.deadline));
+        return read(sent(request.to(address), repeatable ? settings.deadline.dividedBy(TRIES) : settings.deadline), address);
       } catch (Refusal refusal) {
         if (!refusal.kind.equals(Refusal.BUSY)) {
+          if (!refusal.isDecided()) {
+            moveOn(number);
+          }
           throw refusal;
         }
-        failed = new Unreached(settings.address + " " + refusal.getMessage(), refusal);
+        failed = new Unreached(address + " " + refusal.getMessage(), refusal);
       } catch (ConnectException | HttpConnectTimeoutException unreached) {
-        failed = new Unreached("the coordination service at " + settings.address + " can't be reached", unreached);
+        failed = new Unreached("the coordination service at " + address + " can't be reached", unreached);
       } catch (IOException lost) {
+        moveOn(number);
         if (isMistrusted(lost)) {
-          throw new Unreached("the coordination service at " + settings.address + " is not trusted", lost);
+          throw new Unreached("the coordination service at " + address + " is not trusted", lost);
         }
-        failed = new IOException("no answer from the coordination service at " + settings.address, lost);
+        failed = new IOException("no answer from the coordination service at " + address, lost);
         if (!repeatable) {
           throw failed;
         }
       } catch (InterruptedException interrupted) {
         Thread.currentThread().interrupt();
-        IOException error = new InterruptedIOException("interrupted before " + settings.address + " had answered");
+        IOException error = new InterruptedIOException("interrupted before " + address + " had answered");
         error.initCause(interrupted);
         throw error;
       }
+      moveOn(number);
       if (!goesOn(pauses, failed)) {
         throw failed;
       }
     }
+  }
+
+  /** Has another service be asked than one that has failed, unless somebody has done so. */
+  private void moveOn(int number) {
+    current.compareAndSet(number, number + 1);
+  }
+
+  private URI address(int number) {
+    return settings.addresses.get(Math.floorMod(number, settings.addresses.size()));
   }
 
   /** Sends a request, and waits so long for all of the answer: the client's own time-out ends with its first bytes. */
@@ -361,12 +393,12 @@ final class Service {
     }
   }
 
-  private JsonObject read(HttpResponse<String> response) throws Refusal, IOException {
+  private static JsonObject read(HttpResponse<String> response, URI address) throws Refusal, IOException {
     JsonObject body;
     try {
       body = JsonParser.parseString(response.body()).getAsJsonObject();
     } catch (JsonParseException | IllegalStateException error) {
-      String what = settings.address + " answers " + response.statusCode() + " and no JSON";
+      String what = address + " answers " + response.statusCode() + " and no JSON";
       throw new IOException(what + ": is it the coordination service?", error);
     }
     if (response.statusCode() == 200) {
@@ -375,19 +407,20 @@ final class Service {
     throw new Refusal(text(body, "error").orElse(""), text(body, "message").orElse(response.body()));
   }
 
-  private HttpRequest request(String call, JsonObject said) {
+  private Request request(String call, JsonObject said) {
     return request(call, BodyPublishers.ofString(said.toString()));
   }
 
-  private HttpRequest request(String call, BodyPublisher body) {
-    return HttpRequest.newBuilder(settings.address.resolve("/v1/" + call))
-        .header("Authorization", "Bearer " + settings.secret)
-        .header("putifabsent-session", settings.session)
-        .header("putifabsent-writer", settings.writer)
-        // Nobody waits for longer; but before Java 16 nothing else gives up a request that nobody waits for.
-        .timeout(settings.deadline)
-        .POST(body)
-        .build();
+  private Request request(String call, BodyPublisher body) {
+    return address ->
+        HttpRequest.newBuilder(address.resolve("/v1/" + call))
+            .header("Authorization", "Bearer " + settings.secret)
+            .header("putifabsent-session", settings.session)
+            .header("putifabsent-writer", settings.writer)
+            // Nobody waits for longer; but before Java 16 nothing else gives up a request that nobody waits for.
+            .timeout(settings.deadline)
+            .POST(body)
+            .build();
   }
 
   private static JsonObject said(Name name) {

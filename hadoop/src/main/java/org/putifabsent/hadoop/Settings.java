@@ -3,6 +3,8 @@ package org.putifabsent.hadoop;
 import java.io.IOException;
 import java.net.URI;
 import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
 import java.util.Objects;
 import java.util.UUID;
 import java.util.concurrent.TimeUnit;
@@ -11,7 +13,7 @@ import org.apache.hadoop.conf.Configuration;
 /** Where the service is, and for whom it is asked: the keys {@code fs.putifabsent.*}. */
 final class Settings {
 
-  /** The service: {@code http://127.0.0.1:8976}. */
+  /** The service: {@code http://127.0.0.1:8976}. Of several, all beside the same store, another is asked where one fails. */
   static final String ADDRESS = "fs.putifabsent.address";
 
   /** What the service wants presented; a credential provider may hold it. */
@@ -36,15 +38,16 @@ final class Settings {
   private static final long LEASE_SECONDS = 60;
   private static final String OF_THIS_PROCESS = UUID.randomUUID().toString();
 
-  final URI address;
+  final List<URI> addresses;
   final String secret;
   final String session;
   final String writer;
   final Duration deadline;
   final Duration lease;
 
-  private Settings(URI address, String secret, String session, String writer, Duration deadline, Duration lease) {
-    this.address = address;
+  private Settings(
+      List<URI> addresses, String secret, String session, String writer, Duration deadline, Duration lease) {
+    this.addresses = addresses;
     this.secret = secret;
     this.session = session;
     this.writer = writer;
@@ -58,23 +61,32 @@ final class Settings {
    * @throws IOException the address or the secret is missing, or is none
    */
   static Settings of(Configuration conf) throws IOException {
-    URI address;
-    try {
-      address = URI.create(said(conf.getTrimmed(ADDRESS), ADDRESS)).parseServerAuthority();
-    } catch (IllegalArgumentException | java.net.URISyntaxException error) {
-      throw new IOException(ADDRESS + " is no address of a service: say http://HOST:PORT", error);
-    }
-    if (address.getHost() == null || !("http".equals(address.getScheme()) || "https".equals(address.getScheme()))) {
-      throw new IOException(ADDRESS + " is no address of a service: say http://HOST:PORT");
+    List<URI> addresses = new ArrayList<>();
+    for (String each : said(conf.getTrimmed(ADDRESS), ADDRESS).split(",", -1)) {
+      addresses.add(address(each.trim()));
     }
     char[] secret = conf.getPassword(SECRET);
     return new Settings(
-        address,
+        addresses,
         header(secret == null ? null : new String(secret).trim(), SECRET),
         header(conf.getTrimmed(SESSION, OF_THIS_PROCESS), SESSION),
         header(conf.getTrimmed(WRITER, OF_THIS_PROCESS), WRITER),
         duration(conf, DEADLINE, DEADLINE_SECONDS),
         duration(conf, LEASE, LEASE_SECONDS));
+  }
+
+  private static URI address(String said) throws IOException {
+    String wrong = ADDRESS + " is no address of a service, nor several with commas between: say http://HOST:PORT";
+    URI address;
+    try {
+      address = URI.create(said).parseServerAuthority();
+    } catch (IllegalArgumentException | java.net.URISyntaxException error) {
+      throw new IOException(wrong, error);
+    }
+    if (address.getHost() == null || !("http".equals(address.getScheme()) || "https".equals(address.getScheme()))) {
+      throw new IOException(wrong);
+    }
+    return address;
   }
 
   private static Duration duration(Configuration conf, String key, long otherwise) throws IOException {
@@ -106,7 +118,7 @@ final class Settings {
       return false;
     }
     Settings that = (Settings) other;
-    return address.equals(that.address)
+    return addresses.equals(that.addresses)
         && secret.equals(that.secret)
         && session.equals(that.session)
         && writer.equals(that.writer)
@@ -116,6 +128,6 @@ final class Settings {
 
   @Override
   public int hashCode() {
-    return Objects.hash(address, secret, session, writer, deadline, lease);
+    return Objects.hash(addresses, secret, session, writer, deadline, lease);
   }
 }

@@ -10,9 +10,16 @@ import java.io.InterruptedIOException;
 import java.io.UncheckedIOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
+import java.util.ArrayList;
+import java.util.List;
 import java.util.Map;
 import java.util.UUID;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import java.util.concurrent.Future;
+import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.concurrent.atomic.AtomicInteger;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FSDataOutputStream;
 import org.apache.hadoop.fs.FileAlreadyExistsException;
@@ -27,6 +34,8 @@ import org.junit.Test;
 /** What reaches a writer when the service, or the way to it, fails: never a guess, never a way round it. */
 public class ServiceCallsTest {
 
+  private static final int WRITERS = 4;
+  private static final int ENOUGH = 100;
   private static final String INSTANT = "20260101000000000";
 
   private File folder;
@@ -51,6 +60,13 @@ public class ServiceCallsTest {
     Configuration conf = ServiceProcess.session(address, RawLocalFileSystem.class);
     conf.set(Settings.DEADLINE, "2s");
     return conf;
+  }
+
+  /** Returns what asks either of two services, and leaves the first only when it fails. */
+  private static FileSystem guarded(String first, String second) throws IOException {
+    Configuration conf = session(first + ", " + second);
+    conf.set(Settings.DEADLINE, "60s");
+    return RawNamesTest.guarded(conf);
   }
 
   private static FileSystem guarded(String address) throws IOException {
@@ -93,6 +109,78 @@ public class ServiceCallsTest {
     create(guarded(liar.address), entry(), "mine");
     assertThat(read(entry())).isEqualTo("mine");
     assertThat(liar.calls).endsWith("create", "resolve");
+  }
+
+  // --- several services
+
+  @Test
+  public void whereOneServiceIsGoneAnotherIsAsked() throws IOException {
+    FileSystem fs = guarded(liar.address, service.address);
+    create(fs, path("_delta_log/00000000000000000000.json"), "mine");
+    liar.close();
+    create(fs, path("_delta_log/00000000000000000001.json"), "mine");
+    assertThat(read(path("_delta_log/00000000000000000001.json"))).isEqualTo("mine");
+  }
+
+  @Test
+  public void anAnswerThatOneServiceHasLostTheOtherKnows() throws IOException {
+    FileSystem fs = guarded(liar.address, service.address);
+    liar.next("create", LiarService.Fate.ANSWER_LOST);
+    create(fs, entry(), "mine");
+    assertThat(liar.calls).endsWith("create");
+    assertThatThrownBy(() -> create(guarded(liar.address), entry(), "theirs"))
+        .isInstanceOf(FileAlreadyExistsException.class);
+  }
+
+  @Test
+  public void aServiceThatHasTooMuchToDoIsLeftForAnother() throws IOException {
+    FileSystem fs = guarded(liar.address, service.address);
+    liar.always("create", LiarService.Fate.BUSY);
+    create(fs, entry(), "mine");
+    assertThat(read(entry())).isEqualTo("mine");
+  }
+
+  @Test(timeout = 120_000)
+  public void servicesThatAreRestartedOneByOneFailNoWriter() throws Exception {
+    ServiceProcess[] services = {service, ServiceProcess.start(0, 100)};
+    ExecutorService threads = Executors.newFixedThreadPool(WRITERS);
+    try {
+      FileSystem fs = guarded(services[0].address, services[1].address);
+      AtomicBoolean over = new AtomicBoolean();
+      AtomicInteger created = new AtomicInteger();
+      List<Future<Integer>> writers = new ArrayList<>();
+      for (int number = 0; number < WRITERS; number++) {
+        String log = "table" + number + "/_delta_log/";
+        writers.add(
+            threads.submit(
+                () -> {
+                  int version = 0;
+                  for (; !over.get(); version++) {
+                    create(fs, path(log + String.format("%020d.json", version)), "mine");
+                    created.incrementAndGet();
+                  }
+                  return version;
+                }));
+      }
+      for (int number = 0; number < services.length; number++) {
+        int before = created.get();
+        while (created.get() < before + ENOUGH) {
+          Thread.sleep(10);
+        }
+        services[number].end();
+        services[number] = ServiceProcess.start(services[number].port(), 100);
+      }
+      over.set(true);
+      for (int number = 0; number < WRITERS; number++) {
+        assertThat(writers.get(number).get()).isPositive();
+        assertThat(new File(folder, "table" + number + "/_delta_log").list((in, name) -> name.endsWith(".json")))
+            .hasSize(writers.get(number).get());
+      }
+    } finally {
+      threads.shutdownNow();
+      service = services[0];
+      services[1].close();
+    }
   }
 
   // --- answers that are lost

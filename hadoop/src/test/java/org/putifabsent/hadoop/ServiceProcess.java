@@ -127,6 +127,12 @@ final class ServiceProcess implements Closeable {
     return counts;
   }
 
+  /** Asks it to end, after what it has begun; returns when it has. */
+  void end() throws InterruptedException {
+    process.destroy();
+    process.waitFor();
+  }
+
   @Override
   public void close() throws IOException {
     process.destroyForcibly();
