@@ -7,7 +7,7 @@ SHELL := /usr/bin/env bash
 
 PYTHON ?= python3
 export PYTHON
-# What pypaimon and PySpark 3.5 run on, where PYTHON is newer than they know: 3.11 for 3.12 and later.
+# What pypaimon, PySpark 3.5 and PyFlink run on, where PYTHON is newer than they know: 3.11 for 3.12 and later.
 OLDER_PYTHON ?= $(PYTHON)
 # Tests start hundreds of interpreters: what one has compiled, the next ones read.
 unexport PYTHONDONTWRITEBYTECODE
@@ -19,6 +19,8 @@ PAIMON := .venv-paimon/.stamp
 SPARK35 := .venv-spark35/.stamp
 SPARK4 := .venv-spark4/.stamp
 SPARK41 := .venv-spark41/.stamp
+FLINK120 := .venv-flink120/.stamp
+FLINK21 := .venv-flink21/.stamp
 PEERS := .venv-peers/.stamp
 PEERS_OLDER := .venv-peers-older/.stamp
 CLASSES := .venv-spark35/classes.jsa .venv-spark4/classes.jsa
@@ -31,6 +33,8 @@ JAR := putifabsent/spark/putifabsent-hadoop.jar
 SPARK_JARS := tools/spark/target/jars/.stamp
 SPARK41_JARS := tools/spark41/target/jars/.stamp
 SPARK4_JARS := tools/spark4/target/jars/.stamp
+FLINK120_JARS := tools/flink120/target/jars/.stamp
+FLINK21_JARS := tools/flink21/target/jars/.stamp
 MAVEN := hadoop/mvnw --batch-mode --quiet
 
 # Processes that run tests side by side: one more than two cores, for tests wait for servers.
@@ -79,6 +83,11 @@ spark-older:
 spark-newer:
 	$(call quickly,.venv-spark41) -m pytest -m spark -v tests/spark/test_races.py $(if $(SHORT),,tests/spark/test_docs.py) 2>&1 | sed -u 's/^/4.1: /'
 	$(call quickly,.venv-spark4) -m pytest -m "spark and not formats" -v tests/spark 2>&1 | sed -u 's/^/4.3: /'
+
+.PHONY: test-flink
+test-flink: $(DEV) $(JAR) $(FLINK120) $(FLINK120_JARS) $(if $(SHORT),,$(FLINK21) $(FLINK21_JARS)) ## run unmodified jobs on clusters of Flink 1.20 and 2.1, and kill parts of them; SHORT=1 takes 1.20 alone
+	tools/servers/install.sh versitygw
+	SHORT=$(SHORT) $(BIN)/python -m pytest -m flink -v tests/flink
 
 .PHONY: test-peers
 test-peers: $(PEERS) $(if $(SHORT),,$(PEERS_OLDER)) ## run peers' own suites stock and guarded, and compare them test by test; SHORT=1 runs those of a few minutes
@@ -177,15 +186,19 @@ $(PAIMON): locks/paimon.txt
 $(SPARK35): LOCK := locks/spark35.txt
 $(SPARK41): LOCK := locks/spark41.txt
 $(SPARK4): LOCK := locks/spark4.txt
+$(FLINK120): LOCK := locks/flink120.txt
+$(FLINK21): LOCK := locks/flink21.txt
 $(SPARK35): locks/spark35.txt
 $(SPARK41): locks/spark41.txt
 $(SPARK4): locks/spark4.txt
+$(FLINK120): locks/flink120.txt
+$(FLINK21): locks/flink21.txt
 $(PEERS): LOCK := locks/peers.txt
 $(PEERS_OLDER): LOCK := locks/peers-older.txt
 $(PEERS): locks/peers.txt
 $(PEERS_OLDER): locks/peers-older.txt
-$(PAIMON) $(SPARK35) $(PEERS_OLDER): override PYTHON := $(OLDER_PYTHON)
-$(DEV) $(PAIMON) $(SPARK35) $(SPARK41) $(SPARK4) $(PEERS) $(PEERS_OLDER): locks/install.sh locks/uv.txt pyproject.toml
+$(PAIMON) $(SPARK35) $(FLINK120) $(FLINK21) $(PEERS_OLDER): override PYTHON := $(OLDER_PYTHON)
+$(DEV) $(PAIMON) $(SPARK35) $(SPARK41) $(SPARK4) $(FLINK120) $(FLINK21) $(PEERS) $(PEERS_OLDER): locks/install.sh locks/uv.txt pyproject.toml
 	locks/install.sh $(@D) $(LOCK)
 	touch $@
 
@@ -202,6 +215,8 @@ lock: $(DEV) ## resolve the newest versions into locks/ (not tied to any index h
 	$(COMPILE) pyproject.toml --extra spark --group build --group spark35 --output-file locks/spark35.txt
 	$(COMPILE) pyproject.toml --extra spark --group build --group spark41 --output-file locks/spark41.txt
 	$(COMPILE) pyproject.toml --extra azure --extra gcs --extra spark --group build --group spark4 --output-file locks/spark4.txt
+	$(COMPILE) --group build --group flink120 --output-file locks/flink120.txt
+	$(COMPILE) --group build --group flink21 --output-file locks/flink21.txt
 	$(COMPILE) pyproject.toml --extra azure --extra gcs --extra iceberg --extra s3 --group build --group peers \
 		--output-file locks/peers.txt
 	$(COMPILE) pyproject.toml --extra azure --extra gcs --extra paimon --extra s3 --group build --group peers-older \
@@ -230,5 +245,5 @@ release: $(DEV) ## build what a release consists of into dist/: wheel, sdist, SB
 
 .PHONY: clean
 clean: ## remove what was made, but for the servers
-	rm -rf .venv .venv-paimon .venv-peers .venv-peers-older .venv-spark35 .venv-spark41 .venv-spark4 $(JAR) hadoop/target tools/spark/target tools/spark41/target tools/spark4/target site build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf .venv .venv-paimon .venv-peers .venv-peers-older .venv-spark35 .venv-spark41 .venv-spark4 .venv-flink120 .venv-flink21 $(JAR) hadoop/target tools/*/target site build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -prune -exec rm -rf {} +

@@ -25,10 +25,7 @@ FORMATS = "putifabsent.shim.formats"
 _WORDS = 4
 
 # By path. These may be small, and have one importer beside them.
-SMALL_BECAUSE = {
-    "putifabsent/cli/app.py": "The package's own first file imports it only where typer is installed.",
-    "putifabsent/cli/service.py": "Each group of the command's verbs is a file, and the app lists them.",
-}
+SMALL_BECAUSE: dict[str, str] = {}
 
 # These may have a class that is the last of more than two.
 CHAINS_BECAUSE = {

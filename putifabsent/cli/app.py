@@ -12,7 +12,7 @@ from putifabsent.cli.arguments import PROFILE, read_profile
 from putifabsent.cli.lab import demo, simulate, stress
 from putifabsent.cli.names import explain, put, resolve
 from putifabsent.cli.screen import VERBOSITY, Screen, Verbosity, exits
-from putifabsent.cli.service import serve, spark_conf
+from putifabsent.cli.service import flink_conf, serve, spark_conf
 from putifabsent.cli.stores import doctor, init, policy, probe
 from putifabsent.cli.tables import drop, fsck, inspect, leave, ledger, migrate
 from putifabsent.errors import ConfigError
@@ -58,6 +58,7 @@ app.command(epilog="Example: putifabsent drop s3://bucket/table -o arbiter=ballo
 
 app.command(epilog="Example: putifabsent serve settings.json")(serve)
 app.command(epilog="Example: putifabsent spark-conf s3a --address http://10.0.0.7:8976")(spark_conf)
+app.command(epilog="Example: putifabsent flink-conf s3a --address http://10.0.0.7:8976")(flink_conf)
 
 app.command(epilog="Example: putifabsent simulate --writers 2-20 --interval 1m --plots charts")(simulate)
 app.command(epilog="Example: putifabsent stress s3://bucket/scratch --stock --report report.html")(stress)

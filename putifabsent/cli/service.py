@@ -1,4 +1,4 @@
-"""The verbs for writers on the JVM: ``putifabsent serve`` and ``spark-conf``."""
+"""The verbs for writers on the JVM: ``putifabsent serve``, ``spark-conf`` and ``flink-conf``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,11 @@ import typer
 from putifabsent.cli.screen import Screen, exits
 from putifabsent.errors import ConfigError
 
-__all__ = ["serve", "spark_conf"]
+__all__ = ["flink_conf", "serve", "spark_conf"]
+
+_ADDRESS = typer.Option(
+    "--address", help="Where the coordination service is: http://HOST:PORT; several with commas between."
+)
 
 
 def serve(
@@ -62,9 +66,7 @@ def spark_conf(
     schemes: Annotated[
         list[str], typer.Argument(metavar="SCHEME...", help="Schemes to guard: s3a, gs, file.")
     ],
-    address: Annotated[
-        str, typer.Option("--address", help="Where the coordination service is: http://HOST:PORT.")
-    ],
+    address: Annotated[str, _ADDRESS],
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead.")] = False,
 ) -> None:
     """Print the lines of spark-defaults.conf that guard schemes, for those who don't mount from Python.
@@ -89,3 +91,29 @@ def spark_conf(
                 *(f"# {key}={value}" for key, value in HUDI.items()),
             ),
         )
+
+
+def flink_conf(
+    schemes: Annotated[
+        list[str], typer.Argument(metavar="SCHEME...", help="Schemes to guard: s3a, gs, abfss.")
+    ],
+    address: Annotated[str, _ADDRESS],
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead.")] = False,
+) -> None:
+    """Print the core-site.xml by which Flink's writers are guarded, and on stderr what else they need.
+
+    The secret is not in it: Hadoop takes it from the variable PUTIFABSENT_SERVICE_SECRET, which job managers,
+    task managers and clients must have.
+    """
+    screen = Screen(as_json=as_json)
+    with exits(screen):
+        from putifabsent.flink import settings
+        from putifabsent.spark import jar
+
+        told, adapter = settings(schemes, address), jar()
+        screen.answer(
+            {"lib": adapter, "config.yaml": told.config, "core-site.xml": told.site}, [told.site_as_xml()]
+        )
+        screen.note(f"core-site.xml goes into HADOOP_CONF_DIR; into Flink's lib/ goes {adapter}")
+        for key, value in told.config.items():
+            screen.note(f"into config.yaml goes  {key}: {value}")

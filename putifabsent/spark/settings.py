@@ -22,6 +22,7 @@ __all__ = [
     "WRITER",
     "adapter_of",
     "caller_settings",
+    "core_site",
     "defaults",
     "jar",
     "patience",
@@ -133,12 +134,20 @@ def defaults(schemes: Iterable[str], address: str, jar: str) -> dict[str, str]:
     if "file" in named:
         # Spark opens local files before it takes spark.jars.
         options["spark.driver.extraClassPath"] = jar
+    return options | {f"{HADOOP}{key}": value for key, value in core_site(named, address).items()}
+
+
+def core_site(schemes: Iterable[str], address: str) -> dict[str, str]:
+    """Return what core-site.xml says for such schemes: the secret comes from the environment here, too."""
+    named = list(schemes)
+    options: dict[str, str] = {}
     for scheme in named:
         options |= scheme_settings(scheme, store_of(scheme).wrapped)
     # Hadoop has all of Azure's schemes by itself.
     for twin in twins_of(each for each in named if store_of(each).protocol == "piaaz"):
         options |= refused(twin)
-    return options | service_settings(address, f"${{env.{SECRET}}}")
+    options |= service_settings(address, f"${{env.{SECRET}}}")
+    return {key.removeprefix(HADOOP): value for key, value in options.items()}
 
 
 def jar() -> str:

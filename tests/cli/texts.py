@@ -65,6 +65,7 @@ _MISTAKES = (
     "serve missing.json",
     "serve settings.json --until-eof",
     "spark-conf s3a",
+    "flink-conf file --address http://10.0.0.7:8976",
     "simulate",
     "simulate --writers 2-20",
     "simulate --writers few --interval 1m",

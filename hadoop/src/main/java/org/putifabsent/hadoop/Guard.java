@@ -49,9 +49,9 @@ final class Guard {
     MOUNTED.put(Name.of(new Path(uri.resolve("/"))).filesystem(), conf);
   }
 
-  /** Whether the filesystem that a name is of is a guarded one. */
-  static boolean isMounted(Name name, Configuration conf) {
-    String type = conf.getTrimmed("fs." + name.scheme() + ".impl", "");
+  /** Whether the filesystem of a scheme is a guarded one. */
+  static boolean isMounted(String scheme, Configuration conf) {
+    String type = conf.getTrimmed("fs." + scheme + ".impl", "");
     return type.equals(GuardedFileSystem.class.getName()) || type.equals(GuardedLocalFileSystem.class.getName());
   }
 

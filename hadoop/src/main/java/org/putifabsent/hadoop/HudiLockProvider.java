@@ -59,7 +59,7 @@ public final class HudiLockProvider implements LockProvider<String> {
     patience = TimeUnit.MILLISECONDS.toNanos((number(lock, BETWEEN, 5_000) + waits) * number(lock, TRIES, 50));
     // A table that is still to be made can be told to be Hudi's by this folder alone.
     table = Name.of(new Path(base, ".hoodie"), conf);
-    if (!Guard.isMounted(table, conf)) {
+    if (!Guard.isMounted(table.scheme(), conf)) {
       LOG.warn("{} is in no scheme that is guarded here: its lock is Hudi's own, and good in this process only", base);
       service = null;
       stock = new InProcessLockProvider(lock, storage);

@@ -1,0 +1,62 @@
+"""Flink's settings by which a scheme is guarded: what ``putifabsent flink-conf`` prints.
+
+Flink has no session that could be mounted, so its processes read what guards them from files: Hadoop's
+``core-site.xml``, in ``HADOOP_CONF_DIR``, and Flink's own ``config.yaml``. See Flink's page "File Systems",
+https://nightlies.apache.org/flink/flink-docs-stable/docs/deployment/filesystems/overview/.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+from xml.sax.saxutils import escape
+
+from putifabsent.errors import ConfigError
+from putifabsent.spark.settings import core_site
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+__all__ = ["FlinkSettings", "settings"]
+
+
+class FlinkSettings(NamedTuple):
+    """What the files say.
+
+    Attributes
+    ----------
+    site
+        Properties of ``core-site.xml``.
+    config
+        Entries of ``config.yaml``.
+    """
+
+    site: Mapping[str, str]
+    config: Mapping[str, str]
+
+    def site_as_xml(self) -> str:
+        """Return all of ``core-site.xml``."""
+        lines = (
+            f"  <property><name>{escape(key)}</name><value>{escape(value)}</value></property>"
+            for key, value in self.site.items()
+        )
+        return "\n".join(("<configuration>", *lines, "</configuration>"))
+
+
+def settings(schemes: Iterable[str], address: str) -> FlinkSettings:
+    """Return what guards schemes by a service at this address.
+
+    The secret is not among it: Hadoop takes it from the environment of each JVM.
+
+    Raises
+    ------
+    ConfigError
+        A scheme is not known, or Flink writes there by a class of its own.
+    """
+    named = list(dict.fromkeys(schemes))
+    if "file" in named:
+        raise ConfigError(
+            "Flink writes local files by a class of its own, which can't be guarded: name a store"
+        )
+    # For these Flink wants a plug-in of its own, and asks Hadoop only where that is allowed.
+    config = {"fs.allowed-fallback-filesystems": ";".join(named)}
+    return FlinkSettings(core_site(named, address), config)

@@ -1,0 +1,306 @@
+"""A Flink cluster on loopback: a job manager and task managers, started by Flink's own scripts."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from putifabsent.spark import jar as jar_of_adapter
+from tests.servers import leash
+from tests.servers.process import free_port
+from tests.service.callers import SECRET
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from typing_extensions import Self
+
+    from putifabsent.flink import FlinkSettings
+
+__all__ = ["ROOT", "Cluster", "Release"]
+
+ROOT = Path(__file__).parents[2]
+# What a cluster has in lib/, and what it finds by HADOOP_CLASSPATH; the rest are plug-ins.
+_IN_LIB = ("paimon-flink", "iceberg-flink")
+_HADOOP = ("aws-java", "commons-logging", "hadoop-")
+_POLL = 0.2
+_STARTS_WITHIN = 120
+_ENDS_WITHIN = 120
+_ENDED = {"CANCELED", "FAILED", "FINISHED", "SUSPENDED"}
+
+
+class Release(NamedTuple):
+    """A release of Flink.
+
+    Attributes
+    ----------
+    environment
+        The Python environment with its PyFlink, which brings the whole distribution.
+    jars
+        The folder of what Maven has of it: formats, Hadoop.
+    """
+
+    environment: Path
+    jars: Path
+
+    @classmethod
+    def of(cls, name: str) -> Release:
+        """Return the release that the Makefile calls so: ``flink120``."""
+        return cls(ROOT / f".venv-{name}", ROOT / "tools" / name / "target" / "jars")
+
+    @property
+    def python(self) -> Path:
+        """The interpreter of PyFlink."""
+        return self.environment / "bin" / "python"
+
+    @property
+    def distribution(self) -> Path:
+        """The folder with Flink's ``bin``, ``lib`` and ``conf``."""
+        return next((self.environment / "lib").glob("python*/site-packages/pyflink"))
+
+
+class Manager(NamedTuple):
+    """A job manager or a task manager: it ends with the test that has started it.
+
+    Attributes
+    ----------
+    leash
+        What holds it.
+    pid
+        Its own process.
+    """
+
+    leash: subprocess.Popen[bytes]
+    pid: int
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send it a signal."""
+        os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        """Kill it, unless it has ended, and return when it is gone."""
+        if self.leash.poll() is None:
+            self.signal(signal.SIGKILL)
+        self.leash.communicate()
+
+
+class Cluster:
+    """One job manager and some task managers, each a process of its own that a test may kill.
+
+    Parameters
+    ----------
+    release
+        Which Flink.
+    folder
+        Where it has its home, settings, logs and checkpoints.
+    told
+        What goes into ``core-site.xml``, and into ``config.yaml`` beside what every cluster has.
+    libraries, plugins
+        More jars that it has in ``lib/``, and what it has in ``plugins/``.
+    hadoop
+        Whether it has Hadoop.
+    """
+
+    def __init__(
+        self,
+        release: Release,
+        folder: Path,
+        told: FlinkSettings,
+        *,
+        libraries: Iterable[Path] = (),
+        plugins: Iterable[Path] = (),
+        hadoop: bool = True,
+    ) -> None:
+        self.release = release
+        self.folder = folder
+        self.home = folder / "home"
+        self.rest = free_port()
+        self._lay_out(told, libraries, plugins)
+        self._hadoop = [each for each in release.jars.glob("*.jar") if each.name.startswith(_HADOOP)]
+        if not hadoop:
+            self._hadoop.clear()
+        self.job_manager: Manager
+        self.task_managers: list[Manager] = []
+        self._all: list[Manager] = []
+
+    def _lay_out(self, told: FlinkSettings, libraries: Iterable[Path], plugins: Iterable[Path]) -> None:
+        distribution = self.release.distribution
+        (self.folder / "tmp").mkdir()
+        for name in ("opt", "log", "plugins", "lib", "conf"):
+            (self.home / name).mkdir(parents=True)
+        # Flink takes for its home where its scripts lie, links resolved.
+        shutil.copytree(distribution / "bin", self.home / "bin")
+        formats = (jar for jar in self.release.jars.glob("*.jar") if jar.name.startswith(_IN_LIB))
+        for jar in (*(distribution / "lib").glob("*.jar"), *formats, *libraries, Path(jar_of_adapter())):
+            (self.home / "lib" / jar.name).symlink_to(jar)
+        for jar in (distribution / "opt").glob("*.jar"):
+            (self.home / "opt" / jar.name).symlink_to(jar)
+        for jar in plugins:
+            (self.home / "plugins" / jar.stem).mkdir()
+            (self.home / "plugins" / jar.stem / jar.name).symlink_to(jar)
+        for file in (distribution / "conf").glob("log4j*"):
+            (self.home / "conf" / file.name).symlink_to(file)
+        (self.home / "conf" / "core-site.xml").write_text(told.site_as_xml())
+        settings = {
+            "io.tmp.dirs": str(self.folder / "tmp"),
+            "jobmanager.rpc.address": "127.0.0.1",
+            "jobmanager.rpc.port": str(free_port()),
+            "jobmanager.bind-host": "127.0.0.1",
+            "jobmanager.memory.process.size": "1g",
+            "rest.address": "127.0.0.1",
+            "rest.port": str(self.rest),
+            "taskmanager.host": "127.0.0.1",
+            "taskmanager.bind-host": "127.0.0.1",
+            "taskmanager.numberOfTaskSlots": "4",
+            "taskmanager.memory.process.size": "1500m",
+            # The client of Hadoop 3.3's S3A keeps the class loader of the first job that has used it.
+            "classloader.check-leaked-classloader": "false",
+            "heartbeat.interval": "1000",
+            "heartbeat.timeout": "8000",
+            **told.config,
+        }
+        shipped = (distribution / "conf" / "config.yaml").read_text()
+        opened = next(each for each in shipped.splitlines() if "--add-opens" in each).split("all:")[1].strip()
+        lines = [
+            f"{key}: {value}"
+            for key, value in {
+                "env.java.opts.all": f"{opened} -Djava.io.tmpdir={self.folder / 'tmp'}",
+                **settings,
+            }.items()
+        ]
+        (self.home / "conf" / "config.yaml").write_text("\n".join(lines) + "\n")
+
+    @property
+    def of_a_job(self) -> dict[str, str]:
+        """What a program says for its jobs; a table environment reads no config.yaml."""
+        return {
+            "execution.target": "remote",
+            "rest.address": "127.0.0.1",
+            "rest.port": str(self.rest),
+            "parallelism.default": "1",
+            "execution.checkpointing.interval": "2 s",
+            "execution.checkpointing.externalized-checkpoint-retention": "RETAIN_ON_CANCELLATION",
+            "execution.checkpointing.dir": (self.folder / "checkpoints").as_uri(),
+            "restart-strategy.type": "fixed-delay",
+            "restart-strategy.fixed-delay.attempts": "20",
+            "restart-strategy.fixed-delay.delay": "1 s",
+        }
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What its processes, and its clients, have in their environment."""
+        return {
+            **os.environ,
+            "FLINK_HOME": str(self.home),
+            "FLINK_CONF_DIR": str(self.home / "conf"),
+            "FLINK_LOG_DIR": str(self.home / "log"),
+            "FLINK_PLUGINS_DIR": str(self.home / "plugins"),
+            "PUTIFABSENT_SERVICE_SECRET": SECRET,
+            "HADOOP_CLASSPATH": ":".join(map(str, self._hadoop)),
+            "HADOOP_CONF_DIR": str(self.home / "conf"),
+        }
+
+    def __enter__(self) -> Self:
+        try:
+            self.start_job_manager()
+            self.start_task_manager()
+            self.start_task_manager()
+            self.wait(2)
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for each in self._all:
+            each.kill()
+
+    def start_job_manager(self) -> None:
+        """Start one, where none is."""
+        self.job_manager = self._started("jobmanager")
+
+    def start_task_manager(self) -> None:
+        """Start one more."""
+        self.task_managers.append(self._started("taskmanager"))
+
+    def kill_task_managers(self, which: Iterable[Manager]) -> None:
+        """Kill some, and start none in their place."""
+        killed = set(which)
+        for each in killed:
+            each.kill()
+        self.task_managers = [each for each in self.task_managers if each not in killed]
+
+    def _started(self, which: str) -> Manager:
+        script = self.home / "bin" / f"{which}.sh"
+        with (self.home / "log" / f"{which}-{len(self._all)}.out").open("wb") as output:
+            process = subprocess.Popen(
+                # Flink's scripts become the JVM.
+                [sys.executable, "-I", str(leash.__file__), "bash", str(script), "start-foreground"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=output,
+                env=self.environment,
+                cwd=self.home,
+                start_new_session=True,
+            )
+        assert process.stdout is not None
+        started = Manager(process, int(process.stdout.readline()))
+        self._all.append(started)
+        return started
+
+    def wait(self, task_managers: int) -> None:
+        """Return when so many task managers have joined."""
+        until = time.monotonic() + _STARTS_WITHIN
+        found: dict[str, Any] = {}
+        while time.monotonic() < until:
+            with suppress(OSError):
+                found = self.get("/overview")
+            if found.get("taskmanagers") == task_managers:
+                return
+            time.sleep(_POLL)
+        raise TimeoutError(f"Flink did not come up: {found}; its logs are in {self.home / 'log'}")
+
+    def wait_for(self, job: str) -> str:
+        """Return a job's state when it goes on no more."""
+        until = time.monotonic() + _ENDS_WITHIN
+        while (state := self.state(job)) not in _ENDED:
+            if time.monotonic() > until:
+                raise TimeoutError(f"job {job} goes on, {state}; its logs are in {self.home / 'log'}")
+            time.sleep(_POLL)
+        return state
+
+    def state(self, job: str) -> str:
+        """Return a job's state."""
+        return str(self.get(f"/jobs/{job}")["state"])
+
+    def checkpoints(self, job: str) -> int:
+        """Return how many checkpoints of a job are complete."""
+        return int(self.get(f"/jobs/{job}/checkpoints")["counts"]["completed"])
+
+    def wait_for_checkpoints(self, job: str, number: int) -> None:
+        """Return when so many checkpoints of a job are complete."""
+        until = time.monotonic() + _ENDS_WITHIN
+        while self.checkpoints(job) < number:
+            if time.monotonic() > until or self.state(job) in _ENDED:
+                raise TimeoutError(f"job {job} is {self.state(job)}, without {number} checkpoints")
+            time.sleep(_POLL)
+
+    def last_checkpoint(self, job: str) -> str:
+        """Return the path of a job's last complete checkpoint, also of one that nobody runs any more."""
+        complete = (self.folder / "checkpoints" / job).glob("chk-*/_metadata")
+        return max(complete, key=lambda each: int(each.parent.name.partition("-")[2])).parent.as_uri()
+
+    def get(self, path: str) -> dict[str, Any]:
+        """Ask the job manager by its REST API."""
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.rest}{path}", timeout=10) as answer:
+            said: dict[str, Any] = json.load(answer)
+        return said

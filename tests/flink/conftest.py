@@ -1,0 +1,89 @@
+"""What tests of Flink share: a store, services at addresses, a cluster, a program that submits to it."""
+
+from __future__ import annotations
+
+import os
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+import pytest
+
+from putifabsent.flink import FlinkSettings, settings
+from putifabsent.lab.fault_proxy import FaultProxy
+from tests.flink.cluster import Cluster, Release
+from tests.flink.programs import Program
+from tests.servers import VersityGW
+from tests.service.callers import SECRET
+from tests.service.processes import serving
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.servers import BucketServer
+
+RELEASES = ["flink120"] if os.environ.get("SHORT") else ["flink120", "flink21"]
+
+
+@pytest.fixture(scope="session")
+def store() -> Iterator[BucketServer]:
+    """Run a real S3 server."""
+    with VersityGW() as store:
+        yield store
+
+
+@pytest.fixture(scope="session")
+def bucket(store: BucketServer) -> str:
+    """Return the bucket that all jobs have their tables in."""
+    return store.new_bucket()
+
+
+@pytest.fixture(scope="session")
+def proxies(store: BucketServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[FaultProxy]]:
+    """Run two services, either of which a job may ask, behind proxies by which their answers can be lost."""
+    options = {**store.storage_options, "arbiter": "native", "strict": True, "inspect": "commits"}
+    told = {"secret": SECRET, "mounts": [{"prefix": "s3a:", "options": options}]}
+    log = tmp_path_factory.mktemp("services") / "log"
+    with log.open("wb") as output, ExitStack() as stack:
+        addresses = [stack.enter_context(serving(told, log=output))[1] for _ in range(2)]
+        yield [stack.enter_context(FaultProxy(each, speech="files")) for each in addresses]
+
+
+@pytest.fixture(scope="session")
+def told(store: BucketServer, proxies: list[FaultProxy]) -> FlinkSettings:
+    """Return what guards ``s3a://``; ``s3://`` leads to the same store, and past the guard."""
+    guarding = settings(["s3a"], ",".join(each.endpoint for each in proxies))
+    options = store.storage_options
+    client = {
+        "fs.s3a.endpoint": options["client_kwargs"]["endpoint_url"],
+        "fs.s3a.endpoint.region": "us-east-1",
+        "fs.s3a.access.key": options["key"],
+        "fs.s3a.secret.key": options["secret"],
+        "fs.s3a.path.style.access": "true",
+        # On this server S3A's removal of markers takes a minute, guarded or not.
+        "fs.s3a.directory.marker.retention": "keep",
+        "fs.s3.impl": "org.apache.hadoop.fs.s3a.S3AFileSystem",
+    }
+    config = {**guarding.config, "fs.allowed-fallback-filesystems": "s3a;s3"}
+    return FlinkSettings({**guarding.site, **client}, config)
+
+
+@pytest.fixture(scope="session", params=RELEASES)
+def release(request: pytest.FixtureRequest) -> Release:
+    """Return each release in turn."""
+    return Release.of(request.param)
+
+
+@pytest.fixture(scope="session")
+def cluster(
+    release: Release, told: FlinkSettings, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Cluster]:
+    """Run a job manager and two task managers."""
+    with Cluster(release, tmp_path_factory.mktemp("flink"), told) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="session")
+def program(cluster: Cluster) -> Iterator[Program]:
+    """Run a program that submits jobs."""
+    with Program(cluster, cluster.folder / "program.log") as program:
+        yield program

@@ -1,0 +1,160 @@
+"""PyFlink programs in processes of their own, and the statements with which they write each format."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+    from tests.flink.cluster import Cluster
+
+__all__ = ["FORMATS", "Format", "Program", "ProgramError"]
+
+_PROGRAM = Path(__file__).with_name("program.py")
+
+
+class ProgramError(Exception):
+    """A statement has failed.
+
+    Parameters
+    ----------
+    kind
+        The error's class.
+    message
+        What it says, the JVM's stack included.
+    """
+
+    def __init__(self, kind: str, message: str) -> None:
+        super().__init__(f"{kind}: {message[:3000]}")
+        self.message = message
+
+
+class Program:
+    """A client of a cluster: it ends with the test that has started it.
+
+    Parameters
+    ----------
+    cluster
+        The one that it submits jobs to.
+    log
+        Where it writes what it has to say.
+    """
+
+    def __init__(self, cluster: Cluster, log: Path) -> None:
+        self.log = log
+        self._cluster = cluster
+        with log.open("wb") as stderr:
+            self.process = subprocess.Popen(
+                [str(cluster.release.python), str(_PROGRAM)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=stderr,
+                text=True,
+                bufsize=1,
+                env={**cluster.environment, "PYFLINK_CLIENT_EXECUTABLE": str(cluster.release.python)},
+            )
+
+    def __enter__(self) -> Self:
+        self._heard()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        try:
+            self.process.wait(30)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+
+    def run(self, *statements: str) -> list[list[Any]]:
+        """Run statements, and return the last one's rows."""
+        rows: list[list[Any]] = self._call(statements, mode="batch")
+        return rows
+
+    def submit(self, *statements: str, **settings: str) -> str:
+        """Run statements, of which the last is a job that goes on, and return the job's id.
+
+        Parameters
+        ----------
+        settings
+            Flink's, for this job: dots as double underscores, hyphens as single ones.
+        """
+        named = {key.replace("__", ".").replace("_", "-"): value for key, value in settings.items()}
+        job: str = self._call(statements, mode="streaming", settings=named)
+        return job
+
+    def _call(self, statements: tuple[str, ...], **said: Any) -> Any:
+        assert self.process.stdin is not None
+        said["settings"] = {**self._cluster.of_a_job, **said.get("settings", {})}
+        self.process.stdin.write(json.dumps({"statements": statements, **said}) + "\n")
+        return self._heard()["answer"]
+
+    def _heard(self) -> dict[str, Any]:
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        if not line:
+            raise ProgramError("Gone", self.log.read_text()[-3000:])
+        heard: dict[str, Any] = json.loads(line)
+        if "error" in heard:
+            raise ProgramError(heard["error"], heard["message"])
+        return heard
+
+
+class Format(NamedTuple):
+    """How Flink's SQL names a format's tables.
+
+    Attributes
+    ----------
+    catalog
+        Options of a catalog by which tables lie in the warehouse.
+    folder
+        Where the table lies in it.
+    """
+
+    catalog: str
+    folder: str
+
+    def opened(self, warehouse: str) -> list[str]:
+        """Return the statements that find a table ``t``, or make it."""
+        return [
+            f"CREATE CATALOG c WITH ({self.catalog}, 'warehouse'='{warehouse}')",
+            "CREATE DATABASE IF NOT EXISTS c.db",
+            "CREATE TABLE IF NOT EXISTS c.db.t (who STRING, n BIGINT)",
+        ]
+
+    def made(self, program: Program, warehouse: str) -> None:
+        """Make the table: two jobs that begin at once would both."""
+        program.run(*self.opened(warehouse))
+
+    def streamed(
+        self, program: Program, warehouse: str, who: str, rows: int, a_second: int, **settings: str
+    ) -> str:
+        """Have a job write so many rows, and commit those of each checkpoint; return its id."""
+        return program.submit(
+            *self.opened(warehouse),
+            "CREATE TEMPORARY TABLE source (n BIGINT) WITH ('connector'='datagen', "
+            f"'rows-per-second'='{a_second}', 'fields.n.kind'='sequence', "
+            f"'fields.n.start'='0', 'fields.n.end'='{rows - 1}')",
+            f"INSERT INTO c.db.t SELECT '{who}', n FROM source",  # noqa: S608 - our own
+            pipeline__name=who,
+            **settings,
+        )
+
+    def read(self, program: Program, warehouse: str) -> Counter[tuple[str, int]]:
+        """Return how often each row is there."""
+        found = program.run(*self.opened(warehouse), "SELECT who, n FROM c.db.t")
+        return Counter((who, n) for who, n in found)
+
+
+FORMATS = {
+    "iceberg": Format("'type'='iceberg', 'catalog-type'='hadoop'", "db/t"),
+    "paimon": Format("'type'='paimon'", "db.db/t"),
+}
