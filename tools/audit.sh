@@ -5,6 +5,8 @@ cd "$(dirname "$0")/.."
 
 found=()
 for lock in locks/*.txt; do
+    # PyFlink wants old releases, which run in its tests alone, and go into nothing.
+    [[ $lock == locks/flink* ]] && continue
     found+=(--lockfile "requirements.txt:$lock")
 done
 exec go run github.com/google/osv-scanner/v2/cmd/osv-scanner@v2.3.5 scan source "${found[@]}" --lockfile hadoop/pom.xml
