@@ -132,6 +132,15 @@ public class ServiceCallsTest {
         .isInstanceOf(FileAlreadyExistsException.class);
   }
 
+  @Test(timeout = 30_000)
+  public void whatAProxyAnswersForOneServiceTheOtherKnows() throws IOException {
+    FileSystem fs = guarded(liar.address, service.address);
+    liar.always("create", LiarService.Fate.PROXY_ERROR);
+    liar.always("resolve", LiarService.Fate.PROXY_ERROR);
+    create(fs, entry(), "mine");
+    assertThat(read(entry())).isEqualTo("mine");
+  }
+
   @Test
   public void aServiceThatHasTooMuchToDoIsLeftForAnother() throws IOException {
     FileSystem fs = guarded(liar.address, service.address);
@@ -321,7 +330,8 @@ public class ServiceCallsTest {
       never.set(key, "0s");
       assertThatThrownBy(() -> RawNamesTest.guarded(never)).isInstanceOf(IOException.class).hasMessageContaining(key);
     }
-    for (String address : new String[] {"127.0.0.1:80", "ftp://127.0.0.1", "http:// ", "nonsense"}) {
+    String[] wrong = {"127.0.0.1:80", "ftp://127.0.0.1", "http:// ", "nonsense", ",", "http://127.0.0.1:80,"};
+    for (String address : wrong) {
       assertThatThrownBy(() -> guarded(address)).isInstanceOf(IOException.class).hasMessageContaining(Settings.ADDRESS);
     }
   }

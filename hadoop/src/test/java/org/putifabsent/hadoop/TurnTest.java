@@ -255,6 +255,20 @@ public class TurnTest {
     assertThat(asked(conf).release(table(), turn.called)).isTrue();
   }
 
+  @Test(timeout = 120_000)
+  public void signsOfLifeThatOneServiceDoesNotTakeGoToAnother() throws Exception {
+    liar.always("turns/beat", LiarService.Fate.BUSY);
+    try (ServiceProcess second = ServiceProcess.start(0, 100)) {
+      Configuration conf = session(liar.address + "," + second.address);
+      conf.set(Settings.LEASE, "12s");
+      take(asked(conf), 0).orElseThrow();
+      while (!second.answered().containsKey("turns/beat")) {
+        Thread.sleep(10);
+      }
+      assertThat(liar.calls.stream().filter("turns/beat"::equals).count()).isEqualTo(1);
+    }
+  }
+
   @Test
   public void aThreadThatEndedWithoutAWordHoldsNobodyUp() throws Exception {
     Configuration conf = session();
