@@ -34,7 +34,7 @@ _IN_LIB = ("paimon-flink", "iceberg-flink")
 _HADOOP = ("aws-java", "commons-logging", "hadoop-")
 _POLL = 0.2
 _STARTS_WITHIN = 120
-_ENDS_WITHIN = 120
+_ENDS_WITHIN = 240
 _ENDED = {"CANCELED", "FAILED", "FINISHED", "SUSPENDED"}
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tests.flink.programs import Program
     from tests.servers import BucketServer
 
-pytestmark = [pytest.mark.flink, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.flink, pytest.mark.timeout(600)]
 
 NAMES, ROWS, A_SECOND = ("job0", "job1"), 400, 20
 EXPECTED = {(who, n): 1 for who in NAMES for n in range(ROWS)}
@@ -121,7 +121,7 @@ def in_a_commit(
     for proxy in proxies:
         proxy.script("POST rename", *[LATE] * len(writers))
     try:
-        until = time.monotonic() + 60
+        until = time.monotonic() + 120
         while (waiting := sum(each.lost for each in proxies) - before) < len(writers):
             assert time.monotonic() < until, f"{waiting} of {len(writers)} jobs wait for an answer"
             time.sleep(0.1)
