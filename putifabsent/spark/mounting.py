@@ -33,8 +33,8 @@ from putifabsent.spark.settings import (
     adapter_of,
     caller_settings,
     jar,
+    of_spark,
     patience,
-    refused,
     scheme_settings,
     service_settings,
     with_one_more,
@@ -210,7 +210,7 @@ class Mounted(SparkSession.Builder):
         writers = (*(each.get("writer") for each in self._schemes.values()), jvm.hadoop.get(WRITER))
         writer = next(filter(None, writers), None) or this_writer()
         # A session that spark-defaults.conf names would be that of all who read it.
-        settings |= caller_settings(str(uuid.uuid4()), writer)
+        hadoop = caller_settings(str(uuid.uuid4()), writer)
         if _is_mounted(jvm.hadoop, self._schemes):
             self._check_options()
         else:
@@ -219,20 +219,20 @@ class Mounted(SparkSession.Builder):
                 if twin in SCHEMES and files.get(twin) == SCHEMES[twin].wrapped:
                     schemes[twin] = self._schemes[scheme]
                 else:  # also what has no filesystem yet
-                    settings |= refused(twin)
+                    hadoop |= adapter_of(twin)
             for scheme in schemes:
-                settings |= scheme_settings(scheme, jvm.wrapped(scheme))
+                hadoop |= scheme_settings(scheme, jvm.wrapped(scheme))
             if isinstance(self._service, str):
                 if not (secret := os.environ.get(SECRET, "")):
                     raise ConfigError(f"{SECRET} is not set: {self._service} wants its secret")
-                settings |= service_settings(self._service, secret)
+                hadoop |= service_settings(self._service, secret)
             else:
                 settings |= self._serve(jvm, self._service, schemes)
             os.environ[_WRITER] = settings[f"spark.executorEnv.{_WRITER}"] = writer
             _mounted = {scheme: dict(options) for scheme, options in self._schemes.items()}
         # The last step: looking up a password may have opened one.
         jvm.forget_filesystems()
-        return settings
+        return settings | of_spark(hadoop)
 
     def _serve(
         self, jvm: Jvm, settings: Mapping[str, Any], schemes: Mapping[str, Mapping[str, Any]]
@@ -252,11 +252,11 @@ class Mounted(SparkSession.Builder):
         host = settings.get("host", known_as)
         host = known_as if host in _ANYWHERE else host
         host = f"[{host}]" if ":" in host.strip("[]") and not host.startswith("[") else host
-        settings = service_settings(f"{scheme}://{host}:{listening.rpartition(':')[2]}", secret)
+        hadoop = service_settings(f"{scheme}://{host}:{listening.rpartition(':')[2]}", secret)
         if deadlines := [each["deadline"] for each in given.values() if "deadline" in each]:
-            settings |= patience(max(deadlines))
+            hadoop |= patience(max(deadlines))
         return (
-            settings
+            of_spark(hadoop)
             | _tell_python(mountings)
             | {_REDACTION: f"{jvm.spark.get(_REDACTION, _REDACTED)}|FSSPEC_"}
         )

@@ -1,4 +1,4 @@
-"""Spark's settings by which a scheme is guarded, for ``mount`` and ``spark-conf``; and the adapter's jar."""
+"""What guards a scheme, as ``mount`` and ``spark-conf`` tell Hadoop and Spark; and the adapter's jar."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from putifabsent.errors import ConfigError
 from putifabsent.spark.stores import store_of, twins_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
 __all__ = [
     "ADDRESS",
@@ -25,8 +25,8 @@ __all__ = [
     "core_site",
     "defaults",
     "jar",
+    "of_spark",
     "patience",
-    "refused",
     "scheme_settings",
     "service_settings",
     "with_one_more",
@@ -90,33 +90,36 @@ def scheme_settings(scheme: str, wrapped: str) -> dict[str, str]:
     options = adapter_of(scheme)
     if scheme != "file":
         options[f"{_WRAPPED}{scheme}"] = wrapped
-    return {f"{HADOOP}{key}": value for key, value in options.items()}
+    return options
 
 
 def adapter_of(scheme: str) -> dict[str, str]:
-    """Return Hadoop's settings by which a scheme is the adapter's, for ``FileContext`` as well."""
+    """Return what makes a scheme the adapter's, for ``FileContext`` as well.
+
+    Where it does not say what is wrapped, the adapter refuses the scheme.
+    """
     files, context = _LOCAL if scheme == "file" else GUARDED
     return {f"fs.{scheme}.impl": files, f"fs.AbstractFileSystem.{scheme}.impl": context}
 
 
-def refused(scheme: str) -> dict[str, str]:
-    """Return what has the adapter refuse a scheme: it has nothing to wrap there."""
-    return {f"{HADOOP}{key}": value for key, value in adapter_of(scheme).items()}
-
-
 def service_settings(address: str, secret: str) -> dict[str, str]:
     """Return what says where the service is."""
-    return {f"{HADOOP}{ADDRESS}": address, f"{HADOOP}fs.putifabsent.secret": secret}
+    return {ADDRESS: address, "fs.putifabsent.secret": secret}
 
 
 def caller_settings(session: str, writer: str) -> dict[str, str]:
     """Return the settings that name the caller of the service, for the driver and its executors alike."""
-    return {f"{HADOOP}{SESSION}": session, f"{HADOOP}{WRITER}": writer}
+    return {SESSION: session, WRITER: writer}
 
 
 def patience(deadline: float) -> dict[str, str]:
     """Return how long the JVM waits for a service whose creations may take so many seconds."""
-    return {f"{HADOOP}fs.putifabsent.deadline": f"{math.ceil(deadline) + _MARGIN}s"}
+    return {"fs.putifabsent.deadline": f"{math.ceil(deadline) + _MARGIN}s"}
+
+
+def of_spark(hadoop: Mapping[str, str]) -> dict[str, str]:
+    """Return Hadoop's settings as Spark takes them."""
+    return {f"{HADOOP}{key}": value for key, value in hadoop.items()}
 
 
 def defaults(schemes: Iterable[str], address: str, jar: str) -> dict[str, str]:
@@ -134,7 +137,7 @@ def defaults(schemes: Iterable[str], address: str, jar: str) -> dict[str, str]:
     if "file" in named:
         # Spark opens local files before it takes spark.jars.
         options["spark.driver.extraClassPath"] = jar
-    return options | {f"{HADOOP}{key}": value for key, value in core_site(named, address).items()}
+    return options | of_spark(core_site(named, address))
 
 
 def core_site(schemes: Iterable[str], address: str) -> dict[str, str]:
@@ -145,9 +148,8 @@ def core_site(schemes: Iterable[str], address: str) -> dict[str, str]:
         options |= scheme_settings(scheme, store_of(scheme).wrapped)
     # Hadoop has all of Azure's schemes by itself.
     for twin in twins_of(each for each in named if store_of(each).protocol == "piaaz"):
-        options |= refused(twin)
-    options |= service_settings(address, f"${{env.{SECRET}}}")
-    return {key.removeprefix(HADOOP): value for key, value in options.items()}
+        options |= adapter_of(twin)
+    return options | service_settings(address, f"${{env.{SECRET}}}")
 
 
 def jar() -> str:
