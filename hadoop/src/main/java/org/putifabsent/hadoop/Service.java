@@ -286,12 +286,14 @@ final class Service {
   /** Sends a request, again where that can do no harm, and returns the answer. */
   private JsonObject answered(Request request, boolean repeatable) throws IOException, Refusal {
     Pauses pauses = pauses();
+    Duration patience = repeatable ? settings.deadline.dividedBy(TRIES) : settings.deadline;
     while (true) {
       int number = current.get();
       URI address = address(number);
+      boolean again = true;
       IOException failed;
       try {
-        return read(sent(request.to(address), repeatable ? settings.deadline.dividedBy(TRIES) : settings.deadline), address);
+        return read(sent(request.to(address), patience), address);
       } catch (Refusal refusal) {
         if (!refusal.kind.equals(Refusal.BUSY)) {
           if (!refusal.isDecided()) {
@@ -303,14 +305,12 @@ final class Service {
       } catch (ConnectException | HttpConnectTimeoutException unreached) {
         failed = new Unreached("the coordination service at " + address + " can't be reached", unreached);
       } catch (IOException lost) {
-        moveOn(number);
-        if (isMistrusted(lost)) {
-          throw new Unreached("the coordination service at " + address + " is not trusted", lost);
-        }
-        failed = new IOException("no answer from the coordination service at " + address, lost);
-        if (!repeatable) {
-          throw failed;
-        }
+        boolean mistrusted = isMistrusted(lost);
+        failed =
+            mistrusted
+                ? new Unreached("the coordination service at " + address + " is not trusted", lost)
+                : new IOException("no answer from the coordination service at " + address, lost);
+        again = repeatable && !mistrusted;
       } catch (InterruptedException interrupted) {
         Thread.currentThread().interrupt();
         IOException error = new InterruptedIOException("interrupted before " + address + " had answered");
@@ -318,7 +318,7 @@ final class Service {
         throw error;
       }
       moveOn(number);
-      if (!goesOn(pauses, failed)) {
+      if (!again || !goesOn(pauses, failed)) {
         throw failed;
       }
     }
