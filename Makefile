@@ -239,6 +239,8 @@ tools/%/target/jars/.stamp: tools/%/pom.xml
 	$(MAVEN) --file $< dependency:copy-dependencies
 	touch $@
 
+$(FLINK21_JARS): tools/flink120/pom.xml
+
 .PHONY: release
 release: $(DEV) ## build what a release consists of into dist/: wheel, sdist, SBOMs, hashes
 	tools/release/build.sh

@@ -96,10 +96,12 @@ class Forgetful:
         return True
 
 
-def until(is_so: Callable[[], bool], seconds: float = 30) -> None:
-    """Return when it is so."""
+def until(
+    is_so: Callable[[], bool], seconds: float = 30, otherwise: str = "the servers did not get there"
+) -> None:
+    """Return when it is so; else raise, with these words."""
     for _ in range(int(seconds / _BETWEEN_POLLS)):
         if is_so():
             return
         time.sleep(_BETWEEN_POLLS)
-    raise NotStartedError("the servers did not get there")
+    raise NotStartedError(otherwise)

@@ -8,19 +8,19 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 import urllib.request
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from putifabsent.spark import jar as jar_of_adapter
+from tests.faults.failover import until
 from tests.servers import leash
 from tests.servers.process import free_port
 from tests.service.callers import SECRET
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from typing_extensions import Self
 
@@ -32,7 +32,6 @@ ROOT = Path(__file__).parents[2]
 # What a cluster has in lib/, and what it finds by HADOOP_CLASSPATH; the rest are plug-ins.
 _IN_LIB = ("paimon-flink", "iceberg-flink")
 _HADOOP = ("aws-java", "commons-logging", "hadoop-")
-_POLL = 0.2
 _STARTS_WITHIN = 120
 _ENDS_WITHIN = 240
 _ENDED = {"CANCELED", "FAILED", "FINISHED", "SUSPENDED"}
@@ -125,9 +124,7 @@ class Cluster:
         self.home = folder / "home"
         self.rest = free_port()
         self._lay_out(told, libraries, plugins)
-        self._hadoop = [each for each in release.jars.glob("*.jar") if each.name.startswith(_HADOOP)]
-        if not hadoop:
-            self._hadoop.clear()
+        self._hadoop = hadoop
         self.job_manager: Manager
         self.task_managers: list[Manager] = []
         self._all: list[Manager] = []
@@ -150,7 +147,10 @@ class Cluster:
         for file in (distribution / "conf").glob("log4j*"):
             (self.home / "conf" / file.name).symlink_to(file)
         (self.home / "conf" / "core-site.xml").write_text(told.site_as_xml())
+        shipped = (distribution / "conf" / "config.yaml").read_text()
+        opened = next(each for each in shipped.splitlines() if "--add-opens" in each).split("all:")[1].strip()
         settings = {
+            "env.java.opts.all": f"{opened} -Djava.io.tmpdir={self.folder / 'tmp'}",
             "io.tmp.dirs": str(self.folder / "tmp"),
             "jobmanager.rpc.address": "127.0.0.1",
             "jobmanager.rpc.port": str(free_port()),
@@ -168,15 +168,7 @@ class Cluster:
             "heartbeat.timeout": "8000",
             **told.config,
         }
-        shipped = (distribution / "conf" / "config.yaml").read_text()
-        opened = next(each for each in shipped.splitlines() if "--add-opens" in each).split("all:")[1].strip()
-        lines = [
-            f"{key}: {value}"
-            for key, value in {
-                "env.java.opts.all": f"{opened} -Djava.io.tmpdir={self.folder / 'tmp'}",
-                **settings,
-            }.items()
-        ]
+        lines = [f"{key}: {value}" for key, value in settings.items()]
         (self.home / "conf" / "config.yaml").write_text("\n".join(lines) + "\n")
 
     @property
@@ -198,6 +190,7 @@ class Cluster:
     @property
     def environment(self) -> dict[str, str]:
         """What its processes, and its clients, have in their environment."""
+        jars = [each for each in self.release.jars.glob("*.jar") if each.name.startswith(_HADOOP)]
         return {
             **os.environ,
             "FLINK_HOME": str(self.home),
@@ -205,7 +198,7 @@ class Cluster:
             "FLINK_LOG_DIR": str(self.home / "log"),
             "FLINK_PLUGINS_DIR": str(self.home / "plugins"),
             "PUTIFABSENT_SERVICE_SECRET": SECRET,
-            "HADOOP_CLASSPATH": ":".join(map(str, self._hadoop)),
+            "HADOOP_CLASSPATH": ":".join(map(str, jars if self._hadoop else [])),
             "HADOOP_CONF_DIR": str(self.home / "conf"),
         }
 
@@ -259,24 +252,21 @@ class Cluster:
 
     def wait(self, task_managers: int) -> None:
         """Return when so many task managers have joined."""
-        until = time.monotonic() + _STARTS_WITHIN
-        found: dict[str, Any] = {}
-        while time.monotonic() < until:
-            with suppress(OSError):
-                found = self.get("/overview")
-            if found.get("taskmanagers") == task_managers:
-                return
-            time.sleep(_POLL)
-        raise TimeoutError(f"Flink did not come up: {found}; its logs are in {self.home / 'log'}")
+        self._until(
+            lambda: self._joined() == task_managers,
+            _STARTS_WITHIN,
+            f"there are no {task_managers} task managers",
+        )
+
+    def _joined(self) -> int | None:
+        with suppress(OSError):
+            return int(self.get("/overview")["taskmanagers"])
+        return None
 
     def wait_for(self, job: str) -> str:
         """Return a job's state when it goes on no more."""
-        until = time.monotonic() + _ENDS_WITHIN
-        while (state := self.state(job)) not in _ENDED:
-            if time.monotonic() > until:
-                raise TimeoutError(f"job {job} goes on, {state}; its logs are in {self.home / 'log'}")
-            time.sleep(_POLL)
-        return state
+        self._until(lambda: self.state(job) in _ENDED, _ENDS_WITHIN, f"job {job} goes on")
+        return self.state(job)
 
     def state(self, job: str) -> str:
         """Return a job's state."""
@@ -288,11 +278,17 @@ class Cluster:
 
     def wait_for_checkpoints(self, job: str, number: int) -> None:
         """Return when so many checkpoints of a job are complete."""
-        until = time.monotonic() + _ENDS_WITHIN
-        while self.checkpoints(job) < number:
-            if time.monotonic() > until or self.state(job) in _ENDED:
-                raise TimeoutError(f"job {job} is {self.state(job)}, without {number} checkpoints")
-            time.sleep(_POLL)
+
+        def are_complete() -> bool:
+            goes_on = self.state(job) not in _ENDED
+            complete = self.checkpoints(job)
+            assert goes_on or complete >= number, f"job {job} has ended with {complete} checkpoints"
+            return complete >= number
+
+        self._until(are_complete, _ENDS_WITHIN, f"job {job} has no {number} checkpoints")
+
+    def _until(self, is_so: Callable[[], bool], seconds: float, otherwise: str) -> None:
+        until(is_so, seconds, f"{otherwise}; the logs are in {self.home / 'log'}")
 
     def last_checkpoint(self, job: str) -> str:
         """Return the path of a job's last complete checkpoint, also of one that nobody runs any more."""

@@ -13,6 +13,7 @@ from putifabsent.lab.fault_proxy import FaultProxy
 from tests.flink.cluster import Cluster, Release
 from tests.flink.programs import Program
 from tests.servers import VersityGW
+from tests.servers.s3 import s3a_settings
 from tests.service.callers import SECRET
 from tests.service.processes import serving
 
@@ -52,17 +53,7 @@ def proxies(store: BucketServer, tmp_path_factory: pytest.TempPathFactory) -> It
 def told(store: BucketServer, proxies: list[FaultProxy]) -> FlinkSettings:
     """Return what guards ``s3a://``; ``s3://`` leads to the same store, and past the guard."""
     guarding = settings(["s3a"], ",".join(each.endpoint for each in proxies))
-    options = store.storage_options
-    client = {
-        "fs.s3a.endpoint": options["client_kwargs"]["endpoint_url"],
-        "fs.s3a.endpoint.region": "us-east-1",
-        "fs.s3a.access.key": options["key"],
-        "fs.s3a.secret.key": options["secret"],
-        "fs.s3a.path.style.access": "true",
-        # On this server S3A's removal of markers takes a minute, guarded or not.
-        "fs.s3a.directory.marker.retention": "keep",
-        "fs.s3.impl": "org.apache.hadoop.fs.s3a.S3AFileSystem",
-    }
+    client = {**s3a_settings(store), "fs.s3.impl": "org.apache.hadoop.fs.s3a.S3AFileSystem"}
     config = {**guarding.config, "fs.allowed-fallback-filesystems": "s3a;s3"}
     return FlinkSettings({**guarding.site, **client}, config)
 

@@ -2,36 +2,20 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+from tests.child import Child
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
     from tests.flink.cluster import Cluster
 
-__all__ = ["FORMATS", "Format", "Program", "ProgramError"]
+__all__ = ["FORMATS", "Format", "Program"]
 
 _PROGRAM = Path(__file__).with_name("program.py")
-
-
-class ProgramError(Exception):
-    """A statement has failed.
-
-    Parameters
-    ----------
-    kind
-        The error's class.
-    message
-        What it says, the JVM's stack included.
-    """
-
-    def __init__(self, kind: str, message: str) -> None:
-        super().__init__(f"{kind}: {message[:3000]}")
-        self.message = message
 
 
 class Program:
@@ -46,33 +30,17 @@ class Program:
     """
 
     def __init__(self, cluster: Cluster, log: Path) -> None:
-        self.log = log
         self._cluster = cluster
-        with log.open("wb") as stderr:
-            self.process = subprocess.Popen(
-                [str(cluster.release.python), str(_PROGRAM)],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=stderr,
-                text=True,
-                bufsize=1,
-                env={**cluster.environment, "PYFLINK_CLIENT_EXECUTABLE": str(cluster.release.python)},
-            )
+        python = str(cluster.release.python)
+        env = {**cluster.environment, "PYFLINK_CLIENT_EXECUTABLE": python}
+        self._child = Child([python, str(_PROGRAM)], log, cwd=cluster.folder, env=env)
 
     def __enter__(self) -> Self:
-        self._heard()
+        self._child.heard()
         return self
 
     def __exit__(self, *_: object) -> None:
-        assert self.process.stdin is not None
-        self.process.stdin.close()
-        try:
-            self.process.wait(30)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
-        assert self.process.stdout is not None
-        self.process.stdout.close()
+        self._child.end()
 
     def run(self, *statements: str) -> list[list[Any]]:
         """Run statements, and return the last one's rows."""
@@ -92,20 +60,9 @@ class Program:
         return job
 
     def _call(self, statements: tuple[str, ...], **said: Any) -> Any:
-        assert self.process.stdin is not None
         said["settings"] = {**self._cluster.of_a_job, **said.get("settings", {})}
-        self.process.stdin.write(json.dumps({"statements": statements, **said}) + "\n")
-        return self._heard()["answer"]
-
-    def _heard(self) -> dict[str, Any]:
-        assert self.process.stdout is not None
-        line = self.process.stdout.readline()
-        if not line:
-            raise ProgramError("Gone", self.log.read_text()[-3000:])
-        heard: dict[str, Any] = json.loads(line)
-        if "error" in heard:
-            raise ProgramError(heard["error"], heard["message"])
-        return heard
+        self._child.say({"statements": statements, **said})
+        return self._child.heard()["answer"]
 
 
 class Format(NamedTuple):

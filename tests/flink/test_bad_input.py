@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from putifabsent.flink import FlinkSettings
+from tests.child import CallError
 from tests.flink.cluster import Cluster
-from tests.flink.programs import FORMATS, Program, ProgramError
+from tests.flink.programs import FORMATS, Program
 from tests.servers.process import free_port
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ def failed(release: Release, told: FlinkSettings, folder: Path, bucket: str, **m
     """Return what a program hears whose service can't be asked."""
     site: Mapping[str, str] = {**told.site, **{f"fs.putifabsent.{key}": value for key, value in more.items()}}
     cluster = Cluster(release, folder, FlinkSettings(site, told.config))
-    with Program(cluster, folder / "log") as program, pytest.raises(ProgramError) as heard:
+    with Program(cluster, folder / "log") as program, pytest.raises(CallError) as heard:
         FORMATS["paimon"].made(program, f"s3a://{bucket}/{folder.name}")
     return heard.value.message
 

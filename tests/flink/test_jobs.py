@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import time
 import uuid
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -11,6 +10,7 @@ import pytest
 
 from putifabsent.inspection import inspect
 from putifabsent.lab.fault_proxy import LATE
+from tests.faults.failover import until
 from tests.flink.programs import FORMATS, Format
 
 if TYPE_CHECKING:
@@ -121,10 +121,11 @@ def in_a_commit(
     for proxy in proxies:
         proxy.script("POST rename", *[LATE] * len(writers))
     try:
-        until = time.monotonic() + 120
-        while (waiting := sum(each.lost for each in proxies) - before) < len(writers):
-            assert time.monotonic() < until, f"{waiting} of {len(writers)} jobs wait for an answer"
-            time.sleep(0.1)
+        until(
+            lambda: sum(each.lost for each in proxies) - before >= len(writers),
+            120,
+            "not all jobs wait for the answer to a commit",
+        )
     finally:
         for proxy in proxies:
             proxy.calm()

@@ -21,6 +21,20 @@ SECRET = "testsecret"
 REGION = "us-east-1"
 
 
+def s3a_settings(server: BucketServer) -> dict[str, str]:
+    """Return Hadoop's settings by which S3A finds a server."""
+    options = server.storage_options
+    return {
+        "fs.s3a.endpoint": options["client_kwargs"]["endpoint_url"],
+        "fs.s3a.endpoint.region": "us-east-1",
+        "fs.s3a.access.key": options["key"],
+        "fs.s3a.secret.key": options["secret"],
+        "fs.s3a.path.style.access": "true",
+        # On versitygw S3A's removal of markers takes a minute, guarded or not.
+        "fs.s3a.directory.marker.retention": "keep",
+    }
+
+
 class S3Server(BucketServer):
     """Any S3 server."""
 

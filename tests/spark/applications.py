@@ -12,8 +12,8 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tests.child import CallError
 from tests.servers.process import Process
-from tests.spark.drivers import DriverError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -81,7 +81,7 @@ def appended(driver: Driver, folder: Path) -> bool:
     """Have a driver append files to a folder; return whether it was the first."""
     try:
         driver.call("parquet", path=folder.as_uri(), rows=4)
-    except DriverError as error:
+    except CallError as error:
         if TAKEN not in error.message:
             raise
         return False

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import os
-import re
-import signal
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -14,9 +11,12 @@ from pathlib import Path
 from shutil import which
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from tests.child import Child
+from tests.servers.s3 import s3a_settings
 from tests.spark.writers import IS_NEWER, settings_of
 
 if TYPE_CHECKING:
+    import signal
     from collections.abc import Iterable, Iterator, Mapping
 
     from typing_extensions import Self
@@ -28,7 +28,6 @@ __all__ = [
     "JAVA",
     "ROOT",
     "Driver",
-    "DriverError",
     "Told",
     "driving",
     "run_script",
@@ -44,29 +43,6 @@ JAVA = (
     else Path(which("java") or "").resolve().parent
 )
 """The folder with the JDK's programs."""
-
-
-class DriverError(Exception):
-    """A call has raised in the driver.
-
-    Parameters
-    ----------
-    kind
-        The error's class.
-    message
-        What it says, the JVM's stack included.
-    """
-
-    def __init__(self, kind: str, message: str) -> None:
-        super().__init__(f"{kind}: {message[:2000]}")
-        self.kind = kind
-        self.message = message
-
-    @property
-    def reason(self) -> str:
-        """The exception that the JVM has named first, without its packages; else the error's own class."""
-        named = re.search(r"\b(?:[a-z]\w*\.)+([A-Z]\w*(?:Exception|Error|Unknown))\b", self.message)
-        return named[1] if named else self.kind
 
 
 class Told(NamedTuple):
@@ -92,7 +68,6 @@ class Told(NamedTuple):
 
 def told_on(server: BucketServer, bucket: str, *, guarded: bool, **more: str) -> Told:
     """Return what a driver on a server's bucket is told: what its users would say."""
-    options = server.storage_options
     settings = {
         "spark.master": "local[2]",
         "spark.driver.memory": "1g",
@@ -100,13 +75,7 @@ def told_on(server: BucketServer, bucket: str, *, guarded: bool, **more: str) ->
         "spark.jars": ",".join(str(each) for each in sorted(JARS.glob("*.jar"))),
         "spark.sql.shuffle.partitions": "1",
         "spark.databricks.delta.snapshotPartitions": "1",
-        "spark.hadoop.fs.s3a.endpoint": options["client_kwargs"]["endpoint_url"],
-        "spark.hadoop.fs.s3a.endpoint.region": "us-east-1",
-        "spark.hadoop.fs.s3a.access.key": options["key"],
-        "spark.hadoop.fs.s3a.secret.key": options["secret"],
-        "spark.hadoop.fs.s3a.path.style.access": "true",
-        # On this server S3A's removal of markers takes a minute, guarded or not.
-        "spark.hadoop.fs.s3a.directory.marker.retention": "keep",
+        **{f"spark.hadoop.{key}": value for key, value in s3a_settings(server).items()},
         **settings_of(f"s3a://{bucket}"),
         **more,
     }
@@ -125,20 +94,9 @@ class Driver:
     """
 
     def __init__(self, told: Told, log: Path) -> None:
+        self._child = Child([sys.executable, "-m", "tests.spark.driver"], log, cwd=ROOT, env=_environment())
         self.log = log
-        with log.open("w") as stderr:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", "tests.spark.driver"],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=stderr,
-                text=True,
-                bufsize=1,
-                cwd=ROOT,
-                env=_environment(),
-                start_new_session=True,
-            )
-        self._say(told._asdict())
+        self._child.say(told._asdict())
 
     def __enter__(self) -> Self:
         return self
@@ -148,7 +106,7 @@ class Driver:
 
     def wait(self) -> Self:
         """Return it when its session is there."""
-        self._heard()
+        self._child.heard()
         return self
 
     def call(self, what: str, /, **said: Any) -> Any:
@@ -156,50 +114,31 @@ class Driver:
 
         Raises
         ------
-        DriverError
+        CallError
             It has failed.
         """
-        self._say({"call": what, **said})
-        return self._heard()["answer"]
-
-    def _say(self, line: Mapping[str, Any]) -> None:
-        assert self.process.stdin is not None
-        self.process.stdin.write(json.dumps(line) + "\n")
-
-    def _heard(self) -> dict[str, Any]:
-        assert self.process.stdout is not None
-        line = self.process.stdout.readline()
-        if not line:
-            raise DriverError("Gone", self.log.read_text()[-3000:])
-        heard: dict[str, Any] = json.loads(line)
-        if "error" in heard:
-            raise DriverError(heard["error"], heard["message"])
-        return heard
+        self._child.say({"call": what, **said})
+        return self._child.heard()["answer"]
 
     def signal(self, number: signal.Signals) -> None:
         """Send a signal to its Python, its JVM, and all that they have started, but for the service."""
-        os.killpg(self.process.pid, number)
+        self._child.signal(number)
 
     def service(self) -> int | None:
         """Return its service's process: the system knows it while the driver itself is busy."""
         for process in Path("/proc").glob("[0-9]*"):
             with suppress(OSError):  # it has ended meanwhile
                 parent = (process / "stat").read_text().rpartition(")")[2].split()[1]
-                if int(parent) == self.process.pid and b"--until-eof" in (process / "cmdline").read_bytes():
+                if (
+                    int(parent) == self._child.process.pid
+                    and b"--until-eof" in (process / "cmdline").read_bytes()
+                ):
                     return int(process.name)
         return None
 
     def end(self) -> None:
         """End it, as one whose notebook is closed; whatever does not end so is killed."""
-        if self.process.stdin is not None:
-            self.process.stdin.close()
-        try:
-            self.process.wait(30)
-        except subprocess.TimeoutExpired:
-            self.signal(signal.SIGKILL)
-            self.process.wait()
-        if self.process.stdout is not None:
-            self.process.stdout.close()
+        self._child.end()
 
 
 @contextmanager

@@ -10,7 +10,8 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tests.spark.drivers import DriverError, together
+from tests.child import CallError
+from tests.spark.drivers import together
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -40,7 +41,7 @@ class Raced(NamedTuple):
     """
 
     acknowledged: list[Row]
-    refused: list[tuple[Row, DriverError]]
+    refused: list[tuple[Row, CallError]]
     readable: Counter[Row]
 
     @property
@@ -82,13 +83,13 @@ def race(
         Of each append.
     """
 
-    def write(driver: Driver, who: str) -> tuple[list[Row], list[tuple[Row, DriverError]]]:
+    def write(driver: Driver, who: str) -> tuple[list[Row], list[tuple[Row, CallError]]]:
         acknowledged, refused = [], []
         for n in range(commits):
             try:
                 driver.call("append", form=form, table=table, who=who, n=n, **options)
                 acknowledged.append((who, n))
-            except DriverError as error:
+            except CallError as error:
                 refused.append(((who, n), error))
             done()
         return acknowledged, refused
@@ -115,7 +116,7 @@ def kill_in_a_commit(victim: Driver, form: str, table: str, who: str) -> list[Ro
         victim.signal(signal.SIGKILL)
         try:
             last.result()
-        except DriverError:
+        except CallError:
             return acknowledged
     return [*acknowledged, (who, 2)]
 

@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING
 import fsspec
 import pytest
 
+from tests.child import CallError
 from tests.service.processes import answers
-from tests.spark.drivers import JARS, JAVA, ROOT, Driver, DriverError, told_on
+from tests.spark.drivers import JARS, JAVA, ROOT, Driver, told_on
 from tests.spark.races import kill_in_a_commit
 from tests.spark.writers import FORMATS
 
@@ -176,7 +177,7 @@ def test_a_driver_that_stood_still_while_its_turn_was_broken_fails_and_loses_not
             append(other, "other", 2)
         finally:
             victim.signal(signal.SIGCONT)
-        with pytest.raises(DriverError) as caught:
+        with pytest.raises(CallError) as caught:
             stopped.result()
     note(caught.value.reason)
     assert check(reader, "hudi", table, acknowledged) == set()
@@ -194,7 +195,7 @@ def test_a_service_killed_in_the_middle_of_commits_loses_nothing(
     address = driver.call("setting", key="fs.putifabsent.address")
     over, killed = threading.Event(), 0
     acknowledged: list[Row] = []
-    errors: list[DriverError] = []
+    errors: list[CallError] = []
 
     def append() -> None:
         try:
@@ -202,7 +203,7 @@ def test_a_service_killed_in_the_middle_of_commits_loses_nothing(
                 try:
                     driver.call("append", form=form, table=table, who="w", n=n)
                     acknowledged.append(("w", n))
-                except DriverError as error:
+                except CallError as error:
                     errors.append(error)
         finally:
             over.set()
@@ -245,7 +246,7 @@ def test_of_two_drivers_that_begin_one_instant_one_is_refused(
         ]
     for number, each in enumerate(raced):
         error = each.exception()
-        if isinstance(error, DriverError):
+        if isinstance(error, CallError):
             refused.append(error)
         else:
             each.result()

@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from putifabsent.spark.settings import defaults, jar
+from tests.child import CallError
 from tests.spark.applications import GUARD, HOME, SETTINGS, TAKEN, appended, conf, submitted
-from tests.spark.drivers import JAVA, ROOT, Driver, DriverError, Told, driving, run_script
+from tests.spark.drivers import JAVA, ROOT, Driver, Told, driving, run_script
 from tests.spark.races import race
 from tests.spark.writers import settings_of
 
@@ -169,7 +170,7 @@ def test_a_driver_that_was_killed_is_started_again_and_each_row_is_there_once(
             assert not killed.done(), killed.exception()
             time.sleep(0.01)
         victim.signal(signal.SIGKILL)
-        assert isinstance(killed.exception(), DriverError)
+        assert isinstance(killed.exception(), CallError)
     pair[0].call("stream_files", path=path, batches=3)
     values = [row["value"] for row in pair[0].call("read", path=path)]
     assert sorted(values) == list(range(len(values)))

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.spark.drivers import Driver, DriverError, together
+from tests.child import CallError
+from tests.spark.drivers import Driver, together
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -115,17 +116,17 @@ def test_of_a_rollback_and_a_commit_at_once_each_is_done_or_refused(
 
 @pytest.mark.parametrize("last", ["20260101120000001.inflight", "20260101120000001_20260101120000002.commit"])
 def test_what_hudi_never_does_is_refused(drivers: dict[str, Driver], bucket: str, last: str) -> None:
-    with pytest.raises(DriverError, match="this is no step of a timeline"):
+    with pytest.raises(CallError, match="this is no step of a timeline"):
         drivers["one"].call("create", path=f"s3a://{bucket}/wrong/.hoodie/timeline/{last}")
 
 
-def failed(call: Callable[[], object]) -> Callable[[], DriverError | None]:
+def failed(call: Callable[[], object]) -> Callable[[], CallError | None]:
     """Have a call return why it failed, or None."""
 
-    def error() -> DriverError | None:
+    def error() -> CallError | None:
         try:
             call()
-        except DriverError as error:
+        except CallError as error:
             return error
         return None
 

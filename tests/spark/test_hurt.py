@@ -18,7 +18,8 @@ import pytest
 from putifabsent.errors import Damaging
 from putifabsent.inspection import inspect
 from putifabsent.lab.fault_proxy import Fault, FaultProxy
-from tests.spark.drivers import Driver, DriverError, told_on
+from tests.child import CallError
+from tests.spark.drivers import Driver, told_on
 from tests.spark.writers import THERE
 
 if TYPE_CHECKING:
@@ -136,7 +137,7 @@ def test_a_spoilt_commit_is_created_by_nobody_who_is_guarded(
             with pytest.raises(Damaging) as caught:
                 guarded.pipe_file(commit.name, commit.body)
             body = b64encode(commit.body).decode()
-            with pytest.raises(DriverError, match="would damage its table, and was not created"):
+            with pytest.raises(CallError, match="would damage its table, and was not created"):
                 pair[1].call("create", path=f"s3a://{commit.name}", body=body)
             assert not fs.exists(commit.name)
             fs.pipe_file(commit.name, commit.body)
@@ -180,7 +181,7 @@ def stock(reader: Driver, form: str) -> str:
     """Return what a stock reader makes of a table."""
     try:
         rows = sorted(map(tuple, reader.call("rows", form=form, table=f"hurt_{form}")))
-    except DriverError as error:
+    except CallError as error:
         return f"fails: {error.reason[:120]}"
     return "reads what was acknowledged" if rows == ROWS else f"reads {rows}"
 
@@ -218,7 +219,7 @@ def test_a_writer_hears_that_its_commit_is_refused_and_goes_on(
     lied_to.call("make", form=form, table=table)
     lied_to.call("append", form=form, table=table, who="a", n=0)
     liar.share = 1
-    with pytest.raises(DriverError) as caught:
+    with pytest.raises(CallError) as caught:
         lied_to.call("append", form=form, table=table, who="a", n=1)
     liar.share = 0
     note(f"{form}: {caught.value.reason}: {caught.value.message[:300]}")
@@ -285,7 +286,7 @@ def test_commits_to_one_bucket_that_cross_lose_rows_or_are_refused(
         if driver is reader:
             driver.call("paimon_commits", key="others")
         else:
-            with pytest.raises(DriverError, match="it would damage its table"):
+            with pytest.raises(CallError, match="it would damage its table"):
                 driver.call("paimon_commits", key="others")
             written("others")
             driver.call("paimon_commits", key="others")

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.child import CallError
 from tests.service.processes import arguments_of_all
-from tests.spark.drivers import JARS, JAVA, ROOT, Driver, DriverError, run_script, told_on
+from tests.spark.drivers import JARS, JAVA, ROOT, Driver, run_script, told_on
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -67,13 +68,13 @@ def test_the_secret_is_in_no_list_of_processes_no_log_and_no_event(driver: Drive
 
 def test_a_session_that_runs_already_is_not_mounted(driver: Driver) -> None:
     assert driver.call("mount_again") is None
-    with pytest.raises(DriverError, match="gs://"):
+    with pytest.raises(CallError, match="gs://"):
         driver.call("mount_again", scheme="gs")
 
 
 def test_a_session_that_is_mounted_keeps_its_options(driver: Driver) -> None:
     driver.call("mount_with", arbiter="native", writer=WRITER)
-    with pytest.raises(DriverError, match="other options"):
+    with pytest.raises(CallError, match="other options"):
         driver.call("mount_with", arbiter="ballot")
 
 
@@ -81,8 +82,8 @@ def test_hudi_takes_turns_unless_the_user_says_otherwise(driver: Driver) -> None
     assert driver.call("hudi_default", key="hoodie.write.lock.provider").startswith("org.putifabsent.")
 
 
-def refused(told: Any, log: Path) -> DriverError:
-    with Driver(told, log) as driver, pytest.raises(DriverError) as caught:
+def refused(told: Any, log: Path) -> CallError:
+    with Driver(told, log) as driver, pytest.raises(CallError) as caught:
         driver.wait()
     return caught.value
 
@@ -138,10 +139,10 @@ def test_every_way_to_the_same_store_is_guarded_or_refused(
         name = f"{bucket}/twins/_delta_log/00000000000000000000.json"
         assert driver.call("create", path=f"s3a://{name}") is True
         assert driver.call("create", path=f"s3://{name}") is False
-        with pytest.raises(DriverError, match="s3n:// is not mounted"):
+        with pytest.raises(CallError, match="s3n:// is not mounted"):
             driver.call("create", path=f"s3n://{name}")
         driver.call("change", key="fs.s3n.impl", value="org.apache.hadoop.fs.RawLocalFileSystem")
-        with pytest.raises(DriverError, match=r"s3n:// leads to the same stores"):
+        with pytest.raises(CallError, match=r"s3n:// leads to the same stores"):
             driver.call("mount_again")
 
 
@@ -190,7 +191,7 @@ def test_without_its_service_a_session_writes_nothing_unguarded(
         address = driver.call("setting", key="fs.putifabsent.address")
         driver.call("append", form="delta", table="alone", who="w", n=0)
         driver.call("end_service")
-        with pytest.raises(DriverError) as caught:
+        with pytest.raises(CallError) as caught:
             driver.call("append", form="delta", table="alone", who="w", n=1)
         assert address.removeprefix("http://") in caught.value.message
         assert driver.call("rows", form="delta", table="alone") == [["w", 0]]

@@ -15,9 +15,10 @@ import fsspec
 import pytest
 
 from putifabsent.errors import ConfigError
+from tests.child import CallError
 from tests.service.callers import SECRET
 from tests.service.processes import serving
-from tests.spark.drivers import ROOT, Driver, DriverError, Told, driving, together
+from tests.spark.drivers import ROOT, Driver, Told, driving, together
 from tests.spark.races import check, stream
 
 if TYPE_CHECKING:
@@ -113,7 +114,7 @@ def test_executors_that_cannot_reach_the_service_write_nothing(
         address = listens.replace("127.0.0.1", "coordination.test")
         with Driver(Told(settings, "file", {"service": address}), tmp_path / "log") as driver:
             assert driver.wait().call("create", path=(tmp_path / "by_the_driver").as_uri())
-            with pytest.raises(DriverError, match=f"{address} can't be reached"):
+            with pytest.raises(CallError, match=f"{address} can't be reached"):
                 driver.call("parquet", path=(tmp_path / "table").as_uri(), rows=10)
             driver.signal(signal.SIGKILL)
     assert not list(tmp_path.glob("table/**/*.parquet"))
@@ -197,19 +198,19 @@ def test_settings_that_lead_past_the_guard_are_noticed_before_the_next_write(
     driver, path = drivers[0], (tmp_path / "later").as_uri()
     driver.call("parquet", path=path, rows=1)
     refused = rf"past the guard, for {IMPL} was changed "
-    with pytest.raises(DriverError, match=refused + "among its own options"):
+    with pytest.raises(CallError, match=refused + "among its own options"):
         driver.call("parquet", path=path, rows=1, options={IMPL: STOCK})
     driver.call("parquet", path=path, rows=1, options={IMPL: driver.call("setting", key=IMPL)})
 
     driver.call("sql", query=f"SET {IMPL}={STOCK}")
-    with pytest.raises(DriverError, match=refused + r"in the session's settings: spark\.conf\.unset"):
+    with pytest.raises(CallError, match=refused + r"in the session's settings: spark\.conf\.unset"):
         driver.call("parquet", path=path, rows=1)
     driver.call("sql", query=f"RESET {IMPL}")
     driver.call("parquet", path=path, rows=1)
 
     guarded = driver.call("setting", key=IMPL)
     driver.call("change", key=IMPL, value=STOCK)
-    with pytest.raises(DriverError, match=refused + "in the context's Hadoop configuration"):
+    with pytest.raises(CallError, match=refused + "in the context's Hadoop configuration"):
         driver.call("parquet", path=path, rows=1)
     driver.call("change", key=IMPL, value=guarded)
     driver.call("parquet", path=path, rows=1)
@@ -222,7 +223,7 @@ def test_the_service_is_not_exchanged_either(drivers: list[Driver], key: str, tm
     before = driver.call("setting", key=key)
     driver.call("change", key=key, value="http://127.0.0.1:9")
     try:
-        with pytest.raises(DriverError, match=f"past the guard, for {key} was changed"):
+        with pytest.raises(CallError, match=f"past the guard, for {key} was changed"):
             driver.call("parquet", path=(tmp_path / "table").as_uri(), rows=1)
     finally:
         driver.call("change", key=key, value=before)

@@ -16,10 +16,11 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from tests.child import CallError
 from tests.servers import VersityGW
 from tests.servers.s3 import KEY
 from tests.service.processes import arguments_of_all
-from tests.spark.drivers import Driver, DriverError, told_on
+from tests.spark.drivers import Driver, told_on
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -112,7 +113,7 @@ def test_no_secret_is_in_what_others_can_read(
     driver.call("in_workers", name=f"{bucket}/t/_delta_log/00000000000000000002.json", tasks=2)
     # What goes wrong.
     for number, (form, table) in enumerate([("delta", "../nowhere"), ("parquet?", "t")]):
-        with pytest.raises(DriverError) as caught:
+        with pytest.raises(CallError) as caught:
             driver.call("append", form=form, table=table, who="a", n=1)
         shown[f"error {number}"] = caught.value.message
     shown["garbage"] = sent(address, f"GET / HTTP/1.1\r\nAuthorization: Bearer {secret}\0\r\n\r\n".encode())

@@ -17,7 +17,8 @@ import pytest
 
 from putifabsent.inspection import inspect
 from putifabsent.shim.formats.hudi_layout import is_instant
-from tests.spark.drivers import Driver, DriverError, together, told_on
+from tests.child import CallError
+from tests.spark.drivers import Driver, together, told_on
 from tests.spark.writers import FORMATS
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ class Table:
         """Append, or find that another's commit was in its way."""
         try:
             self.append(driver, who, n, **options)
-        except DriverError as error:
+        except CallError as error:
             if not any(each in error.message for each in FORMATS["hudi"].conflicts):
                 raise
 
@@ -78,7 +79,7 @@ class Table:
     def refused(self) -> Iterator[None]:
         """Do what is refused, and leaves every instant, and the table's properties, as they were."""
         there = self.names()
-        with pytest.raises(DriverError) as caught:
+        with pytest.raises(CallError) as caught:
             yield
         assert REFUSED in caught.value.message
         assert there.items() <= self.names().items()

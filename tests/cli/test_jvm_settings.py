@@ -1,0 +1,85 @@
+"""``putifabsent spark-conf`` and ``flink-conf``: settings for who does not mount from Python."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+from xml.etree import ElementTree as ET
+
+import pytest
+from typer.testing import CliRunner
+
+from putifabsent.cli.app import app
+
+if TYPE_CHECKING:
+    from typer.testing import Result
+
+ADDRESS = ("--address", "http://10.0.0.7:8976")
+
+
+@pytest.fixture(autouse=True)
+def _jar(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("putifabsent.spark.jar", lambda: "/site/putifabsent-hadoop.jar")
+
+
+def _run(*arguments: str) -> Result:
+    return CliRunner().invoke(app, list(arguments))
+
+
+def test_every_line_is_one_of_spark_defaults() -> None:
+    said = _run("spark-conf", "s3a", *ADDRESS)
+    lines = [line.split() for line in said.stdout.splitlines() if line and not line.startswith("#")]
+    assert said.exit_code == 0
+    assert {len(line) for line in lines} == {2}
+    assert dict(lines)["spark.hadoop.fs.putifabsent.address"] == "http://10.0.0.7:8976"
+
+
+def test_a_program_reads_the_same() -> None:
+    said = json.loads(_run("spark-conf", "s3a", "gs", *ADDRESS, "--json").stdout)
+    assert said["spark"]["spark.jars"] == "/site/putifabsent-hadoop.jar"
+    assert said["spark"]["spark.hadoop.fs.gs.impl"] == said["spark"]["spark.hadoop.fs.s3a.impl"]
+    assert "hoodie.write.lock.provider" in said["hudi"]
+
+
+def test_a_scheme_that_is_not_known_is_a_wrong_use() -> None:
+    said = _run("spark-conf", "hdfs", *ADDRESS, "--json")
+    assert said.exit_code == 2
+    assert "hdfs://" in json.loads(said.stdout)["message"]
+
+
+# --- Flink
+
+
+def test_the_output_is_a_core_site() -> None:
+    said = _run("flink-conf", "s3a", "gs", *ADDRESS)
+    site = ET.fromstring(said.stdout)  # noqa: S314 - our own
+    found = {each.findtext("name"): each.findtext("value") for each in site.iter("property")}
+    assert said.exit_code == 0
+    assert found["fs.s3a.impl"] == found["fs.gs.impl"] == "org.putifabsent.hadoop.GuardedFileSystem"
+    assert found["fs.putifabsent.address"] == "http://10.0.0.7:8976"
+    assert found["fs.putifabsent.secret"] == "${env.PUTIFABSENT_SERVICE_SECRET}"
+
+
+def test_what_goes_elsewhere_is_said_beside_it() -> None:
+    said = _run("flink-conf", "s3a", *ADDRESS)
+    assert "/site/putifabsent-hadoop.jar" in said.stderr
+    assert "fs.allowed-fallback-filesystems: s3a" in said.stderr
+
+
+def test_a_character_of_xml_in_the_address_is_written_so() -> None:
+    site = ET.fromstring(_run("flink-conf", "s3a", "--address", "http://h:1?a&b").stdout)  # noqa: S314 - our own
+    assert "http://h:1?a&b" in [each.text for each in site.iter("value")]
+
+
+def test_a_program_reads_what_goes_into_each_file() -> None:
+    said = json.loads(_run("flink-conf", "s3a", "gs", *ADDRESS, "--json").stdout)
+    assert said["lib"] == "/site/putifabsent-hadoop.jar"
+    assert said["config.yaml"] == {"fs.allowed-fallback-filesystems": "s3a;gs"}
+    assert "fs.s3a.impl" in said["core-site.xml"]
+
+
+@pytest.mark.parametrize(("scheme", "why"), [("hdfs", "hdfs://"), ("file", "a class of its own")])
+def test_a_scheme_that_flink_cannot_have_guarded_is_a_wrong_use(scheme: str, why: str) -> None:
+    said = _run("flink-conf", scheme, *ADDRESS, "--json")
+    assert said.exit_code == 2
+    assert why in json.loads(said.stdout)["message"]
