@@ -1,14 +1,31 @@
-"""Servers of tests are known: no mount need race them for twenty seconds before it relies on them."""
+"""What mounts of the tests' servers know of them before they ask."""
 
 from __future__ import annotations
 
+from putifabsent.backends import probe_cache
 from putifabsent.backends.probe_cache import BESIDE, Verdict, remember
 
-__all__ = ["vouch"]
+__all__ = ["forget", "vouch"]
 
 
 def vouch(endpoint: str, kind: str = "s3") -> None:
-    """Have all mounts of a server rely on its listings and copies, in whatever process they are."""
+    """Have all mounts of a server rely on its listings and copies, in whatever process they are.
+
+    No mount need race it for twenty seconds before.
+    """
+    forget(endpoint, kind)
     remember(
         kind, endpoint, {word: Verdict(word, safe=True, evidence="a server of tests") for word in BESIDE}
     )
+
+
+def forget(endpoint: str, kind: str = "s3") -> None:
+    """Have nothing known of a server that has just begun to listen, where another one may have listened.
+
+    A run of the tests begins some hundred servers, and the system gives a port again.
+    """
+    key = probe_cache._key(kind, endpoint)
+    probe_cache._here.pop(key, None)
+    known = probe_cache._read()
+    if known.pop(key, None) is not None:
+        probe_cache._write(known)

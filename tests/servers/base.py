@@ -7,6 +7,8 @@ from abc import ABC, abstractmethod
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
+from tests.vouching import forget
+
 if TYPE_CHECKING:
     from types import TracebackType
 
@@ -52,6 +54,7 @@ class Server(ABC):
         with ExitStack() as running:
             self._start(running)
             self._running = running.pop_all()
+        forget(self.endpoint, self.kind)
         return self
 
     def stop(self) -> None:

@@ -15,6 +15,7 @@ from tests.stub.gcs import Gcs
 from tests.stub.s3 import S3
 from tests.stub.state import State
 from tests.stub.wire import Answer, Dialect, Request
+from tests.vouching import forget
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping
@@ -95,6 +96,8 @@ class FaultStub:
     def __enter__(self) -> Self:
         self._thread.start()
         asyncio.run_coroutine_threadsafe(self._start(), self._loop).result(_PATIENCE)
+        for cloud in self._ports:
+            forget(self.url(cloud), cloud)
         return self
 
     def __exit__(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from putifabsent.backends.probe_cache import Verdict, recall, remember
 from tests.stub import Fault, FaultStub, Op, Step
 from tests.stub.raw import ask, create, told
 
@@ -215,3 +216,11 @@ def test_each_operation_can_lie_by_itself() -> None:
         )
         assert copied.status == 200
         assert liar.objects[NAME].data == b"copied"
+
+
+def test_a_stub_is_new_to_mounts_though_another_server_had_its_port(monkeypatch: pytest.MonkeyPatch) -> None:
+    address = "http://127.0.0.1:9"
+    remember("s3", address, {"put": Verdict("put", safe=True, evidence="the other's")})
+    monkeypatch.setattr(FaultStub, "url", lambda _stub, _cloud: address)
+    with FaultStub():
+        assert recall("s3", address) == {}
