@@ -370,8 +370,8 @@ class GuardedFileSystem(AsyncFileSystem, ChainedFileSystem, metaclass=CachedToo)
             Its folder. Of a Hudi table that is still to be made, its ``.hoodie``: only what is there shows
             that a folder is Hudi's.
         lease
-            Seconds without a sign of life after which others may break the turn. A thread gives one three
-            times as often.
+            Seconds without a sign of life after which others may break the turn; 3600 at most. A thread
+            gives one three times as often.
         timeout
             Seconds to wait for it; by default the mount's ``deadline``.
 
@@ -380,7 +380,8 @@ class GuardedFileSystem(AsyncFileSystem, ChainedFileSystem, metaclass=CachedToo)
         TimeoutError
             When entered: somebody else had it all the time.
         Fenced
-            When left: it was broken, for the holder had given no sign of life.
+            When left: it was broken, for the holder had given no sign of life; or another mount has removed
+            the table.
         OutcomeUnknown
             When entered: it may have been taken. Then it is broken after the lease.
         """

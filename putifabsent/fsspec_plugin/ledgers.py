@@ -109,6 +109,7 @@ class Ledgers:
         """Return a lane that no other protocol has, in this process or a fork of it."""
         if self._lanes_of != os.getpid():
             self._lanes, self._lanes_of = [], os.getpid()
+            self.pruning.clear()  # the threads that do it are the parent's
         try:
             return self._lanes.pop()
         except IndexError:
@@ -135,7 +136,11 @@ class Ledgers:
 
         self.pruning.add(state)
         ledger.behind = 0
-        threading.Thread(target=work, name="putifabsent-prune", daemon=True).start()
+        try:
+            threading.Thread(target=work, name="putifabsent-prune", daemon=True).start()
+        except RuntimeError as error:  # no more threads, or the interpreter is about to end
+            _log.debug("what %s does not need is not removed: %s", ledger.folder, error)
+            self.pruning.discard(state)
 
     # Tables that go
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from putifabsent.shim.formats.hudi_sets import WriteSet
     from putifabsent.shim.requests import Protocol
 
-__all__ = ["Cache", "Slots", "Watch"]
+__all__ = ["LIFELESS", "Cache", "Slots", "Watch"]
 
 K = TypeVar("K")
 V = TypeVar("V")

@@ -21,7 +21,7 @@ import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from putifabsent.backends.base import Absent
-from putifabsent.fsspec_plugin.slots import Cache, Slots, Watch
+from putifabsent.fsspec_plugin.slots import LIFELESS, Cache, Slots, Watch
 from putifabsent.shim.formats import hudi_sets
 from putifabsent.shim.reading import read
 from putifabsent.shim.requests import Get, List
@@ -42,8 +42,7 @@ _log = logging.getLogger(__name__)
 
 _WRITE = frozenset({"commit", "deltacommit", "replacecommit"})
 _CLUSTERS = frozenset({"clustering", "replacecommit"})
-_ALL_OF_IT = frozenset({"restore"})
-_WAITED_FOR = _WRITE | _CLUSTERS | _ALL_OF_IT
+_WAITED_FOR = _WRITE | _CLUSTERS
 
 _BETWEEN = {("commit", "inflight"): ""}
 """What stands between a pending instant's time and its state, where that is not its action."""
@@ -86,7 +85,7 @@ class Tower:
         self._slots = Slots(clock)
         self._written: Cache[tuple[str, str], WriteSet] = Cache()
         self._declared: Cache[tuple[str, str], Mapping[str, Any]] = Cache()
-        self._since: Cache[tuple[str, str, str], float] = Cache()
+        self._since: Cache[tuple[str, str, str], tuple[float, float]] = Cache()
 
     def in_the_way(
         self, begins: Begins, ledger: Ledger, thread: str, creation: Creation
@@ -120,12 +119,13 @@ class Tower:
         folder = f"{ledger.name.state}/slots"
         # A clustering may be of any file group: who waits for it would wait for all that it waits for.
         entries = [] if begins.clusters else (yield from self._slots.listed(folder))
-        others = {
+        # Its own tell whether those in the queue may wait for this session itself.
+        watched = {
             instant: opened
             for instant, opened in ledger.state.open.items()
-            if opened.session != ledger.session and opened.action in _WAITED_FOR
+            if (entries or opened.session != ledger.session) and opened.action in _WAITED_FOR
         }
-        alive = (yield from self._alive(ledger, others)) if others else {}
+        alive = (yield from self._alive(ledger, watched)) if watched else {}
         if not (alive or entries):
             return []
         mine, is_known = None, True
@@ -135,13 +135,14 @@ class Tower:
             return []
         found = []
         for instant, opened in sorted(alive.items()):
+            if opened.session == ledger.session:
+                continue
             theirs = yield from self._wanted(ledger, instant, opened)
             if hudi_sets.meet(mine, theirs):
                 found.append(f"{instant} of session {opened.session}")
         if begins.clusters:
             return found
-        if not any(each.session == ledger.session for each in ledger.state.open.values()):
-            # Else those who wait may wait for this session itself.
+        if not any(each.session == ledger.session for each in alive.values()):
             before = yield from self._slots.ahead(folder, ledger.session, thread, mine, entries)
             found += [f"session {each}, which came before" for each in before]
         if found:
@@ -149,12 +150,15 @@ class Tower:
         return found
 
     def _waited(self, ledger: Ledger, thread: str) -> float:
-        """Return for how many seconds a thread has asked in vain."""
+        """Return for how many seconds a thread has asked in vain, and again and again."""
         key, now = (ledger.root, ledger.session, thread), self._clock()
-        return now - (self._since[key] if key in self._since else self._since.keep(key, now))
+        since, asked = self._since.get(key, (now, now))
+        # Who has not asked for so long had given it up, and begins something else.
+        since, _ = self._since.keep(key, (since if now - asked <= LIFELESS else now, now))
+        return now - since
 
-    def begun(self, ledger: Ledger, thread: str, creation: Creation) -> Protocol[None]:
-        """Leave the queue, if this thread is in it: it has the turn, and waits no more."""
+    def leave(self, ledger: Ledger, thread: str, creation: Creation) -> Protocol[None]:
+        """Leave the queue, if this thread is in it: it waits for nobody's commit any more."""
         self._since.pop((ledger.root, ledger.session, thread), None)
         yield from self._slots.leave(f"{ledger.name.state}/slots", ledger.session, thread, creation)
 
@@ -177,8 +181,6 @@ class Tower:
 
     def _wanted(self, ledger: Ledger, instant: str, opened: Opened) -> Protocol[WriteSet]:
         """Return what an open instant writes, as far as it is known."""
-        if opened.action in _ALL_OF_IT:
-            return None
         if opened.action == "clustering" and not (yield from self._is_inflight(ledger, instant, opened)):
             return {}  # another job may run it in an hour
         if opened.action in _CLUSTERS:
@@ -195,7 +197,7 @@ class Tower:
         if key not in self._declared:
             said = yield from _content(_pending(ledger, instant, opened, state))
             if not said:
-                return said
+                return {}
             self._declared.keep(key, said)
         return self._declared[key]
 
@@ -222,9 +224,11 @@ class Tower:
             key = (ledger.root, each.token)
             if key not in self._written:
                 said = yield from _content(ledger.path(each.body))
-                if not said:
-                    continue  # archived, or not to be read now
-                self._written.keep(key, hudi_sets.written(said) if hudi_sets.is_a_writers(said) else {})
+                if said is None:
+                    continue  # not to be read now
+                self._written.keep(
+                    key, hudi_sets.written(said) if said and hudi_sets.is_a_writers(said) else {}
+                )
             if self._written[key] != {}:
                 found.append(self._written[key])
         return found
@@ -249,11 +253,11 @@ def _is_due(state: State, commits: int) -> bool:
     return sum(each.instant > last and each.name.rpartition(".")[2] in _WRITE for each in made) >= commits
 
 
-def _content(path: str) -> Protocol[Mapping[str, Any]]:
-    """Return what an instant's file says; nothing, where it isn't there, or can't be read."""
+def _content(path: str) -> Protocol[Mapping[str, Any] | None]:
+    """Return what an instant's file says: nothing, where it was archived; None: it can't be read now."""
     try:
         got: Got | Absent = yield from read(Get(path))
-        content = None if isinstance(got, Absent) else content_of(got.data, path, [])
     except OSError:
-        return {}
+        return None
+    content = None if isinstance(got, Absent) else content_of(got.data, path, [])
     return {} if content is None else content.value

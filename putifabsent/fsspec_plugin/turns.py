@@ -7,18 +7,20 @@ import logging
 import os
 import threading
 import time
+from contextlib import suppress
 from contextvars import ContextVar
 from functools import partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from putifabsent.errors import Fenced
 from putifabsent.fsspec_plugin.steps import Decide
 from putifabsent.shim.drive import run
 from putifabsent.shim.ledger import turns
+from putifabsent.shim.ledger.facts import LONGEST_LEASE
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from types import TracebackType
 
     from typing_extensions import Self
@@ -85,9 +87,24 @@ def taken(
         )
 
     turn: TurnName | None = yield Decide(guard.ledgers.using(name, take), deadline=timeout)
-    if turn is not None and tower is not None:
-        yield Decide(guard.ledgers.using(name, partial(tower.begun, thread=thread, creation=creation)))
+    if tower is not None and (turn is not None or begins is None):
+        # Who asks for nothing but the turn waits for nobody's commit any more.
+        yield Decide(guard.ledgers.using(name, partial(tower.leave, thread=thread, creation=creation)))
     return turn
+
+
+class _Taken(NamedTuple):
+    """A turn that was taken: for which name, what ends its signs of life, and in which process."""
+
+    name: Name
+    over: threading.Event
+    pid: int
+
+
+def _beside(work: Callable[[TurnName, _Taken], None], turn: TurnName, taken: _Taken) -> threading.Thread:
+    thread = threading.Thread(target=work, args=(turn, taken), name="putifabsent-turn", daemon=True)
+    thread.start()
+    return thread
 
 
 class Turn:
@@ -104,22 +121,21 @@ class Turn:
     """
 
     def __init__(self, guard: Guard, table: str, lease: float, timeout: float) -> None:
-        if not lease > 0:
-            msg = f"lease must be a positive number of seconds, not {lease!r}"
+        if not 0 < lease <= LONGEST_LEASE:
+            msg = f"lease must be a positive number of seconds, {LONGEST_LEASE:g} at most, not {lease!r}"
             raise ValueError(msg)
         self.table = table
-        self._turn: TurnName | None = None
         self._guard = guard
         self._lease = lease
         self._timeout = timeout
-        self._name: Name | None = None
-        self._over = threading.Event()
-        self._pid = os.getpid()
+        # By thread or task that has entered it and not left it: one lock may be many threads'.
+        self._taken: dict[TurnName, _Taken] = {}
 
     @property
     def number(self) -> int | None:
         """Of its record in the life of the table; None before it is entered and after it is left."""
-        return self._turn and self._turn.number
+        mine = self._mine()
+        return mine and mine.number
 
     def __repr__(self) -> str:
         return f"<Turn {self.number or 'not held'} of {self.table}>"
@@ -166,47 +182,60 @@ class Turn:
             raise TimeoutError(errno.ETIMEDOUT, reason, self.table)
         return name, turn
 
-    def _begin(self, name: Name, turn: TurnName) -> None:
-        self._name, self._turn = name, turn
-        with_turns({**turns_held(), self._guard.ledgers.place(name): turn})
-        # One for each time: the thread of the last time may not have seen the end of its own yet.
-        self._over, self._pid = threading.Event(), os.getpid()
-        beats = threading.Thread(
-            target=self._beat, args=(name, turn, self._over), name="putifabsent-turn", daemon=True
-        )
-        beats.start()
+    def _mine(self) -> TurnName | None:
+        """Return the turn of this thread or task; of one that another has entered for it, the only one."""
+        held = frozenset(turns_held().values())
+        return next((turn for turn in self._taken if turn in held or len(self._taken) == 1), None)
 
-    def _beat(self, name: Name, turn: TurnName, over: threading.Event) -> None:
-        creation = self._guard.mount.looker(name)
-        while not over.wait(self._lease / _BEATS_A_LEASE):
-            beat = partial(turns.beat, turn=turn, creation=creation, clock=time.monotonic)
-            try:
-                if not run(self._guard.ledgers.using(name, beat), self._guard.mount.store, self._lease):
-                    return  # it was broken, or is given back at this moment
-            except OSError as error:
-                _log.debug("turn %s of %s gave no sign of life: %s", turn.number, self.table, error)
+    def _begin(self, name: Name, turn: TurnName) -> None:
+        taken = self._taken[turn] = _Taken(name, threading.Event(), os.getpid())
+        with_turns({**turns_held(), self._guard.ledgers.place(name): turn})
+        _beside(self._beats, turn, taken)
+
+    def _beats(self, turn: TurnName, taken: _Taken) -> None:
+        sent: list[threading.Thread] = []
+        while not taken.over.wait(self._lease / _BEATS_A_LEASE):
+            # A request that hangs may hang for longer than the lease, and must not keep the next ones back.
+            sent = [each for each in sent if each.is_alive()]
+            if len(sent) < _BEATS_A_LEASE:
+                with suppress(RuntimeError):  # no more threads
+                    sent.append(_beside(self._beat, turn, taken))
+
+    def _beat(self, turn: TurnName, taken: _Taken) -> None:
+        creation = self._guard.mount.looker(taken.name)
+        beat = partial(turns.beat, turn=turn, creation=creation, clock=time.monotonic)
+        try:
+            if not run(self._guard.ledgers.using(taken.name, beat), self._guard.mount.store, self._lease):
+                taken.over.set()  # it was broken, or is given back at this moment
+        except OSError as error:
+            _log.debug("turn %s of %s gave no sign of life: %s", turn.number, self.table, error)
 
     def _leaving(self, error: BaseException | None) -> Steps[None]:
-        name, turn = self._name, self._turn
-        if name is None or turn is None:
+        turn = self._mine()
+        if turn is None:
             return
-        self._turn = None
-        self._over.set()
-        place = self._guard.ledgers.place(name)
+        taken, ledgers = self._taken.pop(turn), self._guard.ledgers
+        taken.over.set()
+        name = taken.name
+        place = ledgers.place(name)
         with_turns({each: held for each, held in turns_held().items() if each != place})
-        if self._pid != os.getpid():
+        if taken.pid != os.getpid():
             return  # a fork that leaves the block: the turn is its parent's
-        creation = self._guard.mount.looker(name)
-        release = partial(turns.release, turn=turn, creation=creation)
+        is_removed_here = ledgers.known(name.state) is None
+        release = partial(turns.release, turn=turn, creation=self._guard.mount.looker(name))
         try:
-            was_held = yield Decide(self._guard.ledgers.using(name, release))
+            was_held = yield Decide(ledgers.using(name, release))
         except OSError as failed:
             # What was done in it is done; others get it when they have waited for its lease.
             _log.warning("turn %s of %s could not be given back: %s", turn.number, self.table, failed)
             return
-        if was_held:
+        if was_held or is_removed_here:
             return
-        reason = f"turn {turn.number} was broken: this process gave no sign of life for {self._lease:g} s"
+        known = ledgers.known(name.state)
+        if known is not None and known.state.life != turn.life:
+            reason = f"the table was removed since turn {turn.number} was taken"
+        else:
+            reason = f"turn {turn.number} was broken: this process gave no sign of life for {self._lease:g} s"
         if error is None:
             raise Fenced(errno.EPERM, reason, self.table)
         _log.warning("%s: %s", self.table, reason)

@@ -153,7 +153,7 @@ def drop(fs: GuardedFileSystem, path: str) -> int:
 
 def _settled_ledgers(table: Table) -> list[str]:
     """Publish what the ledgers have decided; return all that can go then."""
-    kept = table.folders("ledger", "beats")
+    kept = table.folders("ledger", "beats", "slots")
     bodies = [table.folders("bodies").get(state, []) for state in kept if _settle_ledger(table, state)]
     return [path for inside in (*kept.values(), *bodies) for path in inside]
 

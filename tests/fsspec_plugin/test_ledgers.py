@@ -259,14 +259,18 @@ def test_a_table_that_is_removed_takes_its_ledger_along(memory: Ground) -> None:
     assert records_of(memory, root) == ["OPEN", "COMPLETE", "OPEN", "COMPLETE"]
 
 
+def wait_for_pruning() -> None:
+    for thread in threading.enumerate():
+        if thread.name == "putifabsent-prune":
+            thread.join()
+
+
 def test_records_behind_a_checkpoint_go(memory: Ground) -> None:
     root = table_in(memory)
     a = Writer(memory.mount(writer_session="a"), root)
     for number in range(100, 170):
         a.commits(str(number))
-        for thread in threading.enumerate():
-            if thread.name == "putifabsent-prune":
-                thread.join()
+        wait_for_pruning()
     assert len(records_of(memory, root)) < 2 * 64
     assert len(a.timeline()) == 3 * 70
     b = Writer(memory.mount(writer_session="b"), root)
@@ -407,6 +411,27 @@ def test_readers_remove_no_records(memory: Ground, monkeypatch: pytest.MonkeyPat
     assert begun
 
 
+def test_a_commit_is_acknowledged_though_nothing_can_be_removed_beside_it(
+    memory: Ground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No more threads, or an interpreter that is about to end."""
+    root = table_in(memory)
+    a = Writer(memory.mount(writer_session="a"), root)
+
+    def no_more(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", no_more)
+        for number in range(100, 170):
+            a.commits(str(number))
+    before = len(records_of(memory, root))
+    for number in range(170, 200):
+        a.commits(str(number))
+    wait_for_pruning()
+    assert len(records_of(memory, root)) < before
+
+
 def test_who_may_not_delete_says_so_once_and_commits(
     memory: Ground, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -415,9 +440,7 @@ def test_who_may_not_delete_says_so_once_and_commits(
     monkeypatch.setattr(a.fs.backend, "delete", lambda *_: Refused(PermissionError("403")))
     for number in range(100, 200):
         a.commits(str(number))
-        for thread in threading.enumerate():
-            if thread.name == "putifabsent-prune":
-                thread.join()
+        wait_for_pruning()
     said = [each.getMessage() for each in caplog.records if each.levelname == "WARNING"]
     assert len([each for each in said if "s3:DeleteObject" in each]) == 1
     assert len(a.timeline()) == 3 * 100

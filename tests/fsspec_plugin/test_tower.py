@@ -203,6 +203,58 @@ def test_those_who_wait_go_in_the_order_in_which_they_came(drivers: list[Driver]
     c.begins("500", (F,))
 
 
+def test_nobody_overtakes_while_a_turn_changes_hands(drivers: list[Driver]) -> None:
+    a, b, c = drivers
+    known(a, b, F, F)
+    c.commits("250", (F,))
+    a.begins("300", (F,))
+    assert (b.asks().turn, c.asks().turn) == (None, None)
+    taken = a.remote.take_turn(a.root, str(uuid.uuid4()), thread="main", lease=600.0)
+    assert taken.turn is not None
+    with a.remote.in_turn(a.writer.completed("300"), taken.turn):
+        a.completes("300", (F,), upon="1")
+    assert c.asks().turn is None  # the turn is held, and nothing is open any more
+    a.remote.release_turn(a.root, taken.turn)
+    assert c.asks().behind == "session b, which came before"
+    b.begins("400", (F,))
+
+
+def test_what_nobody_waits_for_lets_nobody_overtake(drivers: list[Driver]) -> None:
+    a, b, c = drivers
+    known(a, b, F, F)
+    c.commits("250", (F,))
+    c.writer.fs.pipe_file(c.writer.requested("260", "compaction"), b"")
+    a.begins("300", (F,))
+    assert (b.asks().turn, c.asks().turn) == (None, None)
+    a.completes("300", (F,), upon="1")
+    assert c.asks().behind == "session b, which came before"
+
+
+def test_what_was_archived_is_asked_for_once(drivers: list[Driver], monkeypatch: pytest.MonkeyPatch) -> None:
+    a, b, _ = drivers
+    known(a, b, F, F)
+    for number in range(210, 220):
+        a.commits(str(number), (F,))
+    for number in range(210, 220):
+        a.writer.fs.rm_file(a.writer.completed(str(number)))
+    b.begins("300", (F,))
+    read: list[str] = []
+    get = type(a.writer.fs.backend).get
+
+    def noted(store: Any, name: str, *args: Any, **kwargs: Any) -> Any:
+        read.append(name)
+        return get(store, name, *args, **kwargs)
+
+    monkeypatch.setattr(type(a.writer.fs.backend), "get", noted)
+    polls = []
+    for _ in range(2):
+        read.clear()
+        assert a.asks().turn is None
+        polls.append(len(read))
+    assert polls[0] >= 10
+    assert polls[1] <= 1
+
+
 def test_who_is_in_nobodys_way_passes_those_who_wait(drivers: list[Driver]) -> None:
     a, b, c = drivers
     known(a, b)
@@ -354,10 +406,21 @@ def test_of_whom_nothing_is_known_does_not_wait_for_long(drivers: list[Driver], 
     a, b, c = drivers
     known(a, b)
     a.begins("300", (F,))
-    assert c.asks().turn is None
-    clock.now += 121
-    a.beats("300")
+    for _ in range(5):
+        assert c.asks().turn is None
+        clock.now += 30
+        a.beats("300")
     assert c.asks().turn is not None
+
+
+def test_who_has_given_up_waiting_waits_anew(drivers: list[Driver], clock: Clock) -> None:
+    a, b, c = drivers
+    known(a, b)
+    a.begins("300", (F,))
+    for _ in range(4):
+        assert c.asks().turn is None
+        clock.now += 61
+        a.beats("300")
 
 
 def test_nobody_waits_for_what_its_session_has_given_up(drivers: list[Driver]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 import uuid
 from queue import Queue
 from typing import TYPE_CHECKING
@@ -15,6 +16,7 @@ from putifabsent import Fenced
 from putifabsent.backends.base import Creation
 from putifabsent.backends.body import InMemory
 from putifabsent.fsspec_plugin import turns
+from putifabsent.fsspec_plugin.remote import Remote
 from putifabsent.shim.ledger.book import record_at
 from putifabsent.shim.ledger.facts import State
 from putifabsent.shim.ledger.records import marker_of
@@ -182,11 +184,6 @@ def leaves(turn: turns.Turn) -> str:
     return "left"
 
 
-def test_a_lease_is_some_time(memory: Ground) -> None:
-    with pytest.raises(ValueError, match="lease"):
-        memory.fs.turn(memory.name("t"), lease=0)
-
-
 def test_asynchronously_a_turn_is_a_task_s_own(memory: Ground) -> None:
     root = table_in(memory)
 
@@ -260,3 +257,89 @@ def test_a_life_whose_first_writer_died_before_anybody_could_see_its_marker_goes
     with living.turn(root) as turn:
         assert turn.number == 1
     assert ground.is_there(name.path)
+
+
+def test_one_lock_may_be_many_threads(memory: Ground, paused: None) -> None:
+    """Whoever leaves gives back its own turn, though another thread has entered the same object since."""
+    del paused
+    root = table_in(memory)
+    lock = memory.mount(writer_session="a").turn(root, lease=SHORT, timeout=10)
+    left: list[BaseException | None] = []
+    entered, ended = threading.Event(), threading.Event()
+
+    def second() -> None:
+        with lock:
+            entered.set()
+            ended.wait(10)
+        left.append(None)
+
+    thread = threading.Thread(target=second)
+    lock.__enter__()
+    thread.start()
+    assert entered.wait(10)
+    with pytest.raises(Fenced, match="was broken"):
+        lock.__exit__(None, None, None)
+    with pytest.raises(TimeoutError), memory.mount(writer_session="b").turn(root, timeout=0):
+        pass
+    ended.set()
+    thread.join()
+    assert left == [None]
+    assert lock.number is None
+
+
+def test_a_sign_of_life_that_hangs_keeps_no_other_back(
+    memory: Ground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = table_in(memory)
+    fs = memory.mount(writer_session="a")
+    beats, goes_on = Queue[str](), threading.Event()
+    put = fs.backend.put
+
+    def hangs(name: str, body: Body, creation: Creation) -> PutOutcome:
+        if name.startswith(f"{root}/.hoodie/.putifabsent/beats/"):
+            beats.put(name)
+            if beats.qsize() == 1:
+                goes_on.wait(30)
+        outcome: PutOutcome = put(name, body, creation)
+        return outcome
+
+    monkeypatch.setattr(fs.backend, "put", hangs)
+    with fs.turn(root, lease=0.3):
+        while beats.qsize() < 3:  # the pytest time-out ends it
+            time.sleep(0.01)
+        assert not goes_on.is_set()
+        goes_on.set()
+
+
+def test_who_removes_the_table_in_its_turn_leaves_quietly(ground: Ground, a: Writer, b: Writer) -> None:
+    a.commits("100")
+    with a.fs.turn(a.root, lease=LONG):
+        a.fs.rm(a.root, recursive=True)
+    table_in(ground)
+    a.commits("200")
+    turn = a.fs.turn(a.root, lease=LONG)
+    turn.__enter__()
+    b.fs.rm(b.root, recursive=True)
+    table_in(ground)
+    b.commits("300")
+    with pytest.raises(Fenced, match="the table was removed since turn"):
+        turn.__exit__(None, None, None)
+
+
+@pytest.mark.parametrize("lease", [0, -1, float("nan"), float("inf"), 3601])
+def test_a_lease_ends(memory: Ground, lease: float) -> None:
+    with pytest.raises(ValueError, match="3600 at most"):
+        memory.fs.turn(memory.name("t"), lease=lease)
+
+
+def test_a_turn_that_was_broken_is_not_answered_to_who_asks_again(memory: Ground, paused: None) -> None:
+    del paused
+    root = table_in(memory)
+    token = str(uuid.uuid4())
+    lost = Remote(memory.mount(writer_session="a"))
+    assert lost.take_turn(root, token, thread="main", lease=SHORT).turn is not None
+    with (
+        memory.mount(writer_session="b").turn(root, lease=LONG),
+        pytest.raises(Fenced, match="ask for another"),
+    ):
+        lost.take_turn(root, token, thread="main", lease=SHORT)

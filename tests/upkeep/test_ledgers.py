@@ -177,6 +177,14 @@ def test_a_ledger_that_is_dropped_begins_anew_and_its_table_stays(memory: Ground
     assert begun_anew(memory, a.root) == ["OPEN", "COMPLETE"]
 
 
+def test_who_waits_in_the_queue_of_a_dropped_ledger_is_forgotten(memory: Ground) -> None:
+    root = table_in(memory)
+    Writer(memory.mount(writer_session="a"), root).commits(NOW)
+    memory.write(f"{root}/.hoodie/.putifabsent/slots/0000000001~dead", b"{}")
+    drop(memory.fs, memory.folder)
+    assert kept(memory) == []
+
+
 def test_what_a_ledger_has_decided_is_published_before_it_is_dropped(memory: Ground) -> None:
     a = Writer(memory.mount(writer_session="a"), table_in(memory))
     name = a.commits(NOW, b"{}")

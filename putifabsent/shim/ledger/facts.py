@@ -11,7 +11,19 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["EVERY", "KEPT", "LANES", "NAMES", "Completion", "Held", "Last", "Opened", "State", "TurnName"]
+__all__ = [
+    "EVERY",
+    "KEPT",
+    "LANES",
+    "LONGEST_LEASE",
+    "NAMES",
+    "Completion",
+    "Held",
+    "Last",
+    "Opened",
+    "State",
+    "TurnName",
+]
 
 EVERY = 64
 """A checkpoint has every such number. All readers must agree on it: another one is another form."""
@@ -116,6 +128,10 @@ class TurnName(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.life}.{self.number}"
+
+
+LONGEST_LEASE = 3600.0
+"""Seconds: whoever dies in a turn holds the table up for so long."""
 
 
 @dataclass(frozen=True, slots=True)

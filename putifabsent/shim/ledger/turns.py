@@ -14,11 +14,12 @@ the lease, and no beat was new.
 from __future__ import annotations
 
 import contextlib
+import errno
 from typing import TYPE_CHECKING
 
 from putifabsent.backends.base import Absent, Refused
 from putifabsent.backends.body import InMemory
-from putifabsent.errors import OutcomeUnknown
+from putifabsent.errors import Fenced, OutcomeUnknown
 from putifabsent.shim.ledger.appending import append
 from putifabsent.shim.ledger.book import Watched
 from putifabsent.shim.ledger.facts import TurnName
@@ -79,22 +80,23 @@ def take(
 
     Raises
     ------
+    Fenced
+        It was taken, and others have broken it since.
     OutcomeUnknown
         It may have been taken. Ask again with the same token, or let it be broken.
     """
     attempt = 0
     while True:
-        ledger.waited_for, beside = (), None
+        ledger.waited_for, asked = (), None
         if in_the_way is not None:
             yield from _look(ledger, in_the_way, creation)
-            # Who had the turn when nobody was asked may have given it back by now, and have opened something.
-            beside = frozenset(ledger.state.open if ledger.state.turn is None else ())
+            asked = ledger.state
         if not ledger.waited_for:
-            draft = _turn(ledger, thread, lease, creation.token, beside)
+            draft = _turn(ledger, thread, lease, creation.token, asked)
             number = yield from append(ledger, draft, creation)
             if number is not None:
                 ledger.watched = None
-                return TurnName(ledger.state.life, number)
+                return _still_held(ledger, TurnName(ledger.state.life, number))
             if (yield from _break(ledger, creation, clock)):
                 continue
         attempt += 1
@@ -145,13 +147,26 @@ def _holds(ledger: Ledger, state: State, turn: TurnName) -> bool:
     return held is not None and state.turn_name == turn and held.session == ledger.session
 
 
+def _still_held(ledger: Ledger, turn: TurnName) -> TurnName:
+    """Return a turn of this session's; who asks again may do so when it has been broken."""
+    if not _holds(ledger, ledger.state, turn):
+        reason = f"turn {turn.number} was taken, and broken before that was answered: ask for another"
+        raise Fenced(errno.EPERM, reason, ledger.root)
+    return turn
+
+
 def _turn(
-    ledger: Ledger, thread: str, lease: float, token: str, beside: frozenset[str] | None
+    ledger: Ledger, thread: str, lease: float, token: str, asked: State | None
 ) -> Callable[[State], Record | None]:
-    """Say what takes the turn: while none is held, and, with ``beside``, nothing else is open."""
+    """Say what takes the turn while none is held.
+
+    After ``asked``, in which somebody was asked what is in the way: only if the turn was free then, and
+    nothing was opened since. Who had it may have given it back by now, to one who has waited longer.
+    """
 
     def draft(state: State) -> Record | None:
-        if state.turn is not None or (beside is not None and not beside.issuperset(state.open)):
+        is_new = asked is not None and (asked.turn is not None or not asked.open.keys() >= state.open.keys())
+        if state.turn is not None or is_new:
             return None
         return Turn(state.number + 1, ledger.session, token, thread, lease)
 
