@@ -41,12 +41,17 @@ _UNANSWERED = object()
 __all__ = ["Details", "Reads"]
 
 
+_MOST_GONE = 10_000
+"""So many lost names' bytes are not asked for again."""
+
+
 class Reads:
     """Finds what is there in a mount."""
 
     def __init__(self, mount: Mount, guard: Guard) -> None:
         self._mount = mount
         self._guard = guard
+        self._gone: set[str] = set()
 
     def plainly(self, path: Any) -> bool:
         """Whether what the store shows under a path, or under several, is all that there is to know."""
@@ -394,11 +399,21 @@ class Reads:
             if (yield from self._guard.guarded(name)) is None:
                 return
         if detail is None:
-            try:
-                detail = yield Call("info", (key,))
-            except FileNotFoundError:
-                return  # deleted meanwhile
-        shown[name] = renamed(cast("dict[str, Any]", detail), name)
+            detail = yield from self._detail(key)
+        if detail is not None:
+            shown[name] = renamed(detail, name)
+
+    def _detail(self, key: str) -> Steps[dict[str, Any] | None]:
+        """Ask for one of the arbiter's keys; None: it was deleted, and comes no more."""
+        if key in self._gone:
+            return None
+        try:
+            return cast("dict[str, Any]", (yield Call("info", (key,))))
+        except FileNotFoundError:
+            if len(self._gone) >= _MOST_GONE:
+                self._gone.clear()
+            self._gone.add(key)
+            return None
 
     def _forget_keys(self, keys: Details) -> None:
         # What the wrapped filesystem keeps of a listing would hide what others add.

@@ -154,7 +154,12 @@ class Removals:
         assert arbiter is not None  # noqa: S101 - who has none removes as the wrapped filesystem does
         shown, sightings = yield from self._guard.reads.below(path, withdirs=False)
         yield from self._removing_ledgers(path, {each.name for each in sightings})
-        known = {sighting.name for sighting in sightings} & set(shown)
+        # What lives and is not shown has lost its bytes: each listing would ask for them again.
+        known = {
+            each.name
+            for each in sightings
+            if each.name in shown or not (each.key is None or is_state(each.name))
+        }
         ended = {sighting.name for sighting in sightings if sighting.key is None and not sighting.open}
         rules = self._guard.rules
         dies = {each for each in known | ended if rules is not None and rules.dies_with_its_table(each)}

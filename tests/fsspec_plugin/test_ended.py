@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -149,3 +149,34 @@ def test_a_pattern_with_a_stem_finds_names(ground: Ground) -> None:
     assert fs.glob(f"{ground.folder}/_delta_log/0000*") == [ground.log()]
     assert fs.glob(f"{ground.folder}/_delta*/*.json") == [ground.log()]
     assert fs.glob(f"{ground.folder}/_delta_log/1*") == []
+
+
+@pytest.mark.parametrize("ground", ["memory-claims"], indirect=True)
+def test_what_was_removed_round_the_shim_is_asked_for_once(
+    ground: Ground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A registry knows nothing of that: each listing would ask for the bytes of each name once more."""
+    fs, log = ground.fs, ground.name("_delta_log")
+    for number in range(20):
+        fs.pipe_file(f"{log}/{number:020}.json", BODY)
+    ground.around.rm(ground.folder, recursive=True)
+    fs.pipe_file(f"{log}/{0:020}.json", LATER)
+    asked: list[str] = []
+    info = type(fs.fs).info
+
+    def noted(wrapped: Any, path: str, **kwargs: Any) -> Any:
+        asked.append(path)
+        return info(wrapped, path, **kwargs)
+
+    monkeypatch.setattr(type(fs.fs), "info", noted)
+    many = []
+    for mount in (fs, fs, ground.mount(writer_session="another")):
+        asked.clear()
+        assert mount.ls(log, detail=False) == [f"{log}/{0:020}.json"]
+        many.append(sum("/.putifabsent/" in each for each in asked))
+    assert many == [19, 0, 19]
+    fs.rm(ground.folder, recursive=True)
+    fs.pipe_file(f"{log}/{0:020}.json", LATER)
+    asked.clear()
+    assert ground.mount(writer_session="a third").ls(log, detail=False) == [f"{log}/{0:020}.json"]
+    assert not any("/.putifabsent/" in each for each in asked)

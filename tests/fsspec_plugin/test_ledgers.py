@@ -411,6 +411,31 @@ def test_readers_remove_no_records(memory: Ground, monkeypatch: pytest.MonkeyPat
     assert begun
 
 
+@pytest.mark.parametrize("ground", ["memory-claims"], indirect=True)
+def test_what_a_life_that_was_removed_round_the_shim_has_claimed_goes_whatever_its_clock(
+    ground: Ground,
+) -> None:
+    root = table_in(ground)
+    a = Writer(ground.mount(writer_session="a"), root)
+    for instant in ("100", "900"):  # the second by a clock that is fast
+        a.commits(instant)
+    ground.around.rm(root, recursive=True)
+    table_in(ground)
+    claimed = {each for each in living(ground, root) if "/timeline/" in each}
+    assert len(claimed) == 2
+    for number in range(200, 270):
+        a.commits(str(number))
+        wait_for_pruning()
+    assert not claimed & living(ground, root)
+    assert {each for each in living(ground, root) if "/timeline/2" in each}
+
+
+def living(ground: Ground, root: str) -> set[str]:
+    """Return the names below a table's root whose claims live, as its registry says."""
+    fs = ground.mount()
+    return {name for name, claim in fs.perform(fs.decider.remembered(root)).items() if claim.live}
+
+
 def test_a_commit_is_acknowledged_though_nothing_can_be_removed_beside_it(
     memory: Ground, monkeypatch: pytest.MonkeyPatch
 ) -> None:

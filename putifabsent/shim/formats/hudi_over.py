@@ -20,9 +20,9 @@ from putifabsent.shim.requests import List
 
 if TYPE_CHECKING:
     from putifabsent.backends.base import Creation, Listed
-    from putifabsent.shim.arbiter import Arbiter
     from putifabsent.shim.ledger.book import Ledger
     from putifabsent.shim.ledger.facts import State
+    from putifabsent.shim.listing_overlay import Sighting
     from putifabsent.shim.names import Name
     from putifabsent.shim.policy import Policy
     from putifabsent.shim.requests import Protocol
@@ -52,36 +52,51 @@ def forget_over(ledger: Ledger, creation: Creation, policy: Policy) -> Protocol[
     """
     if isinstance(ledger.arbiter, Native) or ledger.name.format != FORMAT:
         return 0
-    state = yield from ledger.current(creation)
-    over: list[Name] = []
+    sighted = []
     for meta in _META:
-        for folder in _FOLDERS:
-            over += yield from _over_in(f"{ledger.root}{meta}{folder}", ledger.arbiter, state, policy)
+        for folder in (f"{ledger.root}{meta}{each}" for each in _FOLDERS):
+            place = policy.classify(f"{folder}/_").state
+            found = yield from ledger.arbiter.survey(policy.classify, place, [folder])
+            sighted += [(folder, meta == "", each) for each in found]
+    # After that: whoever has begun one of them through a mount had opened its instant before.
+    state = yield from ledger.current(creation)
+    over: dict[str, list[Sighting]] = {}
+    for folder, is_the_tables, each in sighted:
+        if _is_over(state, each, is_the_tables=is_the_tables):
+            over.setdefault(folder, []).append(each)
     forgotten = 0
-    for name in over:
-        if isinstance((yield from ledger.arbiter.find(name, creation)), Absent):
-            yield from ledger.arbiter.forget(name, creation)
-            forgotten += 1
+    for folder, sightings in over.items():
+        for name in (yield from _left_in(folder, sightings, policy)):
+            if isinstance((yield from ledger.arbiter.find(name, creation)), Absent):
+                yield from ledger.arbiter.forget(name, creation)
+                forgotten += 1
     return forgotten
 
 
-def _over_in(folder: str, arbiter: Arbiter, state: State, policy: Policy) -> Protocol[list[Name]]:
-    """Return the names in a folder that are over and not shown, one of each identity."""
-    place = policy.classify(f"{folder}/_").state
-    sighted = yield from arbiter.survey(policy.classify, place, [folder])
-    instants = {each.name: instant_of(each.name) for each in sighted}
-    over = [name for name, instant in instants.items() if instant is not None and _is_over(state, instant)]
-    if not over:
-        return []
+def _left_in(folder: str, over: list[Sighting], policy: Policy) -> Protocol[list[Name]]:
+    """Return those names in a folder that are not shown, or have ended and still are; one an identity."""
     listed: Listed = yield from read(List(folder))
     shown = {policy.classify(entry.name).identity for entry in listed.entries}
-    names = {name.identity: name for name in map(policy.classify, over) if name.identity not in shown}
+    names = {}
+    for each in over:
+        name = policy.classify(each.name)
+        if name.identity not in shown or (each.key is None and not each.open):
+            names[name.identity] = name
     return list(names.values())
 
 
-def _is_over(state: State, instant: str) -> bool:
-    """Whether nobody begins it any more: it is forgotten, or of before this life of the table's ledger."""
-    return state.is_over(instant) or (instant < state.first and not state.knows(instant))
+def _is_over(state: State, sighting: Sighting, *, is_the_tables: bool) -> bool:
+    """Whether nobody begins a name's instant any more.
+
+    It is forgotten, or of before this life of the table's ledger. So is each that was decided, and that a
+    ledger read later has never heard of, however late its time: a clock was fast. Of the metadata table's own
+    instants no ledger hears.
+    """
+    instant = instant_of(sighting.name)
+    if instant is None or state.knows(instant):
+        return False
+    is_of_another_life = is_the_tables and bool(state.life) and sighting.key is not None
+    return state.is_over(instant) or instant < state.first or is_of_another_life
 
 
 def instant_of(path: str) -> str | None:
