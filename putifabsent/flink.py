@@ -50,7 +50,7 @@ def settings(schemes: Iterable[str], address: str) -> FlinkSettings:
     Raises
     ------
     ConfigError
-        A scheme is not known, or Flink writes there by a class of its own.
+        A scheme is not known, Flink writes there by a class of its own, or the address is none of a service.
     """
     named = list(dict.fromkeys(schemes))
     if "file" in named:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -51,6 +52,9 @@ _LOCAL = ("org.putifabsent.hadoop.GuardedLocalFileSystem", "org.putifabsent.hado
 
 ADDRESS = "fs.putifabsent.address"
 _WRAPPED = "fs.putifabsent.wrapped."
+
+# What an address says beside would be left out of each request, and the secret be sent to who answers there.
+_SERVICE = re.compile(r"https?://[^\s/?#@]+/?")
 
 SESSION = "fs.putifabsent.session"
 
@@ -103,7 +107,21 @@ def adapter_of(scheme: str) -> dict[str, str]:
 
 
 def service_settings(address: str, secret: str) -> dict[str, str]:
-    """Return what says where the service is."""
+    """Return what says where the service is.
+
+    Raises
+    ------
+    ConfigError
+        The address, or one of several with commas between, is none, or says more than where a service is.
+    """
+    for each in address.split(","):
+        if not _SERVICE.fullmatch(each.strip()):
+            # Before an @ stands a password, which may have a comma.
+            shown = address.rpartition("@")[2] if "@" in address else each.strip()
+            raise ConfigError(
+                f"{ADDRESS}: {shown} is no address of a service: say http://HOST:PORT, without a path, a "
+                "query, a fragment or user info; several such, with commas between"
+            )
     return {ADDRESS: address, "fs.putifabsent.secret": secret}
 
 
@@ -130,7 +148,7 @@ def defaults(schemes: Iterable[str], address: str, jar: str) -> dict[str, str]:
     Raises
     ------
     ConfigError
-        A scheme is not known.
+        A scheme is not known, or the address is none of a service.
     """
     options = {"spark.jars": jar}
     named = list(schemes)

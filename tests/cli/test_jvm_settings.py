@@ -10,6 +10,9 @@ import pytest
 from typer.testing import CliRunner
 
 from putifabsent.cli.app import app
+from putifabsent.errors import ConfigError
+from putifabsent.flink import FlinkSettings
+from putifabsent.spark.settings import service_settings
 
 if TYPE_CHECKING:
     from typer.testing import Result
@@ -47,6 +50,32 @@ def test_a_scheme_that_is_not_known_is_a_wrong_use() -> None:
     assert "hdfs://" in json.loads(said.stdout)["message"]
 
 
+@pytest.mark.parametrize("more", ["/base", "//", "?", "?tenant=1", "#", "#part"])
+@pytest.mark.parametrize("command", ["spark-conf", "flink-conf"])
+def test_an_address_says_nothing_that_would_be_left_out(command: str, more: str) -> None:
+    said = _run(command, "s3a", "--address", f"http://h:1, https://h:2{more}", "--json")
+    assert said.exit_code == 2
+    assert f"https://h:2{more} is no address" in json.loads(said.stdout)["message"]
+
+
+@pytest.mark.parametrize("user", ["user:hidden@", "hidden@", "hidden,hidden@", "user:hidden/hidden@"])
+def test_the_user_info_of_an_address_is_refused_and_said_nowhere(user: str) -> None:
+    with pytest.raises(ConfigError, match="h:2 is no address") as refused:
+        service_settings(f"http://h:1,http://{user}h:2", "secret")
+    assert "hidden" not in str(refused.value)
+
+
+@pytest.mark.parametrize("address", ["h:1", "ftp://h:1", "", "http://h:1,", "http://"])
+def test_what_is_no_address_is_refused(address: str) -> None:
+    with pytest.raises(ConfigError, match="say http://HOST:PORT"):
+        service_settings(address, "secret")
+
+
+@pytest.mark.parametrize("address", ["http://h:1", "https://h/", "http://[::1]:8976, http://h-2.example:1"])
+def test_an_address_is_passed_on_as_it_is_said(address: str) -> None:
+    assert service_settings(address, "secret")["fs.putifabsent.address"] == address
+
+
 # --- Flink
 
 
@@ -66,9 +95,9 @@ def test_what_goes_elsewhere_is_said_beside_it() -> None:
     assert "fs.allowed-fallback-filesystems: s3a" in said.stderr
 
 
-def test_a_character_of_xml_in_the_address_is_written_so() -> None:
-    site = ET.fromstring(_run("flink-conf", "s3a", "--address", "http://h:1?a&b").stdout)  # noqa: S314 - our own
-    assert "http://h:1?a&b" in [each.text for each in site.iter("value")]
+def test_a_character_of_xml_in_a_setting_is_written_so() -> None:
+    site = ET.fromstring(FlinkSettings({"key": "a&b"}, {}).site_as_xml())  # noqa: S314 - our own
+    assert "a&b" in [each.text for each in site.iter("value")]
 
 
 def test_a_program_reads_what_goes_into_each_file() -> None:

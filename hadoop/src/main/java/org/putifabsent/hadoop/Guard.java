@@ -2,7 +2,6 @@ package org.putifabsent.hadoop;
 
 import java.io.FileNotFoundException;
 import java.io.IOException;
-import java.io.InterruptedIOException;
 import java.io.UncheckedIOException;
 import java.net.URI;
 import java.util.EnumSet;
@@ -191,8 +190,10 @@ final class Guard {
    */
   boolean renamed(Path source, Path target, Call plainly) throws IOException {
     try {
-      return moved(source, target) || plainly.done();
-    } catch (OutcomeUnknownException | InterruptedIOException unknown) {
+      if (moved(source, target)) {
+        return true;
+      }
+    } catch (OutcomeUnknownException | Service.Interrupted unknown) {
       throw new UncheckedIOException(unknown);
     } catch (Refusal refusal) {
       if (refusal.kind.equals(Refusal.TAKEN)) {
@@ -200,6 +201,7 @@ final class Guard {
       }
       throw refusal.asHadoopSays();
     }
+    return plainly.done();
   }
 
   /** Renames where somebody must hear of it, or throws; false, and nothing was done: nobody must. */

@@ -1,8 +1,7 @@
 package org.putifabsent.hadoop;
 
 import java.io.IOException;
-import java.util.HashMap;
-import java.util.Map;
+import java.time.Duration;
 import java.util.Optional;
 import java.util.concurrent.TimeUnit;
 import org.apache.hadoop.conf.Configuration;
@@ -30,8 +29,6 @@ public final class HudiLockProvider implements LockProvider<String> {
   private static final String BASE_PATH = "hoodie.base.path";
   // A writer's schema is older than its lock: with this, columns that are added while it waits would be lost.
   private static final String DROPS = "hoodie.datasource.write.schema.allow.auto.evolution.column.drop";
-  // Since when this thread has waited to begin something, by table: Hudi makes a provider anew for each lock.
-  private static final ThreadLocal<Map<String, Long>> WAITING = ThreadLocal.withInitial(HashMap::new);
   private static final long PLANS_NANOS = TimeUnit.MINUTES.toNanos(2);
   private static final String WAITS = "hoodie.write.lock.wait_time_ms";
   private static final String TRIES = "hoodie.write.lock.client.num_retries";
@@ -44,6 +41,7 @@ public final class HudiLockProvider implements LockProvider<String> {
   private final LockProvider<?> stock;
   private final long commits;
   private final long patience;
+  private final Duration pause;
   private final boolean dropsColumns;
 
   /** Is called by reflection. */
@@ -56,7 +54,9 @@ public final class HudiLockProvider implements LockProvider<String> {
     commits = number(lock, COMMITS, 4);
     dropsColumns = Boolean.parseBoolean(lock.getConfig().getProperty(DROPS));
     long waits = number(lock, WAITS, 60_000);
-    patience = TimeUnit.MILLISECONDS.toNanos((number(lock, BETWEEN, 5_000) + waits) * number(lock, TRIES, 50));
+    long between = number(lock, BETWEEN, 5_000);
+    patience = TimeUnit.MILLISECONDS.toNanos((between + waits) * number(lock, TRIES, 50));
+    pause = Duration.ofMillis(between);
     // A table that is still to be made can be told to be Hudi's by this folder alone.
     table = Name.of(new Path(base, ".hoodie"), conf);
     if (!Guard.isMounted(table.scheme(), conf)) {
@@ -88,15 +88,22 @@ public final class HudiLockProvider implements LockProvider<String> {
     if (stock != null) {
       return stock.tryLock(time, unit);
     }
-    long nanos = unit.toNanos(time);
+    Optional<String> begins = dropsColumns ? Optional.empty() : HudiBeginning.of(base);
+    return tryLock(begins, unit.toNanos(time));
+  }
+
+  /** Takes the turn: for part of Hudi's patience only when nobody is in the way of what it begins, then in any case. */
+  boolean tryLock(Optional<String> begins, long nanos) throws InterruptedException {
+    long end = System.nanoTime() + nanos;
+    Waiting waiting = Waiting.of(table, pause.plus(service.longestCall()));
+    long left = begins.map(this::patienceToBegin).orElse(0L) - waiting.nanos();
     try {
-      Optional<String> begins = HudiBeginning.of(base).filter(this::mayWait);
-      Optional<Turn> turn =
-          begins.isPresent()
-              ? Turn.toBegin(begins.get(), commits, service, table, nanos)
-              : Turn.take(service, table, nanos);
-      if (turn.isPresent()) {
-        WAITING.get().remove(base);
+      Optional<Turn> turn = Optional.empty();
+      if (left > 0) {
+        turn = Turn.toBegin(begins.get(), commits, service, table, Math.min(nanos, left), waiting);
+      }
+      if (turn.isEmpty() && left <= nanos) {
+        turn = Turn.take(service, table, end - System.nanoTime(), waiting);
       }
       return turn.isPresent();
     } catch (IOException | IllegalStateException error) {
@@ -104,14 +111,10 @@ public final class HudiLockProvider implements LockProvider<String> {
     }
   }
 
-  /** Whether it can wait, and Hudi's patience is not nearly over; a clustering may be planned another time. */
-  private boolean mayWait(String begins) {
-    if (dropsColumns) {
-      return false;
-    }
-    long began = WAITING.get().computeIfAbsent(base, table -> System.nanoTime());
+  /** Hudi's patience is not to be over before a commit begins; a clustering may be planned another time. */
+  private long patienceToBegin(String what) {
     long most = patience / 4 * 3;
-    return System.nanoTime() - began < (begins.equals(HudiBeginning.COMMIT) ? most : Math.min(most, PLANS_NANOS));
+    return what.equals(HudiBeginning.COMMIT) ? most : Math.min(most, PLANS_NANOS);
   }
 
   private static long number(LockConfiguration lock, String key, long otherwise) {

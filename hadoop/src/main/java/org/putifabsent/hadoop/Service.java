@@ -2,8 +2,8 @@ package org.putifabsent.hadoop;
 
 import com.google.gson.JsonElement;
 import com.google.gson.JsonObject;
-import com.google.gson.JsonParseException;
 import com.google.gson.JsonParser;
+import com.google.gson.JsonPrimitive;
 import java.io.IOException;
 import java.io.InterruptedIOException;
 import java.net.ConnectException;
@@ -21,6 +21,7 @@ import java.nio.charset.StandardCharsets;
 import java.security.cert.CertificateException;
 import java.time.Duration;
 import java.util.Map;
+import java.util.Objects;
 import java.util.Optional;
 import java.util.UUID;
 import java.util.concurrent.CompletableFuture;
@@ -28,10 +29,12 @@ import java.util.concurrent.CompletionException;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ConcurrentLinkedDeque;
 import java.util.concurrent.ExecutionException;
+import java.util.concurrent.RejectedExecutionException;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicReference;
+import java.util.function.Function;
 import java.util.regex.Pattern;
 
 /**
@@ -43,7 +46,7 @@ import java.util.regex.Pattern;
  */
 final class Service {
 
-  /** What sends. One that did not answer in time is not used again: the network may have forgotten its connections. */
+  /** What sends. One that failed is not used again: the network may have forgotten its connections, or it is dead. */
   private static final AtomicReference<HttpClient> HTTP = new AtomicReference<>(client());
   private static final Map<Settings, Service> SHARED = new ConcurrentHashMap<>();
   private static final int ADMITTED = 256;
@@ -78,7 +81,7 @@ final class Service {
     final long largestBody;
 
     Names(JsonObject said) {
-      pattern = Pattern.compile(said.get("pattern").getAsString());
+      pattern = Pattern.compile(text(said, "pattern").orElseThrow());
       largestBody = said.get("largest_body").getAsLong();
     }
   }
@@ -88,7 +91,7 @@ final class Service {
     Names known = names.get(root.address);
     if (known == null) {
       try {
-        known = new Names(asked("names", said(root)));
+        known = asked("names", said(root), Names::new);
       } catch (Refusal refusal) {
         throw refusal.asHadoopSays();
       }
@@ -110,9 +113,14 @@ final class Service {
     }
     JsonObject said = said(name);
     said.addProperty("overwrite", overwrite);
-    JsonObject answer = asked("admit", said);
-    text(answer, "also").ifPresent(also -> remember(name, also));
-    return new Admission(answer.get("guarded").getAsBoolean(), text(answer, "at").orElse(null));
+    return asked(
+        "admit",
+        said,
+        answer -> {
+          Admission admission = new Admission(isTrue(answer, "guarded"), text(answer, "at").orElse(null));
+          text(answer, "also").ifPresent(also -> remember(name, also));
+          return admission;
+        });
   }
 
   private void remember(Name name, String also) {
@@ -156,7 +164,7 @@ final class Service {
   boolean delete(Name name, boolean recursive) throws IOException, Refusal {
     JsonObject said = said(name);
     said.addProperty("recursive", recursive);
-    return answered(request("delete", said), false).get("guarded").getAsBoolean();
+    return answered(request("delete", said), false, answer -> isTrue(answer, "guarded"));
   }
 
   /** Whether another one works for the same session, by whichever services, and however patiently. */
@@ -169,12 +177,18 @@ final class Service {
     return settings.lease;
   }
 
+  /** How long a call may take, however often it is asked again. */
+  Duration longestCall() {
+    return settings.deadline.multipliedBy(2);
+  }
+
   /** What became of asking for a turn: what it is called, or who is to be waited for. */
   static final class Taken {
     final Optional<String> turn;
     final Optional<String> behind;
 
     Taken(JsonObject said) {
+      Objects.requireNonNull(said.get("turn"));
       turn = text(said, "turn");
       behind = text(said, "behind");
     }
@@ -182,7 +196,7 @@ final class Service {
 
   /** Takes the turn of a table. The same call again is answered with the same turn. */
   Taken take(Name table, String token, String thread) throws IOException, Refusal {
-    return new Taken(asked("turns/take", turn(table, token, thread)));
+    return asked("turns/take", turn(table, token, thread), Taken::new);
   }
 
   /** Takes the turn of a table, to begin something in it, which had better wait for others that write the same. */
@@ -191,7 +205,7 @@ final class Service {
     said.addProperty("begins", what);
     said.addProperty("commits", commits);
     try {
-      return new Taken(asked("turns/take", said));
+      return asked("turns/take", said, Taken::new);
     } catch (Refusal refusal) {
       if (!refusal.kind.equals(Refusal.REQUEST)) {
         throw refusal;
@@ -213,14 +227,13 @@ final class Service {
   CompletableFuture<Boolean> beat(Name table, String turn) {
     int number = current.get();
     HttpClient client = HTTP.get();
-    return client
-        .sendAsync(request("turns/beat", said(table, turn)).to(address(number)), BodyHandlers.ofString())
+    return sending(client, request("turns/beat", said(table, turn)).to(address(number)))
         .orTimeout(settings.lease.dividedBy(TRIES).toMillis(), TimeUnit.MILLISECONDS)
         .whenComplete((response, error) -> forget(client, error))
         .thenApply(
             response -> {
               try {
-                return read(response, address(number)).get("held").getAsBoolean();
+                return read(response, address(number), answer -> isTrue(answer, "held"));
               } catch (IOException | Refusal error) {
                 throw new CompletionException(error);
               }
@@ -235,12 +248,12 @@ final class Service {
 
   /** Gives a turn back; false: it was not held any more, or this was said before. */
   boolean release(Name table, String turn) throws IOException, Refusal {
-    return asked("turns/release", said(table, turn)).get("held").getAsBoolean();
+    return asked("turns/release", said(table, turn), answer -> isTrue(answer, "held"));
   }
 
   private boolean created(Name name, String token, Request request) throws IOException, Refusal {
     try {
-      return answered(request, false).get("guarded").getAsBoolean();
+      return answered(request, false, answer -> isTrue(answer, "guarded"));
     } catch (Refusal refusal) {
       if (refusal.isDecided()) {
         throw refusal;
@@ -259,7 +272,7 @@ final class Service {
     Pauses pauses = pauses();
     do {
       try {
-        if (!asked("resolve", said).get("holder").isJsonNull()) {
+        if (asked("resolve", said, Service::isHeld)) {
           return true;
         }
       } catch (Refusal refusal) {
@@ -274,17 +287,18 @@ final class Service {
     OutcomeUnknownException unknown = new OutcomeUnknownException(name.address, token, lost);
     if (Thread.currentThread().isInterrupted()) {
       // Spark knows by this class that a query was stopped, and has not failed.
-      throw (IOException) new InterruptedIOException(unknown.getMessage()).initCause(unknown);
+      throw new Interrupted(unknown.getMessage(), unknown);
     }
     throw unknown;
   }
 
-  private JsonObject asked(String call, JsonObject said) throws IOException, Refusal {
-    return answered(request(call, said), true);
+  private <T> T asked(String call, JsonObject said, Function<JsonObject, T> meaning) throws IOException, Refusal {
+    return answered(request(call, said), true, meaning);
   }
 
-  /** Sends a request, again where that can do no harm, and returns the answer. */
-  private JsonObject answered(Request request, boolean repeatable) throws IOException, Refusal {
+  /** Sends a request, again where that can do no harm, and returns what the answer means. */
+  private <T> T answered(Request request, boolean repeatable, Function<JsonObject, T> meaning)
+      throws IOException, Refusal {
     Pauses pauses = pauses();
     Duration patience = repeatable ? settings.deadline.dividedBy(TRIES) : settings.deadline;
     while (true) {
@@ -293,7 +307,7 @@ final class Service {
       boolean again = true;
       IOException failed;
       try {
-        return read(sent(request.to(address), patience), address);
+        return read(sent(request.to(address), patience), address, meaning);
       } catch (Refusal refusal) {
         if (!refusal.kind.equals(Refusal.BUSY)) {
           if (!refusal.isDecided()) {
@@ -313,9 +327,7 @@ final class Service {
         again = repeatable && !mistrusted;
       } catch (InterruptedException interrupted) {
         Thread.currentThread().interrupt();
-        IOException error = new InterruptedIOException("interrupted before " + address + " had answered");
-        error.initCause(interrupted);
-        throw error;
+        throw new Interrupted("interrupted before " + address + " had answered", interrupted);
       }
       moveOn(number);
       if (!again || !goesOn(pauses, failed)) {
@@ -337,7 +349,7 @@ final class Service {
   private static HttpResponse<String> sent(HttpRequest request, Duration patience)
       throws IOException, InterruptedException {
     HttpClient client = HTTP.get();
-    CompletableFuture<HttpResponse<String>> answer = client.sendAsync(request, BodyHandlers.ofString());
+    CompletableFuture<HttpResponse<String>> answer = sending(client, request);
     try {
       return answer.get(patience.toMillis(), TimeUnit.MILLISECONDS);
     } catch (TimeoutException late) {
@@ -354,8 +366,18 @@ final class Service {
     }
   }
 
+  private static CompletableFuture<HttpResponse<String>> sending(HttpClient client, HttpRequest request) {
+    try {
+      return client.sendAsync(request, BodyHandlers.ofString());
+    } catch (RejectedExecutionException dead) {
+      return CompletableFuture.failedFuture(new IOException("the client is dead", dead));
+    }
+  }
+
   private static void forget(HttpClient client, Throwable error) {
-    if (error instanceof TimeoutException || error instanceof HttpTimeoutException) {
+    Throwable cause = error instanceof CompletionException ? error.getCause() : error;
+    // Where nobody listens, nothing is wrong with the client.
+    if (cause != null && !(cause instanceof ConnectException) && HTTP.get() == client) {
       HTTP.compareAndSet(client, client());
     }
   }
@@ -393,18 +415,21 @@ final class Service {
     }
   }
 
-  private static JsonObject read(HttpResponse<String> response, URI address) throws Refusal, IOException {
-    JsonObject body;
+  private static <T> T read(HttpResponse<String> response, URI address, Function<JsonObject, T> meaning)
+      throws Refusal, IOException {
+    Refusal refusal;
     try {
-      body = JsonParser.parseString(response.body()).getAsJsonObject();
-    } catch (JsonParseException | IllegalStateException error) {
-      String what = address + " answers " + response.statusCode() + " and no JSON";
-      throw new IOException(what + ": is it the coordination service?", error);
+      JsonObject body = JsonParser.parseString(response.body()).getAsJsonObject();
+      if (response.statusCode() == 200) {
+        return meaning.apply(body);
+      }
+      refusal = new Refusal(text(body, "error").orElseThrow(), text(body, "message").orElse(response.body()));
+    } catch (RuntimeException wrong) {
+      // Each way not to be the answer is another exception of Gson's.
+      String what = address + " answers " + response.statusCode() + " and nothing that was asked for";
+      throw new IOException(what + ": is it the coordination service?", wrong);
     }
-    if (response.statusCode() == 200) {
-      return body;
-    }
-    throw new Refusal(text(body, "error").orElse(""), text(body, "message").orElse(response.body()));
+    throw refusal;
   }
 
   private Request request(String call, JsonObject said) {
@@ -437,7 +462,27 @@ final class Service {
 
   private static Optional<String> text(JsonObject answer, String field) {
     JsonElement value = answer.get(field);
-    return value == null || value.isJsonNull() ? Optional.empty() : Optional.of(value.getAsString());
+    if (value == null || value.isJsonNull()) {
+      return Optional.empty();
+    }
+    if (!value.getAsJsonPrimitive().isString()) {
+      throw new IllegalStateException(field + " is no text");
+    }
+    return Optional.of(value.getAsString());
+  }
+
+  /** Returns a truth value; Gson by itself takes each text for one. */
+  private static boolean isTrue(JsonObject answer, String field) {
+    JsonPrimitive value = answer.getAsJsonPrimitive(field);
+    if (!value.isBoolean()) {
+      throw new IllegalStateException(field + " is neither true nor false");
+    }
+    return value.getAsBoolean();
+  }
+
+  private static boolean isHeld(JsonObject answer) {
+    JsonElement holder = answer.get("holder");
+    return !holder.isJsonNull() && holder.getAsJsonObject().has("token");
   }
 
   private static String encoded(String value) {
@@ -450,6 +495,16 @@ final class Service {
 
     Unreached(String message, Throwable cause) {
       super(message + " (" + cause.getMessage() + "); nothing was done");
+      initCause(cause);
+    }
+  }
+
+  /** The thread is wanted elsewhere. Spark knows it by its parent, which a time-out has as well. */
+  static final class Interrupted extends InterruptedIOException {
+    private static final long serialVersionUID = 1L;
+
+    Interrupted(String message, Throwable cause) {
+      super(message);
       initCause(cause);
     }
   }

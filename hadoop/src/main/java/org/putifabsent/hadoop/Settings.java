@@ -2,6 +2,7 @@ package org.putifabsent.hadoop;
 
 import java.io.IOException;
 import java.net.URI;
+import java.net.URISyntaxException;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
@@ -62,8 +63,9 @@ final class Settings {
    */
   static Settings of(Configuration conf) throws IOException {
     List<URI> addresses = new ArrayList<>();
-    for (String each : said(conf.getTrimmed(ADDRESS), ADDRESS).split(",", -1)) {
-      addresses.add(address(each.trim()));
+    String said = said(conf.getTrimmed(ADDRESS), ADDRESS);
+    for (String each : said.split(",", -1)) {
+      addresses.add(address(each.trim(), said));
     }
     char[] secret = conf.getPassword(SECRET);
     return new Settings(
@@ -75,18 +77,20 @@ final class Settings {
         duration(conf, LEASE, LEASE_SECONDS));
   }
 
-  private static URI address(String said) throws IOException {
-    String wrong = ADDRESS + " is no address of a service, nor several with commas between: say http://HOST:PORT";
-    URI address;
+  /** Reads one of those that are said. What it said but for where a service is would be left out of each request. */
+  private static URI address(String one, String all) throws IOException {
     try {
-      address = URI.create(said).parseServerAuthority();
-    } catch (IllegalArgumentException | java.net.URISyntaxException error) {
-      throw new IOException(wrong, error);
+      if (one.matches("https?://[^/?#@]+/?")) {
+        return new URI(one).parseServerAuthority();
+      }
+    } catch (URISyntaxException error) {
+      // It would say the password that there may be.
     }
-    if (address.getHost() == null || !("http".equals(address.getScheme()) || "https".equals(address.getScheme()))) {
-      throw new IOException(wrong);
-    }
-    return address;
+    // Before an @ stands a password, which may have a comma.
+    String shown = all.contains("@") ? all.substring(all.lastIndexOf('@') + 1) : one;
+    throw new IOException(
+        ADDRESS + ": " + shown + " is no address of a service: say http://HOST:PORT, without a path, a query, a"
+            + " fragment or user info; several such, with commas between");
   }
 
   private static Duration duration(Configuration conf, String key, long otherwise) throws IOException {

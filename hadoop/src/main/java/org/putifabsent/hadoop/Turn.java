@@ -1,7 +1,6 @@
 package org.putifabsent.hadoop;
 
 import java.io.IOException;
-import java.io.InterruptedIOException;
 import java.util.ArrayList;
 import java.util.Comparator;
 import java.util.List;
@@ -84,7 +83,13 @@ final class Turn {
    * @throws IllegalStateException this thread has it already
    */
   static Optional<Turn> take(Service service, Name table, long nanos) throws IOException, InterruptedException {
-    return take(service, table, nanos, (token, thread) -> service.take(table, token, thread));
+    return take(service, table, nanos, Waiting.of(table, service.longestCall()));
+  }
+
+  /** Takes it as above, in one of several tries. */
+  static Optional<Turn> take(Service service, Name table, long nanos, Waiting waiting)
+      throws IOException, InterruptedException {
+    return take(service, table, nanos, waiting, false, (token, thread) -> service.take(table, token, thread));
   }
 
   /**
@@ -93,34 +98,43 @@ final class Turn {
    * @param what "commit" or "clustering"
    * @param commits so many must be completed before a clustering is due; until then it waits for nobody
    */
-  static Optional<Turn> toBegin(String what, long commits, Service service, Name table, long nanos)
+  static Optional<Turn> toBegin(String what, long commits, Service service, Name table, long nanos, Waiting waiting)
       throws IOException, InterruptedException {
-    return take(service, table, nanos, (token, thread) -> service.toBegin(what, commits, table, token, thread));
+    return take(
+        service,
+        table,
+        nanos,
+        waiting,
+        true,
+        (token, thread) -> service.toBegin(what, commits, table, token, thread));
   }
 
   private interface Asking {
     Service.Taken ask(String token, String thread) throws IOException, Refusal;
   }
 
-  private static Optional<Turn> take(Service service, Name table, long nanos, Asking asking)
+  private static Optional<Turn> take(
+      Service service, Name table, long nanos, Waiting waiting, boolean queues, Asking asking)
       throws IOException, InterruptedException {
     if (of(service, table).isPresent()) {
       throw new IllegalStateException("this thread has the turn of " + table + " already");
     }
-    if (Thread.interrupted()) {
-      throw new InterruptedException("interrupted before the turn of " + table + " was taken");
-    }
     String token = UUID.randomUUID().toString();
-    boolean known = false;
+    String thread = thisThread();
+    boolean known = true;
     try {
+      if (Thread.interrupted()) {
+        throw new InterruptedException("interrupted before the turn of " + table + " was taken");
+      }
       Pauses pauses = new Pauses(nanos, LONGEST_PAUSE_MILLIS);
-      Waiting waiting = new Waiting(table);
       do {
+        waiting.asks();
         known = false;
         try {
-          Service.Taken taken = asking.ask(token, thisThread());
+          Service.Taken taken = asking.ask(token, thread);
           known = true;
           if (taken.turn.isPresent()) {
+            waiting.ends();
             return Optional.of(new Turn(service, table, taken.turn.get()));
           }
           waiting.isFor(taken.behind.orElse("another session or thread"));
@@ -133,12 +147,15 @@ final class Turn {
         }
       } while (pauses.goOn());
       return Optional.empty();
-    } catch (InterruptedIOException interrupted) {
+    } catch (InterruptedException | Service.Interrupted gone) {
       Thread.interrupted();
-      throw (InterruptedException) new InterruptedException(interrupted.getMessage()).initCause(interrupted);
+      waiting.ends();
+      // In the queue, it would hold up those behind it.
+      known = known && !queues;
+      throw (InterruptedException) new InterruptedException(gone.getMessage()).initCause(gone);
     } finally {
       if (!known) {
-        inBackground(() -> giveUp(service, table, token));
+        inBackground(() -> giveUp(service, table, token, thread));
       }
     }
   }
@@ -149,37 +166,19 @@ final class Turn {
     return said.substring(0, Math.min(said.length(), LONGEST_THREAD));
   }
 
-  /** Gives back what may have been taken, and whose answer nobody waits for any more. */
-  private static void giveUp(Service service, Name table, String token) {
+  /**
+   * Gives back what may have been taken, and whose answer nobody waits for any more.
+   *
+   * <p>Who asks for nothing but the turn, by the same thread's name, leaves the queue of those who are to begin.
+   */
+  private static void giveUp(Service service, Name table, String token, String thread) {
     try {
-      Optional<String> called = service.take(table, token, thisThread()).turn;
+      Optional<String> called = service.take(table, token, thread).turn;
       if (called.isPresent()) {
         service.release(table, called.get());
       }
     } catch (IOException | Refusal error) {
       LOG.debug("the turn of {} may be held by nobody until its lease is over", table, error);
-    }
-  }
-
-  /** Who waits says so: after some seconds, and then each minute. */
-  private static final class Waiting {
-    private static final long FIRST_SECONDS = 5;
-    private static final long THEN_SECONDS = 60;
-
-    private final Name table;
-    private final long began = System.nanoTime();
-    private long said = FIRST_SECONDS;
-
-    Waiting(Name table) {
-      this.table = table;
-    }
-
-    void isFor(String behind) {
-      long seconds = TimeUnit.NANOSECONDS.toSeconds(System.nanoTime() - began);
-      if (seconds >= said) {
-        LOG.warn("{} has waited {} s to write {}: for {}", Thread.currentThread().getName(), seconds, table, behind);
-        said += THEN_SECONDS;
-      }
     }
   }
 
@@ -222,9 +221,9 @@ final class Turn {
   private boolean giveBack() {
     try {
       if (!service.release(table, called)) {
-        LOG.warn("{} was not held any more when it was given back", this);
+        LOG.warn("{} was broken, or may have been given back by a request whose answer was lost", this);
       }
-    } catch (InterruptedIOException interrupted) {
+    } catch (Service.Interrupted interrupted) {
       return false;
     } catch (IOException | Refusal error) {
       LOG.warn("{} could not be given back: others get it after its lease", this, error);

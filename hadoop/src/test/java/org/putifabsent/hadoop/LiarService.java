@@ -39,6 +39,12 @@ final class LiarService implements Closeable {
     UNKNOWN,
     /** It is done, and a proxy answers something of its own. */
     PROXY_ERROR,
+    /** The same, in the words that the service has for other things. */
+    PROXY_OBJECT,
+    /** It is done, and the answer is another program's, which says that all is well. */
+    ANOTHERS,
+    /** It is not done: the store has not answered in time. */
+    SLOW,
     /** It is not done, and the connection stays: the network has forgotten it. */
     FORGOTTEN,
     /** It is done, and the answer comes but for its end. */
@@ -46,10 +52,14 @@ final class LiarService implements Closeable {
   }
 
   private static final String UNKNOWN = "{\"error\": \"unknown\", \"message\": \"it is unknown\", \"token\": \"t\"}";
+  private static final String SLOW = "{\"error\": \"slow\", \"message\": \"the store is slow\"}";
   private static final String BUSY = "{\"error\": \"busy\", \"message\": \"nothing was done\"}";
 
   /** The calls that came, in order. */
   final List<String> calls = new CopyOnWriteArrayList<>();
+
+  /** What they said, in order. */
+  final List<String> bodies = new CopyOnWriteArrayList<>();
 
   final String address;
   private final URI real;
@@ -87,11 +97,14 @@ final class LiarService implements Closeable {
       fate = always.getOrDefault(call, Fate.ANSWERED);
     }
     byte[] body = exchange.getRequestBody().readAllBytes();
+    bodies.add(new String(body, StandardCharsets.UTF_8));
     try {
       if (fate == Fate.FORGOTTEN) {
         closed.await();
       } else if (fate == Fate.BUSY) {
         say(exchange, 503, BUSY);
+      } else if (fate == Fate.SLOW) {
+        say(exchange, 503, SLOW);
       } else if (fate != Fate.REQUEST_LOST) {
         HttpResponse<String> answer = forward(exchange, body);
         if (fate == Fate.ANSWERED) {
@@ -100,6 +113,10 @@ final class LiarService implements Closeable {
           say(exchange, 504, UNKNOWN);
         } else if (fate == Fate.PROXY_ERROR) {
           say(exchange, 502, "{\"message\": \"bad gateway\"}");
+        } else if (fate == Fate.PROXY_OBJECT) {
+          say(exchange, 503, "{\"error\": {\"code\": 503}}");
+        } else if (fate == Fate.ANOTHERS) {
+          say(exchange, 200, "{\"status\": \"ok\", \"guarded\": \"yes\", \"holder\": \"nobody\"}");
         } else if (fate == Fate.STALLED) {
           exchange.sendResponseHeaders(200, answer.body().length());
           exchange.getResponseBody().write('{');

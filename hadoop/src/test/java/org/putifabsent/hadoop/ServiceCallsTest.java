@@ -8,6 +8,7 @@ import java.io.File;
 import java.io.IOException;
 import java.io.InterruptedIOException;
 import java.io.UncheckedIOException;
+import java.net.SocketTimeoutException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.util.ArrayList;
@@ -111,6 +112,20 @@ public class ServiceCallsTest {
     assertThat(liar.calls).endsWith("create", "resolve");
   }
 
+  @Test(timeout = 60_000)
+  public void aClientWhoseThreadHasDiedIsNotUsedAgain() throws Exception {
+    FileSystem fs = guarded(service.address);
+    create(fs, path("_delta_log/00000000000000000000.json"), "mine");
+    for (Thread thread : Thread.getAllStackTraces().keySet()) {
+      if (thread.getName().matches("HttpClient-.*-SelectorManager")) {
+        thread.interrupt();
+        thread.join();
+      }
+    }
+    create(fs, path("_delta_log/00000000000000000001.json"), "mine");
+    assertThat(read(path("_delta_log/00000000000000000001.json"))).isEqualTo("mine");
+  }
+
   // --- several services
 
   @Test
@@ -139,6 +154,19 @@ public class ServiceCallsTest {
     liar.always("resolve", LiarService.Fate.PROXY_ERROR);
     create(fs, entry(), "mine");
     assertThat(read(entry())).isEqualTo("mine");
+  }
+
+  @Test(timeout = 30_000)
+  public void whatAnotherProgramAnswersForOneServiceTheOtherKnows() throws IOException {
+    for (LiarService.Fate fate : new LiarService.Fate[] {LiarService.Fate.PROXY_OBJECT, LiarService.Fate.ANOTHERS}) {
+      FileSystem fs = guarded(liar.address, service.address);
+      for (String call : new String[] {"names", "admit", "create", "resolve"}) {
+        liar.next(call, fate);
+      }
+      create(fs, entry(), "mine");
+      assertThat(read(entry())).isEqualTo("mine");
+      assertThat(guarded(service.address).delete(entry(), false)).isTrue();
+    }
   }
 
   @Test
@@ -196,7 +224,10 @@ public class ServiceCallsTest {
 
   @Test
   public void aWinnerWhoHeardNothingIsToldThatItWon() throws IOException {
-    for (LiarService.Fate fate : new LiarService.Fate[] {LiarService.Fate.ANSWER_LOST, LiarService.Fate.UNKNOWN}) {
+    LiarService.Fate[] lost = {
+      LiarService.Fate.ANSWER_LOST, LiarService.Fate.UNKNOWN, LiarService.Fate.PROXY_OBJECT, LiarService.Fate.ANOTHERS
+    };
+    for (LiarService.Fate fate : lost) {
       FileSystem fs = guarded(liar.address);
       liar.next("create", fate);
       create(fs, entry(), "mine");
@@ -241,6 +272,47 @@ public class ServiceCallsTest {
     assertThatThrownBy(() -> fs.rename(path("temporary"), entry()))
         .isInstanceOf(UncheckedIOException.class)
         .hasCauseInstanceOf(OutcomeUnknownException.class);
+  }
+
+  @Test
+  public void whatAnotherProgramSaysIsNoAnswer() throws IOException {
+    for (LiarService.Fate fate : new LiarService.Fate[] {LiarService.Fate.PROXY_OBJECT, LiarService.Fate.ANOTHERS}) {
+      LiarService other = new LiarService(service.address);
+      for (String call : new String[] {"names", "admit"}) {
+        other.next(call, fate);
+      }
+      FileSystem fs = guarded(other.address);
+      FSDataOutputStream stream = fs.create(entry(), false);
+      other.always("create", fate);
+      other.always("resolve", fate);
+      assertThatThrownBy(stream::close)
+          .isInstanceOf(OutcomeUnknownException.class)
+          .hasStackTraceContaining("is it the coordination service?");
+      other.close();
+      assertThat(other.calls).startsWith("names", "names", "admit", "admit", "create", "resolve");
+      assertThat(guarded(service.address).delete(entry(), false)).isTrue();
+    }
+  }
+
+  @Test
+  public void aTimeOutOfAPlainRenameIsTheStores() throws IOException {
+    FileSystem fs = RawNamesTest.guarded(ServiceProcess.session(service.address, Slow.class));
+    assertThatThrownBy(() -> fs.rename(path("one"), path("another"))).isInstanceOf(SocketTimeoutException.class);
+  }
+
+  @Test
+  public void aRenameThatWasNotBegunIsNotUnknown() throws IOException {
+    FileSystem fs = guarded(liar.address);
+    liar.next("names", LiarService.Fate.SLOW);
+    assertThatThrownBy(() -> fs.rename(path("temporary"), entry())).isInstanceOf(SocketTimeoutException.class);
+  }
+
+  /** A store that does not answer in time when it is to rename. */
+  public static final class Slow extends RawLocalFileSystem {
+    @Override
+    public boolean rename(Path source, Path target) throws IOException {
+      throw new SocketTimeoutException("Read timed out");
+    }
   }
 
   @Test
@@ -330,9 +402,29 @@ public class ServiceCallsTest {
       never.set(key, "0s");
       assertThatThrownBy(() -> RawNamesTest.guarded(never)).isInstanceOf(IOException.class).hasMessageContaining(key);
     }
-    String[] wrong = {"127.0.0.1:80", "ftp://127.0.0.1", "http:// ", "nonsense", ",", "http://127.0.0.1:80,"};
+    String[] wrong = {
+      "127.0.0.1:80", "//127.0.0.1:80", "ftp://127.0.0.1", "http:// ", "http://:80", "nonsense", ",",
+      "http://127.0.0.1:80,"
+    };
     for (String address : wrong) {
       assertThatThrownBy(() -> guarded(address)).isInstanceOf(IOException.class).hasMessageContaining(Settings.ADDRESS);
+    }
+  }
+
+  @Test
+  public void anAddressSaysNothingThatWouldBeLeftOut() {
+    for (String more : new String[] {"/base", "//", "?", "?tenant=1", "#", "#part"}) {
+      assertThatThrownBy(() -> guarded("http://127.0.0.1:1/, http://127.0.0.1:2" + more))
+          .isInstanceOf(IOException.class)
+          .hasMessageContaining(Settings.ADDRESS)
+          .hasMessageContaining("http://127.0.0.1:2" + more + " is no address");
+    }
+    String[] users = {"user:hidden@", "hidden@", "hidden,hidden@", "user:hidden/hidden@", "hidden hidden@"};
+    for (String user : users) {
+      Throwable refused = catchThrowable(() -> guarded("http://127.0.0.1:1,http://" + user + "127.0.0.1:2"));
+      assertThat(refused).isInstanceOf(IOException.class).hasMessageContaining("127.0.0.1:2 is no address");
+      assertThat(refused.toString()).doesNotContain("hidden");
+      assertThat(refused).hasNoCause();
     }
   }
 

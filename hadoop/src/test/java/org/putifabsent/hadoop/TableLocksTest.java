@@ -191,6 +191,51 @@ public class TableLocksTest {
     turn.get().release();
   }
 
+  private HudiLockProvider provider(Configuration conf, int millis) {
+    TypedProperties said = new TypedProperties();
+    said.setProperty("hoodie.base.path", "file:" + folder);
+    said.setProperty("hoodie.write.lock.wait_time_ms", Integer.toString(millis));
+    said.setProperty("hoodie.write.lock.client.wait_time_ms_between_retry", "0");
+    said.setProperty("hoodie.write.lock.client.num_retries", "1");
+    return new HudiLockProvider(new LockConfiguration(said), new HadoopStorageConfiguration(conf));
+  }
+
+  @Test(timeout = 60_000)
+  public void hudiWaitsToBeginForPartOfItsPatienceAndThenForTheTurnAlone() throws Exception {
+    Configuration conf = session();
+    try (LiarService liar = new LiarService(conf.get(Settings.ADDRESS))) {
+      conf.set(Settings.ADDRESS, liar.address);
+      HudiLockProvider provider = provider(conf, 400);
+      ExecutorService threads = Executors.newSingleThreadExecutor();
+      Turn turn = Turn.take(asked(session()), name(".hoodie"), LONG).orElseThrow();
+      Future<Boolean> waiting = threads.submit(() -> provider.tryLock(Optional.of(HudiBeginning.COMMIT), LONG));
+      while (liar.bodies.stream().allMatch(body -> body.contains("\"begins\":\"commit\""))) {
+        Thread.sleep(10);
+      }
+      assertThat(liar.bodies.get(0)).contains("begins");
+      turn.release();
+      assertThat(waiting.get()).isTrue();
+      threads.submit(provider::unlock).get();
+      threads.shutdown();
+    }
+  }
+
+  @Test(timeout = 60_000)
+  public void hudiAsksForTheTurnAloneWhenItsPatienceIsOver() throws Exception {
+    Configuration conf = session();
+    try (LiarService liar = new LiarService(conf.get(Settings.ADDRESS))) {
+      conf.set(Settings.ADDRESS, liar.address);
+      HudiLockProvider impatient = provider(conf, 0);
+      assertThat(impatient.tryLock(Optional.of(HudiBeginning.COMMIT), 0)).isTrue();
+      impatient.unlock();
+      HudiLockProvider patient = provider(conf, 60_000);
+      assertThat(patient.tryLock(Optional.of(HudiBeginning.COMMIT), 0)).isTrue();
+      patient.unlock();
+      assertThat(liar.bodies.stream().filter(body -> body.contains("thread")).map(body -> body.contains("begins")))
+          .containsExactly(false, true);
+    }
+  }
+
   @Test
   public void hudiHearsWhatIsNotSaid() {
     Configuration conf = session();

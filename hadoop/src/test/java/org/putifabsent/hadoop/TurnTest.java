@@ -18,15 +18,19 @@ import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
+import java.util.regex.Pattern;
+import java.util.stream.Collectors;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FSDataOutputStream;
 import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.Path;
 import org.apache.hadoop.fs.RawLocalFileSystem;
 import org.apache.hadoop.security.AccessControlException;
+import org.apache.hadoop.test.GenericTestUtils.LogCapturer;
 import org.junit.After;
 import org.junit.Before;
 import org.junit.Test;
+import org.slf4j.LoggerFactory;
 
 /** One thread of one session has a table's turn, and what it completes after that was broken is refused. */
 public class TurnTest {
@@ -95,6 +99,20 @@ public class TurnTest {
     FileSystem fs = RawNamesTest.guarded(conf);
     create(fs, instant(".commit.requested"));
     return fs;
+  }
+
+  private void untilAsked(String call, int times) throws InterruptedException {
+    while (liar.calls.stream().filter(call::equals).count() < times) {
+      Thread.sleep(10);
+    }
+  }
+
+  /** Returns what calls for a turn said of a field, each time. */
+  private List<String> said(String field) {
+    Pattern pattern = Pattern.compile("\"" + field + "\":\"([^\"]*)\"");
+    return liar.bodies.stream()
+        .flatMap(body -> pattern.matcher(body).results().map(found -> found.group(1)))
+        .collect(Collectors.toList());
   }
 
   private long records(String kind) throws IOException {
@@ -309,12 +327,18 @@ public class TurnTest {
     assertThat(take(asked(session(liar.address)), 0)).isEmpty();
     assertThat(take(stranger(), LONG)).isPresent();
     assertThat(records("BREAK")).isZero();
+    // Both times by the name of who was to have it.
+    assertThat(said("thread")).hasSize(2);
+    assertThat(said("thread").stream().distinct()).hasSize(1);
   }
 
   @Test
   public void aLostAnswerOfReleaseChangesNothing() throws Exception {
     liar.next("turns/release", LiarService.Fate.ANSWER_LOST);
+    LogCapturer log = LogCapturer.captureLogs(LoggerFactory.getLogger(Turn.class));
     take(asked(session(liar.address)), 0).orElseThrow().release();
+    log.stopCapturing();
+    assertThat(log.getOutput()).contains("may have been given back by a request whose answer was lost");
     assertThat(take(stranger(), 0)).isPresent();
   }
 
@@ -357,6 +381,30 @@ public class TurnTest {
     turn.release();
     assertThat(take(stranger(), LONG)).isPresent();
     assertThat(records("BREAK")).isZero();
+  }
+
+  @Test(timeout = 60_000)
+  public void whoeverIsInterruptedWhileItWaitsToBeginLeavesTheQueue() throws Exception {
+    Turn turn = take(stranger(), 0).orElseThrow();
+    Service other = asked(session(liar.address));
+    ExecutorService threads = Executors.newSingleThreadExecutor();
+    Future<Throwable> waits =
+        threads.submit(
+            () -> {
+              Waiting waiting = Waiting.of(table(), other.longestCall());
+              Throwable error = catchThrowable(() -> Turn.toBegin("commit", 4, other, table(), LONG, waiting));
+              assertThat(Waiting.of(table(), other.longestCall())).isNotSameAs(waiting);
+              return error;
+            });
+    untilAsked("turns/take", 3);
+    threads.shutdownNow();
+    assertThat(waits.get()).isInstanceOf(InterruptedException.class);
+    assertThat(said("begins")).isNotEmpty();
+    // Who asks for nothing but the turn leaves it.
+    untilAsked("turns/take", said("begins").size() + 1);
+    assertThat(said("thread").stream().distinct()).hasSize(1);
+    assertThat(said("token").stream().distinct()).hasSize(1);
+    turn.release();
   }
 
   @Test
