@@ -59,6 +59,7 @@ from putifabsent.fsspec_plugin import (
     GuardedMemoryFileSystem,
     GuardedS3FileSystem,
 )
+from putifabsent.fsspec_plugin.paths import refuse_pattern
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -158,7 +159,7 @@ class GuardedFileIO(FileIO):
         Returns
         -------
         bool
-            False where ``dst`` is there already, or another creation of it won.
+            False where ``src`` is not there, or ``dst`` is already, or another creation of it won.
 
         Raises
         ------
@@ -166,9 +167,13 @@ class GuardedFileIO(FileIO):
             ``dst`` is a guarded name, and it can't be known whether this created it; ``src`` is kept.
         """
         source = self.to_filesystem_path(src)
-        is_folder = self.fs.info(source)["type"] == "directory"
+        try:
+            is_folder = self.fs.info(source)["type"] == "directory"
+        except FileNotFoundError:
+            return False
         if self.exists(dst):
             return False
+        refuse_pattern(source)
         target = self._target(dst)
         try:
             self.fs.mv(source, target, recursive=is_folder)
@@ -239,6 +244,7 @@ class GuardedFileIO(FileIO):
             if self.fs.info(target)["type"] != "directory":
                 self.fs.rm_file(target)
             elif recursive or not self.list_status(path):
+                refuse_pattern(target)
                 self.fs.rm(target, recursive=True)
             else:
                 raise OSError(errno.ENOTEMPTY, "the folder is not empty", path)
@@ -374,8 +380,9 @@ def _parsed(value: Any) -> Any:
     if isinstance(value, str) and (value.lower() in ("true", "false") or value[:1] in ("{", "[")):
         try:
             return json.loads(value.lower() if value[:1] not in ("{", "[") else value)
-        except ValueError as error:
-            raise ConfigError(f"not JSON: {value}") from error
+        except json.JSONDecodeError as error:
+            # It may be a password that begins so.
+            raise ConfigError(f"an option that begins with {value[:1]} is no JSON: {error.msg}") from None
     return value
 
 

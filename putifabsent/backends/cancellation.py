@@ -26,14 +26,14 @@ AT_ONCE = 64
 _threads = PerProcess(lambda: ThreadPoolExecutor(AT_ONCE, "putifabsent-store"))
 
 
-def in_thread(work: Callable[[], T]) -> asyncio.Future[T]:
-    """Begin ``work`` in one of :data:`AT_ONCE` threads.
+def in_thread(work: Callable[[], T], pool: ThreadPoolExecutor | None = None) -> asyncio.Future[T]:
+    """Begin ``work`` in a thread of a pool, or of the stores', which has :data:`AT_ONCE`.
 
     What this returns is no task, as ``asyncio.to_thread`` would be: a loop that ends cancels all its tasks,
     and nobody would hear any more what the thread has made.
     """
     context = contextvars.copy_context()
-    return asyncio.get_running_loop().run_in_executor(_threads(), context.run, work)
+    return asyncio.get_running_loop().run_in_executor(pool or _threads(), context.run, work)
 
 
 def twin(method: Callable[Concatenate[S, P], T]) -> Callable[Concatenate[S, P], Coroutine[Any, Any, T]]:

@@ -24,6 +24,7 @@ from putifabsent.backends.dynamodb_client import (
     Table,
     checked,
     checked_for_counters,
+    checked_for_upkeep,
     is_unmet,
     ready,
     silent,
@@ -236,9 +237,10 @@ class DynamoDBClaims(Claims):
         self._known = await self._table.on_loop(checked, self._table)
 
     def init(self) -> bool:
-        """``CreateTable``, and wait until it is active."""
+        """``CreateTable``, and wait until it is active; then ask for all rights, those for upkeep, too."""
         made = self._table.run(ready, self._table)
         self.check()
+        self._table.run(checked_for_upkeep, self._table)
         return made
 
     async def _page(

@@ -27,7 +27,17 @@ if TYPE_CHECKING:
     from datetime import datetime
     from typing import NoReturn
 
-__all__ = ["TIMEOUT", "Table", "Where", "checked", "checked_for_counters", "is_unmet", "ready", "silent"]
+__all__ = [
+    "TIMEOUT",
+    "Table",
+    "Where",
+    "checked",
+    "checked_for_counters",
+    "checked_for_upkeep",
+    "is_unmet",
+    "ready",
+    "silent",
+]
 
 
 T = TypeVar("T")
@@ -290,6 +300,8 @@ _POLLS = 240
 _BETWEEN_POLLS = 0.5
 _USABLE = ("ACTIVE", "UPDATING")
 _NOBODY = {"folder": {"S": "#check"}, "name": {"S": "#check"}}
+_FOLDER = {"#folder": ATTRIBUTES["#folder"]}
+_NEVER = {"ConditionExpression": NEVER, "ExpressionAttributeNames": _FOLDER}
 
 
 async def ready(table: Table) -> bool:
@@ -393,22 +405,25 @@ async def _refuse_expiry(table: Table) -> None:
 
 
 async def _refuse_no_rights(table: Table) -> None:
-    names = {"#folder": ATTRIBUTES["#folder"]}
-    nobody = {":folder": _NOBODY["folder"]}
     try:
         await table.send("get_item", Key=_NOBODY, ConsistentRead=True)
         await table.send(
             "query",
             KeyConditionExpression="#folder = :folder",
-            ExpressionAttributeNames=names,
-            ExpressionAttributeValues=nobody,
+            ExpressionAttributeNames=_FOLDER,
+            ExpressionAttributeValues={":folder": _NOBODY["folder"]},
         )
-        await table.send(
-            "put_item",
-            Item=_NOBODY,
-            ConditionExpression=NEVER,
-            ExpressionAttributeNames=names,
-        )
+        await table.send("put_item", Item=_NOBODY, **_NEVER)
+    except Exception as error:  # noqa: BLE001 - what it means is decided in one place
+        if not is_unmet(error):
+            _fail(error, table)
+
+
+async def checked_for_upkeep(table: Table) -> None:
+    """Pass if its dead claims may be removed, and all of it may be read: a writer can do without."""
+    try:
+        await table.send("scan", Limit=1)
+        await table.send("delete_item", Key=_NOBODY, **_NEVER)
     except Exception as error:  # noqa: BLE001 - what it means is decided in one place
         if not is_unmet(error):
             _fail(error, table)

@@ -347,6 +347,15 @@ class CompressedFile(io.BufferedIOBase):
         """Always."""
         return True
 
+    @property
+    def name(self) -> str:
+        """The full name."""
+        return self._below.path
+
+    def tell(self) -> int:
+        """Return how many bytes were written, before they were compressed."""
+        return int(self._compressor.tell())
+
     def write(self, data: Buffer, /) -> int:
         """Compress ``data``."""
         self._compressor.write(data)
@@ -437,10 +446,13 @@ class JointTransaction(Transaction):
     fs: Any
 
     def start(self) -> None:
-        """Defer what either filesystem opens from now on."""
+        """Defer what either filesystem opens from now on, and nothing that others open over the same one."""
         super().start()
-        self.fs.fs._intrans = True
-        self.fs.fs._transaction = self
+        mount = self.fs.mount
+        self._shared = mount.fs
+        alike: Any = object.__new__(type(self._shared))
+        alike.__dict__.update(self._shared.__dict__, _intrans=True, _transaction=self)
+        mount.exchange(self._shared, alike)
 
     def complete(self, commit: bool = True) -> None:
         """Commit all files in order, or discard them; after one that fails, discard the rest."""
@@ -455,9 +467,9 @@ class JointTransaction(Transaction):
                     file.discard()
             self.files.clear()
             guarded, self.fs = self.fs, None
-            for each in (guarded.fs, guarded):
-                each._intrans = False
-                each._transaction = None
+            guarded._intrans = False
+            guarded._transaction = None
+            guarded.mount.exchange(guarded.fs, self._shared)
 
 
 HOW_IT_IS_READ = ("block_size", "cache_type", "cache_options")

@@ -155,9 +155,12 @@ class GuardedFileSystem(AsyncFileSystem, ChainedFileSystem, metaclass=CachedToo)
         del fo
         mounts, others = split(options)
         wrapped = class_to_wrap(fs, target_protocol)
-        target = dict(target_options or {}) if fs is None else made_with(fs)
         check_options(others, GuardedFileSystem, "putifabsent")
-        self._start(wrapped, target, mounts, fs, asynchronous=asynchronous, loop=loop, batch_size=batch_size)
+        asyn = {
+            key: value for key, value in (("loop", loop), ("batch_size", batch_size)) if value is not None
+        }
+        target = {**asyn, **others, **(target_options or {})} if fs is None else made_with(fs)
+        self._start(wrapped, target, mounts, fs, asynchronous=asynchronous, **asyn)
 
     def _start(
         self,
@@ -248,7 +251,9 @@ class GuardedFileSystem(AsyncFileSystem, ChainedFileSystem, metaclass=CachedToo)
     def __repr__(self) -> str:
         options = self.mount.options
         arbiter = options.arbiter if "@" not in options.arbiter else options.arbiter.partition(":")[0]
-        return f"<{type(self).__name__} over {self.mount.wrapped.__name__}, arbiter {arbiter}>"
+        # Its address, too: fsspec takes two for one and the same whose words are the same.
+        over = self.mount.wrapped.__name__
+        return f"<{type(self).__name__} at {id(self):#x}, over {over}, arbiter {arbiter}>"
 
     def __reduce__(self) -> Any:
         """Take along for whom it works, and what fsspec's configuration has added here."""
@@ -583,6 +588,15 @@ class GuardedFileSystem(AsyncFileSystem, ChainedFileSystem, metaclass=CachedToo)
                 return found
         return (yield from self._own_way("expand_path", plain, *args, **kwargs))
 
+    def _literally(self, path: Any, *, recursive: bool, maxdepth: int | None) -> Steps[list[str]]:
+        """Return names, and what is below them if asked for: local disk takes none for a pattern."""
+        found: set[str] = set()
+        for each in each_of(self._own(path)):
+            found.add(each)
+            if recursive:
+                found.update((yield from self._own_way("find", each, maxdepth=maxdepth, withdirs=True)))
+        return sorted(found)
+
     def du(self, path: str, *args: Any, **kwargs: Any) -> Any:
         """Return the size of all files below a folder, in bytes."""
         return self.mount.walk(self._own_way("du", self._own(path), *args, **kwargs))
@@ -610,6 +624,8 @@ class GuardedFileSystem(AsyncFileSystem, ChainedFileSystem, metaclass=CachedToo)
     ) -> Steps[Any]:
         """Upload a local file. ``mode="create"`` creates on every name."""
         name = None
+        if self.mount.kind == "local":
+            lpath = self.fs._strip_protocol(self._own(lpath))
         # A missing file fails before a ledger is consulted, which may take an instant over.
         if not S_ISDIR((yield Aside(Path(lpath).stat)).st_mode):
             name = yield from self.guard.promoting(rpath, explicit=_creates(mode))
@@ -770,9 +786,8 @@ class GuardedFileSystem(AsyncFileSystem, ChainedFileSystem, metaclass=CachedToo)
             options = {"recursive": recursive, "maxdepth": maxdepth, **kwargs}
             return (yield Call("rm", (self._own(path),), options))
         one_by_one = recursive and removals.one_by_one(path, bounded=maxdepth is not None)
-        found = yield from self._expanding(
-            path, recursive=one_by_one, maxdepth=maxdepth if one_by_one else None
-        )
+        expanding = self._literally if self.mount.kind == "local" else self._expanding
+        found = yield from expanding(path, recursive=one_by_one, maxdepth=maxdepth if one_by_one else None)
         return (yield from removals.removing(found, below=recursive, one_by_one=one_by_one))
 
     @in_both_colours()
@@ -858,7 +873,7 @@ class GuardedFileSystem(AsyncFileSystem, ChainedFileSystem, metaclass=CachedToo)
 
     def _would_give_itself(self, path: Any, mode: str) -> bool:
         # What memory hands out for reading is the object itself, and can be written.
-        return self.mount.kind == "memory" and "r" in mode and self.explain(path).guarded
+        return self.mount.kind == "memory" and "r" in mode and "+" not in mode and self.explain(path).guarded
 
     def _name_to_write(self, path: Any, mode: str) -> Name | None:
         if "r" in mode and "+" not in mode:

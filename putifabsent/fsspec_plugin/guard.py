@@ -180,7 +180,7 @@ class Guard:
         """Say whether one of several files or folders is there."""
         for sibling in siblings:
             # A listing from before the table was made would leave its names unguarded.
-            self.mount.fs.invalidate_cache(sibling)
+            self.mount.forget_listed(sibling)
             # Not `exists`, to which any error is an absence: the name would be left unguarded.
             with contextlib.suppress(FileNotFoundError, NotADirectoryError, *absences):
                 yield Call("info", (sibling,))
@@ -273,7 +273,7 @@ class Guard:
         creating = protocol(source, name, creation, largest_put=most, copies=copies, seen=seen)
         yield Decide(creating, name, creates=True)
         if not keep:
-            self.mount.fs.invalidate_cache(source)
+            self.mount.forget_listed(source)
 
     def source(self, path: Any, name: Name) -> str:
         """Return the full name of what ``name`` is to be created from."""

@@ -40,9 +40,10 @@ T = TypeVar("T")
 _log = logging.getLogger(__name__)
 
 _MAY_NOT_DELETE = (
-    "this session may not remove what %s does not need: old records, beats and bodies stay, and each "
-    "append lists the records. Grant it the right to delete (on S3 s3:DeleteObject; under DynamoDB also "
-    "dynamodb:DeleteItem), or have somebody who has it write, or run `putifabsent fsck --repair`. %s"
+    "this session may not remove all that %s does not need (old records, beats and bodies, and what an "
+    "arbiter keeps of archived instants): it stays, and costs each append and listing more. Grant it the right to "
+    "delete (on S3 s3:DeleteObject; under DynamoDB also dynamodb:DeleteItem), or have somebody who has it "
+    "write, or run `putifabsent fsck --repair`. %s"
 )
 
 
@@ -123,8 +124,8 @@ class Ledgers:
         def work() -> None:
             try:
                 creation = self._mount.looker(ledger.name)
-                self._mount.run(prune(mine, creation))
-                self._mount.run(forget_over(mine, creation, self._mount.policy))
+                self._mount.run(prune(mine, creation), beside=True)
+                self._mount.run(forget_over(mine, creation, self._mount.policy), beside=True)
             except Exception as error:  # noqa: BLE001 - it is tried again after the next checkpoint
                 is_news = isinstance(error, PermissionError) and state not in self._unpruned
                 if is_news:

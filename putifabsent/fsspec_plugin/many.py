@@ -18,7 +18,7 @@ from fsspec.utils import other_paths
 
 from putifabsent.backends.base import STATE_FOLDER
 from putifabsent.fsspec_plugin.bulk import ascending, in_order, place_of, rehearsal
-from putifabsent.fsspec_plugin.paths import is_state
+from putifabsent.fsspec_plugin.paths import is_state, refuse_pattern
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Generator, Iterator, Mapping
@@ -103,6 +103,11 @@ def move(fs: GuardedFileSystem, path1: Any, path2: Any, **options: Any) -> Any:
             return mount.walk(guard.creating_from(fs._source(path1, name), name, options, keep=False))
         if on_disk:
             return mount.fs.mv(path1, path2, recursive=recursive, maxdepth=maxdepth, **options)
+    if both_plain and mount.kind == "local" and has_magic(path1):
+        if fs.isdir(path1):
+            refuse_pattern(path1)
+        fs.cp_file(path1, path2)
+        return fs.rm_file(path1)
     # fsspec's own fails on the folders of a store that has none.
     moves_folders = not mount.has_folders or type(mount.fs).mv is not AbstractFileSystem.mv
     if both_plain and recursive and maxdepth is None and moves_folders:

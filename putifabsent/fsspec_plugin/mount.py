@@ -8,12 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import os
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakKeyDictionary
 
 from putifabsent.backends.base import Creation
+from putifabsent.backends.cancellation import AT_ONCE, in_thread
+from putifabsent.backends.per_process import PerProcess
 from putifabsent.backends.probe import BESIDE, NEEDED
 from putifabsent.fsspec_plugin.bulk import join
 from putifabsent.fsspec_plugin.instances import remember
@@ -57,6 +61,7 @@ __all__ = ["Mount", "new_token"]
 T = TypeVar("T")
 
 _from_the_parent: list[object] = []
+_aside = PerProcess(lambda: ThreadPoolExecutor(AT_ONCE, "putifabsent-aside"))
 
 
 class Mount:
@@ -112,6 +117,8 @@ class Mount:
         self.paths = Paths(self, protocols)
         self.by_the_store = options.arbiter in BY_THE_STORE
         self._store: Store | None = None
+        self._alike: Store | None = None
+        self._making = threading.Lock()
         self._registry = registry_of(options.arbiter)
         self._arbiter: Arbiter | None = None
         self.relied: set[str] = set()
@@ -131,6 +138,11 @@ class Mount:
             self._fs = self._made()
         return self._fs
 
+    def exchange(self, fs: AbstractFileSystem, other: AbstractFileSystem) -> None:
+        """Go on with another object of the wrapped filesystem; a forked child keeps its own."""
+        if self._fs is fs:
+            self._fs = other
+
     def _made(self) -> AbstractFileSystem:
         return self.wrapped(**self._target, skip_instance_cache=not self._shares)
 
@@ -140,6 +152,18 @@ class Mount:
         if self._store is None:
             self._store = store_of(self.fs, made_with(self.fs), self.options.deadline)
         return self._store
+
+    @property
+    def _store_beside(self) -> Store:
+        """The store, or its like: an asynchronous client answers in its caller's loop alone."""
+        if not getattr(self.fs, "asynchronous", False):
+            return self.store
+        with self._making:
+            if self._alike is None:
+                wrapped, options, deadline = self._remade()
+                options = {**options, "asynchronous": False, "loop": None, "skip_instance_cache": True}
+                self._alike = store_of(wrapped(**options), options, deadline)
+            return self._alike
 
     @property
     def arbiter(self) -> Arbiter | None:
@@ -156,13 +180,15 @@ class Mount:
     def forget_process(self) -> None:
         """In a forked child: no client, loop or thread of the parent works here."""
         # Kept for ever: collected here, the parent's client would close what the parent is using.
-        _from_the_parent.append((self._fs, self._store))
-        self._fs = self._store = None
+        _from_the_parent.append((self._fs, self._store, self._alike))
+        self._fs = self._store = self._alike = None
+        self._making = threading.Lock()
 
     def forget_listed(self, path: str) -> None:
         """Forget what the wrapped filesystem keeps of a listing with this name in it."""
         if self.fs.dircache:
             self.fs.invalidate_cache(path)
+            self.fs.invalidate_cache(self.fs._parent(path))  # adlfs does not
 
     def looker(self, name: Name) -> Creation:
         """Return a creation for one who only looks: what it finishes on the way goes under its token."""
@@ -209,12 +235,13 @@ class Mount:
     async def _perform_async(self, step: Step) -> Any:
         if isinstance(step, Decide):
             return await self.run_async(*step)
+        # Not in the loop's own threads: what is done here may wait for a client that needs one of them.
         if isinstance(step, Aside):
-            return await asyncio.to_thread(step.work)
+            return await in_thread(step.work, _aside())
         if isinstance(step, Ask):
-            # One at a time: a probe needs threads of the executor that the others would fill, waiting for it.
+            # One at a time: who comes next finds the answer.
             async with self._locks.setdefault(asyncio.get_running_loop(), asyncio.Lock()):
-                return await asyncio.to_thread(step.question)
+                return await in_thread(step.question, _aside())
         if isinstance(step, Either):
             return await step.awaited()
         return await self.call(step.method, *step.args, **step.kwargs)
@@ -231,12 +258,18 @@ class Mount:
         name: Name | None = None,
         deadline: float | None = None,
         creates: bool = False,
+        *,
+        beside: bool = False,
     ) -> Any:
-        """Run a protocol on the store, until the deadline; the parameters are :class:`Decide`'s."""
+        """Run a protocol on the store, until the deadline; the parameters are :class:`Decide`'s.
+
+        A thread of the mount's own works ``beside`` its callers, who may wait in their loop meanwhile.
+        """
+        store = self._store_beside if beside else self.store
         requests: list[Request] = []
         began = perf_counter()
         try:
-            value = run(protocol, self.store, self._seconds(deadline), requests.append)
+            value = run(protocol, store, self._seconds(deadline), requests.append)
         except BaseException as error:
             self._ended(requests, began, name, error, creates=creates)
             raise

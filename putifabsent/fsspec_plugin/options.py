@@ -199,8 +199,12 @@ def made_with(fs: AbstractFileSystem) -> dict[str, Any]:
 
     They are more than the caller's: fsspec's own configuration adds to them.
     """
-    options = dict(fs.storage_options)
-    if fs.storage_args:
-        bound = inspect.signature(type(fs).__init__).bind_partial(fs, *fs.storage_args).arguments
-        options = {**dict(list(bound.items())[1:]), **options}
-    return options
+    return named(type(fs), fs.storage_args, fs.storage_options)
+
+
+def named(
+    cls: type[AbstractFileSystem], by_position: Sequence[Any], options: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return the options of a class that is called so."""
+    bound = inspect.signature(cls.__init__).bind_partial(None, *by_position).arguments if by_position else {}
+    return {**dict(list(bound.items())[1:]), **options}

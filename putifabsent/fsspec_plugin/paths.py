@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import posixpath
+from glob import has_magic
 from typing import TYPE_CHECKING, Any
 
 from fsspec.spec import AbstractFileSystem
@@ -16,7 +17,17 @@ if TYPE_CHECKING:
 
     from putifabsent.fsspec_plugin.mount import Mount
 
-__all__ = ["Paths", "check_path", "each_of", "hide", "is_state", "own", "renamed", "spelled_out"]
+__all__ = [
+    "Paths",
+    "check_path",
+    "each_of",
+    "hide",
+    "is_state",
+    "own",
+    "refuse_pattern",
+    "renamed",
+    "spelled_out",
+]
 
 _INSIDE = f"/{STATE_FOLDER}/"
 _ITSELF = f"/{STATE_FOLDER}"
@@ -87,8 +98,9 @@ def own(path: Any, protocols: tuple[str, ...]) -> Any:
     """Return paths without these protocols."""
     if isinstance(path, str):
         for protocol in protocols:
-            if path.startswith(f"{protocol}://"):
-                return path[len(protocol) + 3 :]
+            for begins in (f"{protocol}://", f"{protocol}::"):
+                if path.startswith(begins):
+                    return path[len(begins) :]
         return path
     if isinstance(path, dict):
         return {own(key, protocols): value for key, value in path.items()}
@@ -133,6 +145,19 @@ def is_state(name: str) -> bool:
 def each_of(path: Any) -> Collection[Any]:
     """Return the paths that a call is about, which may be one or several."""
     return path if isinstance(path, (list, tuple, set)) else (path,)
+
+
+def refuse_pattern(path: str) -> None:
+    """Refuse to move or remove all that is below a name which fsspec would take for a pattern.
+
+    Raises
+    ------
+    ValueError
+        It would take others along.
+    """
+    if has_magic(path):
+        msg = f"{path} has characters of a pattern: move or remove what is below it one by one"
+        raise ValueError(msg)
 
 
 def spelled_out(path: str, kind: str) -> str:

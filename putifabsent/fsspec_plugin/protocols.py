@@ -18,7 +18,7 @@ from fsspec.registry import _registry as registry
 from putifabsent.errors import ConfigError
 from putifabsent.fsspec_plugin.filesystem import GuardedFileSystem
 from putifabsent.fsspec_plugin.instances import CachedToo, class_has
-from putifabsent.fsspec_plugin.options import check_options, split
+from putifabsent.fsspec_plugin.options import check_options, named, split
 
 if TYPE_CHECKING:
     from fsspec.spec import AbstractFileSystem
@@ -162,10 +162,11 @@ class ByProtocol(_Guarded, metaclass=StandsFor):
 
     wraps: ClassVar[str]
 
-    def __init__(self, **options: Any) -> None:
-        own, others = split(options)
+    def __init__(self, *by_position: Any, **options: Any) -> None:
+        own, others = split(named(self._class_to_wrap(), by_position, options))
         check_options(others, self._class_to_wrap(), self.wraps)
-        asyn = {key: others.pop(key) for key in _ASYNC if key in others}
+        asyn = {key: others[key] for key in _ASYNC if key in others}
+        others.pop("asynchronous", None)
         self._start(self._class_to_wrap(), others, own, **asyn)
 
     def _with_configuration(self, options: dict[str, Any]) -> dict[str, Any]:

@@ -13,11 +13,11 @@ import time
 import uuid
 from contextlib import contextmanager, suppress
 from functools import partial
-from glob import has_magic
 from typing import TYPE_CHECKING, NamedTuple
 
 from putifabsent.backends.body import InMemory
 from putifabsent.errors import PutIfAbsentError
+from putifabsent.fsspec_plugin.paths import refuse_pattern
 from putifabsent.fsspec_plugin.turns import taken, turns_held, with_turns
 from putifabsent.shim.formats.hudi import FORMAT, slices_of
 from putifabsent.shim.formats.hudi_layout import refuse_move
@@ -215,7 +215,9 @@ class Remote:
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
         if self._fs.exists(path):
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
-        self._fs.mv(source, path)
+        # Not `mv`, to which a name may be a pattern.
+        self._fs.cp_file(source, path)
+        self._fs.rm_file(source)
         return True
 
     def resolve_as(self, path: str, creation_token: str) -> Holder | None:
@@ -257,10 +259,8 @@ class Remote:
             if recursive:
                 self._mount.walk(self._guard.removals.ending_lives(path))
             return False
-        if recursive and has_magic(path):
-            msg = f"{path} has characters of a pattern: what is below it must be removed one by one"
-            raise ValueError(msg)
         if recursive:
+            refuse_pattern(path)
             self._fs.rm(path, recursive=True)
         else:
             self._fs.rm_file(path)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from putifabsent.fsspec_plugin.guard import Guard
     from putifabsent.fsspec_plugin.mount import Mount
     from putifabsent.fsspec_plugin.steps import Steps
+    from putifabsent.shim.names import Name
 
 __all__ = ["Removals"]
 
@@ -34,8 +35,10 @@ class Removals:
         self._guard = guard
 
     def is_a_pattern(self, path: Any) -> bool:
-        """Whether what a path stands for must be found before it can be judged."""
-        return self._mount.arbiter is None and any(map(has_magic, self._mount.paths.all_full(path)))
+        """Whether what a path stands for must be found before it can be judged; on local disk it need not."""
+        if self._mount.arbiter is not None or self._mount.kind == "local":
+            return False
+        return any(map(has_magic, self._mount.paths.all_full(path)))
 
     def plainly(self, path: Any, *, recursive: bool = False) -> bool:
         """Whether nobody need hear of it that a path, or several, are removed.
@@ -114,23 +117,23 @@ class Removals:
                 return False
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), full)
         last = yield Decide(is_lowest(name))
-        yield Decide(arbiter.delete(name, self._mount.looker(name), last=last), name)
-        if last and name.series is not None:
-            yield from self._forgetting(name.series.predecessors)
+        if (yield Decide(arbiter.delete(name, self._mount.looker(name), last=last), name)):
+            yield from self._forgetting_before(name)
         return True
 
-    def _forgetting(self, expired: tuple[str, ...]) -> Steps[None]:
-        """Have the arbiter forget the number before, and those before it: they may have gone later."""
+    def _forgetting_before(self, name: Name) -> Steps[None]:
+        """Have the arbiter forget the numbers before one that it has forgotten: they may have gone later."""
         arbiter = self._mount.arbiter
         assert arbiter is not None  # noqa: S101 - who has none keeps nothing of what is removed
-        for path in expired:
-            name = yield from self._guard.known_as(path)
+        is_forgotten = True
+        while is_forgotten and name.series is not None and name.series.predecessors:
+            # They are one identity's: what is kept of the first is all that is kept of the others.
+            name = yield from self._guard.known_as(name.series.predecessors[0])
             if not (yield Decide(arbiter.knows(name))):
-                continue
-            if (yield from self._guard.reads.located(name, helps=False)) is None:
-                yield Decide(arbiter.delete(name, self._mount.looker(name), last=True), name)
-                if name.series is not None:
-                    yield from self._forgetting(name.series.predecessors)
+                return
+            if (yield from self._guard.reads.located(name, helps=False)) is not None:
+                return
+            is_forgotten = yield Decide(arbiter.delete(name, self._mount.looker(name), last=True), name)
 
     def removing(self, paths: list[str], *, below: bool, one_by_one: bool) -> Steps[None]:
         """Remove files, and with ``below`` folders, too: with all that is in them, or ``one_by_one``."""

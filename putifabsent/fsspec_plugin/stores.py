@@ -213,7 +213,7 @@ def verdicts_of(
     wrapped, options, deadline = remade
 
     def another() -> Store:
-        roomy = {**options, "asynchronous": False, "skip_instance_cache": True}
+        roomy = {**options, "asynchronous": False, "loop": None, "skip_instance_cache": True}
         if store.kind == "s3":
             roomy["config_kwargs"] = {"max_pool_connections": CREATES, **(options.get("config_kwargs") or {})}
         if store.kind in ("local", "memory"):

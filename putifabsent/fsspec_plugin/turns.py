@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from putifabsent.errors import Fenced
 from putifabsent.fsspec_plugin.steps import Decide
-from putifabsent.shim.drive import run
 from putifabsent.shim.ledger import turns
 from putifabsent.shim.ledger.facts import LONGEST_LEASE
 
@@ -205,10 +204,11 @@ class Turn:
         creation = self._guard.mount.looker(taken.name)
         beat = partial(turns.beat, turn=turn, creation=creation, clock=time.monotonic)
         try:
-            if not run(self._guard.ledgers.using(taken.name, beat), self._guard.mount.store, self._lease):
+            ledgers, mount = self._guard.ledgers, self._guard.mount
+            if not mount.run(ledgers.using(taken.name, beat), deadline=self._lease, beside=True):
                 taken.over.set()  # it was broken, or is given back at this moment
-        except OSError as error:
-            _log.debug("turn %s of %s gave no sign of life: %s", turn.number, self.table, error)
+        except Exception as error:  # noqa: BLE001 - the next one may be given
+            _log.warning("turn %s of %s gave no sign of life: %s", turn.number, self.table, error)
 
     def _leaving(self, error: BaseException | None) -> Steps[None]:
         turn = self._mine()

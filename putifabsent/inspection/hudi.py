@@ -38,7 +38,7 @@ from putifabsent.timeline import Details, Fault, HudiTimeline, Instant, State, c
 from putifabsent.timeline.files import content_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from putifabsent.inspection.findings import Base, Look
     from putifabsent.shim.formats.hudi_files import Group, Write
@@ -100,9 +100,9 @@ def hurts(base: Base, name: Name, written: bytes) -> list[Finding]:
     wanted = {
         last: "/".join(part for part in (write.group.partition, last) if part)
         for write in own.writes
-        for last in write.lasts
+        for last in _in_store(write.lasts)
     }
-    absent = set(base.absent({last: path for last, path in wanted.items() if not last.endswith(_EXTERNAL)}))
+    absent = set(base.absent(wanted))
     there = {last: path for last, path in wanted.items() if last not in absent}
     return [
         *_dangling([own], Files(frozenset(), there), base.root, is_proof=True),
@@ -460,6 +460,11 @@ def _wrong_slices(
         yield from _hidden(stats, slices)
 
 
+def _in_store(lasts: Iterable[str]) -> list[str]:
+    """Return the names of files that are called so in the store, too."""
+    return [last for last in lasts if not last.endswith(_EXTERNAL)]
+
+
 def _dangling(stats: Sequence[_Stats], files: Files, root: str, *, is_proof: bool) -> Iterator[Finding]:
     gone = {last for each in stats for last in each.removed.lasts}
     partitions = {(part, each.instant.time) for each in stats for part in each.removed.partitions}
@@ -477,10 +482,10 @@ def _dangling(stats: Sequence[_Stats], files: Files, root: str, *, is_proof: boo
         missing = [
             "/".join(part for part in (root, write.group.partition, last) if part)
             for write in each.writes
-            for last in write.lasts
+            for last in _in_store(write.lasts)
             if last not in files.lasts and not is_removed(write.group, last, instant.time)
         ]
-        missing += [f"{root}/**/{last}" for last in sorted(each.saved - files.lasts.keys())]
+        missing += [f"{root}/**/{last}" for last in _in_store(sorted(each.saved - files.lasts.keys()))]
         if missing:
             what = "savepoint of" if each.saved else instant.action
             detail = (

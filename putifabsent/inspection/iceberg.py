@@ -148,14 +148,15 @@ class _Tree:
             what = f"snapshot {each.id}"
             manifests = self._manifests(str(each.content.get("manifest-list") or ""))
             contents = self._contents(manifests)
-            files = [content for found in contents.values() for content in found if content.live]
-            inside = {each.path: below(self._root, at) for each in files if (at := self._inside(each.path))}
+            files = [(file.path, of.deletes) for of, found in contents.items() for file in found if file.live]
+            inside = {path: below(self._root, at) for path, _ in files if (at := self._inside(path))}
             missing = [path for path, full in inside.items() if full not in there and path not in reported]
             reported.update(missing)
             yield from _missing(what, missing, str(each.number))
             yield from self._vectors(what, each.id, contents, str(each.number))
             if each.current:
-                yield from _twice(what, files, str(each.number))
+                # One file may have the deletion vectors of many data files, and is there once for each.
+                yield from _twice(what, (path for path, deletes in files if not deletes), str(each.number))
         yield from read_errors(self._files.problems, Kind.DANGLING_REFERENCE)
 
     def commit(
@@ -189,7 +190,7 @@ class _Tree:
         if stray := [each for each in about if each not in there]:
             files = "a data file" if len(stray) == 1 else f"{len(stray):,} data files"
             detail = f"{what} deletes rows of {files} that it does not have"
-            names = [*(about[each] for each in stray), *stray]
+            names = [*dict.fromkeys(about[each] for each in stray), *stray]
             yield found(Kind.DANGLING_VECTOR, names, detail, moments=moments)
 
     def _manifests(self, address: str) -> list[Manifest]:
@@ -217,7 +218,7 @@ def _missing(what: str, names: list[str], *moments: str) -> Iterator[Finding]:
         )
 
 
-def _twice(what: str, files: Iterable[Content], *moments: str) -> Iterator[Finding]:
-    """Find files that are there twice: their rows count twice."""
-    if twice := [path for path, many in Counter(each.path for each in files).items() if many > 1]:
+def _twice(what: str, paths: Iterable[str], *moments: str) -> Iterator[Finding]:
+    """Find data files that are there twice: their rows count twice."""
+    if twice := [path for path, many in Counter(paths).items() if many > 1]:
         yield found(Kind.REPEATED_COMMIT, twice, f"{what} has the same files twice", moments=moments)

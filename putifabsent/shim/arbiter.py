@@ -76,7 +76,7 @@ class Arbiter(ABC):
         """Answer an unknown outcome later; as :func:`putifabsent.shim.create.resolve`."""
 
     @abstractmethod
-    def delete(self, name: Name, creation: Creation, *, last: bool = False) -> Protocol[None]:
+    def delete(self, name: Name, creation: Creation, *, last: bool = False) -> Protocol[bool]:
         """Free ``name``.
 
         Parameters
@@ -86,6 +86,11 @@ class Arbiter(ABC):
         last
             Whether its format creates it no more, as a number that has expired. Then no end mark need stay:
             who creates it all the same finds out afterwards, as where the store decides.
+
+        Returns
+        -------
+        bool
+            Whether it was the last time, and nothing is kept of the identity.
         """
 
     @abstractmethod
@@ -213,7 +218,7 @@ class Balloting(Arbiter):
         """As the contract says."""
         return ballot.resolve(name, creation)
 
-    def delete(self, name: Name, creation: Creation, *, last: bool = False) -> Protocol[None]:
+    def delete(self, name: Name, creation: Creation, *, last: bool = False) -> Protocol[bool]:
         """As the contract says."""
         return ballot.delete(name, creation, last=last)
 
@@ -332,7 +337,7 @@ class Claiming(Arbiter):
         """As the contract says."""
         return claims.resolve(name, creation, claims=self.claims, place=self.place)
 
-    def delete(self, name: Name, creation: Creation, *, last: bool = False) -> Protocol[None]:
+    def delete(self, name: Name, creation: Creation, *, last: bool = False) -> Protocol[bool]:
         """As the contract says."""
         return claims.delete(name, creation, claims=self.claims, place=self.place, last=last)
 

@@ -175,7 +175,7 @@ def resolve(name: Name, creation: Creation) -> Protocol[Holder | None]:
     return replace(more.holder, token=creation.token) if isinstance(more, Found) else seen.holder
 
 
-def delete(name: Name, creation: Creation, *, last: bool = False) -> Protocol[None]:
+def delete(name: Name, creation: Creation, *, last: bool = False) -> Protocol[bool]:
     """Free ``name``: end its incarnation, then remove its bytes, then the plain name.
 
     Then what is needless goes, so that a name that is created and deleted again and again keeps no more than
@@ -186,6 +186,11 @@ def delete(name: Name, creation: Creation, *, last: bool = False) -> Protocol[No
     last
         Whether its format creates it no more. Then no end stays, where all of them are there and of real
         creations: one that clean-up has voted for may be sent by anybody once more, who was paused.
+
+    Returns
+    -------
+    bool
+        Whether it was the last time, and no ballot is left.
 
     Raises
     ------
@@ -204,10 +209,13 @@ def delete(name: Name, creation: Creation, *, last: bool = False) -> Protocol[No
     yield from voter.bury(scene)
     yield from _remove_plain(voter, name.path, older=True)
     scene = yield from _show(voter)
-    left = _needless(scene, 0 if last and scene.is_spent else _ENDS)
+    goes_whole = last and scene.is_spent
+    left = _needless(scene, 0 if goes_whole else _ENDS)
     with contextlib.suppress(OutcomeUnknown):
         while left:
-            yield from voter.remove(voter.path(left.pop(0)))
+            yield from voter.remove(voter.path(left[0]))
+            left.pop(0)
+    return goes_whole and not left
 
 
 def clean(name: Name, creation: Creation) -> Protocol[int]:

@@ -22,12 +22,11 @@ before the claim, and published after it: the store's time of the one is early, 
 
 from __future__ import annotations
 
-import contextlib
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from putifabsent.backends.base import Absent, Created, Found, Holder, Refused
-from putifabsent.backends.registries import NotAsExpected
+from putifabsent.backends.registries import Forgotten, NotAsExpected
 from putifabsent.errors import NameExpired, NameTaken, OutcomeUnknown, PutIfAbsentError
 from putifabsent.shim.claimant import Claimant, has_ended, holder_of
 from putifabsent.shim.expiry import check_number
@@ -155,7 +154,7 @@ def resolve(name: Name, creation: Creation, *, claims: Claims, place: str) -> Pr
 
 def delete(
     name: Name, creation: Creation, *, claims: Claims, place: str, last: bool = False
-) -> Protocol[None]:
+) -> Protocol[bool]:
     """Free ``name``: end its claim, then remove its bytes, then the plain name.
 
     Parameters
@@ -164,6 +163,11 @@ def delete(
         As for :func:`create`.
     last
         Whether its format creates it no more. Then the registry forgets the dead claim, if it will.
+
+    Returns
+    -------
+    bool
+        Whether it was the last time, and the registry has no claim.
 
     Raises
     ------
@@ -180,9 +184,13 @@ def delete(
         yield from claimant.remove(claim.key)
     if (yield from claimant.hide(name.path, claim, older=True)):
         yield from claimant.repair()
-    if last and claim is not None and not claim.live:
-        with contextlib.suppress(OutcomeUnknown):
-            yield from claimant.forget(claim)
+    if not last or claim is None or claim.live:
+        return last and claim is None
+    try:
+        forgotten = yield from claimant.forget(claim)
+    except OutcomeUnknown:
+        return False
+    return isinstance(forgotten, Forgotten) or forgotten == NotAsExpected(None)
 
 
 def clean(name: Name, creation: Creation, *, claims: Claims, place: str) -> Protocol[int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from putifabsent.errors import ConfigError
@@ -97,19 +98,23 @@ class IcebergTimeline(Timeline[IcebergSnapshot]):
     ) -> list[IcebergSnapshot]:
         """Return the snapshots that metadata list."""
         try:
-            said = sorted(metadata.get("snapshots") or (), key=lambda each: int(each["timestamp-ms"]))
-            found = [self._snapshot(place, each, metadata) for place, each in enumerate(said, 1)]
+            said = sorted(
+                metadata.get("snapshots") or (), key=lambda each: (_sequence(each), int(each["timestamp-ms"]))
+            )
+            numbers = list(map(_sequence, said))
+            if not all(before < after for before, after in pairwise((0, *numbers))):
+                numbers = list(range(1, len(said) + 1))
+            return [self._snapshot(*each, metadata) for each in zip(numbers, said, strict=True)]
         except (KeyError, TypeError, ValueError) as error:
             report(problems, Problem(self.path, Trouble.UNREADABLE, f"no snapshot is in it: {error}"), error)
             return []
-        return sorted(found, key=lambda each: each.key("requested"))
 
-    def _snapshot(self, place: int, said: Mapping[str, Any], metadata: Mapping[str, Any]) -> IcebergSnapshot:
+    def _snapshot(self, number: int, said: Mapping[str, Any], metadata: Mapping[str, Any]) -> IcebergSnapshot:
         own, parent = int(said["snapshot-id"]), said.get("parent-snapshot-id")
         return IcebergSnapshot(
             id=own,
             parent=None if parent is None else int(parent),
-            number=int(said.get("sequence-number") or place),
+            number=number,
             action=str((said.get("summary") or {}).get("operation") or ""),
             millis=int(said["timestamp-ms"]),
             current=own == metadata.get("current-snapshot-id"),
@@ -126,6 +131,11 @@ class IcebergTimeline(Timeline[IcebergSnapshot]):
     def details(self, record: IcebergSnapshot, problems: Problems | None = None) -> Details:
         """Return all that the metadata say of a snapshot."""
         return Details(None, Content("", record.content))
+
+
+def _sequence(said: Mapping[str, Any]) -> int:
+    """Return a snapshot's sequence number; 0: it is of format version 1."""
+    return int(said.get("sequence-number") or 0)
 
 
 def _newest(versions: Mapping[str, int], folder: str) -> str:

@@ -318,7 +318,7 @@ class IcebergSnapshot:
     id, parent
         Its own, and that of the one that it came upon; None: it came upon none.
     number
-        Its sequence number; in tables of format version 1, which have none, its place among those listed.
+        Its sequence number; where one of those listed has none, as of format version 1, its place among them.
     action
         The operation; empty where the snapshot doesn't say.
     millis

@@ -354,6 +354,23 @@ def test_a_right_that_is_lacking_is_found_by_the_check(
         claims.check()
 
 
+@pytest.mark.parametrize("operation", ["DeleteItem", "Scan"])
+def test_a_right_that_writers_do_without_is_looked_for_by_init_alone(
+    proxy: FaultProxy, claims: Claims, operation: str
+) -> None:
+    proxy.script(operation, Trouble.DENIED)
+    claims.check()
+    with pytest.raises(PermissionError, match="AccessDenied"):
+        claims.init()
+
+
+def test_init_removes_nothing(proxy: FaultProxy, claims: Claims) -> None:
+    item = {"folder": {"S": "#check"}, "name": {"S": "#check"}}
+    _client(proxy).put_item(TableName=table_of(claims), Item=item)
+    claims.init()
+    assert _client(proxy).get_item(TableName=table_of(claims), Key=item)["Item"] == item
+
+
 def test_a_table_made_anew_is_another_registry(proxy: FaultProxy, claims: Claims) -> None:
     """It has forgotten what was decided: mounts that agreed on the old one must not go on with it."""
     client, table = _client(proxy), table_of(claims)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pypaimon.common.options import Options
 
-from putifabsent.errors import Damaging, NameTaken, OutcomeUnknown
+from putifabsent.errors import ConfigError, Damaging, NameTaken, OutcomeUnknown
 from putifabsent.paimon import GuardedFileIO
 
 if TYPE_CHECKING:
@@ -37,6 +37,25 @@ def test_a_file_in_the_way_of_a_folder_is_no_loss(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="snapshot"):
         files.rename(f"{tmp_path}/temporary", name)
     assert (tmp_path / "temporary").exists()
+
+
+def test_no_name_is_a_pattern(files: GuardedFileIO, anywhere: dict[str, Any]) -> None:
+    base = f"{anywhere['warehouse']}/odd"
+    for name in ("p[1]/f", "p1/f"):
+        files.write_file(f"{base}/{name}", "x")
+    with pytest.raises(ValueError, match="one by one"):
+        files.delete(f"{base}/p[1]", True)
+    with pytest.raises(ValueError, match="one by one"):
+        files.rename(f"{base}/p[1]", f"{base}/n")
+    assert files.delete(f"{base}/p[1]/f") is True
+    assert files.exists(f"{base}/p1/f")
+    assert files.rename(f"{base}/missing", f"{base}/n") is False
+
+
+def test_what_is_no_json_is_not_repeated() -> None:
+    with pytest.raises(ConfigError) as failed:
+        GuardedFileIO("memory://w", Options({"putifabsent.deadline": "{secret"}))
+    assert "secret" not in str(failed.value)
 
 
 def test_a_proven_loss_is_false(files: GuardedFileIO, anywhere: dict[str, Any]) -> None:

@@ -70,6 +70,15 @@ def test_names_that_nothing_guards_cost_nothing_more(counted: Counted) -> None:
 
 
 @pytest.mark.parametrize("counted", ["ballot", "claims"], indirect=True)
+def test_the_arbiter_is_asked_about_such_a_name_that_is_removed_or_absent(counted: Counted) -> None:
+    fs, stub, table = counted
+    asked = ["GET"] if fs.mount.options.arbiter == "ballot" else []  # a registry is asked elsewhere
+    absent = sent(stub, lambda: fs.fs.exists(f"{table}/data/none"))
+    assert sent(stub, lambda: fs.exists(f"{table}/data/none")) == [*absent, *asked, "HEAD"]
+    assert sent(stub, lambda: fs.rm_file(f"{table}/data/part")) == [*asked, "DELETE"]
+
+
+@pytest.mark.parametrize("counted", ["ballot", "claims"], indirect=True)
 def test_reading_a_guarded_name_costs_one_look_up(counted: Counted) -> None:
     fs, stub, table = counted
     name = f"{table}/_delta_log/{0:020d}.json"

@@ -6,6 +6,7 @@ import asyncio
 import io
 import json
 import os
+import pickle
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from tests.stub import Cloud, FaultStub
 
 LOG = "_delta_log/00000000000000000001.json"
+BODY = b"mine"
 
 # --- a folder is not left by `..`
 
@@ -253,6 +255,61 @@ def test_it_is_the_same_disk(local: Ground) -> None:
         assert stock.info(name)["mode"] & 0o777 == 0o640
     assert local.fs.lexists(local.url(name))
     assert fsspec.open_local(local.url(name)) == name
+
+
+@pytest.mark.parametrize("arbiter", ["native", "ballot"])
+def test_no_name_on_a_disk_is_a_pattern(local: Ground, arbiter: str) -> None:
+    fs = local.mount(arbiter=arbiter)
+    for name in ("a[1]", "a1", "p[2]/f", "p2/f", "m[3]", "m3"):
+        local.around.makedirs(local.name(name).rpartition("/")[0], exist_ok=True)
+        fs.pipe_file(local.name(name), name.encode())
+    fs.rm(local.name("a[1]"))
+    fs.rm(local.name("p[2]"), recursive=True)
+    fs.mv(local.name("m[3]"), local.name("n"))
+    with pytest.raises(FileNotFoundError):
+        fs.rm(local.name("*"))
+    assert local.files() == ["a1", "m3", "n", "p2/f"]
+
+
+def test_a_source_may_be_an_address(local: Ground, tmp_path: Path) -> None:
+    (tmp_path / "source").write_bytes(BODY)
+    for number, address in enumerate((f"file://{tmp_path}/source", f"piafile://{tmp_path}/source")):
+        local.fs.put_file(address, local.name("plain"))
+        local.fs.put_file(address, local.log(number))
+        assert local.read(local.name("plain")) == local.read(local.log(number)) == BODY
+
+
+def test_options_have_the_places_that_they_have_unguarded(tmp_path: Path) -> None:
+    fs = fsspec.get_filesystem_class("piafile")(True)
+    fs.pipe_file(f"{tmp_path}/folder/_delta_log/{0:020}.json", b"{}")
+    assert pickle.loads(pickle.dumps(fs)).fs.auto_mkdir is True
+
+
+def test_its_own_address_is_one_of_its_names() -> None:
+    fs = fsspec.filesystem("putifabsent", target_protocol="memory")
+    fs.pipe_file("/addressed/a", BODY)
+    assert fs.cat_file(fs.unstrip_protocol("/addressed/a")) == BODY
+
+
+def test_what_every_filesystem_takes_reaches_the_wrapped_one(on_stub: Any) -> None:
+    assert on_stub(batch_size=5, skip_instance_cache=True).fs.storage_options["batch_size"] == 5
+    made = fsspec.filesystem("putifabsent", target_protocol="s3", use_listings_cache=False, batch_size=7)
+    assert (made.dircache.use_listings_cache, made.batch_size) == (False, 7)
+
+
+def test_what_only_looks_guarded_in_memory_can_be_changed(memory: Ground) -> None:
+    name = memory.name("offsets/0")  # with no `metadata` beside it
+    memory.fs.pipe_file(name, b"abc")
+    with memory.fs.open(name, "r+b") as file:
+        file.write(b"x")
+    assert memory.read(name) == b"xbc"
+
+
+def test_a_compressed_file_says_where_it_is(memory: Ground) -> None:
+    with memory.fs.open(memory.log(), "xb", compression="gzip") as file:
+        file.write(b"abc")
+        assert file.tell() == 3
+        assert file.name == memory.log()
 
 
 def test_links_are_made(local: Ground) -> None:

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from putifabsent.backends.registries import Claim, Refused
 from putifabsent.shim.ledger.facts import State
 from putifabsent.shim.ledger.records import marker_of
 from putifabsent.shim.state_keys import placed
 from putifabsent.upkeep import fsck
 from tests.fsspec_plugin.hudi_tables import Writer, table_in
+from tests.golden.worlds import FakeClaims
 
 if TYPE_CHECKING:
     from tests.fsspec_plugin.grounds import Ground
@@ -48,6 +52,80 @@ def test_of_numbers_that_have_expired_nothing_is_kept(ground: Ground, order: tup
     for number in order:
         fs.rm_file(names[number - 1])
     assert kept(ground, fs, ground.name("t")) == set(names[6:])
+
+
+class Counted(FakeClaims):
+    """A registry that counts its requests, and may refuse to forget."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked = 0
+        self.forgets = True
+
+    def read(self, identity: str) -> Any:
+        self.asked += 1
+        return super().read(identity)
+
+    def forget(self, identity: str, expected: Claim) -> Any:
+        self.asked += 1
+        refused = Refused(PermissionError("AccessDeniedException"))
+        return super().forget(identity, expected) if self.forgets else refused
+
+
+@pytest.fixture
+def claims(monkeypatch: pytest.MonkeyPatch) -> Counted:
+    claims = Counted()
+    monkeypatch.setattr("putifabsent.fsspec_plugin.stores.open_claims", lambda _: claims)
+    return claims
+
+
+@pytest.fixture
+def claimed(memory: Ground, claims: Counted) -> Any:
+    """Give a mount for which that registry decides."""
+    return memory.mount(arbiter="dynamodb://claims?region=eu-west-1", skip_instance_cache=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "body"),
+    [
+        ("_delta_log/{:020d}.json", b"{}\n"),
+        ("metadata/v{}.metadata.json", b'{"location": "x"}'),
+        ("_spark_metadata/{}", b"v1\n{}"),
+    ],
+    ids=["delta", "iceberg", "spark"],
+)
+@pytest.mark.parametrize("forgets", [True, False], ids=["forgets", "refuses"])
+def test_an_expiry_costs_no_more_the_more_have_expired(
+    claimed: Any, claims: Counted, memory: Ground, name: str, body: bytes, forgets: bool
+) -> None:
+    claims.forgets = forgets
+    names = [memory.name(name.format(number)) for number in range(2, 12)]
+    for each in names:
+        claimed.pipe_file(each, body)
+    asked = [claims.asked]
+    for each in names[:-1]:
+        claimed.rm_file(each)
+        asked.append(claims.asked)
+    costs = {after - before for before, after in pairwise(asked)}
+    assert len(costs) == 1
+    assert len(claims.held) == (1 if forgets else 10)
+
+
+@pytest.mark.parametrize("forgets", [True, False], ids=["forgets", "refuses"])
+def test_however_many_have_expired_the_next_one_does(
+    claimed: Any, claims: Counted, memory: Ground, forgets: bool
+) -> None:
+    last = 1500
+    for number in (last, last + 1):
+        claimed.pipe_file(memory.log(number), b"{}\n")
+    identity = next(each for each in claims.held if each.endswith(memory.log(last)))
+    for number in range(last):
+        expired = replace(claims.held[identity], live=False, token=str(number))
+        claims.held[identity.replace(memory.log(last), memory.log(number))] = expired
+    claims.forgets = forgets
+    claimed.rm_file(memory.log(last))
+    assert len(claims.held) == (1 if forgets else last + 2)
+    assert not claimed.exists(memory.log(last))
 
 
 @EACH

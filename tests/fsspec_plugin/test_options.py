@@ -457,11 +457,17 @@ def test_what_is_meant_for_the_client_is_no_parameter(ground: Ground) -> None:
 
 
 def test_its_repr_says_what_it_wraps_and_who_decides_and_no_password() -> None:
-    assert repr(fsspec.filesystem("piamemory", arbiter="ballot")) == (
-        "<GuardedMemoryFileSystem over MemoryFileSystem, arbiter ballot>"
-    )
+    fs = fsspec.filesystem("piamemory", arbiter="ballot")
+    assert repr(fs) == f"<GuardedMemoryFileSystem at {id(fs):#x}, over MemoryFileSystem, arbiter ballot>"
     locked = fsspec.filesystem("piamemory", arbiter="redis://user:password@host:1/0")
-    assert repr(locked) == "<GuardedMemoryFileSystem over MemoryFileSystem, arbiter redis>"
+    assert repr(locked).endswith("over MemoryFileSystem, arbiter redis>")
+
+
+def test_what_is_made_over_two_mounts_is_not_one(memory: Ground) -> None:
+    """Instances are known by what their options are called."""
+    mounts = memory.fs, memory.mount(guard=["**/x-*"])
+    above = [fsspec.filesystem("dir", path=memory.folder, fs=mount) for mount in mounts]
+    assert [each.fs for each in above] == list(mounts)
 
 
 class _Without(MetaPathFinder):

@@ -43,6 +43,21 @@ def test_so_is_one_from_another_object(ground: Ground) -> None:
     assert not ground.is_there(source)
 
 
+def test_what_is_moved_away_is_no_pattern(ground: Ground) -> None:
+    there = {}
+    for table in ("t1", "t[1]"):
+        root = ground.name(table)
+        for folder in (".hoodie/timeline", "dt=1"):
+            ground.around.makedirs(f"{root}/{folder}", exist_ok=True)
+        ground.write(f"{root}/.hoodie/hoodie.properties", b"hoodie.table.version=9\n")
+        there[table] = Writer(ground.fs, root).commits("100", table.encode())
+    away = ground.name("away")
+    assert Remote(ground.fs).rename_as(there["t[1]"], away, token())
+    assert ground.read(away) == b"t[1]"
+    assert ground.fs.cat_file(there["t1"]) == b"t1"
+    assert not ground.fs.exists(there["t[1]"])
+
+
 def test_what_nothing_guards_is_left_alone(ground: Ground) -> None:
     source, name = ground.name("source"), ground.name("data.parquet")
     ground.write(source, b"bytes")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import io
 from typing import TYPE_CHECKING, Any
 
@@ -129,3 +130,18 @@ def test_names_that_nobody_guards_are_put_and_piped_as_ever(ground: Ground, here
         ground.fs.cp(ground.name("source"), ground.name("d"))
         ground.fs.touch(ground.name("e"))
     assert ground.files() == ["a", "b", "c", "d", "e", "source"]
+
+
+def test_it_takes_in_nothing_of_another_mount(ground: Ground) -> None:
+    """Both wrap one object of the plain filesystem, as fsspec has it."""
+    other = ground.mount(writer="2c3e9d53-4c1a-4f0e-8a8e-7a1b1f0d5a11")
+    assert other.fs is ground.fs.fs
+    with contextlib.suppress(OnTheWayError), ground.fs.transaction:
+        other.pipe_file(ground.name("theirs"), BODY)
+        with other.transaction:
+            other.pipe_file(ground.name("theirs too"), BODY)
+        with ground.fs.open(ground.name("mine"), "wb") as file:
+            file.write(BODY)
+        raise OnTheWayError
+    assert ground.files() == ["theirs", "theirs too"]
+    assert other.fs is ground.fs.fs

@@ -24,6 +24,8 @@ from putifabsent.shim.requests import Both, Publish
 from tests.fsspec_plugin.children import in_a_child, in_children
 from tests.fsspec_plugin.hudi_tables import Writer, records_of, table_in
 from tests.fsspec_plugin.test_async import closed
+from tests.stub import FaultStub
+from tests.vouching import vouch
 
 if TYPE_CHECKING:
     from putifabsent.backends.base import PutOutcome
@@ -221,6 +223,24 @@ def counts_up(protocol: str, root: str, who: int, times: int) -> list[str]:
             writer.completes(instant, str(max(values, default=0) + 1).encode())
         made.append(writer.completed(instant))
     return made
+
+
+def test_an_asynchronous_client_s_turn_gives_signs_of_life() -> None:
+    """Its loop may be busy: they go by another client."""
+
+    async def hold(stub: FaultStub) -> set[str]:
+        options = {"arbiter": "native", "asynchronous": True, "skip_instance_cache": True}
+        fs = fsspec.filesystem("pias3", writer_session="a", **options, **stub.storage_options("s3"))
+        seen: set[str] = set()
+        async with fs.turn("bucket/t", lease=0.9):
+            while len(seen) < 2:  # the pytest time-out ends it
+                await asyncio.sleep(0.05)
+                seen |= {found.data.decode() for (_, key), found in stub.objects.items() if "/beats/" in key}
+        return seen
+
+    with FaultStub() as stub:
+        vouch(stub.url("s3"))
+        assert len(asyncio.run(hold(stub))) == 2
 
 
 def test_commits_under_different_names_do_not_lose_each_other(local: Ground) -> None:

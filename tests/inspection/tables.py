@@ -299,19 +299,33 @@ class Iceberg(tables.Delta):
         number: int,
         *added: str,
         deletes: Sequence[str] = (),
+        vectors: str = "",
+        sequence: int | None = None,
         parent: int | None = None,
         current: int | None = None,
     ) -> None:
-        """Write metadata, all that they lead to, and the files that they add."""
+        """Write metadata, all that they lead to, and the files that they add.
+
+        Parameters
+        ----------
+        vectors
+            The one file in which all deletes are, as format version 3 has them.
+        sequence
+            0: before the table was upgraded from format version 1.
+        """
         if added or deletes:
             self._manifest(f"m-{number}", number, 0, [(name, None) for name in added])
             if deletes:
-                self._manifest(f"d-{number}", number, 1, [(f"del-{name}", name) for name in deletes])
+                self._manifest(
+                    f"d-{number}", number, 1, [(vectors or f"del-{name}", name) for name in deletes]
+                )
             self.write(f"metadata/snap-{number}.avro", _avro(_LISTED, self._lists))
+            numbered = {} if sequence == 0 else {"sequence-number": sequence or number}
             self._snapshots.append(
                 {
                     "snapshot-id": number,
-                    "sequence-number": number,
+                    "parent-snapshot-id": self._snapshots[-1]["snapshot-id"] if self._snapshots else None,
+                    **numbered,
                     "timestamp-ms": 1_700_000_000_000 + number,
                     "summary": {"operation": "append"},
                     "manifest-list": f"{self.location}/metadata/snap-{number}.avro",

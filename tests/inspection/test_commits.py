@@ -349,6 +349,11 @@ def test_a_version_is_created_upon_the_one_before(place: Place, iceberg: Iceberg
     Late(place, "metadata/v3.metadata.json").check()
 
 
+def test_a_version_is_created_whose_deletion_vectors_are_in_one_file(place: Place, iceberg: Iceberg) -> None:
+    iceberg.version(3, deletes=["a", "b"], vectors="dv.puffin")
+    Late(place, "metadata/v3.metadata.json").check()
+
+
 def test_a_version_is_refused_upon_another_than_the_one_before(place: Place, iceberg: Iceberg) -> None:
     iceberg.version(3, "c", parent=1)
     reason = Late(place, "metadata/v3.metadata.json").refused()

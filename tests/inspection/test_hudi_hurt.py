@@ -235,6 +235,15 @@ def test_a_file_that_a_savepoint_keeps_dangles(place: Place, table: Hudi) -> Non
     assert "savepoint" in finding.detail
 
 
+def test_files_that_others_have_written_are_called_otherwise(place: Place, table: Hudi) -> None:
+    written = f"x.parquet_{T[1]}_hudiext"
+    table.write("x.parquet")
+    table.wrote(T[1], C[1], stat(B, written), files=False)
+    said = {"partitionMetadata": {"": {"savepointDataFile": [written]}}}
+    table.put(f"{T[1]}_{C[2]}.savepoint", json.dumps(said))
+    assert place.damage() == []
+
+
 def test_without_data_files_only_the_timeline_is_judged(place: Place, table: Hudi) -> None:
     place.fs.rm_file(f"{place.root}/{base(A, T[0])}")
     assert place.findings(data=False) == []

@@ -81,6 +81,36 @@ def test_a_file_that_is_there_twice_counts_twice(place: Place, table: Iceberg) -
     assert place.the(Kind.REPEATED_COMMIT).names == (f"{table.location}/data/c",)
 
 
+def test_one_file_may_have_the_deletion_vectors_of_many_data_files(place: Place, table: Iceberg) -> None:
+    table.version(4, "d", deletes=["b", "c"], vectors="dv.puffin")
+    assert place.findings() == []
+
+
+def test_what_one_file_deletes_of_files_that_are_not_in_the_snapshot_names_it_once(
+    place: Place, table: Iceberg
+) -> None:
+    table.version(4, "d", deletes=["x", "y"], vectors="dv.puffin")
+    names = tuple(f"{table.location}/data/{each}" for each in ("dv.puffin", "x", "y"))
+    assert place.the(Kind.DANGLING_VECTOR).names == names
+
+
+@pytest.mark.parametrize("old", [0, 2, 5])
+def test_a_table_is_rolled_back_to_before_the_damage_whenever_its_snapshots_were_first_numbered(
+    place: Place, old: int
+) -> None:
+    table = Iceberg(place.fs, place.root)
+    for number in range(1, 6):
+        table.version(number, f"f{number}", sequence=max(number - old, 0))
+    place.fs.rm_file(f"{place.root}/data/f4")
+    report = inspect(place.root, fs=place.fs)
+    assert [(each.number, each.id) for each in report.records] == [(each, each) for each in range(1, 6)]
+    (finding,) = report.findings
+    assert finding.commands == (
+        "CALL <catalog>.system.rollback_to_snapshot('<database>.<table>', 3)",
+        "CALL <catalog>.system.expire_snapshots(table => '<database>.<table>', snapshot_ids => array(4, 5))",
+    )
+
+
 @pytest.mark.parametrize(("written", "kind"), [(b"", Kind.EMPTY), (b'{"location', Kind.UNREADABLE)])
 def test_metadata_that_can_not_be_read_are_found(
     place: Place, table: Iceberg, written: bytes, kind: Kind

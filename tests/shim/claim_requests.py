@@ -89,8 +89,8 @@ def resolve(name: Name = NAME) -> Any:
     return real.resolve(name, MINE, **TABLE)
 
 
-def delete(name: Name = NAME) -> Any:
-    return real.delete(name, MINE, **TABLE)
+def delete(name: Name = NAME, *, last: bool = False) -> Any:
+    return real.delete(name, MINE, last=last, **TABLE)
 
 
 def clean(name: Name = NAME) -> Any:

@@ -334,7 +334,7 @@ def test_a_name_is_not_there_while_another_of_its_identity_is() -> None:
     assert play(find(TWIN, MINE), (LISTED, shows(*THEIRS))) == Absent()
     look = Head(TWIN.path)
     seen = (LISTED, shows(*THEIRS))
-    assert play(delete(TWIN, MINE), seen, (look, Absent()), seen, (LOOK, held_by(f"{OTHER}.0~1"))) is None
+    assert play(delete(TWIN, MINE), seen, (look, Absent()), seen, (LOOK, held_by(f"{OTHER}.0~1"))) is False
 
 
 # --- readers

@@ -53,13 +53,13 @@ def test_a_deletion_ends_the_incarnation_then_removes_the_bytes_then_the_plain_n
             (Delete(NAME.path, "v1"), Deleted()),
             (LISTED, shows(end(f"{OTHER}.0"))),
         )
-        is None
+        is False
     )
 
 
 def deleted(listed: tuple[Any, Any], *removals: tuple[Any, Any]) -> None:
     """Delete a name that is over already, of which a listing shows this; see what else is removed."""
-    assert play(delete(NAME, MINE), listed, UNSEEN, listed, *removals) is None
+    assert play(delete(NAME, MINE), listed, UNSEEN, listed, *removals) is False
 
 
 def test_a_deletion_removes_what_is_left_of_ended_incarnations() -> None:
@@ -78,6 +78,13 @@ def test_a_name_is_deleted_though_what_is_left_of_it_can_not_be_removed() -> Non
     deleted(left, (Delete(accept(OTHER)), Refused(NO_RIGHTS)))
 
 
+def test_the_last_deletion_says_whether_an_end_is_left() -> None:
+    left = end(f"{OTHER}.0")
+    for removed, says in ((Deleted(), True), (Refused(NO_RIGHTS), False)):
+        script = (LISTED, shows(left)), UNSEEN, (LISTED, shows(left)), (Delete(left), removed)
+        assert play(delete(NAME, MINE, last=True), *script) is says
+
+
 def test_a_deletion_that_can_not_look_after_its_end_is_unknown() -> None:
     script = ((LISTED, shows(*THEIRS)), (put(end(f"{OTHER}.0")), Written()), (LISTED, Refused(NO_RIGHTS)))
     with pytest.raises(OutcomeUnknown) as caught:
@@ -88,7 +95,7 @@ def test_a_deletion_that_can_not_look_after_its_end_is_unknown() -> None:
 def test_a_name_that_no_ballot_knows_is_deleted_as_it_is() -> None:
     empty = (LISTED, shows())
     removed = (Delete(NAME.path, "v1"), Deleted())
-    assert play(delete(NAME, MINE), empty, (LOOK, held_by(None)), empty, removed, empty) is None
+    assert play(delete(NAME, MINE), empty, (LOOK, held_by(None)), empty, removed, empty) is False
 
 
 def test_what_is_forgotten_goes_with_its_ends_the_bytes_first_and_the_plain_name_last() -> None:
@@ -178,7 +185,7 @@ def test_a_writer_who_votes_before_clean_up_does_keeps_its_bytes() -> None:
 def test_a_name_that_is_decided_for_nobody_is_ended_by_who_sees_it_and_is_free() -> None:
     over = (LISTED, shows(*VOTED, end(VOID)))
     removals = ((Delete(each), Deleted()) for each in VOTED)
-    assert play(delete(NAME, MINE), (LISTED, shows(*VOTED)), ENDED, over, UNSEEN, over, *removals) is None
+    assert play(delete(NAME, MINE), (LISTED, shows(*VOTED)), ENDED, over, UNSEEN, over, *removals) is False
 
 
 def test_a_name_that_is_decided_for_nobody_is_not_there_for_who_may_not_end_it() -> None:

@@ -161,31 +161,31 @@ HIDDEN = ((LOOK, shows(mark(OTHER), "old")), (Delete(PATH, "old"), Deleted()))
 
 
 def test_a_deletion_ends_the_claim_then_removes_the_bytes_then_the_plain_name() -> None:
-    assert play(delete(), LIVES, ENDED, BURIED, *HIDDEN, (ASK, FoundClaim(dead()))) is None
+    assert play(delete(), LIVES, ENDED, BURIED, *HIDDEN, (ASK, FoundClaim(dead()))) is False
 
 
 def test_a_name_that_was_never_published_is_deleted() -> None:
-    assert play(delete(), LIVES, ENDED, BURIED, (LOOK, Absent())) is None
+    assert play(delete(), LIVES, ENDED, BURIED, (LOOK, Absent())) is False
 
 
 def test_a_deletion_that_others_have_begun_is_finished() -> None:
-    assert play(delete(), (ASK, FoundClaim(dead())), BURIED, *HIDDEN, (ASK, FoundClaim(dead()))) is None
+    assert play(delete(), (ASK, FoundClaim(dead())), BURIED, *HIDDEN, (ASK, FoundClaim(dead()))) is False
 
 
 def test_a_name_older_than_the_shim_is_deleted_by_its_version() -> None:
     script = (LOOK, shows(None, "old")), (Delete(PATH, "old"), Deleted()), (ASK, Absent())
-    assert play(delete(), (ASK, Absent()), *script) is None
+    assert play(delete(), (ASK, Absent()), *script) is False
 
 
 def test_the_copy_of_a_table_made_elsewhere_has_names_that_can_be_deleted() -> None:
     seen = (LOOK, shows(mark(OTHER), "old"))
     script = seen, (ASK, Absent()), (Delete(PATH, "old"), Deleted()), (ASK, Absent())
-    assert play(delete(), (ASK, Absent()), *script) is None
+    assert play(delete(), (ASK, Absent()), *script) is False
 
 
 def test_a_lost_answer_to_the_end_is_asked_again() -> None:
     script = (END, Maybe(LOST)), later(1), (END, NotAsExpected(dead())), BURIED, (LOOK, Absent())
-    assert play(delete(), LIVES, *script) is None
+    assert play(delete(), LIVES, *script) is False
 
 
 def test_an_end_without_an_answer_is_unknown() -> None:
@@ -207,23 +207,46 @@ def test_a_refused_end_changes_nothing_and_is_raised_as_it_is() -> None:
 def test_a_later_incarnation_is_left_alone() -> None:
     second = claim(THIRD, 2)
     script = (END, NotAsExpected(second)), (LOOK, shows(mark(THIRD, 2)))
-    assert play(delete(), LIVES, *script) is None
+    assert play(delete(), LIVES, *script) is False
 
 
 def test_a_later_incarnation_under_the_plain_name_is_left_alone() -> None:
     script = (LOOK, shows(mark(THIRD, 2))), (ASK, FoundClaim(claim(THIRD, 2)))
-    assert play(delete(), LIVES, ENDED, BURIED, *script) is None
+    assert play(delete(), LIVES, ENDED, BURIED, *script) is False
 
 
 def test_a_later_incarnation_that_the_deletion_has_hidden_is_published_again() -> None:
     second = claim(THIRD, 2)
     script = (ASK, FoundClaim(second)), (LOOK, Absent()), (publish(second), Written())
-    assert play(delete(), LIVES, ENDED, BURIED, *HIDDEN, *script) is None
+    assert play(delete(), LIVES, ENDED, BURIED, *HIDDEN, *script) is False
 
 
 def test_bytes_that_can_not_be_removed_are_unknown() -> None:
     with pytest.raises(OutcomeUnknown):
         play(delete(), LIVES, ENDED, (Delete(key(OTHER)), Refused(NO_RIGHTS)))
+
+
+@pytest.mark.parametrize(
+    ("outcome", "is_forgotten"),
+    [
+        (Forgotten(), True),
+        (NotAsExpected(None), True),
+        (NotAsExpected(claim(THIRD)), False),
+        (Refused(NO_RIGHTS), False),
+    ],
+)
+def test_the_last_deletion_says_whether_the_claim_is_forgotten(outcome: Any, is_forgotten: bool) -> None:
+    script = BURIED, (LOOK, Absent()), (ForgetClaim(REGISTRY, IDENTITY, dead()), outcome)
+    assert play(delete(last=True), (ASK, FoundClaim(dead())), *script) is is_forgotten
+
+
+def test_the_last_deletion_of_what_has_no_claim_leaves_none() -> None:
+    assert play(delete(last=True), (ASK, Absent()), (LOOK, Absent())) is True
+
+
+def test_a_last_deletion_that_gets_no_answer_does_not_say_that_the_claim_is_forgotten() -> None:
+    script = BURIED, (LOOK, Absent()), (ForgetClaim(REGISTRY, IDENTITY, dead()), Maybe(LOST)), too_late(1)
+    assert play(delete(last=True), (ASK, FoundClaim(dead())), *script) is False
 
 
 # --- cleaning up

@@ -124,15 +124,15 @@ def test_what_is_forgotten_can_be_begun_anew_whoever_died(
     assert found.states > 100
 
 
-def after(arbiter: Forgetting, *verbs: str) -> dict[str, Any]:
-    """Return what is there after these, of which the last deletes for good."""
+def after(arbiter: Forgetting, *verbs: str) -> tuple[dict[str, Any], Any]:
+    """Return what is there after these and a deletion for good, and what that returned."""
     store = ImaginedStore(conditions=False)
     world = ImaginedClaims(store) if arbiter.kind == "claims" else store
     state: Any = frozenset()
     for number, verb in enumerate(verbs):
         state, _ = applied(world, state, arbiter.play(verb, f"{verb}-{number}"))
-    state, _ = applied(world, state, arbiter.play("delete", "last", last=True))
-    return dict(state)
+    state, outcome = applied(world, state, arbiter.play("delete", "last", last=True))
+    return dict(state), outcome
 
 
 @pytest.mark.parametrize(
@@ -140,7 +140,7 @@ def after(arbiter: Forgetting, *verbs: str) -> dict[str, Any]:
 )
 @pytest.mark.parametrize("arbiter", REAL, ids=lambda each: each.kind)
 def test_nothing_is_left_of_what_is_deleted_for_good(arbiter: Forgetting, verbs: tuple[str, ...]) -> None:
-    assert after(arbiter, *verbs) == {}
+    assert after(arbiter, *verbs) == ({}, True)
 
 
 def test_an_end_that_clean_up_has_voted_for_stays() -> None:
@@ -148,7 +148,8 @@ def test_an_end_that_clean_up_has_voted_for_stays() -> None:
     world, ballots = ImaginedStore(conditions=False), REAL[0]
     state, _ = world.apply(frozenset(), ballots.play("create", "dead").send(None))
     state, _ = applied(world, state, ballots.play("clean", "cleaner"))
-    state, _ = applied(world, state, ballots.play("delete", "last", last=True))
+    state, is_gone = applied(world, state, ballots.play("delete", "last", last=True))
+    assert not is_gone
     assert [name.rpartition("/")[2][:12] for name, _ in state] == ["X~0000000001"]
 
 
