@@ -41,9 +41,9 @@ _log = logging.getLogger(__name__)
 
 _MAY_NOT_DELETE = (
     "this session may not remove all that %s does not need (old records, beats and bodies, and what an "
-    "arbiter keeps of archived instants): it stays, and costs each append and listing more. Grant it the right to "
-    "delete (on S3 s3:DeleteObject; under DynamoDB also dynamodb:DeleteItem), or have somebody who has it "
-    "write, or run `putifabsent fsck --repair`. %s"
+    "arbiter keeps of archived instants): it stays, and costs each append and listing more. Grant it the "
+    "right to delete (on S3 s3:DeleteObject; under DynamoDB also dynamodb:DeleteItem), or have somebody who "
+    "has it write, or run `putifabsent fsck --repair`. %s"
 )
 
 

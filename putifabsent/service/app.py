@@ -29,7 +29,7 @@ from pydantic import ValidationError
 
 from putifabsent.errors import ConfigError
 from putifabsent.service.calls import CALLS, Doing
-from putifabsent.service.connections import Connection, more_descriptors
+from putifabsent.service.connections import SECONDS, Connection, more_descriptors
 from putifabsent.service.mounts import Caller, Mounts
 from putifabsent.service.wire import failed, wrong
 from putifabsent.version import __version__
@@ -452,7 +452,11 @@ async def listening(settings: Settings, mounts: Mounts) -> AsyncIterator[str]:
 
 async def _server(answers: web.Server, settings: Settings, tls: ssl.SSLContext | None) -> asyncio.Server:
     listen = partial(
-        asyncio.get_running_loop().create_server, Connection.factory(answers), ssl=tls, backlog=_BACKLOG
+        asyncio.get_running_loop().create_server,
+        Connection.factory(answers),
+        ssl=tls,
+        ssl_handshake_timeout=None if tls is None else SECONDS,
+        backlog=_BACKLOG,
     )
     if settings.fd is None:
         return await listen(settings.host, settings.port)

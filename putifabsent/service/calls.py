@@ -126,6 +126,8 @@ def _resolve(doing: Doing) -> dict[str, Any]:
 
 
 def _delete(doing: Doing) -> dict[str, Any]:
+    if doing.call.recursive and doing.mounts.is_apart(doing.call.path):
+        return {"guarded": False}  # each folder that is removed is asked for
     return {"guarded": doing.remote.removed(doing.path, recursive=doing.call.recursive)}
 
 

@@ -19,7 +19,7 @@ from aiohttp import web
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["STRANGERS", "Connection", "Strangers", "more_descriptors"]
+__all__ = ["SECONDS", "STRANGERS", "Connection", "Strangers", "more_descriptors"]
 
 STRANGERS = 4096
 """So many connections at most that have not shown the secret, and half of the files that may be open."""
@@ -27,8 +27,11 @@ STRANGERS = 4096
 SECONDS = 10.0
 """So long one has for that."""
 
-IDLE_SECONDS = 75.0
-"""So long a connection may be without a request: longer than callers keep theirs, as proxies want it."""
+IDLE_SECONDS = 1260.0
+"""So long a connection may be without a request: longer than callers keep theirs, Java 17's for 1200 s.
+
+What one sends just when its connection is closed has an answer that is lost.
+"""
 
 _LINGERING_SECONDS = 1.0
 """So long a refused caller may go on sending, to hear why."""

@@ -169,6 +169,22 @@ class Mounts:
                     return self._filesystem(number, address.account, caller), address.path
         raise Outside(f"{url} is outside what this service answers for")
 
+    def is_apart(self, url: str) -> bool:
+        """Whether no mount is at an address, above or below it, but one is in its bucket, or on its disk."""
+        address = Address.of(url)
+        parts = address.path.split("/")
+        if not {".", ".."}.isdisjoint(parts):
+            return False
+        # Other schemes and other spellings of an account may lead to the same bytes.
+        store = [
+            each._replace(scheme="", account="")
+            for each, _ in self._mountings
+            if _SCHEMES[each.scheme] == _SCHEMES.get(address.scheme)
+            and each.path.split("/")[0] in ("", parts[0])
+        ]
+        here = address._replace(scheme="", account="")
+        return bool(store) and not any(each.holds(here) or here.holds(each) for each in store)
+
     def within(self, url: str, caller: Caller) -> list[GuardedFileSystem]:
         """Return the filesystems of all mounts that an address is in, or that are below it.
 

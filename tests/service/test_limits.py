@@ -56,12 +56,33 @@ async def test_what_lies_outside_the_mounts_is_refused(
     path: str, caller: Caller, ground: Ground, tmp_path: Path
 ) -> None:
     said = path.format(above=tmp_path.parent, here=ground.folder)
-    for call, fields in (("admit", {}), ("delete", {"recursive": True})):
-        answer = await caller.post(call, json={"path": said, **fields})
+    for call in ("admit", "delete"):
+        answer = await caller.post(call, json={"path": said})
         assert (answer.status, answer.said["error"]) == (403, "denied"), answer.said
     token = str(uuid.uuid4())
     assert (await caller.call("rename", ground.log(), source=said, token=token)).status == 403
     assert ground.files() == []
+
+
+@pytest.mark.parametrize(
+    ("path", "is_apart"),
+    [
+        ("file:{above}/x", True),
+        ("file:{here}x/y", True),
+        ("file:{above}", False),
+        ("file:/", False),
+        ("file:{here}/../x", False),
+        ("file:{here}/.putifabsent", False),
+        ("s3a://bucket/x", False),
+    ],
+)
+async def test_a_folder_beside_the_mounts_is_removed_by_its_owner(
+    path: str, is_apart: bool, caller: Caller, ground: Ground, tmp_path: Path
+) -> None:
+    """A job writes beside them what nothing guards, and then removes its temporary folder."""
+    said = path.format(above=tmp_path.parent, here=ground.folder)
+    answer = await caller.post("delete", json={"path": said, "recursive": True})
+    assert (answer.status, answer.said.get("guarded")) == ((200, False) if is_apart else (403, None))
 
 
 @pytest.mark.parametrize("more", [{"largest_body": 1000}])

@@ -143,6 +143,18 @@ async def test_by_tls_it_presents_its_certificate(tmp_path: Path) -> None:
                     await http.get(f"{url}/v1/health")
 
 
+async def test_who_begins_no_tls_makes_way_as_soon_as_who_is_silent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("putifabsent.service.app.SECONDS", 0.2)
+    certificate, key = self_signed(tmp_path)
+    with FaultStub() as stub:
+        async with answering(told_of(stub, certificate=str(certificate), key=str(key))) as url:
+            reader, writer = await asyncio.open_connection("127.0.0.1", int(url.rpartition(":")[2]))
+            assert await reader.read() == b""  # the pytest time-out ends it
+            writer.close()
+
+
 def test_a_port_that_is_taken_is_named() -> None:
     with FaultStub() as stub, socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
