@@ -17,8 +17,11 @@ from putifabsent.fsspec_plugin.paths import each_of, is_state
 from putifabsent.fsspec_plugin.steps import Call, Decide
 from putifabsent.shim.expiry import is_lowest
 from putifabsent.shim.ledger.book import is_marker, record_at
+from putifabsent.shim.reading import read, removed
+from putifabsent.shim.requests import Walk
 
 if TYPE_CHECKING:
+    from putifabsent.backends.base import Listed
     from putifabsent.fsspec_plugin.guard import Guard
     from putifabsent.fsspec_plugin.mount import Mount
     from putifabsent.fsspec_plugin.steps import Steps
@@ -172,6 +175,15 @@ class Removals:
         yield from self._removing_plainly([each for each in shown if each not in known])
         if self._mount.has_folders:
             yield from self._removing_empty(self._mount.paths.full(path))
+        else:
+            yield from self._removing_markers(self._mount.paths.full(path))
+
+    def _removing_markers(self, folder: str) -> Steps[None]:
+        """Remove the objects by which other clients (Hadoop's S3A) tell that there is a folder."""
+        listed: Listed = yield Decide(read(Walk(folder)))
+        for entry in listed.entries:
+            if entry.name.endswith("/") and not is_state(entry.name.rstrip("/")):
+                yield Decide(removed(entry.name))
 
     def _removing_ledgers(self, path: str, known: set[str]) -> Steps[None]:
         """Remove the ledgers of tables that are gone: what they say must not come back with the next ones."""

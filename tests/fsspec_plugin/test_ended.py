@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from typing import TYPE_CHECKING, Any
 
+import fsspec
 import pytest
 
 from putifabsent import NameTaken
@@ -128,6 +129,19 @@ def test_a_removal_takes_names_for_names(ground: Ground) -> None:
     fs.pipe_file(ground.name("x[1]z"), BODY)
     fs.rm(ground.folder, recursive=True)
     assert ground.files() == []
+
+
+@pytest.mark.parametrize("ground", ["s3-ballot", "s3-claims"], indirect=True)
+def test_a_removed_folder_leaves_no_marker_of_another_client(ground: Ground) -> None:
+    client = fsspec.filesystem("s3", **ground.options)
+    bucket, _, folder = ground.folder.partition("/")
+    for marker in ("", "empty/", "part/"):
+        client.call_s3("put_object", Bucket=bucket, Key=f"{folder}/out/{marker}", Body=b"")
+    ground.fs.pipe_file(ground.name("out/part/x"), BODY)
+    ground.fs.pipe_file(ground.name(f"out/_delta_log/{0:020}.json"), BODY)
+    ground.fs.rm(ground.name("out"), recursive=True)
+    left = client.call_s3("list_objects_v2", Bucket=bucket, Prefix=f"{folder}/out/").get("Contents", ())
+    assert [each["Key"] for each in left if "/.putifabsent/" not in each["Key"]] == []
 
 
 @OTHERWISE
