@@ -21,13 +21,14 @@ from s3fs import S3FileSystem
 
 from putifabsent.errors import ConfigError, NameTaken
 from putifabsent.fsspec_plugin import GuardedFileSystem, guard_protocol, unguard_protocol
+from tests.stub import FaultStub
 from tests.stub.clients import filesystem
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tests.fsspec_plugin.grounds import Ground
-    from tests.stub import Cloud, FaultStub
+    from tests.stub import Cloud
 
 LOG = "_delta_log/00000000000000000001.json"
 BODY = b"mine"
@@ -535,3 +536,21 @@ def test_patterns_and_folders_are_what_they_are_to_the_wrapped_filesystem(
             return type(error)
 
     assert found(fs) == found(stock)
+
+
+@pytest.mark.parametrize("cloud", ["s3", "gcs", "azure"])
+def test_what_was_listed_before_neither_unguards_a_name_nor_hides_it(cloud: Cloud) -> None:
+    with FaultStub() as stub:
+        fs = GuardedFileSystem(filesystem(stub, cloud, use_listings_cache=True), arbiter="native")
+        stub.put("bucket", "ck/sources/0", b"{}")
+        fs.ls("bucket/ck")
+        stub.put("bucket", "ck/metadata", b"{}")  # only with that is `offsets` a query's
+        fs.pipe_file("bucket/ck/offsets/0", b"{}")
+        with pytest.raises(NameTaken):
+            fs.pipe_file("bucket/ck/offsets/0", BODY)
+        for number in (1, 2):
+            assert len(fs.ls("bucket/ck/offsets")) == number
+            with fs.open(f"bucket/ck/offsets/{number}", "wb") as file:
+                file.write(b"{}")
+            assert fs.cat_file(f"bucket/ck/offsets/{number}") == b"{}"
+        assert len(fs.ls("bucket/ck/offsets")) == 3

@@ -6,10 +6,12 @@ import asyncio
 import json
 import os
 import uuid
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import fsspec
 import pytest
+from fsspec.asyn import get_loop
 
 from putifabsent.errors import ConfigError, Damaging
 from putifabsent.fsspec_plugin import GuardedFileSystem
@@ -20,7 +22,9 @@ from putifabsent.inspection.findings import Base
 from putifabsent.shim.formats.hudi_files import writes_in
 from putifabsent.shim.policy import Policy
 from putifabsent.timeline import HudiTimeline, read
+from tests.fsspec_plugin.children import in_a_child
 from tests.inspection.tables import Delta, Hudi, Iceberg, Paimon, packed, stat
+from tests.stub import FaultStub
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -527,3 +531,22 @@ def test_no_commit_of_a_real_writer_is_refused(tmp_path: Path, name: str) -> Non
         commits.check(Policy("auto").classify(path), body)
         fs.pipe_file(path, body)
     assert len(bodies) > 3
+
+
+def judged_at_once(tables: int) -> list[str]:
+    """Commit to some tables at once in a loop that has a thread of its own; return what is there then."""
+    with FaultStub() as stub:
+        options: dict[str, Any] = {"arbiter": "native", "inspect": "commits", **stub.storage_options("s3")}
+        fs = fsspec.filesystem("pias3", **options)
+        get_loop().set_default_executor(ThreadPoolExecutor(1))
+        for number in range(tables):
+            for key, said in (("f.parquet", {}), (delta_log(0), {"metaData": {"id": "x"}})):
+                stub.put("bucket", f"t{number}/{key}", json.dumps(said).encode())
+        add = {"add": {"path": "f.parquet", "size": 2, "dataChange": True, "partitionValues": {}}}
+        fs.pipe({f"bucket/t{number}/{delta_log(1)}": json.dumps(add).encode() for number in range(tables)})
+        return [key for _, key in stub.objects if key.endswith(delta_log(1))]
+
+
+def test_as_many_commits_are_judged_at_once_as_there_are() -> None:
+    """By a new client, too, which needs a thread of the loop's own for its first request."""
+    assert len(in_a_child("spawn", judged_at_once, 4)) == 4
