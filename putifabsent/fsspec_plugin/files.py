@@ -444,15 +444,16 @@ class JointTransaction(Transaction):
     """
 
     fs: Any
+    _shared: Any = None
 
     def start(self) -> None:
         """Defer what either filesystem opens from now on, and nothing that others open over the same one."""
         super().start()
-        mount = self.fs.mount
-        self._shared = mount.fs
-        alike: Any = object.__new__(type(self._shared))
-        alike.__dict__.update(self._shared.__dict__, _intrans=True, _transaction=self)
-        mount.exchange(self._shared, alike)
+        if self._shared is None:
+            self._shared = self.fs.fs
+            alike: Any = object.__new__(type(self._shared))
+            alike.__dict__.update(self._shared.__dict__, _intrans=True, _transaction=self)
+            self.fs.mount.exchange(self._shared, alike)
 
     def complete(self, commit: bool = True) -> None:
         """Commit all files in order, or discard them; after one that fails, discard the rest."""
@@ -469,7 +470,9 @@ class JointTransaction(Transaction):
             guarded, self.fs = self.fs, None
             guarded._intrans = False
             guarded._transaction = None
-            guarded.mount.exchange(guarded.fs, self._shared)
+            if self._shared is not None:
+                guarded.mount.exchange(guarded.fs, self._shared)
+            self._shared = None
 
 
 HOW_IT_IS_READ = ("block_size", "cache_type", "cache_options")
