@@ -223,9 +223,10 @@ class Mounted(SparkSession.Builder):
             for scheme in schemes:
                 hadoop |= scheme_settings(scheme, jvm.wrapped(scheme))
             if isinstance(self._service, str):
-                if not (secret := os.environ.get(SECRET, "")):
-                    raise ConfigError(f"{SECRET} is not set: {self._service} wants its secret")
+                secret = os.environ.get(SECRET, "")
                 hadoop |= service_settings(self._service, secret)
+                if not secret:
+                    raise ConfigError(f"{SECRET} is not set: {self._service} wants its secret")
             else:
                 settings |= self._serve(jvm, self._service, schemes)
             os.environ[_WRITER] = settings[f"spark.executorEnv.{_WRITER}"] = writer
