@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import re
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -14,7 +13,7 @@ from putifabsent.fsspec_plugin.mount import new_token
 from putifabsent.fsspec_plugin.stores import terms_of
 from putifabsent.shim.agreement import look_for_others
 from putifabsent.shim.formats.hudi_ledger import timeline_in
-from putifabsent.shim.ledger.book import Lane, Ledger, Native, record_at
+from putifabsent.shim.ledger.book import HalfRemoved, Lane, Ledger, Native, record_at
 from putifabsent.shim.names import ordinary
 from putifabsent.shim.state_keys import placed
 
@@ -133,9 +132,7 @@ class Table:
     def _is_whole(self, ledger: Ledger) -> bool:
         try:
             self.fs.perform(ledger.current(self.creation(ledger.name.state)))
-        except OSError as error:
-            if (error.errno, error.filename) != (errno.EIO, ledger.folder):
-                raise
+        except HalfRemoved:
             return False
         return True
 

@@ -42,7 +42,9 @@ from putifabsent.shim.names import Enforced, Name, Role, Rule, Series
 
 __all__ = [
     "ACTIONS",
+    "BASE_FILE",
     "ENFORCED",
+    "LOG_FILE",
     "PATTERNS",
     "RULES",
     "History",
@@ -84,17 +86,21 @@ _MANIFEST = re.compile(r"manifest_(?P<n>[1-9][0-9]{0,9})")
 _FIRST_MANIFEST = 1
 _HISTORY = re.compile(r"(?P<first>[0-9]+)_(?P<last>[0-9]+)_(?P<level>[0-9]+)\.parquet")
 _ARCHIVE = re.compile(r"\.commits_\.archive\.(?P<n>[0-9]+)(?:_.*)?")
-_BASE_FILE = re.compile(
-    r"[^_/]+_[0-9]+-[0-9]+-[0-9]+(?:-(?P<salt>[0-9a-f]{32}))?_(?P<t>[0-9]+)\.(?:parquet|orc|hfile|lance)"
+_WRITE = "[0-9]+-[0-9]+-[0-9]+"
+BASE_FILE = re.compile(
+    rf"(?P<group>[^_/]+)_(?P<token>{_WRITE}(?:-(?P<salt>[0-9a-f]{{32}}))?)_(?P<t>[0-9]+)"
+    r"\.(?:parquet|orc|hfile|lance)"
 )
-_LOG_FILE = re.compile(r"\.[^/]+_(?P<t>[0-9]+)\.log\.[0-9]+(?:_[0-9]+-[0-9]+-[0-9]+(?:\.cdc)?)?")
+LOG_FILE = re.compile(
+    rf"\.(?P<group>[^/]+)_(?P<t>[0-9]+)\.log\.(?P<version>[0-9]+)(?:_(?P<token>{_WRITE})(?:\.cdc)?)?"
+)
 _KEPT = "(?:~(?P<salt>[0-9a-f]{32}))?"  # as each session may keep an instant for itself
 _KEPT_INSTANT = re.compile(_INSTANT.pattern + _KEPT)
 PATTERNS = (
     rf".*/\.hoodie/(?:timeline/)?{_INSTANT.pattern}{_KEPT}",
     rf".*/\.hoodie/timeline/history/(?:{_MANIFEST.pattern}|{_HISTORY.pattern})",
     # The metadata table's slices are nobody's.
-    rf"(?!.*{re.escape(_META)}).*/(?:{_BASE_FILE.pattern}|{_LOG_FILE.pattern})",
+    rf"(?!.*{re.escape(_META)}).*/(?:{BASE_FILE.pattern}|{LOG_FILE.pattern})",
 )
 
 
@@ -137,9 +143,9 @@ def step_of(path: str) -> Step | None:
     at = path.rfind(_META)
     if at < 0:
         if last.startswith("."):
-            match = _LOG_FILE.fullmatch(last)
+            match = LOG_FILE.fullmatch(last)
             return match and Step(match["t"], "", "log")
-        match = _BASE_FILE.fullmatch(last)
+        match = BASE_FILE.fullmatch(last)
         return match and Step(match["t"], "", "base", match["salt"])
     if folder[at + len(_META) :] not in ("timeline", "") or "/.hoodie/metadata/" in path:
         return None
@@ -189,7 +195,7 @@ def slices_of(folder: str, instant: str) -> str:
     """Return a regular expression for the slices of an instant in a folder, and for no other full name."""
     files = (
         pattern.pattern.replace("(?P<t>[0-9]+)", instant).replace("(?P<salt>", "(?:")  # as Java has it, too
-        for pattern in (_BASE_FILE, _LOG_FILE)
+        for pattern in (BASE_FILE, LOG_FILE)
     )
     return rf"{re.escape(folder)}/(?:{'|'.join(files)})"
 
@@ -244,7 +250,7 @@ def _history(path: str, folder: str, last: str, table: str) -> Name | None:
 
 
 def _is_slice(last: str) -> bool:
-    return (_LOG_FILE if last.startswith(".") else _BASE_FILE).fullmatch(last) is not None
+    return (LOG_FILE if last.startswith(".") else BASE_FILE).fullmatch(last) is not None
 
 
 _FILE_ID = "b5068208-e1a4-11e6-bf01-fe55135034f3-0"

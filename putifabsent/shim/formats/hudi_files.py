@@ -44,11 +44,11 @@ from __future__ import annotations
 
 import errno
 import io
-import re
 import struct
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from putifabsent.errors import ConfigError
+from putifabsent.shim.formats.hudi import BASE_FILE, LOG_FILE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -237,15 +237,6 @@ def _last(path: str) -> str:
 # --- names of slices
 
 
-_WRITE = "[0-9]+-[0-9]+-[0-9]+"
-_BASE_FILE = re.compile(
-    rf"(?P<group>[^_/]+)_(?P<token>{_WRITE}(?:-[0-9a-f]{{32}})?)_(?P<t>[0-9]+)\.(?:parquet|orc|hfile|lance)"
-)
-_LOG_FILE = re.compile(
-    rf"\.(?P<group>[^/]+)_(?P<t>[0-9]+)\.log\.(?P<version>[0-9]+)(?:_(?P<token>{_WRITE})(?:\.cdc)?)?"
-)
-
-
 class Slice(NamedTuple):
     """A file of a file group.
 
@@ -270,7 +261,7 @@ class Slice(NamedTuple):
 def slice_in(last: str) -> Slice | None:
     """Return which slice a name is, by its last component; None: it is none."""
     is_log = last.startswith(".")
-    match = (_LOG_FILE if is_log else _BASE_FILE).fullmatch(last)
+    match = (LOG_FILE if is_log else BASE_FILE).fullmatch(last)
     return match and Slice(match["group"], match["token"] or "", match["t"], is_log)
 
 
