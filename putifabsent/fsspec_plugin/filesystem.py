@@ -156,11 +156,9 @@ class GuardedFileSystem(AsyncFileSystem, ChainedFileSystem, metaclass=CachedToo)
         mounts, others = split(options)
         wrapped = class_to_wrap(fs, target_protocol)
         check_options(others, GuardedFileSystem, "putifabsent")
-        asyn = {
-            key: value for key, value in (("loop", loop), ("batch_size", batch_size)) if value is not None
-        }
-        target = {**asyn, **others, **(target_options or {})} if fs is None else made_with(fs)
-        self._start(wrapped, target, mounts, fs, asynchronous=asynchronous, **asyn)
+        both = {**others, **({} if loop is None else {"loop": loop})}
+        target = {**both, **(target_options or {})} if fs is None else made_with(fs)
+        self._start(wrapped, target, mounts, fs, asynchronous=asynchronous, loop=loop, batch_size=batch_size)
 
     def _start(
         self,

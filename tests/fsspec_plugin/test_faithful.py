@@ -292,10 +292,17 @@ def test_its_own_address_is_one_of_its_names() -> None:
     assert fs.cat_file(fs.unstrip_protocol("/addressed/a")) == BODY
 
 
-def test_what_every_filesystem_takes_reaches_the_wrapped_one(on_stub: Any) -> None:
-    assert on_stub(batch_size=5, skip_instance_cache=True).fs.storage_options["batch_size"] == 5
+def test_what_every_filesystem_takes_reaches_the_wrapped_one() -> None:
     made = fsspec.filesystem("putifabsent", target_protocol="s3", use_listings_cache=False, batch_size=7)
     assert (made.dircache.use_listings_cache, made.batch_size) == (False, 7)
+
+
+def test_both_work_in_the_loop_that_is_given() -> None:
+    loop = asyncio.new_event_loop()
+    chained = fsspec.filesystem("putifabsent", target_protocol="s3", loop=loop)
+    for fs in (fsspec.filesystem("pias3", loop=loop), chained):
+        assert fs.loop is fs.fs.loop is loop
+    loop.close()
 
 
 def test_what_only_looks_guarded_in_memory_can_be_changed(memory: Ground) -> None:

@@ -193,10 +193,8 @@ def archive_in(last: str) -> int | None:
 
 def slices_of(folder: str, instant: str) -> str:
     """Return a regular expression for the slices of an instant in a folder, and for no other full name."""
-    files = (
-        pattern.pattern.replace("(?P<t>[0-9]+)", instant).replace("(?P<salt>", "(?:")  # as Java has it, too
-        for pattern in (BASE_FILE, LOG_FILE)
-    )
+    of_instant = (each.pattern.replace("(?P<t>[0-9]+)", instant) for each in (BASE_FILE, LOG_FILE))
+    files = (re.sub(r"\(\?P<[a-z]+>", "(?:", each) for each in of_instant)  # as Java has it, too
     return rf"{re.escape(folder)}/(?:{'|'.join(files)})"
 
 
