@@ -72,7 +72,7 @@ class Arbiter:
             return locked.create(what, body, creation, lock=lock, place=PLACE, lease=self.lease)
         return claims.create(what, body, creation, **self._registry())
 
-    def delete(self, name: str) -> Protocol[None]:
+    def delete(self, name: str) -> Protocol[bool]:
         what, creation = ordinary(name), creation_of(name)
         if self.kind == "dynamodb":
             return claims.delete(what, creation, **self._registry())
