@@ -69,7 +69,7 @@ def by_dynamodb(dynamodb: FaultProxy) -> Arbiter:
     return Arbiter("dynamodb", registry_at(dynamodb.endpoint))
 
 
-def course(make: Callable[..., Protocol[None]], *arguments: object) -> Course:
+def course(make: Callable[..., Protocol[object]], *arguments: object) -> Course:
     return Course(partial(make, *arguments), DEADLINE)
 
 
