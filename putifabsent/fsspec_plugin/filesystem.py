@@ -156,8 +156,7 @@ class GuardedFileSystem(AsyncFileSystem, ChainedFileSystem, metaclass=CachedToo)
         mounts, others = split(options)
         wrapped = class_to_wrap(fs, target_protocol)
         check_options(others, GuardedFileSystem, "putifabsent")
-        both = {**others, **({} if loop is None else {"loop": loop})}
-        target = {**both, **(target_options or {})} if fs is None else made_with(fs)
+        target = {**others, **(target_options or {})} if fs is None else made_with(fs)
         self._start(wrapped, target, mounts, fs, asynchronous=asynchronous, loop=loop, batch_size=batch_size)
 
     def _start(
@@ -170,6 +169,8 @@ class GuardedFileSystem(AsyncFileSystem, ChainedFileSystem, metaclass=CachedToo)
     ) -> None:
         super().__init__(**asyn)
         is_foreign = self.asynchronous and wrapped.async_impl
+        if wrapped.async_impl and fs is None and asyn.get("loop") is not None:
+            target = {"loop": asyn["loop"], **target}  # both work in one
         mount = Mount(
             Options(**options),
             wrapped,

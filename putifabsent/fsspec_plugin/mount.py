@@ -31,6 +31,7 @@ from putifabsent.fsspec_plugin.stores import (
     place_of,
     registry_of,
     rely_on,
+    store_like,
     store_of,
     terms_of,
     verdicts_of,
@@ -160,9 +161,7 @@ class Mount:
             return self.store
         with self._making:
             if self._alike is None:
-                wrapped, options, deadline = self._remade()
-                options = {**options, "asynchronous": False, "loop": None, "skip_instance_cache": True}
-                self._alike = store_of(wrapped(**options), options, deadline)
+                self._alike = store_like(self._remade())
             return self._alike
 
     @property

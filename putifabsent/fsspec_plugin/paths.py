@@ -98,9 +98,10 @@ def own(path: Any, protocols: tuple[str, ...]) -> Any:
     """Return paths without these protocols."""
     if isinstance(path, str):
         for protocol in protocols:
-            for begins in (f"{protocol}://", f"{protocol}::"):
-                if path.startswith(begins):
-                    return path[len(begins) :]
+            if path.startswith(protocol):
+                for mark in ("://", "::"):
+                    if path.startswith(mark, len(protocol)):
+                        return path[len(protocol) + len(mark) :]
         return path
     if isinstance(path, dict):
         return {own(key, protocols): value for key, value in path.items()}

@@ -166,7 +166,6 @@ class ByProtocol(_Guarded, metaclass=StandsFor):
         own, others = split(named(self._class_to_wrap(), by_position, options))
         check_options(others, self._class_to_wrap(), self.wraps)
         asyn = {key: others.pop(key) for key in _ASYNC if key in others}
-        others |= {key: value for key, value in asyn.items() if key == "loop"}  # both work in one
         self._start(self._class_to_wrap(), others, own, **asyn)
 
     def _with_configuration(self, options: dict[str, Any]) -> dict[str, Any]:

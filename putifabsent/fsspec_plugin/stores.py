@@ -39,6 +39,7 @@ __all__ = [
     "place_of",
     "registry_of",
     "rely_on",
+    "store_like",
     "store_of",
     "terms_of",
     "verdicts_of",
@@ -94,6 +95,21 @@ def store_of(fs: AbstractFileSystem, options: Mapping[str, Any], deadline: float
     from putifabsent.backends.azure import AzureStore
 
     return AzureStore(fs, options, deadline)
+
+
+def store_like(remade: Remade, **more: Any) -> Store:
+    """Make another such store, whose client is its own and answers whoever waits for it, in any thread.
+
+    Parameters
+    ----------
+    remade
+        The wrapped filesystem's class, its options, and the deadline.
+    more
+        Further options of the client's.
+    """
+    wrapped, options, deadline = remade
+    own = {**options, "asynchronous": False, "loop": None, "skip_instance_cache": True, **more}
+    return store_of(wrapped(**own), own, deadline)
 
 
 # --- the arbiter
@@ -213,12 +229,12 @@ def verdicts_of(
     wrapped, options, deadline = remade
 
     def another() -> Store:
-        roomy = {**options, "asynchronous": False, "loop": None, "skip_instance_cache": True}
-        if store.kind == "s3":
-            roomy["config_kwargs"] = {"max_pool_connections": CREATES, **(options.get("config_kwargs") or {})}
         if store.kind in ("local", "memory"):
-            roomy = dict(options)
-        return store_of(wrapped(**roomy), roomy, deadline)
+            return store_of(wrapped(**options), options, deadline)
+        if store.kind != "s3":
+            return store_like(remade)
+        config = {"max_pool_connections": CREATES, **(options.get("config_kwargs") or {})}
+        return store_like(remade, config_kwargs=config)
 
     if operations is None:
         operations = [*NEEDED, *([_COPY] if isinstance(store, ConditionalCopy) else [])]

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from putifabsent.backends.base import STATE_FOLDER
 
-if TYPE_CHECKING:
-    import re
+__all__ = ["Enforced", "Name", "Role", "Rule", "Series", "nameless", "ordinary"]
 
-__all__ = ["Enforced", "Name", "Role", "Rule", "Series", "ordinary"]
+_GROUP_NAME = re.compile(r"\(\?P<[a-z]+>")
 
 
 class Role(str, Enum):
@@ -164,6 +164,11 @@ class Name(NamedTuple):
     def granted(self) -> Name:
         """Return the same name, asking for no evidence: its mount has named the format."""
         return self._replace(evidence=())
+
+
+def nameless(pattern: str) -> str:
+    """Return a pattern in which no group has a name: two may have one, and Java writes it otherwise."""
+    return _GROUP_NAME.sub("(?:", pattern)
 
 
 def ordinary(path: str) -> Name:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import lru_cache
 from typing import TYPE_CHECKING, TypeAlias
 
 from putifabsent.backends.base import STATE_FOLDER
 from putifabsent.shim.formats import delta, hudi, iceberg, paimon, spark
-from putifabsent.shim.names import Name
+from putifabsent.shim.names import Name, nameless
 
 if TYPE_CHECKING:
     from putifabsent.shim.names import Enforced, Rule
@@ -38,14 +38,7 @@ _FIRST_CHARACTERS = frozenset(".0123456789")
 _UNDERSCORES = 2
 
 
-_GROUP_NAME = re.compile(r"\(\?P<[a-z]+>")
-
-
-def _joined(patterns: Iterable[str]) -> str:
-    return _GROUP_NAME.sub("(?:", "|".join(patterns))
-
-
-PATTERNS: dict[str, str] = {module.FORMAT: _joined(module.PATTERNS) for module in _FORMATS}
+PATTERNS: dict[str, str] = {module.FORMAT: nameless("|".join(module.PATTERNS)) for module in _FORMATS}
 """Matches the full names that may be guarded or a step, and maybe others; ``.`` is any character.
 
 By format: the names that it guards, and the steps of Hudi's instants, of which a ledger may have to hear.

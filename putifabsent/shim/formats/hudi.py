@@ -38,7 +38,7 @@ from __future__ import annotations
 import re
 from typing import Any, Literal, NamedTuple
 
-from putifabsent.shim.names import Enforced, Name, Role, Rule, Series
+from putifabsent.shim.names import Enforced, Name, Role, Rule, Series, nameless
 
 __all__ = [
     "ACTIONS",
@@ -193,9 +193,8 @@ def archive_in(last: str) -> int | None:
 
 def slices_of(folder: str, instant: str) -> str:
     """Return a regular expression for the slices of an instant in a folder, and for no other full name."""
-    of_instant = (each.pattern.replace("(?P<t>[0-9]+)", instant) for each in (BASE_FILE, LOG_FILE))
-    files = (re.sub(r"\(\?P<[a-z]+>", "(?:", each) for each in of_instant)  # as Java has it, too
-    return rf"{re.escape(folder)}/(?:{'|'.join(files)})"
+    files = (each.pattern.replace("(?P<t>[0-9]+)", instant) for each in (BASE_FILE, LOG_FILE))
+    return rf"{re.escape(folder)}/(?:{nameless('|'.join(files))})"
 
 
 def classify(path: str, folder: str, last: str) -> Name | None:
