@@ -58,6 +58,8 @@ class Holder:
     version
         What tells this object from a later one under the same name: a version id, a generation, an
         entity tag, an inode. None where the store has nothing of the kind.
+    age
+        Seconds that it has had the name at least, by the store's clock, where that was asked for.
     """
 
     token: str | None
@@ -66,6 +68,7 @@ class Holder:
     size: int = 0
     version: str | None = None
     begun: datetime | None = None
+    age: float | None = None
 
     def __str__(self) -> str:
         who = "another creation" if self.token else "a writer outside putifabsent"

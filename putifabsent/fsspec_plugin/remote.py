@@ -12,29 +12,36 @@ import os
 import time
 import uuid
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
+from putifabsent.backends.base import Found
 from putifabsent.backends.body import InMemory
-from putifabsent.errors import PutIfAbsentError
+from putifabsent.errors import NameTaken, PutIfAbsentError
 from putifabsent.fsspec_plugin.paths import refuse_pattern
 from putifabsent.fsspec_plugin.turns import taken, turns_held, with_turns
+from putifabsent.shim.create import age_of
 from putifabsent.shim.formats.hudi import FORMAT, slices_of
 from putifabsent.shim.formats.hudi_layout import refuse_move
 from putifabsent.shim.formats.hudi_ledger import NEWEST, step_in
 from putifabsent.shim.ledger import completion, turns
 from putifabsent.shim.ledger.facts import TurnName
 from putifabsent.shim.names import Role
+from putifabsent.shim.reading import read
+from putifabsent.shim.requests import Head
 from putifabsent.shim.whole import check_whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from putifabsent.backends.base import Absent
     from putifabsent.errors import Holder
     from putifabsent.fsspec_plugin.filesystem import GuardedFileSystem
     from putifabsent.fsspec_plugin.steps import Steps
     from putifabsent.fsspec_plugin.tower import Begins
     from putifabsent.shim.names import Name
+    from putifabsent.shim.requests import Protocol
 
 __all__ = ["Admission", "Remote", "Taken"]
 
@@ -224,11 +231,26 @@ class Remote:
         """Answer an unknown outcome later, as ``resolve``; a commit that has won is shown to readers then.
 
         A name that nothing guards has no creation: of a file that was moved there nobody can tell.
+
+        Raises
+        ------
+        NameTaken
+            Another creation holds the name. Its ``age`` is known where the store can tell it: only a holder
+            that is older than the caller's creation proves that this one lost; else it may have won, and its
+            name have been read, deleted and created again.
+        OutcomeUnknown
+            As for ``resolve``.
         """
         if self._promoted(path) is None:
             return None
-        holder: Holder | None = self._fs.resolve(path, _checked(creation_token))
         name = self._guard.explain(path)
+        try:
+            holder: Holder | None = self._fs.resolve(path, _checked(creation_token))
+        except NameTaken as taken:
+            if taken.holder is None:
+                raise
+            holder = self._mount.run(_aged(taken.holder, name.path))
+            raise NameTaken(taken.name, holder) from taken
         if holder is not None and self._guard.is_judged(name):
             # It has won. Readers who can't be shown it now are shown it by the table's next commit.
             settle = partial(completion.settle, creation=self._mount.looker(name))
@@ -329,6 +351,15 @@ class Remote:
         ledgers = self._guard.ledgers
         name: Name = self._mount.walk(ledgers.table_for_turns(self._mount.paths.full(table), held))
         return name
+
+
+def _aged(holder: Holder, path: str) -> Protocol[Holder]:
+    """Return a holder with its age, for which an arbiter that knows no times has to look at the name."""
+    if holder.created is None:
+        seen: Found | Absent = yield from read(Head(path))
+        if isinstance(seen, Found) and seen.holder.token == holder.token:
+            holder = replace(holder, created=seen.holder.created)
+    return replace(holder, age=(yield from age_of(holder, path)))
 
 
 def _turn_called(name: str) -> TurnName:

@@ -238,7 +238,7 @@ def held_by(holder: Holder | None) -> dict[str, Any] | None:
     if holder is None:
         return None
     created = None if holder.created is None else holder.created.isoformat()
-    return {"token": holder.token, "writer": holder.writer, "created": created}
+    return {"token": holder.token, "writer": holder.writer, "created": created, "age": holder.age}
 
 
 def wrong(error: ValidationError, whole: str) -> str:

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from putifabsent.shim.names import Name
     from putifabsent.shim.requests import Protocol, Request
 
-__all__ = ["copy", "create", "rename", "resolve"]
+__all__ = ["age_of", "copy", "create", "rename", "resolve"]
 
 _Source: TypeAlias = Create | Copy | Stage | StageCopy
 
@@ -201,6 +201,21 @@ def resolve(name: Name, token: str) -> Protocol[Holder | None]:
     return holder
 
 
+def age_of(holder: Holder, path: str) -> Protocol[float | None]:
+    """Return for how many seconds a holder has had its name at least, by the store's own time.
+
+    Returns
+    -------
+    float or None
+        Older than a creation, counted from its first request until now, means: there before it. None: the
+        store does not say it.
+    """
+    now = None if holder.created is None else (yield StoreTime(path))
+    if now is None or holder.created is None:
+        return None
+    return (now - holder.created - _MARGIN).total_seconds()
+
+
 @dataclass(slots=True)
 class _Sendings:
     """What one creation has sent so far, and whether the store may hold more of it than it has acknowledged.
@@ -347,12 +362,7 @@ def _whose(outcome: CompleteOutcome, sendings: _Sendings) -> Protocol[Created | 
 
 def _was_there_before(holder: Holder, sendings: _Sendings) -> Protocol[bool]:
     """Whether the holder had the name, by the store's own time, before the first request for it was sent."""
-    if holder.created is None:
-        return False
     sendings.uncertain = True
-    now = yield StoreTime(sendings.path)
-    if now is None:
-        return False
-    sent = now - timedelta(seconds=(yield Since()))
-    sendings.uncertain = holder.created >= sent - _MARGIN
+    age = yield from age_of(holder, sendings.path)
+    sendings.uncertain = age is None or age <= (yield Since())
     return not sendings.uncertain

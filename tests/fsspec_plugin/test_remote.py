@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time
 import uuid
-from typing import TYPE_CHECKING
+from datetime import datetime, timedelta, timezone
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -13,6 +15,7 @@ from tests.fsspec_plugin.hudi_tables import Writer
 
 if TYPE_CHECKING:
     from tests.fsspec_plugin.grounds import Ground
+    from tests.stub import FaultStub
 
 T = "20260101000000000"
 UUID = "2f1e9a7c-5d0b-4c44-9a35-6d1f0c1c7a10"
@@ -32,6 +35,29 @@ def test_a_creation_is_known_by_the_callers_token(ground: Ground) -> None:
     assert caught.value.holder is not None
     assert caught.value.holder.token == mine
     assert ground.read(ground.log()) == b"mine"
+
+
+def test_a_holder_that_was_there_before_is_as_old_as_the_store_says(on_stub: Any, stub: FaultStub) -> None:
+    before = datetime.now(timezone.utc) - timedelta(hours=1)
+    stub.put("bucket", "t/_delta_log/00000000000000000000.json", b"{}", last_modified=before)
+    with pytest.raises(NameTaken) as taken:
+        Remote(on_stub()).resolve_as("bucket/t/_delta_log/00000000000000000000.json", token())
+    assert taken.value.holder is not None
+    assert taken.value.holder.age == pytest.approx(3600, abs=60)
+
+
+def test_one_that_came_after_a_deletion_is_younger_than_the_creation_that_it_followed(ground: Ground) -> None:
+    name, mine, theirs = ground.log(), token(), token()
+    began = time.monotonic()
+    Remote(ground.fs).create_as(name, b"mine", mine)
+    ground.fs.rm_file(name)
+    Remote(ground.mount(skip_instance_cache=True)).create_as(name, b"theirs", theirs)
+    with pytest.raises(NameTaken) as taken:
+        Remote(ground.fs).resolve_as(name, mine)
+    assert taken.value.holder is not None
+    assert taken.value.holder.token == theirs
+    age = taken.value.holder.age
+    assert age is None or age <= time.monotonic() - began
 
 
 def test_so_is_one_from_another_object(ground: Ground) -> None:

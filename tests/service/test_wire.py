@@ -44,6 +44,7 @@ def test_a_loss_says_who_won_and_an_unknown_outcome_by_what_to_ask() -> None:
         "token": "t",
         "writer": "w",
         "created": None,
+        "age": None,
     }
     assert failed(NameTaken("n"))[1]["holder"] is None
     assert failed(OutcomeUnknown("n", "t"))[1]["token"] == "t"

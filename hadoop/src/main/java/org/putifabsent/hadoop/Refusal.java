@@ -3,6 +3,8 @@ package org.putifabsent.hadoop;
 import java.io.FileNotFoundException;
 import java.io.IOException;
 import java.io.InputStream;
+import java.time.Duration;
+import java.util.OptionalDouble;
 import java.util.Properties;
 import java.util.Set;
 
@@ -32,9 +34,18 @@ final class Refusal extends Exception {
 
   final String kind;
 
-  Refusal(String kind, String message) {
+  /** For how many seconds the holder of a name that is taken has had it at least. */
+  private final OptionalDouble age;
+
+  Refusal(String kind, String message, OptionalDouble age) {
     super(message);
     this.kind = kind;
+    this.age = age;
+  }
+
+  /** Whether the name was another's before a creation of it that began so long ago. */
+  boolean provesLoss(Duration sinceBegun) {
+    return kind.equals(TAKEN) && age.isPresent() && age.getAsDouble() > sinceBegun.toNanos() / 1e9;
   }
 
   /** Whether it is known that nothing was created; another program on the way may answer as well. */

@@ -23,6 +23,7 @@ import java.time.Duration;
 import java.util.Map;
 import java.util.Objects;
 import java.util.Optional;
+import java.util.OptionalDouble;
 import java.util.UUID;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionException;
@@ -252,21 +253,22 @@ final class Service {
   }
 
   private boolean created(Name name, String token, Request request) throws IOException, Refusal {
+    long begun = System.nanoTime();
     try {
       return answered(request, false, answer -> isTrue(answer, "guarded"));
     } catch (Refusal refusal) {
       if (refusal.isDecided()) {
         throw refusal;
       }
-      return resolved(name, token, refusal);
+      return resolved(name, token, begun, refusal);
     } catch (Unreached nothing) {
       throw nothing;
     } catch (IOException lost) {
-      return resolved(name, token, lost);
+      return resolved(name, token, begun, lost);
     }
   }
 
-  private boolean resolved(Name name, String token, Exception lost) throws IOException, Refusal {
+  private boolean resolved(Name name, String token, long begun, Exception lost) throws IOException, Refusal {
     JsonObject said = said(name);
     said.addProperty("token", token);
     Pauses pauses = pauses();
@@ -276,8 +278,13 @@ final class Service {
           return true;
         }
       } catch (Refusal refusal) {
-        if (refusal.kind.equals(Refusal.TAKEN)) {
+        if (refusal.provesLoss(Duration.ofNanos(System.nanoTime() - begun))) {
           throw refusal;
+        }
+        if (refusal.kind.equals(Refusal.TAKEN)) {
+          // It may have come after mine, which was read, and deleted.
+          lost.addSuppressed(refusal);
+          break;
         }
       } catch (IOException error) {
         lost.addSuppressed(error);
@@ -423,7 +430,8 @@ final class Service {
       if (response.statusCode() == 200) {
         return meaning.apply(body);
       }
-      refusal = new Refusal(text(body, "error").orElseThrow(), text(body, "message").orElse(response.body()));
+      String message = text(body, "message").orElse(response.body());
+      refusal = new Refusal(text(body, "error").orElseThrow(), message, age(body));
     } catch (RuntimeException wrong) {
       // Each way not to be the answer is another exception of Gson's.
       String what = address + " answers " + response.statusCode() + " and nothing that was asked for";
@@ -469,6 +477,15 @@ final class Service {
       throw new IllegalStateException(field + " is no text");
     }
     return Optional.of(value.getAsString());
+  }
+
+  private static OptionalDouble age(JsonObject answer) {
+    JsonElement holder = answer.get("holder");
+    if (holder == null || holder.isJsonNull()) {
+      return OptionalDouble.empty();
+    }
+    JsonElement age = holder.getAsJsonObject().get("age");
+    return age == null || age.isJsonNull() ? OptionalDouble.empty() : OptionalDouble.of(age.getAsDouble());
   }
 
   /** Returns a truth value; Gson by itself takes each text for one. */

@@ -48,7 +48,9 @@ final class LiarService implements Closeable {
     /** It is not done, and the connection stays: the network has forgotten it. */
     FORGOTTEN,
     /** It is done, and the answer comes but for its end. */
-    STALLED
+    STALLED,
+    /** It is answered, with a holder that has had the name for an hour. */
+    OLD_HOLDER
   }
 
   private static final String UNKNOWN = "{\"error\": \"unknown\", \"message\": \"it is unknown\", \"token\": \"t\"}";
@@ -109,6 +111,8 @@ final class LiarService implements Closeable {
         HttpResponse<String> answer = forward(exchange, body);
         if (fate == Fate.ANSWERED) {
           say(exchange, answer.statusCode(), answer.body());
+        } else if (fate == Fate.OLD_HOLDER) {
+          say(exchange, answer.statusCode(), answer.body().replaceAll("\"age\": [^,}]+", "\"age\": 3600.0"));
         } else if (fate == Fate.UNKNOWN) {
           say(exchange, 504, UNKNOWN);
         } else if (fate == Fate.PROXY_ERROR) {

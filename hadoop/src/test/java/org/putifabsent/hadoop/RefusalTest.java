@@ -4,6 +4,8 @@ import static org.assertj.core.api.Assertions.assertThat;
 
 import java.io.IOException;
 import java.io.InputStream;
+import java.time.Duration;
+import java.util.OptionalDouble;
 import java.util.Properties;
 import org.junit.Test;
 
@@ -18,7 +20,7 @@ public class RefusalTest {
     }
     assertThat(table).isNotEmpty();
     for (String kind : table.stringPropertyNames()) {
-      IOException error = new Refusal(kind, "what happened").asHadoopSays();
+      IOException error = refusal(kind, OptionalDouble.empty()).asHadoopSays();
       assertThat(error.getClass().getName()).isEqualTo(table.getProperty(kind));
       assertThat(error).hasMessageContaining("what happened");
     }
@@ -26,6 +28,20 @@ public class RefusalTest {
 
   @Test
   public void aWordThatNobodyKnowsIsAnIoException() {
-    assertThat(new Refusal("newer than this jar", "why").asHadoopSays()).isExactlyInstanceOf(IOException.class);
+    assertThat(refusal("newer than this jar", OptionalDouble.empty()).asHadoopSays())
+        .isExactlyInstanceOf(IOException.class);
+  }
+
+  @Test
+  public void onlyAHolderThatIsOlderThanACreationProvesItsLoss() {
+    Duration begun = Duration.ofSeconds(2);
+    assertThat(refusal(Refusal.TAKEN, OptionalDouble.of(2.1)).provesLoss(begun)).isTrue();
+    assertThat(refusal(Refusal.TAKEN, OptionalDouble.of(2.0)).provesLoss(begun)).isFalse();
+    assertThat(refusal(Refusal.TAKEN, OptionalDouble.empty()).provesLoss(begun)).isFalse();
+    assertThat(refusal("unknown", OptionalDouble.of(2.1)).provesLoss(begun)).isFalse();
+  }
+
+  private static Refusal refusal(String kind, OptionalDouble age) {
+    return new Refusal(kind, "what happened", age);
   }
 }

@@ -247,11 +247,28 @@ public class ServiceCallsTest {
     FSDataOutputStream stream = fs.create(entry(), false);
     stream.writeBytes("mine");
     create(guarded(service.address), entry(), "theirs");
+    liar.always("resolve", LiarService.Fate.OLD_HOLDER);
     liar.next("create", LiarService.Fate.ANSWER_LOST);
     assertThatThrownBy(stream::close).isInstanceOf(FileAlreadyExistsException.class);
     create(fs, path("temporary"), "mine");
     liar.next("rename", LiarService.Fate.REQUEST_LOST);
     assertThat(fs.rename(path("temporary"), entry())).isFalse();
+    assertThat(read(entry())).isEqualTo("theirs");
+  }
+
+  /** What was mine may have been read, and deleted, before the other came. */
+  @Test
+  public void whoMayHaveWonBeforeTheOtherCameIsNotToldThatItLost() throws IOException {
+    FileSystem fs = guarded(liar.address);
+    FSDataOutputStream stream = fs.create(entry(), false);
+    stream.writeBytes("mine");
+    create(guarded(service.address), entry(), "theirs");
+    liar.next("create", LiarService.Fate.ANSWER_LOST);
+    assertThatThrownBy(stream::close).isInstanceOf(OutcomeUnknownException.class);
+    assertThat(liar.calls.stream().filter("resolve"::equals)).hasSize(1);
+    create(fs, path("temporary"), "mine");
+    liar.next("rename", LiarService.Fate.ANSWER_LOST);
+    assertThatThrownBy(() -> fs.rename(path("temporary"), entry())).hasCauseInstanceOf(OutcomeUnknownException.class);
     assertThat(read(entry())).isEqualTo("theirs");
   }
 
