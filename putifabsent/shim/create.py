@@ -46,6 +46,8 @@ from putifabsent.shim.requests import (
 from putifabsent.shim.whole import check_whole, is_judged
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from putifabsent.backends.base import CompleteOutcome, Creation, Holder
     from putifabsent.backends.body import Body
     from putifabsent.shim.names import Name
@@ -210,10 +212,10 @@ def age_of(holder: Holder, path: str) -> Protocol[float | None]:
         Older than a creation, counted from its first request until now, means: there before it. None: the
         store does not say it.
     """
-    now = None if holder.created is None else (yield StoreTime(path))
-    if now is None or holder.created is None:
+    if holder.created is None:
         return None
-    return (now - holder.created - _MARGIN).total_seconds()
+    now: datetime | None = yield StoreTime(path)
+    return None if now is None else (now - holder.created - _MARGIN).total_seconds()
 
 
 @dataclass(slots=True)
