@@ -15,6 +15,8 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakKeyDictionary
 
+from fsspec.asyn import _get_batch_size
+
 from putifabsent.backends.base import Creation
 from putifabsent.backends.cancellation import AT_ONCE, in_thread
 from putifabsent.backends.per_process import PerProcess
@@ -23,7 +25,7 @@ from putifabsent.fsspec_plugin.bulk import join
 from putifabsent.fsspec_plugin.instances import remember
 from putifabsent.fsspec_plugin.options import made_with, this_session, this_writer
 from putifabsent.fsspec_plugin.paths import Paths
-from putifabsent.fsspec_plugin.steps import Aside, Ask, Call, Decide, Either
+from putifabsent.fsspec_plugin.steps import Aside, Ask, Call, Decide, Either, Together
 from putifabsent.fsspec_plugin.stores import (
     arbiter_of,
     copies_safely,
@@ -62,6 +64,8 @@ __all__ = ["Mount", "new_token"]
 T = TypeVar("T")
 
 _from_the_parent: list[object] = []
+# So many protocols that don't wait for each other are run at once.
+_TOGETHER = 16
 _aside = PerProcess(lambda: ThreadPoolExecutor(AT_ONCE, "putifabsent-aside"))
 
 
@@ -223,6 +227,8 @@ class Mount:
     def _perform(self, step: Step) -> Any:
         if isinstance(step, Decide):
             return self.run(*step)
+        if isinstance(step, Together):
+            return self._together(step.decisions)
         if isinstance(step, Aside):
             return step.work()
         if isinstance(step, Ask):
@@ -234,6 +240,8 @@ class Mount:
     async def _perform_async(self, step: Step) -> Any:
         if isinstance(step, Decide):
             return await self.run_async(*step)
+        if isinstance(step, Together):
+            return await self._together_async(step.decisions)
         # Not in the loop's own threads: what is done here may wait for a client that needs one of them.
         if isinstance(step, Aside):
             return await in_thread(step.work, _aside())
@@ -244,6 +252,24 @@ class Mount:
         if isinstance(step, Either):
             return await step.awaited()
         return await self.call(step.method, *step.args, **step.kwargs)
+
+    def _together(self, decisions: list[Decide]) -> None:
+        most = min(_TOGETHER, _get_batch_size(), len(decisions))
+        if most <= 1 or self.store.endpoint() is None:  # there is nothing to wait for
+            for each in decisions:
+                self.run(*each)
+            return
+        with ThreadPoolExecutor(most, "putifabsent-together") as threads:
+            for _ in threads.map(lambda each: self.run(*each), decisions):
+                pass
+
+    async def _together_async(self, decisions: list[Decide]) -> None:
+        most = min(_TOGETHER, _get_batch_size())
+        for first in range(0, len(decisions), most):
+            running = (self.run_async(*each) for each in decisions[first : first + most])
+            for ended in await asyncio.gather(*running, return_exceptions=True):
+                if ended is not None and isinstance(ended, BaseException):
+                    raise ended
 
     async def call(self, method: str, *args: Any, **kwargs: Any) -> Any:
         """Await a method of the wrapped filesystem, which may have only a synchronous one."""

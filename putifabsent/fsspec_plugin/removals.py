@@ -14,7 +14,7 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from putifabsent.fsspec_plugin.paths import each_of, is_state
-from putifabsent.fsspec_plugin.steps import Call, Decide
+from putifabsent.fsspec_plugin.steps import Call, Decide, Together
 from putifabsent.shim.expiry import is_lowest
 from putifabsent.shim.ledger.book import is_marker, record_at
 from putifabsent.shim.reading import read, removed
@@ -159,7 +159,9 @@ class Removals:
         arbiter = self._mount.arbiter
         assert arbiter is not None  # noqa: S101 - who has none removes as the wrapped filesystem does
         shown, sightings = yield from self._guard.reads.below(path, withdirs=False)
-        yield from self._removing_ledgers(path, {each.name for each in sightings})
+        listed = yield Call("find", (self._mount.paths.own(path),))
+        objects = {self._mount.paths.full(each) for each in listed}
+        yield from self._removing_ledgers(path, objects, {each.name for each in sightings})
         # What lives and is not shown has lost its bytes: each listing would ask for them again.
         known = {
             each.name
@@ -169,9 +171,12 @@ class Removals:
         ended = {sighting.name for sighting in sightings if sighting.key is None and not sighting.open}
         rules = self._guard.rules
         dies = {each for each in known | ended if rules is not None and rules.dies_with_its_table(each)}
-        for each in sorted(known | dies):
+        # Who removed a name before may not have come to its object, which is shown to nobody.
+        deletions = []
+        for each in sorted(known | dies | (ended & objects)):
             name = yield from self._guard.known_as(each)
-            yield Decide(arbiter.delete(name, self._mount.looker(name), last=each in dies), name)
+            deletions.append(Decide(arbiter.delete(name, self._mount.looker(name), last=each in dies), name))
+        yield Together(deletions)
         yield from self._removing_plainly([each for each in shown if each not in known])
         if self._mount.has_folders:
             yield from self._removing_empty(self._mount.paths.full(path))
@@ -185,7 +190,7 @@ class Removals:
             if entry.name.endswith("/") and not is_state(entry.name.rstrip("/")):
                 yield Decide(removed(entry.name))
 
-    def _removing_ledgers(self, path: str, known: set[str]) -> Steps[None]:
+    def _removing_ledgers(self, path: str, objects: set[str], known: set[str]) -> Steps[None]:
         """Remove the ledgers of tables that are gone: what they say must not come back with the next ones."""
         arbiter = self._mount.arbiter
         assert arbiter is not None  # noqa: S101 - who has none removes as the wrapped filesystem does
@@ -193,14 +198,14 @@ class Removals:
         self._guard.ledgers.forget_below(root)
         if self._guard.rules is not None:
             self._guard.rules.forget_below(root)
-        listed = yield Call("find", (self._mount.paths.own(path),))
-        names = {self._mount.paths.full(each) for each in listed}
-        records = [name for each in sorted(names | known) if (name := record_at(each)) is not None]
-        for name in records:  # of each ledger its marker first; after that nobody reads the others any more
-            end = arbiter.delete if is_marker(name.path) else arbiter.forget
-            yield Decide(end(name, self._mount.looker(name)))
+        records = [name for each in sorted(objects | known) if (name := record_at(each)) is not None]
+        # Of each ledger its marker goes first; after that nobody reads the others any more.
+        markers = [name for name in records if is_marker(name.path)]
+        yield Together([Decide(arbiter.delete(name, self._mount.looker(name))) for name in markers])
+        others = [name for name in records if not is_marker(name.path)]
+        yield Together([Decide(arbiter.forget(name, self._mount.looker(name))) for name in others])
         kept = {f"{name.state}/{part}" for name in records for part in ("bodies", "beats")}
-        yield from self._removing_plainly(sorted(each for each in names if each.rpartition("/")[0] in kept))
+        yield from self._removing_plainly(sorted(each for each in objects if each.rpartition("/")[0] in kept))
 
     def _removing_empty(self, folder: str) -> Steps[None]:
         """Remove the folders below ``folder``, and itself, that hold no file of the shim's either."""

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from putifabsent.shim.names import Name
     from putifabsent.shim.requests import Protocol
 
-__all__ = ["Aside", "Ask", "Call", "Decide", "Either", "Step", "Steps"]
+__all__ = ["Aside", "Ask", "Call", "Decide", "Either", "Step", "Steps", "Together"]
 
 T = TypeVar("T")
 
@@ -34,6 +34,15 @@ class Decide(NamedTuple):
     creates: bool = False
 
 
+class Together(NamedTuple):
+    """Protocols of which none waits for another, several at once.
+
+    After one has failed no other begins, and its error is raised when those under way have ended.
+    """
+
+    decisions: list[Decide]
+
+
 class Aside(NamedTuple):
     """What takes a while, and has one colour: where nobody may wait, a thread does."""
 
@@ -53,6 +62,6 @@ class Either(NamedTuple):
     awaited: Callable[[], Awaitable[Any]]
 
 
-Step: TypeAlias = Call | Decide | Aside | Ask | Either
+Step: TypeAlias = Call | Decide | Together | Aside | Ask | Either
 Steps: TypeAlias = Generator[Step, Any, T]
 """A generator of them; what they come to is sent back, and errors are thrown."""

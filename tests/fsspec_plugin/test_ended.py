@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import shutil
+import time
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import fsspec
@@ -10,8 +14,11 @@ import pytest
 
 from putifabsent import NameTaken
 from tests.fsspec_plugin.grounds import OTHERWISE
+from tests.stub import Fault, FaultStub, Op
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tests.fsspec_plugin.grounds import Ground
 
 BODY = b"mine"
@@ -194,3 +201,51 @@ def test_what_was_removed_round_the_shim_is_asked_for_once(
     asked.clear()
     assert ground.mount(writer_session="a third").ls(log, detail=False) == [f"{log}/{0:020}.json"]
     assert not any("/.putifabsent/" in each for each in asked)
+
+
+LOGS = [f"bucket/t/_delta_log/{number:020d}.json" for number in range(6)]
+
+
+def removing(stub: FaultStub, asynchronous: bool) -> Callable[[], None]:
+    """Create names by the ballot; return what removes their folder."""
+    options = {"arbiter": "ballot", "skip_instance_cache": True, **stub.storage_options("s3")}
+    fs = fsspec.filesystem("pias3", **options)
+    for name in LOGS:
+        fs.pipe_file(name, BODY)
+    if not asynchronous:
+        return partial(fs.rm, "bucket/t", recursive=True)
+
+    async def removed() -> None:
+        await fsspec.filesystem("pias3", asynchronous=True, **options)._rm("bucket/t", recursive=True)
+
+    return lambda: asyncio.run(removed())
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_names_of_a_folder_that_is_removed_do_not_wait_for_each_other(
+    stub: FaultStub, asynchronous: bool
+) -> None:
+    remove = removing(stub, asynchronous)
+    stub.script(Op.DELETE, Fault.TIMEOUT_AFTER_APPLY)
+    with ThreadPoolExecutor(1) as thread:
+        done = thread.submit(remove)
+        ends = time.monotonic() + 20
+        while (left := {f"{bucket}/{key}" for bucket, key in stub.objects} & set(LOGS)) and len(left) > 1:
+            assert time.monotonic() < ends, left
+            time.sleep(0.01)
+        assert not done.done()
+        stub.release()
+        done.result(timeout=30)
+    assert not {f"{bucket}/{key}" for bucket, key in stub.objects} & set(LOGS)
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_one_that_can_not_be_removed_is_told_and_the_next_call_removes_it(
+    stub: FaultStub, asynchronous: bool
+) -> None:
+    remove = removing(stub, asynchronous)
+    stub.script(Op.DELETE, Fault.FORBIDDEN_403)
+    with pytest.raises(OSError, match="AccessDenied"):
+        remove()
+    remove()
+    assert not {f"{bucket}/{key}" for bucket, key in stub.objects} & set(LOGS)
