@@ -14,7 +14,7 @@ from putifabsent.cli.names import explain, put, resolve
 from putifabsent.cli.screen import VERBOSITY, Screen, Verbosity, exits
 from putifabsent.cli.service import flink_conf, serve, spark_conf
 from putifabsent.cli.stores import doctor, init, policy, probe
-from putifabsent.cli.tables import drop, fsck, inspect, leave, ledger, migrate
+from putifabsent.cli.tables import drop, fsck, inspect, leave, ledger, migrate, turns
 from putifabsent.errors import ConfigError
 
 __all__ = ["app"]
@@ -52,6 +52,7 @@ app.command(epilog="Example: putifabsent init 'dynamodb://claims?region=eu-west-
 app.command(epilog="Example: putifabsent policy s3://bucket/warehouse --format delta")(policy)
 app.command(epilog="Example: putifabsent fsck s3://bucket/table -o arbiter=ballot --repair")(fsck)
 app.command(epilog="Example: putifabsent ledger s3://bucket/table")(ledger)
+app.command(epilog="Example: putifabsent turns s3://bucket/table")(turns)
 app.command(epilog="Example: putifabsent migrate s3://bucket/table -o arbiter=ballot --to native")(migrate)
 app.command(epilog="Example: putifabsent leave s3://bucket/table -o arbiter=ballot")(leave)
 app.command(epilog="Example: putifabsent drop s3://bucket/table -o arbiter=ballot")(drop)

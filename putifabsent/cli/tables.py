@@ -1,4 +1,4 @@
-"""The verbs about tables: ``putifabsent inspect``, ``fsck``, ``ledger``, ``migrate``, ``leave``, ``drop``."""
+"""The verbs about tables: ``inspect``, ``fsck``, ``ledger``, ``turns``, ``migrate``, ``leave``, ``drop``."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from putifabsent.cli.screen import Exit, Screen, check_ending, empty_table, exit
 from putifabsent.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from rich.table import Table
 
     from putifabsent.inspection import Failed, Report
     from putifabsent.shim.leftovers import Leftover
 
-__all__ = ["drop", "fsck", "inspect", "leave", "ledger", "migrate"]
+__all__ = ["drop", "fsck", "inspect", "leave", "ledger", "migrate", "turns"]
 
 # Of a finding's names, of which a table may have any number.
 _NAMES = 10
@@ -287,11 +287,7 @@ def ledger(
 
 def _ledger_lines(found: upkeep.TableLedger) -> Iterator[Table | str]:
     if found.open:
-        table = empty_table("open instant", "action", "session", "since record")
-        for each in found.open:
-            since = "older than is remembered" if each.since is None else str(each.since)
-            table.add_row(Text(each.instant), Text(each.action), Text(each.session), since)
-        yield table
+        yield _open_instants(found.open)
     newest = f"the newest checkpoint is {found.checkpoint}" if found.checkpoint else "no checkpoint yet"
     ended = f", and {found.ended} of lives that are over" if found.ended else ""
     yield f"folder   {found.folder}"
@@ -303,13 +299,73 @@ def _ledger_lines(found: upkeep.TableLedger) -> Iterator[Table | str]:
     turn, counts = found.turn, (found.whole, found.by_name, len(found.open))
     held = turn and f"{turn.number}, session {turn.session}, thread {turn.thread}, lease {turn.lease:g} s"
     above = "above it {} instants are remembered whole, {} by name, {} are open".format(*counts)
-    time = "of which no listing tells" if found.written is None else f"{found.written:%Y-%m-%d %H:%M:%S %Z}"
+    time = "of which no listing tells" if found.written is None else _time(found.written)
     yield f"turn     {held or 'none is held'}"
     yield f"horizon  {found.horizon or 'none'}; {above}"
     yield f"ahead    {len(found.ahead)} instants are later than the store's time ({time})"
     yield from (f"    {instant}" for instant in _some(found.ahead))
     if found.horizon in found.ahead:
         yield _HORIZON_AHEAD
+
+
+def _open_instants(begun: Iterable[upkeep.Begun]) -> Table:
+    table = empty_table("open instant", "action", "session", "since record")
+    for each in begun:
+        since = "older than is remembered" if each.since is None else str(each.since)
+        table.add_row(Text(each.instant), Text(each.action), Text(each.session), since)
+    return table
+
+
+def turns(
+    url: Url,
+    *,
+    option: Options = None,
+    endpoint_url: Endpoint = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show who writes a Hudi table now: who has its turn, what is being written, who waits to begin.
+
+    Nothing is written. Who waits is in a queue where the writers are mounted with tower=True.
+    """
+    screen = Screen(as_json=as_json)
+    with exits(screen):
+        fs, path = mount(url, option, endpoint_url)
+        with screen.waiting(f"reading the ledger of {url}"):
+            found = upkeep.turns_of(fs, path)
+        if found is None:
+            screen.answer({"name": url, "turns": None}, (f"{url}: the table has no ledger",))
+            return
+        row = asdict(found) | {"beat": found.beat and found.beat.isoformat()}
+        row["waiting"] = [{**asdict(each), "written": each.written.isoformat()} for each in found.waiting]
+        screen.answer({"name": url, "turns": row}, _turns_lines(found))
+
+
+def _turns_lines(found: upkeep.TableTurns) -> Iterator[Table | str]:
+    sign = "no sign of life yet" if found.beat is None else f"last sign of life {_time(found.beat)}"
+    held = found.turn and f"session {found.turn.session}, thread {found.turn.thread}; {sign}"
+    yield f"turn     {held or 'none is held'}"
+    yield f"open     instants that are being written: {len(found.open)}"
+    if found.open:
+        yield _open_instants(found.open)
+    yield f"waiting  in the queue: {len(found.waiting)}"
+    if found.waiting:
+        table = empty_table("session", "wants to write", "said so last")
+        for each in found.waiting:
+            table.add_row(Text(each.session), Text(_wanted(each)), f"{each.written:%H:%M:%S %Z}")
+        yield table
+
+
+def _wanted(waiting: upkeep.Waiting) -> str:
+    if waiting.groups is None:
+        return "anything"
+    named = sorted(waiting.groups.items())
+    return ", ".join(
+        f"{'any' if many is None else many} of {partition or 'the table'}" for partition, many in named
+    )
+
+
+def _time(when: datetime) -> str:
+    return f"{when:%Y-%m-%d %H:%M:%S %Z}"
 
 
 def migrate(

@@ -30,9 +30,10 @@ if TYPE_CHECKING:
 
     from putifabsent.backends.base import Creation, Entry, Got, Listed
     from putifabsent.shim.formats.hudi_sets import WriteSet
+    from putifabsent.shim.ledger.book import Ledger
     from putifabsent.shim.requests import Protocol
 
-__all__ = ["LIFELESS", "Cache", "Slots", "Watch"]
+__all__ = ["LIFELESS", "Cache", "Slots", "Waiter", "Watch", "queue_of"]
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -78,11 +79,32 @@ class Watch:
         return now - since
 
 
+class Waiter(NamedTuple):
+    """Somebody who waits, as its entry says.
+
+    Attributes
+    ----------
+    session, thread
+        Whose it is; empty: its entry is gone, or says nothing.
+    wants
+        What it is about to write.
+    """
+
+    session: str = ""
+    thread: str = ""
+    wants: WriteSet = {}  # noqa: RUF012 - nobody changes it
+
+
 class _Place(NamedTuple):
     """A waiter's own place in the queue, and when its entry was written last."""
 
     path: str
     written: float
+
+
+def queue_of(ledger: Ledger) -> str:
+    """Return where the entries of those lie who wait to write a table."""
+    return f"{ledger.name.state}/slots"
 
 
 class Slots:
@@ -98,7 +120,7 @@ class Slots:
         self._clock = clock
         self._watch = Watch(clock)
         self._own: Cache[tuple[str, str, str], _Place] = Cache()
-        self._wants: Cache[tuple[str, object], tuple[str, WriteSet]] = Cache()
+        self._said: Cache[tuple[str, object], Waiter] = Cache()
 
     def listed(self, folder: str) -> Protocol[list[Entry]]:
         """Return the entries of those who live, the first first. One request."""
@@ -121,9 +143,9 @@ class Slots:
         for entry in entries:
             if own is not None and entry.name >= own.path:
                 break
-            whose, wanted = yield from self._said(entry)
-            if whose not in ("", session) and meet(wants, wanted):
-                found.append(whose)
+            other = yield from self.said(entry)
+            if other.session not in ("", session) and meet(wants, other.wants):
+                found.append(other.session)
         return found
 
     def wait(
@@ -161,13 +183,13 @@ class Slots:
         # Who comes back after that has lost it.
         return own if own is not None and self._clock() - own.written <= LIFELESS else None
 
-    def _said(self, entry: Entry) -> Protocol[tuple[str, WriteSet]]:
-        """Return whose an entry is, and what it wants; of one that is gone, or can't be read: nobody's."""
+    def said(self, entry: Entry) -> Protocol[Waiter]:
+        """Return whose an entry is, and what it wants. One request, if it was written since the last time."""
         key = (entry.name, entry.tag or entry.created)
-        if key not in self._wants:
+        if key not in self._said:
             got: Got | Absent = yield from read(Get(entry.name))
-            self._wants.keep(key, ("", {}) if isinstance(got, Absent) else _read(got.data))
-        return self._wants[key]
+            self._said.keep(key, Waiter() if isinstance(got, Absent) else _read(got.data))
+        return self._said[key]
 
 
 def _written(wants: WriteSet) -> Any:
@@ -179,7 +201,7 @@ def _written(wants: WriteSet) -> Any:
     }
 
 
-def _read(said: bytes) -> tuple[str, WriteSet]:
+def _read(said: bytes) -> Waiter:
     try:
         entry = json.loads(said)
         wants = entry["wants"]
@@ -188,6 +210,6 @@ def _read(said: bytes) -> tuple[str, WriteSet]:
                 str(partition): Part(None if groups is None else frozenset(groups), Inserts(inserts))
                 for partition, (groups, inserts) in wants.items()
             }
-        return str(entry["session"]), wants
+        return Waiter(str(entry["session"]), str(entry["thread"]), wants)
     except (AttributeError, KeyError, TypeError, ValueError):
-        return "", {}
+        return Waiter()

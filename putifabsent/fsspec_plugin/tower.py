@@ -21,7 +21,7 @@ import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from putifabsent.backends.base import Absent
-from putifabsent.fsspec_plugin.slots import LIFELESS, Cache, Slots, Watch
+from putifabsent.fsspec_plugin.slots import LIFELESS, Cache, Slots, Watch, queue_of
 from putifabsent.shim.formats import hudi_sets
 from putifabsent.shim.reading import read
 from putifabsent.shim.requests import Get, List
@@ -116,7 +116,7 @@ class Tower:
     def _in_the_way(
         self, begins: Begins, ledger: Ledger, thread: str, creation: Creation
     ) -> Protocol[list[str]]:
-        folder = f"{ledger.name.state}/slots"
+        folder = queue_of(ledger)
         # A clustering may be of any file group: who waits for it would wait for all that it waits for.
         entries = [] if begins.clusters else (yield from self._slots.listed(folder))
         # Its own tell whether those in the queue may wait for this session itself.
@@ -160,7 +160,7 @@ class Tower:
     def leave(self, ledger: Ledger, thread: str, creation: Creation) -> Protocol[None]:
         """Leave the queue, if this thread is in it: it waits for nobody's commit any more."""
         self._since.pop((ledger.root, ledger.session, thread), None)
-        yield from self._slots.leave(f"{ledger.name.state}/slots", ledger.session, thread, creation)
+        yield from self._slots.leave(queue_of(ledger), ledger.session, thread, creation)
 
     def _alive(self, ledger: Ledger, others: Mapping[str, Opened]) -> Protocol[dict[str, Opened]]:
         """Return those whose heartbeats go on. A writer without any is over, or waits for nobody itself.

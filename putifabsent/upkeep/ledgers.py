@@ -6,22 +6,28 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING
 
-from putifabsent.backends.base import Creation
+from putifabsent.backends.base import Creation, Found
 from putifabsent.errors import ConfigError
 from putifabsent.fsspec_plugin.mount import new_token
+from putifabsent.fsspec_plugin.slots import Slots, queue_of
 from putifabsent.fsspec_plugin.stores import terms_of
 from putifabsent.shim.agreement import look_for_others
+from putifabsent.shim.formats.hudi_sets import Inserts
 from putifabsent.shim.ledger.book import HalfRemoved, by_life, is_marker
+from putifabsent.shim.ledger.facts import TurnName
 from putifabsent.shim.reading import read
-from putifabsent.shim.requests import List
+from putifabsent.shim.requests import Head, List
 from putifabsent.upkeep.tables import refuse_a_part
 
 if TYPE_CHECKING:
     from putifabsent.backends.base import Listed
     from putifabsent.fsspec_plugin import GuardedFileSystem
+    from putifabsent.shim.formats.hudi_sets import Part
+    from putifabsent.shim.ledger.book import Ledger
     from putifabsent.shim.ledger.facts import Held, State
+    from putifabsent.shim.requests import Protocol
 
-__all__ = ["Begun", "TableLedger", "ledger_of"]
+__all__ = ["Begun", "TableLedger", "TableTurns", "Waiting", "ledger_of", "turns_of"]
 
 _SECONDS = 14
 """Digits of an instant to the second; others have milliseconds, too."""
@@ -95,6 +101,87 @@ class TableLedger:
     open: tuple[Begun, ...] = ()
     turn: Held | None = None
     half_removed: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """Somebody in the queue of those who wait before they begin a commit.
+
+    Attributes
+    ----------
+    session, thread
+        Whose place it is.
+    groups
+        How many file groups of each partition it is about to write; None: any of them. None altogether: any
+        of the whole table.
+    written
+        When it said last that it still waits, by the store's clock.
+    """
+
+    session: str
+    thread: str
+    groups: dict[str, int | None] | None
+    written: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class TableTurns:
+    """Who writes a table now, and who waits.
+
+    Attributes
+    ----------
+    turn
+        The one that is held.
+    beat
+        When its holder gave its last sign of life, by the store's clock; None: none yet.
+    open
+        Instants that are being written.
+    waiting
+        The queue, the first first. Those who died in it leave it after a minute.
+    """
+
+    turn: Held | None
+    beat: datetime | None
+    open: tuple[Begun, ...]
+    waiting: tuple[Waiting, ...]
+
+
+def turns_of(fs: GuardedFileSystem, path: str) -> TableTurns | None:
+    """Say who writes a table now, and who waits: for a mount as :func:`ledger_of` takes it.
+
+    Returns
+    -------
+    TableTurns or None
+        None: the table has no ledger.
+
+    Raises
+    ------
+    ConfigError, OSError
+        As :func:`ledger_of`.
+    """
+    found = ledger_of(fs, path)
+    if found is None:
+        return None
+    ledger, beat = fs.ledger(path), None
+    if found.turn is not None:
+        seen = fs.perform(read(Head(ledger.beat(TurnName(found.life, found.turn.number)))))
+        beat = seen.holder.created if isinstance(seen, Found) else None
+    return TableTurns(found.turn, beat, found.open, tuple(fs.perform(_queue(ledger))))
+
+
+def _queue(ledger: Ledger) -> Protocol[list[Waiting]]:
+    slots, found = Slots(), []
+    for entry in (yield from slots.listed(queue_of(ledger))):
+        who = yield from slots.said(entry)
+        if who.session:
+            wants = who.wants
+            groups = None if wants is None else {key: _count(part) for key, part in wants.items()}
+            found.append(Waiting(who.session, who.thread, groups, entry.created))
+    return found
+
+
+def _count(part: Part) -> int | None:
+    return None if part.groups is None or part.inserts is Inserts.ANY else len(part.groups)
 
 
 def ledger_of(fs: GuardedFileSystem, path: str) -> TableLedger | None:

@@ -1,16 +1,23 @@
-"""``ledger``: what it prints, and what it exits with."""
+"""``ledger`` and ``turns``: what they print, and what they exit with."""
 
 from __future__ import annotations
 
+import uuid
 from typing import TYPE_CHECKING
 
 import fsspec
 import pytest
 
+from putifabsent.backends.base import Creation
+from putifabsent.fsspec_plugin.remote import Remote
+from putifabsent.fsspec_plugin.slots import Slots, queue_of
+from putifabsent.shim.formats.hudi_sets import Part
 from tests.cli.test_upkeep import printed, run
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from putifabsent.shim.formats.hudi_sets import WriteSet
 
 INSTANT, AHEAD = "20200101000000000", "29990101000000000"
 
@@ -102,3 +109,49 @@ def test_a_horizon_ahead_of_time_names_what_ends_it(table: Path) -> None:
     result = run("ledger", str(table))
     assert result.exit_code == 0
     assert "`putifabsent drop` ends the ledger" in result.stdout
+
+
+def waits(table: Path, session: str, wants: WriteSet) -> None:
+    fs = fsspec.filesystem("piafile", writer_session=session, skip_instance_cache=True)
+    ledger, slots = fs.ledger(str(table)), Slots()
+    creation = Creation(str(uuid.uuid4()), fs.writer, ledger.name.state)
+    entries = fs.perform(slots.listed(queue_of(ledger)))
+    fs.perform(slots.wait(queue_of(ledger), session, "main", wants, entries, creation))
+
+
+def test_turns_show_who_writes_and_who_waits_in_their_order(begun: Path) -> None:
+    waits(begun, "driver-3", {"dt=1": Part(frozenset("fg"))})
+    waits(begun, "driver-2", None)
+    fs = fsspec.filesystem("piafile", writer_session="driver-1", skip_instance_cache=True)
+    with fs.turn(str(begun)):
+        result = run("turns", str(begun))
+        shown = printed(run("turns", str(begun), "--json"))["turns"]
+    assert result.exit_code == 0, result.output
+    lines = result.stdout.splitlines()
+    assert lines[0].startswith("turn     session driver-1, thread MainThread; ")
+    assert "open     instants that are being written: 2" in lines
+    assert "waiting  in the queue: 2" in lines
+    assert [line.split()[:2] for line in lines[-3:-1]] == [["driver-3", "2"], ["driver-2", "anything"]]
+    assert "2 of dt=1" in result.stdout
+    assert shown["turn"]["session"] == "driver-1"
+    assert [each["instant"] for each in shown["open"]] == [INSTANT, AHEAD]
+    assert [(each["session"], each["groups"]) for each in shown["waiting"]] == [
+        ("driver-3", {"dt=1": 2}),
+        ("driver-2", None),
+    ]
+
+
+def test_a_turn_is_shown_with_its_last_sign_of_life(table: Path) -> None:
+    fs = fsspec.filesystem("piafile", writer_session="driver-1", skip_instance_cache=True)
+    turn = Remote(fs).take_turn(str(table), str(uuid.uuid4()), thread="main", lease=60).turn
+    assert printed(run("turns", str(table), "--json"))["turns"]["beat"] is None
+    assert "no sign of life yet" in run("turns", str(table)).stdout
+    Remote(fs).beat_turn(str(table), str(turn))
+    assert printed(run("turns", str(table), "--json"))["turns"]["beat"].endswith("+00:00")
+    assert "last sign of life 20" in run("turns", str(table)).stdout
+
+
+def test_of_a_table_without_a_ledger_nobody_has_a_turn(table: Path) -> None:
+    result = run("turns", str(table))
+    assert (result.exit_code, result.stdout) == (0, f"{table}: the table has no ledger\n")
+    assert printed(run("turns", str(table), "--json")) == {"name": str(table), "turns": None}

@@ -48,6 +48,7 @@ _MISTAKES = (
     "fsck nothing",
     "fsck folder",
     "ledger nothing",
+    "turns nothing",
     "migrate nothing --to ballot --yes",
     "migrate folder --to nowhere --yes",
     "leave folder --yes",
