@@ -37,6 +37,7 @@ import errno
 import json
 from dataclasses import dataclass
 from datetime import datetime
+from glob import has_magic
 from typing import TYPE_CHECKING, Any
 
 from pyarrow.fs import FileType, FSSpecHandler, PyFileSystem
@@ -173,10 +174,16 @@ class GuardedFileIO(FileIO):
             return False
         if self.exists(dst):
             return False
-        refuse_pattern(source)
         target = self._target(dst)
         try:
-            self.fs.mv(source, target, recursive=is_folder)
+            if is_folder:
+                refuse_pattern(source)
+                self.fs.mv(source, target, recursive=True)
+            elif has_magic(source):  # `mv` would take it for a pattern
+                self.fs.cp_file(source, target)
+                self.fs.rm_file(source)
+            else:
+                self.fs.mv(source, target)
         except FileExistsError:
             return False
         return True

@@ -47,7 +47,8 @@ def test_no_name_is_a_pattern(files: GuardedFileIO, anywhere: dict[str, Any]) ->
         files.delete(f"{base}/p[1]", True)
     with pytest.raises(ValueError, match="one by one"):
         files.rename(f"{base}/p[1]", f"{base}/n")
-    assert files.delete(f"{base}/p[1]/f") is True
+    assert files.rename(f"{base}/p[1]/f", f"{base}/p[1]/g") is True
+    assert files.delete(f"{base}/p[1]/g") is True
     assert files.exists(f"{base}/p1/f")
     assert files.rename(f"{base}/missing", f"{base}/n") is False
 

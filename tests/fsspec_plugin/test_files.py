@@ -538,3 +538,12 @@ def test_an_open_file_pickles(memory: Ground, opening: Opening) -> None:
     compression = "gzip" if "compressed" in opening.__name__ else None
     with memory.fs.open(memory.log(), "rb", compression=compression) as file:
         assert file.read() == b"whole"
+
+
+def test_a_missing_folder_on_disk_is_told_when_the_file_is_opened(local: Ground) -> None:
+    name = local.name("missing/_delta_log/00000000000000000000.json")
+    with pytest.raises(FileNotFoundError):
+        local.fs.open(name, "wb")
+    with local.mount(auto_mkdir=True).open(name, "wb") as file:
+        file.write(b"{}")
+    assert local.read(name) == b"{}"
