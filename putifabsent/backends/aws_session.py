@@ -7,6 +7,7 @@ below both and without a setting, aiohttp's session on a dropped connection.
 from __future__ import annotations
 
 import asyncio
+import socket
 from typing import TYPE_CHECKING
 
 import aiohttp
@@ -24,20 +25,31 @@ from botocore.exceptions import (
 from botocore.parsers import ResponseParserError
 
 if TYPE_CHECKING:
+    from typing import TypeGuard
+
     from botocore.exceptions import ClientError
 
-__all__ = ["LOST", "NOT_SENT", "ONCE", "WRONG", "SingleSend", "code_of", "status_of"]
+__all__ = ["LOST", "ONCE", "UNREACHED", "WRONG", "SingleSend", "code_of", "is_unsent", "status_of"]
 
 ONCE = {"total_max_attempts": 1, "mode": "standard"}
 """botocore's ``retries``, off."""
 
-NOT_SENT = (ConnectTimeoutError, CredentialRetrievalError, EndpointConnectionError, MetadataRetrievalError)
-"""Nobody took the connection, or gave the credentials to sign with: no byte of the request has left."""
+UNREACHED = (ConnectTimeoutError, CredentialRetrievalError, EndpointConnectionError, MetadataRetrievalError)
+"""Nobody took the connection, or gave the credentials to sign with; or it was reset."""
+
+_NOT_CONNECTED = (aiohttp.ClientConnectorError, socket.gaierror)
 
 WRONG = (NoCredentialsError, PartialCredentialsError, ParamValidationError)
 """The request can't be sent at all, now or later."""
 
-LOST = (HTTPClientError, ResponseParserError, aiohttp.ClientError, asyncio.TimeoutError, OSError)
+LOST = (
+    HTTPClientError,
+    EndpointConnectionError,
+    ResponseParserError,
+    aiohttp.ClientError,
+    asyncio.TimeoutError,
+    OSError,
+)
 """The request may have been applied."""
 
 
@@ -48,6 +60,16 @@ class SingleSend(AIOHTTPSession):
         session: aiohttp.ClientSession = await super()._get_session(proxy_url)
         session._retry_connection = False
         return session
+
+
+def is_unsent(error: BaseException) -> TypeGuard[Exception]:
+    """Whether nobody took the connection, or gave credentials to sign with: no byte of the request has left.
+
+    aiobotocore calls a connection that was reset after that by the same name.
+    """
+    if isinstance(error, EndpointConnectionError):
+        return isinstance(error.kwargs.get("error"), _NOT_CONNECTED)
+    return isinstance(error, UNREACHED)
 
 
 def code_of(error: ClientError) -> str:

@@ -15,7 +15,7 @@ from aiobotocore.session import AioSession
 from botocore.exceptions import BotoCoreError, ClientError
 from fsspec.asyn import get_loop, sync
 
-from putifabsent.backends.aws_session import LOST, NOT_SENT, ONCE, WRONG, SingleSend, code_of, status_of
+from putifabsent.backends.aws_session import LOST, ONCE, WRONG, SingleSend, code_of, is_unsent, status_of
 from putifabsent.backends.base import caused
 from putifabsent.backends.dynamodb_items import ATTRIBUTES, COUNTERS, KEYS, NEVER
 from putifabsent.backends.per_process import PerProcess
@@ -159,7 +159,7 @@ def outcome_of(error: BaseException, name: str) -> TryAgain | Refused | Maybe:
     """
     if isinstance(error, ClientError):
         return _answer(error, name)
-    if isinstance(error, NOT_SENT):
+    if is_unsent(error):
         return TryAgain(error)
     if isinstance(error, ConfigError):
         return Refused(error)

@@ -17,7 +17,7 @@ from botocore.exceptions import BotoCoreError, ClientError, ParamValidationError
 from s3fs import S3FileSystem
 from s3fs.errors import translate_boto_error
 
-from putifabsent.backends.aws_session import LOST, NOT_SENT, ONCE, WRONG, SingleSend, code_of, status_of
+from putifabsent.backends.aws_session import LOST, ONCE, WRONG, SingleSend, code_of, is_unsent, status_of
 from putifabsent.backends.base import (
     TOKEN_KEY,
     WRITER_KEY,
@@ -140,7 +140,7 @@ def outcome_of(error: Exception, name: str) -> Exists | TryAgain | Refused | May
     """
     if isinstance(error, ClientError):
         return _answer(error, name)
-    if isinstance(error, NOT_SENT):
+    if is_unsent(error):
         return TryAgain(error)
     if isinstance(error, WRONG):
         kind = ValueError if isinstance(error, ParamValidationError) else PermissionError

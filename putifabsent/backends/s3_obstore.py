@@ -33,7 +33,7 @@ from obstore.exceptions import (
 )
 from obstore.store import S3Store as Bucket
 
-from putifabsent.backends.aws_session import NOT_SENT
+from putifabsent.backends.aws_session import UNREACHED
 from putifabsent.backends.base import (
     TOKEN_KEY,
     WRITER_KEY,
@@ -413,7 +413,7 @@ class Buckets:
     async def _open(self, bucket: str) -> None:
         try:
             self._buckets[bucket] = await self._made(bucket)
-        except (NoCredentialsError, *NOT_SENT):
+        except (NoCredentialsError, *UNREACHED):
             # The other client meets the same error, and says so with the name. The next request may not.
             self._buckets.pop(bucket, None)
 

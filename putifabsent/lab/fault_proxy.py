@@ -7,6 +7,7 @@ import contextlib
 import random
 import re
 import socket
+import struct
 import threading
 from collections import defaultdict, deque
 from dataclasses import dataclass, field
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
-__all__ = ["LATE", "LOST_ANSWER", "LOST_REQUEST", "Fault", "FaultProxy", "Request", "Speech"]
+__all__ = ["LATE", "LOST_ANSWER", "LOST_REQUEST", "Fault", "FaultProxy", "Request", "Speech", "reset"]
 
 Speech: TypeAlias = Literal["dynamodb", "files", "http", "postgres", "redis", "zookeeper"]
 
@@ -40,16 +41,26 @@ class Fault:
         What is answered instead; nothing: the connection is closed.
     late
         Whether it is closed only when the proxy ends.
+    resets
+        Whether it is reset instead, which clients tell by another error.
     """
 
     applies: bool
     says: bytes = b""
     late: bool = False
+    resets: bool = False
 
 
 LOST_ANSWER = Fault(applies=True)
 LOST_REQUEST = Fault(applies=False)
 LATE = Fault(applies=True, late=True)
+
+
+def reset(connection: asyncio.WriteTransport) -> None:
+    """Reset a connection, as a network device does that has forgotten it."""
+    linger = struct.pack("ii", 1, 0)  # what is left to be sent is not: see socket(7)
+    connection.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+    connection.abort()
 
 
 @dataclass
@@ -348,6 +359,8 @@ class FaultProxy:
                 if fault:
                     to_client.write(fault.says)
                     await to_client.drain()
+                    if fault.resets:
+                        reset(to_client.transport)
                     return
                 exchange.answered.set()
             to_client.write(data)

@@ -92,6 +92,7 @@ STAYING = (Trouble.DENIED, Trouble.EXPIRED, Trouble.UNKNOWN_KEY)
 UNKNOWN = (
     Trouble.DROPPED_BEFORE,
     Trouble.DROPPED_AFTER,
+    Trouble.RESET_AFTER,
     Trouble.ERROR_500_BEFORE,
     Trouble.ERROR_500_AFTER,
     Trouble.ERROR_503_BEFORE,

@@ -28,6 +28,7 @@ SECONDS = 420.0
 PASSING = (
     Trouble.DROPPED_BEFORE,
     Trouble.DROPPED_AFTER,
+    Trouble.RESET_AFTER,
     Trouble.ERROR_500_BEFORE,
     Trouble.ERROR_500_AFTER,
     Trouble.ERROR_503_BEFORE,

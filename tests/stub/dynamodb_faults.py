@@ -40,6 +40,7 @@ class Trouble(Fault, Enum):
 
     DROPPED_BEFORE = (False,)
     DROPPED_AFTER = (True,)
+    RESET_AFTER = (True, b"", False, True)
     LATE = (True, b"", True)
     ERROR_500_BEFORE = _error(500, "InternalServerError")
     ERROR_500_AFTER = _error(500, "InternalServerError", applies=True)

@@ -50,6 +50,7 @@ class Reply(Enum):
     """What comes back instead of the honest answer; each cloud words it in its own way."""
 
     DROPPED = "the connection is closed"
+    RESET = "the connection is reset"
     LATE = "nothing, until released"
     INTERNAL = "500"
     UNAVAILABLE = "503"
@@ -66,6 +67,7 @@ class Fault(Enum):
 
     DROP_AFTER_APPLY = (True, Reply.DROPPED)
     DROP_BEFORE_APPLY = (False, Reply.DROPPED)
+    RESET_AFTER_APPLY = (True, Reply.RESET)
     ERROR_500_AFTER = (True, Reply.INTERNAL)
     ERROR_500_BEFORE = (False, Reply.INTERNAL)
     ERROR_503_AFTER = (True, Reply.UNAVAILABLE)

@@ -9,6 +9,7 @@ from urllib.parse import unquote
 
 from aiohttp import web
 
+from putifabsent.lab.fault_proxy import reset
 from tests.stub.azure import ACCOUNT, Azure
 from tests.stub.faults import Op, Reply, Script, Step
 from tests.stub.gcs import Gcs
@@ -40,6 +41,10 @@ _HOST = "127.0.0.1"
 _PATIENCE = 30
 # Every Azurite has this key, published with it; nobody checks it here.
 _KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
+
+
+class _Reset(Exception):
+    """The connection is to be reset."""
 
 
 class FaultStub:
@@ -279,6 +284,10 @@ class FaultStub:
             try:
                 request = dialect.read(Request.received(raw.method, raw.raw_path, headers, body))
                 answer = await self._serve(dialect, request)
+            except _Reset:
+                if raw.transport is not None:
+                    reset(raw.transport)
+                return web.Response()
             except Exception as error:
                 # The stub is wrong, or a test's hook is: no client's retries may hide that.
                 self._broken.append(error)
@@ -309,6 +318,8 @@ class FaultStub:
         reply = step.fault.reply if step.fault else None
         if reply is Reply.DROPPED:
             return None
+        if reply is Reply.RESET:
+            raise _Reset
         if reply is Reply.LATE and self._released is not None:
             await self._released.wait()
             return answer

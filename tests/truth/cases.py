@@ -30,6 +30,7 @@ OTHER = "the other writer's token"
 
 AFTER = (
     Fault.DROP_AFTER_APPLY,
+    Fault.RESET_AFTER_APPLY,
     Fault.ERROR_500_AFTER,
     Fault.ERROR_503_AFTER,
     Fault.TIMEOUT_AFTER_APPLY,
