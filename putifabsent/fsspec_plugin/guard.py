@@ -29,7 +29,6 @@ from putifabsent.fsspec_plugin.reads import Reads
 from putifabsent.fsspec_plugin.removals import Removals
 from putifabsent.fsspec_plugin.steps import Aside, Call, Decide
 from putifabsent.shim.create import copy, create, rename, resolve
-from putifabsent.shim.names import ordinary
 from putifabsent.shim.reading import Located, read
 from putifabsent.shim.requests import Head
 from putifabsent.shim.whole import Seen, check_whole, looked_at
@@ -138,7 +137,7 @@ class Guard:
                 yield from rules.permitting(name, explicit=explicit)
             found = name if explicit else None
         elif not (yield from self.with_evidence(name)):
-            found = ordinary(name.path) if explicit else None
+            found = name.unproven() if explicit else None
         return found if found is None or rules is None else rules.promoted(found)
 
     def written_as(self, path: Any) -> Any:
@@ -152,7 +151,7 @@ class Guard:
         if rules is not None and (own := rules.own_instant(name)) is not None:
             return own
         found = yield from self.with_evidence(name)
-        return name if found else ordinary(path)
+        return name if found else name.unproven()
 
     def guarded(self, path: Any) -> Steps[Name | None]:
         """Return what a path is, if it is guarded; a version is the wrapped filesystem's."""

@@ -161,6 +161,15 @@ class Name(NamedTuple):
         root = f"{self.table}/.hoodie" if self.format == "hudi" else self.table
         return f"{root}/{STATE_FOLDER}"
 
+    def unproven(self) -> Name:
+        """Return what it is where nothing says that it is its format's.
+
+        What is kept of it lies where it would if that were so: other mounts may know the format, and what
+        shows it may come to be.
+        """
+        root = None if self.table is None else self.state.removesuffix(f"/{STATE_FOLDER}")
+        return Name(self.path, Role.OTHER, None, root, self.path, guarded=False)
+
     def granted(self) -> Name:
         """Return the same name, asking for no evidence: its mount has named the format."""
         return self._replace(evidence=())

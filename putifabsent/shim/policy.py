@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from putifabsent.backends.base import STATE_FOLDER
 from putifabsent.errors import ConfigError
 from putifabsent.shim.formats import GRAMMARS, PATTERNS, RULES, STATE, is_state, recognise
-from putifabsent.shim.names import Name, Role, ordinary
+from putifabsent.shim.names import Name, ordinary
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["Policy"]
 
 _EXAMPLES = tuple({rule.example.rpartition("/")[2]: None for rules in RULES.values() for rule in rules})
+_ALL = tuple(GRAMMARS.values())
 _AUTO = "auto"
 _NONE = "none"
 # What is special in a glob's component: a star, a question mark, a set (which may begin with a bracket).
@@ -96,6 +97,8 @@ class Policy:
             The name as the wrapped filesystem says it, without protocol and trailing slash.
         """
         name = recognise(path, self._grammars)
+        if name is None and self._grammars != _ALL and (of_another := recognise(path, _ALL)) is not None:
+            name = of_another.unproven()
         if name is not None and not self.asks_evidence:
             name = name.granted()
         if (
@@ -106,7 +109,7 @@ class Policy:
         ):
             if name is not None and name.guarded and not name.evidence:
                 return name._replace(unless=())
-            return Name(path, Role.OTHER, None, None, path, guarded=True)
+            return (name.unproven() if name else ordinary(path))._replace(guarded=True)
         return name or ordinary(path)
 
     @property
@@ -132,13 +135,13 @@ class Policy:
         tuple of str
             State folders, of the tables that ``folder`` may be a part of; nothing for most folders.
         """
-        return _states(self._grammars, folder)
+        return _states(folder)
 
 
 @lru_cache(maxsize=4096)
-def _states(grammars: tuple[Grammar, ...], folder: str) -> tuple[str, ...]:
+def _states(folder: str) -> tuple[str, ...]:
     # A grammar knows names, not folders: it classifies one name of each kind.
-    names = (recognise(f"{folder}/{last}", grammars) for last in _EXAMPLES)
+    names = (recognise(f"{folder}/{last}", _ALL) for last in _EXAMPLES)
     states = {name.state: None for name in names if name is not None}
     return tuple(state for state in states if state != f"{folder}/{STATE_FOLDER}")
 

@@ -13,6 +13,7 @@ import fsspec
 import pytest
 
 from putifabsent import NameTaken
+from putifabsent.upkeep import fsck
 from tests.fsspec_plugin.grounds import OTHERWISE
 from tests.stub import Fault, FaultStub, Op
 
@@ -249,3 +250,46 @@ def test_one_that_can_not_be_removed_is_told_and_the_next_call_removes_it(
         remove()
     remove()
     assert not {f"{bucket}/{key}" for bucket, key in stub.objects} & set(LOGS)
+
+
+SNAPSHOT, SCHEMA = "t/snapshot/snapshot-1", "t/schema/schema-0"
+
+
+def make_folders(ground: Ground) -> None:
+    for name in (SCHEMA, SNAPSHOT):
+        ground.around.makedirs(ground.name(name).rpartition("/")[0], exist_ok=True)
+
+
+@OTHERWISE
+def test_a_name_that_gets_its_evidence_later_stays_the_same(ground: Ground) -> None:
+    """What shows that it is Paimon's comes only after it was created, deleted, and created again."""
+    make_folders(ground)
+    for name in (SCHEMA, SNAPSHOT):
+        ground.fs.pipe_file(ground.name(name), b"{}")
+    ground.fs.rm(ground.name("t"), recursive=True)
+    make_folders(ground)
+    ground.mount(skip_instance_cache=True).pipe_file(ground.name(SNAPSHOT), BODY, mode="create")
+    other = ground.mount(skip_instance_cache=True)
+    other.pipe_file(ground.name(SCHEMA), b"{}")
+    with pytest.raises(NameTaken):
+        other.pipe_file(ground.name(SNAPSHOT), LATER)
+    assert other.cat_file(ground.name(SNAPSHOT)) == BODY
+    other.rm_file(ground.name(SNAPSHOT))
+    assert not other.exists(ground.name(SNAPSHOT))
+    fsck(other, ground.name("t"), repair=True, grace=0)
+    assert not other.exists(ground.name(SNAPSHOT))
+
+
+@OTHERWISE
+def test_mounts_that_know_other_formats_keep_a_name_in_one_place(ground: Ground) -> None:
+    make_folders(ground)
+    knows = ground.fs
+    knows.pipe_file(ground.name(SCHEMA), b"{}")
+    other = ground.mount(formats="none", guard=["**/snapshot/snapshot-*"], skip_instance_cache=True)
+    name = ground.name(SNAPSHOT)
+    assert knows.explain(name).state == other.explain(name).state
+    other.pipe_file(name, BODY)
+    ground.around.rm_file(name)  # it was not published yet
+    with pytest.raises(NameTaken):
+        knows.pipe_file(name, LATER)
+    assert [each["size"] for each in other.ls(ground.name("t/snapshot"), detail=True)] == [len(BODY)]
