@@ -16,7 +16,7 @@ from datetime import datetime, timedelta, timezone
 from functools import partial
 from http import HTTPStatus
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 from urllib.parse import urlsplit
 
 import obstore
@@ -78,6 +78,8 @@ _CONFIG_OPTIONS = {
     "connect_timeout", "read_timeout", "retries", "max_pool_connections", "region_name", "s3",
     "signature_version", "user_agent_extra", "tcp_keepalive",
 }  # fmt: skip
+# obstore encrypts by these, and s3fs does not.
+_ENCRYPTING = ("AWS_SERVER_SIDE_ENCRYPTION", "AWS_SSE_")
 # A component that is empty, or one of dots.
 _ODD = re.compile(r"(?:^|/)\.{0,2}(?:/|$)")
 _STATUS = re.compile(r"status code: (\d{3})")
@@ -153,6 +155,8 @@ def understands(options: Mapping[str, Any]) -> bool:
         and set(options.get("client_kwargs") or ()) <= _CLIENT_OPTIONS
         and set(config) <= _CONFIG_OPTIONS
         and set(config.get("s3") or ()) <= {"addressing_style"}
+        and config.get("signature_version") in (None, "s3v4", "v4")
+        and not any(each.startswith(_ENCRYPTING) for each in os.environ)
     )
 
 
@@ -161,13 +165,50 @@ def takes(key: str) -> bool:
     return key.isprintable() and _ODD.search(key) is None
 
 
+class Place(NamedTuple):
+    """Where requests about a bucket go.
+
+    Attributes
+    ----------
+    is_host
+        Whether the bucket's name is the first part of the host there, and not of the path.
+    """
+
+    endpoint: str
+    is_host: bool
+
+
+def place_of(bucket: str, endpoint: str, presigned: str) -> Place | None:
+    """Return where requests about a bucket go.
+
+    Parameters
+    ----------
+    endpoint
+        The client's. Presigned addresses of AWS have another, which sends on those of other regions.
+    presigned
+        The address of its object ``key``, as botocore makes it.
+
+    Returns
+    -------
+    Place or None
+        None: elsewhere than obstore would send them.
+    """
+    base, found = urlsplit(endpoint), urlsplit(presigned)
+    path = base.path.rstrip("/")
+    if found.path == f"{path}/{bucket}/key":
+        return Place(f"{base.scheme}://{base.netloc}{path}", is_host=False)
+    if found.path == f"{path}/key" and found.netloc.startswith(f"{bucket}."):
+        return Place(f"{base.scheme}://{bucket}.{base.netloc}{path}", is_host=True)
+    return None
+
+
 class FastBucket:
     """One bucket, by a client that sends each request once.
 
     Parameters
     ----------
-    url
-        A presigned address of some object in it, as botocore makes it: where the mount's requests go.
+    place
+        Where the mount's requests about it go.
     credentials
         Returns botocore's frozen credentials, refreshed; None signs nothing.
     connect_timeout, timeout
@@ -184,28 +225,32 @@ class FastBucket:
     def __init__(
         self,
         bucket: str,
-        url: str,
+        place: Place,
         region: str,
         credentials: Callable[[], Any] | None,
         connect_timeout: float,
         timeout: float,
     ) -> None:
         FastBucket.used = True
-        address = urlsplit(url)
-        signing: dict[str, Any] = {"skip_signature": True}
+        signing: dict[str, Any] = {"skip_signature": credentials is None}
         if credentials is not None:
-            signing = {"credential_provider": lambda: _credential(credentials())}
+            signing["credential_provider"] = lambda: _credential(credentials())
         self._bucket = Bucket(
             bucket,
-            endpoint=f"{address.scheme}://{address.netloc}",
+            endpoint=place.endpoint,
             region=region,
-            virtual_hosted_style_request=address.netloc.startswith(f"{bucket}."),
+            virtual_hosted_style_request=place.is_host,
             client_options={
-                "allow_http": address.scheme == "http",
+                "allow_http": place.endpoint.startswith("http:"),
                 "connect_timeout": timedelta(seconds=connect_timeout),
                 "timeout": timedelta(seconds=timeout),
             },
             retry_config={"max_retries": 0, "retry_timeout": timedelta(0)},
+            # Or obstore takes them from the environment, where s3fs does not look.
+            conditional_put="etag",
+            unsigned_payload=False,
+            request_payer=False,
+            s3_express=False,
             **signing,
         )
 
@@ -366,6 +411,7 @@ def _status(error: Exception) -> int | None:
 
 
 _AWS = ".amazonaws.com"
+_EXPRESS = "--x-s3"
 
 
 class Buckets:
@@ -411,23 +457,32 @@ class Buckets:
         return self._understood and not forked() and takes(key)
 
     async def _open(self, bucket: str) -> None:
+        self._buckets[bucket] = None  # until it is there
         try:
             self._buckets[bucket] = await self._made(bucket)
-        except (NoCredentialsError, *UNREACHED):
-            # The other client meets the same error, and says so with the name. The next request may not.
-            self._buckets.pop(bucket, None)
+        except BaseException as error:
+            del self._buckets[bucket]
+            # The other client meets these, too, and says so with the name. The next request may not.
+            if not isinstance(error, (NoCredentialsError, *UNREACHED)):
+                raise
 
     async def _made(self, bucket: str) -> FastBucket | None:
+        if ":" in bucket or bucket.endswith(_EXPRESS):
+            return None
         await self._sender.fs.set_session()
+        if self._sender.fs.session.get_config_variable("ca_bundle"):
+            return None
         client = await self._sender.fs.get_s3(bucket)
         region = client.meta.region_name or "us-east-1"
-        self._buckets[bucket] = None  # until it is there
         if _AWS in client.meta.endpoint_url and await self._region_of(bucket) != region:
             # botocore follows the redirect to the bucket's own region; obstore would not.
             return None
         url = await client.generate_presigned_url("head_object", Params={"Bucket": bucket, "Key": "key"})
+        place = place_of(bucket, client.meta.endpoint_url, url)
+        if place is None:
+            return None
         credentials = await asyncio.to_thread(self._credentials)
-        return FastBucket(bucket, url, region, credentials, *self._timeouts)
+        return FastBucket(bucket, place, region, credentials, *self._timeouts)
 
     async def _region_of(self, bucket: str) -> str | None:
         try:

@@ -12,6 +12,9 @@ import fsspec
 import pytest
 from aiobotocore.session import AioSession
 
+from putifabsent.backends.base import Created, Creation
+from putifabsent.backends.body import InMemory
+from putifabsent.backends.s3_obstore import place_of
 from tests.backends.s3_stores import made_store
 from tests.stub import FaultStub, Op
 
@@ -127,6 +130,74 @@ def test_the_endpoint_wants_no_loop_and_no_thread_of_the_callers(profile: str) -
     options = {"profile": profile, "asynchronous": True, "skip_instance_cache": True}
     told = asyncio.run(asyncio.wait_for(ask(made_store(options)), MEANWHILE))
     assert told == [ELSEWHERE] * 5
+
+
+# --- to which address the two clients send
+
+
+@pytest.mark.parametrize(
+    ("bucket", "endpoint", "presigned", "place"),
+    [
+        ("b", "http://h:1", "http://h:1/b/key?X-Amz-Expires=1", ("http://h:1", False)),
+        ("data", "https://data.lake", "https://data.lake/data/key", ("https://data.lake", False)),
+        ("b", "https://h/storage/v1/s3", "https://h/storage/v1/s3/b/key", ("https://h/storage/v1/s3", False)),
+        (
+            "b",
+            "https://s3.eu-west-1.amazonaws.com",
+            "https://b.s3.amazonaws.com/key",
+            ("https://b.s3.eu-west-1.amazonaws.com", True),
+        ),
+        ("b", "https://h", "https://b.h/key", ("https://b.h", True)),
+        ("b", "https://h", "https://b.h/b.h/key", None),
+        ("b", "https://h", "https://ap-1.h/key", None),
+    ],
+)
+def test_both_clients_mean_one_object(
+    bucket: str, endpoint: str, presigned: str, place: tuple[str, bool] | None
+) -> None:
+    assert place_of(bucket, endpoint, presigned) == place
+
+
+def sends_by(store: S3Store, bucket: str) -> str:
+    return "obstore" if store._fast.bucket(bucket, "key") is not None else "aiobotocore"
+
+
+def test_a_bucket_that_is_called_as_the_host_begins_is_that_bucket() -> None:
+    with FaultStub(buckets=("127", "raw")) as stub:
+        store = made_store({**stub.storage_options("s3"), "skip_instance_cache": True})
+        assert sends_by(store, "127") == "obstore"
+        assert isinstance(store.create("127/raw/key", InMemory(b"mine"), Creation("t", "w", "")), Created)
+        assert list(stub.objects) == [("127", "raw/key")]
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "client"),
+    [
+        ("AWS_CONDITIONAL_PUT", "disabled", "obstore"),
+        ("AWS_S3_EXPRESS", "true", "obstore"),
+        ("AWS_SKIP_SIGNATURE", "true", "obstore"),
+        ("AWS_SERVER_SIDE_ENCRYPTION", "AES256", "aiobotocore"),
+        ("AWS_CA_BUNDLE", "/etc/ssl/certs/ca-certificates.crt", "aiobotocore"),
+    ],
+)
+def test_what_only_one_of_them_reads_in_the_environment_changes_nothing(
+    stub: FaultStub, monkeypatch: pytest.MonkeyPatch, name: str, value: str, client: str
+) -> None:
+    monkeypatch.setenv(name, value)
+    store = made_store({**stub.storage_options("s3"), "skip_instance_cache": True})
+    assert sends_by(store, "bucket") == client
+    for _ in range(2):
+        store.create("bucket/key", InMemory(b"mine"), Creation("t", "w", ""))
+    assert [each.headers.get("if-none-match") for each in stub.requests if each.op is Op.PUT] == ["*", "*"]
+    assert all("authorization" in each.headers for each in stub.requests)
+    assert "x-amz-server-side-encryption" not in stub.requests[0].headers
+
+
+@pytest.mark.parametrize("version", ["s3v4", "s3"])
+def test_a_signature_that_obstore_does_not_know_is_the_other_clients(stub: FaultStub, version: str) -> None:
+    options = {**stub.storage_options("s3"), "config_kwargs": {"signature_version": version}}
+    store = made_store({**options, "skip_instance_cache": True})
+    assert sends_by(store, "bucket") == ("obstore" if version == "s3v4" else "aiobotocore")
 
 
 # --- forks
