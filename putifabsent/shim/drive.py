@@ -8,6 +8,8 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from functools import partial
+from inspect import GEN_CLOSED, getgeneratorstate
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from putifabsent.backends.base import Staged
@@ -109,34 +111,34 @@ def walk(steps: Generator[Step, Any, T], perform: Callable[[Step], object]) -> T
 
     Errors, interruptions too, go to the generator, which knows what had been done.
     """
-    try:
-        step = next(steps)
-        while True:
-            try:
-                outcome = perform(step)
-            except BaseException as error:  # noqa: BLE001 - the generator decides what it means
-                step = steps.throw(error)
-            else:
-                step = steps.send(outcome)
-    except StopIteration as end:
-        value: T = end.value
-        return value
+    resume: Callable[[], Step] = partial(next, steps)
+    while True:
+        try:
+            while True:  # in here also between two steps
+                resume = partial(steps.send, perform(resume()))
+        except StopIteration as end:
+            value: T = end.value
+            return value
+        except BaseException as error:
+            if getgeneratorstate(steps) == GEN_CLOSED:  # it has ended by it
+                raise
+            resume = partial(steps.throw, error)
 
 
 async def walk_async(steps: Generator[Step, Any, T], perform: Callable[[Step], Awaitable[object]]) -> T:
     """:func:`walk`, asynchronously."""
-    try:
-        step = next(steps)
-        while True:
-            try:
-                outcome = await perform(step)
-            except BaseException as error:  # noqa: BLE001 - the generator decides what it means
-                step = steps.throw(error)
-            else:
-                step = steps.send(outcome)
-    except StopIteration as end:
-        value: T = end.value
-        return value
+    resume: Callable[[], Step] = partial(next, steps)
+    while True:
+        try:
+            while True:
+                resume = partial(steps.send, await perform(resume()))
+        except StopIteration as end:
+            value: T = end.value
+            return value
+        except BaseException as error:
+            if getgeneratorstate(steps) == GEN_CLOSED:
+                raise
+            resume = partial(steps.throw, error)
 
 
 def _asleep_too() -> float:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
+import sys
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -10,10 +12,12 @@ import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
 from putifabsent.backends.base import Absent, Created, Exists, Found, Maybe, Staged, TryAgain
+from putifabsent.backends.body import InMemory
 from putifabsent.backends.memory import MemoryStore
 from putifabsent.errors import NameTaken, OutcomeUnknown
 from putifabsent.shim import drive
 from putifabsent.shim.create import create, resolve
+from putifabsent.shim.drive import walk
 from putifabsent.shim.requests import (
     Acquire,
     Advance,
@@ -35,6 +39,7 @@ from tests.shim.scripted import BODY, BUSY, LOST, ME, MINE, NAME, OTHER, PATH, h
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from types import FrameType
 
     from putifabsent.shim.requests import Protocol
 
@@ -363,3 +368,31 @@ def test_looking_later_runs_like_any_protocol(run: Any, clock: Clock) -> None:
     assert store.asked == ["head", "head"]
     assert len(clock.pauses) == 1
     assert isinstance(staged(), Staged)
+
+
+def test_who_is_interrupted_between_two_steps_hears_the_token() -> None:
+    """The driver itself is interrupted before each line that it runs, but where the protocol has ended."""
+    lines, first = inspect.getsourcelines(walk)
+    ended = first + next(number for number, line in enumerate(lines) if "StopIteration" in line)
+    told = []
+    for nth in range(1, 20):
+        store, passed = MemoryStore(MemoryFileSystem()), 0
+
+        def inside(frame: FrameType, event: str, _: Any, nth: int = nth) -> Any:
+            nonlocal passed
+            passed += event == "line"
+            if event == "line" and passed == nth and frame.f_lineno < ended:
+                raise KeyboardInterrupt
+            return inside
+
+        before = sys.gettrace()
+        sys.settrace(lambda frame, *_: inside if frame.f_code is walk.__code__ else None)
+        try:
+            drive.run(create(NAME, InMemory(b"{}"), MINE, largest_put=9), store, 5)
+        except KeyboardInterrupt as error:
+            told.append(isinstance(error.__cause__, OutcomeUnknown))
+            assert told[-1] or not isinstance(store.head(PATH), Found)
+        finally:
+            sys.settrace(before)
+            store.delete(PATH)
+    assert any(told)
