@@ -68,9 +68,11 @@ _TAKEN = {
 }
 # Conflicts that last.
 _CONFLICTS = {
+    "BlockCountExceedsLimit": errno.EFBIG,
     "ContainerBeingDeleted": errno.ENOENT,
     "ContainerDisabled": errno.ENOENT,
     "PathConflict": errno.ENOTDIR,
+    "SnapshotsPresent": errno.EBUSY,
 }
 _NUMBERS = {401: errno.EACCES, 403: errno.EACCES, 404: errno.ENOENT, 413: errno.EFBIG}
 

@@ -25,6 +25,7 @@ from putifabsent.backends.base import (
     Refused,
     TryAgain,
     Written,
+    caused,
     unsupported,
 )
 from putifabsent.backends.local_files import (
@@ -88,10 +89,15 @@ class LocalStore(WholeStore):
                 return Refused(why)
             if os.path.lexists(name):
                 return _taken(folder)
+            if not os.access(folder or ".", os.R_OK, effective_ids=True):
+                reason = "its folder may not be read, and so no name in it be made durable"
+                return Refused(PermissionError(errno.EACCES, reason, name))
             with temporary(body, creation, name) as (path, file):
                 return _link(path, file, name, creation.token)
         except UnsafeStore as error:
             return Refused(error)
+        except UnicodeEncodeError as error:
+            return Refused(caused(OSError(errno.EILSEQ, "no file can have such a name", repr(name)), error))
         except OSError as error:
             return Refused(about(name, error))
 

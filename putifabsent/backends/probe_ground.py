@@ -9,6 +9,7 @@ import time
 import uuid
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -56,6 +57,8 @@ _AT_ONCE = 16
 _MOST_VERSIONS = 200
 # Names that are links to one file on a disk are not removed at once: of their removals one has its lock.
 _BETWEEN_TRIES = 0.01
+_CLEANING = 30.0
+"""Seconds that a probe takes to remove what it has made: a store that is gone keeps nobody longer."""
 _log = logging.getLogger(__name__)
 
 
@@ -142,7 +145,8 @@ class Ground:
     ) -> None:
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             list(pool.map(self.store.discard, self._open.values()))
-            clean = all(list(pool.map(self._remove, self._names)))
+            patience = Patience(_CLEANING)
+            clean = all(list(pool.map(partial(self._remove, patience=patience), self._names)))
         if not clean:
             _log.warning("the probe could not make sure that %s is empty: look there", self.folder)
         if isinstance(self.store, LocalStore):
@@ -152,11 +156,13 @@ class Ground:
                 with contextlib.suppress(OSError):
                     folder.rmdir()
 
-    def _remove(self, name: str) -> bool:
+    def _remove(self, name: str, patience: Patience) -> bool:
         for _ in range(_MOST_VERSIONS):
-            seen = self.store.head(name)
+            if patience.is_over:
+                return False
+            seen = patience.certainly(partial(self.store.head, name))
             if isinstance(seen, TryAgain):
-                continue
+                return False
             if not isinstance(seen, Found):
                 return not isinstance(seen, Refused)
             outcome = self.store.delete(name, seen.holder.version)

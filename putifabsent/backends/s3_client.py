@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import re
+from collections import ChainMap
 from concurrent.futures import ThreadPoolExecutor
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
@@ -30,8 +31,9 @@ from putifabsent.backends.base import (
     caused,
     unsupported,
 )
-from putifabsent.backends.object_store import Meaning, by_status, reading, unimplemented
+from putifabsent.backends.object_store import Meaning, are_texts, by_status, reading, unimplemented
 from putifabsent.backends.server_time import http_date
+from putifabsent.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Container, Mapping
@@ -196,6 +198,7 @@ def _answer(error: ClientError, name: str) -> Exists | TryAgain | Refused | Mayb
 
 
 _FOR_THE_CLIENT = {"chunksize", "max_concurrency", "callback", "block_size", "fill_cache", "cache_type"}
+_SAID_HERE = {"Body", "Bucket", "IfMatch", "IfNoneMatch", "Key", "MultipartUpload", "UploadId"}
 _CUSTOMER_KEY = ("SSECustomerAlgorithm", "SSECustomerKey", "SSECustomerKeyMD5")
 
 OF_THE_SOURCE = frozenset(
@@ -218,14 +221,11 @@ async def creation_params(
 ) -> dict[str, Any] | Refused:
     """Return the parameters of a put or an upload; what ``mount`` adds, the sender sends."""
     extra = _extra(creation)
-    metadata = {
-        **mount.get("Metadata", {}),
-        **extra.pop("Metadata", {}),
-        **extra.pop("metadata", {}),
-        TOKEN_KEY: creation.token,
-        WRITER_KEY: creation.writer,
-    }
-    unknown = extra.keys() - await sender.accepts(method)
+    given = (mount.get("Metadata", {}), extra.pop("Metadata", {}), extra.pop("metadata", {}))
+    if not all(map(are_texts, given)):
+        return Refused(ConfigError("Metadata must map strings to strings"))
+    metadata = dict(ChainMap({TOKEN_KEY: creation.token, WRITER_KEY: creation.writer}, *reversed(given)))
+    unknown = (extra.keys() - await sender.accepts(method)) | (extra.keys() & _SAID_HERE)
     if unknown:
         return Refused(unsupported("s3", unknown))
     return {**extra, "Metadata": metadata}
@@ -251,4 +251,6 @@ def _extra(creation: Creation) -> dict[str, Any]:
     extra = {key: value for key, value in creation.extra.items() if key not in _FOR_THE_CLIENT}
     if "acl" in extra:
         extra["ACL"] = extra.pop("acl")
+    if extra.get("IfNoneMatch") == "*":  # which is said anyway
+        del extra["IfNoneMatch"]
     return extra

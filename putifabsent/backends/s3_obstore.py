@@ -85,6 +85,10 @@ _ODD = re.compile(r"(?:^|/)\.{0,2}(?:/|$)")
 _STATUS = re.compile(r"status code: (\d{3})")
 # Nobody took the connection, or gave the credentials to sign with.
 _NOT_SENT = re.compile(r"kind: Connect\b|External AWS credential provider")
+_SAID = re.compile(r"<(Code|Message)>([^<]*)<")
+# Answers of 400 that mean otherwise.
+_STALE = {"ExpiredToken", "InvalidToken", "TokenRefreshRequired"}
+_SLOW = {"RequestTimeout"}
 _NO_SUCH_BUCKET = "<Code>NoSuchBucket</Code>"
 _FAILURES = (BaseError, OSError, ValueError)
 _REFRESH = timedelta(seconds=30)
@@ -381,23 +385,32 @@ def _reading(error: Exception, name: str) -> Absent | TryAgain | Refused:
 
 
 def _refusal(error: Exception, status: int | None, name: str) -> OSError | None:
-    first_line = str(error).split("\n", 1)[0]
+    code = dict(_SAID.findall(str(error))).get("Code", "")
     if isinstance(error, FileNotFoundError):
         return _bucket_missing(error, name)
-    if isinstance(error, (PermissionDeniedError, UnauthenticatedError)) or status in (401, 403):
-        refused: OSError = PermissionError(errno.EACCES, first_line, name)
+    is_denied = isinstance(error, (PermissionDeniedError, UnauthenticatedError))
+    if is_denied or status in (401, 403) or code in _STALE:
+        refused: OSError = PermissionError(errno.EACCES, _why(error), name)
     elif status == HTTPStatus.NOT_IMPLEMENTED:
         return unimplemented(error, name)
+    elif code in _SLOW:
+        return None
     elif isinstance(error, ValueError) or (status is not None and 300 <= status < 500 and status != 408):
-        refused = OSError(errno.EINVAL, first_line, name)
+        refused = OSError(errno.EINVAL, _why(error), name)
     else:
         return None
     return caused(refused, error)
 
 
+def _why(error: Exception) -> str:
+    """Say what the service says; all of its answer may hold the session's token."""
+    said = dict(_SAID.findall(str(error)))
+    sentence = ": ".join(said[each] for each in ("Code", "Message") if each in said)
+    return sentence or str(error).partition("<")[0].split("\n", 1)[0]
+
+
 def _bucket_missing(error: Exception, name: str) -> OSError:
-    first_line = str(error).split("\n", 1)[0]
-    return caused(FileNotFoundError(errno.ENOENT, f"the bucket is not there: {first_line}", name), error)
+    return caused(FileNotFoundError(errno.ENOENT, f"the bucket is not there: {_why(error)}", name), error)
 
 
 def _passes(error: Exception) -> bool:
@@ -470,9 +483,10 @@ class Buckets:
         if ":" in bucket or bucket.endswith(_EXPRESS):
             return None
         await self._sender.fs.set_session()
-        if self._sender.fs.session.get_config_variable("ca_bundle"):
-            return None
         client = await self._sender.fs.get_s3(bucket)
+        trusts = self._sender.fs.session.get_config_variable("ca_bundle")
+        if trusts and client.meta.endpoint_url.startswith("https:"):
+            return None
         region = client.meta.region_name or "us-east-1"
         if _AWS in client.meta.endpoint_url and await self._region_of(bucket) != region:
             # botocore follows the redirect to the bucket's own region; obstore would not.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
 
-from putifabsent.backends.base import Absent, Deleted, Exists, Found, Got, Refused, Staged, Written
+from putifabsent.backends.base import Absent, Creation, Deleted, Exists, Found, Got, Refused, Staged, Written
 from putifabsent.backends.body import InMemory
 from putifabsent.backends.local import LocalStore
 from putifabsent.testing import Around, PublishTests, SharedStoreTests
@@ -179,3 +180,21 @@ def test_deletions_leave_folders_of_others_alone(tmp_path: Path) -> None:
     name.write_bytes(b"rows")
     assert LocalStore().delete(str(name)) == Deleted()
     assert name.parent.is_dir()
+
+
+def test_in_a_folder_that_may_not_be_read_nothing_is_created_and_that_is_certain(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "access", lambda *_, **__: False)
+    outcome = LocalStore().create(f"{tmp_path}/name", InMemory(b"mine"), Creation("t", "w", ""))
+    assert isinstance(outcome, Refused)
+    assert isinstance(outcome.error, PermissionError)
+    assert not (tmp_path / "name").exists()
+
+
+def test_a_name_that_no_file_can_have_is_refused(tmp_path: Path) -> None:
+    mine = Creation("t", "w", f"{tmp_path}/.putifabsent")
+    outcome = LocalStore().create(f"{tmp_path}/a\ud800b", InMemory(b"mine"), mine)
+    assert isinstance(outcome, Refused)
+    assert isinstance(outcome.error, OSError)
+    assert outcome.error.errno == errno.EILSEQ

@@ -12,11 +12,12 @@ import fsspec
 import pytest
 from aiobotocore.session import AioSession
 
-from putifabsent.backends.base import Created, Creation
+from putifabsent.backends.base import Created, Creation, Maybe, Refused
 from putifabsent.backends.body import InMemory
 from putifabsent.backends.s3_obstore import place_of
 from tests.backends.s3_stores import made_store
 from tests.stub import FaultStub, Op
+from tests.stub.wire import Answer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -177,7 +178,7 @@ def test_a_bucket_that_is_called_as_the_host_begins_is_that_bucket() -> None:
         ("AWS_S3_EXPRESS", "true", "obstore"),
         ("AWS_SKIP_SIGNATURE", "true", "obstore"),
         ("AWS_SERVER_SIDE_ENCRYPTION", "AES256", "aiobotocore"),
-        ("AWS_CA_BUNDLE", "/etc/ssl/certs/ca-certificates.crt", "aiobotocore"),
+        ("AWS_CA_BUNDLE", "/etc/ssl/certs/ca-certificates.crt", "obstore"),  # which http needs not
     ],
 )
 def test_what_only_one_of_them_reads_in_the_environment_changes_nothing(
@@ -191,6 +192,75 @@ def test_what_only_one_of_them_reads_in_the_environment_changes_nothing(
     assert [each.headers.get("if-none-match") for each in stub.requests if each.op is Op.PUT] == ["*", "*"]
     assert all("authorization" in each.headers for each in stub.requests)
     assert "x-amz-server-side-encryption" not in stub.requests[0].headers
+
+
+@pytest.mark.parametrize("bundle", [None, "/etc/ssl/certs/ca-certificates.crt"])
+def test_who_is_trusted_is_only_the_other_client_s_to_know(
+    monkeypatch: pytest.MonkeyPatch, bundle: str | None
+) -> None:
+    if bundle is not None:
+        monkeypatch.setenv("AWS_CA_BUNDLE", bundle)
+    options = {"endpoint_url": "https://store.example", "key": "k", "secret": "s"}
+    store = made_store(
+        {**options, "client_kwargs": {"region_name": "us-east-1"}, "skip_instance_cache": True}
+    )
+    assert sends_by(store, "bucket") == ("obstore" if bundle is None else "aiobotocore")
+
+
+@pytest.mark.parametrize(
+    ("answer", "kind", "says"),
+    [
+        (
+            b"<Error><Code>InvalidToken</Code><Token-0>SECRET</Token-0></Error>",
+            PermissionError,
+            "InvalidToken",
+        ),
+        (
+            b"<Error><Code>ExpiredToken</Code><Message>old</Message></Error>",
+            PermissionError,
+            "ExpiredToken: old",
+        ),
+        (b"<?xml version='1.0'?>\n<Error><Code>Odd</Code><Message>m</Message></Error>", OSError, "Odd: m"),
+        (b"<Error><Code>RequestTimeout</Code><Message>late</Message></Error>", None, ""),
+    ],
+)
+def test_a_refusal_says_what_the_service_says_and_no_token(
+    answer: bytes, kind: type[OSError] | None, says: str
+) -> None:
+    async def refuse(_: Any, __: Any) -> Answer:
+        return Answer(400, {}, b"<?xml version='1.0'?><Error>" + answer + b"</Error>")
+
+    with FaultStub(serve=refuse) as stub:
+        store = made_store({**stub.storage_options("s3"), "skip_instance_cache": True})
+        assert sends_by(store, "bucket") == "obstore"
+        outcome = store.create("bucket/key", InMemory(b"mine"), Creation("t", "w", ""))
+    assert isinstance(outcome, Maybe if kind is None else Refused)
+    if isinstance(outcome, Refused) and kind is not None:
+        assert type(outcome.error) is kind
+        assert outcome.error.strerror == says
+
+
+@pytest.mark.parametrize(
+    ("extra", "told"),
+    [
+        ({"IfNoneMatch": "*"}, None),
+        ({"IfMatch": "x"}, "IfMatch"),
+        ({"Key": "other"}, "Key"),
+        ({"Metadata": {"a": 1}}, "Metadata"),
+        ({"Metadata": 5}, "Metadata"),
+    ],
+)
+def test_what_a_creation_says_itself_is_not_said_twice(
+    stub: FaultStub, extra: dict[str, Any], told: str | None
+) -> None:
+    store = made_store({**stub.storage_options("s3"), "skip_instance_cache": True})
+    outcome = store.create("bucket/key", InMemory(b"mine"), Creation("t", "w", "", extra))
+    if told is None:
+        assert isinstance(outcome, Created)
+        return
+    assert isinstance(outcome, Refused)
+    assert told in str(outcome.error)
+    assert stub.objects == {}
 
 
 @pytest.mark.parametrize("version", ["s3v4", "s3"])
