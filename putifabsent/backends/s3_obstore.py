@@ -236,9 +236,11 @@ class FastBucket:
         timeout: float,
     ) -> None:
         FastBucket.used = True
-        signing: dict[str, Any] = {"skip_signature": credentials is None}
+        more: dict[str, Any] = {"skip_signature": credentials is None}
         if credentials is not None:
-            signing["credential_provider"] = lambda: _credential(credentials())
+            more["credential_provider"] = lambda: _credential(credentials())
+        if _AWS in place.endpoint:  # in buckets with Object Lock it wants one, which others may not know
+            more["checksum_algorithm"] = "SHA256"
         self._bucket = Bucket(
             bucket,
             endpoint=place.endpoint,
@@ -255,7 +257,7 @@ class FastBucket:
             unsigned_payload=False,
             request_payer=False,
             s3_express=False,
-            **signing,
+            **more,
         )
 
     def create(self, key: str, name: str, body: Body, creation: Creation) -> CreateOutcome:
