@@ -323,9 +323,10 @@ class Guard:
         if isinstance(seen, Found):
             self.mount.forget_listed(name.path)  # a listing may still say that it is not there
             raise NameTaken(name.path, seen.holder)
-        on_disk = self.mount.kind == "local" and not self.mount.fs.auto_mkdir
-        if on_disk and not Path(name.path).parent.is_dir():
-            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), name.path)
+        if self.mount.kind == "local" and not self.mount.fs.auto_mkdir:
+            parent = self.mount.fs._parent(name.path)
+            if (why := obstacle(parent, name.path)) is not None:
+                raise why
 
     def marking(self, name: Name) -> Steps[bool]:
         """Mark a guarded name as modified; False where it is not there."""

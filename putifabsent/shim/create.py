@@ -28,7 +28,7 @@ from putifabsent.backends.base import (
 from putifabsent.backends.body import InMemory
 from putifabsent.errors import NameTaken, OutcomeUnknown, PutIfAbsentError
 from putifabsent.shim.expiry import Made, check_win
-from putifabsent.shim.reading import look, read
+from putifabsent.shim.reading import look, read, unanswered
 from putifabsent.shim.requests import (
     Complete,
     Copy,
@@ -80,9 +80,9 @@ def create(name: Name, body: Body, creation: Creation, *, largest_put: int) -> P
     NameTaken
         Another creation provably holds the name; NameExpired: its number was used before, and has expired.
     OutcomeUnknown
-        No answer until the deadline, or none that proves anything.
+        An answer was lost, and none that proves anything came until the deadline.
     OSError
-        The store refused, and nothing was written.
+        The store refused, or took nothing until the deadline; nothing was written.
     """
     send = Stage if body.size > largest_put else Create
     return _create(name, send(name.path, body, creation), creation)
@@ -230,14 +230,17 @@ class _Sendings:
     upload: Staged | None = None
     lost: Exception | None = None
     busy: Exception | None = None
+    denied: bool = False
     uncertain: bool = False
     """Whether a name of this creation may be there, so that an interruption must say its token."""
 
     def keep_cause(self, outcome: CompleteOutcome) -> None:
         if isinstance(outcome, Maybe):
             self.lost = outcome.cause
-        if isinstance(outcome, TryAgain):
+        elif isinstance(outcome, TryAgain):
             self.busy = outcome.cause
+        else:
+            self.denied = True
 
     def made(self, created: Created) -> Made | None:
         """Say when the name was created; None where a listing says it, as of what came in one put."""
@@ -251,6 +254,15 @@ class _Sendings:
         error = OutcomeUnknown(self.path, self.token, reason)
         error.__cause__ = self.lost or self.busy
         return error
+
+    def late(self, reason: str) -> OSError:
+        """Return what to raise at the deadline, certain if each answer said that nothing was written.
+
+        "It exists", where nothing is, may be said of this very creation, if it was sent twice on the way.
+        """
+        if self.lost is not None or self.denied or self.busy is None:
+            return self.unknown(reason)
+        return unanswered(self.busy)
 
     def refuse(self, error: Exception) -> NoReturn:
         if self.lost is not None:
@@ -316,7 +328,7 @@ def _decide(send: _Source, sendings: _Sendings) -> Protocol[Created]:
             yield Discard(sendings.upload)
             sendings.upload = None
         if not (yield Pause(attempt)):
-            raise sendings.unknown("the store gave no certain answer in time")
+            raise sendings.late("the store gave no certain answer in time")
     raise AssertionError
 
 
@@ -331,7 +343,8 @@ def _stage(send: Stage | StageCopy, sendings: _Sendings) -> Protocol[Staged]:
         if isinstance(staged, Refused):
             sendings.refuse(staged.error)
         if not (yield Pause(attempt)):
-            raise sendings.unknown("the store did not take the bytes in time") from staged.cause
+            sendings.busy = staged.cause
+            raise sendings.late("the store did not take the bytes in time")
     raise AssertionError
 
 

@@ -112,10 +112,9 @@ MUTANTS = (
     Mutant(
         "the deadline is a failure",
         "create",
-        '        if not (yield Pause(attempt)):\n            raise sendings.unknown("the store gave',
-        "        if not (yield Pause(attempt)):\n            sendings.uncertain = False\n"
-        '            raise OSError("the store gave',
-        "PlainNames",
+        "        if self.lost is not None or self.denied or self.busy is None:",
+        "        if self.busy is None:",
+        None,
     ),
     Mutant(
         "a lost answer to a completion is not looked up",

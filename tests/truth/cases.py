@@ -21,7 +21,7 @@ __all__ = ["BUCKET", "KEY", "NAME", "OTHER", "SOURCE", "Case", "Ending", "Shape"
 
 Shape: TypeAlias = Literal["small", "large", "rename", "large rename"]
 Ending: TypeAlias = Literal["I won", "another won", "another came", "nobody did", "deleted meanwhile"]
-Told: TypeAlias = Literal["won", "taken", "unknown"]
+Told: TypeAlias = Literal["won", "taken", "unknown", "failed"]
 
 BUCKET, KEY = "bucket", "t/_delta_log/00000000000000000000.json"
 NAME = f"{BUCKET}/{KEY}"
@@ -125,7 +125,8 @@ def _put_cases(shape: Shape) -> Iterator[Case]:
     for fault in (*AFTER, *BEFORE, Fault.OK_WITH_ERROR_BODY, Fault.CONFLICT_409):
         yield from _lost_to_another(shape, fault, "PUT PUT HEAD")
         never = Step(fault, applies=False)
-        yield Case(shape, fault, "nobody did", (never,), "unknown", "PUT ...", forever=True)
+        told: Told = "failed" if fault is Fault.CONFLICT_409 else "unknown"
+        yield Case(shape, fault, "nobody did", (never,), told, "PUT ...", forever=True)
     for fault in EXISTS:
         mine = Step(fault, applies=True)
         yield Case(shape, fault, "I won", (mine,), "won", "PUT HEAD", note="sent twice on the way")
@@ -166,7 +167,7 @@ def _complete_cases(shape: Shape) -> Iterator[Case]:
     yield Case(shape, conflict, "I won", (Step(conflict),), "won", "COMPLETE COMPLETE")
     met = Step(conflict, before=another_creates)
     yield Case(shape, conflict, "another won", (met,), "taken", "COMPLETE COMPLETE HEAD")
-    yield Case(shape, conflict, "nobody did", (Step(conflict),), "unknown", "COMPLETE ...", forever=True)
+    yield Case(shape, conflict, "nobody did", (Step(conflict),), "failed", "COMPLETE ...", forever=True)
     gone_upload = Fault.NO_SUCH_UPLOAD
     yield Case(shape, gone_upload, "I won", (Step(gone_upload),), "won", "COMPLETE HEAD COMPLETE")
     mine = Step(gone_upload, applies=True)

@@ -62,6 +62,8 @@ def tell(fs: Any, case: Case) -> tuple[str, BaseException | None]:
         return "taken", error
     except OutcomeUnknown as error:
         return "unknown", error
+    except OSError as error:
+        return "failed", error
     return "won", None
 
 
@@ -83,7 +85,7 @@ def matches(seen: str, wanted: str) -> bool:
 def test_a_writer_is_told_the_truth(stub: FaultStub, mounts: Any, cloud: str, case: Case) -> None:
     stub.reset()
     case = on(case, cloud)
-    until_the_deadline = case.told == "unknown" and case.sent.endswith(" ...")
+    until_the_deadline = case.told in ("unknown", "failed") and case.sent.endswith(" ...")
     late = case.fault is Fault.TIMEOUT_AFTER_APPLY
     fs = mounts[cloud, IMPATIENCE if until_the_deadline else PATIENCE, late]
     if "rename" in case.shape:
@@ -114,9 +116,9 @@ def test_a_writer_is_told_the_truth(stub: FaultStub, mounts: Any, cloud: str, ca
         assert error.holder.token == OTHER
         assert there is not None
         assert there.data == b"another's"
-    if told == "unknown":
-        assert isinstance(error, OutcomeUnknown)
-        assert all(one is None or one.metadata["putifabsenttoken"] in (OTHER, error.token) for one in history)
+    if told in ("unknown", "failed"):
+        mine = error.token if isinstance(error, OutcomeUnknown) else OTHER
+        assert all(one is None or one.metadata["putifabsenttoken"] in (OTHER, mine) for one in history)
     if "rename" in case.shape:
         kept = (BUCKET, SOURCE.partition("/")[2]) in stub.objects
         assert kept is (told != "won"), "the source goes only after a proven win"
