@@ -51,6 +51,7 @@ from putifabsent.backends.s3_client import (
     is_in_parts,
     outcome_of,
     reading_of,
+    source_params,
 )
 from putifabsent.backends.s3_obstore import Buckets
 from putifabsent.backends.s3_upload import (
@@ -393,6 +394,7 @@ class S3Store(Store, ConditionalCopy, Describes, StagesAhead):
         origin = await pinned(self._sender, *self._split(source), size, version)
         if not isinstance(origin, dict):
             return origin
+        origin |= source_params(self._added, creation)
         return await self._stage(
             name, creation, lambda upload: copy_parts(self._sender, upload, origin, size)
         )
@@ -476,6 +478,7 @@ class S3Store(Store, ConditionalCopy, Describes, StagesAhead):
                 CopySource={"Bucket": from_bucket, "Key": from_key},
                 MetadataDirective="REPLACE",
                 **_ONLY_IF_ABSENT,
+                **source_params(self._added, creation),
                 **parameters,
             )
 

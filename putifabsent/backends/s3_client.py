@@ -52,6 +52,7 @@ __all__ = [
     "is_in_parts",
     "outcome_of",
     "reading_of",
+    "source_params",
 ]
 
 _CODES: dict[str, Meaning] = {
@@ -242,9 +243,14 @@ async def copy_params(
         return Refused(unsupported("s3", unknown))
     # What only a put knows speaks of the bytes that it carries.
     wanted = await sender.accepts("copy_object") - OF_THE_SOURCE
-    params = {**mount, **extra}
-    reading = {f"CopySource{key}": params[key] for key in _CUSTOMER_KEY if key in params}
-    return {**{key: value for key, value in extra.items() if key in wanted}, **reading}
+    said = {key: value for key, value in extra.items() if key in wanted}
+    return {**said, **source_params(mount, creation)}
+
+
+def source_params(mount: Mapping[str, Any], creation: Creation) -> dict[str, Any]:
+    """Return what reads a copy's source: the key of the caller's that it was put with."""
+    params = {**mount, **creation.extra}
+    return {f"CopySource{key}": params[key] for key in _CUSTOMER_KEY if key in params}
 
 
 def _extra(creation: Creation) -> dict[str, Any]:

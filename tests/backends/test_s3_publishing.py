@@ -10,7 +10,7 @@ import pytest
 from fsspec.asyn import get_loop, sync
 
 from putifabsent.backends import s3_upload
-from putifabsent.backends.base import Absent, Exists, Maybe, Refused, Written
+from putifabsent.backends.base import Absent, Exists, Maybe, Refused, Staged, Written
 from putifabsent.backends.body import InMemory
 from putifabsent.backends.s3 import S3Store
 from putifabsent.errors import ConfigError
@@ -236,11 +236,15 @@ def test_what_the_mount_adds_goes_with_the_put_and_with_the_copy(stub: FaultStub
     assert stub.objects["bucket", "t/name"].content_type == "text/plain"
 
 
-def test_a_key_of_the_customer_s_own_reads_the_source_as_well(stub: FaultStub) -> None:
+@pytest.mark.parametrize("in_parts", [False, True])
+def test_a_key_of_the_customer_s_own_reads_the_source_as_well(stub: FaultStub, in_parts: bool) -> None:
     added = {"SSECustomerAlgorithm": "AES256", "SSECustomerKey": "k" * 32}
     store = made_store({**stub.storage_options("s3"), "s3_additional_kwargs": added})
     store.put(SOURCE, InMemory(b"mine"), creation_of(NAME))
-    assert isinstance(store.publish(SOURCE, NAME, creation_of(NAME)), Written)
+    if in_parts:
+        assert isinstance(store.stage_copy(SOURCE, 4, None, NAME, creation_of(NAME)), Staged)
+    else:
+        assert isinstance(store.publish(SOURCE, NAME, creation_of(NAME)), Written)
     copied = stub.requests[-1].headers
     own = {name: value for name, value in copied.items() if name.startswith("x-amz-server-side-enc")}
     theirs = "x-amz-copy-source-server-side-encryption"
