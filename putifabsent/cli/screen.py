@@ -165,15 +165,25 @@ def _read_by_somebody() -> Iterator[None]:
         yield
         sys.stdout.flush()
     except BrokenPipeError:
-        # Else Python would try once more at its end, and complain.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise typer.Exit(Exit.UNREAD) from None
+        _end_unread(sys.stdout)
+
+
+def _end_unread(stream: IO[str]) -> NoReturn:
+    # Else Python would try once more at its end, and complain.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+    raise typer.Exit(Exit.UNREAD) from None
+
+
+class _Console(Console):
+    def on_broken_pipe(self) -> NoReturn:
+        """End as other answers do: rich itself would exit with 1, which has a meaning here."""
+        _end_unread(self.file)
 
 
 def _console(stream: IO[str]) -> Console:
     # Names are printed as they are: what looks like markup or like an emoji's code in them is none.
     width = None if stream.isatty() else _WIDTH
-    return Console(file=stream, highlight=False, markup=False, emoji=False, width=width)
+    return _Console(file=stream, highlight=False, markup=False, emoji=False, width=width)
 
 
 def empty_table(*columns: str, right: int = 0) -> Table:

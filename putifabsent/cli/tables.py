@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
-from posixpath import commonpath
+from posixpath import commonprefix
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -77,15 +77,16 @@ def inspect(  # noqa: PLR0913 - one an option
         check_ending("--plot", plot, ".svg")
         check_ending("--report", report, ".html")
         fs, path = mount(url, option, endpoint_url)
+        address = url.removeprefix("putifabsent::") if "://" in url else path
         if format is None and not is_table(path, fs=fs):
             if timeline or plot:
                 raise ConfigError(f"{url} is no table: --timeline and --plot want one")
             with screen.progress() as progress:
-                every = inspection.inspect_all(path, fs=fs, data=not no_data, progress=progress)
+                every = inspection.inspect_all(address, fs=fs, data=not no_data, progress=progress)
             _show_all(screen, url, every, report)
             return
         with screen.progress() as progress:
-            found = inspection.inspect(path, fs=fs, format=format, data=not no_data, progress=progress)
+            found = inspection.inspect(address, fs=fs, format=format, data=not no_data, progress=progress)
         if plot or report:
             from putifabsent.inspection.picture import page, svg
 
@@ -108,7 +109,7 @@ def _show_all(screen: Screen, url: str, reports: Sequence[Report | Failed], page
         from putifabsent.inspection.picture import page_of_all
 
         write(page, page_of_all(url, reports, command=command_line()))
-    above = commonpath([each.url.rpartition("/")[0] for each in reports]) + "/"
+    above = commonprefix([each.url for each in reports]).rpartition("/")[0] + "/"
     table = empty_table("table", "what was found")
     for each in reports:
         style = "bold red" if each.damage else "bold yellow" if each.findings else ""

@@ -59,7 +59,8 @@ class Commits:
 
     def forget_process(self) -> None:
         """In a forked child: whoever holds a lock of the parent's will not give it back here."""
-        self._bases: OrderedDict[str, tuple[Base, Lock]] = OrderedDict()
+        # A folder may be the table of several formats, each of which has a memory of its own.
+        self._bases: OrderedDict[tuple[str, str], tuple[Base, Lock]] = OrderedDict()
         self._lock = Lock()
 
     def judges(self, name: Name) -> bool:
@@ -88,7 +89,7 @@ class Commits:
             The store refuses to show the table; or that took too long. Nothing was created.
         """
         began = monotonic()
-        base, lock = self._base(str(name.table))
+        base, lock = self._base(str(name.format), str(name.table))
         with lock:
             base.until = began + seconds / 2
             try:
@@ -105,12 +106,12 @@ class Commits:
                 f"Try again, when some of it is known; or mount with a longer deadline, or without inspect"
             )
 
-    def _base(self, table: str) -> tuple[Base, Lock]:
+    def _base(self, of: str, table: str) -> tuple[Base, Lock]:
         with self._lock:
             self._fs = self._fs or self._open()
-            found = self._bases.get(table) or (Base(self._fs, table), Lock())
-            self._bases[table] = found
-            self._bases.move_to_end(table)
+            found = self._bases.get((of, table)) or (Base(self._fs, table), Lock())
+            self._bases[of, table] = found
+            self._bases.move_to_end((of, table))
             if len(self._bases) > _TABLES:
                 self._bases.popitem(last=False)
             return found

@@ -18,7 +18,7 @@ from putifabsent.inspection.findings import (
     read_errors,
 )
 from putifabsent.shim.formats.delta import checksum_of, logical, number_in, path_of, vector_of
-from putifabsent.timeline.delta import checkpoints, files_in, parsed
+from putifabsent.timeline.delta import checkpoints, files_in, is_staged, parsed, proof_in
 from putifabsent.timeline.files import below, read
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from putifabsent.shim.formats.delta import Logical
     from putifabsent.shim.names import Name
     from putifabsent.timeline import Commit, DeltaTimeline, Problems
-    from putifabsent.timeline.delta import Checkpoint
+    from putifabsent.timeline.delta import Checkpoint, Proof
 
 __all__ = ["hurts", "judge"]
 
@@ -47,15 +47,20 @@ def judge(timeline: DeltaTimeline, look: Look | None) -> Result:
         Lists its data files; None: they are not looked at.
     """
     problems: Problems = []
-    commits = list(timeline.active(problems=problems))
     log = below(timeline.root, _LOG)
+    proof = proof_in(timeline.fs, log)  # before the log: what is committed meanwhile is not lost
+    commits = list(timeline.active(problems=problems))
     known = checkpoints(timeline.fs, log)
     unread = [number for each in problems if (number := number_in(each.path.rpartition("/")[2])) is not None]
     numbers = sorted((*(each.number for each in commits), *unread))
+    lost = proof if proof and numbers and proof.number > numbers[-1] else None
+    if lost is not None and is_staged(timeline.fs, log):
+        lost = None
+    ends = [*numbers, lost.number + 1] if lost else numbers
     began = _began(known, numbers)
     play = _Play(None if began is None else files_in(timeline.fs, log, began, problems))
     findings = [
-        *_gaps(timeline, numbers, known, began),
+        *_gaps(timeline, ends, known, began, lost),
         *_repeated(commits),
         *_backwards(commits),
         *_overwritten(timeline, commits),
@@ -69,8 +74,8 @@ def judge(timeline: DeltaTimeline, look: Look | None) -> Result:
     if look is not None:
         there = look(timeline.root, (_LOG,)).paths.__contains__
         # A commit that can't be read may have removed what is not there.
-        is_whole = not problems and not any(gaps_in(numbers))
-        findings += _dangling(play.files, there, timeline.root, is_proof=is_whole)
+        is_whole = not problems and not any(gaps_in(ends))
+        findings += _dangling(play.wanted(), there, timeline.root, is_proof=is_whole)
     return Result(play.version, commits, findings)
 
 
@@ -93,14 +98,10 @@ def hurts(base: Base, name: Name, written: bytes) -> list[Finding]:
                 if (other := parsed(since[path], path, body, [])) is not None:
                     list(play.commit(*other, counts=False))
     findings = [*_backwards([this]), *play.commit(this, actions, counts=True)]
-    added = [each["add"] for each in actions if each.get("add")]
-    named = {each: inside for each in play.files if (inside := path_of(each)) is not None}
-    named |= {inside: inside for each in added if (inside := vector_of(each)) is not None}
-    absent = {below(base.root, named[each]) for each in base.absent(named)}
-    return [
-        *findings,
-        *_dangling(dict.fromkeys(named, number), lambda path: path not in absent, base.root, is_proof=True),
-    ]
+    wanted = play.wanted()
+    named = {each: each for each in wanted}
+    absent = {below(base.root, each) for each in base.absent(named)}
+    return [*findings, *_dangling(wanted, lambda path: path not in absent, base.root, is_proof=True)]
 
 
 def _began(known: Sequence[Checkpoint], numbers: Sequence[int]) -> Checkpoint | None:
@@ -111,8 +112,13 @@ def _began(known: Sequence[Checkpoint], numbers: Sequence[int]) -> Checkpoint | 
 
 
 def _gaps(
-    timeline: DeltaTimeline, numbers: Sequence[int], known: Sequence[Checkpoint], began: Checkpoint | None
+    timeline: DeltaTimeline,
+    numbers: Sequence[int],
+    known: Sequence[Checkpoint],
+    began: Checkpoint | None,
+    lost: Proof | None,
 ) -> Iterator[Finding]:
+    """Find commits that are missing: between others, before them, or up to the one that is ``lost``."""
     newest = known[-1].number if known else -1
     missing = list(gaps_in(numbers))
     if numbers and numbers[0] > 0 and began is None:
@@ -122,9 +128,12 @@ def _gaps(
         is_held = gap[-1] <= newest
         ends = dict.fromkeys((gap[0], gap[-1]))
         names = [below(timeline.root, f"{_LOG}/{number:020d}.json") for number in ends]
-        what = f"commit {gap[0]} is" if len(gap) == 1 else f"commits {gap[0]} to {gap[-1]} are"
-        whose = "it" if len(gap) == 1 else "they"
+        what = f"commit {gap[0]} is" if len(ends) == 1 else f"commits {gap[0]} to {gap[-1]} are"
+        whose = "it" if len(ends) == 1 else "they"
         held = f"{f'checkpoint {newest}' if is_held else 'no checkpoint'} holds what {whose} did"
+        if lost is not None and lost.number in gap:
+            names.append(lost.path)
+            held += f"; {lost.path.rpartition('/')[2]} shows that there was commit {lost.number}"
         yield found(
             Kind.GAP,
             names,
@@ -195,14 +204,15 @@ def _transaction_in(checksum: bytes) -> str | None:
 class _Play:
     """The log, played commit by commit.
 
-    Attributes
+    Parameters
     ----------
-    files
-        The data files that the table has, as the log says their paths, with the commits that added them.
+    before
+        The data files that the table had, as the log says their paths, with their deletion vectors.
     """
 
-    def __init__(self, before: Iterable[str] | None) -> None:
-        self.files: dict[str, int | None] = dict.fromkeys(before or ())
+    def __init__(self, before: Mapping[str, str | None] | None) -> None:
+        self._files: dict[str, int | None] = dict.fromkeys(before or ())
+        self._vectors = {path: vector for path, vector in (before or {}).items() if vector is not None}
         self.version = "protocol unknown"
         self._removed: dict[Logical, int] = {}
 
@@ -210,19 +220,26 @@ class _Play:
         self, commit: Commit, actions: Sequence[Mapping[str, Any]], *, counts: bool
     ) -> Iterator[Finding]:
         """Play a commit; ``counts``: what it adds is not in the checkpoint that was begun with."""
-        removed = [each["remove"] for each in actions if "remove" in each]
-        added = [each["add"] for each in actions if "add" in each]
+        removed = [said for each in actions if (said := each.get("remove"))]
+        added = [said for each in actions if (said := each.get("add"))]
         yield from self._lost(commit, [logical(each) for each in removed])
         self._removed.update((logical(each), commit.number) for each in removed)
         for each in added:
             self._removed.pop(logical(each), None)
         if counts:
             for each in removed:
-                self.files.pop(each["path"], None)
-            self.files.update((each["path"], commit.number) for each in added)
-        for protocol in (each["protocol"] for each in actions if "protocol" in each):
+                self._files.pop(each["path"], None)
+                self._vectors.pop(each["path"], None)
+            self._files.update((each["path"], commit.number) for each in added)
+            self._vectors.update((each["path"], at) for each in added if (at := vector_of(each)) is not None)
+        for protocol in (said for each in actions if (said := each.get("protocol"))):
             reader, writer = protocol.get("minReaderVersion"), protocol.get("minWriterVersion")
             self.version = f"protocol {reader}, {writer}"
+
+    def wanted(self) -> dict[str, int | None]:
+        """Return where the files lie that the table has, from its root, with the commits that added them."""
+        data = {at: by for path, by in self._files.items() if (at := path_of(path)) is not None}
+        return data | {at: self._files[path] for path, at in self._vectors.items()}
 
     def _lost(self, commit: Commit, removed: Iterable[Logical]) -> Iterator[Finding]:
         """Find files that were gone when a commit took them away, and that it had read as there."""
@@ -245,9 +262,8 @@ def _dangling(
     severity = Severity.DAMAGE if is_proof else Severity.NOTICE
     missing: dict[int | None, list[str]] = defaultdict(list)
     for path, number in files.items():
-        inside = path_of(path)
-        if inside is not None and not is_there(below(root, inside)):
-            missing[number].append(below(root, inside))
+        if not is_there(below(root, path)):
+            missing[number].append(below(root, path))
     for number, paths in missing.items():
         by = "the checkpoint" if number is None else f"commit {number}"
         detail = f"the table has {count_of(paths)} not there, added by {by}"

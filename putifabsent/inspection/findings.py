@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from itertools import pairwise
 from math import inf
@@ -31,10 +31,10 @@ __all__ = [
     "Meaning",
     "Result",
     "Severity",
-    "commands_for",
     "count_of",
     "found",
     "gaps_in",
+    "mended",
     "read_errors",
 ]
 
@@ -116,7 +116,8 @@ class Finding:
     moments
         The instants' times, or the numbers, that it is about: as pictures mark them.
     commands
-        Of the format's own tools, which mend it; none, where there are none, or it is not sure that they do.
+        Of the format's own tools, which mend it; none, where there are none, it is not sure that they do, or
+        they would take back too much.
     """
 
     kind: Kind
@@ -426,8 +427,9 @@ MEANINGS: dict[Kind, Meaning] = {
     ),
     Kind.UNKNOWN_RECORD: Meaning(
         _NOTICE,
-        _HUDI,
-        "A record of the history is of a version that is not known here, and was not looked at",
+        (*_HUDI, *_PAIMON, *_ICEBERG),
+        "A record of the history, or a manifest, is of a kind that is not known here, or encrypted, and was "
+        "not looked at",
         "Look at the table with a newer putifabsent",
     ),
     Kind.PENDING_UNDO: Meaning(
@@ -447,62 +449,110 @@ MEANINGS: dict[Kind, Meaning] = {
 # All of them go back to the state before a commit, or take back the newest one. What was committed since is
 # to be written again. Sources: Delta's ``RESTORE``; the procedures of Iceberg, Paimon and Hudi for Spark.
 
+
+class _Back(NamedTuple):
+    """A way back to before some damage.
+
+    Attributes
+    ----------
+    along
+        So many commits it takes back, too, that the damage is not about.
+    """
+
+    command: str
+    along: int
+
+
 _GOING_BACK = frozenset(
     (Kind.LOST_UPDATE, Kind.DANGLING_REFERENCE, Kind.DANGLING_VECTOR, Kind.REPEATED_COMMIT)
 )
 _IN_DATABASE = re.compile(r".*?([^/]+)\.db/([^/]+)")
+_OF_BRANCH = "/branch/branch-"
+_SCHEMES = {"s3": "s3a", "gcs": "gs", "az": "abfss", "abfs": "abfss", "local": "file"}
+"""As Spark calls them."""
 
 
-def commands_for(format: str, url: str, finding: Finding, records: Sequence[Any]) -> tuple[str, ...]:  # noqa: A002
-    """Return what mends a finding.
+def mended(format: str, url: str, finding: Finding, records: Sequence[Any]) -> Finding:  # noqa: A002
+    """Return a finding with the command that mends it, if there is one, and with what that takes back, too.
 
     Parameters
     ----------
     format, url, records
         Of its table.
     """
-    command = _COMMANDS.get(format)
-    if command is None or finding.kind not in _GOING_BACK or not finding.moments:
-        return ()
-    return command(url, finding.moments, records)
+    find = _WAYS_BACK.get(format)
+    is_sure = finding.severity is Severity.DAMAGE and finding.kind in _GOING_BACK and finding.moments
+    back = find(url, finding, records) if find is not None and is_sure else None
+    if back is None:
+        return finding
+    if back.along == 0:
+        return replace(finding, commands=(back.command,))
+    commits = "a later commit" if back.along == 1 else f"{back.along:,} later commits"
+    detail = f"{finding.detail}; going back to before it takes back {commits}, too"
+    # That is too much for a file, which can be restored, or its rows be written again.
+    commands = () if finding.kind is Kind.DANGLING_REFERENCE else (back.command,)
+    return replace(finding, detail=detail, commands=commands)
 
 
-def _delta(url: str, moments: Sequence[str], _: Sequence[Any]) -> tuple[str, ...]:
-    before = min(map(int, moments)) - 1
-    address = re.sub("^s3://", "s3a://", url)
-    return () if before < 0 else (f"RESTORE TABLE delta.`{address}` TO VERSION AS OF {before}",)
+def _along(before: int, finding: Finding, records: Sequence[Any]) -> int:
+    return sum(each.number > before and str(each.number) not in finding.moments for each in records)
 
 
-def _paimon(url: str, moments: Sequence[str], records: Sequence[Any]) -> tuple[str, ...]:
-    before = min(map(int, moments)) - 1
-    if not any(each.number == before and not each.archived for each in records):
-        return ()
+def _delta(url: str, finding: Finding, records: Sequence[Any]) -> _Back | None:
+    numbers = sorted(map(int, finding.moments))
+    # Of a commit that is there twice, the first one stays.
+    before = numbers[1 if finding.kind is Kind.REPEATED_COMMIT else 0] - 1
+    command = f"RESTORE TABLE delta.`{_address(url)}` TO VERSION AS OF {before}"
+    return None if before < 0 else _Back(command, _along(before, finding, records))
+
+
+def _address(url: str) -> str:
+    """Return an address as Spark knows it."""
+    scheme, found, path = url.rpartition("::")[2].removeprefix("pia").partition("://")
+    if not found:
+        return url
+    scheme = _SCHEMES.get(scheme, scheme)
+    container, slash, inside = path.partition("/")
+    if scheme == "abfss" and "@" not in container:
+        path = f"{container}@<account>.dfs.core.windows.net{slash}{inside}"
+    return f"{scheme}://{path}"
+
+
+def _paimon(url: str, finding: Finding, records: Sequence[Any]) -> _Back | None:
+    before = min(map(int, finding.moments)) - 1
+    if _OF_BRANCH in url or not any(each.number == before and not each.archived for each in records):
+        return None
     found = _IN_DATABASE.fullmatch(url.rstrip("/"))
     table = f"{found[1]}.{found[2]}" if found else "<database>.<table>"
-    return (f"CALL <catalog>.sys.rollback(table => '{table}', version => '{before}')",)
+    command = f"CALL <catalog>.sys.rollback(table => '{table}', version => '{before}')"
+    return _Back(command, _along(before, finding, records))
 
 
-def _iceberg(_: str, moments: Sequence[str], records: Sequence[Any]) -> tuple[str, ...]:
-    first = next(each for each in records if str(each.number) == moments[0])
-    hurt = [each for each in records if each.number >= first.number]
-    back = f"CALL <catalog>.system.rollback_to_snapshot('<database>.<table>', {first.parent})"
-    ids = ", ".join(str(each.id) for each in hurt)
-    forget = (
-        f"CALL <catalog>.system.expire_snapshots(table => '<database>.<table>', snapshot_ids => array({ids}))"
-    )
-    if not any(each.id == first.parent for each in records) or not hurt[-1].current:
-        return ()
-    return back, forget
+def _iceberg(_: str, finding: Finding, records: Sequence[Any]) -> _Back | None:
+    """Go back from the current snapshot: what another branch has stays as it is."""
+    before = next((each.id for each in records if each.current), None)
+    ancestors = []
+    for each in reversed(records):
+        if each.id == before:
+            ancestors.append(each)
+            before = each.parent
+    hurt = [place for place, each in enumerate(ancestors) if str(each.number) in finding.moments]
+    if not hurt or hurt[-1] + 1 == len(ancestors):
+        return None
+    parent = ancestors[hurt[-1] + 1].id
+    return _Back(f"CALL <catalog>.system.rollback_to_snapshot('<database>.<table>', {parent})", hurt[-1])
 
 
-def _hudi(_: str, moments: Sequence[str], records: Sequence[Any]) -> tuple[str, ...]:
+def _hudi(_: str, finding: Finding, records: Sequence[Any]) -> _Back | None:
     newest = max((each.time for each in records if each.ended_at is not None), default="")
-    if newest not in moments:
-        return ()  # only the newest can be taken back
-    return (f"CALL rollback_to_instant(table => '<table>', instant_time => '{newest}')",)
+    # Only the newest can be taken back, and nothing that a savepoint keeps.
+    is_saved = any(each.time == newest and each.action == "savepoint" for each in records)
+    if newest not in finding.moments or is_saved:
+        return None
+    return _Back(f"CALL rollback_to_instant(table => '<table>', instant_time => '{newest}')", 0)
 
 
-_COMMANDS: dict[str, Callable[[str, Sequence[str], Sequence[Any]], tuple[str, ...]]] = {
+_WAYS_BACK: dict[str, Callable[[str, Finding, Sequence[Any]], _Back | None]] = {
     "delta": _delta,
     "hudi": _hudi,
     "iceberg": _iceberg,

@@ -7,7 +7,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from datetime import timedelta
+from itertools import islice, pairwise
+from math import inf
+from time import monotonic
 from typing import TYPE_CHECKING, NamedTuple
 
 from putifabsent.errors import ConfigError
@@ -42,6 +45,7 @@ if TYPE_CHECKING:
 
     from putifabsent.inspection.findings import Base, Look
     from putifabsent.shim.formats.hudi_files import Group, Write
+    from putifabsent.shim.formats.hudi_steps import Seen
     from putifabsent.shim.names import Name
     from putifabsent.timeline import Content, Problems
 
@@ -54,6 +58,7 @@ _METADATA_TABLE = "/.hoodie/metadata"
 _UNDOING = ("rollback", "restore")
 _SAVEPOINT = "savepoint"
 _IN_LEVELS = 8
+_AT_ONCE = 32
 _EMPTY = "0-0-0"
 _EXTERNAL = "_hudiext"
 """Ends the names of files that others have written, and that are called otherwise in the store."""
@@ -72,7 +77,8 @@ def judge(timeline: HudiTimeline, look: Look | None) -> Result:
     stats = _stats_of(timeline, problems)
     is_metadata_table = timeline.root.endswith(_METADATA_TABLE)
     findings: list[Finding] = read_errors(problems, Kind.MISSING_HISTORY)
-    findings += _wrong_instants(stats, is_metadata_table=is_metadata_table)
+    may_fall_back = timeline.layout.zone != "UTC"
+    findings += _wrong_instants(stats, is_metadata_table=is_metadata_table, may_fall_back=may_fall_back)
     findings += _lost_updates(stats)
     if look is not None:
         # The timeline was read before: what is written meanwhile is no instant's yet.
@@ -145,25 +151,37 @@ def _met(base: Base, own: _Stats, metadata: Content) -> Iterator[Finding]:
     others = [each for each in active if (each.completion or "") > instant.time]
     if not others:
         return
+    known: dict[str, _Stats] = base.memory or {}
+    unknown = (each for each in others if _path_of(each) not in known)
+    known |= {_path_of(each.instant): each for each in _stats_in(timeline, unknown, [], base.until)}
+    base.memory = {path: known[path] for path in map(_path_of, active) if path in known}
+    met = [known[path] for path in map(_path_of, others) if path in known]
     pending = next((each for each in active if each.time == instant.time and each.completion is None), None)
     if pending is not None:
         own = _compact(instant, Details(timeline.details(pending, []).plan, metadata))
     yield from (
         each
-        for each in _lost_updates([*_stats_in(timeline, others, []), own])
+        for each in _lost_updates([*met, own])
         if instant.time in each.moments and each.severity is Severity.DAMAGE
     )
 
 
-def _wrong_instants(stats: Sequence[_Stats], *, is_metadata_table: bool) -> Iterator[Finding]:
+def _wrong_instants(
+    stats: Sequence[_Stats], *, is_metadata_table: bool, may_fall_back: bool
+) -> Iterator[Finding]:
     """Return what is wrong with instants, by their names and times, and by what took them back.
 
-    A metadata table takes instants back and writes them again.
+    Parameters
+    ----------
+    is_metadata_table
+        Whether it is one: it takes instants back and writes them again.
+    may_fall_back
+        Whether the table's times are of a zone whose clocks may be put back in autumn.
     """
     instants = [each.instant for each in stats]
     collided = _collided(instants)
     yield from map(_collision, collided.values())
-    yield from _steps(instants, {time for time, _ in collided})
+    yield from _steps(instants, {time for time, _ in collided}, may_fall_back=may_fall_back)
     if not is_metadata_table:
         yield from _undone(stats)
     yield from _pending(instants)
@@ -192,13 +210,14 @@ def _collision(instants: list[Instant]) -> Finding:
     return found(Kind.COLLIDING_INSTANTS, [_path_of(each) for each in instants], detail, moments=(time,))
 
 
-def _steps(instants: Sequence[Instant], collided: set[str]) -> Iterator[Finding]:
+def _steps(instants: Sequence[Instant], collided: set[str], *, may_fall_back: bool) -> Iterator[Finding]:
     for each in check_steps(instants):
         time, after = each.after.time, each.after
         moments = (time,)
         if each.fault is Fault.BACKWARDS:
             detail = f"instant {time} was completed at {after.completion}, before it was requested"
-            yield found(Kind.BACKWARDS, (after.name,), detail, moments=moments)
+            severity = Severity.NOTICE if may_fall_back and _is_within_an_hour(after) else Severity.DAMAGE
+            yield found(Kind.BACKWARDS, (after.name,), detail, moments=moments, severity=severity)
         elif time in collided:
             continue
         elif each.fault is Fault.CHANGED and each.before is not None:
@@ -210,6 +229,13 @@ def _steps(instants: Sequence[Instant], collided: set[str]) -> Iterator[Finding]
             yield found(Kind.CONTESTED_INSTANT, names, detail, moments=moments)
         else:
             yield found(Kind.INVALID_STEP, (after.name,), f"instant {each}", moments=moments)
+
+
+def _is_within_an_hour(seen: Seen) -> bool:
+    """Whether an instant was completed at most an hour before its request: clocks are put back by that."""
+    instant = Instant(seen.time, seen.action, State.COMPLETED, seen.completion)
+    began, ended = instant.begun_at, instant.ended_at
+    return began is not None and ended is not None and began - ended <= timedelta(hours=1)
 
 
 def _undone(stats: Sequence[_Stats]) -> Iterator[Finding]:
@@ -381,16 +407,18 @@ def _stats_of(timeline: HudiTimeline, problems: Problems) -> list[_Stats]:
     active = list(timeline.active(problems=problems))
     there = {each.identity for each in active}
     archived = (each for each in timeline.history(raw=True, problems=problems) if each.identity not in there)
-    found = [*_stats_in(timeline, active, problems), *_stats_in(timeline, archived, problems)]
+    found = list(_stats_in(timeline, active, problems))
+    found += (_compact(replace(each, raw=None), timeline.details(each, problems)) for each in archived)
     return sorted(found, key=lambda each: each.instant.key("requested"))
 
 
 def _stats_in(
-    timeline: HudiTimeline, instants: Iterator[Instant] | list[Instant], problems: Problems
+    timeline: HudiTimeline, active: Iterable[Instant], problems: Problems, until: float = inf
 ) -> Iterator[_Stats]:
-    for each in instants:
-        details = timeline.details(each, problems)
-        yield _compact(replace(each, raw=None), details)
+    """Return what active instants say, some of which are read at once; as far as time allows."""
+    rest = iter(active)
+    while monotonic() <= until and (some := list(islice(rest, _AT_ONCE))):
+        yield from map(_compact, some, timeline.details_of(some, problems))
 
 
 def _compact(instant: Instant, details: Details) -> _Stats:

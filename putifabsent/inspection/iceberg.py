@@ -89,17 +89,22 @@ def hurts(base: Base, name: Name, written: bytes) -> list[Finding]:
 
 def _versions(timeline: IcebergTimeline, problems: Problems) -> Iterator[Finding]:
     """Return what is wrong with the metadata of a table that is kept by path."""
+    path = below(timeline.root, f"{_FOLDER}/version-hint.text")
+    # Before the versions: what is committed meanwhile is not lost.
+    hint = next((hint_in(written) for _, written in read(timeline.fs, [path])), None) or 0
     versions = timeline.versions()
-    try:
-        hint = hint_in(timeline.fs.cat_file(below(timeline.root, f"{_FOLDER}/version-hint.text")))
-    except FileNotFoundError:
-        hint = None
-    for gap in gaps_in(versions.values()):
+    numbers = list(versions.values())
+    for gap in gaps_in([*numbers, hint + 1] if numbers and hint > numbers[-1] else numbers):
         ends = dict.fromkeys((gap[0], gap[-1]))
-        what = f"version {gap[0]} is" if len(gap) == 1 else f"versions {gap[0]} to {gap[-1]} are"
+        what = f"version {gap[0]} is" if len(ends) == 1 else f"versions {gap[0]} to {gap[-1]} are"
         # Readers go up from the hint, one by one; without one they take the highest that is there.
-        hides = hint is not None and hint < gap.stop
-        sees = "readers go no further than that" if hides else "the hint says that readers begin behind it"
+        hides = 0 < hint < gap.stop
+        if hint in gap:
+            sees = f"the hint says that readers begin at {hint}"
+        elif hides:
+            sees = "readers go no further than that"
+        else:
+            sees = "the hint says that readers begin behind it"
         yield found(
             Kind.GAP,
             [below(timeline.root, f"{_FOLDER}/v{each}.metadata.json") for each in ends],
@@ -148,15 +153,14 @@ class _Tree:
             what = f"snapshot {each.id}"
             manifests = self._manifests(str(each.content.get("manifest-list") or ""))
             contents = self._contents(manifests)
-            files = [(file.path, of.deletes) for of, found in contents.items() for file in found if file.live]
-            inside = {path: below(self._root, at) for path, _ in files if (at := self._inside(path))}
+            files = (file.path for found in contents.values() for file in found if file.live)
+            inside = {path: below(self._root, at) for path in files if (at := self._inside(path))}
             missing = [path for path, full in inside.items() if full not in there and path not in reported]
             reported.update(missing)
             yield from _missing(what, missing, str(each.number))
             yield from self._vectors(what, each.id, contents, str(each.number))
             if each.current:
-                # One file may have the deletion vectors of many data files, and is there once for each.
-                yield from _twice(what, (path for path, deletes in files if not deletes), str(each.number))
+                yield from self._repeated(each, snapshots)
         yield from read_errors(self._files.problems, Kind.DANGLING_REFERENCE)
 
     def commit(
@@ -193,6 +197,21 @@ class _Tree:
             names = [*dict.fromkeys(about[each] for each in stray), *stray]
             yield found(Kind.DANGLING_VECTOR, names, detail, moments=moments)
 
+    def _repeated(self, current: IcebergSnapshot, snapshots: Iterable[IcebergSnapshot]) -> Iterator[Finding]:
+        """Find data files that are there twice, and since when: their rows count twice."""
+        if twice := self._twice(current):
+            first = next(each for each in snapshots if not twice.keys().isdisjoint(self._twice(each)))
+            since = "" if first is current else f", since snapshot {first.id}"
+            detail = f"snapshot {current.id} has the same files twice{since}"
+            yield found(Kind.REPEATED_COMMIT, list(twice), detail, moments=(str(first.number),))
+
+    def _twice(self, snapshot: IcebergSnapshot) -> dict[str, int]:
+        contents = self._contents(self._manifests(str(snapshot.content.get("manifest-list") or "")))
+        # One file may have the deletion vectors of many data files, and is there once for each.
+        data = (file for of, found in contents.items() if not of.deletes for file in found)
+        many = Counter(each.path for each in data if each.live)
+        return {path: count for path, count in many.items() if count > 1}
+
     def _manifests(self, address: str) -> list[Manifest]:
         inside = self._inside(address)
         return [] if inside is None else self._files.records([below(self._root, inside)], manifest_of) or []
@@ -216,9 +235,3 @@ def _missing(what: str, names: list[str], *moments: str) -> Iterator[Finding]:
         yield found(
             Kind.DANGLING_REFERENCE, names, f"{what} has {count_of(names)} not there", moments=moments
         )
-
-
-def _twice(what: str, paths: Iterable[str], *moments: str) -> Iterator[Finding]:
-    """Find data files that are there twice: their rows count twice."""
-    if twice := [path for path, many in Counter(paths).items() if many > 1]:
-        yield found(Kind.REPEATED_COMMIT, twice, f"{what} has the same files twice", moments=moments)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from putifabsent.errors import ConfigError, sentence_of
 from putifabsent.inspection import delta, hudi, iceberg, paimon
-from putifabsent.inspection.findings import Files, Severity, commands_for
+from putifabsent.inspection.findings import Files, Severity, mended
 from putifabsent.shim.formats import is_state
 from putifabsent.timeline import opened, read, tables_below
 
@@ -118,7 +117,19 @@ def inspect(
     OSError
         The store refuses.
     """
-    timeline = read(url, fs=fs, format=format, **options)
+    return _inspected(*opened(url, fs, options), url, format=format, data=data, progress=progress)
+
+
+def _inspected(
+    fs: Any,
+    root: str,
+    url: str,
+    *,
+    format: str | None = None,  # noqa: A002
+    data: bool,
+    progress: Progress | None = None,
+) -> Report:
+    timeline = read(root, fs=fs, format=format)
     judge = _JUDGES[timeline.format]
     walk = _Walk(timeline.fs, progress) if data else None
     before = _state_of(timeline)
@@ -129,9 +140,8 @@ def inspect(
         result = judge(timeline, walk)
         before_too = {about for each in findings for about in _abouts(each)}
         findings = [each for each in result.findings if not before_too.isdisjoint(_abouts(each))]
-    findings = [
-        replace(each, commands=commands_for(timeline.format, url, each, result.records)) for each in findings
-    ]
+    address = url if "://" in url else fs.unstrip_protocol(root)
+    findings = [mended(timeline.format, address, each, result.records) for each in findings]
     return Report(
         url,
         timeline.format,
@@ -150,7 +160,7 @@ class Failed:
     Attributes
     ----------
     error
-        A ``ConfigError``, as of a version that is not known, or what the store refuses by.
+        Such as a ``ConfigError``, of a version that is not known, or what the store refuses by.
     """
 
     url: str
@@ -200,20 +210,22 @@ def inspect_all(
     tables = list(tables_below(root, fs=fs))
     if not tables:
         raise ConfigError(f"there is no table at {url!r}, and none below it")
+    above = url.rstrip("/") if "://" in url else root
+
+    def inspected(table: str) -> Report | Failed:
+        address = above + table.removeprefix(root)
+        try:
+            return _inspected(fs, table, address, data=data)
+        except Exception as error:  # noqa: BLE001 - no table keeps the others from being inspected
+            return Failed(address, error)
+
     found: list[Report | Failed] = []
     with ThreadPoolExecutor(_SIDE_BY_SIDE) as pool:
-        for each in pool.map(partial(_inspected, fs=fs, data=data), tables):
+        for each in pool.map(inspected, tables):
             found.append(each)
             if progress is not None:
                 progress(len(found), len(tables), each.url)
     return found
-
-
-def _inspected(table: str, **how: Any) -> Report | Failed:
-    try:
-        return inspect(table, **how)
-    except (ConfigError, OSError) as error:
-        return Failed(table, error)
 
 
 class _Walk:

@@ -61,10 +61,11 @@ def judge(timeline: PaimonTimeline, look: Look | None) -> Result:
         Lists its data files; None: neither they nor manifests are looked at.
     """
     problems: Problems = []
+    latest = timeline.latest()  # before the snapshots: what is committed meanwhile is not lost
     records = list(timeline.records(problems=problems))
     snapshots = [each for each in records if not each.archived]
     unread = [number for problem in problems if (number := _number_of(problem.path)) is not None]
-    findings = [*read_errors(problems, Kind.DANGLING_REFERENCE), *_gaps(timeline, records, unread)]
+    findings = [*read_errors(problems, Kind.DANGLING_REFERENCE), *_gaps(timeline, records, unread, latest)]
     if look is not None and snapshots:
         table = table_of(timeline.root)
         files = look(table, _OWN_FOLDERS)
@@ -82,16 +83,25 @@ def _number_of(path: str) -> int | None:
     return number_in(kind, last) if kind in FOLDERS else None
 
 
-def _gaps(timeline: PaimonTimeline, records: Sequence[Snapshot], unread: Sequence[int]) -> Iterator[Finding]:
+def _gaps(
+    timeline: PaimonTimeline, records: Sequence[Snapshot], unread: Sequence[int], latest: int
+) -> Iterator[Finding]:
     """Find numbers that are missing; expiry takes the oldest ones, and may make changelogs of them."""
+    numbers = [*(each.number for each in records), *unread]
+    is_lost = bool(numbers) and latest > max(numbers)
     snapshots = [each.number for each in records if not each.archived]
     first = min(snapshots, default=0)
-    for gap in gaps_in([*(each.number for each in records), *unread]):
+    for gap in gaps_in([*numbers, latest + 1] if is_lost else numbers):
         is_old = gap.stop <= first
         kind = "changelog" if is_old else "snapshot"
         ends = dict.fromkeys((gap[0], gap[-1]))
         names = [below(timeline.root, f"{kind}/{kind}-{number}") for number in ends]
-        detail = f"{_numbers(kind, gap)} missing: {gap.start - 1} and {gap.stop} are there"
+        after = (
+            f"is there, and LATEST says {latest}"
+            if is_lost and latest in gap
+            else f"and {gap.stop} are there"
+        )
+        detail = f"{_numbers(kind, gap)} missing: {gap.start - 1} {after}"
         yield found(
             Kind.GAP,
             names,
@@ -103,7 +113,7 @@ def _gaps(timeline: PaimonTimeline, records: Sequence[Snapshot], unread: Sequenc
 
 
 def _numbers(kind: str, gap: range) -> str:
-    return f"{kind} {gap[0]} is" if len(gap) == 1 else f"{kind}s {gap[0]} to {gap[-1]} are"
+    return f"{kind} {gap[0]} is" if gap[0] == gap[-1] else f"{kind}s {gap[0]} to {gap[-1]} are"
 
 
 def hurts(base: Base, name: Name, written: bytes) -> list[Finding]:

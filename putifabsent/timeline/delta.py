@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from putifabsent.errors import ConfigError
-from putifabsent.shim.formats.delta import SIDECARS, checkpoint_in, number_in
+from putifabsent.shim.formats.delta import SIDECARS, checkpoint_in, number_in, vector_of
 from putifabsent.timeline.files import (
     Problem,
     Problems,
@@ -30,9 +30,26 @@ if TYPE_CHECKING:
     from putifabsent.timeline.parts import Part
     from putifabsent.timeline.records import Order
 
-__all__ = ["Checkpoint", "DeltaTimeline", "checkpoints", "files_in", "parsed"]
+__all__ = [
+    "Checkpoint",
+    "DeltaTimeline",
+    "Proof",
+    "checkpoints",
+    "files_in",
+    "is_staged",
+    "parsed",
+    "proof_in",
+]
 
 _INFO = "commitInfo"
+_TOO_LARGE = 1 << 63
+_POINTER = "_last_checkpoint"
+_STAGED = ("_staged_commits", "_commits")
+_COLUMNS = (
+    *("add.path", "add.deletionVector.storageType", "add.deletionVector.pathOrInlineDv"),
+    "sidecar.path",
+)
+"""What is read of checkpoints in parquet."""
 
 
 class DeltaTimeline(Timeline[Commit]):
@@ -118,17 +135,15 @@ def parsed(
     """Return what a commit says of itself, and its actions; None: it is none."""
     try:
         actions = _actions(written)
-        info: dict[str, Any] = next((each[_INFO] for each in actions if _INFO in each), {})
-        millis = info.get("inCommitTimestamp", info.get("timestamp"))
-        seen = info.get("readVersion")
+        info: dict[str, Any] = next((each[_INFO] for each in actions if each.get(_INFO)), {})
         commit = Commit(
             number=number,
             action=str(info.get("operation", "")),
-            millis=None if millis is None else int(millis),
-            read=None if seen is None else int(seen),
+            millis=_number(info.get("inCommitTimestamp", info.get("timestamp"))),
+            read=_number(info.get("readVersion")),
             transaction=str(info.get("txnId") or ""),
             path=path,
-            counts=Counter(kind for each in actions for kind in each),
+            counts=Counter(kind for each in actions for kind, of in each.items() if of is not None),
             content=info,
         )
         return commit, actions
@@ -136,6 +151,15 @@ def parsed(
         trouble = Trouble.UNREADABLE if written else Trouble.EMPTY
         report(problems, Problem(path, trouble, f"it is torn, or no commit: {error}"), error)
         return None
+
+
+def _number(said: Any) -> int | None:
+    """Return a number of a ``commitInfo``, which has no form; None: it is none, or too large for a column."""
+    try:
+        number = int(said)
+    except (OverflowError, TypeError, ValueError):
+        return None
+    return number if abs(number) < _TOO_LARGE else None
 
 
 class Checkpoint(NamedTuple):
@@ -168,22 +192,62 @@ def checkpoints(fs: Any, log: str) -> list[Checkpoint]:
     return sorted(complete)
 
 
-def files_in(fs: Any, log: str, checkpoint: Checkpoint, problems: Problems) -> set[str] | None:
-    """Return the data files that a table had, as the log says their paths; None: it can't be read."""
-    files: set[str] = set()
+class Proof(NamedTuple):
+    """A file beside a log, which is written after its version was committed."""
+
+    number: int
+    path: str
+
+
+def proof_in(fs: Any, log: str) -> Proof | None:
+    """Return the newest of a log's checksums, checkpoints and the pointer to one; None: there is none."""
+    proofs = []
+    for each in listed(fs, log):
+        checkpoint = checkpoint_in(each.last)
+        if checkpoint is not None:
+            proofs.append(Proof(checkpoint.number, each.path))
+        elif each.last.endswith(".crc") and (number := number_in(each.last[:-4] + ".json")) is not None:
+            proofs.append(Proof(number, each.path))
+        elif each.last == _POINTER:
+            proofs += [Proof(number, path) for path, number in _pointed_at(fs, each.path)]
+    return max(proofs, default=None)
+
+
+def _pointed_at(fs: Any, path: str) -> Iterator[tuple[str, int]]:
+    for _, written in read(fs, [path]):
+        with suppress(KeyError, OverflowError, TypeError, ValueError):
+            yield path, int(json.loads(written)["version"])
+
+
+def is_staged(fs: Any, log: str) -> bool:
+    """Whether a catalog may have commits that are not in the log yet."""
+    return any(fs.isdir(below(log, each)) for each in _STAGED)
+
+
+def files_in(fs: Any, log: str, checkpoint: Checkpoint, problems: Problems) -> dict[str, str | None] | None:
+    """Return the data files that a table had, as the log says their paths; None: it can't be read.
+
+    Each comes with where its deletion vector lies, from the table's root; None: not there.
+    """
+    files: dict[str, str | None] = {}
     paths = list(checkpoint.paths)
     while paths:
         path = paths.pop()
         try:
-            for kind, name in _checkpoint_actions(fs, path):
-                if kind == "add":
-                    files.add(name)
-                else:
-                    paths.append(name if "/" in name else below(log, f"{SIDECARS}/{name}"))
+            written = fs.cat_file(path)
         except FileNotFoundError as error:
             report(problems, Problem(path, Trouble.MISSING, "a checkpoint consists of it"), error)
             return None
-        except (arrow().ArrowException, KeyError, TypeError, ValueError) as error:
+        try:
+            for kind, action in _checkpoint_actions(path, written):
+                if kind == "add":
+                    files[action["path"]] = vector_of(action)
+                else:
+                    name = action["path"]
+                    paths.append(name if "/" in name else below(log, f"{SIDECARS}/{name}"))
+        except ConfigError:
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever a parser makes of torn bytes
             report(
                 problems, Problem(path, Trouble.UNREADABLE, f"it is torn, or no checkpoint: {error}"), error
             )
@@ -191,19 +255,17 @@ def files_in(fs: Any, log: str, checkpoint: Checkpoint, problems: Problems) -> s
     return files
 
 
-def _checkpoint_actions(fs: Any, path: str) -> Iterator[tuple[str, str]]:
+def _checkpoint_actions(path: str, written: bytes) -> Iterator[tuple[str, dict[str, Any]]]:
     """Return what a file of a checkpoint adds, and the sidecars that it goes on in."""
-    written = fs.cat_file(path)
     if path.endswith(".json"):
         for line in written.splitlines():
             action = json.loads(line)
-            yield from ((kind, action[kind]["path"]) for kind in ("add", "sidecar") if kind in action)
+            yield from ((kind, action[kind]) for kind in ("add", "sidecar") if action.get(kind))
         return
     pa = arrow()
     parquet = pa.parquet.ParquetFile(pa.BufferReader(written))
+    there = {column.path for column in map(parquet.schema.column, range(len(parquet.schema.names)))}
     kinds = [kind for kind in ("add", "sidecar") if kind in parquet.schema_arrow.names]
-    for batch in parquet.iter_batches(columns=[f"{kind}.path" for kind in kinds]):
+    for batch in parquet.iter_batches(columns=[each for each in _COLUMNS if each in there]):
         for kind in kinds:
-            yield from (
-                (kind, each["path"]) for each in batch.column(kind).to_pylist() if each and each["path"]
-            )
+            yield from ((kind, each) for each in batch.column(kind).to_pylist() if each and each["path"])

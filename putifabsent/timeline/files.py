@@ -8,7 +8,6 @@ from __future__ import annotations
 import errno
 import io
 import json
-import zlib
 from enum import Enum
 from glob import has_magic
 from importlib import import_module
@@ -37,6 +36,7 @@ __all__ = [
     "read",
     "records_of",
     "report",
+    "report_all",
     "roaring",
 ]
 
@@ -46,7 +46,8 @@ _AT_ONCE = 256
 _AVRO = b"Obj\x01"
 _ZSTANDARD = b"zstandard"
 _CODECS = (b"null", b"deflate", b"bzip2", b"xz")
-_OTHERS = (b"ORC", b"PAR1")
+_OTHERS = (b"ORC", b"PAR1", b"AGS1")
+"""How files begin that are no Avro; the last one is Iceberg's sign of what it has encrypted."""
 _SYNC = 16
 _HEADER = {
     "type": "record",
@@ -101,6 +102,12 @@ def report(problems: Problems | None, problem: Problem, cause: Exception | None 
         raise problem.error() from cause
     if problem not in problems:
         problems.append(problem)
+
+
+def report_all(problems: Problems, found: Sequence[Problem]) -> None:
+    """Add many problems, each once."""
+    known = set(problems)
+    problems += [each for each in dict.fromkeys(found) if each not in known]
 
 
 class Listed(NamedTuple):
@@ -236,7 +243,7 @@ class AvroFiles:
         except NotImplementedError as error:
             report(self.problems, Problem(path, Trouble.UNKNOWN, str(error)), error)
             return None
-        except (KeyError, TypeError, ValueError) as error:
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
             trouble = Trouble.UNREADABLE if written else Trouble.EMPTY
             report(self.problems, Problem(path, trouble, f"it is torn, or no manifest: {error}"), error)
             return None
@@ -310,7 +317,9 @@ def content_of(written: bytes | None, path: str, problems: Problems | None = Non
         return None
     try:
         return _of_avro(written) if written.startswith(_AVRO) else Content("", _of_json(written))
-    except (EOFError, IndexError, KeyError, TypeError, ValueError) as error:
+    except ConfigError:
+        raise
+    except Exception as error:  # noqa: BLE001 - whatever a parser makes of torn bytes
         report(problems, Problem(path, Trouble.UNREADABLE, f"it is torn, or no instant's: {error}"), error)
         return None
 
@@ -349,11 +358,14 @@ def records_of(written: bytes) -> list[dict[str, Any]]:
         codec = header["meta"].get("avro.codec", b"null")
         if codec == _ZSTANDARD:
             return _decompressed(written, header)
-        if codec not in _CODECS:
-            raise NotImplementedError(f"it is packed by {codec.decode(errors='replace')}, which is not known")
-        return list(fastavro.reader(io.BytesIO(written)))
-    except (EOFError, IndexError, KeyError, OSError, TypeError, zlib.error) as error:
+        if codec in _CODECS:
+            return list(fastavro.reader(io.BytesIO(written)))
+    except ConfigError:
+        raise
+    except Exception as error:
+        # Whatever a parser makes of torn bytes.
         raise ValueError(f"it is torn, or no Avro: {error}") from error
+    raise NotImplementedError(f"it is packed by {codec.decode(errors='replace')}, which is not known")
 
 
 def _decompressed(written: bytes, header: Any) -> list[dict[str, Any]]:

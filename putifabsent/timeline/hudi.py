@@ -16,13 +16,24 @@ from putifabsent.shim.formats.hudi import completed_as, instant_in
 from putifabsent.shim.formats.hudi_layout import PROPERTIES, Layout, layout_of
 from putifabsent.shim.formats.hudi_steps import Fault, Finding, Seen, State, check
 from putifabsent.timeline import hudi_archive, hudi_history
-from putifabsent.timeline.files import Problem, Problems, Trouble, below, content_of, listed, modified, report
+from putifabsent.timeline.files import (
+    Problem,
+    Problems,
+    Trouble,
+    below,
+    content_of,
+    listed,
+    modified,
+    read,
+    report,
+    report_all,
+)
 from putifabsent.timeline.parts import Stretch, stretches
 from putifabsent.timeline.reading import Timeline
 from putifabsent.timeline.records import Content, Details, Instant, Raw, StateFile
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from putifabsent.timeline.files import Listed
     from putifabsent.timeline.hudi_history import Manifest
@@ -144,9 +155,8 @@ class HudiTimeline(Timeline[Instant]):
                 yield each
         # A file that reaches into several parts is reported by the first of them.
         own = {span.file.path for span in part.spans if part.has(span.first)}
-        for problem in found or ():
-            if problem.path in own:
-                report(problems, problem)
+        if problems is not None:
+            report_all(problems, [each for each in found or () if each.path in own])
 
     def instants_in(
         self, file: HistoryFile, *, raw: bool = False, problems: Problems | None = None
@@ -160,30 +170,31 @@ class HudiTimeline(Timeline[Instant]):
     def details(self, record: Instant, problems: Problems | None = None) -> Details:
         """Return what was written when an instant was requested, and when it was completed."""
         if not record.archived:
-            return self._details_of_files(record, problems)
+            return next(self.details_of([record], problems))
         raw = record.raw or self._raw(record, problems)
         if not isinstance(raw, Raw):
             return raw or Details(None, None)
         where = f"{record.source}: instant {record.time}"
         return Details(*(content_of(each, where, problems) for each in raw))
 
-    def content(self, path: str, problems: Problems | None = None) -> Content | None:
-        """Return what one file of an active instant says; None: nothing, or it can't be read."""
-        try:
-            written = self.fs.cat_file(path)
-        except FileNotFoundError as error:
-            reason = "it is gone: its instant has gone on, was archived, or was rolled back"
-            report(problems, Problem(path, Trouble.MISSING, reason), error)
-            return None
-        return content_of(written, path, problems)
+    def details_of(self, active: Sequence[Instant], problems: Problems | None = None) -> Iterator[Details]:
+        """Return the :meth:`details` of each of some active instants, whose files are read at once."""
+        # Inflight files repeat, or anticipate, what the others say.
+        files = (file for each in active for file in each.files if file.state is not State.INFLIGHT)
+        written = dict(read(self.fs, [file.path for file in files if file.size]))
+        for each in active:
+            yield self._details_of_files(each, written, problems)
 
-    def _details_of_files(self, record: Instant, problems: Problems | None) -> Details:
+    def _details_of_files(
+        self, record: Instant, written: Mapping[str, bytes], problems: Problems | None
+    ) -> Details:
         contents: dict[State, Content | None] = {}
         for file in record.files:
-            if file.size:
-                # Inflight files repeat, or anticipate, what the others say.
-                if file.state is not State.INFLIGHT:
-                    contents[file.state] = self.content(file.path, problems)
+            if file.path in written:
+                contents[file.state] = content_of(written[file.path], file.path, problems)
+            elif file.size and file.state is not State.INFLIGHT:
+                reason = "it is gone: its instant has gone on, was archived, or was rolled back"
+                report(problems, Problem(file.path, Trouble.MISSING, reason))
             elif file.state is State.COMPLETED:
                 reason = "it is empty: whoever completed it has died while writing"
                 report(problems, Problem(file.path, Trouble.EMPTY, reason))

@@ -7,6 +7,7 @@ import json
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from putifabsent.errors import ConfigError
 from putifabsent.shim.formats.hudi import archive_in, completed_as
 from putifabsent.shim.formats.hudi_files import blocks
 from putifabsent.timeline.files import Problem, Problems, Trouble, avro, below, content_of, listed, report
@@ -58,11 +59,16 @@ def archived_in(fs: Any, path: str, *, raw: bool, problems: Problems | None) -> 
     """Return the instants in one log file; arguments as for :func:`instants`."""
     states: dict[tuple[str, str], list[dict[str, Any]]] = {}
     try:
-        for entry in _entries(fs.cat_file(path), raw=raw):
-            states.setdefault(_key_of(entry), []).append(entry)
+        written = fs.cat_file(path)
     except FileNotFoundError as error:
         report(problems, Problem(path, Trouble.MISSING, "it went while the history was read"), error)
-    except (EOFError, IndexError, KeyError, TypeError, ValueError) as error:
+        return []
+    try:
+        for entry in _entries(written, raw=raw):
+            states.setdefault(_key_of(entry), []).append(entry)
+    except ConfigError:
+        raise
+    except Exception as error:  # noqa: BLE001 - whatever a parser makes of torn bytes
         reason = f"it is torn, or no log of archived instants: {error}"
         report(problems, Problem(path, Trouble.UNREADABLE, reason), error)
     return [_instant(time, entries, path, raw=raw) for (time, _), entries in states.items()]

@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from putifabsent.shim.formats.hudi import history_in, manifest_in
-from putifabsent.timeline.files import Problem, Problems, Trouble, arrow, below, listed, report
+from putifabsent.timeline.files import Problem, Problems, Trouble, arrow, below, listed, report, report_all
 from putifabsent.timeline.parts import HistoryFile, Span
 from putifabsent.timeline.records import Instant, Raw, State
 
@@ -143,13 +143,18 @@ def _rows(batch: Any, path: str, problems: Problems | None) -> Iterator[Instant]
         raws: list[Raw | None] = list(kept)
     else:
         raws = [None] * batch.num_rows
+    odd: Problems = []
     for time, completion, action, version, raw in zip(*columns, raws, strict=True):
         if version != _KNOWN or time is None or action is None:
             trouble = Trouble.UNKNOWN if version != _KNOWN else Trouble.UNREADABLE
             reason = f"its record of instant {time} is of version {version}, of action {action}"
-            report(problems, Problem(path, trouble, reason))
+            odd.append(Problem(path, trouble, reason))
+            if problems is None:
+                raise odd[0].error()
             continue
         yield Instant(time, action, State.COMPLETED, completion, source=path, raw=raw)
+    if problems is not None:
+        report_all(problems, odd)
 
 
 def spans(fs: Any, files: Sequence[HistoryFile]) -> list[Span]:

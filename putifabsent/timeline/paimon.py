@@ -44,7 +44,7 @@ __all__ = ["Manifests", "PaimonTimeline", "snapshot_of"]
 class PaimonTimeline(Timeline[Snapshot]):
     """The snapshots of a Paimon table, or of a branch of one, in its folder ``branch/branch-<name>/``.
 
-    ``LATEST`` and ``EARLIEST`` are hints, and not looked at: the snapshots that are there are listed.
+    ``LATEST`` and ``EARLIEST`` are hints: the snapshots that are there are listed.
 
     Raises
     ------
@@ -117,6 +117,11 @@ class PaimonTimeline(Timeline[Snapshot]):
         paths = self._numbered("schema")
         return {paths[path]: written for path, written in read(self.fs, list(paths))}
 
+    def latest(self) -> int:
+        """Return the newest snapshot by its hint; 0: there is none."""
+        written = b"".join(written for _, written in read(self.fs, [below(self.root, "snapshot/LATEST")]))
+        return int(written) if written.strip().isdigit() else 0
+
     def _numbered(self, kind: str) -> dict[str, int]:
         return numbered(self.fs, below(self.root, kind), partial(number_in, kind))
 
@@ -145,7 +150,7 @@ def snapshot_of(
             archived=kind == "changelog",
             content=fields,
         )
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, OverflowError, TypeError, ValueError) as error:
         trouble = Trouble.UNREADABLE if written else Trouble.EMPTY
         report(problems, Problem(path, trouble, f"it is torn, or no snapshot: {error}"), error)
         return None

@@ -211,12 +211,12 @@ class Snapshot:
     content: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
     @property
-    def begun_at(self) -> datetime:
+    def begun_at(self) -> datetime | None:
         """When it was committed; nothing says when it began."""
         return _since_1970(self.millis)
 
     @property
-    def ended_at(self) -> datetime:
+    def ended_at(self) -> datetime | None:
         """When it was committed."""
         return _since_1970(self.millis)
 
@@ -346,12 +346,12 @@ class IcebergSnapshot:
         return False
 
     @property
-    def begun_at(self) -> datetime:
+    def begun_at(self) -> datetime | None:
         """When it was committed; nothing says when it began."""
         return _since_1970(self.millis)
 
     @property
-    def ended_at(self) -> datetime:
+    def ended_at(self) -> datetime | None:
         """When it was committed."""
         return _since_1970(self.millis)
 
@@ -377,8 +377,12 @@ class IcebergSnapshot:
         }
 
 
-def _since_1970(millis: int) -> datetime:
-    return _EPOCH + timedelta(milliseconds=millis)
+def _since_1970(millis: int) -> datetime | None:
+    """Return a time; None: it would be past what any calendar here has."""
+    try:
+        return _EPOCH + timedelta(milliseconds=millis)
+    except OverflowError:
+        return None
 
 
 def _moment(text: str) -> datetime | None:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import subprocess
+import sys
 from typing import TYPE_CHECKING, Any
 
 import fsspec
@@ -11,6 +14,7 @@ import pytest
 from typer.testing import CliRunner
 
 from putifabsent.cli.app import app
+from tests.cli.conftest import own_memory
 from tests.inspection.tables import Delta, Hudi, packed
 
 if TYPE_CHECKING:
@@ -135,6 +139,38 @@ def lake(tmp_path: Path) -> Path:
     )  # a table's folder is not asked
     (lake / ".hidden" / "t" / "_delta_log").mkdir(parents=True)
     return lake
+
+
+@pytest.mark.parametrize("scheme", ["memory", "piamemory", "putifabsent::memory"])
+def test_commands_have_the_address_of_their_table(scheme: str) -> None:
+    with own_memory():
+        made = Delta(fsspec.filesystem("memory"), "/lake/t")
+        made.change(0, "a")
+        made.change(1, "b")
+        made.fs.rm_file("/lake/t/b")
+        one = said(run(f"{scheme}://lake/t", "--json"))
+        (other,) = said(run(f"{scheme}://lake", "--json"))["tables"]
+    assert other["name"] == f"{scheme.rpartition('::')[2]}://lake/t"
+    for each in (one, other):
+        (finding,) = each["findings"]
+        assert finding["commands"] == ["RESTORE TABLE delta.`memory://lake/t` TO VERSION AS OF 0"]
+
+
+@pytest.mark.parametrize("options", [[], ["--timeline"]])
+def test_who_reads_none_of_an_answer_ends_it_quietly(table: Delta, options: list[str]) -> None:
+    command = [
+        sys.executable,
+        "-c",
+        "from putifabsent.cli import main; main()",
+        "inspect",
+        table.root,
+        *options,
+    ]
+    reads, writes = os.pipe()
+    os.close(reads)
+    with os.fdopen(writes, "wb") as nobody:
+        ended = subprocess.run(command, stdout=nobody, stderr=subprocess.PIPE, text=True, check=False)
+    assert (ended.stderr, ended.returncode) == ("", 141)
 
 
 def test_of_a_folder_of_tables_each_has_a_line(lake: Path) -> None:

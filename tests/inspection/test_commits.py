@@ -7,6 +7,7 @@ import json
 import os
 import uuid
 from concurrent.futures import ThreadPoolExecutor
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 import fsspec
@@ -17,6 +18,7 @@ from putifabsent.errors import ConfigError, Damaging
 from putifabsent.fsspec_plugin import GuardedFileSystem
 from putifabsent.fsspec_plugin.remote import Remote
 from putifabsent.inspection import delta as rules
+from putifabsent.inspection import hudi as hudi_rules
 from putifabsent.inspection.commits import Commits
 from putifabsent.inspection.findings import Base
 from putifabsent.shim.formats.hudi_files import writes_in
@@ -331,6 +333,36 @@ def test_an_instant_is_completed_beside_others_of_other_file_groups(place: Place
     Late(place, completed(T[1], C[2])).check()
 
 
+class Counting:
+    """A filesystem that counts what is read in a timeline."""
+
+    def __init__(self, fs: Any) -> None:
+        self._fs = fs
+        self.read = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._fs, name)
+
+    def cat(self, paths: list[str], **how: Any) -> Any:
+        self.read += len(paths)
+        return self._fs.cat(paths, **how)
+
+
+def test_what_others_have_completed_is_read_once_and_as_far_as_time_allows(place: Place, hudi: Hudi) -> None:
+    for number in range(2, 8):
+        hudi.wrote(T[number], C[number], stat(B, base(B, T[number])))
+    hudi.wrote(T[1], C[9], stat(A, base(A, T[1]), T[0]))
+    late, fs = Late(place, completed(T[1], C[9])), Counting(place.fs)
+    table = Base(fs, place.root)
+    name = Policy("auto").classify(late.path)
+    read = []
+    for until in (0, inf, inf):
+        table.until = until
+        assert hudi_rules.hurts(table, name, late.body) == []
+        read.append(fs.read)
+    assert read == [0, 7, 7]
+
+
 def test_files_that_others_have_written_are_called_otherwise(place: Place, hudi: Hudi) -> None:
     hudi.wrote(T[1], C[1], stat(B, f"x.parquet_{T[1]}_hudiext"), files=False)
     Late(place, completed(T[1], C[1])).check()
@@ -390,10 +422,37 @@ def test_a_version_is_refused_whose_branch_lacks_a_file(place: Place, iceberg: I
     assert "snapshot 3 of version 3 has a file that is not there" in reason
 
 
+@pytest.mark.parametrize("name", ["snap-3.avro", "m-3.avro"])
+def test_a_version_whose_manifests_are_encrypted_is_created(
+    place: Place, iceberg: Iceberg, name: str
+) -> None:
+    iceberg.version(3, "c")
+    iceberg.write(f"metadata/{name}", b"AGS1" + bytes(60))
+    Late(place, "metadata/v3.metadata.json").check()
+
+
 def test_rows_of_a_file_elsewhere_may_be_deleted(place: Place, iceberg: Iceberg) -> None:
     iceberg.elsewhere()
     iceberg.version(3, "c", deletes=["x"])
     Late(place, "metadata/v3.metadata.json").check()
+
+
+# Of several formats
+
+
+def test_a_folder_is_judged_as_the_table_of_each_of_its_formats(
+    place: Place, hudi: Hudi, iceberg: Iceberg
+) -> None:
+    hudi.wrote(T[2], C[1], stat(A, base(A, T[2]), T[0]))
+    hudi.wrote(T[1], C[2], stat(A, base(A, T[1]), T[0]))
+    commits = Commits(lambda: place.fs)
+    for late in (Late(place, "metadata/v2.metadata.json"), Late(place, completed(T[1], C[2]))):
+        judged = Policy("auto").classify(late.path), late.body
+        if judged[0].format == "iceberg":
+            commits.check(*judged)
+        else:
+            with pytest.raises(Damaging, match="both went on with the slice of"):
+                commits.check(*judged)
 
 
 # How long it may take

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import fsspec
 import pyarrow as pa
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.inspection.conftest import Place
+
+UUID = "d2c639aa-8816-431a-aaf6-d3fe2512ff61"
 
 
 @pytest.fixture
@@ -37,6 +40,43 @@ def test_a_commit_that_is_missing_among_others_is_a_gap(place: Place, table: Del
     finding = place.the(Kind.GAP)
     assert finding.names == (log(place, 2),)
     assert finding.severity is Severity.DAMAGE
+
+
+@pytest.mark.parametrize(
+    ("beside", "written", "missing"),
+    [
+        (f"{3:020d}.crc", "{}", (2, 3)),
+        (f"{2:020d}.crc", "{}", (2,)),
+        (f"{1:020d}.crc", "{}", ()),
+        ("_last_checkpoint", '{"version": 3}', (2, 3)),
+        ("_last_checkpoint", '{"version": 1}', ()),
+        ("_last_checkpoint", '{"version"', ()),
+        ("_last_checkpoint", '{"version": 1e400}', ()),
+    ],
+)
+def test_the_newest_commit_that_something_beside_the_log_shows_is_missed(
+    place: Place, table: Delta, beside: str, written: str, missing: tuple[int, ...]
+) -> None:
+    path = table.write(f"_delta_log/{beside}", written)
+    found = [(each.kind, each.severity, each.names) for each in place.findings()]
+    names = (*(log(place, each) for each in missing), path)
+    assert found == ([(Kind.GAP, Severity.DAMAGE, names)] if missing else [])
+
+
+def test_a_commit_that_a_catalog_may_have_is_not_missed(place: Place, table: Delta) -> None:
+    table.write(f"_delta_log/{2:020d}.crc", "{}")
+    table.write(f"_delta_log/_staged_commits/{2:020d}.{UUID}.json", "{}")
+    assert place.findings() == []
+
+
+def test_a_checkpoint_holds_the_newest_commits_that_are_missing(tmp_path: Path) -> None:
+    root = packed("raced_delta", tmp_path)
+    local = fsspec.filesystem("file")
+    newest = max(local.glob(f"{root}/_delta_log/*.checkpoint.parquet")).rpartition("/")[2]
+    for path in local.glob(f"{root}/_delta_log/*[0-9].*"):
+        if path.endswith(("json", "crc")) and path.rpartition("/")[2] >= newest[:20]:
+            local.rm_file(path)
+    assert [(each.kind, each.severity) for each in inspect(root).findings] == [(Kind.GAP, Severity.NOTICE)]
 
 
 def test_a_log_without_its_beginning_and_without_a_checkpoint_is_a_gap(place: Place, table: Delta) -> None:
@@ -116,6 +156,40 @@ def test_what_a_commit_that_can_t_be_read_may_have_removed_proves_no_damage(
     assert Kind.DANGLING_REFERENCE in place.kinds(Severity.NOTICE)
 
 
+def test_a_deletion_vector_that_is_not_there_dangles(place: Place, table: Delta) -> None:
+    # The protocol's own example: "ab^-aqEH.-t@S}K{vb[*k^" is ab/deletion_vector_<uuid>.bin.
+    vector = {"storageType": "u", "pathOrInlineDv": "ab^-aqEH.-t@S}K{vb[*k^", "offset": 4}
+    table.commit(2, {"remove": {"path": "a"}}, {"add": {"path": "a", "deletionVector": vector}})
+    path = f"{place.root}/ab/deletion_vector_{UUID}.bin"
+    finding = place.the(Kind.DANGLING_REFERENCE)
+    assert (finding.names, finding.moments) == ((path,), ("2",))
+    place.fs.mkdir(path.rpartition("/")[0])
+    place.fs.touch(path)
+    assert place.findings() == []
+    place.fs.rm_file(path)
+    table.change(3, removed=["a"])
+    assert place.findings() == []
+
+
+@pytest.mark.parametrize("ending", ["parquet", "json"])
+def test_a_deletion_vector_that_only_a_checkpoint_names_dangles(place: Place, ending: str) -> None:
+    table = Delta(place.fs, place.root)
+    vector = {"storageType": "u", "pathOrInlineDv": "^-aqEH.-t@S}K{vb[*k^"}
+    adds: list[dict[str, Any]] = [
+        {"path": "a", "deletionVector": vector},
+        {"path": "b", "deletionVector": None},
+    ]
+    for each in "ab":
+        table.write(each)
+    file = io.BytesIO()
+    pq.write_table(pa.table({"add": adds}), file)
+    lines = "".join(json.dumps({"add": each, "remove": None}) + "\n" for each in adds)
+    last = f"{0:020d}.checkpoint.parquet" if ending == "parquet" else f"{0:020d}.checkpoint.{UUID}.json"
+    table.write(f"_delta_log/{last}", file.getvalue() if ending == "parquet" else lines)
+    table.change(1, "c")
+    assert place.the(Kind.DANGLING_REFERENCE).names == (f"{place.root}/deletion_vector_{UUID}.bin",)
+
+
 def test_a_file_whose_path_is_encoded_is_found(place: Place, table: Delta) -> None:
     table.change(2, "p=a%20b/x", files=False)
     assert place.the(Kind.DANGLING_REFERENCE).names == (f"{place.root}/p=a b/x",)
@@ -163,12 +237,13 @@ def test_a_file_that_a_checkpoint_has_seen_go_is_gone(tmp_path: Path) -> None:
     assert inspect(root).findings == []
 
 
-def test_a_torn_checkpoint_is_unreadable(tmp_path: Path) -> None:
+@pytest.mark.parametrize("torn", [b"PAR1", b"PAR1" + b"\xff" * 12 + bytes((12, 0, 0, 0)) + b"PAR1"])
+def test_a_torn_checkpoint_is_unreadable(tmp_path: Path, torn: bytes) -> None:
     root = packed("raced_delta", tmp_path)
     local = fsspec.filesystem("file")
     local.rm_file(f"{root}/_delta_log/{0:020d}.json")
     path = f"{root}/_delta_log/{10:020d}.checkpoint.parquet"
-    local.pipe_file(path, b"PAR1")
+    local.pipe_file(path, torn)
     assert [(each.kind, each.names) for each in inspect(root).findings] == [(Kind.UNREADABLE, (path,))]
 
 
@@ -186,6 +261,12 @@ def test_a_file_that_is_taken_away_once_more_by_who_knew_it_to_be_gone_loses_not
 ) -> None:
     table.change(2, removed=("a",), read=1)
     table.change(3, removed=("a",), read=2)
+    assert place.findings() == []
+
+
+def test_actions_may_be_null(place: Place, table: Delta) -> None:
+    table.write("d")
+    table.commit(2, {"add": {"path": "d"}, "remove": None, "protocol": None, "commitInfo": None})
     assert place.findings() == []
 
 

@@ -17,6 +17,7 @@ A, B, D = "aaaaaaaa-0", "bbbbbbbb-0", "dddddddd-0"
 T = [f"2026010112000000{n}" for n in range(10)]
 C = [f"2026010112010000{n}" for n in range(10)]
 OLD = "20250101120000000"
+UTC = {"hoodie.table.timeline.timezone": "UTC"}
 
 
 def base(group: str, time: str, write: str = "0-1-1") -> str:
@@ -89,10 +90,22 @@ def test_an_instant_that_nobody_has_requested_took_an_invalid_step(place: Place,
 
 
 def test_an_instant_that_was_completed_before_it_was_requested_goes_backwards(place: Place) -> None:
-    Hudi(place.fs, place.root).wrote(T[5], T[1], stat(A, base(A, T[5])))
+    Hudi(place.fs, place.root, 9, **UTC).wrote(T[5], T[1], stat(A, base(A, T[5])))
     finding = place.the(Kind.BACKWARDS)
     assert finding.severity is Severity.DAMAGE
     assert finding.moments == (T[5],)
+
+
+@pytest.mark.parametrize(
+    ("completion", "severity"),
+    [("20261101010100000", Severity.NOTICE), ("20261101003000000", Severity.DAMAGE)],
+)
+def test_clocks_that_are_put_back_by_an_hour_prove_no_damage(
+    place: Place, completion: str, severity: Severity
+) -> None:
+    time = "20261101015900000"
+    Hudi(place.fs, place.root).wrote(time, completion, stat(A, base(A, time)))
+    assert place.the(Kind.BACKWARDS).severity is severity
 
 
 def test_a_writer_that_completes_after_it_was_rolled_back_is_found(place: Place, table: Hudi) -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from putifabsent.errors import ConfigError
-from putifabsent.inspection import MEANINGS, Kind, Severity, inspect
+from putifabsent.inspection import MEANINGS, Kind, Report, Severity, inspect, inspect_all, inspecting
 from tests.inspection.tables import Delta, Hudi, Paimon, stat
 
 if TYPE_CHECKING:
@@ -117,6 +117,18 @@ def test_an_unknown_table_version_is_an_error(place: Place) -> None:
     Hudi(place.fs, place.root, version=77)
     with pytest.raises(ConfigError, match="table version 77"):
         inspect(place.root, fs=place.fs)
+
+
+def test_no_table_keeps_others_from_being_inspected(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    def judge(timeline: Any, look: Any) -> Any:
+        raise ZeroDivisionError("odd")
+
+    monkeypatch.setitem(inspecting._JUDGES, "paimon", judge)
+    Paimon(place.fs, f"{place.root}/odd").commit(1, "a")
+    Delta(place.fs, f"{place.root}/whole").change(0, "a")
+    odd, whole = inspect_all(place.root, fs=place.fs)
+    assert (odd.url, odd.verdict) == (f"{place.root}/odd", "could not be inspected: odd")
+    assert isinstance(whole, Report)
 
 
 def test_every_kind_says_what_it_means_and_what_to_do() -> None:

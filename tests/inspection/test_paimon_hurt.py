@@ -33,6 +33,16 @@ def test_a_snapshot_that_is_missing_among_others_is_a_gap(place: Place, table: P
     assert finding.severity is Severity.DAMAGE
 
 
+def test_the_newest_snapshot_that_the_hint_says_is_missed(place: Place, table: Paimon) -> None:
+    table.write("snapshot/LATEST", "2")
+    assert place.findings() == []
+    table.write("snapshot/LATEST", "3")
+    finding = place.the(Kind.GAP)
+    assert finding.names == (f"{place.root}/snapshot/snapshot-3",)
+    assert finding.severity is Severity.DAMAGE
+    assert finding.detail == "snapshot 3 is missing: 2 is there, and LATEST says 3"
+
+
 def test_a_gap_among_expired_snapshots_proves_no_damage(place: Place, table: Paimon) -> None:
     place.fs.rm_file(f"{place.root}/snapshot/snapshot-1")
     table.commit(4, "d", upon=("a", "b"))
@@ -131,6 +141,17 @@ def test_a_snapshot_that_can_t_be_read_is_found_and_is_no_gap(
     path = table.write("snapshot/snapshot-3", written)
     table.commit(4, "d", upon=("a", "b"))
     assert place.the(kind).names == (path,)
+
+
+@pytest.mark.parametrize(
+    ("whole", "torn"), [(b'"name"', b'"namf"'), (b'"type"', b'"typf"'), (b'"record"', b'"recorf"')]
+)
+def test_a_manifest_whose_schema_is_torn_is_unreadable(
+    place: Place, table: Paimon, whole: bytes, torn: bytes
+) -> None:
+    path = f"{place.root}/manifest/manifest-deltaManifestList-2"
+    place.fs.pipe_file(path, place.fs.cat_file(path).replace(whole, torn))
+    assert place.the(Kind.UNREADABLE).names == (path,)
 
 
 @pytest.mark.parametrize(("kept", "kind"), [(0, Kind.EMPTY), (40, Kind.UNREADABLE)])

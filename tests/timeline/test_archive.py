@@ -111,6 +111,13 @@ def test_a_truncated_log_is_a_problem_and_what_is_before_is_read(place: Place, k
         timeline.history()
 
 
+def test_a_log_whose_schema_is_torn_is_a_problem(place: Place) -> None:
+    log = block([completed(T1, C1)]).replace(b'"name"', b'"namf"', 1)
+    problems: Problems = []
+    assert list(opened(table_of(place, log)).history(problems=problems)) == []
+    assert [each.trouble for each in problems] == [Trouble.UNREADABLE]
+
+
 def test_a_log_of_something_else_is_a_problem(place: Place) -> None:
     timeline = opened(table_of(place, b"PAR1 and so on"))
     problems: Problems = []

@@ -53,6 +53,31 @@ def test_a_commit_need_not_say_what_was_done(place: Place) -> None:
     assert timeline.table().column("committed").to_pylist() == [None]
 
 
+@pytest.mark.parametrize(
+    "said", ["2024-01-01 00:00:00", None, [], "1000 ms", 1e400, 1 << 63], ids=lambda said: str(said)[:20]
+)
+def test_what_is_no_number_is_not_said(place: Place, said: Any) -> None:
+    table = Delta(place.fs, place.root)
+    table.commit(0, info(timestamp=said, readVersion=said))
+    timeline = read(table.root, fs=table.fs)
+    (commit,) = timeline.active()
+    assert (commit.action, commit.millis, commit.read) == ("WRITE", None, None)
+    assert timeline.table().num_rows == 1
+
+
+def test_a_time_past_all_calendars_is_none(place: Place) -> None:
+    table = Delta(place.fs, place.root)
+    table.commit(0, info(timestamp=1_700_000_000_000_000_000))
+    assert read(table.root, fs=table.fs).table().column("committed").to_pylist() == [None]
+
+
+def test_actions_that_are_null_don_t_count(place: Place) -> None:
+    table = Delta(place.fs, place.root)
+    table.commit(0, {**ADD, "remove": None, "commitInfo": None})
+    (commit,) = read(table.root, fs=table.fs).active()
+    assert commit.counts == {"add": 1}
+
+
 @pytest.mark.parametrize("torn", ["", "\n", '{"add"', '{"commitInfo": {}}\n{"add', "[]", '{"commitInfo": 3}'])
 def test_a_torn_commit_is_a_problem_and_the_others_are_read(place: Place, torn: str) -> None:
     table = Delta(place.fs, place.root)

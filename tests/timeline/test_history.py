@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from putifabsent.timeline import HudiTimeline, Problems, Trouble, read
+from putifabsent.timeline import HudiTimeline, Problem, Problems, Trouble, read
 from tests.timeline.tables import PLAN, Hudi, avro
 
 if TYPE_CHECKING:
@@ -371,6 +371,25 @@ def test_a_record_of_an_unknown_version_is_a_problem_and_the_others_are_read(pla
     problems: Problems = []
     assert numbers(opened(table), problems) == [2]
     assert [each.trouble for each in problems] == [Trouble.UNKNOWN]
+
+
+class Unsearched(list[Problem]):
+    """Problems that nobody looks through for each of many."""
+
+    def __contains__(self, problem: object) -> bool:
+        raise AssertionError(problem)
+
+
+def test_many_records_that_can_t_be_read_are_reported_at_once(place: Place) -> None:
+    table = Hudi(place.fs, place.root)
+    last = f"{time(1)}_{time(3)}_0.parquet"
+    rows = [(time(number), completion(number), "commit", None, None) for number in (1, 2, 3)]
+    table.manifest(1, {last: table.archive(last, rows, version=2)})
+    problems = Unsearched()
+    assert numbers(opened(table), problems) == []
+    assert len(problems) == 3
+    assert numbers(opened(table), problems) == []
+    assert len(problems) == 3
 
 
 def test_what_cannot_be_read_is_raised_where_nobody_takes_it(place: Place) -> None:

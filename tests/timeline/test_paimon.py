@@ -33,6 +33,15 @@ def test_a_snapshot_says_who_made_it_and_how(place: Place) -> None:
     assert metadata.value["commitUser"] == "me"
 
 
+def test_a_time_past_all_calendars_is_none(place: Place) -> None:
+    table = Paimon(place.fs, place.root)
+    table.snapshot(1, timeMillis=(1 << 63) - 1)
+    timeline = read(table.root, fs=table.fs)
+    (snapshot,) = timeline.active()
+    assert (snapshot.begun_at, snapshot.ended_at) == (None, None)
+    assert timeline.table().column("committed").to_pylist() == [None]
+
+
 def test_hints_are_not_looked_at(place: Place) -> None:
     table = Paimon(place.fs, place.root)
     table.snapshot(2)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import io
 from typing import TYPE_CHECKING
 
+import fastavro
 import pytest
 
 from putifabsent.timeline import Problems, Timeline, Trouble, read
-from tests.timeline.tables import Hudi, avro
+from putifabsent.timeline.files import records_of
+from tests.timeline.tables import METADATA, Hudi, avro
 
 if TYPE_CHECKING:
     from tests.timeline.conftest import Place
@@ -26,12 +29,23 @@ TWICE = WHOLE + WHOLE[WHOLE.index(WHOLE[-16:]) + 16 :]
         WHOLE[: len(WHOLE) // 2],
         WHOLE[:5],
         WHOLE[:-20] + b"\0" * 20,
+        WHOLE.replace(b'"name"', b'"namf"'),
         b'{"operationType": ',
         b"[1]",
         b"\0",
         TWICE,
     ],
-    ids=["last byte", "half", "sign alone", "no end", "JSON", "no object", "nothing known", "two records"],
+    ids=[
+        "last byte",
+        "half",
+        "sign alone",
+        "no end",
+        "schema",
+        "JSON",
+        "no object",
+        "nothing known",
+        "two records",
+    ],
 )
 @pytest.mark.parametrize("version", [6, 9])
 def test_a_torn_instant_is_a_problem_and_the_others_are_read(
@@ -50,6 +64,19 @@ def test_a_torn_instant_is_a_problem_and_the_others_are_read(
     with pytest.raises(OSError, match="torn") as raised:
         timeline.details(instants[0])
     assert raised.value.filename == path
+
+
+@pytest.mark.parametrize("codec", ["null", "deflate", "bzip2", "xz"])
+@pytest.mark.parametrize("where", ["schema", "records"])
+def test_torn_records_are_a_value_error_however_they_are_packed(codec: str, where: str) -> None:
+    file = io.BytesIO()
+    said = [{"operationType": f"upsert {number}"} for number in range(100)]
+    fastavro.writer(file, fastavro.parse_schema(METADATA), said, codec=codec)
+    whole = file.getvalue()
+    assert records_of(whole) == said
+    torn = whole.replace(b'"name"', b'"namf"') if where == "schema" else whole[:-60] + b"\xff" * 60
+    with pytest.raises(ValueError, match="it is torn"):
+        records_of(torn)
 
 
 def test_a_torn_instant_keeps_its_place(place: Place) -> None:
