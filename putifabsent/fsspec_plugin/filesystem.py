@@ -885,6 +885,7 @@ class GuardedFileSystem(AsyncFileSystem, ChainedFileSystem, metaclass=CachedToo)
     def _begun(self, name: Name, mode: str, autocommit: bool | None = None, **options: Any) -> GuardedFile:
         extra = {key: value for key, value in options.items() if key not in HOW_IT_IS_READ}
         self.guard.look_early(name)
+        self.guard.refuse_orphan(name)
         commits = not self._intrans if autocommit is None else autocommit
         file = GuardedFile(
             name.path,

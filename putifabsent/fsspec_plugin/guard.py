@@ -323,6 +323,9 @@ class Guard:
         if isinstance(seen, Found):
             self.mount.forget_listed(name.path)  # a listing may still say that it is not there
             raise NameTaken(name.path, seen.holder)
+
+    def refuse_orphan(self, name: Name) -> None:
+        """Refuse to open a file on disk whose folder is not there, and that nobody will make."""
         if self.mount.kind == "local" and not self.mount.fs.auto_mkdir:
             parent = self.mount.fs._parent(name.path)
             if (why := obstacle(parent, name.path)) is not None:
