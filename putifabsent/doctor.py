@@ -365,7 +365,7 @@ def _spark_defaults() -> dict[str, str]:
 
 
 def _for_spark(defaults: Mapping[str, str]) -> Iterator[Check]:
-    home = os.environ.get("SPARK_HOME")
+    home = os.environ.get("SPARK_HOME") or None
     ours = None
     try:
         ours = Path(jar())

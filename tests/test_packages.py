@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import tarfile
 import zipfile
 from typing import TYPE_CHECKING
@@ -13,6 +14,13 @@ from tests.wheel import JAR, ROOT, build, clone
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+
+def test_who_goes_by_aiohttp_gets_one_that_sends_nothing_twice() -> None:
+    extras = dict(re.findall(r"^(\w+) = \[(.*)\]$", (ROOT / "pyproject.toml").read_text(), re.MULTILINE))
+    going = {name for name, needs in extras.items() if re.search(r'"(aiobotocore|aiohttp|s3fs)\b', needs)}
+    assert going == {"dynamodb", "s3", "service"}
+    assert all('"aiohttp>=3.11"' in extras[name] for name in going)
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from putifabsent.errors import ConfigError
@@ -20,7 +21,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Companion"]
 
-_MAIN = "from putifabsent.cli import main; main()"
+# Python begins with what lies in the working directory, and strangers' files may lie there.
+_MAIN = "import sys; sys.path = list(filter(None, sys.path)); from putifabsent.cli import main; main()"
+_PACKAGE = str(Path(__file__).parents[2])
 _PATIENCE = 60
 # Well below any deadline: whoever calls meanwhile waits for an answer.
 _LONGEST_PAUSE = 5.0
@@ -138,6 +141,8 @@ class _Process:
             stdout=subprocess.PIPE,
             text=True,
             pass_fds=[listening.fileno()],
+            # What this process finds, it finds.
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [*sys.path, _PACKAGE]))},
             # Ctrl-C in a shell is the driver's: what it then still has under way must be answered.
             start_new_session=True,
         )
@@ -161,7 +166,10 @@ class _Process:
             answer: dict[str, Any] = json.loads(more or text[text.find("{") :])
         except (OSError, ValueError) as error:
             self.end()
-            raise ConfigError(f"the coordination service did not start: {error}") from error
+            raise ConfigError(
+                f"the coordination service did not start: it ended with {self._process.returncode} and said "
+                "no more here: see stderr"
+            ) from error
         if "address" not in answer:
             self.end()
             raise ConfigError(f"the coordination service did not start: {answer['message']}")

@@ -155,7 +155,14 @@ class Store(NamedTuple):
                 for key, value in hadoop.items()
                 if key.startswith(head) and key.endswith(tail)
             }
-            return Settings(plain, lambda key: password(f"{head}{key}{tail}"), base)
+            # A bucket's secrets S3A looks up by the whole key first.
+            heads = (f"{head}{self.prefixes[0]}", head) if base else (head,)
+
+            def secret(key: str) -> str | None:
+                found = (password(f"{each}{key}{tail}") for each in heads)
+                return next(filter(None, found), None)
+
+            return Settings(plain, secret, base)
 
         base: Settings | None = None
         for prefix in reversed(self.prefixes[1:]):
@@ -177,12 +184,23 @@ class Store(NamedTuple):
                 options = self.options(own, given)
             except ConfigError as error:
                 raise ConfigError(f"{prefix} can't be guarded: {error}") from error
-            mountings.append({"prefix": prefix, "options": {**options, **given}})
+            mountings.append({"prefix": prefix, "options": _merged(options, given)})
         return mountings
 
     def named(self, keys: Iterable[str]) -> list[str]:
         """Return the buckets or accounts with settings of their own, sorted; a name may have dots."""
         known = "|".join(re.escape(key) + ".+" * key.endswith(".") for key in (*self.mapped, *self.refused))
-        spelled = self.own.replace(".", r"\.").format(name="(?P<name>.+?)", key=f"(?:{known})")
+        said = f"(?:{re.escape(self.prefixes[0])})?(?:{known})"
+        spelled = self.own.replace(".", r"\.").format(name="(?P<name>.+?)", key=said)
         found = (re.fullmatch(spelled, key) for key in keys)
         return sorted({each["name"] for each in found if each})
+
+
+def _merged(found: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return options of which those that are given come first, one by one in dictionaries, too."""
+    both = {
+        key: _merged(value, given[key])
+        for key, value in found.items()
+        if isinstance(value, dict) and isinstance(given.get(key), dict)
+    }
+    return {**found, **given, **both}

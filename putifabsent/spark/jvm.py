@@ -12,7 +12,7 @@ from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkRuntimeError
 
 from putifabsent.errors import ConfigError
-from putifabsent.spark.settings import GUARDED, HUDI
+from putifabsent.spark.settings import GUARDED, HUDI, WRAPPED
 from putifabsent.spark.stores import store_of, twins_of
 
 if TYPE_CHECKING:
@@ -40,6 +40,10 @@ _LOCKS = {
 
 Every session wants Hudi's.
 """
+
+_CLASSES = r"^fs\.(AbstractFileSystem\.)?[^.]+\.impl$"
+# Here is the local filesystem, which takes files of no other scheme, and what all filesystems extend.
+_OF_ALL = "org.apache.hadoop.fs"
 
 _HUDI_STORAGE = "hoodie.storage.class"
 _BY_HADOOP = "org.apache.hudi.storage.hadoop.HoodieHadoopStorage"
@@ -78,8 +82,12 @@ class Jvm:
 
     @cached_property
     def spark(self) -> Any:
-        """The settings that the session will have: its builder's options, and spark-defaults.conf."""
-        conf = self._jvm.org.apache.spark.SparkConf()
+        """The settings that the session will have: its builder's options, and its context's.
+
+        A context that is not there yet gets those of spark-defaults.conf.
+        """
+        running = SparkContext._active_spark_context  # noqa: SLF001
+        conf = running._jsc.sc().getConf() if running else self._jvm.org.apache.spark.SparkConf()  # noqa: SLF001
         for key, value in self._options.items():
             conf.set(key, str(value))
         return conf
@@ -180,17 +188,38 @@ class Jvm:
         hadoop
             A configuration; by default the one that the session will have.
         """
+        named, hadoop = set(schemes), hadoop or self.hadoop
         found = {}
-        for twin in twins_of(schemes):
+        for twin in twins_of(named):
             try:
-                files = self._jvm.org.apache.hadoop.fs.FileSystem.getFileSystemClass(
-                    twin, hadoop or self.hadoop
-                )
+                files = self._jvm.org.apache.hadoop.fs.FileSystem.getFileSystemClass(twin, hadoop)
             except Py4JJavaError:
                 continue  # there is none, or not its jar
             if files.getName() not in GUARDED:
                 found[twin] = str(files.getName())
+        # Any other name may be given to the same class, or to one beside it that `FileContext` goes by.
+        wrapped = {store_of(each).wrapped.rpartition(".")[0] for each in named} - {_OF_ALL}
+        wrapped |= {hadoop.get(key) for each in named for key in (f"fs.{each}.impl", f"{WRAPPED}{each}")}
+        for key, name in dict(hadoop.getValByRegex(_CLASSES)).items():
+            scheme = key.split(".")[-2]
+            if (
+                scheme not in {*named, *found}
+                and name not in GUARDED
+                and not wrapped.isdisjoint(self._kinds(name))
+            ):
+                found[scheme] = name
         return found
+
+    def _kinds(self, name: str) -> Iterator[str]:
+        """Yield the names of a class and of those that it extends, and of their packages."""
+        try:
+            kind = self._jvm.java.lang.Class.forName(name, False, self._loader())  # noqa: FBT003 - Java's own
+        except Py4JJavaError:
+            return
+        while kind is not None:
+            yield kind.getName()
+            yield kind.getName().rpartition(".")[0]
+            kind = kind.getSuperclass()
 
     def goes_round(self, schemes: Iterable[str]) -> str | None:
         """Say what writes to these stores by a client of its own; None: nothing that is known does.

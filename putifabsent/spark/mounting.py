@@ -26,15 +26,16 @@ from putifabsent.spark.companion import Companion
 from putifabsent.spark.jvm import Jvm
 from putifabsent.spark.settings import (
     ADDRESS,
-    GUARDED,
     SECRET,
     SESSION_GUARD,
     WRITER,
     adapter_of,
     caller_settings,
+    host_of,
     jar,
     of_spark,
     patience,
+    refuse_catalogs,
     scheme_settings,
     service_settings,
     with_one_more,
@@ -49,7 +50,7 @@ __all__ = ["mount"]
 _WRITER = "PUTIFABSENT_WRITER"
 _REDACTION = "spark.redaction.regex"
 _REDACTED = "(?i)secret|password|token|access[.]?key"
-_ANYWHERE = ("0.0.0.0", "::")  # noqa: S104 - what users may say
+_SECRETS = r"FSSPEC_|putifabsent\.secret"
 _CONNECT = ("SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED")
 _CLIENT = (
     "a Spark Connect client can't mount, for its server writes: run `putifabsent serve`, "
@@ -152,6 +153,7 @@ class Mounted(SparkSession.Builder):
         with _lock, self._lock:
             running = SparkContext._active_spark_context  # noqa: SLF001
             jvm = Jvm(self._options)
+            refuse_catalogs(dict(SparkConf(_jconf=jvm.spark).getAll()), self._schemes)
             if running is None:
                 # By Spark's settings: the session's own options are in logs, and in the next JVM's arguments.
                 settings = {**self._options, **self._mount(jvm)}
@@ -182,9 +184,10 @@ class Mounted(SparkSession.Builder):
                 "stop it before you mount, or start it with the lines of `putifabsent spark-conf`"
             )
         for twin, files in jvm.twins(self._schemes, hadoop).items():
+            refusing = " and ".join(f"{key}={value}" for key, value in of_spark(adapter_of(twin)).items())
             raise ConfigError(
                 f"{twin}:// leads to the same stores by {files}, and is not guarded: mount it, or refuse "
-                f"it where the session is configured, by spark.hadoop.fs.{twin}.impl={GUARDED[0]} alone"
+                f"it where the session is configured, by {refusing} alone"
             )
         if way := jvm.goes_round(self._schemes):
             raise ConfigError(way)
@@ -215,9 +218,10 @@ class Mounted(SparkSession.Builder):
             self._check_options()
         else:
             schemes, files = dict(self._schemes), jvm.twins(self._schemes)
-            for twin, scheme in twins_of(self._schemes).items():
-                if twin in SCHEMES and files.get(twin) == SCHEMES[twin].wrapped:
-                    schemes[twin] = self._schemes[scheme]
+            known = twins_of(self._schemes)
+            for twin in {**known, **files}:
+                if twin in known and twin in SCHEMES and files.get(twin) == SCHEMES[twin].wrapped:
+                    schemes[twin] = self._schemes[known[twin]]
                 else:  # also what has no filesystem yet
                     hadoop |= adapter_of(twin)
             for scheme in schemes:
@@ -229,6 +233,7 @@ class Mounted(SparkSession.Builder):
                     raise ConfigError(f"{SECRET} is not set: {self._service} wants its secret")
             else:
                 settings |= self._serve(jvm, self._service, schemes)
+            settings[_REDACTION] = f"{jvm.spark.get(_REDACTION, _REDACTED)}|{_SECRETS}"
             os.environ[_WRITER] = settings[f"spark.executorEnv.{_WRITER}"] = writer
             _mounted = {scheme: dict(options) for scheme, options in self._schemes.items()}
         # The last step: looking up a password may have opened one.
@@ -250,17 +255,11 @@ class Mounted(SparkSession.Builder):
         mounts = list(chain(*mountings.values()))
         _companion = Companion({"host": bound, **settings, "secret": secret, "mounts": mounts})
         scheme, _, listening = _companion.address.partition("://")
-        host = settings.get("host", known_as)
-        host = known_as if host in _ANYWHERE else host
-        host = f"[{host}]" if ":" in host.strip("[]") and not host.startswith("[") else host
+        host = host_of(str(settings.get("host", known_as)), known_as)
         hadoop = service_settings(f"{scheme}://{host}:{listening.rpartition(':')[2]}", secret)
         if deadlines := [each["deadline"] for each in given.values() if "deadline" in each]:
             hadoop |= patience(max(deadlines))
-        return (
-            of_spark(hadoop)
-            | _tell_python(mountings)
-            | {_REDACTION: f"{jvm.spark.get(_REDACTION, _REDACTED)}|FSSPEC_"}
-        )
+        return of_spark(hadoop) | _tell_python(mountings)
 
 
 def _tell_python(mountings: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[str, str]:

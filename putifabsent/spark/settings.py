@@ -20,14 +20,17 @@ __all__ = [
     "SECRET",
     "SESSION",
     "SESSION_GUARD",
+    "WRAPPED",
     "WRITER",
     "adapter_of",
     "caller_settings",
     "core_site",
     "defaults",
+    "host_of",
     "jar",
     "of_spark",
     "patience",
+    "refuse_catalogs",
     "scheme_settings",
     "service_settings",
     "with_one_more",
@@ -51,10 +54,16 @@ SESSION_GUARD = "org.putifabsent.hadoop.SessionGuard"
 _LOCAL = ("org.putifabsent.hadoop.GuardedLocalFileSystem", "org.putifabsent.hadoop.GuardedLocalFs")
 
 ADDRESS = "fs.putifabsent.address"
-_WRAPPED = "fs.putifabsent.wrapped."
+WRAPPED = "fs.putifabsent.wrapped."
+"""Before a scheme: the key of the class that the adapter wraps."""
+
 
 # What an address says beside would be left out of each request, and the secret be sent to who answers there.
 _SERVICE = re.compile(r"https?://[^\s/?#@]+/?")
+
+_ANYWHERE = ("", "0.0.0.0", "::")  # noqa: S104 - what users may say
+
+_OF_A_CATALOG = re.compile(r"spark\.sql\.catalog\..+?\.hadoop\.(?P<key>.+)")
 
 SESSION = "fs.putifabsent.session"
 
@@ -93,7 +102,7 @@ def scheme_settings(scheme: str, wrapped: str) -> dict[str, str]:
     store_of(scheme)
     options = adapter_of(scheme)
     if scheme != "file":
-        options[f"{_WRAPPED}{scheme}"] = wrapped
+        options[f"{WRAPPED}{scheme}"] = wrapped
     return options
 
 
@@ -123,6 +132,50 @@ def service_settings(address: str, secret: str) -> dict[str, str]:
                 "query, a fragment or user info; several such, with commas between"
             )
     return {ADDRESS: address, "fs.putifabsent.secret": secret}
+
+
+def host_of(listening: str, known_as: str) -> str:
+    """Return the host of an address at which executors reach a service.
+
+    Parameters
+    ----------
+    listening
+        Where it listens.
+    known_as
+        What executors call this machine, for a service that listens at all its addresses.
+    """
+    host = listening.strip("[]")
+    host = known_as.strip("[]") if host in _ANYWHERE else host
+    return f"[{host}]" if ":" in host else host
+
+
+def refuse_catalogs(keys: Iterable[str], schemes: Iterable[str]) -> None:
+    """Refuse what a catalog alone tells Hadoop: all others then get the filesystem that it has opened.
+
+    Parameters
+    ----------
+    keys
+        Of Spark's settings.
+    schemes
+        Those that are guarded.
+
+    Raises
+    ------
+    ConfigError
+        There is such a setting, of these schemes or of a filesystem's class.
+    """
+    named = list(schemes)
+    families = (
+        "fs.putifabsent.",
+        *(prefix for scheme in named for prefix in store_of(scheme).prefixes),
+        *(f"fs.{scheme}." for scheme in (*named, *twins_of(named))),
+    )
+    for each in filter(None, map(_OF_A_CATALOG.fullmatch, keys)):
+        if each["key"].startswith(families) or each["key"].endswith(".impl"):
+            raise ConfigError(
+                f"{each[0]} would hold for all who open that store after its catalog, past the guard: "
+                f"say {HADOOP}{each['key']}"
+            )
 
 
 def caller_settings(session: str, writer: str) -> dict[str, str]:

@@ -80,7 +80,7 @@ def _s3(conf: Settings, given: Mapping[str, Any]) -> dict[str, Any]:
         found["requester_pays"] = True
     if not any(each in given for each in _CREDENTIALS):
         found |= _s3_credentials(conf)
-    if "s3_additional_kwargs" not in given and (more := _s3_of_each_put(conf)):
+    if more := _s3_of_each_put(conf, given.get("s3_additional_kwargs") or {}):
         found["s3_additional_kwargs"] = more
     return found
 
@@ -131,9 +131,12 @@ def _s3_credentials(conf: Settings) -> dict[str, Any]:
     return chain or {}
 
 
-def _s3_of_each_put(conf: Settings) -> dict[str, str]:
+def _s3_of_each_put(conf: Settings, given: Mapping[str, str]) -> dict[str, str]:
     found = {}
-    if algorithm := conf.secret("encryption.algorithm", "server-side-encryption-algorithm"):
+    algorithm = conf.secret("encryption.algorithm", "server-side-encryption-algorithm")
+    # Who gives another one has no use for its keys: the store would refuse both.
+    own = given.get("ServerSideEncryption", given.get("SSECustomerAlgorithm"))
+    if algorithm and own in (None, _ENCRYPTED.get(algorithm)):
         if algorithm not in _ENCRYPTED:
             raise ConfigError(
                 f"fs.s3a.encryption.algorithm={algorithm} is not supported: its keys would be needed here, "
@@ -243,7 +246,7 @@ def _gs(conf: Settings, given: Mapping[str, Any]) -> dict[str, Any]:
         found.pop("project", None)
     if "requester_pays" not in given and (payer := _gs_payer(conf)):
         found["requester_pays"] = payer
-    if "session_kwargs" not in given and (session := _gs_session(conf)):
+    if session := _gs_session(conf):
         found["session_kwargs"] = session
     return found
 

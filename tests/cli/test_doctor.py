@@ -299,6 +299,11 @@ def test_jars_on_spark_s_class_path_are_seen(
     assert _of(subject, examine()).verdict is verdict
 
 
+def test_a_spark_home_that_is_empty_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPARK_HOME", "")
+    assert "Spark's jars" not in {each.subject for each in examine()}
+
+
 def test_hudi_s_bundle_beside_the_adapter_is_as_it_should_be(
     tmp_path: Path, jar: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

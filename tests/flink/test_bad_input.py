@@ -63,6 +63,15 @@ def test_settings_that_guard_nothing_are_refused(
     assert "Hadoop's settings guard no scheme by it: set HADOOP_CONF_DIR" in said
 
 
+def test_flinks_own_settings_that_would_go_past_the_guard_are_refused(
+    release: Release, told: FlinkSettings, tmp_path: Path
+) -> None:
+    config = {**told.config, "flink.hadoop.fs.s3a.impl": "org.apache.hadoop.fs.s3a.S3AFileSystem"}
+    said = said_at_start(Cluster(release, tmp_path, FlinkSettings(told.site, config)))
+    assert "Flink's own settings change fs.s3a.impl" in said
+    assert "remove flink.hadoop.fs.s3a.impl from config.yaml" in said
+
+
 def failed(release: Release, told: FlinkSettings, folder: Path, bucket: str, **more: str) -> str:
     """Return what a program hears whose service can't be asked."""
     site: Mapping[str, str] = {**told.site, **{f"fs.putifabsent.{key}": value for key, value in more.items()}}

@@ -105,6 +105,35 @@ def test_a_wrong_option_is_said(tmp_path: Path) -> None:
         Companion(told)
 
 
+def test_what_lies_in_the_working_directory_is_not_run(tmp_path: Path) -> None:
+    (tmp_path / "typer.py").write_text("raise SystemExit('a stranger')")
+    (tmp_path / "jobs").mkdir()
+    (tmp_path / "jobs" / "job.py").write_text(
+        "from putifabsent.spark.companion import Companion\n"
+        f"companion = Companion({told_in(tmp_path)!r})\n"
+        "print(companion.address)\n"
+        "companion.end()\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "jobs/job.py"],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+        cwd=tmp_path,
+    )
+    assert done.stdout.startswith("http://"), done.stderr
+
+
+def test_what_its_driver_finds_it_finds_and_its_silent_end_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "typer.py").write_text("raise SystemExit(3)")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(ConfigError, match=r"did not start: it ended with 3 .* see stderr"):
+        Companion(told_in(tmp_path))
+
+
 def test_an_option_that_no_other_process_can_have_is_said(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="handed to its service"):
         Companion({**told_in(tmp_path), "mounts": [{"prefix": "file:", "options": {"session": object()}}]})

@@ -113,6 +113,15 @@ def test_a_relative_path_is_refused(url: str) -> None:
         Dataset(url)
 
 
+@pytest.mark.parametrize("name", ["d[1]", "d*", "d?"])
+def test_a_folder_s_name_is_no_pattern(tmp_path: Path, name: str) -> None:
+    for folder in (name, "d1"):
+        for number in range(2):
+            dataset = Dataset(str(tmp_path / folder))
+            dataset.commit(append(written(dataset, len(folder) + number)))
+    assert read(Dataset(str(tmp_path / name))) == [len(name), len(name) + 1]
+
+
 def test_what_is_refused_leaves_no_files(dataset: Dataset, tmp_path: Path) -> None:
     kept = written(dataset, 1)
     dataset.commit(append(kept, name="daily"))

@@ -40,7 +40,11 @@ def driver(
         store,
         bucket,
         guarded=True,
-        **{"spark.eventLog.enabled": "true", "spark.eventLog.dir": events.as_uri()},
+        **{
+            "spark.eventLog.enabled": "true",
+            "spark.eventLog.dir": events.as_uri(),
+            "spark.redaction.regex": "(?i)password",
+        },
     )
     told = told._replace(mount={**(told.mount or {}), "writer": WRITER})
     with Driver(told, tmp_path_factory.mktemp("driver") / "log") as driver:
@@ -133,17 +137,37 @@ def test_every_way_to_the_same_store_is_guarded_or_refused(
     ways = {
         "spark.hadoop.fs.s3.impl": "org.apache.hadoop.fs.s3a.S3AFileSystem",
         "spark.hadoop.fs.s3n.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
+        "spark.hadoop.fs.cos.impl": "org.apache.hadoop.fs.s3a.S3AFileSystem",
     }
     with Driver(told_on(store, bucket, guarded=True, **ways), tmp_path / "log") as driver:
         driver.wait()
         name = f"{bucket}/twins/_delta_log/00000000000000000000.json"
         assert driver.call("create", path=f"s3a://{name}") is True
         assert driver.call("create", path=f"s3://{name}") is False
-        with pytest.raises(CallError, match="s3n:// is not mounted"):
-            driver.call("create", path=f"s3n://{name}")
-        driver.call("change", key="fs.s3n.impl", value="org.apache.hadoop.fs.RawLocalFileSystem")
-        with pytest.raises(CallError, match=r"s3n:// leads to the same stores"):
-            driver.call("mount_again")
+        for other in ("s3n", "cos"):
+            with pytest.raises(CallError, match=f"{other}:// is not mounted"):
+                driver.call("create", path=f"{other}://{name}")
+        for key, way in {
+            "fs.s3n.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
+            "fs.cos.impl": "org.apache.hadoop.fs.s3a.S3AFileSystem",
+            "fs.AbstractFileSystem.cos.impl": "org.apache.hadoop.fs.s3a.S3A",
+        }.items():
+            before = driver.call("setting", key=key)
+            driver.call("change", key=key, value=way)
+            with pytest.raises(
+                CallError, match=rf"{key.split('.')[-2]}:// leads to the same stores by {way}"
+            ):
+                driver.call("mount_again")
+            driver.call("change", key=key, value=before)
+        driver.call("mount_again")
+
+
+def test_what_a_catalog_alone_tells_hadoop_is_refused(
+    store: BucketServer, bucket: str, tmp_path: Path
+) -> None:
+    key = "spark.sql.catalog.lake.hadoop.fs.s3a.impl"
+    told = told_on(store, bucket, guarded=True, **{key: "org.apache.hadoop.fs.s3a.S3AFileSystem"})
+    assert "say spark.hadoop.fs.s3a.impl" in refused(told, tmp_path / "log").message
 
 
 @pytest.mark.parametrize("way", ["a plug-in of Paimon's", "Hudi's storage"])

@@ -120,6 +120,24 @@ def test_executors_that_cannot_reach_the_service_write_nothing(
     assert not list(tmp_path.glob("table/**/*.parquet"))
 
 
+def test_a_pattern_of_the_user_s_own_hides_the_secret_of_a_running_service(
+    address: str, tmp_path: Path
+) -> None:
+    (events := tmp_path / "events").mkdir()
+    settings = {
+        **SETTINGS,
+        "spark.eventLog.enabled": "true",
+        "spark.eventLog.compress": "false",
+        "spark.eventLog.dir": events.as_uri(),
+        "spark.redaction.regex": "(?i)password",
+    }
+    with Driver(Told(settings, "file", {"service": address}), tmp_path / "log") as driver:
+        driver.wait()
+    logged = "".join(each.read_text() for each in events.rglob("[!.]*") if each.is_file())
+    assert "fs.putifabsent.secret" in logged
+    assert SECRET not in logged
+
+
 def test_a_machine_without_java_is_said(tmp_path: Path) -> None:
     program = "from pyspark.sql import SparkSession; from putifabsent.spark import mount;"
     # What Spark's own scripts want.
@@ -215,6 +233,17 @@ def test_settings_that_lead_past_the_guard_are_noticed_before_the_next_write(
     driver.call("change", key=IMPL, value=guarded)
     driver.call("parquet", path=path, rows=1)
     assert driver.call("count", path=path) == 4
+
+
+def test_a_catalogs_own_settings_of_hadoops_are_noticed_too(drivers: list[Driver], tmp_path: Path) -> None:
+    driver, path = drivers[0], (tmp_path / "table").as_uri()
+    key = f"spark.sql.catalog.lake.hadoop.{IMPL}"
+    driver.call("sql", query=f"SET {key}={STOCK}")
+    with pytest.raises(CallError, match=f"past the guard, for {key} was changed in the session's settings"):
+        driver.call("parquet", path=path, rows=1)
+    driver.call("sql", query=f"SET {key}={driver.call('setting', key=IMPL)}")
+    driver.call("parquet", path=path, rows=1)
+    driver.call("sql", query=f"RESET {key}")
 
 
 @pytest.mark.parametrize("key", ["fs.putifabsent.address", "fs.AbstractFileSystem.file.impl"])

@@ -10,7 +10,13 @@ import pytest
 
 from putifabsent.errors import ConfigError
 from putifabsent.spark.hadoop_settings import Settings
-from putifabsent.spark.settings import defaults, scheme_settings, with_one_more
+from putifabsent.spark.settings import (
+    defaults,
+    host_of,
+    refuse_catalogs,
+    scheme_settings,
+    with_one_more,
+)
 from putifabsent.spark.stores import SCHEMES
 
 PROVIDER = "aws.credentials.provider"
@@ -148,6 +154,55 @@ def test_what_s3a_adds_to_its_puts_is_added_to_guarded_ones() -> None:
     }
 
 
+SAID = {
+    "fs.s3a.path.style.access": "true",
+    "fs.s3a.endpoint.fips": "true",
+    "fs.s3a.endpoint.region": "eu-west-1",
+    "fs.s3a.proxy.host": "proxy",
+    "fs.s3a.encryption.algorithm": "SSE-KMS",
+    "fs.s3a.encryption.key": "arn:aws:kms:1",
+}
+
+
+def given_to_mount(**given: Any) -> dict[str, Any]:
+    [mounting] = SCHEMES["s3a"].mountings("s3a", SAID, SAID.get, given)
+    return dict(mounting["options"])
+
+
+def test_a_dictionary_that_mount_is_given_leaves_the_session_s_other_keys() -> None:
+    config = given_to_mount(
+        config_kwargs={"max_pool_connections": 50, "s3": {"payload_signing_enabled": True}}
+    )
+    assert config["config_kwargs"] == {
+        "max_pool_connections": 50,
+        "s3": {"addressing_style": "path", "payload_signing_enabled": True},
+        "proxies": {"http": "http://proxy:443", "https": "http://proxy:443"},
+        "use_fips_endpoint": True,
+    }
+    assert given_to_mount(client_kwargs={"verify": False})["client_kwargs"] == {
+        "region_name": "eu-west-1",
+        "verify": False,
+    }
+    assert given_to_mount(client_kwargs={"region_name": "us-east-1"})["client_kwargs"] == {
+        "region_name": "us-east-1"
+    }
+    headers = {"fs.gs.storage.http.headers.x-team": "lake", "fs.gs.proxy.address": "proxy:3128"}
+    given = {"session_kwargs": {"headers": {"x-stage": "prod"}}}
+    [mounting] = SCHEMES["gs"].mountings("gs", headers, headers.get, given)
+    assert mounting["options"]["session_kwargs"] == {
+        "headers": {"x-team": "lake", "x-stage": "prod"},
+        "proxy": "http://proxy:3128",
+    }
+
+
+def test_what_mount_is_given_for_each_put_is_encrypted_as_the_session_says() -> None:
+    kms = {"ServerSideEncryption": "aws:kms", "SSEKMSKeyId": "arn:aws:kms:1"}
+    one = given_to_mount(s3_additional_kwargs={"StorageClass": "STANDARD_IA"})
+    assert one["s3_additional_kwargs"] == {**kms, "StorageClass": "STANDARD_IA"}
+    for own in ({"ServerSideEncryption": "AES256"}, {"SSECustomerAlgorithm": "AES256"}):
+        assert given_to_mount(s3_additional_kwargs=own)["s3_additional_kwargs"] == own
+
+
 def test_a_context_of_encryption_is_spelled_as_s3_takes_it() -> None:
     said = {"encryption.algorithm": "SSE-KMS", "encryption.context": "team=lake, stage = prod"}
     context = s3a(said)["s3_additional_kwargs"]["SSEKMSEncryptionContext"]
@@ -182,6 +237,15 @@ def test_a_bucket_has_what_all_have_where_it_says_nothing() -> None:
 def test_a_bucket_whose_keys_a_credential_provider_holds_has_them() -> None:
     found = mounts("s3a", {}, fs_s3a_bucket_lake_access_key="K", fs_s3a_bucket_lake_secret_key="S")
     assert found == {"s3a:": {}, "s3a://lake/": {"key": "K", "secret": "S"}}
+
+
+def test_a_bucket_s_secrets_may_be_said_by_their_whole_keys_which_come_first() -> None:
+    short = {"fs.s3a.bucket.lake.access.key": "K", "fs.s3a.bucket.lake.secret.key": "S"}
+    whole = {"fs.s3a.bucket.lake.fs.s3a.access.key": "L", "fs.s3a.bucket.lake.fs.s3a.secret.key": "T"}
+    assert mounts("s3a", whole) == {"s3a:": {}, "s3a://lake/": {"key": "L", "secret": "T"}}
+    assert mounts("s3a", {**short, **whole})["s3a://lake/"] == {"key": "L", "secret": "T"}
+    with pytest.raises(ConfigError, match=r"s3a://lake/ .*CSE-KMS"):
+        mounts("s3a", {"fs.s3a.bucket.lake.fs.s3a.encryption.algorithm": "CSE-KMS"})
 
 
 def test_of_a_bucket_whose_own_setting_is_refused_the_name_is_said() -> None:
@@ -384,3 +448,41 @@ def test_other_schemes_of_an_azure_account_are_refused_where_one_is_guarded() ->
         assert (f"spark.hadoop.fs.putifabsent.wrapped.{scheme}" in said) is (scheme == "abfss")
     both = defaults(["abfss", "abfs"], "http://127.0.0.1:8976", "jar")
     assert both["spark.hadoop.fs.putifabsent.wrapped.abfs"].endswith(".AzureBlobFileSystem")
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "fs.s3a.impl",
+        "fs.s3a.endpoint",
+        "fs.s3.endpoint",
+        "fs.AbstractFileSystem.s3a.impl",
+        "fs.cos.impl",
+        "fs.putifabsent.address",
+    ],
+)
+def test_what_a_catalog_alone_would_tell_hadoop_is_refused(key: str) -> None:
+    with pytest.raises(ConfigError, match=rf"catalog\.lake\.hadoop\.{key} .* say spark\.hadoop\.{key}$"):
+        refuse_catalogs(["spark.app.name", f"spark.sql.catalog.lake.hadoop.{key}"], ["s3a"])
+
+
+def test_what_a_catalog_tells_hadoop_of_other_stores_is_not() -> None:
+    keys = ["spark.sql.catalog.lake.hadoop.fs.gs.project.id", "spark.sql.catalog.lake.type"]
+    refuse_catalogs([*keys, "spark.hadoop.fs.s3a.endpoint"], ["s3a"])
+
+
+@pytest.mark.parametrize(
+    ("listening", "host"),
+    [
+        ("0.0.0.0", "driver"),  # noqa: S104 - what users may say
+        ("", "driver"),
+        ("::", "driver"),
+        ("[::]", "driver"),
+        ("10.0.0.7", "10.0.0.7"),
+        ("fd00::7", "[fd00::7]"),
+        ("[fd00::7]", "[fd00::7]"),
+    ],
+)
+def test_executors_are_told_a_host_that_they_can_reach(listening: str, host: str) -> None:
+    assert host_of(listening, "driver") == host
+    assert host_of("::", "fd00::1") == host_of("::", "[fd00::1]") == "[fd00::1]"

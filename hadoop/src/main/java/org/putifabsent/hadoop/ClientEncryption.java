@@ -2,6 +2,7 @@ package org.putifabsent.hadoop;
 
 import java.io.IOException;
 import java.net.URI;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.Locale;
 import org.apache.hadoop.conf.Configuration;
@@ -11,6 +12,7 @@ import org.apache.hadoop.fs.FileSystem;
 final class ClientEncryption {
 
   private static final String S3A = "org.apache.hadoop.fs.s3a.S3AFileSystem";
+  private static final String S3A_KEYS = "fs.s3a.";
   private static final List<String> OPTIONS = List.of("encryption.algorithm", "server-side-encryption-algorithm");
 
   private ClientEncryption() {
@@ -26,21 +28,29 @@ final class ClientEncryption {
     if (!isS3A(wrapped.getClass())) {
       return;
     }
-    // What is said of the bucket goes before what is said of all, as in S3A.
-    for (String before : List.of("fs.s3a.bucket." + uri.getHost() + ".", "fs.s3a.")) {
-      for (String option : OPTIONS) {
-        char[] said = conf.getPassword(before + option);
-        String algorithm = said == null ? "" : new String(said).trim();
-        if (algorithm.toUpperCase(Locale.ROOT).startsWith("CSE-")) {
-          throw new IOException(
-              before + option + " is " + algorithm + ": guarded names would lie in " + uri
-                  + " in clear, and encryption on the client is not supported");
-        }
-        if (!algorithm.isEmpty()) {
-          return;
-        }
+    for (String key : keys("fs.s3a.bucket." + uri.getHost() + ".")) {
+      char[] said = conf.getPassword(key);
+      String algorithm = said == null ? "" : new String(said).trim();
+      if (algorithm.toUpperCase(Locale.ROOT).startsWith("CSE-")) {
+        throw new IOException(
+            key + " is " + algorithm + ": guarded names would lie in " + uri
+                + " in clear, and encryption on the client is not supported");
+      }
+      if (!algorithm.isEmpty()) {
+        return;
       }
     }
+  }
+
+  /** Returns where S3A looks, in its order: what is said of the bucket, by the whole key or not, then of all. */
+  private static List<String> keys(String ofBucket) {
+    List<String> found = new ArrayList<>();
+    for (String option : OPTIONS) {
+      found.add(ofBucket + S3A_KEYS + option);
+      found.add(ofBucket + option);
+    }
+    OPTIONS.forEach(option -> found.add(S3A_KEYS + option));
+    return found;
   }
 
   private static boolean isS3A(Class<?> kind) {

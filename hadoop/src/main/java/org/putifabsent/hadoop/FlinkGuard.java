@@ -4,9 +4,11 @@ import java.net.URI;
 import java.util.HashSet;
 import java.util.Iterator;
 import java.util.Map;
+import java.util.Objects;
 import java.util.ServiceConfigurationError;
 import java.util.ServiceLoader;
 import java.util.Set;
+import java.util.TreeSet;
 import java.util.function.Function;
 import org.apache.flink.configuration.Configuration;
 import org.apache.flink.configuration.IllegalConfigurationException;
@@ -38,12 +40,14 @@ public final class FlinkGuard implements FileSystemFactory {
 
   @Override
   public void configure(Configuration flink) {
-    Set<String> guarded = guarded();
+    org.apache.hadoop.conf.Configuration hadoop = hadoop(new Configuration());
+    Set<String> guarded = guarded(hadoop);
     if (guarded.isEmpty()) {
       throw new IllegalConfigurationException(
           JAR + "and Hadoop's settings guard no scheme by it: set HADOOP_CONF_DIR to the folder of the core-site.xml"
               + " that `putifabsent flink-conf` prints");
     }
+    checkUnchanged(guarded, hadoop, hadoop(flink));
     // Flink asks the last of one scheme; those of lib/ come first.
     check(guarded, ServiceLoader.load(FileSystemFactory.class).iterator(), FileSystemFactory::getScheme);
     Iterator<FileSystemFactory> plugins =
@@ -56,14 +60,16 @@ public final class FlinkGuard implements FileSystemFactory {
     }
   }
 
-  /** Returns the schemes that Hadoop's own settings guard: not all writers see what Flink's add to them. */
-  private static Set<String> guarded() {
-    org.apache.hadoop.conf.Configuration hadoop;
+  private static org.apache.hadoop.conf.Configuration hadoop(Configuration flink) {
     try {
-      hadoop = HadoopUtils.getHadoopConfiguration(new Configuration());
+      return HadoopUtils.getHadoopConfiguration(flink);
     } catch (NoClassDefFoundError error) {
       throw new IllegalConfigurationException(JAR + "and no Hadoop that it could guard: set HADOOP_CLASSPATH", error);
     }
+  }
+
+  /** Returns the schemes that Hadoop's own settings guard: not all writers see what Flink's add to them. */
+  private static Set<String> guarded(org.apache.hadoop.conf.Configuration hadoop) {
     Set<String> found = new HashSet<>();
     for (Map.Entry<String, String> each : hadoop) {
       String[] key = each.getKey().split("\\.");
@@ -74,6 +80,24 @@ public final class FlinkGuard implements FileSystemFactory {
     // Flink and Paimon have classes of their own for local files.
     found.remove("file");
     return found;
+  }
+
+  /** Refuses what Flink's own settings change for the writers that do see them. */
+  static void checkUnchanged(
+      Set<String> guarded, org.apache.hadoop.conf.Configuration hadoop, org.apache.hadoop.conf.Configuration flinks) {
+    Set<String> keys = new TreeSet<>();
+    for (String scheme : guarded) {
+      keys.add("fs." + scheme + ".impl");
+      keys.add("fs.AbstractFileSystem." + scheme + ".impl");
+    }
+    hadoop.getPropsWithPrefix(Settings.OURS).keySet().forEach(key -> keys.add(Settings.OURS + key));
+    for (String key : keys) {
+      if (!Objects.equals(hadoop.getRaw(key), flinks.getRaw(key))) {
+        throw new IllegalConfigurationException(
+            JAR + "and Flink's own settings change " + key + ", which guards by its value in core-site.xml: remove"
+                + " flink.hadoop." + key + " from config.yaml");
+      }
+    }
   }
 
   private static <T> void check(Set<String> guarded, Iterator<T> provided, Function<T, String> schemeOf) {

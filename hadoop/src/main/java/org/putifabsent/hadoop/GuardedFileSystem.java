@@ -13,6 +13,7 @@ import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.FileUtil;
 import org.apache.hadoop.fs.FilterFileSystem;
+import org.apache.hadoop.fs.LocalFileSystem;
 import org.apache.hadoop.fs.LocatedFileStatus;
 import org.apache.hadoop.fs.MultipartUploaderBuilder;
 import org.apache.hadoop.fs.Options;
@@ -157,6 +158,20 @@ public final class GuardedFileSystem extends FilterFileSystem {
   }
 
   @Override
+  public void copyToLocalFile(boolean deleteSource, Path source, Path target) throws IOException {
+    copyToLocalFile(deleteSource, source, target, false);
+  }
+
+  /** Goes round no name: what is moved is deleted here. */
+  @Override
+  public void copyToLocalFile(boolean deleteSource, Path source, Path target, boolean useRawLocalFileSystem)
+      throws IOException {
+    LocalFileSystem local = getLocal(getConf());
+    FileSystem to = useRawLocalFileSystem ? local.getRawFileSystem() : local;
+    FileUtil.copy(this, source, to, target, deleteSource, getConf());
+  }
+
+  @Override
   public Path startLocalOutput(Path output, Path temporary) {
     return temporary;
   }
@@ -249,12 +264,12 @@ public final class GuardedFileSystem extends FilterFileSystem {
 
   @Override
   public FileStatus[] globStatus(Path pattern) throws IOException {
-    return fs.globStatus(pattern);
+    return Listing.found(pattern, fs.globStatus(pattern));
   }
 
   @Override
   public FileStatus[] globStatus(Path pattern, PathFilter filter) throws IOException {
-    return fs.globStatus(pattern, filter);
+    return Listing.found(pattern, fs.globStatus(pattern, filter));
   }
 
   @Override

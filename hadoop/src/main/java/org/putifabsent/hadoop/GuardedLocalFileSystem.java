@@ -12,6 +12,7 @@ import org.apache.hadoop.fs.LocalFileSystem;
 import org.apache.hadoop.fs.MultipartUploaderBuilder;
 import org.apache.hadoop.fs.Options;
 import org.apache.hadoop.fs.Path;
+import org.apache.hadoop.fs.PathFilter;
 import org.apache.hadoop.fs.RemoteIterator;
 import org.apache.hadoop.fs.permission.FsPermission;
 import org.apache.hadoop.security.ProviderUtils;
@@ -158,5 +159,15 @@ public final class GuardedLocalFileSystem extends LocalFileSystem {
   @Override
   public RemoteIterator<FileStatus> listStatusIterator(Path path) throws IOException {
     return Listing.shown(super.listStatusIterator(path));
+  }
+
+  @Override
+  public FileStatus[] globStatus(Path pattern) throws IOException {
+    return Listing.found(pattern, super.globStatus(pattern));
+  }
+
+  @Override
+  public FileStatus[] globStatus(Path pattern, PathFilter filter) throws IOException {
+    return Listing.found(pattern, super.globStatus(pattern, filter));
   }
 }

@@ -56,14 +56,14 @@ final class Listing extends FilterFileSystem {
   private static final class Numbered {
     final FileStatus file;
     final int place;
-    final String letters;
+    final String series;
     final String number;
     final int step;
 
     private Numbered(FileStatus file, int place, Matcher name) {
       this.file = file;
       this.place = place;
-      this.letters = name.group(1);
+      this.series = file.getPath().getParent() + "/" + name.group(1);
       this.number = name.group(2);
       this.step = step(name.group(3));
     }
@@ -92,13 +92,18 @@ final class Listing extends FilterFileSystem {
     return !file.getPath().getName().equals(STATE);
   }
 
-  /** Puts the numbered files of a listing into ascending order, each series into the places that it has. */
+  /** Shows what a pattern has found, or null: what is kept beside a table only to who names it. */
+  static FileStatus[] found(Path pattern, FileStatus[] all) {
+    return all == null || pattern.toString().contains(STATE) ? all : shown(all);
+  }
+
+  /** Puts the numbered files of a listing into ascending order, each folder's series into the places that it has. */
   static FileStatus[] shown(FileStatus[] all) {
     FileStatus[] listed = Arrays.stream(all).filter(Listing::isShown).toArray(FileStatus[]::new);
     Map<String, List<Numbered>> series = new HashMap<>();
     for (int place = 0; place < listed.length; place++) {
       Numbered.of(listed[place], place)
-          .ifPresent(file -> series.computeIfAbsent(file.letters, letters -> new ArrayList<>()).add(file));
+          .ifPresent(file -> series.computeIfAbsent(file.series, same -> new ArrayList<>()).add(file));
     }
     FileStatus[] ordered = listed.clone();
     for (List<Numbered> files : series.values()) {

@@ -2,6 +2,8 @@ package org.putifabsent.hadoop;
 
 import java.util.HashMap;
 import java.util.Map;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.spark.SparkContext;
 import org.apache.spark.sql.SparkSession;
@@ -19,13 +21,13 @@ import scala.runtime.BoxedUnit;
  * Refuses what a Spark session is asked for once its settings lead past the guard.
  *
  * <p>Whoever writes looks for a filesystem in the context's, the session's and the write's own settings, and all of
- * them can be changed while a session runs. So whenever Spark analyses a plan, before it runs, what the application
- * was started with must still hold: which schemes are guarded, and which service is asked.
+ * them can be changed while a session runs; a catalog has its own, beside. So whenever Spark analyses a plan, before it
+ * runs, what the application was started with must still hold: which schemes are guarded, and which service is asked.
  */
 public final class SessionGuard implements SparkSessionExtensionsProvider {
 
   private static final String HADOOP = "spark.hadoop.";
-  private static final String OURS = "fs.putifabsent.";
+  private static final Pattern OF_A_CATALOG = Pattern.compile("spark\\.sql\\.catalog\\..+?\\.hadoop\\.(fs\\..+)");
   private static final String CLASSES = SessionGuard.class.getPackageName() + ".";
 
   /** Spark makes one by its name. */
@@ -36,10 +38,13 @@ public final class SessionGuard implements SparkSessionExtensionsProvider {
     extensions.injectCheckRule(
         session -> {
           Map<String, String> guarding = guarding(session.sparkContext());
+          // Before the first catalog opens a filesystem, which all others then get.
+          checkCatalogs(guarding, session);
           return plan -> {
             // By these it is mended.
             if (!(plan instanceof SetCommand || plan instanceof ResetCommand)) {
               check(guarding, session, plan);
+              checkCatalogs(guarding, session);
             }
             return BoxedUnit.UNIT;
           };
@@ -60,7 +65,7 @@ public final class SessionGuard implements SparkSessionExtensionsProvider {
   }
 
   private static void note(String key, String value, Map<String, String> found) {
-    if (key.startsWith(OURS) || (key.startsWith("fs.") && value.startsWith(CLASSES))) {
+    if (key.startsWith(Settings.OURS) || (key.startsWith("fs.") && value.startsWith(CLASSES))) {
       found.put(key, value);
     }
   }
@@ -79,6 +84,19 @@ public final class SessionGuard implements SparkSessionExtensionsProvider {
             throw refused(key, "among its own options: leave it out");
           }
         });
+  }
+
+  /** Refuses what Iceberg and Paimon lay over the session's own settings when they open a catalog's files. */
+  private static void checkCatalogs(Map<String, String> guarding, SparkSession session) {
+    Iterator<Tuple2<String, String>> all = session.conf().getAll().iterator();
+    while (all.hasNext()) {
+      Tuple2<String, String> said = all.next();
+      Matcher key = OF_A_CATALOG.matcher(said._1());
+      String value = key.matches() ? guarding.get(key.group(1)) : null;
+      if (value != null && !value.equals(said._2())) {
+        throw refused(said._1(), "in the session's settings: spark.conf.unset(\"" + said._1() + "\")");
+      }
+    }
   }
 
   private static boolean isAnother(Option<String> said, String value) {

@@ -14,6 +14,9 @@ import org.apache.hadoop.conf.Configuration;
 /** Where the service is, and for whom it is asked: the keys {@code fs.putifabsent.*}. */
 final class Settings {
 
+  /** What all of them begin with. */
+  static final String OURS = "fs.putifabsent.";
+
   /** The service: {@code http://127.0.0.1:8976}. Of several, all beside the same store, another is asked where one fails. */
   static final String ADDRESS = "fs.putifabsent.address";
 

@@ -15,6 +15,7 @@ import org.junit.Test;
 public class ClientEncryptionTest {
 
   private static final URI LAKE = URI.create("s3a://lake");
+  private static final String OF_LAKE = "fs.s3a.bucket.lake.encryption.algorithm";
 
   private static Configuration with(String... said) {
     Configuration conf = ServiceProcess.session(RawLocalFileSystem.class);
@@ -32,8 +33,9 @@ public class ClientEncryptionTest {
             with("fs.s3a.encryption.algorithm", "CSE-KMS"),
             with("fs.s3a.encryption.algorithm", "cse-custom"),
             with("fs.s3a.server-side-encryption-algorithm", "CSE-KMS"),
-            with("fs.s3a.bucket.lake.encryption.algorithm", "CSE-CUSTOM"),
-            with("fs.s3a.encryption.algorithm", "SSE-KMS", "fs.s3a.bucket.lake.encryption.algorithm", "CSE-KMS"))) {
+            with(OF_LAKE, "CSE-CUSTOM"),
+            with("fs.s3a.bucket.lake.fs.s3a.encryption.algorithm", "CSE-KMS", OF_LAKE, "SSE-KMS"),
+            with("fs.s3a.encryption.algorithm", "SSE-KMS", OF_LAKE, "CSE-KMS"))) {
       assertThatThrownBy(
               () -> {
                 try (FileSystem guarded = new GuardedFileSystem()) {
@@ -55,7 +57,9 @@ public class ClientEncryptionTest {
     ClientEncryption.refuse(
         s3a,
         LAKE,
-        with("fs.s3a.encryption.algorithm", "CSE-KMS", "fs.s3a.bucket.lake.encryption.algorithm", "SSE-S3"));
+        with("fs.s3a.encryption.algorithm", "CSE-KMS", OF_LAKE, "SSE-S3"));
+    ClientEncryption.refuse(
+        s3a, LAKE, with("fs.s3a.bucket.lake.fs.s3a.encryption.algorithm", "SSE-KMS", OF_LAKE, "CSE-KMS"));
     ClientEncryption.refuse(new RawLocalFileSystem(), LAKE, with("fs.s3a.encryption.algorithm", "CSE-KMS"));
   }
 }

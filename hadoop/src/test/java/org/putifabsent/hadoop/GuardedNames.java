@@ -9,6 +9,7 @@ import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.EnumSet;
 import java.util.LinkedHashSet;
 import java.util.List;
@@ -19,6 +20,7 @@ import java.util.concurrent.ExecutionException;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
+import java.util.stream.Collectors;
 import org.apache.commons.io.IOUtils;
 import org.apache.hadoop.fs.CreateFlag;
 import org.apache.hadoop.fs.FSDataOutputStream;
@@ -410,10 +412,7 @@ public abstract class GuardedNames {
     for (String file : List.of("v10.metadata.json", "v9.metadata.json", "v100.metadata.json", "b", "a-9", "a-10")) {
       write(fs.create(path("listed/" + file)), "{}");
     }
-    List<String> listed = new ArrayList<>();
-    for (FileStatus file : fs.listStatus(path("listed"))) {
-      listed.add(file.getPath().getName());
-    }
+    List<String> listed = namesOf(fs.listStatus(path("listed")));
     List<String> one = namesOf(fs.listStatusIterator(path("listed")));
     List<String> another = namesOf(context().listStatus(path("listed")));
     for (List<String> names : List.of(listed, one, another)) {
@@ -422,6 +421,23 @@ public abstract class GuardedNames {
           .contains("b", "a-9", "a-10")
           .hasSize(6);
     }
+  }
+
+  @Test
+  public void aPatternFindsTheNumbersOfEachFolderInAscendingOrder() throws IOException {
+    for (String file : List.of("a/snapshot-9", "a/snapshot-10", "b/snapshot-8", "b/snapshot-11")) {
+      write(fs.create(path("found/" + file)), "{}");
+    }
+    assertThat(new File(folder, "found/.putifabsent").mkdirs()).isTrue();
+    assertThat(namesOf(fs.globStatus(path("found/*/snapshot-*"))))
+        .containsExactly("snapshot-9", "snapshot-10", "snapshot-8", "snapshot-11");
+    assertThat(namesOf(fs.globStatus(path("found/*"), each -> true))).containsExactly("a", "b");
+    assertThat(namesOf(fs.globStatus(path("found/.putifabsent")))).containsExactly(".putifabsent");
+    assertThat(fs.globStatus(path("nowhere"))).isNull();
+  }
+
+  private static List<String> namesOf(FileStatus[] listed) {
+    return Arrays.stream(listed).map(each -> each.getPath().getName()).collect(Collectors.toList());
   }
 
   private static List<String> namesOf(RemoteIterator<FileStatus> listed) throws IOException {

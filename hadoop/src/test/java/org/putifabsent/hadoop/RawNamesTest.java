@@ -42,6 +42,19 @@ public class RawNamesTest extends GuardedNames {
   }
 
   @Test
+  public void whatIsMovedToLocalFilesIsDeletedByTheService() throws Exception {
+    try (ServiceProcess service = ServiceProcess.start(0, 1 << 20)) {
+      FileSystem guarded = guarded(ServiceProcess.session(service.address, RawLocalFileSystem.class));
+      write(guarded.create(entry(0), false), "first");
+      write(guarded.create(entry(1), false), "second");
+      guarded.moveToLocalFile(entry(0), path("moved"));
+      guarded.copyToLocalFile(true, entry(1), path("moved too"), true);
+      assertThat(read(path("moved")) + read(path("moved too"))).isEqualTo("firstsecond");
+      assertThat(service.answered()).containsEntry("delete", 2);
+    }
+  }
+
+  @Test
   public void whatNothingGuardsIsTheWrappedFilesystems() throws IOException {
     Path data = path("part_of_data");
     create(data, "first");
