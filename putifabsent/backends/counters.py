@@ -52,8 +52,8 @@ class Counter(ABC):
     kind
         What it is, for people: ``"dynamodb"``.
     forgets
-        Whether numbers that were given can be given again: its server may lose what it has acknowledged.
-        A floor that has passed them keeps them from coming again. Who needs certainty refuses such a one.
+        Whether numbers that were given can be given again to those who live: its server may lose what it
+        has acknowledged. A floor that has passed them keeps them from coming again.
     """
 
     kind: ClassVar[str]

@@ -39,7 +39,7 @@ class LocalCounter(Counter):
     """
 
     kind: ClassVar[str] = "local"
-    forgets: ClassVar[bool] = True
+    forgets: ClassVar[bool] = False
 
     def __init__(
         self, wall: Callable[[], int] = time.time_ns, steady: Callable[[], int] = time.monotonic_ns

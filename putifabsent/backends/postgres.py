@@ -244,6 +244,9 @@ WHERE counter.last <= {LARGEST} - %(count)s
 RETURNING last, floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint
 """  # noqa: S608 - constants alone
 
+_KEPT = 4
+"""So many idle connections stay open: a server has a hundred for all."""
+
 _LONGEST_NAME = 1000
 _HASHED = "#"
 
@@ -328,17 +331,21 @@ class PostgresCounter(Counter):
 
     @staticmethod
     def _put_back(idle: deque[Connection], connection: Connection, *, fit: bool) -> None:
+        kept = _KEPT
         if fit and not connection.closed:
             idle.append(connection)
-            return
-        # What has ended this one, a restart say, has probably ended all.
-        ended = [connection]
+        else:
+            # What has ended this one, a restart say, has probably ended all.
+            kept = 0
+            _close(connection)
         with suppress(IndexError):
-            while True:
-                ended.append(idle.pop())
-        for each in ended:
-            with suppress(Exception):
-                each.close()
+            while len(idle) > kept:
+                _close(idle.popleft())
+
+
+def _close(connection: Connection) -> None:
+    with suppress(Exception):
+        connection.close()
 
 
 def _key(name: str) -> str:

@@ -416,7 +416,7 @@ class S3Store(Store, ConditionalCopy, Describes, StagesAhead):
         await staged.upload.abort(self._sender)
 
     def _is_plain(self, body: Body, creation: Creation) -> bool:
-        return body.size <= _FAST and not creation.extra
+        return body.size <= min(_FAST, self.largest_put) and not creation.extra
 
     async def _put(self, name: str, body: Body, creation: Creation) -> PutOutcome:
         if body.size <= self.largest_put:

@@ -61,9 +61,10 @@ def refuse_unknown(parts: Parts, known: Iterable[str]) -> None:
     """Raise for an option that nobody knows, and name the nearest."""
     known = tuple(known)
     for option in parts.options:
-        if "@" in option:
-            raise ConfigError(f"the {parts.scheme}:// URL has an @ in its options{_ESCAPED}")
         if option not in known:
+            if any("@" in text for text in (*parts.options, *parts.options.values())):
+                # A password with a question mark: its rest would be taken for options, and shown.
+                raise ConfigError(f"the {parts.scheme}:// URL has an @ in its options{_ESCAPED}")
             near = difflib.get_close_matches(option, known, n=1)
             hint = f"; did you mean {near[0]!r}?" if near else f": there are {', '.join(known)}"
             raise ConfigError(f"unknown option {option!r} in a {parts.scheme}:// URL{hint}")
@@ -100,7 +101,8 @@ def timeout_of(parts: Parts) -> dict[str, float]:
     except ValueError:
         seconds = 0
     if not 0 < seconds < float("inf"):
-        raise ConfigError(f"timeout must be a positive number of seconds, not {text!r}")
+        said = _ESCAPED if "@" in text else f", not {text!r}"
+        raise ConfigError(f"timeout must be a positive number of seconds{said}")
     return {"timeout": seconds}
 
 

@@ -136,6 +136,9 @@ _CHECKS = 4
 _PASSED = (BAD_VERSION, NO_NODE, NODE_EXISTS)
 """Somebody else was faster."""
 
+_ANY = -1
+"""A node that is to have this version is set whatever it has; a version that is counted on comes to it."""
+
 _FIRST = b"0"
 
 
@@ -201,6 +204,10 @@ class ZooKeeperCounter(Counter):
         seen = self._seen.get(name) or self._learnt(nodes, name, path)
         if not isinstance(seen, Seen):
             return seen
+        if seen.version == _ANY:
+            self._seen.pop(name, None)
+            why = f"{path} was set 2**32 - 1 times: set it to {seen.last} once more, while nobody counts"
+            return Refused(OSError(errno.EOVERFLOW, why, self._shown))
         last = max(seen.last, floor) + count
         if last > LARGEST:
             # What was seen may be old, or of a node that was made anew.

@@ -31,7 +31,7 @@ from putifabsent.shim.clock import MOST, RegistryTime, instant_of, take, true_ti
 from putifabsent.shim.drive import run, run_async
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from putifabsent.backends.base import Store
     from putifabsent.backends.counters import Counter
@@ -60,7 +60,7 @@ class Source(ABC):
     """Where instants come from."""
 
     @abstractmethod
-    def take(self, count: int) -> Protocol[range]:
+    def take(self, count: int) -> Protocol[Sequence[int]]:
         """Take so many, one after the other, none of which is in the future: milliseconds since 1970."""
 
 
@@ -88,8 +88,8 @@ class Counted(Source):
     def __repr__(self) -> str:
         return repr(self._counter)
 
-    def take(self, count: int) -> Protocol[range]:
-        """One request; another one where the last answer is more than a minute old."""
+    def take(self, count: int) -> Protocol[Sequence[int]]:
+        """One request, or one for each of a counter that forgets; another one after a minute without any."""
         return take(self._counter, self._name, count, self._registry_time, self._steady)
 
 
@@ -128,7 +128,7 @@ class TrueTime(Source):
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self._lock!r}, {self._skew:g} s>"
 
-    def take(self, count: int) -> Protocol[range]:
+    def take(self, count: int) -> Protocol[Sequence[int]]:
         """Lock, wait, look, unlock."""
         counter, owner = self._counter or counter_of_process(), str(uuid.uuid4())
         return true_time(self._lock, counter, self._name, count, owner=owner, skew=self._skew, wall=time.time)
@@ -139,7 +139,7 @@ class _Lease:
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
-        self.left = range(0)
+        self.left: Sequence[int] = ()
         self.since = 0.0
 
 
@@ -221,7 +221,7 @@ class Clock:
         lease = self._lease()
         with lease.lock:
             # What is left is below what comes now.
-            lease.left = range(0)
+            lease.left = ()
             return self._written(self._took(count))
 
     async def instant_async(self) -> str:
@@ -241,10 +241,10 @@ class Clock:
         # In one step: two threads have the same one.
         return self._leases.setdefault(os.getpid(), _Lease())
 
-    def _took(self, count: int) -> range:
+    def _took(self, count: int) -> Sequence[int]:
         return run(self._source.take(count), _NOWHERE, self._timeout)
 
-    def _written(self, taken: range) -> list[str]:
+    def _written(self, taken: Sequence[int]) -> list[str]:
         try:
             return [instant_of(millis, self.zone) for millis in taken]
         except ValueError as error:

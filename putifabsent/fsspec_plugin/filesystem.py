@@ -350,15 +350,15 @@ class GuardedFileSystem(AsyncFileSystem, ChainedFileSystem, metaclass=CachedToo)
         Returns
         -------
         Holder or None
-            The creation itself: it won. None: nobody holds the name now; the creation may never have
-            happened, may have been deleted since, or, within minutes, may still land.
+            The creation itself: it won. None: it does not hold the name now; it may never have happened,
+            may have been deleted since, or, within minutes, may still land.
 
         Raises
         ------
         NameTaken
             Another creation holds the name.
         OutcomeUnknown
-            The store can't be read.
+            The store can't be read; or another creation holds the name, and this one may have before.
         """
         return (yield from self.guard.resolving(path, creation_token))
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from putifabsent.backends.base import Found
 from putifabsent.backends.body import InMemory
-from putifabsent.errors import NameTaken, PutIfAbsentError
+from putifabsent.errors import NameTaken, OutcomeUnknown, PutIfAbsentError
 from putifabsent.fsspec_plugin.paths import refuse_pattern
 from putifabsent.fsspec_plugin.turns import taken, turns_held, with_turns
 from putifabsent.shim.create import age_of
@@ -246,8 +246,10 @@ class Remote:
         name = self._guard.explain(path)
         try:
             holder: Holder | None = self._fs.resolve(path, _checked(creation_token))
-        except NameTaken as taken:
-            if taken.holder is None:
+        except (NameTaken, OutcomeUnknown) as error:
+            # That it may have been another's before is a matter of age, too.
+            taken = error if isinstance(error, NameTaken) else error.__cause__
+            if not isinstance(taken, NameTaken) or taken.holder is None:
                 raise
             holder = self._mount.run(_aged(taken.holder, name.path))
             raise NameTaken(taken.name, holder) from taken

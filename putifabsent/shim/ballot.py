@@ -27,7 +27,7 @@ from putifabsent.shim.ballot_state import End, Prepare, creation_of, is_void, ma
 from putifabsent.shim.expiry import check_number
 from putifabsent.shim.proposer import Ended, Removed, Voter, is_copy
 from putifabsent.shim.reading import Located, look, read, removed
-from putifabsent.shim.requests import Head
+from putifabsent.shim.requests import Delete, Head
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -67,7 +67,7 @@ def create(name: Name, body: Body, creation: Creation) -> Protocol[Created]:
     OutcomeUnknown
         No decision until the deadline, or this creation's own was lost from sight.
     OSError
-        The store refused the bytes, and nothing was written under the name.
+        The store refused, or others came between until the deadline, and it was never put to the vote.
     """
     voter = Voter(name, creation)
     try:
@@ -75,6 +75,10 @@ def create(name: Name, body: Body, creation: Creation) -> Protocol[Created]:
     except GeneratorExit:
         raise
     except BaseException as error:
+        if not voter.committed:
+            # Nobody waits for that: what stays is litter.
+            for path in voter.litter:
+                yield Delete(path)
         if not voter.committed or isinstance(error, PutIfAbsentError):
             raise
         unknown = voter.unknown(f"a ballot had been sent, and then there was {type(error).__name__}: {error}")
@@ -129,6 +133,8 @@ def find(
     ------
     OutcomeUnknown
         A creator has died in the middle, and this reader may not finish what that has begun.
+    OSError
+        The store can't be read, or others came between until the deadline.
     """
     voter = Voter(name, creation)
     scene = yield from voter.scene()
@@ -162,12 +168,36 @@ def find(
 
 
 def resolve(name: Name, creation: Creation) -> Protocol[Holder | None]:
-    """Answer an unknown outcome later, as :func:`putifabsent.shim.create.resolve` does."""
-    seen = yield from find(name, creation)
-    if isinstance(seen, Absent):
+    """Answer an unknown outcome later, as :func:`putifabsent.shim.create.resolve` does.
+
+    Returns
+    -------
+    Holder or None
+        None also if it was created, and deleted since, though another creation holds the name now.
+
+    Raises
+    ------
+    NameTaken
+        Another creation holds the name, and this one never did.
+    OutcomeUnknown
+        Also if another holds it, and whose it was before was cleaned up. NameTaken is its cause.
+    """
+    voter = Voter(name, creation)
+    try:
+        seen = yield from find(name, creation)
+        # Listed after that: the ends of those who held it before are there by now, or were cleaned up.
+        scene = yield from voter.scene()
+    except OutcomeUnknown:
+        raise
+    except OSError as error:
+        raise voter.unknown(f"its ballots can't be read: {error}") from error
+    if isinstance(seen, Absent) or any(map(voter.is_mine, scene.ends.values())):
         return None
     if seen.holder.token != creation.token:
-        raise NameTaken(name.path, seen.holder)
+        taken = NameTaken(name.path, seen.holder)
+        if not scene.is_whole:
+            raise voter.unknown("it may have been created, and deleted since: another holds it") from taken
+        raise taken
     made = seen.holder.created
     yield from check_number(name, creation.token, lost=True, put_at=lambda: _already(made))
     # Its ballots don't say who wrote it, nor how much.
@@ -195,7 +225,9 @@ def delete(name: Name, creation: Creation, *, last: bool = False) -> Protocol[bo
     Raises
     ------
     OutcomeUnknown
-        Whether it is gone can't be known.
+        Its incarnation may have ended, and whether it is gone can't be known.
+    OSError
+        The store refuses, or does not answer in time, and no incarnation has ended.
     """
     voter = Voter(name, creation)
     scene = yield from voter.scene()
@@ -211,7 +243,7 @@ def delete(name: Name, creation: Creation, *, last: bool = False) -> Protocol[bo
     scene = yield from _show(voter)
     goes_whole = last and scene.is_spent
     left = _needless(scene, 0 if goes_whole else _ENDS)
-    with contextlib.suppress(OutcomeUnknown):
+    with contextlib.suppress(OSError):
         while left:
             yield from voter.remove(voter.path(left[0]))
             left.pop(0)
@@ -277,9 +309,7 @@ def _create(voter: Voter, body: Body) -> Protocol[Created]:
             yield from voter.publish(incarnation, value)
             yield from _stand(voter, Prepare(incarnation, 0, value))
             return Created()
-        # An accept says nothing without its prepare: of my own value it must not, of another's it must.
-        if incarnation not in voter.helped:
-            yield from _withdraw(voter, prepare)
+        yield from _withdraw(voter)
         if incarnation in voter.committed:
             yield from _refuse_unbacked(voter, incarnation, value)
         raise NameTaken(voter.name, (yield from _holder(voter, incarnation, value)))
@@ -295,6 +325,7 @@ def _refuse_unbacked(voter: Voter, incarnation: int, value: str) -> Protocol[Non
     accept = scene.highest(incarnation)
     if scene.ends.get(incarnation) != value and (accept is None or accept.value != value):
         raise voter.unknown("its ballots were removed, by something that goes round the shim")
+    voter.committed.discard(incarnation)
 
 
 def _value_of(voter: Voter, scene: Scene, prepare: Prepare) -> Protocol[str]:
@@ -318,14 +349,7 @@ def _look_at_plain(voter: Voter, scene: Scene, prepare: Prepare) -> Protocol[str
     """
     accept = scene.highest(prepare.incarnation)
     for name in voter.what.all_names:
-        failed: Exception | None = None
-        try:
-            seen: Found | Absent = yield from read(Head(name), voter.failure)
-        except Exception as error:  # noqa: BLE001 - it is raised below
-            failed = error
-        if failed is not None:
-            yield from _withdraw(voter, prepare)
-            raise failed
+        seen: Found | Absent = yield from read(Head(name), voter.failure)
         if isinstance(seen, Absent) or scene.has_ended(seen.holder.token):
             continue
         if accept is not None and is_copy(seen, prepare.incarnation, accept.value):
@@ -333,7 +357,6 @@ def _look_at_plain(voter: Voter, scene: Scene, prepare: Prepare) -> Protocol[str
         # Listed after the look: what was published by then has its ballots by now.
         if marked(seen.holder.token) is not None and (yield from voter.scene()).knows(seen.holder.token):
             continue
-        yield from _withdraw(voter, prepare)
         raise NameTaken(voter.name, _plain_holder(seen))
     return None
 
@@ -346,15 +369,18 @@ def _was_mine(voter: Voter, scene: Scene, prepare: Prepare) -> Protocol[bool]:
     if winner is None and prepare.incarnation in voter.committed:
         raise voter.unknown("the incarnation in which it was put to the vote has ended, and been cleaned up")
     voter.committed.discard(prepare.incarnation)
+    voter.helped.discard(prepare.incarnation)
     yield from voter.bury(scene)
-    yield from _withdraw(voter, prepare)
+    yield from _withdraw(voter)
     return False
 
 
-def _withdraw(voter: Voter, prepare: Prepare) -> Protocol[None]:
+def _withdraw(voter: Voter) -> Protocol[None]:
     """Remove my bytes, which can't become the name any more. What stays is litter."""
-    with contextlib.suppress(OutcomeUnknown):
-        yield from voter.remove(voter.path(prepare))
+    with contextlib.suppress(OSError):
+        for path in voter.litter:
+            yield from voter.remove(path)
+    voter.bodies.clear()
 
 
 def _void(voter: Voter) -> Protocol[Scene]:
@@ -417,11 +443,11 @@ def _free(voter: Voter, prepare: Prepare) -> Protocol[NoReturn]:
 def _holder(voter: Voter, incarnation: int, value: str) -> Protocol[Holder]:
     """Say whose the decided value is; the plain name says more of it, or is published by the way."""
     name = voter.name_of(value)
-    seen = yield from look(name, voter.name, voter.creation.token, "it was decided for another")
+    seen: Found | Absent = yield from read(Head(name), voter.failure)
     if isinstance(seen, Found) and marked(seen.holder.token) == (incarnation, value):
         return _plain_holder(seen)
     if isinstance(seen, Absent):
-        with contextlib.suppress(OutcomeUnknown):
+        with contextlib.suppress(OSError):
             yield from voter.publish(incarnation, value)
     return Holder(creation_of(value))
 

@@ -256,10 +256,15 @@ class Scene:
         return bool(self.ballots(incarnation)) and self.highest(incarnation) is None
 
     @property
+    def is_whole(self) -> bool:
+        """Whether the ends of all incarnations before the living one are there."""
+        return self.ends.keys() == set(range(1, self.incarnation))
+
+    @property
     def is_spent(self) -> bool:
         """Whether all incarnations have ended, each in a creation, and none has begun to live since."""
-        is_whole = self.ends.keys() == set(range(1, self.incarnation))
-        return is_whole and not self.ballots(self.incarnation) and not any(map(is_void, self.ends.values()))
+        is_whole, nobodys = self.is_whole, map(is_void, self.ends.values())
+        return is_whole and not self.ballots(self.incarnation) and not any(nobodys)
 
     def decided(self, incarnation: int) -> str | None:
         """Return the value that is decided, as far as one listing tells: no ballot is above its accept.

@@ -20,7 +20,7 @@ from putifabsent.backends.base import (
 )
 from putifabsent.backends.registries import Claim, Claimed, Forgotten, FoundClaim, NotAsExpected
 from putifabsent.errors import NameTaken, OutcomeUnknown
-from putifabsent.shim.reading import Located, look, read
+from putifabsent.shim.reading import Located, read, unanswered
 from putifabsent.shim.requests import (
     Both,
     Delete,
@@ -94,21 +94,34 @@ class Claimant:
         """Return the error that says so."""
         return OutcomeUnknown(self.name.path, self.creation.token, reason)
 
+    def failure(self, reason: str, cause: Exception) -> OSError:
+        """Return what to raise where store or registry refuse, or the deadline has come."""
+        # A creation of which no claim may be the registry's has failed for certain.
+        if self.key is not None and self.may_hold is None:
+            return unanswered(cause)
+        error = self.unknown(f"{reason}: {cause}")
+        error.__cause__ = cause
+        return error
+
     def pause(self, reason: str, cause: Exception) -> Protocol[None]:
-        """Back off; at the deadline raise OutcomeUnknown."""
+        """Back off; raise at the deadline."""
         self.pauses += 1
         if not (yield Pause(self.pauses)):
-            raise self.unknown(f"{reason}: {cause}") from cause
+            raise self.failure(reason, cause)
 
     def look(self, path: str) -> Protocol[Found | Absent]:
         """See who holds a path, where that must be known."""
-        return look(path, self.name.path, self.creation.token, "the registry was queried")
+        seen: Found | Absent = yield from read(
+            Head(path),
+            lambda error: self.failure(f"the registry was queried, and {path} can't be looked at", error),
+        )
+        return seen
 
     def read(self) -> Protocol[Claim | None]:
         """Return the claim that is there."""
         answer: FoundClaim | Absent = yield from read(
             ReadClaim(self.claims, self.identity),
-            lambda error: self.unknown(f"the registry can't be read: {error}"),
+            lambda error: self.failure("the registry can't be read", error),
         )
         return answer.claim if isinstance(answer, FoundClaim) else None
 
@@ -139,17 +152,13 @@ class Claimant:
         if not isinstance(outcome, Written):
             yield from self.not_put(outcome)
             yield from self.put(1, body)
-        shown = yield from self.shown(self.name.path, seen)
-        return shown
-
-    def shown(self, path: str, seen: HeadOutcome) -> Protocol[Found | Absent]:
-        """Return what one of the names showed, asking again where the store gave no answer."""
         while isinstance(seen, TryAgain):
             yield from self.pause("the store did not say in time whether the name is there", seen.cause)
-            seen = yield Head(path)
+            seen = yield Head(self.name.path)
         if isinstance(seen, Refused):
             raise seen.error
-        return seen
+        shown: Found | Absent = seen
+        return shown
 
     def put(self, incarnation: int, body: Body) -> Protocol[None]:
         """Put the bytes for an incarnation."""
@@ -254,9 +263,16 @@ class Claimant:
                 return Absent()
             reason = f"its bytes are gone: something that goes round the shim has removed {claim.key}"
             raise OSError(errno.EIO, reason, path)
-        if not is_shown and not isinstance(shown, Refused):
+        if isinstance(shown, (Found, Absent)) and self.hides(shown, claim):
             yield from self.publish(claim, path)
         return Located(holder_of(claim, seen), claim.key)
+
+    def hides(self, shown: Found | Absent, claim: Claim) -> bool:
+        """Whether a plain name shows something else than its living claim, which belongs there."""
+        if isinstance(shown, Absent) or has_ended(shown, claim):
+            return True
+        # What nothing guards may have been written over since.
+        return self.name.guarded and shown.holder.token != _mark(claim)
 
     def publish(self, claim: Claim, path: str) -> Protocol[PublishOutcome]:
         """Copy a claim's bytes to its plain name; what has ended makes way."""
@@ -332,11 +348,7 @@ class Claimant:
         path = None if claim is None or not claim.live else self.path_of(claim)
         if claim is None or path is None:
             return
-        seen = yield from self.look(path)
-        if isinstance(seen, Absent) or has_ended(seen, claim):
-            yield from self.show(claim, path)
-        elif self.name.guarded and seen.holder.token != _mark(claim):
-            # What nothing guards may have been written over since.
+        if self.hides((yield from self.look(path)), claim):
             yield from self.show(claim, path)
 
     def is_older(self, claim: Claim | None) -> Protocol[bool]:
@@ -351,7 +363,7 @@ class Claimant:
         """List the salted objects of the identity."""
         folder = folder_of(self.name)
         listed: Listed = yield from read(
-            List(folder), lambda error: self.unknown(f"{folder} can't be listed: {error}")
+            List(folder), lambda error: self.failure(f"{folder} can't be listed", error)
         )
         parts = {entry.name: parsed(entry.name) for entry in listed.entries}
         return {key: salted for key, salted in parts.items() if salted is not None}
@@ -381,7 +393,7 @@ class Claimant:
             if isinstance(outcome, Deleted):
                 return
             if isinstance(outcome, Refused):
-                raise self.unknown(f"{path} can't be removed: {outcome.error}") from outcome.error
+                raise self.failure(f"{path} can't be removed", outcome.error)
             yield from self.pause(f"{path} could not be removed in time", outcome.cause)
 
 

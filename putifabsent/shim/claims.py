@@ -22,7 +22,6 @@ before the claim, and published after it: the store's time of the one is early, 
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from putifabsent.backends.base import Absent, Created, Found, Holder, Refused
@@ -30,7 +29,7 @@ from putifabsent.backends.registries import Forgotten, NotAsExpected
 from putifabsent.errors import NameExpired, NameTaken, OutcomeUnknown, PutIfAbsentError
 from putifabsent.shim.claimant import Claimant, has_ended, holder_of
 from putifabsent.shim.expiry import check_number
-from putifabsent.shim.reading import Located, removed
+from putifabsent.shim.reading import Located, read, removed
 from putifabsent.shim.requests import Delete, Head
 from putifabsent.shim.state_keys import identity_of, marked
 
@@ -70,9 +69,9 @@ def create(name: Name, body: Body, creation: Creation, *, claims: Claims, place:
     NameTaken
         Another creation provably holds the name.
     OutcomeUnknown
-        No answer until the deadline, or none that proves anything; or it is created, and can't be published.
+        A claim was sent, and no answer until the deadline proves anything; or it can't be published.
     OSError
-        Store or registry refused, and nothing was written under the name.
+        Store or registry refused, or gave no answer in time, and nothing was claimed.
     """
     claimant = Claimant(name, creation, claims, identity_of(name, place))
     try:
@@ -141,12 +140,25 @@ def find(
 
 
 def resolve(name: Name, creation: Creation, *, claims: Claims, place: str) -> Protocol[Holder | None]:
-    """Answer an unknown outcome later, as :func:`putifabsent.shim.create.resolve` does."""
+    """Answer an unknown outcome later, as :func:`putifabsent.shim.create.resolve` does.
+
+    Raises
+    ------
+    NameTaken
+        Another creation holds the name, in its first incarnation: this one never did.
+    OutcomeUnknown
+        Also if another holds a later one: whose those before it were, nobody says. NameTaken is its cause.
+    """
     seen = yield from find(name, creation, claims=claims, place=place)
     if isinstance(seen, Absent):
         return None
     if seen.holder.token != creation.token:
-        raise NameTaken(name.path, seen.holder)
+        taken = NameTaken(name.path, seen.holder)
+        claimant = Claimant(name, creation, claims, identity_of(name, place))
+        claim = yield from claimant.read()
+        if claim is not None and claim.incarnation > 1:
+            raise claimant.unknown("it may have been created, and deleted since: another holds it") from taken
+        raise taken
     # When it was claimed, nobody says: after its bytes were put, and before it was published.
     yield from check_number(name, creation.token, lost=True)
     return seen.holder
@@ -273,7 +285,8 @@ def _decide(claimant: Claimant, body: Body) -> Protocol[Claim]:
             if there is None:
                 yield Delete(claimant.key or "")
                 claimant.attempts += 1  # that deletion may come late
-                yield from claimant.pause("what it expected is forgotten", LookupError(claimant.identity))
+                forgotten = LookupError(f"the claim of {claimant.identity} was forgotten meanwhile")
+                yield from claimant.pause("what it expected is gone", forgotten)
                 yield from claimant.put(1, body)
                 expected = None
                 continue
@@ -292,8 +305,8 @@ def _gone(claimant: Claimant, claim: Claim) -> Protocol[Created]:
     them: what goes round the shim; or clean-up that has taken them for those of an incarnation that was
     forgotten meanwhile.
     """
-    ended = replace(claim, live=False)
-    if (yield from claimant.write(ended, claim)) is ended:
+    if (yield from claimant.read()) == claim:
+        yield from claimant.end(claim)
         raise claimant.unknown("its bytes were removed before they were published, and nobody has deleted it")
     return Created()
 
@@ -308,7 +321,7 @@ def _look_and_put(claimant: Claimant, body: Body) -> Protocol[Claim | None]:
     """
     looks: list[Found | Absent] = []
     for alias in claimant.name.aliases:
-        seen = yield from claimant.shown(alias, (yield Head(alias)))
+        seen = yield from read(Head(alias))
         looks.append(seen)
     seen = yield from claimant.put_and_look(body)
     found = [each for each in (*looks, seen) if isinstance(each, Found)]

@@ -9,8 +9,11 @@ everybody else had to wait for so long. A counter tells its registry's own time 
 floor of the next step is that, and what the caller's *steady* clock says has passed since.
 
 A counter also tells whether its numbers may be given: an instant is handed out only when its time has come,
-by the registry's clock. So even a registry that forgets, as Redis can, gives none again, as long as the clock
-of what takes over is not further behind than it took to take over.
+by the registry's clock. A registry that forgets, as Redis can, may do so while that is waited for, and then
+begins below. So of such a one no number is waited for: it is given if its time had come when it was counted,
+and else thrown away. Then none is given again, as long as the clock of what takes over is not further behind
+than it took to take over, less a request; what forgets in no time, by an eviction say, may repeat those of
+its last milliseconds.
 
 TrueTime wants no registry that counts, but a lock, and clocks that differ by less than is waited for
 (:func:`true_time`). It measures the time anew for each call: a wrong clock does no harm after it is mended.
@@ -31,7 +34,7 @@ from putifabsent.errors import ConfigError
 from putifabsent.shim.requests import Acquire, Advance, Now, Pause, Release, Sleep
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from datetime import tzinfo
 
     from putifabsent.backends.counters import AdvanceOutcome, Counter
@@ -133,10 +136,11 @@ class RegistryTime:
 
 def take(
     counter: Counter, name: str, count: int, known: RegistryTime, steady: Callable[[], float]
-) -> Protocol[range]:
+) -> Protocol[Sequence[int]]:
     """Take so many instants, one after the other, none of which is in the future any more.
 
-    One request, and one more where the registry's time is not known yet. A lost answer skips some.
+    One request, and one more where the registry's time is not known yet. A lost answer skips some. Of a
+    counter that forgets, one request for each, and more where others take some in the same millisecond.
 
     Parameters
     ----------
@@ -151,7 +155,7 @@ def take(
 
     Returns
     -------
-    range
+    Sequence[int]
         Milliseconds since 1970. All are above those of whoever was answered before this was called.
 
     Raises
@@ -163,11 +167,25 @@ def take(
     OSError
         It refuses.
     """
+    if not counter.forgets:
+        return (yield from _taken(counter, name, count, known, steady))
+    # The last of several would be in the future, or the first one so long past that another may have had it.
+    numbers: list[int] = []
+    while len(numbers) < count:
+        numbers += yield from _taken(counter, name, 1, known, steady)
+    return numbers
+
+
+def _taken(
+    counter: Counter, name: str, count: int, known: RegistryTime, steady: Callable[[], float]
+) -> Protocol[range]:
+    """Take so many in one request; of a counter that forgets none that is waited for."""
+    most = -1 if counter.forgets else _SECOND
     for attempt in counting(1):
         now = known.by((yield Now(steady)))
-        if now is not None and known.reached - now > _SECOND:
+        if now is not None and known.reached - now > most:
             # What was taken now would be taken from all others, and may be too far away to be of use.
-            yield from _waited((known.reached - now) / _SECOND, counter.identity())
+            yield from _waited(max(known.reached - now, 1) / _SECOND, counter.identity())
             continue
         requested = 1 if now is None else count
         outcome: AdvanceOutcome = yield Advance(counter, name, max((now or 0) - 1, 0), requested)
@@ -179,8 +197,15 @@ def take(
             raise ConfigError(f"{counter.identity()} tells no time, so it is no clock")
         expected, known.last, known.reached = known.by(heard), (outcome.now, heard), outcome.last
         # A machine that was asleep goes on with a time that is long over.
-        if now is not None and expected is not None and outcome.now - expected < _SECOND:
-            return (yield from _given(outcome, count, counter.identity()))
+        if now is None or expected is None or outcome.now - expected >= _SECOND:
+            continue
+        ahead = max(outcome.last - outcome.now, 0)
+        if not (ahead and counter.forgets):
+            yield from _waited(ahead / _SECOND, counter.identity())
+            return range(outcome.last - count + 1, outcome.last + 1)
+        # At different times: of two who always come together, each puts the other's next one off.
+        if not (yield Pause(min(attempt, _LONGEST_WAIT))):
+            _too_late(outcome, counter.identity())
     raise AssertionError  # for mypy: counting never ends
 
 
@@ -288,12 +313,6 @@ def _stepped(counter: Counter, name: str, floor: int, count: int) -> Protocol[Ad
     return outcome
 
 
-def _given(taken: Advanced, count: int, where: str) -> Protocol[range]:
-    """Wait until the last number's time has come, by the clock of who has given it."""
-    yield from _waited(max(taken.last - (taken.now or 0), 0) / _SECOND, where)
-    return range(taken.last - count + 1, taken.last + 1)
-
-
 def _waited(seconds: float, where: str) -> Protocol[None]:
     """Wait; raise where that is longer than may be waited."""
     if seconds and not (yield Sleep(seconds)):
@@ -316,5 +335,5 @@ def _again(outcome: object, attempt: int, where: str) -> Protocol[None]:
 
 def _too_late(outcome: object, where: str) -> NoReturn:
     cause = getattr(outcome, "cause", None)
-    why = f"it is held by {outcome.by}" if isinstance(outcome, Held) else (cause or "the lock was lost")
+    why = f"it is held by {outcome.by}" if isinstance(outcome, Held) else (cause or "others were faster")
     raise TimeoutError(errno.ETIMEDOUT, f"no instant was given: {why}", where) from cause

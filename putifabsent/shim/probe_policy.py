@@ -90,9 +90,10 @@ def validate(arbiter: str, schemes: Iterable[str]) -> None:
     schemes = tuple(schemes)
     if arbiter in ARBITERS or (is_address and scheme.lower() in schemes):
         return
-    # What is neither may hold a password: of an address only the scheme is repeated.
-    shown = f"{scheme}://..." if is_address else arbiter
-    near = difflib.get_close_matches(scheme.lower(), (*ARBITERS, *schemes), n=1)
+    # What is neither may hold a password: of an address, however it is written, only the scheme is repeated.
+    word, colon, _ = arbiter.partition(":")
+    shown = "..." if "@" in word else f"{word}:..." if colon else word
+    near = difflib.get_close_matches(word.lower(), (*ARBITERS, *schemes), n=1)
     words = [repr(known) for known in ARBITERS] + [f"'{known}://...'" for known in schemes]
     spelt = [word for word in words if near and word.strip("'").partition(":")[0] == near[0]]
     hint = f"did you mean {spelt[0]}? " if spelt else ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -62,6 +63,8 @@ class Voter:
         How often it had to take another key: one whose put was not answered is never sent again.
     pauses
         How often it has backed off.
+    bodies
+        The prepares with its own bytes that it has put, or may have.
     committed
         The incarnations in which its own value may have been accepted, or that it may have ended.
     helped
@@ -78,6 +81,7 @@ class Voter:
     creation: Creation
     tries: int = 0
     pauses: int = 0
+    bodies: set[Prepare] = field(default_factory=set)
     committed: set[int] = field(default_factory=set)
     helped: set[int] = field(default_factory=set)
     accepted: set[Accept] = field(default_factory=set)
@@ -110,32 +114,45 @@ class Voter:
         """Return the full name of a key."""
         return f"{self.folder}/{written(key)}"
 
+    @property
+    def litter(self) -> list[str]:
+        """The keys of its bytes, as far as nothing rests on them, if they can't become the name."""
+        # An accept says nothing without its prepare: of my own value it must not, of another's it must.
+        return [self.path(each) for each in sorted(self.bodies) if each.incarnation not in self.helped]
+
     def unknown(self, reason: str) -> OutcomeUnknown:
         """Return the error for an outcome that can't be known."""
         return OutcomeUnknown(self.name, self.creation.token, reason)
 
-    def pause(self, reason: str) -> Protocol[None]:
-        """Back off; raises OutcomeUnknown where there is no time for another attempt."""
+    def pause(self, reason: str, cause: Exception | None = None) -> Protocol[None]:
+        """Back off; raise where there is no time for another attempt."""
         self.pauses += 1
         if not (yield Pause(self.pauses)):
-            raise self.unknown(f"no decision in time: {reason}")
+            late = "no decision in time"
+            if cause is None:
+                raise self.failure(TimeoutError(errno.ETIMEDOUT, reason, self.name), late)
+            raise self.failure(cause, f"{late}: {reason}")
 
     def scene(self) -> Protocol[Scene]:
         """List the ballots."""
         listed: Listed = yield from read(List(self.folder), self.failure)
         return Scene.of(listed.entries)
 
-    def failure(self, error: Exception) -> Exception:
-        """Return what to raise where the store can't be read."""
+    def failure(self, error: Exception, reason: str = "the store can't be read") -> OSError:
+        """Return what to raise where the store refuses, or the deadline has come."""
         # Before it has voted nothing of it can be decided, ever: it has failed for certain.
         if not self.committed:
             return unanswered(error)
-        return self.unknown(f"the store can't be read: {error}")
+        unknown = self.unknown(f"{reason}: {error}")
+        unknown.__cause__ = error
+        return unknown
 
     def put_new(self, incarnation: int, round_: int, body: Body) -> Protocol[Prepare]:
         """Put a prepare that nobody has put before; after no answer, another one."""
         while True:
             prepare = Prepare(incarnation, round_, self.voter)
+            if round_ == 0:
+                self.bodies.add(prepare)
             outcome = yield from self.sent(prepare, body)
             if isinstance(outcome, Written):
                 return prepare
@@ -144,7 +161,7 @@ class Voter:
                 raise outcome.error
             if isinstance(outcome, Maybe):
                 self.tries += 1
-            yield from self.pause(f"the store did not take the bytes: {outcome.cause}")
+            yield from self.pause("the store did not take the bytes", outcome.cause)
 
     def put(self, key: Accept | End) -> Protocol[None]:
         """Put a key that says the same however often it is put."""
@@ -154,7 +171,7 @@ class Voter:
                 return
             if isinstance(outcome, Refused):
                 raise self.unknown(f"the store refuses a ballot: {outcome.error}") from outcome.error
-            yield from self.pause(f"the store did not take a ballot: {outcome.cause}")
+            yield from self.pause("the store did not take a ballot", outcome.cause)
 
     def sent(self, key: Key, body: Body) -> Protocol[PutOutcome]:
         """Put a key, once."""
@@ -170,8 +187,8 @@ class Voter:
             if isinstance(outcome, Deleted):
                 return
             if isinstance(outcome, Refused):
-                raise self.unknown(f"{path} can't be removed: {outcome.error}") from outcome.error
-            yield from self.pause(f"{path} could not be removed: {outcome.cause}")
+                raise self.failure(outcome.error, f"{path} can't be removed")
+            yield from self.pause(f"{path} could not be removed", outcome.cause)
 
     def bury(self, scene: Scene) -> Protocol[None]:
         """Remove the bytes of ended incarnations, so that nobody can publish them any more."""
@@ -194,7 +211,7 @@ class Voter:
                     return
                 yield from self.pause("another object is under the plain name")
             else:
-                yield from self.pause(f"it was decided, and not published: {outcome.cause}")
+                yield from self.pause("it was decided, and not published", outcome.cause)
 
     def is_published(self, incarnation: int, value: str) -> Protocol[bool]:
         """See what a store that can't overwrite has under the plain name; make way for the value."""

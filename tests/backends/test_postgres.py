@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from threading import Barrier
 from typing import TYPE_CHECKING
 
 import pytest
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from putifabsent.backends.counters import Counter
+    from putifabsent.backends.postgres import Connection
 
 WHERE = PostgresSettings("postgresql://host:5432/lab", (("host", 5432),))
 LOST = SqlError(None, "server closed the connection unexpectedly\n\tThis probably means ...")
@@ -70,6 +73,20 @@ def test_connections_that_a_restart_has_ended_are_thrown_away_together(server: P
     server.always = Fault(LOST)
     assert isinstance(counter.advance("t", 0), Maybe)
     assert all(each.closed for each in ended)
+
+
+def test_few_connections_stay_open_however_many_were_used_at_once(server: Postgres) -> None:
+    everybody = Barrier(20)
+
+    def connect() -> Connection:
+        everybody.wait()
+        return server.connect()
+
+    counter = PostgresCounter(WHERE, connect)
+    with ThreadPoolExecutor(20) as pool:
+        list(pool.map(lambda _: counter.advance("t", 0), range(20)))
+    assert len(server.connections) == 20
+    assert 0 < sum(not each.closed for each in server.connections) <= 4
 
 
 def test_each_call_is_one_statement_on_one_connection(server: Postgres, counter: Counter) -> None:

@@ -115,6 +115,9 @@ WRONG = {
     "bad flag": ("rediss://a?ssl_check_hostname=maybe", "true or false"),
     "bad demand": ("rediss://a?ssl_cert_reqs=please", "required, optional or none"),
     "unescaped": (f"redis://user:a?{SECRET}@host", "in its options.*%3F"),
+    "unescaped option": (f"redis://:a?{SECRET}=x@host", "in its options.*%3F"),
+    "unescaped options": (f"redis://:a?{SECRET}&timeout=1@host", "in its options.*%3F"),
+    "unescaped time": (f"redis://a?timeout={SECRET}@host", "number of seconds;.*%3F"),
     "unescaped slash": (f"redis://user:a/{SECRET}@host/0", "in its path.*%2F"),
     "claims": ("dynamodb://table", "dynamodb:// has no locks"),
 }

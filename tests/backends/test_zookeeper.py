@@ -131,6 +131,17 @@ def test_what_was_not_sent_has_moved_nothing(server: ZooKeeper, counter: Counter
     assert isinstance(counter.advance("t", 0), TryAgain)
 
 
+def test_a_version_that_stands_for_any_is_not_counted_on_from(server: ZooKeeper, counter: Counter) -> None:
+    path = f"{FOLDER}/c-t"
+    server.nodes[path] = (b"5", Stat(-2, 0))
+    assert counter.advance("t", 0) == Advanced(6)
+    server.nodes[path] = (b"6", Stat(-1, 0))
+    refused = [ZooKeeperCounter(WHERE, lambda: server).advance("t", 0), counter.advance("t", 0)]
+    assert [isinstance(each, Refused) and "set it to 6" in str(each.error) for each in refused] == [True] * 2
+    server.nodes[path] = (b"6", Stat(0, 0))
+    assert counter.advance("t", 0) == Advanced(7)
+
+
 def test_what_is_no_counter_is_refused(server: ZooKeeper, counter: Counter) -> None:
     server.nodes[f"{FOLDER}/c-t"] = (b"somebody's", Stat(0, 0))
     refused = counter.advance("t", 0)

@@ -14,6 +14,7 @@ from putifabsent.fsspec_plugin.remote import Admission, Remote, Taken
 from tests.fsspec_plugin.hudi_tables import Writer
 
 if TYPE_CHECKING:
+    from putifabsent.errors import Holder
     from tests.fsspec_plugin.grounds import Ground
     from tests.stub import FaultStub
 
@@ -46,18 +47,26 @@ def test_a_holder_that_was_there_before_is_as_old_as_the_store_says(on_stub: Any
     assert taken.value.holder.age == pytest.approx(3600, abs=60)
 
 
+def resolved(ground: Ground, name: str, of: str) -> Holder | None:
+    """Return who holds a name, as who asks for a creation is told."""
+    try:
+        return Remote(ground.fs).resolve_as(name, of)
+    except NameTaken as taken:
+        return taken.holder
+
+
 def test_one_that_came_after_a_deletion_is_younger_than_the_creation_that_it_followed(ground: Ground) -> None:
     name, mine, theirs = ground.log(), token(), token()
     began = time.monotonic()
     Remote(ground.fs).create_as(name, b"mine", mine)
     ground.fs.rm_file(name)
     Remote(ground.mount(skip_instance_cache=True)).create_as(name, b"theirs", theirs)
-    with pytest.raises(NameTaken) as taken:
-        Remote(ground.fs).resolve_as(name, mine)
-    assert taken.value.holder is not None
-    assert taken.value.holder.token == theirs
-    age = taken.value.holder.age
-    assert age is None or age <= time.monotonic() - began
+    told = resolved(ground, name, mine)
+    if told is None:  # ballots have kept whose it was
+        assert ground.arbiter != "native"
+        return
+    assert told.token == theirs
+    assert told.age is None or told.age <= time.monotonic() - began
 
 
 def test_so_is_one_from_another_object(ground: Ground) -> None:

@@ -232,9 +232,9 @@ MUTANTS = (
     ),
     Mutant(
         "whoever has helped another takes its prepare away",
-        "ballot",
-        "        if incarnation not in voter.helped:\n",
-        "        if True:\n",
+        "proposer",
+        "for each in sorted(self.bodies) if each.incarnation not in self.helped]",
+        "for each in sorted(self.bodies)]",
         THREE,
     ),
     Mutant(

@@ -81,8 +81,8 @@ def create(name: Name = NAME) -> Any:
     return real.create(name, BODY, MINE, **TABLE)
 
 
-def find(*, helps: bool = True) -> Any:
-    return real.find(NAME, MINE, helps=helps, **TABLE)
+def find(name: Name = NAME, *, helps: bool = True) -> Any:
+    return real.find(name, MINE, helps=helps, **TABLE)
 
 
 def resolve(name: Name = NAME) -> Any:

@@ -206,8 +206,8 @@ MUTANTS = (
     Mutant(
         "a reader takes anything under the plain name for the copy",
         "claimant",
-        "        is_shown = isinstance(shown, Found) and shown.holder.token == _mark(claim)\n",
-        "        is_shown = isinstance(shown, Found)\n",
+        "        if isinstance(shown, Absent) or has_ended(shown, claim):\n            return True\n",
+        "        if isinstance(shown, Absent):\n            return True\n",
         "a creator beside a deletion, slow copies",
     ),
     # Reading

@@ -14,7 +14,7 @@ from putifabsent.shim import claims as real
 from putifabsent.shim.names import ordinary
 from putifabsent.shim.state_keys import folder_of
 from putifabsent.testing.explore import Faults, explore
-from putifabsent.testing.imagined import ImaginedClaims, Thing
+from putifabsent.testing.imagined import LOST, ImaginedClaims, Thing
 from putifabsent.testing.linear import LinearName
 from tests.mutation import Change
 from tests.shim.removals import RemovableStore, often, removing, removing_at_once
@@ -124,10 +124,10 @@ class Judges:
 
 
 def _nobody_fails(_: Any, __: Any, runs: tuple[ActorRun, ...]) -> str | None:
-    """Neither store nor registry refuses anything here."""
+    """Neither store nor registry refuses anything here: who fails has had no answer in time."""
     for each in runs:
         how, value = each.ended or ("", None)
-        if how == "raised" and not isinstance(value, PutIfAbsentError):
+        if how == "raised" and value is not LOST and not isinstance(value, PutIfAbsentError):
             return f"{each.actor.name} failed: {value!r}"
     return None
 

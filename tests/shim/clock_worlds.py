@@ -11,7 +11,7 @@ from putifabsent.backends.registries import Acquired, Free, Held, Lock, Maybe, R
 from putifabsent.shim.requests import Pause, Sleep
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from random import Random
 
     from putifabsent.backends.counters import AdvanceOutcome
@@ -152,7 +152,7 @@ class Taken:
 
     begun: int
     ended: int
-    numbers: range
+    numbers: Sequence[int]
     at: float
     right: bool = True
 
@@ -162,7 +162,7 @@ class Process:
     """Makes one call after the other, each step when it is its turn."""
 
     world: World
-    call: Callable[[], Protocol[range]]
+    call: Callable[[], Protocol[Sequence[int]]]
     left: int
     host: Host | None = None
     ready: float = 0.0

@@ -112,9 +112,10 @@ MUTANTS = (
     Mutant(
         "the deadline is a failure",
         "create",
-        "        if self.lost is not None or self.denied or self.busy is None:",
-        "        if self.busy is None:",
-        None,
+        "        if self.lost is not None or self.denied or self.busy is None:\n"
+        "            return self.unknown(reason)\n        return unanswered(self.busy)",
+        "        self.uncertain = False\n        return unanswered(self.busy or self.lost or OSError())",
+        "PlainNames",
     ),
     Mutant(
         "a lost answer to a completion is not looked up",

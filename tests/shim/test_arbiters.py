@@ -93,9 +93,10 @@ def test_an_unknown_arbiter_is_refused_with_those_there_are(arbiter: Any) -> Non
         validate(arbiter, ["redis"])
 
 
-def test_an_address_that_is_refused_is_not_repeated_with_its_password() -> None:
+@pytest.mark.parametrize("arbiter", ["etcd://me:secret@host", "redis:/me:secret@host", "secret@host"])
+def test_an_address_that_is_refused_is_not_repeated_with_its_password(arbiter: str) -> None:
     with pytest.raises(ConfigError) as caught:
-        validate("etcd://me:secret@host", ["redis"])
+        validate(arbiter, ["redis"])
     assert "secret" not in str(caught.value)
 
 

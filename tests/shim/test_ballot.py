@@ -197,11 +197,45 @@ def test_a_vote_that_was_not_answered_is_sent_again() -> None:
 
 
 @pytest.mark.parametrize("refused", [(MY_PUT[0], Refused(NO_RIGHTS)), (LISTED, Refused(NO_RIGHTS))])
-def test_a_refusal_before_the_vote_is_a_failure(refused: tuple[Request, Any]) -> None:
+def test_a_refusal_before_the_vote_is_a_failure_that_leaves_nothing(refused: tuple[Request, Any]) -> None:
     before = () if refused[0] == MY_PUT[0] else (MY_PUT,)
     with pytest.raises(PermissionError) as caught:
-        play(creating(), *before, refused)
+        play(creating(), *before, refused, WITHDRAW)
     assert caught.value is NO_RIGHTS
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        ((MY_PUT[0], TryAgain(BUSY)),),
+        ((MY_PUT[0], Maybe(BUSY)),),
+        (MY_PUT, (LISTED, TryAgain(BUSY))),
+        (MY_PUT, ALONE, (LOOK, TryAgain(BUSY))),
+    ],
+)
+def test_no_answer_before_the_vote_is_a_failure(script: tuple[tuple[Request, Any], ...]) -> None:
+    with pytest.raises(OSError, match="503") as caught:
+        play(creating(), *script, too_late(), WITHDRAW)
+    assert caught.value is BUSY
+
+
+def test_others_who_come_between_until_the_deadline_make_who_has_not_voted_fail_for_certain() -> None:
+    with pytest.raises(TimeoutError, match="other writers' ballots come between"):
+        play(creating(), MY_PUT, (LISTED, shows(prepare(), prepare("9"))), UNSEEN, too_late(), WITHDRAW)
+
+
+def test_all_bytes_of_a_creation_that_has_failed_go_whose_puts_were_not_answered_too() -> None:
+    second = put(prepare(tries=1), b"my bytes", tries=1)
+    gone = (Delete(prepare()), Deleted()), (Delete(prepare(tries=1)), Maybe(LOST))
+    with pytest.raises(PermissionError):
+        play(creating(), (MY_PUT[0], Maybe(LOST)), later(), (second, Refused(NO_RIGHTS)), *gone)
+
+
+def test_bytes_on_which_the_accept_of_another_s_value_rests_stay_whatever_fails() -> None:
+    lower = (prepare("0"), accept("0", "0.0"), prepare())
+    helped = (put(accept(value="0.0")), Written()), (LISTED, Refused(NO_RIGHTS))
+    with pytest.raises(PermissionError):
+        play(creating(), MY_PUT, (LISTED, shows(*lower)), UNSEEN, *helped)
 
 
 AFTER_THE_VOTE: list[tuple[tuple[Request, Any], ...]] = [
@@ -231,7 +265,7 @@ def test_an_interruption_stays_one_and_carries_what_is_unknown(interruption: typ
         play(creating(), MY_PUT, ALONE, UNSEEN, (MY_VOTE[0], stop))
     assert isinstance(caught.value.__cause__, OutcomeUnknown)
     with pytest.raises(interruption) as caught:
-        play(creating(), MY_PUT, ALONE, (LOOK, interruption()))
+        play(creating(), MY_PUT, ALONE, (LOOK, interruption()), WITHDRAW)
     assert caught.value.__cause__ is None, "it had not voted"
 
 
@@ -450,11 +484,38 @@ def test_a_name_that_is_created_meanwhile_is_looked_for_again() -> None:
 
 def test_an_unknown_outcome_is_resolved_by_its_token() -> None:
     more = (Head(prepare()), held_by(f"{ME}.0~1"))
-    assert play(resolve(NAME, MINE), DECIDED, more) == Holder(ME, "a-writer", NOON, 8, "v1")
-    assert play(resolve(NAME, MINE), DECIDED, (Head(prepare()), Absent())) == Holder(ME, None, NOON)
-    assert play(resolve(NAME, MINE), (LISTED, shows()), UNSEEN) is None
+    assert play(resolve(NAME, MINE), DECIDED, DECIDED, more) == Holder(ME, "a-writer", NOON, 8, "v1")
+    assert play(resolve(NAME, MINE), DECIDED, DECIDED, (Head(prepare()), Absent())) == Holder(ME, None, NOON)
+    assert play(resolve(NAME, MINE), (LISTED, shows()), UNSEEN, (LISTED, shows())) is None
     with pytest.raises(NameTaken):
-        play(resolve(NAME, MINE), (LISTED, shows(*THEIRS)))
+        play(resolve(NAME, MINE), *[(LISTED, shows(*THEIRS))] * 2)
+
+
+ANEW = (prepare(OTHER, k=3), accept(OTHER, f"{OTHER}.0", k=3))
+
+
+@pytest.mark.parametrize("k", [1, 2])
+def test_what_was_created_and_deleted_before_another_was_created_has_not_lost(k: int) -> None:
+    seen = (LISTED, shows(end("8.0", k=3 - k), end(f"{ME}.0", k=k), *ANEW))
+    assert play(resolve(NAME, MINE), seen, seen) is None
+
+
+def test_who_is_in_no_end_has_lost_only_if_all_of_them_are_there() -> None:
+    whole, cleaned = (
+        (LISTED, shows(end("8.0"), end("9.0", k=2), *ANEW)),
+        (LISTED, shows(end("9.0", k=2), *ANEW)),
+    )
+    with pytest.raises(NameTaken):
+        play(resolve(NAME, MINE), whole, whole)
+    with pytest.raises(OutcomeUnknown, match="created, and deleted since") as unknown:
+        play(resolve(NAME, MINE), cleaned, cleaned)
+    assert isinstance(unknown.value.__cause__, NameTaken)
+
+
+def test_a_store_that_can_not_be_read_keeps_an_outcome_unknown() -> None:
+    with pytest.raises(OutcomeUnknown) as unknown:
+        play(resolve(NAME, MINE), (LISTED, TryAgain(BUSY)), too_late())
+    assert unknown.value.__cause__ is BUSY
 
 
 # --- keys
@@ -476,7 +537,7 @@ def test_a_stray_file_is_no_ballot(stray: str) -> None:
 def test_a_pause_is_asked_for_by_its_number() -> None:
     higher = shows(prepare(), prepare("9"))
     again = [put(prepare(round_=round_)) for round_ in (1, 2)]
-    with pytest.raises(OutcomeUnknown):
+    with pytest.raises(TimeoutError):
         play(
             creating(),
             MY_PUT,
@@ -491,4 +552,5 @@ def test_a_pause_is_asked_for_by_its_number() -> None:
             (again[1], Written()),
             (LISTED, shows(prepare(round_=2), prepare("9", round_=3))),
             (Pause(3), False),
+            WITHDRAW,
         )

@@ -104,11 +104,11 @@ def test_a_number_that_was_freed_meanwhile_is_unknown() -> None:
 def test_who_asks_later_is_told_that_a_number_may_have_expired_and_changes_nothing() -> None:
     asked = (LISTED, shows(PREPARE, ACCEPT))
     with pytest.raises(OutcomeUnknown, match="may have expired"):
-        play(resolve(NAME, MINE), asked, *STALE)
+        play(resolve(NAME, MINE), asked, asked, *STALE)
 
 
 def test_who_asks_later_is_told_that_a_number_stands() -> None:
     asked = (LISTED, shows(PREPARE, ACCEPT))
     stands = (BEFORE, held_by(None))
-    holder = play(resolve(NAME, MINE), asked, stands, (Head(PREPARE), held_by(f"{VALUE}~1")))
+    holder = play(resolve(NAME, MINE), asked, asked, stands, (Head(PREPARE), held_by(f"{VALUE}~1")))
     assert holder == Holder(ME, "a-writer", NOON, 8, "v1")

@@ -104,9 +104,8 @@ def test_a_dead_name_is_created_in_its_next_incarnation_after_its_bytes_are_gone
 
 def test_bytes_of_the_dead_that_can_not_be_removed_keep_the_next_incarnation_from_beginning() -> None:
     refused = (Delete(key(OTHER)), Refused(NO_RIGHTS))
-    with pytest.raises(OutcomeUnknown) as unknown:
+    with pytest.raises(PermissionError, match="403"):
         play(create(), PUT, (CLAIM, NotAsExpected(dead())), REMOVED, refused, REMOVED)
-    assert unknown.value.__cause__ is NO_RIGHTS
 
 
 # --- putting the bytes
@@ -135,9 +134,28 @@ def test_a_refusal_of_the_bytes_is_raised_as_it_is() -> None:
     assert refused.value is NO_RIGHTS
 
 
-def test_bytes_that_are_not_taken_until_the_deadline_are_unknown() -> None:
+@pytest.mark.parametrize(
+    "script",
+    [
+        ((put_and_look(), (TryAgain(BUSY), Absent())), too_late(1)),
+        ((put_and_look(), (Maybe(BUSY), Absent())), too_late(1)),
+        ((put_and_look(), (Written(), TryAgain(BUSY))), too_late(1)),
+        ((put_and_look(), (Written(), shows(None))), (ASK, TryAgain(BUSY)), too_late(1)),
+        (PUT, (CLAIM, TryAgain(BUSY)), too_late(1)),
+        (PUT, HELD, (Head(key(OTHER)), TryAgain(BUSY)), too_late(1)),
+        (PUT, (CLAIM, NotAsExpected(dead())), REMOVED, (Delete(key(OTHER)), Maybe(BUSY)), too_late(1)),
+    ],
+)
+def test_what_has_claimed_nothing_until_the_deadline_has_failed_for_certain(script: Any) -> None:
+    with pytest.raises(OSError, match="503") as failed:
+        play(create(), *script, REMOVED)
+    assert failed.value is BUSY
+
+
+def test_an_answer_once_lost_stays_lost() -> None:
+    script = (CLAIM, Maybe(LOST)), later(1), (CLAIM, TryAgain(BUSY)), too_late(2)
     with pytest.raises(OutcomeUnknown) as unknown:
-        play(create(), (put_and_look(), (TryAgain(BUSY), Absent())), too_late(1), REMOVED)
+        play(create(), PUT, *script)
     assert unknown.value.__cause__ is BUSY
 
 
@@ -308,12 +326,6 @@ def test_no_certain_answer_until_the_deadline_is_unknown_and_my_bytes_stay() -> 
     assert unknown.value.__cause__ is LOST
 
 
-def test_a_claim_that_was_not_written_until_the_deadline_is_unknown() -> None:
-    with pytest.raises(OutcomeUnknown) as unknown:
-        play(create(), PUT, (CLAIM, TryAgain(BUSY)), too_late(1), REMOVED)
-    assert unknown.value.__cause__ is BUSY
-
-
 def test_who_expected_a_claim_that_is_forgotten_since_begins_again_under_another_key() -> None:
     again = claim(attempt=1)
     script = (put(attempt=1), Written()), (write(again), Claimed()), (publish(again), Written("v1"))
@@ -331,15 +343,25 @@ def test_a_claim_that_is_forgotten_after_a_lost_answer_may_have_been_mine() -> N
 
 
 def test_bytes_that_are_gone_were_deleted_meanwhile_and_it_is_won() -> None:
-    ended = claim(live=False)
-    script = (PUBLISH, Absent()), (write(ended, claim()), NotAsExpected(ended))
+    script = (PUBLISH, Absent()), (ASK, FoundClaim(claim(live=False)))
     assert play(create(), PUT, CLAIMED, *script) == Created()
 
 
-def test_bytes_that_are_gone_though_nobody_has_deleted_them_are_unknown() -> None:
-    script = (PUBLISH, Absent()), (write(claim(live=False), claim()), Claimed())
-    with pytest.raises(OutcomeUnknown, match="nobody has deleted it"):
-        play(create(), PUT, CLAIMED, *script)
+ENDS = write(claim(live=False), claim())
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        ((ENDS, Claimed()),),
+        ((ENDS, Maybe(LOST)), later(1), (ENDS, NotAsExpected(claim(live=False)))),
+        ((ENDS, Maybe(LOST)), too_late(1)),
+    ],
+)
+def test_bytes_that_are_gone_though_nobody_has_deleted_them_are_unknown(script: Any) -> None:
+    gone = (PUBLISH, Absent()), (ASK, FoundClaim(claim()))
+    with pytest.raises(OutcomeUnknown):
+        play(create(), PUT, CLAIMED, *gone, *script)
 
 
 def test_a_publication_without_an_answer_is_repeated() -> None:

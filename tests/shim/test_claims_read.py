@@ -78,6 +78,14 @@ def test_a_name_that_is_not_published_is_published_as_well_as_that_can_be_done(o
     assert play(find(), LIVES, *script) == Located(THEIRS, key(OTHER))
 
 
+@pytest.mark.parametrize("guarded", [True, False])
+def test_only_a_guarded_name_is_published_over_what_went_round_the_shim(guarded: bool) -> None:
+    foreign = (SEES, (shows(mark(OTHER), "s"), shows(None)))
+    published = [(publish(claim(OTHER)), Written())] if guarded else []
+    found = play(find(NAME._replace(guarded=guarded)), LIVES, foreign, *published)
+    assert found == Located(THEIRS, key(OTHER))
+
+
 def test_what_has_ended_is_published_over() -> None:
     second = claim(OTHER, 2)
     script = (
@@ -149,7 +157,15 @@ def test_an_unknown_outcome_is_answered_later() -> None:
     assert play(resolve(), *mine).token == ME
     assert play(resolve(), (ASK, Absent()), (LOOK, Absent())) is None
     with pytest.raises(NameTaken):
-        play(resolve(), LIVES, SHOWN)
+        play(resolve(), LIVES, SHOWN, LIVES)
+
+
+def test_whose_a_name_was_before_it_was_created_anew_can_not_be_known() -> None:
+    second = FoundClaim(claim(OTHER, 2))
+    sees = Both(Head(key(OTHER, 2)), LOOK), (shows(mark(OTHER, 2)), shows(mark(OTHER, 2)))
+    with pytest.raises(OutcomeUnknown, match="created, and deleted since") as unknown:
+        play(resolve(), (ASK, second), sees, (ASK, second))
+    assert isinstance(unknown.value.__cause__, NameTaken)
 
 
 # --- deleting

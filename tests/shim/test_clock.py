@@ -6,7 +6,7 @@ from contextlib import suppress
 from datetime import timezone
 from functools import partial
 from random import Random
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -20,6 +20,9 @@ from putifabsent.errors import ConfigError
 from putifabsent.shim.clock import RegistryTime, instant_of, millis_of, take
 from putifabsent.shim.requests import Advance, Now, Pause, Sleep
 from tests.shim.clock_worlds import LOST, START, Process, Server, World, in_order, play
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 BERLIN = ZoneInfo("Europe/Berlin")
 ZONES = (timezone.utc, BERLIN, ZoneInfo("America/St_Johns"), ZoneInfo("Asia/Kathmandu"))
@@ -129,7 +132,7 @@ def test_a_server_that_forgets_gives_none_again_unless_its_clock_goes_back(seed:
     server = Server(world)
     known = [RegistryTime(), RegistryTime()]
 
-    def some() -> list[range]:
+    def some() -> list[Sequence[int]]:
         processes = [
             Process(world, partial(take, server, "t", draw.randint(1, 20), each, lambda: world.now), 2)
             for each in known
@@ -142,6 +145,48 @@ def test_a_server_that_forgets_gives_none_again_unless_its_clock_goes_back(seed:
     known[draw.randint(0, 1)] = RegistryTime()
     numbers = [number for each in (*before, *some()) for number in each]
     assert len(set(numbers)) == len(numbers)
+
+
+class Forgetful(Server):
+    """A server that may forget."""
+
+    forgets = True
+
+
+@given(seed=SEEDS, processes=st.integers(1, 4), most=st.sampled_from([1, 3]))
+def test_of_a_server_that_may_forget_processes_never_collide_and_keep_the_order_of_time(
+    seed: int, processes: int, most: int
+) -> None:
+    draw, world = Random(seed), World()
+    server = Forgetful(world, draw)
+
+    def process() -> Process:
+        known = RegistryTime()
+        return Process(world, lambda: take(server, "t", draw.randint(1, most), known, lambda: world.now), 3)
+
+    taken = play(world, [process() for _ in range(processes)], draw)
+    numbers = [number for each in taken for number in each.numbers]
+    assert len(set(numbers)) == len(numbers)
+    assert in_order(taken)
+
+
+def test_what_a_server_forgets_while_it_is_waited_for_is_given_once() -> None:
+    """It is back before the time of what it had counted ahead."""
+    world = World()
+    server = Forgetful(world)
+
+    def process(count: int) -> Process:
+        known = RegistryTime((START, 0.0))
+        return Process(world, lambda: take(server, "t", count, known, lambda: world.now), 1)
+
+    first, second = process(300), process(1)
+    for number in range(8):
+        first.step(number)
+    server.last = 0
+    world.now += 0.2
+    taken = play(world, [second, first], Random(0))
+    numbers = [number for each in taken for number in each.numbers]
+    assert len(set(numbers)) == len(numbers) == 301
 
 
 # --- by a counter, step by step
@@ -187,6 +232,33 @@ def test_instants_that_are_ahead_of_the_registry_s_clock_are_waited_for() -> Non
     with pytest.raises(StopIteration) as end:
         steps.send(True)
     assert end.value.value == range(START + 38, START + 41)
+
+
+def test_what_a_server_that_may_forget_has_counted_ahead_of_its_clock_is_thrown_away() -> None:
+    """It may forget while that is waited for, and give it to others."""
+    steps = take(Forgetful(World()), "t", 1, RegistryTime((START, 50.0)), lambda: 0.0)
+    next(steps)
+    asked_at(steps, 50.0)
+    steps.send(Advanced(START + 400, START + 1))
+    assert steps.send(50.0) == Pause(1)
+    assert isinstance(steps.send(True), Now)
+    assert steps.send(50.25) == Sleep(0.149)
+    assert isinstance(steps.send(True), Now)
+    assert asked_at(steps, 50.5)[2:] == (START + 500, 1)
+    steps.send(Advanced(START + 501, START + 503))
+    with pytest.raises(StopIteration) as end:
+        steps.send(50.5)
+    assert list(end.value.value) == [START + 501]
+
+
+def test_others_who_are_faster_until_the_deadline_are_the_reason() -> None:
+    steps = take(Forgetful(World()), "t", 1, RegistryTime((START, 50.0)), lambda: 0.0)
+    next(steps)
+    asked_at(steps, 50.0)
+    steps.send(Advanced(START + 40, START + 1))
+    steps.send(50.0)
+    with pytest.raises(TimeoutError, match="others were faster"):
+        steps.send(False)
 
 
 def test_instants_too_far_ahead_to_wait_for_are_not_given() -> None:

@@ -175,8 +175,9 @@ def test_what_becomes_of_the_release_changes_nothing(protocols: Any, outcome: An
 
 
 def test_a_failure_releases_the_lock(protocols: Any) -> None:
+    withdrawn = (Delete(prepare()), Deleted())
     with pytest.raises(PermissionError) as caught:
-        play(creating(protocols), GRANTED, (BALLOT[0][0], Refused(NO_RIGHTS)), RELEASED)
+        play(creating(protocols), GRANTED, (BALLOT[0][0], Refused(NO_RIGHTS)), withdrawn, RELEASED)
     assert caught.value is NO_RIGHTS
 
 
