@@ -476,7 +476,7 @@ class Buckets:
         try:
             self._buckets[bucket] = await self._made(bucket)
         except BaseException as error:
-            del self._buckets[bucket]
+            self._buckets.pop(bucket, None)
             # The other client meets these, too, and says so with the name. The next request may not.
             if not isinstance(error, (NoCredentialsError, *UNREACHED)):
                 raise
