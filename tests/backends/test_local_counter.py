@@ -108,8 +108,8 @@ def test_a_process_has_one_counter_and_a_forked_child_its_own() -> None:
     assert forked(lambda: isinstance(counter_of_process().advance("a child's", 0), Advanced)) == 0
 
 
-def test_it_says_that_it_forgets() -> None:
-    assert LocalCounter.forgets
+def test_it_forgets_with_its_callers_alone() -> None:
+    assert not LocalCounter.forgets
 
 
 def test_a_stall_between_its_two_clocks_does_not_make_it_fast() -> None:
