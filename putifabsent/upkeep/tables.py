@@ -165,11 +165,13 @@ class Table:
         return Identities([names[folder] for folder in sorted(names)], strange)
 
     def meant(self, path: str) -> Iterator[Name]:
-        """Return what a name may be: without the evidence beside it, it is nothing but itself."""
+        """Return what a name may be; what version 0.1.0 keeps of it without its evidence lies beside it."""
         record = record_at(path)
         if record is not None:
             yield record
         name = self.fs.policy.classify(path)
+        if not self.fs.mount.walk(self.fs.guard.with_evidence(name)):
+            name = name.unproven()
         yield from dict.fromkeys((name, ordinary(path)))
 
     def folders(self, *arbiters: str) -> dict[str, list[str]]:

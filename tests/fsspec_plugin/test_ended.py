@@ -207,6 +207,10 @@ def test_what_was_removed_round_the_shim_is_asked_for_once(
 LOGS = [f"bucket/t/_delta_log/{number:020d}.json" for number in range(6)]
 
 
+def left(stub: FaultStub) -> set[str]:
+    return {f"{bucket}/{key}" for bucket, key in stub.objects} & set(LOGS)
+
+
 def removing(stub: FaultStub, asynchronous: bool) -> Callable[[], None]:
     """Create names by the ballot; return what removes their folder."""
     options = {"arbiter": "ballot", "skip_instance_cache": True, **stub.storage_options("s3")}
@@ -231,13 +235,13 @@ def test_names_of_a_folder_that_is_removed_do_not_wait_for_each_other(
     with ThreadPoolExecutor(1) as thread:
         done = thread.submit(remove)
         ends = time.monotonic() + 20
-        while (left := {f"{bucket}/{key}" for bucket, key in stub.objects} & set(LOGS)) and len(left) > 1:
-            assert time.monotonic() < ends, left
+        while len(left(stub)) > 1:
+            assert time.monotonic() < ends, left(stub)
             time.sleep(0.01)
         assert not done.done()
         stub.release()
         done.result(timeout=30)
-    assert not {f"{bucket}/{key}" for bucket, key in stub.objects} & set(LOGS)
+    assert not left(stub)
 
 
 @pytest.mark.parametrize("asynchronous", [False, True])
@@ -249,7 +253,7 @@ def test_one_that_can_not_be_removed_is_told_and_the_next_call_removes_it(
     with pytest.raises(OSError, match="AccessDenied"):
         remove()
     remove()
-    assert not {f"{bucket}/{key}" for bucket, key in stub.objects} & set(LOGS)
+    assert not left(stub)
 
 
 SNAPSHOT, SCHEMA = "t/snapshot/snapshot-1", "t/schema/schema-0"
@@ -278,6 +282,18 @@ def test_a_name_that_gets_its_evidence_later_stays_the_same(ground: Ground) -> N
     assert not other.exists(ground.name(SNAPSHOT))
     fsck(other, ground.name("t"), repair=True, grace=0)
     assert not other.exists(ground.name(SNAPSHOT))
+
+
+@OTHERWISE
+def test_what_nothing_guards_may_be_overwritten_and_clean_up_leaves_it(
+    ground: Ground,
+) -> None:
+    make_folders(ground)
+    name = ground.name(SNAPSHOT)
+    ground.fs.pipe_file(name, BODY, mode="create")
+    ground.fs.pipe_file(name, LATER)  # nothing guards it
+    fsck(ground.fs, ground.name("t"), repair=True, grace=0)
+    assert ground.read(name) == ground.fs.cat_file(name) == LATER
 
 
 @OTHERWISE
