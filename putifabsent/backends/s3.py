@@ -95,8 +95,6 @@ T = TypeVar("T")
 
 _ONLY_IF_ABSENT = {"IfNoneMatch": "*"}
 _PATIENCE = 10.0
-
-
 # obstore's time-out is for all of a request: above this a slow line, and no client, is what takes the time.
 _FAST = 2 * 2**20
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import errno
 import re
-from collections import ChainMap
 from concurrent.futures import ThreadPoolExecutor
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
@@ -42,6 +41,7 @@ if TYPE_CHECKING:
     from putifabsent.backends.base import Creation
 
 __all__ = [
+    "CODES",
     "OF_THE_SOURCE",
     "Sender",
     "copy_params",
@@ -55,7 +55,7 @@ __all__ = [
     "source_params",
 ]
 
-_CODES: dict[str, Meaning] = {
+CODES: dict[str, Meaning] = {
     "ConditionalRequestConflict": "passes",
     "InternalError": "lost",
     "OperationAborted": "passes",
@@ -63,6 +63,8 @@ _CODES: dict[str, Meaning] = {
     "RequestTimeout": "lost",
     "ServiceUnavailable": "lost",
 }
+"""What an answer's code means, where its status does not say it."""
+
 _ABSENT = {"NoSuchKey", "NoSuchVersion", "PreconditionFailed", "404"}
 _IN_PARTS = re.compile(r"-\d+\"?$")
 
@@ -187,7 +189,7 @@ def _answer(error: ClientError, name: str) -> Exists | TryAgain | Refused | Mayb
     if code == "NoSuchUpload":
         return Gone()
     # A 200 may carry an error, too: Complete and Copy send their status before they are done.
-    outcome = by_status(error, status, _CODES.get(code))
+    outcome = by_status(error, status, CODES.get(code))
     if outcome is not None:
         return outcome
     if status == HTTPStatus.NOT_IMPLEMENTED:
@@ -225,7 +227,8 @@ async def creation_params(
     given = (mount.get("Metadata", {}), extra.pop("Metadata", {}), extra.pop("metadata", {}))
     if not all(map(are_texts, given)):
         return Refused(ConfigError("Metadata must map strings to strings"))
-    metadata = dict(ChainMap({TOKEN_KEY: creation.token, WRITER_KEY: creation.writer}, *reversed(given)))
+    metadata = {key: value for each in given for key, value in each.items()}
+    metadata |= {TOKEN_KEY: creation.token, WRITER_KEY: creation.writer}
     unknown = (extra.keys() - await sender.accepts(method)) | (extra.keys() & _SAID_HERE)
     if unknown:
         return Refused(unsupported("s3", unknown))

@@ -52,7 +52,7 @@ from putifabsent.backends.base import (
 )
 from putifabsent.backends.object_store import unconditional, unimplemented
 from putifabsent.backends.pool import Pool
-from putifabsent.backends.s3_client import is_in_parts
+from putifabsent.backends.s3_client import CODES, is_in_parts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -86,9 +86,8 @@ _STATUS = re.compile(r"status code: (\d{3})")
 # Nobody took the connection, or gave the credentials to sign with.
 _NOT_SENT = re.compile(r"kind: Connect\b|External AWS credential provider")
 _SAID = re.compile(r"<(Code|Message)>([^<]*)<")
-# Answers of 400 that mean otherwise.
+# Answers of 400 that are about rights.
 _STALE = {"ExpiredToken", "InvalidToken", "TokenRefreshRequired"}
-_SLOW = {"RequestTimeout"}
 _NO_SUCH_BUCKET = "<Code>NoSuchBucket</Code>"
 _FAILURES = (BaseError, OSError, ValueError)
 _REFRESH = timedelta(seconds=30)
@@ -387,7 +386,7 @@ def _reading(error: Exception, name: str) -> Absent | TryAgain | Refused:
 
 
 def _refusal(error: Exception, status: int | None, name: str) -> OSError | None:
-    code = dict(_SAID.findall(str(error))).get("Code", "")
+    code = _said(error).get("Code", "")
     if isinstance(error, FileNotFoundError):
         return _bucket_missing(error, name)
     is_denied = isinstance(error, (PermissionDeniedError, UnauthenticatedError))
@@ -395,7 +394,7 @@ def _refusal(error: Exception, status: int | None, name: str) -> OSError | None:
         refused: OSError = PermissionError(errno.EACCES, _why(error), name)
     elif status == HTTPStatus.NOT_IMPLEMENTED:
         return unimplemented(error, name)
-    elif code in _SLOW:
+    elif CODES.get(code) == "lost":
         return None
     elif isinstance(error, ValueError) or (status is not None and 300 <= status < 500 and status != 408):
         refused = OSError(errno.EINVAL, _why(error), name)
@@ -404,9 +403,13 @@ def _refusal(error: Exception, status: int | None, name: str) -> OSError | None:
     return caused(refused, error)
 
 
+def _said(error: Exception) -> dict[str, str]:
+    return dict(_SAID.findall(str(error)))
+
+
 def _why(error: Exception) -> str:
     """Say what the service says; all of its answer may hold the session's token."""
-    said = dict(_SAID.findall(str(error)))
+    said = _said(error)
     sentence = ": ".join(said[each] for each in ("Code", "Message") if each in said)
     return sentence or str(error).partition("<")[0].split("\n", 1)[0]
 

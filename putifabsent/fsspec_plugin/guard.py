@@ -326,10 +326,14 @@ class Guard:
 
     def refuse_orphan(self, name: Name) -> None:
         """Refuse to open a file on disk whose folder is not there, and that nobody will make."""
-        if self.mount.kind == "local" and not self.mount.fs.auto_mkdir:
-            parent = self.mount.fs._parent(name.path)
-            if (why := obstacle(parent, name.path)) is not None:
-                raise why
+        # Beside an arbiter the folder was looked at already.
+        if self.mount.arbiter is None and not getattr(self.mount.fs, "auto_mkdir", False):
+            self._refuse_obstacle(name)
+
+    def _refuse_obstacle(self, name: Name) -> None:
+        parent = self.mount.fs._parent(name.path)
+        if self.mount.kind == "local" and (why := obstacle(parent, name.path)) is not None:
+            raise why
 
     def marking(self, name: Name) -> Steps[bool]:
         """Mark a guarded name as modified; False where it is not there."""
@@ -354,9 +358,7 @@ class Guard:
             seen = self.mount.store.head(name.path)
             if isinstance(seen, Refused):
                 raise seen.error
-            parent = self.mount.fs._parent(name.path)
-            if self.mount.kind == "local" and (why := obstacle(parent, name.path)) is not None:
-                raise why
+            self._refuse_obstacle(name)
 
     def relying(self, name: Name) -> Steps[None]:
         """Find out, before a name is decided about, whether store and mounts can be relied on."""

@@ -268,7 +268,7 @@ class Mount:
         for first in range(0, len(decisions), most):
             running = (self.run_async(*each) for each in decisions[first : first + most])
             for ended in await asyncio.gather(*running, return_exceptions=True):
-                if ended is not None and isinstance(ended, BaseException):
+                if isinstance(ended, BaseException):
                     raise ended
 
     async def call(self, method: str, *args: Any, **kwargs: Any) -> Any:

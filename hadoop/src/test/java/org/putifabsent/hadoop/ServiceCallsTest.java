@@ -241,12 +241,17 @@ public class ServiceCallsTest {
     assertThat(liar.calls).containsSequence("admit", "create", "resolve");
   }
 
-  @Test
-  public void aLoserWhoHeardNothingIsToldThatItLost() throws IOException {
-    FileSystem fs = guarded(liar.address);
+  private FSDataOutputStream begunBeforeAnother(FileSystem fs) throws IOException {
     FSDataOutputStream stream = fs.create(entry(), false);
     stream.writeBytes("mine");
     create(guarded(service.address), entry(), "theirs");
+    return stream;
+  }
+
+  @Test
+  public void aLoserWhoHeardNothingIsToldThatItLost() throws IOException {
+    FileSystem fs = guarded(liar.address);
+    FSDataOutputStream stream = begunBeforeAnother(fs);
     liar.always("resolve", LiarService.Fate.OLD_HOLDER);
     liar.next("create", LiarService.Fate.ANSWER_LOST);
     assertThatThrownBy(stream::close).isInstanceOf(FileAlreadyExistsException.class);
@@ -260,9 +265,7 @@ public class ServiceCallsTest {
   @Test
   public void whoMayHaveWonBeforeTheOtherCameIsNotToldThatItLost() throws IOException {
     FileSystem fs = guarded(liar.address);
-    FSDataOutputStream stream = fs.create(entry(), false);
-    stream.writeBytes("mine");
-    create(guarded(service.address), entry(), "theirs");
+    FSDataOutputStream stream = begunBeforeAnother(fs);
     liar.next("create", LiarService.Fate.ANSWER_LOST);
     assertThatThrownBy(stream::close).isInstanceOf(OutcomeUnknownException.class);
     assertThat(liar.calls.stream().filter("resolve"::equals)).hasSize(1);
