@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from putifabsent.inspection.findings import (
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
 __all__ = ["hurts", "judge"]
 
 _FOLDER = "metadata"
+_NO_SNAPSHOT = -1
+"""As old writers say that a table has none yet."""
 
 
 def judge(timeline: IcebergTimeline, look: Look | None) -> Result:
@@ -49,12 +52,13 @@ def judge(timeline: IcebergTimeline, look: Look | None) -> Result:
     problems: Problems = []
     metadata = timeline.metadata(problems) or {}
     snapshots = timeline.snapshots_in(metadata, problems) if metadata else []
-    findings = [*_versions(timeline, problems), *_refs(metadata, snapshots)]
+    heads = _heads(metadata)
+    findings = [*_versions(timeline, problems), *_unlisted(heads, snapshots)]
     findings += read_errors(problems, Kind.DANGLING_REFERENCE)
     if look is not None and snapshots:
         there = look(timeline.root, (_FOLDER,)).paths
         tree = _Tree(AvroFiles(timeline.fs), timeline.root, str(metadata["location"]))
-        findings += tree.table(snapshots, there)
+        findings += tree.table(snapshots, _reached(heads.values(), snapshots), there)
     version = f"format version {metadata.get('format-version', 'unknown')}"
     return Result(version, snapshots, findings)
 
@@ -123,13 +127,33 @@ def _parent(number: int, path: str, metadata: Mapping[str, Any]) -> Iterator[Fin
         yield found(Kind.LOST_UPDATE, (path,), detail)
 
 
-def _refs(metadata: Mapping[str, Any], snapshots: Sequence[IcebergSnapshot]) -> Iterator[Finding]:
+def _heads(metadata: Mapping[str, Any]) -> dict[str, int]:
+    """Return the snapshots of branches and tags, by what these are called; old metadata lack ``refs``."""
+    refs = metadata.get("refs") or {}
+    heads = {f"{ref.get('type', 'ref')} {name}": ref["snapshot-id"] for name, ref in refs.items()}
+    current = metadata.get("current-snapshot-id")
+    return heads if current in (None, _NO_SNAPSHOT) else {"branch main": current, **heads}
+
+
+def _unlisted(heads: Mapping[str, int], snapshots: Sequence[IcebergSnapshot]) -> Iterator[Finding]:
     """Find branches and tags whose snapshots are not listed."""
     there = {each.id for each in snapshots}
-    for name, ref in (metadata.get("refs") or {}).items():
-        if ref["snapshot-id"] not in there:
-            detail = f"{ref.get('type', 'ref')} {name} is snapshot {ref['snapshot-id']}, which is not listed"
-            yield found(Kind.DANGLING_REFERENCE, (name,), detail)
+    for name, own in heads.items():
+        if own not in there:
+            detail = f"{name} is snapshot {own}, which is not listed"
+            yield found(Kind.DANGLING_REFERENCE, (name.partition(" ")[2],), detail)
+
+
+def _reached(heads: Iterable[int], snapshots: Iterable[IcebergSnapshot]) -> set[int]:
+    """Return the snapshots that branches and tags have, with all their ancestors."""
+    parents = {each.id: each.parent for each in snapshots}
+    reached: set[int] = set()
+    for head in heads:
+        at: int | None = head
+        while at is not None and at not in reached:
+            reached.add(at)
+            at = parents.get(at)
+    return reached
 
 
 class _Tree:
@@ -146,19 +170,26 @@ class _Tree:
         self._root = root
         self._location = location.rstrip("/") + "/"
 
-    def table(self, snapshots: Sequence[IcebergSnapshot], there: frozenset[str]) -> Iterator[Finding]:
-        """Return what is wrong with the snapshots of a table, whose data files are ``there``."""
+    def table(
+        self, snapshots: Sequence[IcebergSnapshot], reached: set[int], there: frozenset[str]
+    ) -> Iterator[Finding]:
+        """Return what is wrong with the snapshots of a table, whose data files are ``there``.
+
+        What no branch or tag has any more, since it was rolled back, harms no reader of these: a notice.
+        """
         reported: set[str] = set()
-        for each in snapshots:
-            what = f"snapshot {each.id}"
+        for each in sorted(snapshots, key=lambda each: each.id not in reached):
+            is_read = each.id in reached
+            what = f"snapshot {each.id}" if is_read else f"snapshot {each.id}, which no branch or tag has,"
             manifests = self._manifests(str(each.content.get("manifest-list") or ""))
             contents = self._contents(manifests)
             files = (file.path for found in contents.values() for file in found if file.live)
             inside = {path: below(self._root, at) for path in files if (at := self._inside(path))}
             missing = [path for path, full in inside.items() if full not in there and path not in reported]
             reported.update(missing)
-            yield from _missing(what, missing, str(each.number))
-            yield from self._vectors(what, each.id, contents, str(each.number))
+            moment = str(each.number)
+            findings = [*_missing(what, missing, moment), *self._vectors(what, each.id, contents, moment)]
+            yield from (one if is_read else replace(one, severity=Severity.NOTICE) for one in findings)
             if each.current:
                 yield from self._repeated(each, snapshots)
         yield from read_errors(self._files.problems, Kind.DANGLING_REFERENCE)

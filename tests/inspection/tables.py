@@ -303,6 +303,7 @@ class Iceberg(tables.Delta):
         sequence: int | None = None,
         parent: int | None = None,
         current: int | None = None,
+        refs: Mapping[str, object] | None = None,
     ) -> None:
         """Write metadata, all that they lead to, and the files that they add.
 
@@ -339,6 +340,7 @@ class Iceberg(tables.Delta):
             "current-snapshot-id": current or (self._snapshots[-1]["snapshot-id"] if self._snapshots else -1),
             "snapshots": self._snapshots,
             "metadata-log": log,
+            **({} if refs is None else {"refs": refs}),
         }
         self.write(f"metadata/v{number}.metadata.json", json.dumps(said))
 

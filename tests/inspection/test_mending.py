@@ -12,16 +12,21 @@ from putifabsent.inspection.findings import found, mended
 from tests.inspection.tables import Delta, Hudi, Iceberg, Paimon, stat
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from tests.inspection.conftest import Place
 
 T = [f"2026010112000000{n}" for n in range(10)]
 C = [f"2026010112010000{n}" for n in range(10)]
 
 
-def iceberg(place: Place, *added: str, current: int | None = None) -> Iceberg:
+def iceberg(
+    place: Place, *added: str, current: int | None = None, refs: Mapping[str, object] | None = None
+) -> Iceberg:
     table = Iceberg(place.fs, place.root)
     for number, name in enumerate(added, 1):
-        table.version(number, name, current=current if number == len(added) else None)
+        last = {"current": current, "refs": refs} if number == len(added) else {}
+        table.version(number, name, **last)
     return table
 
 
@@ -82,10 +87,39 @@ def test_a_file_that_is_there_twice_is_so_since_a_snapshot(place: Place) -> None
 
 
 def test_what_a_branch_lacks_takes_nothing_back(place: Place) -> None:
+    refs = {"b": {"type": "branch", "snapshot-id": 3}}
+    iceberg(place, "a", "b", "c", current=2, refs=refs)
+    place.fs.rm_file(f"{place.root}/data/c")
+    finding = place.the(Kind.DANGLING_REFERENCE)
+    told = (finding.detail, finding.severity, finding.commands)
+    assert told == ("snapshot 3 has a file that is not there", Severity.DAMAGE, ())
+
+
+def test_what_was_rolled_back_is_a_notice(place: Place) -> None:
     iceberg(place, "a", "b", "c", current=2)
     place.fs.rm_file(f"{place.root}/data/c")
     finding = place.the(Kind.DANGLING_REFERENCE)
-    assert (finding.detail, finding.commands) == ("snapshot 3 has a file that is not there", ())
+    assert (finding.severity, finding.commands) == (Severity.NOTICE, ())
+    assert finding.detail == "snapshot 3, which no branch or tag has, has a file that is not there"
+
+
+def test_what_a_branch_has_too_is_damage_though_it_was_first_in_what_was_rolled_back(place: Place) -> None:
+    table = iceberg(place, "a", "b")
+    table.version(3, "c", current=3)
+    metadata = f"{place.root}/metadata/v3.metadata.json"
+    said = json.loads(place.fs.cat_file(metadata))
+    said["snapshots"][2]["parent-snapshot-id"] = 1  # 2 was rolled back; 3 took its files over
+    place.fs.pipe_file(metadata, json.dumps(said).encode())
+    place.fs.rm_file(f"{place.root}/data/b")
+    finding = place.the(Kind.DANGLING_REFERENCE)
+    assert (finding.moments, finding.severity) == (("3",), Severity.DAMAGE)
+
+
+def test_a_table_whose_own_snapshot_is_not_listed_dangles(place: Place) -> None:
+    iceberg(place, "a", "b", current=7)
+    finding = place.the(Kind.DANGLING_REFERENCE)
+    assert finding.names == ("main",)
+    assert finding.detail == "branch main is snapshot 7, which is not listed"
 
 
 def test_a_branch_of_paimon_s_does_not_take_back_its_table(place: Place) -> None:
