@@ -25,8 +25,8 @@ def iceberg(
 ) -> Iceberg:
     table = Iceberg(place.fs, place.root)
     for number, name in enumerate(added, 1):
-        last = {"current": current, "refs": refs} if number == len(added) else {}
-        table.version(number, name, **last)
+        is_last = number == len(added)
+        table.version(number, name, current=current if is_last else None, refs=refs if is_last else None)
     return table
 
 
