@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from putifabsent.inspection.findings import (
     Finding,
@@ -85,7 +85,9 @@ def hurts(base: Base, name: Name, written: bytes) -> list[Finding]:
         for each in snapshots:
             own, path = each["snapshot-id"], str(each.get("manifest-list") or "")
             if own not in known:
-                findings += tree.commit(f"snapshot {own} of version {number}", own, path, base.absent)
+                what = f"snapshot {own} of version {number}"
+                findings += tree.commit(what, own, path, base.absent)
+                findings += tree.again(what, each, _attempts(each, snapshots))
         return [*findings, *read_errors(files.problems, Kind.DANGLING_REFERENCE)]
     finally:
         files.forget()
@@ -156,6 +158,39 @@ def _reached(heads: Iterable[int], snapshots: Iterable[IcebergSnapshot]) -> set[
     return reached
 
 
+class _Checkpoint(NamedTuple):
+    """Of Flink's: a job, its operator, and up to which checkpoint of it a snapshot is.
+
+    Source: what Iceberg's sinks for Flink write into a snapshot's summary, and look for before they commit.
+    """
+
+    job: str
+    operator: str
+    number: int
+
+
+def _checkpoint_of(snapshot: Mapping[str, Any]) -> _Checkpoint | None:
+    summary = snapshot.get("summary") or {}
+    job, operator, number = (
+        str(summary.get(f"flink.{key}") or "")
+        for key in ("job-id", "operator-id", "max-committed-checkpoint-id")
+    )
+    return _Checkpoint(job, operator, int(number)) if job and number.isdigit() else None
+
+
+def _attempts(own: Mapping[str, Any], snapshots: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Return a snapshot's ancestors of the same checkpoint of Flink's, or of a later one of the same job."""
+    mine = _checkpoint_of(own)
+    others = {each["snapshot-id"]: each for each in snapshots} if mine else {}
+    found: list[Mapping[str, Any]] = []
+    at = others.pop(own["snapshot-id"], None)
+    while mine and at and (at := others.pop(at.get("parent-snapshot-id"), None)):
+        theirs = _checkpoint_of(at)
+        if theirs and theirs[:2] == mine[:2] and theirs.number >= mine.number:
+            found.append(at)
+    return found
+
+
 class _Tree:
     """What snapshots lead to.
 
@@ -206,6 +241,21 @@ class _Tree:
             own = self._contents(manifests)
         yield from self._vectors(what, snapshot, own)
         yield from _missing(what, absent({each: at for each in names if (at := self._inside(each))}))
+
+    def again(
+        self, what: str, own: Mapping[str, Any], attempts: Iterable[Mapping[str, Any]]
+    ) -> Iterator[Finding]:
+        """Find what a snapshot adds that another attempt of its job has added: it would be there twice."""
+        for each in attempts:
+            if twice := sorted(self._added(own) & self._added(each)):
+                detail = f"{what} adds again what its Flink job has added by snapshot {each['snapshot-id']}"
+                yield found(Kind.REPEATED_COMMIT, twice, detail)
+
+    def _added(self, snapshot: Mapping[str, Any]) -> set[str]:
+        """Return the files that a snapshot adds."""
+        manifests = self._manifests(str(snapshot.get("manifest-list") or ""))
+        own = self._contents([each for each in manifests if each.snapshot == snapshot["snapshot-id"]])
+        return {each.path for found in own.values() for each in found if each.added}
 
     def _vectors(
         self, what: str, snapshot: int, contents: Mapping[Manifest, Iterable[Content]], *moments: str

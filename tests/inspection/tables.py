@@ -293,6 +293,7 @@ class Iceberg(tables.Delta):
         super().__init__(fs, root)
         self._lists: list[dict[str, Any]] = []
         self._snapshots: list[dict[str, Any]] = []
+        self._head: int | None = None
 
     def version(
         self,
@@ -304,6 +305,7 @@ class Iceberg(tables.Delta):
         parent: int | None = None,
         current: int | None = None,
         refs: Mapping[str, object] | None = None,
+        summary: Mapping[str, str] | None = None,
     ) -> None:
         """Write metadata, all that they lead to, and the files that they add.
 
@@ -325,24 +327,30 @@ class Iceberg(tables.Delta):
             self._snapshots.append(
                 {
                     "snapshot-id": number,
-                    "parent-snapshot-id": self._snapshots[-1]["snapshot-id"] if self._snapshots else None,
+                    "parent-snapshot-id": self._head,
                     **numbered,
                     "timestamp-ms": 1_700_000_000_000 + number,
-                    "summary": {"operation": "append"},
+                    "summary": {"operation": "append", **(summary or {})},
                     "manifest-list": f"{self.location}/metadata/snap-{number}.avro",
                 }
             )
+            self._head = number
         before = number - 1 if parent is None else parent
         log = [{"metadata-file": f"{self.location}/metadata/v{before}.metadata.json"}] if before else []
         said = {
             "format-version": 2,
             "location": self.location,
-            "current-snapshot-id": current or (self._snapshots[-1]["snapshot-id"] if self._snapshots else -1),
+            "current-snapshot-id": current or self._head or -1,
             "snapshots": self._snapshots,
             "metadata-log": log,
             **({} if refs is None else {"refs": refs}),
         }
         self.write(f"metadata/v{number}.metadata.json", json.dumps(said))
+
+    def rolled_back_to(self, number: int) -> None:
+        """Have the next versions go on from an older snapshot."""
+        self._head = number
+        self._lists = [each for each in self._lists if each["added_snapshot_id"] <= number]
 
     def elsewhere(self) -> None:
         """Have the next versions name a manifest of data that lies outside the table."""

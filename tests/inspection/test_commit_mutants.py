@@ -128,6 +128,18 @@ def iceberg_stray_deletes(place: Place) -> list[str]:
     return ["metadata/v3.metadata.json"]
 
 
+def iceberg_again(place: Place) -> list[str]:
+    of_flink = {
+        "flink.job-id": "j",
+        "flink.operator-id": "o",
+        "flink.max-committed-checkpoint-id": "7",
+    }
+    table = iceberg(place)
+    table.version(3, "c", summary=of_flink)
+    table.version(4, "c", summary=of_flink)
+    return ["metadata/v4.metadata.json"]
+
+
 class Mutant(NamedTuple):
     """A change, and the table that it would let be hurt."""
 
@@ -214,6 +226,13 @@ MUTANTS = [
     ),
     mutant(
         "deletes may be of any file", "iceberg", "if each not in there]", "if False]", iceberg_stray_deletes
+    ),
+    mutant(
+        "only a later checkpoint's commit counts",
+        "iceberg",
+        "number >= mine",
+        "number > mine",
+        iceberg_again,
     ),
 ]
 

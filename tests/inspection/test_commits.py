@@ -437,6 +437,56 @@ def test_rows_of_a_file_elsewhere_may_be_deleted(place: Place, iceberg: Iceberg)
     Late(place, "metadata/v3.metadata.json").check()
 
 
+def of_flink(checkpoint: int, job: str = "j", operator: str = "o") -> dict[str, str]:
+    """Return what a sink of Flink's says of a snapshot."""
+    return {
+        "flink.job-id": job,
+        "flink.operator-id": operator,
+        "flink.max-committed-checkpoint-id": str(checkpoint),
+    }
+
+
+@pytest.mark.parametrize("meanwhile", [False, True], ids=["at once", "after the next checkpoint"])
+def test_a_checkpoint_of_flink_s_is_committed_once_by_all_its_attempts(
+    place: Place, iceberg: Iceberg, meanwhile: bool
+) -> None:
+    number = 4
+    iceberg.version(3, "c", summary=of_flink(7))
+    if meanwhile:
+        iceberg.version(4, "d", summary=of_flink(8))
+        number = 5
+    iceberg.version(number, "c", summary=of_flink(7))
+    reason = Late(place, f"metadata/v{number}.metadata.json").refused()
+    said = f"snapshot {number} of version {number} adds again what its Flink job has added by snapshot 3"
+    assert said in reason
+
+
+@pytest.mark.parametrize(
+    "other",
+    [of_flink(8), of_flink(7, job="k"), of_flink(7, operator="p"), {}, {"flink.job-id": "j"}],
+    ids=["later", "another job", "another operator", "none of Flink's", "of no checkpoint"],
+)
+def test_what_another_checkpoint_has_written_is_committed(
+    place: Place, iceberg: Iceberg, other: dict[str, str]
+) -> None:
+    iceberg.version(3, "c", summary=of_flink(7))
+    iceberg.version(4, "d", summary=other)
+    Late(place, "metadata/v4.metadata.json").check()
+
+
+def test_a_checkpoint_may_be_committed_bit_by_bit(place: Place, iceberg: Iceberg) -> None:
+    iceberg.version(3, "c", summary=of_flink(7))
+    iceberg.version(4, "d", summary=of_flink(7))
+    Late(place, "metadata/v4.metadata.json").check()
+
+
+def test_a_checkpoint_that_was_rolled_back_may_be_committed(place: Place, iceberg: Iceberg) -> None:
+    iceberg.version(3, "c", summary=of_flink(7))
+    iceberg.rolled_back_to(2)
+    iceberg.version(4, "c", summary=of_flink(7))
+    Late(place, "metadata/v4.metadata.json").check()
+
+
 # Of several formats
 
 
