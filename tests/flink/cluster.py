@@ -183,7 +183,8 @@ class Cluster:
             "execution.checkpointing.externalized-checkpoint-retention": "RETAIN_ON_CANCELLATION",
             "execution.checkpointing.dir": (self.folder / "checkpoints").as_uri(),
             "restart-strategy.type": "fixed-delay",
-            "restart-strategy.fixed-delay.attempts": "20",
+            # Where there is no task manager, each second is an attempt.
+            "restart-strategy.fixed-delay.attempts": "1000",
             "restart-strategy.fixed-delay.delay": "1 s",
         }
 
@@ -260,7 +261,7 @@ class Cluster:
 
     def _joined(self) -> int | None:
         with suppress(OSError):
-            return int(self.get("/overview")["taskmanagers"])
+            return int(self.ask("/overview")["taskmanagers"])
         return None
 
     def wait_for(self, job: str) -> str:
@@ -270,11 +271,16 @@ class Cluster:
 
     def state(self, job: str) -> str:
         """Return a job's state."""
-        return str(self.get(f"/jobs/{job}")["state"])
+        return str(self.ask(f"/jobs/{job}")["state"])
+
+    def cancel(self, job: str) -> None:
+        """Have a job go on no more."""
+        self.ask(f"/jobs/{job}?mode=cancel", method="PATCH")
+        assert self.wait_for(job) == "CANCELED"
 
     def checkpoints(self, job: str) -> int:
         """Return how many checkpoints of a job are complete."""
-        return int(self.get(f"/jobs/{job}/checkpoints")["counts"]["completed"])
+        return int(self.ask(f"/jobs/{job}/checkpoints")["counts"]["completed"])
 
     def wait_for_checkpoints(self, job: str, number: int) -> None:
         """Return when so many checkpoints of a job are complete."""
@@ -295,8 +301,9 @@ class Cluster:
         complete = (self.folder / "checkpoints" / job).glob("chk-*/_metadata")
         return max(complete, key=lambda each: int(each.parent.name.partition("-")[2])).parent.as_uri()
 
-    def get(self, path: str) -> dict[str, Any]:
+    def ask(self, path: str, method: str = "GET") -> dict[str, Any]:
         """Ask the job manager by its REST API."""
-        with urllib.request.urlopen(f"http://127.0.0.1:{self.rest}{path}", timeout=10) as answer:
+        request = urllib.request.Request(f"http://127.0.0.1:{self.rest}{path}", method=method)
+        with urllib.request.urlopen(request, timeout=10) as answer:  # noqa: S310 - our own
             said: dict[str, Any] = json.load(answer)
         return said

@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from tests.child import Child
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
     from typing_extensions import Self
 
     from tests.flink.cluster import Cluster
 
-__all__ = ["FORMATS", "Format", "Program"]
+__all__ = ["FORMATS", "Feed", "Format", "Program", "counted"]
 
 _PROGRAM = Path(__file__).with_name("program.py")
 
@@ -65,6 +67,39 @@ class Program:
         return self._child.heard()["answer"]
 
 
+def counted(rows: int, a_second: int) -> str:
+    """Return a source of the numbers below ``rows``, which then comes to its end."""
+    return (
+        f"'connector'='datagen', 'rows-per-second'='{a_second}', 'fields.n.kind'='sequence', "
+        f"'fields.n.start'='0', 'fields.n.end'='{rows - 1}'"
+    )
+
+
+class Feed(NamedTuple):
+    """A folder from which a job reads numbers, also those that come later: it has no end.
+
+    What a job of Iceberg's commits at its end belongs to no checkpoint: one that is killed then, and goes on
+    from its last checkpoint, commits the same again, on any store.
+    """
+
+    folder: Path
+
+    @property
+    def source(self) -> str:
+        """Itself as a source."""
+        return (
+            f"'connector'='filesystem', 'path'='{self.folder.as_uri()}', 'format'='csv', "
+            "'source.monitor-interval'='500 ms'"
+        )
+
+    def pour(self, numbers: range) -> None:
+        """Have the job read these."""
+        # Files with a dot before their names are not read.
+        begun = self.folder / f".{numbers.start}"
+        begun.write_text("".join(f"{each}\n" for each in numbers))
+        begun.rename(self.folder / f"{numbers.start}.csv")
+
+
 class Format(NamedTuple):
     """How Flink's SQL names a format's tables.
 
@@ -74,10 +109,13 @@ class Format(NamedTuple):
         Options of a catalog by which tables lie in the warehouse.
     folder
         Where the table lies in it.
+    total
+        How many rows a table has, by what its newest snapshot says.
     """
 
     catalog: str
     folder: str
+    total: Callable[[Mapping[str, Any]], int]
 
     def opened(self, warehouse: str) -> list[str]:
         """Return the statements that find a table ``t``, or make it."""
@@ -91,15 +129,11 @@ class Format(NamedTuple):
         """Make the table: two jobs that begin at once would both."""
         program.run(*self.opened(warehouse))
 
-    def streamed(
-        self, program: Program, warehouse: str, who: str, rows: int, a_second: int, **settings: str
-    ) -> str:
-        """Have a job write so many rows, and commit those of each checkpoint; return its id."""
+    def streamed(self, program: Program, warehouse: str, who: str, source: str, **settings: str) -> str:
+        """Have a job write what a source gives, and commit the rows of each checkpoint; return its id."""
         return program.submit(
             *self.opened(warehouse),
-            "CREATE TEMPORARY TABLE source (n BIGINT) WITH ('connector'='datagen', "
-            f"'rows-per-second'='{a_second}', 'fields.n.kind'='sequence', "
-            f"'fields.n.start'='0', 'fields.n.end'='{rows - 1}')",
+            f"CREATE TEMPORARY TABLE source (n BIGINT) WITH ({source})",
             f"INSERT INTO c.db.t SELECT '{who}', n FROM source",  # noqa: S608 - our own
             pipeline__name=who,
             **settings,
@@ -112,6 +146,10 @@ class Format(NamedTuple):
 
 
 FORMATS = {
-    "iceberg": Format("'type'='iceberg', 'catalog-type'='hadoop'", "db/t"),
-    "paimon": Format("'type'='paimon'", "db.db/t"),
+    "iceberg": Format(
+        "'type'='iceberg', 'catalog-type'='hadoop'",
+        "db/t",
+        lambda said: int(said["summary"]["total-records"]),
+    ),
+    "paimon": Format("'type'='paimon'", "db.db/t", lambda said: int(said["totalRecordCount"])),
 }

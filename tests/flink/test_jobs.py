@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import signal
 import uuid
+from itertools import product
 from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
 from putifabsent.inspection import inspect
 from putifabsent.lab.fault_proxy import LATE
+from putifabsent.timeline import read
 from tests.faults.failover import until
-from tests.flink.programs import FORMATS, Format
+from tests.flink.programs import FORMATS, Feed, Format, counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from pathlib import Path
 
     from putifabsent.lab.fault_proxy import FaultProxy
     from tests.conftest import Note
@@ -25,6 +28,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.flink, pytest.mark.timeout(600)]
 
 NAMES, ROWS, A_SECOND = ("job0", "job1"), 400, 20
+AT_ONCE = 100
 EXPECTED = {(who, n): 1 for who in NAMES for n in range(ROWS)}
 
 
@@ -42,6 +46,16 @@ class Table(NamedTuple):
     form: Format
     warehouse: str
 
+    @property
+    def url(self) -> str:
+        """Itself, for whoever is no Hadoop."""
+        return f"{self.warehouse.replace('s3a://', 's3://')}/{self.form.folder}"
+
+    def total(self, store: BucketServer) -> int:
+        """Return how many rows it has."""
+        snapshots = list(read(self.url, **store.storage_options).active())
+        return self.form.total(snapshots[-1].content) if snapshots else 0
+
 
 class Writer(NamedTuple):
     """A job that writes to a table.
@@ -54,11 +68,14 @@ class Writer(NamedTuple):
         What is in its rows.
     job
         Flink's id of it.
+    feed
+        Where its rows come from; None: it counts.
     """
 
     table: Table
     who: str
     job: str
+    feed: Feed | None = None
 
 
 def made(program: Program, scheme: str, bucket: str) -> list[Table]:
@@ -77,31 +94,30 @@ def tables(program: Program, bucket: str) -> list[Table]:
     return made(program, "s3a", bucket)
 
 
-def started(program: Program, tables: Iterable[Table]) -> list[Writer]:
-    """Have two jobs write to each table."""
+def all_is_there_once(writers: list[Writer], program: Program, store: BucketServer) -> None:
+    """See that all rows are there once, and that nothing is damaged."""
+    for table in dict.fromkeys(each.table for each in writers):
+        assert table.form.read(program, table.warehouse) == EXPECTED
+        assert inspect(table.url, **store.storage_options).damage == []
+
+
+def counting(program: Program, tables: Iterable[Table]) -> list[Writer]:
+    """Have two jobs write to each table, and come to their end."""
+    source = counted(ROWS, A_SECOND)
     return [
-        Writer(each, who, each.form.streamed(program, each.warehouse, who, ROWS, A_SECOND))
+        Writer(each, who, each.form.streamed(program, each.warehouse, who, source))
         for each in tables
         for who in NAMES
     ]
 
 
-def lose_and_double_nothing(
-    writers: list[Writer], program: Program, cluster: Cluster, store: BucketServer
-) -> None:
-    """See that jobs come to their end, that all of their rows are there once, and that nothing is damaged."""
-    assert {cluster.wait_for(each.job) for each in writers} == {"FINISHED"}
-    for table in dict.fromkeys(each.table for each in writers):
-        assert table.form.read(program, table.warehouse) == EXPECTED
-        folder = f"{table.warehouse.replace('s3a://', 's3://')}/{table.form.folder}"
-        assert inspect(folder, **store.storage_options).damage == []
-
-
 def test_two_jobs_on_one_table_lose_and_double_nothing(
     tables: list[Table], program: Program, cluster: Cluster, store: BucketServer, bucket: str, note: Note
 ) -> None:
-    stock = started(program, made(program, "s3", bucket))
-    lose_and_double_nothing(started(program, tables), program, cluster, store)
+    stock = counting(program, made(program, "s3", bucket))
+    guarded = counting(program, tables)
+    assert {cluster.wait_for(each.job) for each in guarded} == {"FINISHED"}
+    all_is_there_once(guarded, program, store)
     for first, second in zip(stock[::2], stock[1::2], strict=True):
         ended = [cluster.wait_for(each.job) for each in (first, second)]
         rows = first.table.form.read(program, first.table.warehouse)
@@ -109,17 +125,55 @@ def test_two_jobs_on_one_table_lose_and_double_nothing(
         note(f"stock {first.table.form.folder}: {ended}, {lost} of {len(EXPECTED)} lost, {doubled} doubled")
 
 
+def fed(program: Program, tables: Iterable[Table], folder: Path) -> list[Writer]:
+    """Have two jobs write to each table what they are given."""
+    writers = []
+    for number, (table, who) in enumerate(product(tables, NAMES)):
+        feed = Feed(folder / str(number))
+        feed.folder.mkdir()
+        writers.append(
+            Writer(table, who, table.form.streamed(program, table.warehouse, who, feed.source), feed)
+        )
+    return writers
+
+
+def lose_and_double_nothing(
+    writers: list[Writer], program: Program, cluster: Cluster, store: BucketServer
+) -> None:
+    """Give jobs the rest of their rows, bit by bit, and see that all of them are there once."""
+    tables = dict.fromkeys(each.table for each in writers)
+    for first in range(AT_ONCE, ROWS, AT_ONCE):
+        pour(writers, first)
+        rows = len(NAMES) * (first + AT_ONCE)
+
+        def are_committed(rows: int = rows) -> bool:
+            return all(each.total(store) >= rows for each in tables)
+
+        until(are_committed, 240, f"not all tables have {rows} rows")
+    for each in writers:
+        cluster.cancel(each.job)
+    all_is_there_once(writers, program, store)
+
+
+def pour(writers: Iterable[Writer], first: int) -> None:
+    """Give jobs some rows."""
+    for each in writers:
+        assert each.feed is not None
+        each.feed.pour(range(first, first + AT_ONCE))
+
+
 @pytest.fixture
 def in_a_commit(
-    program: Program, cluster: Cluster, tables: list[Table], proxies: list[FaultProxy]
+    program: Program, cluster: Cluster, tables: list[Table], proxies: list[FaultProxy], tmp_path: Path
 ) -> list[Writer]:
     """Have jobs write, and all of them wait for the answer to a commit, which has been done, or refused."""
-    writers = started(program, tables)
+    writers = fed(program, tables, tmp_path)
     for each in writers:
         cluster.wait_for_checkpoints(each.job, 1)
     before = sum(each.lost for each in proxies)
     for proxy in proxies:
         proxy.script("POST rename", *[LATE] * len(writers))
+    pour(writers, 0)
     try:
         until(
             lambda: sum(each.lost for each in proxies) - before >= len(writers),
@@ -166,17 +220,17 @@ def test_jobs_go_on_from_their_checkpoints_when_the_job_manager_is_killed_in_a_c
     cluster.job_manager.kill()
     cluster.start_job_manager()
     cluster.wait(2)
-    resumed = [
-        each._replace(
-            job=each.table.form.streamed(
-                program,
-                each.table.warehouse,
-                each.who,
-                ROWS,
-                A_SECOND,
-                execution__state_recovery__path=cluster.last_checkpoint(each.job),
-            )
-        )
-        for each in in_a_commit
-    ]
+    resumed = [each._replace(job=resume(each, program, cluster)) for each in in_a_commit]
     lose_and_double_nothing(resumed, program, cluster, store)
+
+
+def resume(writer: Writer, program: Program, cluster: Cluster) -> str:
+    """Have a new job go on from another one's last checkpoint."""
+    assert writer.feed is not None
+    return writer.table.form.streamed(
+        program,
+        writer.table.warehouse,
+        writer.who,
+        writer.feed.source,
+        execution__state_recovery__path=cluster.last_checkpoint(writer.job),
+    )
