@@ -6,14 +6,16 @@ from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
+from uuid import UUID
 
 import typer
 from rich.text import Text
 
 from putifabsent.backends.base import Found
-from putifabsent.cli.arguments import AsJson, Endpoint, Options, Url, guarded_address, mount
+from putifabsent.cli.arguments import AsJson, Endpoint, Options, Url, guarded_address, lacks_bucket, mount
 from putifabsent.cli.screen import Exit, Screen, empty_table, exits
 from putifabsent.shim.policy import Policy
+from putifabsent.shim.state_keys import creation_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -189,7 +191,7 @@ def put(
             seen = fs.backend.head(path)
         mine = isinstance(seen, Found) and seen.holder.writer == fs.writer
         holder = seen.holder if isinstance(seen, Found) and mine else None
-        token, version = (holder.token, holder.version) if holder else (None, None)
+        token, version = (creation_of(holder.token or ""), holder.version) if holder else (None, None)
         screen.answer(
             {"outcome": "created", "name": url, "token": token, "version": version},
             (f"created {url}", f"  token    {token}", f"  version  {version or 'the store has none'}")
@@ -200,7 +202,7 @@ def put(
 
 def resolve(
     url: Url,
-    token: Annotated[str, typer.Argument(metavar="TOKEN", help="The creation's token: see OutcomeUnknown.")],
+    creation: Annotated[UUID, typer.Argument(metavar="TOKEN", help="Its token: see OutcomeUnknown.")],
     *,
     option: Options = None,
     endpoint_url: Endpoint = None,
@@ -213,12 +215,14 @@ def resolve(
     """
     screen = Screen(as_json=as_json)
     with exits(screen, url):
+        token = str(creation)
         fs, path = mount(url, option, endpoint_url)
         holder = fs.resolve(path, token)
         if holder is None:
+            bucket = ", nor is its bucket" if lacks_bucket(fs, path) else ""
             absent = (
-                f"{url} is not there now. The creation may never have happened, may have been deleted since, "
-                f"or may still land: ask again, or create the name again"
+                f"{url} is not there now{bucket}. The creation may never have happened, may have been "
+                f"deleted since, or may still land: ask again, or create the name again"
             )
             screen.answer({"outcome": "absent", "name": url, "token": token, "version": None}, (absent,))
             raise typer.Exit(Exit.UNKNOWN)

@@ -23,11 +23,12 @@ from typing import TYPE_CHECKING
 
 from putifabsent.backends.base import Absent, Created, Found, Holder
 from putifabsent.errors import NameExpired, NameTaken, OutcomeUnknown, PutIfAbsentError
-from putifabsent.shim.ballot_state import End, Prepare, creation_of, is_void, marked, rank_of, void_of
+from putifabsent.shim.ballot_state import End, Prepare, is_void, marked, rank_of, void_of
 from putifabsent.shim.expiry import check_number
 from putifabsent.shim.proposer import Ended, Removed, Voter, is_copy
 from putifabsent.shim.reading import Located, look, read, removed
 from putifabsent.shim.requests import Delete, Head
+from putifabsent.shim.state_keys import creation_of
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -225,9 +226,9 @@ def delete(name: Name, creation: Creation, *, last: bool = False) -> Protocol[bo
     Raises
     ------
     OutcomeUnknown
-        Its incarnation may have ended, and whether it is gone can't be known.
+        Its incarnation may have ended, or what is older than the shim been removed.
     OSError
-        The store refuses, or does not answer in time, and no incarnation has ended.
+        The store refuses, or does not answer in time, and nothing of it is gone.
     """
     voter = Voter(name, creation)
     scene = yield from voter.scene()
@@ -464,7 +465,11 @@ def _remove_plain(voter: Voter, name: str, *, older: bool) -> Protocol[None]:
         return
     # Listed after the look: what was published by then has its ballots by now.
     scene = yield from voter.scene()
-    if scene.has_ended(seen.holder.token) or (older and not scene.knows(seen.holder.token)):
+    is_older = older and not scene.knows(seen.holder.token)
+    if is_older:
+        # From here on it may be gone, and a failure is an unknown outcome.
+        voter.committed.add(scene.incarnation)
+    if is_older or scene.has_ended(seen.holder.token):
         yield from voter.remove(name, seen.holder.version)
 
 

@@ -39,7 +39,6 @@ __all__ = [
     "Key",
     "Prepare",
     "Scene",
-    "creation_of",
     "folder_of",
     "is_void",
     "mark",
@@ -138,11 +137,6 @@ def void_of(token: str) -> str:
 def is_void(value: str) -> bool:
     """Whether a value is nobody's."""
     return rank_of(value) == _NO_RANK
-
-
-def creation_of(value: str) -> str:
-    """Return the token of the creation whose value this is."""
-    return value.partition(".")[0]
 
 
 def rank_of(value: str) -> int:

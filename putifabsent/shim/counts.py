@@ -102,7 +102,7 @@ def _helped(request: Request) -> str | None:
         key = ballot_state.parsed(request.name)
         if not isinstance(key, ballot_state.Accept):
             return None
-        by, whose = ballot_state.creation_of(key.voter), ballot_state.creation_of(key.value)
+        by, whose = state_keys.creation_of(key.voter), state_keys.creation_of(key.value)
     elif isinstance(request, Publish):
         by, whose = request.creation.token, _creation_of(request.source)
     else:
@@ -115,4 +115,4 @@ def _creation_of(source: str) -> str | None:
     if (claimed := state_keys.parsed(source)) is not None:
         return claimed.token
     key = ballot_state.parsed(source)
-    return ballot_state.creation_of(key.voter) if isinstance(key, ballot_state.Prepare) else None
+    return state_keys.creation_of(key.voter) if isinstance(key, ballot_state.Prepare) else None

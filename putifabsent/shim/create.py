@@ -43,6 +43,7 @@ from putifabsent.shim.requests import (
     StageCopy,
     StoreTime,
 )
+from putifabsent.shim.state_keys import creation_of
 from putifabsent.shim.whole import check_whole, is_judged
 
 if TYPE_CHECKING:
@@ -195,9 +196,10 @@ def resolve(name: Name, token: str) -> Protocol[Holder | None]:
     seen = yield from look(name.path, name.path, token, "the name's holder was requested")
     if isinstance(seen, Absent):
         return None
-    if seen.holder.token != token:
-        raise NameTaken(name.path, seen.holder)
     holder: Holder = seen.holder
+    # An arbiter that the table has left marked it.
+    if creation_of(holder.token or "") != token:
+        raise NameTaken(name.path, holder)
     made = Made(holder.created or holder.begun, holder.created)
     yield from check_win(name, token, lost=True, made=made, may_withdraw=False)
     return holder

@@ -14,7 +14,6 @@ from putifabsent.shim.ballot_state import (
     End,
     Prepare,
     Scene,
-    creation_of,
     folder_of,
     is_void,
     mark,
@@ -25,6 +24,7 @@ from putifabsent.shim.ballot_state import (
 )
 from putifabsent.shim.reading import look, read, unanswered
 from putifabsent.shim.requests import Delete, List, Pause, Publish, Put
+from putifabsent.shim.state_keys import creation_of
 
 if TYPE_CHECKING:
     from putifabsent.backends.base import Creation, DeleteOutcome, Listed, PublishOutcome, PutOutcome
@@ -66,7 +66,8 @@ class Voter:
     bodies
         The prepares with its own bytes that it has put, or may have.
     committed
-        The incarnations in which its own value may have been accepted, or that it may have ended.
+        The incarnations in which its own value may have been accepted, or that it may have ended; of a name
+        that is older than the shim, the one in which it may have removed that.
     helped
         The incarnations in which it may have accepted another's value with its first ballot.
     accepted

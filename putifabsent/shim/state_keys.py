@@ -129,6 +129,11 @@ def _component(text: str, room: int) -> str:
     return f"{_HASHED}{hashlib.sha256(text.encode(errors=_ANY)).hexdigest()}"
 
 
+def creation_of(token: str) -> str:
+    """Return a creation's token, from itself, or from what an arbiter has made of it to keep with bytes."""
+    return token.partition(".")[0]
+
+
 # --- the keys of claimed names
 
 _SALTED = re.compile(r"(?P<rank>[0-9]+)~(?P<inc>[0-9]+)~(?P<token>[^~]+)\.(?P<attempt>[0-9]+)")

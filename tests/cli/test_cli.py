@@ -278,6 +278,25 @@ def test_resolve_tells_mine_from_anothers_from_none(file: str) -> None:
     assert _said(_run("resolve", "memory://nothing", TOKEN, "--json"))["outcome"] == "absent"
 
 
+def test_a_token_is_a_uuid() -> None:
+    result = _run("resolve", DELTA, f"{TOKEN}.0~1")
+    assert result.exit_code == 2
+    assert "UUID" in result.stderr
+
+
+def test_the_token_that_put_says_is_the_creation_s_also_of_a_table_that_has_left_its_arbiter(
+    file: str, tmp_path: Path
+) -> None:
+    table, name = str(tmp_path), str(tmp_path / "_delta_log" / "00000000000000000000.json")
+    (tmp_path / "_delta_log").mkdir()
+    by_ballot = ("-o", "arbiter=ballot")
+    token = _said(_run("put", file, name, *by_ballot, "--json"))["token"]
+    assert _said(_run("resolve", name, token, *by_ballot, "--json"))["outcome"] == "created"
+    assert _run("leave", table, *by_ballot, "--yes").exit_code == 0
+    assert _said(_run("resolve", name, token, "--json"))["outcome"] == "created"
+    assert _said(_run("resolve", name, TOKEN, "--json"))["outcome"] == "taken"
+
+
 def test_resolve_on_a_store_that_can_not_be_read_is_unknown_still(monkeypatch: pytest.MonkeyPatch) -> None:
     def unreadable(*_: object) -> HeadOutcome:
         return Refused(PermissionError(13, "Forbidden"))
@@ -319,6 +338,21 @@ def test_explain_shows_an_identity_that_is_not_the_name() -> None:
     said = _said(_run("explain", requested, "--json"))[0]
     assert said["identity"] == "/t/.hoodie/20240101000000000.requested"
     assert ".hoodie/20240101000000000.requested" in _run("explain", requested).stdout
+
+
+def test_explain_breaks_no_name_at_eighty_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("putifabsent.cli.screen._WIDTH", 80)
+    short, long = "snapshot/snapshot-3", f"_delta_log/{3:020d}.json"
+    in_line = _run("explain", f"s3://bucket/wh/db.db/t/{short}").stdout
+    assert re.search(rf"^ {short} +snapshot +paimon +with evidence: +depends *$", in_line, re.MULTILINE)
+    assert re.search(r"^ +schema/schema-0 +on that *$", in_line, re.MULTILINE)
+    below = _run("explain", f"s3://b/t/{long}", f"s3://b/t/{long}.{'x' * 20}").stdout
+    assert [line.split() for line in below.splitlines() if line.startswith(("name", "guarded"))] == [
+        ["name", long],
+        ["guarded", "yes"],
+        ["name", f"{long}.{'x' * 20}"],
+        ["guarded", "no"],
+    ]
 
 
 def test_explain_takes_a_local_path_for_where_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

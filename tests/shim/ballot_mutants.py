@@ -13,6 +13,7 @@ OLD = "a name older than the shim"
 CLEAN = "clean-up at any time"
 COPY = "a copy of the table, cleaned up"
 COPIED = "a name that came with a copy of the table"
+COPIED_CLEANED = "copied, and clean-up at any time"
 LATE_END = "an end that comes late, after clean-up, and a creator"
 REMOVED = "two creators, and a removal"
 AT_ONCE = "two creators, and a removal at once"
@@ -160,9 +161,16 @@ MUTANTS = (
     Mutant(
         "the plain name is removed, whosever it is",
         "ballot",
-        "    if scene.has_ended(seen.holder.token) or (older and not scene.knows(seen.holder.token)):",
+        "    if is_older or scene.has_ended(seen.holder.token):",
         "    if True:",
         COPY,
+    ),
+    Mutant(
+        "a deletion that fails once an older name is gone has failed for certain",
+        "ballot",
+        "        voter.committed.add(scene.incarnation)\n    if is_older",
+        "        pass\n    if is_older",
+        COPIED_CLEANED,
     ),
     Mutant(
         "what came with a copy of the table is taken for the ballot's own",

@@ -10,8 +10,9 @@ from putifabsent import shim
 from putifabsent.backends.base import Absent, Creation
 from putifabsent.backends.body import InMemory
 from putifabsent.shim import ballot
-from putifabsent.shim.ballot_state import creation_of, folder_of, marked
+from putifabsent.shim.ballot_state import folder_of, marked
 from putifabsent.shim.names import ordinary
+from putifabsent.shim.state_keys import creation_of
 from putifabsent.testing.explore import Faults, explore
 from putifabsent.testing.imagined import Thing
 from putifabsent.testing.linear import LinearName

@@ -33,7 +33,7 @@ from tests.shim.ballot_requests import (
     put,
     shows,
 )
-from tests.shim.scripted import ME, MINE, OTHER, held_by, play, too_late
+from tests.shim.scripted import LOST, ME, MINE, OTHER, held_by, play, too_late
 
 # --- deletions
 
@@ -96,6 +96,19 @@ def test_a_name_that_no_ballot_knows_is_deleted_as_it_is() -> None:
     empty = (LISTED, shows())
     removed = (Delete(NAME.path, "v1"), Deleted())
     assert play(delete(NAME, MINE), empty, (LOOK, held_by(None)), empty, removed, empty) is False
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        ((Delete(NAME.path, "v1"), Maybe(LOST)), too_late()),
+        ((Delete(NAME.path, "v1"), Deleted()), (LISTED, Refused(NO_RIGHTS))),
+    ],
+)
+def test_a_deletion_that_fails_once_such_a_name_may_be_gone_is_unknown(script: Any) -> None:
+    empty = (LISTED, shows())
+    with pytest.raises(OutcomeUnknown):
+        play(delete(NAME, MINE), empty, (LOOK, held_by(None)), empty, *script)
 
 
 def test_what_is_forgotten_goes_with_its_ends_the_bytes_first_and_the_plain_name_last() -> None:
