@@ -4,6 +4,7 @@ So each mount leaves a record in the table, and goes on only where no other one 
 records, under one key. A record is never removed by those who find another: somebody may rely on it already.
 
 Mounts by which the store itself decides leave nothing in a table, and so no record; but they look for one.
+Who moves a table to them leaves theirs, so that a writer that was forgotten, and begins anew, finds it.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from putifabsent.backends.base import Creation, Got, PutOutcome
     from putifabsent.shim.requests import Protocol
 
-__all__ = ["Terms", "agree", "leave_record", "look_for_others", "record_of"]
+__all__ = ["NATIVE", "Terms", "agree", "leave_record", "look_for_others", "record_of"]
 
 _FORMAT = 1
 
@@ -46,6 +47,8 @@ class Terms(NamedTuple):
     place: str | None = None
 
     def __str__(self) -> str:
+        if self == NATIVE:
+            return "the store itself"
         by = "" if self.registry is None else f" by {self.registry}, which knows the table as {self.place}"
         return f"{self.arbiter}{by}"
 
@@ -53,6 +56,10 @@ class Terms(NamedTuple):
     def record(self) -> bytes:
         """The bytes of the record, equal for equal terms."""
         return json.dumps({"format": _FORMAT, **self._asdict()}, sort_keys=True).encode()
+
+
+NATIVE = Terms("native")
+"""Of mounts by which the store itself decides."""
 
 
 def agree(state: str, terms: Terms, creation: Creation) -> Protocol[None]:
@@ -90,7 +97,7 @@ def agree(state: str, terms: Terms, creation: Creation) -> Protocol[None]:
 
 
 def look_for_others(state: str, *agreed: Terms) -> Protocol[None]:
-    """Return where no mount lets another arbiter decide than these, or the store itself. One listing.
+    """Return where no mount lets another arbiter decide than these. One listing.
 
     A store that refuses it gets no second request: whoever can't list can't be warned.
 
@@ -99,7 +106,7 @@ def look_for_others(state: str, *agreed: Terms) -> Protocol[None]:
     state
         The table's state folder.
     agreed
-        The terms that its records may have, this mount's first; none where the store itself decides.
+        The terms that its records may have, this mount's first.
 
     Raises
     ------
@@ -117,8 +124,7 @@ def look_for_others(state: str, *agreed: Terms) -> Protocol[None]:
     mine = [record_of(state, terms) for terms in agreed]
     for other in sorted(entry.name for entry in listed.entries) if isinstance(listed, Listed) else ():
         if other not in mine:
-            terms = agreed[0] if agreed else Terms("the store itself")
-            raise ConfigError((yield from _differing(terms, mine[0] if mine else None, other)))
+            raise ConfigError((yield from _differing(agreed[0], mine[0], other)))
 
 
 def record_of(state: str, terms: Terms) -> str:
@@ -143,15 +149,15 @@ def _folder(state: str) -> str:
     return f"{state}/arbiters"
 
 
-def _differing(terms: Terms, mine: str | None, other: str) -> Protocol[str]:
+def _differing(terms: Terms, mine: str, other: str) -> Protocol[str]:
     got: Got | Absent = yield from read(Get(other))
     try:
         record = {} if isinstance(got, Absent) else json.loads(got.data)
         theirs = str(Terms(record["arbiter"], record["registry"], record["place"]))
     except (KeyError, TypeError, ValueError):
         theirs = "something that this version can't read"
-    would_be = "" if mine is None else f"; this one's would be {mine.rpartition('/')[2]}"
     return (
         f"this mount lets {terms} decide, and another mount of the table {theirs}: all must let the same one "
-        f"decide. The other's record is {other}{would_be}. Mount the table as the others do"
+        f"decide. The other's record is {other}; this one's would be {mine.rpartition('/')[2]}. Mount the "
+        "table as the others do"
     )

@@ -10,14 +10,13 @@ from putifabsent.backends.base import Creation, Found
 from putifabsent.errors import ConfigError
 from putifabsent.fsspec_plugin.mount import new_token
 from putifabsent.fsspec_plugin.slots import Slots, queue_of
-from putifabsent.fsspec_plugin.stores import terms_of
 from putifabsent.shim.agreement import look_for_others
 from putifabsent.shim.formats.hudi_sets import Inserts
 from putifabsent.shim.ledger.book import HalfRemoved, by_life, is_marker
 from putifabsent.shim.ledger.facts import TurnName
 from putifabsent.shim.reading import read
 from putifabsent.shim.requests import Head, List
-from putifabsent.upkeep.tables import refuse_a_part
+from putifabsent.upkeep.tables import refuse_a_part, terms_with
 
 if TYPE_CHECKING:
     from putifabsent.backends.base import Listed
@@ -211,8 +210,7 @@ def ledger_of(fs: GuardedFileSystem, path: str) -> TableLedger | None:
         raise ConfigError(f"there is no table at {root!r}: nothing is there")
     refuse_a_part(fs, root)
     ledger = fs.ledger(path)
-    terms = None if fs.decider is None else terms_of(fs.decider, ledger.name.state)
-    fs.perform(look_for_others(ledger.name.state, *(() if terms is None else (terms,))))
+    fs.perform(look_for_others(ledger.name.state, terms_with(fs, ledger.name.state)))
     creation = Creation(new_token(), fs.writer, ledger.name.state)
     half_removed = None
     try:

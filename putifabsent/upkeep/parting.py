@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from putifabsent.backends.base import Absent, Found
 from putifabsent.errors import ConfigError
-from putifabsent.shim.agreement import leave_record, record_of
+from putifabsent.shim.agreement import NATIVE, leave_record, record_of
 from putifabsent.shim.ledger.book import HalfRemoved, is_marker, record_at
 from putifabsent.shim.ledger.completion import settle
 from putifabsent.shim.leftovers import What
@@ -60,7 +60,9 @@ def leave(fs: GuardedFileSystem, path: str, *, progress: Progress | None = None)
     OSError
         Something can't be published; nothing was removed. Or store or registry refuse.
     """
-    return _left(Table(fs, path), progress)
+    table = Table(fs, path)
+    _settled(table, progress)
+    return _forget(table)
 
 
 def migrate(
@@ -69,7 +71,8 @@ def migrate(
     """Have another arbiter decide of the tables below a folder, whose writers are stopped.
 
     All that is decided is published; to the new arbiter these are names that were there before. While both
-    records are there, no mount of either begins.
+    records are there, no mount of either begins, and later none of the old one. A mount that has begun before
+    goes on: it looks for records once.
 
     Parameters
     ----------
@@ -96,19 +99,15 @@ def migrate(
     """
     table = Table(fs, path, to)
     to.rely(table.root)
-    if to.decider is None:
-        return _left(table, progress)
     _refuse_earlier(table, to)
     _settled(table, progress)
-    for state in table.states:
-        terms = table.terms(state, to)
-        if terms is not None and terms != table.terms(state):
+    new = {state: table.terms(state, to) for state in table.states}
+    for state, terms in new.items():
+        if terms != table.terms(state):
             fs.perform(leave_record(state, terms, table.creation(state)))
-    if fs.decider is None or not _differ(table, to):
+    if not _differ(table, to):
         return 0
-    removed = _remove(table, fs.decider.keys)
-    new = {record_of(state, terms) for state in table.states if (terms := table.terms(state, to)) is not None}
-    return removed + _remove(table, _RECORDS, but=new)
+    return _forget(table, but={record_of(*each) for each in new.items()})
 
 
 def drop(fs: GuardedFileSystem, path: str) -> int:
@@ -137,7 +136,8 @@ def drop(fs: GuardedFileSystem, path: str) -> int:
     """
     table = Table(fs, path, may_be_gone=True)
     if fs.decider is None:
-        return _remove_ledgers(table, _settled_ledgers(table))
+        there = {record_of(state, NATIVE) for state in table.states if _is_there(table, state)}
+        return _remove_ledgers(table, _settled_ledgers(table)) + _remove(table, _RECORDS, but=there)
     _refuse(table, check(table, repair=False, grace=0).after, _SHOWING)
     names = [name for name in table.identities().names if record_at(name.path) is None]
     living = [path for name in names for path in _living(table, name)]
@@ -170,7 +170,7 @@ def _settle_ledger(table: Table, state: str) -> bool:
     ledger = fs.ledger(folder)
     if ledger.name.state != state:
         return False
-    if not any(name.startswith(f"{folder}/") for name in table.shown):
+    if not _is_there(table, state):
         return True
     try:
         fs.perform(settle(ledger, table.creation(state)))
@@ -185,9 +185,16 @@ def _settle_ledger(table: Table, state: str) -> bool:
     return True
 
 
-def _left(table: Table, progress: Progress | None) -> int:
-    _settled(table, progress)
-    return 0 if table.fs.decider is None else _remove(table, table.fs.decider.keys) + _remove(table, _RECORDS)
+def _is_there(table: Table, state: str) -> bool:
+    """Whether more than its state is there of the table that has it."""
+    folder = state.rpartition("/")[0]
+    return any(name.startswith(f"{folder}/") for name in table.shown)
+
+
+def _forget(table: Table, *, but: Collection[str] = ()) -> int:
+    """Remove what the arbiter keeps, and then the records of who decides."""
+    kept = 0 if table.fs.decider is None else _remove(table, table.fs.decider.keys)
+    return kept + _remove(table, _RECORDS, but=but)
 
 
 def _settled(table: Table, progress: Progress | None) -> None:

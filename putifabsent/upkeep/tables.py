@@ -11,7 +11,7 @@ from putifabsent.backends.base import STATE_FOLDER, Creation
 from putifabsent.errors import ConfigError
 from putifabsent.fsspec_plugin.mount import new_token
 from putifabsent.fsspec_plugin.stores import terms_of
-from putifabsent.shim.agreement import look_for_others
+from putifabsent.shim.agreement import NATIVE, look_for_others
 from putifabsent.shim.formats.hudi_ledger import timeline_in
 from putifabsent.shim.ledger.book import HalfRemoved, Lane, Ledger, Native, record_at
 from putifabsent.shim.names import ordinary
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from putifabsent.shim.agreement import Terms
     from putifabsent.shim.names import Name
 
-__all__ = ["Identities", "Table", "refuse_a_part"]
+__all__ = ["Identities", "Table", "refuse_a_part", "terms_with"]
 
 _BELOW = f"/{STATE_FOLDER}/"
 # As the store on local disk calls them: a creation's token, and a UUID.
@@ -54,6 +54,11 @@ def refuse_a_part(fs: GuardedFileSystem, root: str) -> None:
             raise ConfigError(f"{root} is a part of a table: name the table itself, {table}")
 
 
+def terms_with(fs: GuardedFileSystem, state: str) -> Terms:
+    """Return what a mount says that all mounts of this state must."""
+    return NATIVE if fs.decider is None else terms_of(fs.decider, state)
+
+
 class Table:
     """All that lies below a folder: a table, or what has tables in it.
 
@@ -74,8 +79,8 @@ class Table:
     Raises
     ------
     ConfigError
-        Nothing is there, and no registry remembers that there was; or ``path`` is within a table, whose state
-        lies above; or another arbiter decides than the mount says.
+        Nothing is there, and no registry remembers that there was; or ``path`` is a file, or within a table,
+        whose state lies above; or another arbiter decides than the mount says.
     """
 
     def __init__(
@@ -89,10 +94,11 @@ class Table:
         self.walk()
         if not (may_be_gone or self.shown or self.kept or self._is_remembered()):
             raise ConfigError(f"there is no table at {self.root!r}: nothing is there")
+        if self.root in self.shown:
+            raise ConfigError(f"{self.root!r} is a file: give the folder of its table")
         self.states = sorted({name.rpartition(_BELOW)[0] + _BELOW[:-1] for name in self.kept})
         for state in self.states:
-            terms = (self.terms(state, each) for each in (fs, *agreed))
-            fs.perform(look_for_others(state, *(each for each in terms if each is not None)))
+            fs.perform(look_for_others(state, *(self.terms(state, each) for each in (fs, *agreed))))
 
     def _is_remembered(self) -> bool:
         decider = self.fs.decider
@@ -108,10 +114,9 @@ class Table:
         self.kept = {name: detail for name, detail in found.items() if _BELOW in name}
         self.shown = found.keys() - self.kept.keys()
 
-    def terms(self, state: str, fs: GuardedFileSystem | None = None) -> Terms | None:
-        """Return what a mount says that all mounts of this state must; None where the store decides."""
-        decider = (fs or self.fs).decider
-        return None if decider is None else terms_of(decider, state)
+    def terms(self, state: str, fs: GuardedFileSystem | None = None) -> Terms:
+        """Return what a mount says that all mounts of this state must."""
+        return terms_with(fs or self.fs, state)
 
     def creation(self, state: str) -> Creation:
         """Return a creation for one that creates no name; what it puts goes with this state."""

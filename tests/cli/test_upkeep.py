@@ -12,8 +12,11 @@ import pytest
 from typer.testing import CliRunner
 
 from putifabsent.cli.app import app
+from putifabsent.cli.arguments import lacks_bucket
+from tests.stub import FaultStub
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from typer.testing import Result
@@ -123,15 +126,18 @@ def test_verbs_that_want_the_writers_stopped_ask(table: Path, verb: tuple[str, .
 
 
 @pytest.mark.parametrize(
-    ("verb", "outcome"), [(("leave",), "left"), (("migrate", "--to", "native"), "moved")]
+    ("verb", "outcome", "kept"),
+    [(("leave",), "left", set()), (("migrate", "--to", "native"), "moved", {".putifabsent", "arbiters"})],
 )
-def test_a_table_can_do_without_its_arbiter(table: Path, verb: tuple[str, ...], outcome: str) -> None:
+def test_a_table_can_do_without_its_arbiter(
+    table: Path, verb: tuple[str, ...], outcome: str, kept: set[str]
+) -> None:
     result = run(*verb, str(table), *BALLOT, "--json", "--yes")
     assert result.exit_code == 0, result.output
     said = printed(result)
     assert (said["outcome"], said["name"]) == (outcome, str(table))
     assert said["removed"] > 0
-    assert state(table) == []
+    assert {each.name for each in state(table) if each.is_dir()} == kept
     assert [path.name for path in sorted(table.rglob("*.json"))] == [f"{n:020d}.json" for n in (1, 2)]
 
 
@@ -200,3 +206,70 @@ def test_who_stops_reading_an_answer_ends_it_quietly(tmp_path: Path) -> None:
         assert explains.stdout.read(1) == "["
         explains.stdout.close()
         assert (explains.stderr.read(), explains.wait(60)) == ("", 141)
+
+
+# A bucket that is not there
+
+
+@pytest.fixture(scope="module")
+def stub() -> Iterator[FaultStub]:
+    with FaultStub() as server:
+        yield server
+
+
+def at(stub: FaultStub, bucket: str, cloud: str) -> tuple[str, ...]:
+    """Return the address of a table, and the options that it takes to get there."""
+    told = [
+        f"{key}={value if isinstance(value, str) else json.dumps(value)}"
+        for key, value in stub.storage_options("azure" if cloud == "abfs" else "s3").items()
+    ]
+    return f"{cloud}://{bucket}/t", *(word for each in told for word in ("-o", each))
+
+
+@pytest.mark.parametrize("cloud", ["s3", "abfs"])
+@pytest.mark.parametrize(
+    "verb",
+    [
+        ("inspect",),
+        ("inspect", "--format", "delta"),
+        ("fsck",),
+        ("ledger",),
+        ("turns",),
+        ("migrate", "--to", "ballot", "--yes"),
+        ("leave", "--yes"),
+        ("drop", "--yes"),
+    ],
+    ids=" ".join,
+)
+def test_a_bucket_that_is_not_there_is_told(stub: FaultStub, verb: tuple[str, ...], cloud: str) -> None:
+    missing = run(*verb, *at(stub, "none", cloud), "--json")
+    assert missing.exit_code == 2
+    assert (
+        printed(missing)["message"]
+        == f"there is no table at {cloud}://none/t: its bucket 'none' is not there"
+    )
+    assert "bucket 'bucket'" not in run(*verb, *at(stub, "bucket", cloud), "--json").stderr
+
+
+def test_who_resolves_a_name_is_told_that_its_bucket_is_not_there(stub: FaultStub) -> None:
+    token = "2f1e9a7c-5d0b-4c44-9a35-6d1f0c1c7a10"
+    shown = [
+        run("resolve", at(stub, each, "s3")[0], token, *at(stub, each, "s3")[1:])
+        for each in ("none", "bucket")
+    ]
+    assert ["nor is its bucket" in each.stdout for each in shown] == [True, False]
+    assert [each.exit_code for each in shown] == [3, 3]
+
+
+@pytest.mark.parametrize(
+    ("said", "lacks"), [("b/none/o", True), ("b/other/o", False), ("none/t", False), ("none/b/none/o", False)]
+)
+def test_gcs_s_client_says_that_a_bucket_has_no_listing(said: str, lacks: bool) -> None:
+    class Said:
+        def invalidate_cache(self) -> None:
+            """Have nothing cached."""
+
+        def ls(self, path: str, *, detail: bool) -> list[str]:
+            raise FileNotFoundError(said)
+
+    assert lacks_bucket(Said(), "none/t") is lacks

@@ -9,7 +9,7 @@ import pytest
 
 from putifabsent.backends.base import Absent, Entry, Got, Listed, Maybe, Refused, TryAgain, Written
 from putifabsent.errors import ConfigError
-from putifabsent.shim.agreement import Terms, agree, look_for_others
+from putifabsent.shim.agreement import NATIVE, Terms, agree, look_for_others
 from putifabsent.shim.requests import Get, List, Put
 from tests.shim.scripted import BUSY, LOST, MINE, NOON, SameBytes, later, play, too_late
 
@@ -74,24 +74,33 @@ def test_a_mount_that_had_agreed_is_told_of_a_later_record() -> None:
         agreeing((LISTED, shows(BALLOT, CLAIMS)), (Get(path(CLAIMS)), Got(CLAIMS.record)))
 
 
+def looking(*script: Any) -> Any:
+    return play(look_for_others(STATE, NATIVE), *script)
+
+
 def test_who_lets_the_store_decide_leaves_no_record_and_looks_for_others() -> None:
-    assert play(look_for_others(STATE), (LISTED, shows())) is None
+    assert looking((LISTED, shows())) is None
+    assert looking((LISTED, shows(NATIVE))) is None
     with pytest.raises(ConfigError, match=r"this mount lets the store itself decide, .* ballot:") as caught:
-        play(look_for_others(STATE), (LISTED, shows(BALLOT)), (Get(path(BALLOT)), Got(BALLOT.record)))
+        looking((LISTED, shows(BALLOT)), (Get(path(BALLOT)), Got(BALLOT.record)))
     assert path(BALLOT) in str(caught.value)
-    assert "would be" not in str(caught.value)
+
+
+def test_a_mount_is_refused_whose_table_was_moved_to_the_store_itself() -> None:
+    with pytest.raises(ConfigError, match=r"this mount lets ballot decide, .* the store itself:"):
+        agreeing((LISTED, shows(NATIVE)), (Get(path(NATIVE)), Got(NATIVE.record)))
 
 
 def test_who_can_not_list_can_not_be_warned() -> None:
-    assert play(look_for_others(STATE), (LISTED, Refused(PermissionError("403")))) is None
+    assert looking((LISTED, Refused(PermissionError("403")))) is None
 
 
 def test_a_store_that_is_busy_is_asked_for_others_again() -> None:
     again = (LISTED, TryAgain(BUSY)), later()
     with pytest.raises(ConfigError):
-        play(look_for_others(STATE), *again, (LISTED, shows(BALLOT)), (Get(path(BALLOT)), Got(BALLOT.record)))
+        looking(*again, (LISTED, shows(BALLOT)), (Get(path(BALLOT)), Got(BALLOT.record)))
     with pytest.raises(OSError, match="503"):
-        play(look_for_others(STATE), (LISTED, TryAgain(BUSY)), too_late())
+        looking((LISTED, TryAgain(BUSY)), too_late())
 
 
 @pytest.mark.parametrize("record", [Got(b"{}"), Got(b"\xff"), Got(b"[]"), Absent()])

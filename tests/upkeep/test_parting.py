@@ -138,14 +138,42 @@ def test_a_table_that_moves_keeps_what_was_decided(
     assert there(after) == {**found, "name-1": b"another life", "name-3": b"free"}
 
 
+@pytest.mark.parametrize("new", ["native", "another_registry"])
 @pytest.mark.parametrize("old", ["ballot", "registry"])
 def test_a_mount_by_the_old_arbiter_is_refused_afterwards(
-    local: Ground, old: str, request: pytest.FixtureRequest, another_registry: str
+    local: Ground, old: str, new: str, request: pytest.FixtureRequest
 ) -> None:
-    before = by(local, old if old == "ballot" else request.getfixturevalue(old))
-    migrate(begun(before), mounted(by(local, another_registry)), local.folder)
+    before, after = (
+        by(local, each if each in ("ballot", "native") else request.getfixturevalue(each))
+        for each in (old, new)
+    )
+    migrate(begun(before), mounted(after), local.folder)
     with pytest.raises(ConfigError, match="must let the same one decide"):
         mounted(fresh(before)).pipe_file(local.name("name-9"), b"")
+    mounted(fresh(after)).pipe_file(local.name("name-9"), b"")
+
+
+def test_a_table_that_was_moved_to_the_store_itself_moves_on(local: Ground) -> None:
+    ballot, native = by(local, "ballot"), by(local, "native")
+    migrate(begun(ballot), mounted(native), local.folder)
+    assert migrate(mounted(fresh(native)), mounted(fresh(ballot)), local.folder) == 1
+    with pytest.raises(ConfigError, match="must let the same one decide"):
+        mounted(fresh(native)).pipe_file(local.name("name-9"), b"")
+    mounted(fresh(ballot)).pipe_file(local.name("name-9"), b"")
+    assert there(ballot) == {**THERE, "name-9": b""}
+
+
+def test_what_says_that_the_store_decides_goes_with_its_table(local: Ground) -> None:
+    ballot, native = by(local, "ballot"), by(local, "native")
+    migrate(begun(ballot), mounted(native), local.folder)
+    fs = mounted(fresh(native))
+    drop(fs, local.folder)
+    assert len(kept(local)) == 1
+    for name in local.around.find(local.folder):
+        if "/.putifabsent/" not in name:
+            local.around.rm_file(name)
+    assert drop(fs, local.folder) == 1
+    mounted(fresh(ballot)).pipe_file(local.name("name-1"), b"another life")
 
 
 def test_a_table_that_moves_leaves_no_incarnation_behind_that_could_hide_a_name(
@@ -245,6 +273,13 @@ def test_a_ledger_goes_on_by_another_arbiter(local: Ground, new: str, request: p
     to.pipe_file(f"{instant}.commit.inflight", b"")
     to.pipe_file(f"{instant}_20260101000000001.commit", b"{}")
     assert check(to, local.folder) == []
+
+
+def test_a_file_is_no_table(local: Ground) -> None:
+    fs = begun(by(local, "ballot"))
+    for call in (leave, drop, check):
+        with pytest.raises(ConfigError, match="is a file: give the folder of its table"):
+            call(fs, local.name("name-1"))
 
 
 def test_where_the_store_decides_there_is_nothing_to_leave(local: Ground) -> None:
