@@ -23,6 +23,7 @@ from azure.storage.blob import BlobBlock
 from tenacity import Retrying
 
 from putifabsent.backends.azure_client import code_of, outcome_of
+from putifabsent.backends.cancellation import stop_here
 from putifabsent.backends.object_store import SourceGoneError, StoredBody, schedule
 
 if TYPE_CHECKING:
@@ -80,28 +81,44 @@ def blob_body(client: BlobClient, etag: str, size: int) -> Body:
 
 
 def send_blocks(client: BlobClient, body: Body, params: dict[str, Any]) -> list[str]:
-    """Send the body, so many blocks at a time that memory stays bounded, and return their ids."""
+    """Send the body, so many blocks at a time that memory stays bounded, and return their ids.
+
+    Raises
+    ------
+    StoppedError
+        Nobody waits for it any more.
+    """
     # All blocks of a name must have ids of one length: 32 is that of adlfs' own, which may lie there.
     staging = uuid.uuid4().hex[:27]
     length = max(_BLOCK, -(-body.size // _MOST_BLOCKS))
+    stopped = stop_here()
 
     def send(number: int, start: int, stop: int) -> str:
         block = f"{staging}{number:05d}"
         data = body.read(start, stop)
-        _again(lambda: client.stage_block(block, data, len(data), **params))
+
+        def put() -> None:
+            stopped.heed()
+            client.stage_block(block, data, len(data), **params)
+
+        _again(put)
         return block
 
-    with ThreadPoolExecutor(_AT_ONCE, "putifabsent-block") as threads:
+    threads = ThreadPoolExecutor(_AT_ONCE, "putifabsent-block")
+    try:
         sent = [
             threads.submit(send, number, start, stop)
             for number, (start, stop) in enumerate(body.ranges(length))
             if stop > start
         ]
-        try:
-            return [each.result() for each in sent]
-        finally:
-            for each in sent:
-                each.cancel()
+        ids = [each.result() for each in sent]
+    except BaseException as error:
+        stopped.set()
+        # A late block changes nothing: whoever interrupts need not wait for it.
+        threads.shutdown(wait=isinstance(error, Exception), cancel_futures=True)
+        raise
+    threads.shutdown()
+    return ids
 
 
 def _again(send: Callable[[], T]) -> T:

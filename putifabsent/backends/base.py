@@ -24,7 +24,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias, TypeVar
 
-from putifabsent.backends.cancellation import in_thread, or_undone, twin
+from putifabsent.backends.cancellation import stopped_or_undone, twin
 from putifabsent.errors import ConfigError, Holder
 
 if TYPE_CHECKING:
@@ -313,6 +313,11 @@ class Store(ABC):
         """Return the address that requests go to; None where there is none: disk, memory. No network."""
         return None
 
+    def lists_in_order(self, name: str) -> bool:
+        """Return whether :meth:`list` keeps its promise of an order where ``name`` is. No network."""
+        del name
+        return True
+
     @abstractmethod
     def create(self, name: str, body: Body, creation: Creation) -> CreateOutcome:
         """Write ``body`` under ``name`` in one atomic step, only if the name is not there.
@@ -475,14 +480,14 @@ class Store(ABC):
 
     async def stage_async(self, name: str, body: Body, creation: Creation) -> StageOutcome:
         """:meth:`stage`, asynchronously. Cancelled, it leaves no open upload either."""
-        return await or_undone(in_thread(lambda: self.stage(name, body, creation)), self._drop)
+        return await stopped_or_undone(lambda: self.stage(name, body, creation), self._drop)
 
     async def stage_copy_async(
         self, source: str, size: int, version: str | None, name: str, creation: Creation
     ) -> StageOutcome:
         """:meth:`stage_copy`, asynchronously. Cancelled, it leaves no open upload either."""
-        staging = in_thread(lambda: self.stage_copy(source, size, version, name, creation))
-        return await or_undone(staging, self._drop)
+        copying = (source, size, version, name, creation)
+        return await stopped_or_undone(lambda: self.stage_copy(*copying), self._drop)
 
     async def _drop(self, outcome: StageOutcome) -> None:
         if isinstance(outcome, Staged):

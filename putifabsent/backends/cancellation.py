@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import contextvars
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine
     from typing import Any
 
-__all__ = ["AT_ONCE", "in_thread", "or_undone", "twin"]
+__all__ = ["AT_ONCE", "StoppedError", "in_thread", "or_undone", "stop_here", "stopped_or_undone", "twin"]
 
 P = ParamSpec("P")
 S = TypeVar("S")
@@ -24,6 +25,29 @@ AT_ONCE = 64
 """Calls at the same time. A loop has only a few threads of its own: 6 on two cores."""
 
 _threads = PerProcess(lambda: ThreadPoolExecutor(AT_ONCE, "putifabsent-store"))
+
+_PATIENCE = 2.0
+
+
+class StoppedError(Exception):
+    """Nobody waits for this work any more, and it was not gone on with."""
+
+
+class Stop(threading.Event):
+    """Is set when nobody waits any more for what a thread does."""
+
+    def heed(self) -> None:
+        """Raise :class:`StoppedError` if it is set."""
+        if self.is_set():
+            raise StoppedError
+
+
+_stop: contextvars.ContextVar[Stop] = contextvars.ContextVar("_stop")
+
+
+def stop_here() -> Stop:
+    """Return what stops the work that this thread does; one that nobody else has, where nobody could."""
+    return _stop.get(None) or Stop()
 
 
 def in_thread(work: Callable[[], T], pool: ThreadPoolExecutor | None = None) -> asyncio.Future[T]:
@@ -51,7 +75,10 @@ def twin(method: Callable[Concatenate[S, P], T]) -> Callable[Concatenate[S, P], 
 
 
 async def or_undone(
-    work: Awaitable[T], undo: Callable[[T], Awaitable[object]], patience: float | None = None
+    work: Awaitable[T],
+    undo: Callable[[T], Awaitable[object]],
+    patience: float | None = None,
+    stop: Callable[[], object] = bool,
 ) -> T:
     """Await ``work``. A cancellation lets it end, undoes what came of it, and then stays a cancellation.
 
@@ -61,15 +88,33 @@ async def or_undone(
         What is awaited, and what undoes what it returns.
     patience
         Seconds that a cancellation waits; after them, this goes on without anyone who waits for it.
+    stop
+        Tells the work that it has been cancelled.
     """
     future = asyncio.ensure_future(work)
     try:
         await asyncio.wait([future])
     except asyncio.CancelledError:
+        stop()
         # A task of its own, for a second cancellation must not leave it half done either.
         await asyncio.wait([asyncio.ensure_future(_undo(future, undo))], timeout=patience)
         raise
     return future.result()
+
+
+async def stopped_or_undone(work: Callable[[], T], undo: Callable[[T], Awaitable[object]]) -> T:
+    """Run ``work`` in a thread; as :func:`or_undone`, but a cancellation has it begin nothing more.
+
+    It heeds :func:`stop_here`, and leaves nothing behind then. A slow request of its own is not waited for.
+    """
+    stop = Stop()
+
+    def begin() -> T:
+        _stop.set(stop)
+        stop.heed()
+        return work()
+
+    return await or_undone(in_thread(begin), undo, _PATIENCE, stop.set)
 
 
 async def _undo(future: asyncio.Future[T], undo: Callable[[T], Awaitable[object]]) -> None:

@@ -276,7 +276,8 @@ class Table:
     def no_write(self, error: Exception, name: str) -> TryAgain | Refused | Maybe:
         """Say what one failed request means for a write about ``name``."""
         if is_missing_table(error):
-            return Refused(caused(FileNotFoundError(errno.ENOENT, self.missing, name), error))
+            # Not as for a file that is not there: listings would be empty.
+            return Refused(caused(OSError(errno.ENXIO, self.missing, name), error))
         return outcome_of(error, name)
 
     def no_answer(self, error: Exception, name: str) -> TryAgain | Refused:

@@ -22,6 +22,7 @@ import requests
 from tenacity import Retrying
 
 from putifabsent.backends.base import Created, Exists, Gone, Maybe, Refused, TryAgain
+from putifabsent.backends.cancellation import stop_here
 from putifabsent.backends.gcs_client import outcome_of, unexpected
 from putifabsent.backends.object_store import SENDS, SourceGoneError, StoredBody, schedule
 from putifabsent.backends.server_time import http_date
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from putifabsent.backends.body import Body
+    from putifabsent.backends.cancellation import Stop
     from putifabsent.backends.gcs_client import Sender
 
 __all__ = ["Checksum", "SessionGoneError", "Upload", "finish", "made", "object_body", "remove", "send_chunks"]
@@ -130,12 +132,20 @@ def object_body(sender: Sender, bucket: str, key: str, generation: str, size: in
 
 
 def send_chunks(sender: Sender, session: str, body: Body, checksum: Checksum) -> Upload:
-    """Send all chunks but the last, which is returned with the upload."""
+    """Send all chunks but the last, which is returned with the upload.
+
+    Raises
+    ------
+    StoppedError
+        Nobody waits for it any more.
+    """
+    stop = stop_here()
     start = max(body.size - 1, 0) // _CHUNK * _CHUNK
     for begin in range(0, start, _CHUNK):
         data = body.read(begin, begin + _CHUNK)
         checksum.update(data)
-        _send_chunk(sender, session, data, begin)
+        _send_chunk(sender, session, data, begin, stop)
+    stop.heed()
     last = body.read(start, body.size)
     checksum.update(last)
     return Upload(session, body.size, start, last, checksum.header())
@@ -176,16 +186,17 @@ def made(answer: requests.Response, *within: str) -> Created:
         raise unexpected(answer) from None
 
 
-def _send_chunk(sender: Sender, session: str, data: bytes, start: int) -> None:
-    kept, stop = start, start + len(data)
+def _send_chunk(sender: Sender, session: str, data: bytes, start: int, stop: Stop) -> None:
+    kept, end = start, start + len(data)
 
     def send() -> None:
         nonlocal kept
-        headers = {"Content-Range": f"bytes {kept}-{stop - 1}/*"}
+        stop.heed()
+        headers = {"Content-Range": f"bytes {kept}-{end - 1}/*"}
         kept = _kept(sender.raw("PUT", session, data=data[kept - start :], headers=headers))
         if kept < start:
             raise SessionGoneError(f"a session that had {start} bytes now has {kept}")
-        if kept < stop:
+        if kept < end:
             raise _ShortError(f"a session took {kept - start} bytes of {len(data)}")
 
     _again(send)

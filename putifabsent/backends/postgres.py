@@ -15,6 +15,11 @@ The server's own ``statement_timeout`` ends a statement that it works on. It doe
 which may wait for a disk or a standby; nor does it run where the server stands still. So psycopg's
 ``waiting``, which tells a generator ten times a second that nothing has come, is bounded here.
 
+That time-out, and that a commit is on disk, is said for each transaction, in the request of its statement:
+PgBouncer refuses a connection that begins with settings, and has others' on the sessions that it lends. A
+request of several statements takes no parameters, so psycopg writes them into it. Before PostgreSQL 13 such a
+request has the time-out that the session had before.
+
 Sources: PostgreSQL's manual (``INSERT``, "Date/Time Functions", "Asynchronous Commit", ``statement_timeout``,
 appendix A "PostgreSQL Error Codes"), psycopg 3's.
 """
@@ -148,13 +153,14 @@ class PostgresSettings:
     more: Mapping[str, str] = field(default_factory=dict)
     timeout: float = 5.0
 
-    def parameters(self) -> dict[str, Any]:
-        """Return it as libpq's parameters.
+    @property
+    def millis(self) -> int:
+        """The time-out, as libpq and the server want it."""
+        return max(math.ceil(self.timeout * 1000), 1)
 
-        A step that was acknowledged must be on disk; and a server that does not answer is not waited for
-        longer than the time-out, whether it works on a statement or is not there any more.
-        """
-        seconds, millis = math.ceil(self.timeout), max(math.ceil(self.timeout * 1000), 1)
+    def parameters(self) -> dict[str, Any]:
+        """Return it as libpq's parameters. A server that is not there any more is not waited for longer."""
+        seconds = math.ceil(self.timeout)
         parameters = {
             "host": ",".join(host for host, _ in self.hosts),
             "port": ",".join(str(port) for _, port in self.hosts),
@@ -166,9 +172,8 @@ class PostgresSettings:
             "keepalives_idle": seconds,
             "keepalives_interval": 1,
             "keepalives_count": 3,
-            "tcp_user_timeout": millis,
+            "tcp_user_timeout": self.millis,
             "target_session_attrs": "read-write",
-            "options": f"-c synchronous_commit=on -c statement_timeout={millis}",
             **self.more,
         }
         return {key: value for key, value in parameters.items() if value not in (None, "")}
@@ -204,7 +209,7 @@ _SPARE = 1.0
 
 
 def _connected(settings: PostgresSettings) -> Connection:
-    """Open a connection that commits each statement by itself.
+    """Open a connection that commits each request by itself.
 
     Raises
     ------
@@ -232,12 +237,15 @@ def _connected(settings: PostgresSettings) -> Connection:
         def wait(self, gen: Generator[Any, Any, Any], *more: Any, **options: Any) -> Any:
             return super().wait(until(gen, time.monotonic() + patience), *more, **options)
 
-    # Prepared statements are a session's, and a pooler gives each transaction another one.
-    connection: Connection = Bounded.connect(autocommit=True, prepare_threshold=None, **settings.parameters())
+    connection: Connection = Bounded.connect(
+        autocommit=True, cursor_factory=psycopg.ClientCursor, **settings.parameters()
+    )
     return connection
 
 
 _ADVANCE = f"""
+SET LOCAL synchronous_commit = on;
+SET LOCAL statement_timeout = %(millis)s;
 INSERT INTO {TABLE} AS counter (name, last) VALUES (%(name)s, %(floor)s::bigint + %(count)s)
 ON CONFLICT (name) DO UPDATE SET last = greatest(counter.last, %(floor)s::bigint) + %(count)s
 WHERE counter.last <= {LARGEST} - %(count)s
@@ -252,7 +260,10 @@ _HASHED = "#"
 
 
 class Cursor(Protocol):
-    """What a statement has returned."""
+    """What a request's statements have returned, one after the other."""
+
+    def nextset(self) -> object:
+        """Go on to the next one's; false: there is none."""
 
     def fetchone(self) -> Any:
         """Return the row; None: there is none."""
@@ -266,7 +277,7 @@ class Connection(Protocol):
         """Whether nothing can be sent by it any more."""
 
     def execute(self, query: Any, params: Any = None) -> Cursor:
-        """Send a statement, and read its answer."""
+        """Send statements in one request, as one transaction, and read what is answered."""
 
     def close(self) -> None:
         """Close it."""
@@ -278,14 +289,14 @@ class PostgresCounter(Counter):
     Parameters
     ----------
     connect
-        Opens a connection, which commits each statement by itself; None: psycopg does.
+        Opens a connection, which commits each request by itself; None: psycopg does.
     """
 
     kind: ClassVar[str] = "postgresql"
     forgets: ClassVar[bool] = False
 
     def __init__(self, settings: PostgresSettings, connect: Callable[[], Connection] | None = None) -> None:
-        self._shown = settings.shown
+        self._shown, self._millis = settings.shown, settings.millis
         self._connect = connect or (lambda: _connected(settings))
         # A deque's ends are safe for threads.
         self._idle: PerProcess[deque[Connection]] = PerProcess(deque)
@@ -299,9 +310,12 @@ class PostgresCounter(Counter):
             connection = self._connection(idle)
         except Exception as error:  # noqa: BLE001 - what it means is decided in one place
             return outcome_of(error, self._shown, sent=False)
-        parameters = {"name": _key(name), "floor": floor, "count": count}
+        parameters = {"name": _key(name), "floor": floor, "count": count, "millis": self._millis}
         try:
-            row = connection.execute(_ADVANCE, parameters).fetchone()
+            answer = connection.execute(_ADVANCE, parameters)
+            while answer.nextset():
+                pass
+            row = answer.fetchone()
         except Exception as error:  # noqa: BLE001 - what it means is decided in one place
             outcome = outcome_of(error, self._shown, sent=True)
             self._put_back(idle, connection, fit=not isinstance(outcome, Maybe))

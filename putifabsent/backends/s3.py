@@ -53,7 +53,7 @@ from putifabsent.backends.s3_client import (
     reading_of,
     source_params,
 )
-from putifabsent.backends.s3_obstore import Buckets
+from putifabsent.backends.s3_obstore import EXPRESS, Buckets
 from putifabsent.backends.s3_upload import (
     PART,
     Upload,
@@ -153,6 +153,10 @@ class S3Store(Store, ConditionalCopy, Describes, StagesAhead):
         if self._endpoint is None:
             self._endpoint = self._sender.endpoint()
         return self._endpoint
+
+    def lists_in_order(self, name: str) -> bool:
+        """A directory bucket of S3 Express One Zone lists in no order."""
+        return not self._split(name)[0].endswith(EXPRESS)
 
     def create(self, name: str, body: Body, creation: Creation) -> CreateOutcome:
         """``PutObject`` with ``If-None-Match: *``."""
@@ -536,7 +540,8 @@ class S3Store(Store, ConditionalCopy, Describes, StagesAhead):
             parameters = await creation_params(self._sender, self._added, "create_multipart_upload", creation)
             if isinstance(parameters, Refused):
                 return parameters
-            upload = await open_upload(self._sender, bucket, key, parameters)
+            algorithm = {**self._added, **parameters}.get("ChecksumAlgorithm", "")
+            upload = await open_upload(self._sender, bucket, key, parameters, algorithm)
             await fill(upload)
         except BaseException as error:
             if upload is not None:

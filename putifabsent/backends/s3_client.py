@@ -35,7 +35,7 @@ from putifabsent.backends.server_time import http_date
 from putifabsent.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Mapping
+    from collections.abc import AsyncGenerator, Container, Mapping
     from datetime import datetime
 
     from putifabsent.backends.base import Creation
@@ -87,6 +87,8 @@ class Sender:
         config["retries"] = dict(ONCE)
         config["http_session_cls"] = SingleSend
         self.fs = S3FileSystem(**{**options, "config_kwargs": config, "skip_instance_cache": True})
+        # What closes each client that was made on a loop of the caller's: s3fs closes those of its own loop.
+        self._closing: dict[Any, AsyncGenerator[None, None]] = {}
 
     def endpoint(self) -> str:
         """Return the address that requests go to, whoever has set it. No network."""
@@ -104,11 +106,16 @@ class Sender:
         return str(known)
 
     async def _ask_endpoint(self) -> str:
-        client = await self.fs.set_session()
-        try:
-            return str(client.meta.endpoint_url)
-        finally:
-            await self.fs._s3creator.__aexit__(None, None, None)
+        return str((await self.client()).meta.endpoint_url)
+
+    async def client(self, bucket: str | None = None) -> Any:
+        """Return the client for a bucket, which is closed when its loop ends, or nobody has this any more."""
+        await self.fs.set_session()
+        creator = self.fs._s3creator
+        if self.fs.asynchronous and creator not in self._closing:
+            self._closing[creator] = _until_closed(creator)
+            await anext(self._closing[creator])
+        return await self.fs.get_s3(bucket)
 
     async def call(self, method: str, without: Container[str] = (), **parameters: Any) -> dict[str, Any]:
         """Send one request, with what the mount adds to every request of its kind, ``without`` some of it.
@@ -118,9 +125,7 @@ class Sender:
         Exception
             Whatever the client raises: :func:`outcome_of` says what it means.
         """
-        await self.fs.set_session()
-        client = await self.fs.get_s3(parameters.get("Bucket"))
-        send = getattr(client, method)
+        send = getattr(await self.client(parameters.get("Bucket")), method)
         # s3fs adds who pays to every request only since 2026.
         with_payer = self.fs._get_s3_method_kwargs(send, self.fs.req_kw, **parameters)
         wanted = {key: value for key, value in with_payer.items() if key not in without}
@@ -129,9 +134,16 @@ class Sender:
 
     async def accepts(self, method: str) -> frozenset[str]:
         """Return the parameters that the API method knows."""
-        await self.fs.set_session()
-        send = getattr(self.fs._s3, method)
+        send = getattr(await self.client(), method)
         return frozenset(self.fs._kwargs_helper._get_valid_keys(_model_name(send)))
+
+
+async def _until_closed(creator: Any) -> AsyncGenerator[None, None]:
+    """Close a client in the end: a loop closes its generators when it ends, or when nobody has them."""
+    try:
+        yield
+    finally:
+        await creator.__aexit__(None, None, None)
 
 
 def _model_name(method: Any) -> str:

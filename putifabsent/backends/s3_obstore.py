@@ -46,7 +46,6 @@ from putifabsent.backends.base import (
     Maybe,
     Refused,
     TryAgain,
-    Written,
     caused,
     read_whole,
 )
@@ -56,12 +55,15 @@ from putifabsent.backends.s3_client import CODES, is_in_parts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from typing import Literal, TypeAlias
 
     from putifabsent.backends.base import CreateOutcome, Creation, GetOutcome, HeadOutcome, PutOutcome
     from putifabsent.backends.body import Body
     from putifabsent.backends.s3_client import Sender
 
-__all__ = ["Buckets", "FastBucket"]
+    _Mode: TypeAlias = Literal["create", "overwrite"]
+
+__all__ = ["EXPRESS", "Buckets", "FastBucket"]
 
 _OPTIONS = {
     "anon", "key", "secret", "token", "username", "password", "profile", "endpoint_url", "use_ssl",
@@ -261,51 +263,43 @@ class FastBucket:
 
     def create(self, key: str, name: str, body: Body, creation: Creation) -> CreateOutcome:
         """Put, only if the key is not there."""
-        data = read_whole(body)
-        if isinstance(data, Refused):
-            return data
-        try:
-            answer = obstore.put(self._bucket, key, data, mode="create", **_attributes(creation))
-        except _FAILURES as error:
-            return _creating(error, name)
-        return Created(answer["version"])
+        return self._put(key, name, body, creation, "create")
 
     async def create_async(self, key: str, name: str, body: Body, creation: Creation) -> CreateOutcome:
         """:meth:`create`, asynchronously; in a thread, while there is one."""
         if (begun := _pool.begin(partial(self.create, key, name, body, creation))) is not None:
             return await begun
+        return await self._put_async(key, name, body, creation, "create")
+
+    def put(self, key: str, name: str, body: Body, creation: Creation) -> PutOutcome:
+        """Put, whatever is there."""
+        return unconditional(self._put(key, name, body, creation, "overwrite"), name)
+
+    async def put_async(self, key: str, name: str, body: Body, creation: Creation) -> PutOutcome:
+        """:meth:`put`, asynchronously."""
+        return unconditional(await self._put_async(key, name, body, creation, "overwrite"), name)
+
+    def _put(self, key: str, name: str, body: Body, creation: Creation, mode: _Mode) -> CreateOutcome:
         data = read_whole(body)
         if isinstance(data, Refused):
             return data
         try:
-            answer = await obstore.put_async(self._bucket, key, data, mode="create", **_attributes(creation))
+            answer = obstore.put(self._bucket, key, data, mode=mode, **_attributes(creation))
         except _FAILURES as error:
             return _creating(error, name)
         return Created(answer["version"])
 
-    def put(self, key: str, name: str, body: Body, creation: Creation) -> PutOutcome:
-        """Put, whatever is there."""
+    async def _put_async(
+        self, key: str, name: str, body: Body, creation: Creation, mode: _Mode
+    ) -> CreateOutcome:
         data = read_whole(body)
         if isinstance(data, Refused):
             return data
         try:
-            answer = obstore.put(self._bucket, key, data, mode="overwrite", **_attributes(creation))
+            answer = await obstore.put_async(self._bucket, key, data, mode=mode, **_attributes(creation))
         except _FAILURES as error:
-            return unconditional(_creating(error, name), name, error)
-        return Written(answer["version"])
-
-    async def put_async(self, key: str, name: str, body: Body, creation: Creation) -> PutOutcome:
-        """:meth:`put`, asynchronously."""
-        data = read_whole(body)
-        if isinstance(data, Refused):
-            return data
-        try:
-            answer = await obstore.put_async(
-                self._bucket, key, data, mode="overwrite", **_attributes(creation)
-            )
-        except _FAILURES as error:
-            return unconditional(_creating(error, name), name, error)
-        return Written(answer["version"])
+            return _creating(error, name)
+        return Created(answer["version"])
 
     def head(self, key: str, name: str) -> HeadOutcome:
         """Look at the key's metadata."""
@@ -429,7 +423,9 @@ def _status(error: Exception) -> int | None:
 
 
 _AWS = ".amazonaws.com"
-_EXPRESS = "--x-s3"
+
+EXPRESS = ("--x-s3", "--xa-s3")
+"""How the names of directory buckets end, and of access points to them."""
 
 
 class Buckets:
@@ -485,10 +481,9 @@ class Buckets:
                 raise
 
     async def _made(self, bucket: str) -> FastBucket | None:
-        if ":" in bucket or bucket.endswith(_EXPRESS):
+        if ":" in bucket or bucket.endswith(EXPRESS):
             return None
-        await self._sender.fs.set_session()
-        client = await self._sender.fs.get_s3(bucket)
+        client = await self._sender.client(bucket)
         trusts = self._sender.fs.session.get_config_variable("ca_bundle")
         if trusts and client.meta.endpoint_url.startswith("https:"):
             return None

@@ -44,17 +44,27 @@ class UnreadableError(Exception):
 
 @dataclass
 class Upload:
-    """An open upload: where it is, and what it has."""
+    """An open upload: where it is, and what it has.
+
+    Attributes
+    ----------
+    given
+        What it was opened with, of which each request takes what it knows: a customer's key, say.
+    algorithm
+        Of the checksums that the caller or the mount wants.
+    """
 
     bucket: str
     key: str
     upload_id: str
     parts: list[dict[str, Any]] = field(default_factory=list)
+    given: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    algorithm: str = ""
 
     @property
-    def address(self) -> dict[str, str]:
+    def address(self) -> dict[str, Any]:
         """What every request about the upload says."""
-        return {"Bucket": self.bucket, "Key": self.key, "UploadId": self.upload_id}
+        return {**self.given, "Bucket": self.bucket, "Key": self.key, "UploadId": self.upload_id}
 
     async def abort(self, sender: Sender) -> None:
         """Remove it, as well as that can be done."""
@@ -62,12 +72,14 @@ class Upload:
             await _again(lambda: sender.call("abort_multipart_upload", **self.address))
 
 
-async def open_upload(sender: Sender, bucket: str, key: str, parameters: Mapping[str, Any]) -> Upload:
+async def open_upload(
+    sender: Sender, bucket: str, key: str, parameters: Mapping[str, Any], algorithm: str
+) -> Upload:
     """Open an upload. A cancellation waits a little for the answer: it alone says what is to be removed."""
 
     async def opened() -> Upload:
         answer = await sender.call("create_multipart_upload", Bucket=bucket, Key=key, **parameters)
-        return Upload(bucket, key, answer["UploadId"])
+        return Upload(bucket, key, answer["UploadId"], given=parameters, algorithm=algorithm)
 
     return await or_undone(opened(), lambda upload: upload.abort(sender), _PATIENCE)
 
@@ -154,11 +166,14 @@ async def _parts(
 ) -> None:
     tasks: list[asyncio.Task[dict[str, Any]]] = []
     pending: set[asyncio.Task[dict[str, Any]]] = set()
+    checksum = f"Checksum{upload.algorithm}"
 
     async def one(number: int, start: int, stop: int) -> dict[str, Any]:
         answer = await send(number, start, stop)
-        # The client has sent a checksum with each part already; some servers refuse it a second time.
-        return {"PartNumber": number, "ETag": answer["ETag"]}
+        # The client has sent a checksum with each part already, and some servers refuse it a second time. S3
+        # wants it at the end as well, where its algorithm was chosen.
+        again = {checksum: answer[checksum]} if checksum in answer else {}
+        return {"PartNumber": number, "ETag": answer["ETag"], **again}
 
     try:
         async for start, stop in pieces:
@@ -167,6 +182,7 @@ async def _parts(
                 for task in done:
                     task.result()
             if len(tasks) == _MOST_PARTS:
+                # At its end it is staged anew. Parts that grow some stores would refuse (Cloudflare R2).
                 raise UnreadableError(OSError(errno.EFBIG, "it grew beyond what so many parts can hold"))
             tasks.append(asyncio.ensure_future(one(len(tasks) + 1, start, stop)))
             pending.add(tasks[-1])

@@ -99,7 +99,7 @@ class ZooKeeperSettings:
     def parameters(self) -> dict[str, Any]:
         """Return it as kazoo's parameters: it tries a request once."""
         parameters: dict[str, Any] = {
-            "hosts": ",".join(f"{host}:{port}" for host, port in self.hosts) + self.path,
+            "hosts": ",".join(f"{host}:{port}" for host, port in self.hosts),
             "timeout": self.timeout,
             "command_retry": {"max_tries": 0},
         }
@@ -188,6 +188,8 @@ class ZooKeeperCounter(Counter):
 
     def __init__(self, settings: ZooKeeperSettings, connect: Callable[[], Nodes] | None = None) -> None:
         self._shown = settings.shown
+        # Not by a chroot: ZooKeeper makes none, and kazoo only its last part.
+        self._folder = settings.path + FOLDER
         self._nodes: PerProcess[Nodes] = PerProcess(connect or (lambda: _connected(settings)))
         self._seen: dict[str, Seen] = {}
 
@@ -200,7 +202,7 @@ class ZooKeeperCounter(Counter):
         except Exception as error:  # noqa: BLE001 - nothing was sent: there is no session
             outcome = outcome_of(error, self._shown)
             return TryAgain(error) if isinstance(outcome, Maybe) else outcome
-        path = f"{FOLDER}/{_node(name)}"
+        path = f"{self._folder}/{_node(name)}"
         seen = self._seen.get(name) or self._learnt(nodes, name, path)
         if not isinstance(seen, Seen):
             return seen

@@ -36,10 +36,11 @@ from putifabsent.fsspec_plugin.stores import (
     store_like,
     store_of,
     terms_of,
+    unordered,
     verdicts_of,
 )
 from putifabsent.fsspec_plugin.telemetry import is_observed, observe
-from putifabsent.shim.agreement import agree, look_for_others
+from putifabsent.shim.agreement import NATIVE, agree, look_for_others
 from putifabsent.shim.drive import run, run_async, walk, walk_async
 from putifabsent.shim.policy import Policy
 from putifabsent.shim.probe_policy import BY_THE_STORE
@@ -354,6 +355,7 @@ class Mount:
         judged
             Whether more than the name decides, so that the store must be able to do more.
         """
+        self._require_order(name, judged=judged)
         if not self.relied.issuperset(self._needs(judged)):
             yield Ask(partial(self.rely, name, judged=judged))
         if self._has_agreed(name):
@@ -365,9 +367,14 @@ class Mount:
 
     def rely(self, name: Name, *, judged: bool) -> None:
         """Find out, once, whether the store can be relied on."""
+        self._require_order(name, judged=judged)
         if needs := [each for each in dict.fromkeys(self._needs(judged)) if each not in self.relied]:
             rely_on(self.options.arbiter, needs, self.store, name.state.rpartition("/")[0], self._remade())
             self.relied.update(needs)
+
+    def _require_order(self, name: Name, *, judged: bool) -> None:
+        if (judged or not self.by_the_store) and not self.store.lists_in_order(name.path):
+            raise unordered(self.options.arbiter, name.path)
 
     def relying_on_copies(self, name: Name) -> Steps[bool]:
         """Find out, once and only when something is copied, whether its copies can be relied on, too."""
@@ -380,7 +387,9 @@ class Mount:
     def agreement(self, name: Name) -> Protocol[None]:
         """Find out whether all mounts of a table let the same arbiter decide."""
         terms = self._terms.get(name.state)
-        return look_for_others(name.state) if terms is None else agree(name.state, terms, self.looker(name))
+        if terms is None:
+            return look_for_others(name.state, NATIVE)
+        return agree(name.state, terms, self.looker(name))
 
     def verdicts(self, folder: str) -> dict[str, Verdict]:
         """Return what a probe finds of the store's operations, or has found lately."""

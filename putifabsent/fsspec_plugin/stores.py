@@ -42,6 +42,7 @@ __all__ = [
     "store_like",
     "store_of",
     "terms_of",
+    "unordered",
     "verdicts_of",
 ]
 
@@ -138,6 +139,19 @@ def arbiter_of(arbiter: str, registry: Claims | Lock | None, store: Store) -> Ar
     if isinstance(registry, Lock):
         return Locking(store.largest_publish, registry, place_of(store))
     return Claiming(registry, place_of(store), store.largest_publish)
+
+
+def unordered(arbiter: str, name: str) -> ConfigError:
+    """Return the error for a place that lists in no order, where more than the store is to decide."""
+    if arbiter in BY_THE_STORE:
+        what, instead = "Hudi's timeline", "use a general purpose bucket"
+    else:
+        what = f"the arbiter {arbiter.partition(':')[0]}"
+        instead = 'use arbiter="native", for it honours conditions'
+    return ConfigError(
+        f"{name.partition('/')[0]} is a directory bucket (S3 Express One Zone), which lists in no order: "
+        f"{what} can't be relied on there; {instead}. Nothing was written"
+    )
 
 
 def terms_of(arbiter: Arbiter, state: str) -> Terms:

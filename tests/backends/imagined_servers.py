@@ -78,7 +78,8 @@ class Session:
         self._row: tuple[int, int] | None = None
 
     def execute(self, query: str, params: Any = None) -> Cursor:
-        assert query.lstrip().startswith("INSERT INTO putifabsent_counters")
+        assert "SET LOCAL synchronous_commit = on;" in query
+        assert "INSERT INTO putifabsent_counters" in query
         assert not self.closed
         fault = self.server.fault()
         if fault is None or fault.done:
@@ -88,12 +89,16 @@ class Session:
             raise fault.error
         return self
 
-    def _upserted(self, name: str, floor: int, count: int) -> tuple[int, int] | None:
+    def _upserted(self, name: str, floor: int, count: int, millis: int) -> tuple[int, int] | None:
+        assert millis == 5000
         rows = self.server.rows
         if name in rows and rows[name] > LARGEST - count:
             return None
         rows[name] = max(rows.get(name, 0), floor) + count
         return rows[name], time.time_ns() // 10**6
+
+    def nextset(self) -> bool:
+        return False
 
     def fetchone(self) -> tuple[int, int] | None:
         return self._row

@@ -5,23 +5,27 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import threading
+from concurrent.futures import ThreadPoolExecutor, wait
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from putifabsent.backends import gcs_upload
+from putifabsent.backends import azure_upload, cancellation, gcs_upload
 from putifabsent.backends.azure import AzureStore
 from putifabsent.backends.base import Absent, Staged
 from putifabsent.backends.body import InMemory
-from putifabsent.backends.cancellation import AT_ONCE, in_thread, or_undone
+from putifabsent.backends.cancellation import AT_ONCE, Stop, in_thread, or_undone
 from putifabsent.backends.gcs import GCSStore
 from putifabsent.backends.local import LocalStore
 from putifabsent.backends.redis import RedisLock
 from putifabsent.testing.races import creation_of
+from tests.backends import azure_stores
+from tests.backends.azure_stores import BLOCK
 from tests.backends.gcs_stores import CHUNK, NAME, store_at
+from tests.backends.on_stub import Watched
 from tests.fsspec_plugin.children import in_a_child
-from tests.stub import Fault, FaultStub, Op
+from tests.stub import Fault, FaultStub, Op, Step
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Iterator
@@ -32,6 +36,7 @@ BODY = InMemory(b"x" * 3 * CHUNK)
 @pytest.fixture
 def stub(monkeypatch: pytest.MonkeyPatch) -> Iterator[FaultStub]:
     monkeypatch.setattr(gcs_upload, "_CHUNK", CHUNK)
+    monkeypatch.setattr(azure_upload, "_BLOCK", BLOCK)
     with FaultStub() as stub:
         yield stub
 
@@ -39,6 +44,11 @@ def stub(monkeypatch: pytest.MonkeyPatch) -> Iterator[FaultStub]:
 @pytest.fixture
 def store(stub: FaultStub) -> GCSStore:
     return store_at(stub.url("gcs"))
+
+
+@pytest.fixture
+def on_azure(stub: FaultStub) -> AzureStore:
+    return azure_stores.store_at(stub.url("azure"))
 
 
 async def cancelled_at(stub: FaultStub, op: Op, work: Coroutine[Any, Any, Any]) -> None:
@@ -86,6 +96,97 @@ def test_a_staging_that_ends_with_its_loop_leaves_no_session(stub: FaultStub, st
     asyncio.run(leave())
     assert left[0].cancelled()
     assert stub.uploads == {}
+
+
+async def cancelled_without_an_answer(stub: FaultStub, parts: int, work: Coroutine[Any, Any, Any]) -> None:
+    """Cancel ``work`` when so many parts have arrived; they are answered only when its end has been seen."""
+    task = asyncio.ensure_future(work)
+    await asyncio.to_thread(stub.wait_for, Op.PART, parts)
+    task.cancel()
+    await asyncio.wait([task], timeout=10)
+    has_ended = task.cancelled()
+    stub.release()
+    assert has_ended
+
+
+def wait_for_blocks() -> None:
+    """Wait until every block that was begun has been answered."""
+    for thread in threading.enumerate():
+        if thread.name.startswith("putifabsent-block"):
+            thread.join()
+
+
+def test_a_cancelled_staging_does_not_wait_for_the_answer_to_a_part(
+    stub: FaultStub, store: GCSStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cancellation, "_PATIENCE", 0.1)
+    stub.script(Op.PART, Fault.TIMEOUT_AFTER_APPLY)
+    asyncio.run(cancelled_without_an_answer(stub, 1, store.stage_async(NAME, BODY, creation_of(NAME))))
+    stub.wait_for(Op.ABORT)
+    assert stub.ops == [Op.CREATE_UPLOAD, Op.PART, Op.ABORT]
+    assert stub.uploads == {}
+
+
+def test_a_cancelled_staging_begins_no_block_more(
+    stub: FaultStub, on_azure: AzureStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cancellation, "_PATIENCE", 0.1)
+    stub.script(Op.PART, Fault.TIMEOUT_AFTER_APPLY, forever=True)
+    body = InMemory(b"x" * 12 * BLOCK)
+    asyncio.run(cancelled_without_an_answer(stub, 4, on_azure.stage_async(NAME, body, creation_of(NAME))))
+    wait_for_blocks()
+    assert stub.ops == [Op.PART] * 4
+
+
+def test_an_interrupted_staging_waits_for_no_block(stub: FaultStub, on_azure: AzureStore) -> None:
+    class Interrupted(Watched):
+        def read(self, start: int, stop: int) -> bytes:
+            if start:
+                return super().read(start, stop)
+            stub.wait_for(Op.PART, 3)
+            raise KeyboardInterrupt
+
+    stub.script(Op.PART, Fault.TIMEOUT_AFTER_APPLY, forever=True)
+    body = Interrupted(b"x" * 12 * BLOCK)
+    with ThreadPoolExecutor(1) as pool:
+        staging = pool.submit(on_azure.stage, NAME, body, creation_of(NAME))
+        ended, _ = wait([staging], timeout=10)
+        stub.release()
+    assert ended
+    assert isinstance(staging.exception(), KeyboardInterrupt)
+    wait_for_blocks()
+    # The thread that was interrupted here may have begun another one.
+    assert stub.ops.count(Op.PART) <= 4
+
+
+@pytest.mark.parametrize("kind", ["store", "on_azure"])
+def test_a_cancelled_staging_sends_no_part_again(
+    stub: FaultStub, kind: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = request.getfixturevalue(kind)
+    staging: list[asyncio.Task[Any]] = []
+    told = threading.Event()
+
+    class Told(Stop):
+        def set(self) -> None:
+            super().set()
+            told.set()
+
+    def cancel(_: object) -> None:
+        staging[0].get_loop().call_soon_threadsafe(staging[0].cancel)
+        assert told.wait(10)
+
+    async def stage() -> None:
+        staging.append(asyncio.ensure_future(store.stage_async(NAME, BODY, creation_of(NAME))))
+        with pytest.raises(asyncio.CancelledError):
+            await staging[0]
+
+    monkeypatch.setattr(cancellation, "Stop", Told)
+    monkeypatch.setattr(azure_upload, "_AT_ONCE", 1)
+    stub.script(Op.PART, Step(Fault.DROP_AFTER_APPLY, after=cancel))
+    asyncio.run(stage())
+    wait_for_blocks()
+    assert stub.ops.count(Op.PART) == 1
 
 
 class Undoing:

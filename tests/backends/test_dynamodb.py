@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 import subprocess
 import sys
@@ -299,7 +300,8 @@ def test_a_missing_table_says_what_to_run(proxy: FaultProxy) -> None:
         claims.check()
     for outcome in (claims.read(NAME), claims.write(NAME, first_claim(NAME), None), claims.list("s3://b")):
         assert isinstance(outcome, Refused)
-        assert isinstance(outcome.error, FileNotFoundError)
+        assert isinstance(outcome.error, OSError)
+        assert outcome.error.errno == errno.ENXIO
         assert "putifabsent init 'dynamodb://no-such-table" in str(outcome.error)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import time
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -134,7 +135,8 @@ def test_a_missing_table_says_what_to_run(proxy: FaultProxy, name: str) -> None:
     counter = counter_at(proxy.endpoint, "no-such-table")
     refused = counter.advance(name, 0)
     assert isinstance(refused, Refused)
-    assert isinstance(refused.error, FileNotFoundError)
+    assert isinstance(refused.error, OSError)
+    assert refused.error.errno == errno.ENXIO
     with pytest.raises(ConfigError, match="putifabsent init 'dynamodb://no-such-table"):
         counter.check()
 

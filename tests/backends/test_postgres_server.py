@@ -92,6 +92,24 @@ def test_a_step_that_waits_too_long_has_moved_nothing(
     assert counter.advance(name, 0) == Advanced(2)
 
 
+def test_a_step_is_on_disk_and_in_time_whatever_its_role_has_set(
+    postgres: PostgreSQL, counter: Counter, name: str
+) -> None:
+    """As through a pooler, whose connections have what others have set."""
+    said = "current_setting('synchronous_commit') || ' ' || current_setting('statement_timeout')"
+    postgres.tell("ALTER ROLE lab SET synchronous_commit = off")
+    postgres.tell(f"ALTER TABLE {TABLE} ADD said text DEFAULT {said}")
+    try:
+        assert counter.advance(name, 0) == Advanced(1)
+        with psycopg.connect(postgres.endpoint) as connection:
+            row = connection.execute(f"SELECT said FROM {TABLE} WHERE name = %s", [name])  # noqa: S608 - ours
+            assert row.fetchone() == ("on 5s",)
+            assert connection.execute("SHOW synchronous_commit").fetchone() == ("off",)
+    finally:
+        postgres.tell(f"ALTER TABLE {TABLE} DROP said")
+        postgres.tell("ALTER ROLE lab RESET synchronous_commit")
+
+
 def test_what_was_acknowledged_survives_the_server_s_death(
     postgres: PostgreSQL, counter: Counter, name: str
 ) -> None:

@@ -119,7 +119,7 @@ class TestObstoreLane(OnAServer, LostAnswerTests, SharedStoreTests):
     lane: ClassVar[Lane] = "plain"
     # What sends; the rest only decides what to send.
     steps_in: ClassVar[tuple[str, ...]] = (
-        "putifabsent.backends.s3_obstore:create",
+        "putifabsent.backends.s3_obstore:_put",
         "putifabsent.backends.s3_client:call",
     )
 

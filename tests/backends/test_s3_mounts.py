@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import subprocess
 import sys
+import warnings
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +14,7 @@ import fsspec
 import pytest
 from aiobotocore.session import AioSession
 
-from putifabsent.backends.base import Created, Creation, Maybe, Refused
+from putifabsent.backends.base import Created, Creation, Listed, Maybe, Refused
 from putifabsent.backends.body import InMemory
 from putifabsent.backends.s3_obstore import place_of
 from tests.backends.s3_stores import made_store
@@ -268,6 +270,22 @@ def test_a_signature_that_obstore_does_not_know_is_the_other_clients(stub: Fault
     options = {**stub.storage_options("s3"), "config_kwargs": {"signature_version": version}}
     store = made_store({**options, "skip_instance_cache": True})
     assert sends_by(store, "bucket") == ("obstore" if version == "s3v4" else "aiobotocore")
+
+
+# --- the ends of clients
+
+
+def test_a_client_on_a_caller_s_loop_is_closed_with_the_loop(stub: FaultStub) -> None:
+    store = made_store({**stub.storage_options("s3"), "asynchronous": True, "skip_instance_cache": True})
+    gc.collect()
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always", ResourceWarning)
+        # The next loop has a client of its own.
+        for _ in range(2):
+            assert isinstance(asyncio.run(store.list_async("bucket")), Listed)
+        del store
+        gc.collect()
+    assert [str(each.message) for each in told if "nclosed" in str(each.message)] == []
 
 
 # --- forks

@@ -14,6 +14,7 @@ from putifabsent.backends import s3_upload
 from putifabsent.backends.base import Absent, Created, Found, Maybe, Refused, Staged, TryAgain
 from putifabsent.backends.body import Body, InMemory
 from putifabsent.backends.s3 import S3Store
+from putifabsent.backends.streaming_upload import FileBody
 from putifabsent.testing.races import creation_of
 from tests.backends.s3_stores import made_store, maker
 from tests.backends.scripted import Reply, Scripted
@@ -21,6 +22,7 @@ from tests.stub import Fault, FaultStub, Op, Step
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from tests.stub import State
 
@@ -127,6 +129,44 @@ def test_an_empty_success_may_be_anything(request_: str) -> None:
     assert isinstance(nothing_said(request_, store_in), Maybe)
 
 
+# --- what goes with each request of an upload
+
+OWN_KEY = {"SSECustomerAlgorithm": "AES256", "SSECustomerKey": "k" * 32}
+CHOSEN: list[dict[str, str]] = [OWN_KEY, {"ChecksumAlgorithm": "SHA256"}]
+
+
+@pytest.mark.parametrize("by_mount", [False, True])
+@pytest.mark.parametrize("given", CHOSEN)
+@pytest.mark.parametrize("of", ["bytes", "copy"])
+def test_each_part_has_the_key_and_the_checksum_of_its_upload(
+    stub: FaultStub, given: dict[str, str], by_mount: bool, of: str
+) -> None:
+    added = {"s3_additional_kwargs": given} if by_mount else {}
+    store = made_store({**stub.storage_options("s3"), **added})
+    creation = creation_of(NAME, **({} if by_mount else given))
+    if of == "bytes":
+        staged = store.stage(NAME, InMemory(b"x" * 2 * PART), creation)
+    else:
+        stub.put("bucket", "t/source", b"x" * 2 * PART)
+        staged = store.stage_copy(SOURCE, 2 * PART, None, NAME, creation)
+    assert isinstance(staged, Staged)
+    assert isinstance(store.complete(staged), Created)
+    assert stub.objects["bucket", "t/name"].data == b"x" * 2 * PART
+
+
+def test_a_completion_and_a_removal_say_of_what_was_given_what_they_know(
+    stub: FaultStub, store: S3Store
+) -> None:
+    creation = creation_of(NAME, **OWN_KEY, ExpectedBucketOwner="1" * 12, CacheControl="no-store")
+    staged = store.stage(NAME, InMemory(b"x" * PART), creation)
+    assert isinstance(staged, Staged)
+    store.complete(staged)
+    store.discard(staged)
+    said = [set(request.headers) for request in stub.requests if request.op in (Op.COMPLETE, Op.ABORT)]
+    key, owner = "x-amz-server-side-encryption-customer-key", "x-amz-expected-bucket-owner"
+    assert [{key, owner, "cache-control"} & each for each in said] == [{key, owner}, {owner}]
+
+
 # --- bodies that can't be read
 
 
@@ -165,6 +205,40 @@ def test_a_part_is_not_sent_for_ever(stub: FaultStub, store: S3Store) -> None:
     stub.script(Op.PART, Fault.ERROR_503_BEFORE, forever=True)
     assert isinstance(stage(store, parts=1), TryAgain)
     assert stub.ops == [Op.CREATE_UPLOAD, *[Op.PART] * 5, Op.ABORT]
+
+
+# --- bodies for which 10,000 small parts are too few
+
+
+def test_a_larger_body_has_larger_parts(
+    stub: FaultStub, store: S3Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(s3_upload, "_MOST_PARTS", 2)
+    assert isinstance(store.complete(stage(store, parts=3)), Created)
+    assert stub.objects["bucket", "t/name"].data == b"x" * 3 * PART
+    sizes = [len(request.body) for request in stub.requests if request.op is Op.PART]
+    assert sizes == [3 * PART / 2] * 2
+
+
+def test_a_file_that_outgrows_its_parts_meanwhile_is_staged_anew(
+    stub: FaultStub, store: S3Store, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """In parts of one size again: R2 takes no others."""
+    monkeypatch.setattr(s3_upload, "_MOST_PARTS", 2)
+    creation = creation_of(NAME)
+    with (tmp_path / "file").open("w+b") as file:
+        ahead = store.ahead(NAME, file, creation)
+        assert ahead is not None
+        file.write(b"x" * 3 * PART)
+        file.flush()
+        ahead.grown(3 * PART)
+        staged: Any = store.stage(NAME, FileBody(file, ahead), creation)
+        assert isinstance(store.complete(staged), Created)
+    assert stub.objects["bucket", "t/name"].data == b"x" * 3 * PART
+    assert stub.ops.count(Op.ABORT) == 1
+    sizes = [len(request.body) for request in stub.requests if request.op is Op.PART]
+    assert sizes[-2:] == [3 * PART / 2] * 2
+    assert stub.uploads == {}
 
 
 # --- interruptions

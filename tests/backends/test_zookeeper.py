@@ -162,11 +162,17 @@ def test_it_tells_the_leader_s_own_time(server: ZooKeeper, counter: Counter) -> 
     assert moved.now == server.nodes[f"{FOLDER}/c-t"][1].mtime
 
 
+def test_an_address_of_several_parts_is_one_folder(server: ZooKeeper) -> None:
+    counter = ZooKeeperCounter(zookeeper_settings("zookeeper://a/teams/lake"), lambda: server)
+    assert isinstance(counter.advance("t", 0), Advanced)
+    assert set(server.nodes) == {f"/teams/lake{FOLDER}/c-t"}
+
+
 def test_a_url_is_kazoo_s_parameters() -> None:
     settings = zookeeper_settings("zookeeper://me:se%2Fcret@a,b:2182/lake?timeout=3")
     assert settings.shown == "zookeeper://a:2181,b:2182/lake"
     assert settings.parameters() == {
-        "hosts": "a:2181,b:2182/lake",
+        "hosts": "a:2181,b:2182",
         "timeout": 3.0,
         "command_retry": {"max_tries": 0},
         "auth_data": [("digest", "me:se/cret")],

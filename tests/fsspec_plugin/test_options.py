@@ -496,3 +496,40 @@ def test_a_package_that_is_not_installed_is_said_with_how_to_install_it(
     assert str(caught.value) == (
         f"{protocol}:// wraps {package}, which is not installed: pip install 'putifabsent[{extra}]'"
     )
+
+
+# --- directory buckets, which list in no order
+
+DIRECTORY = "lake--use1-az4--x-s3"
+COMMIT = f"{DIRECTORY}/t/_delta_log/{0:020d}.json"
+TIMELINE = f"{DIRECTORY}/t/.hoodie/timeline"
+
+
+@pytest.mark.parametrize("bucket", [DIRECTORY, "point--use1-az4--xa-s3"])
+@pytest.mark.parametrize("arbiter", ["ballot", "redis://127.0.0.1:1", "dynamodb://claims?region=us-east-1"])
+def test_no_arbiter_beside_the_store_decides_in_a_directory_bucket(bucket: str, arbiter: str) -> None:
+    with FaultStub() as stub:
+        fs = fsspec.filesystem("pias3", arbiter=arbiter, **stub.storage_options("s3"))
+        told = f'{bucket} is a directory bucket .*use arbiter="native"'
+        with pytest.raises(ConfigError, match=told):
+            fs.pipe_file(f"{bucket}/t/_delta_log/{0:020d}.json", BODY)
+        with pytest.raises(ConfigError, match=told):
+            fs.rely(f"{bucket}/t")
+        assert stub.requests == []
+
+
+def test_no_ledger_is_kept_in_a_directory_bucket() -> None:
+    with FaultStub() as stub:
+        fs = fsspec.filesystem("pias3", arbiter="native", **stub.storage_options("s3"))
+        with pytest.raises(ConfigError, match="use a general purpose bucket"):
+            fs.pipe_file(f"{TIMELINE}/20261121100000000.commit.requested", b"")
+        assert stub.requests == []
+
+
+def test_the_store_itself_decides_in_a_directory_bucket() -> None:
+    with FaultStub(buckets=(DIRECTORY,)) as stub:
+        fs = fsspec.filesystem("pias3", arbiter="native", **stub.storage_options("s3"))
+        fs.pipe_file(COMMIT, BODY)
+        with pytest.raises(NameTaken):
+            fs.pipe_file(COMMIT, b"another's")
+        assert [each.data for each in stub.objects.values()] == [BODY]

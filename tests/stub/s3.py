@@ -284,6 +284,11 @@ class S3(Dialect):
         if "versioning" in request.query:
             told = {"Status": "Enabled"} if self.state.versioned else {}
             return Answer(HTTPStatus.OK, {}, document(xml("VersioningConfiguration", **told)))
+        if "session" in request.query:
+            until = "2126-01-01T00:00:00Z"
+            told = {"AccessKeyId": "key", "SecretAccessKey": "secret", "SessionToken": "token"}
+            credentials = xml("Credentials", **told, Expiration=until)
+            return Answer(HTTPStatus.OK, {}, document(xml("CreateSessionResult", credentials)))
         body = document(xml("LocationConstraint")) if "location" in request.query else b""
         return Answer(HTTPStatus.OK, {self.prefix + "bucket-region": "us-east-1"}, body)
 
@@ -291,7 +296,7 @@ class S3(Dialect):
 def _of_bucket(method: str, query: Mapping[str, str]) -> Op:
     if method == "GET" and "uploads" in query:
         return Op.LIST_UPLOADS
-    if method == "HEAD" or (method == "GET" and query.keys() & {"location", "versioning"}):
+    if method == "HEAD" or (method == "GET" and query.keys() & {"location", "session", "versioning"}):
         return Op.BUCKET
     if method == "POST" and "delete" in query:
         return Op.DELETE_MANY

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
+import zlib
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
@@ -31,6 +33,14 @@ def unchunked(request: Request) -> bytes:
 
 def _etag(data: bytes) -> str:
     return hashlib.md5(data, usedforsecurity=False).hexdigest()
+
+
+def _checksum(algorithm: str, data: bytes) -> str:
+    if algorithm == "CRC32":
+        digest = zlib.crc32(data).to_bytes(4, "big")
+    else:
+        digest = hashlib.new(algorithm, data).digest()
+    return base64.b64encode(digest).decode()
 
 
 class Uploads:
@@ -66,6 +76,13 @@ class Uploads:
     def _create(self, request: Request) -> Answer:
         kind = request.headers.get("content-type", "binary/octet-stream")
         upload = self._state.new_upload(*request.name, self._objects.metadata(request), kind)
+        prefix = self._objects.prefix
+        of_key = prefix + "server-side-encryption-customer-"
+        upload.customer_key = {
+            name: value for name, value in request.headers.items() if name.startswith(of_key)
+        }
+        chosen = request.headers.get(f"{prefix}checksum-algorithm", "")
+        upload.checksum = chosen if chosen in {"CRC32", "SHA1", "SHA256"} else ""  # what is calculated here
         root = xml(
             "InitiateMultipartUploadResult", Bucket=request.bucket, Key=request.key, UploadId=upload.id
         )
@@ -92,13 +109,24 @@ class Uploads:
         if upload is None:
             return self._gone(request)
         data = unchunked(request)
+        headers = {"etag": f'"{_etag(data)}"'}
+        wanted = dict(upload.customer_key)
+        if upload.checksum:
+            sent = f"{self._objects.prefix}checksum-{upload.checksum.lower()}"
+            headers[sent] = _checksum(upload.checksum, data)
+            if request.headers.get(f"{self._objects.prefix}trailer") != sent:
+                wanted[sent] = headers[sent]
+        if not wanted.items() <= request.headers.items():
+            return self._objects.error(HTTPStatus.BAD_REQUEST, "InvalidRequest", request)
         upload.parts[request.query["partNumber"]] = data
-        return Answer(HTTPStatus.OK, {"etag": f'"{_etag(data)}"'})
+        return Answer(HTTPStatus.OK, headers)
 
     def _part_copy(self, request: Request) -> Answer:
         upload = self._open(request)
         if upload is None:
             return self._gone(request)
+        if not upload.customer_key.items() <= request.headers.items():
+            return self._objects.error(HTTPStatus.BAD_REQUEST, "InvalidRequest", request)
         source = self._objects.source(request)
         if source is None:
             return self._objects.error(HTTPStatus.NOT_FOUND, "NoSuchKey", request)
@@ -106,7 +134,10 @@ class Uploads:
         if copied is None:
             return self._objects.error(HTTPStatus.BAD_REQUEST, "InvalidArgument", request)
         upload.parts[request.query["partNumber"]] = copied.body
-        root = xml("CopyPartResult", LastModified=timestamp(source), ETag=f'"{_etag(copied.body)}"')
+        told = {"ETag": f'"{_etag(copied.body)}"'}
+        if upload.checksum:
+            told[f"Checksum{upload.checksum}"] = _checksum(upload.checksum, copied.body)
+        root = xml("CopyPartResult", LastModified=timestamp(source), **told)
         return Answer(HTTPStatus.OK, {}, document(root))
 
     async def _complete(self, request: Request) -> Answer:
@@ -119,6 +150,9 @@ class Uploads:
             data = upload.parts.get(number)
             if data is None or etag != _etag(data):
                 return self._objects.error(HTTPStatus.BAD_REQUEST, "InvalidPart", request)
+            said = wanted.findtext(f"{{*}}Checksum{upload.checksum}")
+            if upload.checksum and said != _checksum(upload.checksum, data):
+                return self._objects.error(HTTPStatus.BAD_REQUEST, "InvalidRequest", request)
             numbers.append(int(number))
             parts.append(data)
         if not numbers or numbers != sorted(set(numbers)):

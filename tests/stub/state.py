@@ -50,6 +50,10 @@ class Upload:
         What GCS's session was asked to check when it ends.
     begun
         When it was opened: AWS dates by that what came in parts.
+    customer_key
+        Headers that each of S3's parts must have, too.
+    checksum
+        The algorithm of which S3 wants each part's checksum, with the part and at the end.
     """
 
     id: str
@@ -61,6 +65,8 @@ class Upload:
     spent: bool = False
     generation_match: str | None = None
     begun: datetime = field(default_factory=lambda: datetime.now(timezone.utc))
+    customer_key: dict[str, str] = field(default_factory=dict)
+    checksum: str = ""
 
 
 class Page(NamedTuple):
