@@ -7,8 +7,10 @@ import os
 import re
 import shlex
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from configparser import ConfigParser
 from configparser import Error as Malformed
+from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -20,7 +22,7 @@ from putifabsent.cli.screen import Exit
 from putifabsent.errors import ConfigError, sentence_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from putifabsent.fsspec_plugin import GuardedFileSystem
 
@@ -34,7 +36,9 @@ __all__ = [
     "ask",
     "command_line",
     "guarded_address",
+    "lacks_bucket",
     "mount",
+    "mounted",
     "mounting",
     "parse_options",
     "read_profile",
@@ -82,6 +86,7 @@ PROFILE: ContextVar[Mapping[str, Any]] = ContextVar("profile")
 """The options of the profile that ``putifabsent --profile`` names; those of the verb itself win."""
 
 _WITHOUT_BUCKETS = ("piafile", "piamemory")
+_NO_BUCKET = ("NoSuchBucket", "ContainerNotFound")
 _WITH_ENDPOINT_URL = ("pias3", "piags")
 
 
@@ -111,6 +116,37 @@ def mount(
         given["config_kwargs"] = {"max_pool_connections": connections, **given.get("config_kwargs", {})}
     fs, inside = fsspec.core.url_to_fs(address, **given)
     return fs, inside
+
+
+@contextmanager
+def mounted(
+    url: str, options: Sequence[str] | None, endpoint_url: str | None
+) -> Iterator[tuple[GuardedFileSystem, str]]:
+    """Give a table as :func:`mount` does; of one that is not there, say so if not even its bucket is."""
+    fs, path = mount(url, options, endpoint_url)
+    try:
+        yield fs, path
+    except ConfigError as error:
+        if lacks_bucket(fs, path):
+            bucket = path.partition("/")[0]
+            raise ConfigError(f"there is no table at {url}: its bucket {bucket!r} is not there") from error
+        raise
+
+
+def lacks_bucket(fs: Any, path: str) -> bool:
+    """Whether the store says that the bucket of a path is not there."""
+    fs.invalidate_cache()
+    # In a thread: an error that is handled here would take the place of what the store's was raised from.
+    with ThreadPoolExecutor(1) as pool:
+        error = pool.submit(fs.ls, path, detail=False).exception()
+    # GCS's client says so of the listing of a bucket, which is there if the bucket is.
+    if str(error) == f"b/{path.partition('/')[0]}/o":
+        return True
+    while error is not None:
+        if any(code in str(error) for code in _NO_BUCKET):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
 
 
 def mounting(url: str, options: Sequence[str] | None, endpoint_url: str | None) -> tuple[str, dict[str, Any]]:

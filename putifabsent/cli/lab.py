@@ -253,17 +253,18 @@ def _cell_lines(cells: Sequence[Cell], published: Sequence[Published]) -> Iterat
     from putifabsent.lab.durations import formatted
     from putifabsent.lab.simulate.published import ENOUGH, LEVEL, differing
 
-    columns = ["writers", "interval", "jitter", "duration", "mean", "min", "max", "runs with one"]
-    columns += ["published: mean", "max", "runs with one"] if published else []
-    beside: list[tuple[str, ...]] = [
-        (f"{each.mean:.3f}", str(each.most), f"{each.percent:.1f} %") for each in published
-    ]
-    table = empty_table(*columns, right=len(columns))
-    for cell, theirs in zip(cells, beside or [()] * len(cells), strict=True):
+    said = ("writers", "interval", "jitter", "duration")
+    columns = (*said, "mean", *(() if published else ("min",)), "max", "runs with one")
+    table = empty_table(*[""] * bool(published), *columns, right=len(columns))
+    for number, cell in enumerate(cells):
         what = cell.experiment
         spans = (formatted(each) for each in (what.interval, what.jitter, what.duration))
-        ours = (f"{cell.mean:.3f}", str(cell.fewest), str(cell.most), f"{cell.percent:.1f} %")
-        table.add_row(str(what.writers), *spans, *ours, *theirs)
+        mean, *more = _found(cell)
+        if published:
+            table.add_row("ours", str(what.writers), *spans, mean, *more)
+            table.add_row("published", *[""] * len(said), *_found(published[number]))
+        else:
+            table.add_row(str(what.writers), *spans, mean, str(cell.fewest), *more)
     yield table
     if published:
         different = differing(cells, published)
@@ -276,6 +277,10 @@ def _cell_lines(cells: Sequence[Cell], published: Sequence[Published]) -> Iterat
             yield f"In {runs} runs of a cell noise explains whatever differs: say --runs {ENOUGH} or more."
         else:
             yield f"All {count} published cells are reproduced: at {LEVEL:.1%}, noise explains what differs."
+
+
+def _found(cell: Cell | Published) -> tuple[str, str, str]:
+    return f"{cell.mean:.3f}", str(cell.most), f"{cell.percent:.1f} %"
 
 
 def stress(  # noqa: PLR0913 - one an option
@@ -341,7 +346,7 @@ def stress(  # noqa: PLR0913 - one an option
             tuple(fault for fault in FAULTS if fault not in (without or ())),
             seed,
         )
-        runs = _stressed(screen, what, contenders, master)
+        runs, failed = _stressed(screen, what, contenders, master)
         if report:
             from putifabsent.lab.stress.report import page
 
@@ -350,9 +355,12 @@ def stress(  # noqa: PLR0913 - one an option
             for error, times in results.errors(result)[:_ERRORS]:
                 screen.note(f"{result.contender.label}: {times} x {error}")
         screen.answer([results.row(result) for result in runs], _stress_lines(runs))
+        for contender, why in failed:
+            screen.error(f"{contender.label} is left out, for it failed: {type(why).__name__}: {why}")
         if any(result.violations for result in runs if result.contender.is_ours):
             raise typer.Exit(Exit.NO)
-        if any(result.idle for result in runs if result.contender.is_ours):
+        idle = any(result.idle for result in runs if result.contender.is_ours)
+        if idle or any(contender.is_ours for contender, _ in failed):
             raise typer.Exit(Exit.FAILED)
 
 
@@ -384,35 +392,39 @@ def _contenders(
 
 def _stressed(
     screen: Screen, what: Stress, contenders: Sequence[Contender], master: str | None
-) -> list[Result]:
+) -> tuple[list[Result], list[tuple[Contender, Exception]]]:
+    """Return what came of the runs, and which failed; one of ours that is the first one fails at once."""
     if master is None:
         from putifabsent.lab.stress.running import run as here
 
-        runs, failed = [], dict[str, Exception]()
+        runs, failed = [], []
         with screen.progress() as progress:
             for contender in contenders:
                 try:
                     runs.append(here(what, contender, progress))
                 except Exception as error:
-                    if contender.is_ours:
+                    if contender.is_ours and not runs:
                         raise
-                    failed[contender.label] = error
-        for label, why in failed.items():
-            screen.error(f"{label} is left out, for it failed: {type(why).__name__}: {why}")
-        return runs
+                    failed.append((contender, error))
+        return runs, failed
     if find_spec("pyspark") is None:
         raise ConfigError("--master wants PySpark, which is not installed: pip install pyspark")
     from putifabsent.lab.on_spark import stress as on_spark
 
     with screen.waiting(f"{len(contenders)} Spark jobs at {master}, of {what.seconds:g} s each"):
-        return on_spark(what, contenders, master)
+        return on_spark(what, contenders, master), []
 
 
 def _stress_lines(runs: Sequence[Result]) -> Iterator[Table | str]:
     from putifabsent.lab.stress.results import COLUMNS, cells, verdict
+    from putifabsent.lab.stress.rules import PROMISES
 
-    table = empty_table(*COLUMNS, right=len(COLUMNS) - 1)
-    for result in runs:
-        table.add_row(*cells(result), style="red" if result.violations else None)
-    yield table
+    # Two tables, for a line has no room for what was done and for what was broken.
+    done = len(COLUMNS) - len(PROMISES)
+    for shown in (range(done), (0, *range(done, len(COLUMNS)))):
+        table = empty_table(*(COLUMNS[at] for at in shown), right=len(shown) - 1)
+        for result in runs:
+            row = cells(result)
+            table.add_row(*(row[at] for at in shown), style="red" if result.violations else None)
+        yield table
     yield verdict(runs)

@@ -20,6 +20,7 @@ from typing import IO, TYPE_CHECKING, NoReturn
 import typer
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
+from rich.measure import Measurement
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -37,12 +38,17 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
+    from rich.console import ConsoleOptions, RenderResult
+
     from putifabsent.errors import Holder
 
 __all__ = ["VERBOSITY", "Exit", "Screen", "Verbosity", "check_ending", "empty_table", "exits", "write"]
 
 # Into a file or a pipe, where no line width is known.
 _WIDTH = 160
+
+_BETWEEN = 3
+"""From a column of a table to the next."""
 
 _SECONDS = 10
 """Between two lines of progress, where no bar can be drawn."""
@@ -186,9 +192,49 @@ def _console(stream: IO[str]) -> Console:
     return _Console(file=stream, highlight=False, markup=False, emoji=False, width=width)
 
 
+class _Table(Table):
+    """A table that breaks no word: where a line has no room for a row, what is in it comes line by line."""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Give the columns what their words need, and the first ones more while there is room."""
+        wanted = [
+            [Measurement.get(console, options, each) for each in (column.header, *column.cells)]
+            for column in self.columns
+        ]
+        # A number and its unit are one word.
+        least = [
+            max(
+                each.maximum if at and column.justify == "right" else each.minimum
+                for at, each in enumerate(of)
+            )
+            for column, of in zip(self.columns, wanted, strict=True)
+        ]
+        spare = options.max_width - sum(least) - _BETWEEN * len(least) + 1
+        if spare < 0:
+            yield from self._records()
+            return
+        for column, least_of, of in zip(self.columns, least, wanted, strict=True):
+            column.width = min(max(each.maximum for each in of), least_of + spare)
+            spare -= column.width - least_of
+        yield from super().__rich_console__(console, options)
+
+    def _records(self) -> Iterator[Table | str]:
+        names = [str(column.header) for column in self.columns]
+        for row, *cells in zip(self.rows, *(column.cells for column in self.columns), strict=True):
+            yield ""
+            record = Table.grid(padding=(0, _BETWEEN, 0, 1))
+            record.add_column()
+            record.add_column(overflow="fold")
+            for name, cell in zip(names, cells, strict=True):
+                if cell:
+                    record.add_row(name, cell, style=row.style)
+            yield record
+        yield ""
+
+
 def empty_table(*columns: str, right: int = 0) -> Table:
     """Return an empty table; its last ``right`` columns are numbers."""
-    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    table = _Table(box=SIMPLE_HEAD, pad_edge=False)
     for number, column in enumerate(columns):
         is_number = number >= len(columns) - right
         table.add_column(column, justify="right" if is_number else "left", overflow="fold")

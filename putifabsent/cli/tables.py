@@ -12,7 +12,7 @@ import typer
 from rich.text import Text
 
 from putifabsent import upkeep
-from putifabsent.cli.arguments import AsJson, Endpoint, Options, Url, Yes, ask, command_line, mount
+from putifabsent.cli.arguments import AsJson, Endpoint, Options, Url, Yes, ask, command_line, mount, mounted
 from putifabsent.cli.screen import Exit, Screen, check_ending, empty_table, exits, write
 from putifabsent.errors import ConfigError
 
@@ -71,12 +71,12 @@ def inspect(  # noqa: PLR0913 - one an option
     """
     screen = Screen(as_json=as_json)
     with exits(screen):
+        check_ending("--plot", plot, ".svg")
+        check_ending("--report", report, ".html")
+    with exits(screen), mounted(url, option, endpoint_url) as (fs, path):
         from putifabsent import inspection
         from putifabsent.timeline import is_table
 
-        check_ending("--plot", plot, ".svg")
-        check_ending("--report", report, ".html")
-        fs, path = mount(url, option, endpoint_url)
         address = url.removeprefix("putifabsent::") if "://" in url else path
         if format is None and not is_table(path, fs=fs):
             if timeline or plot:
@@ -182,13 +182,13 @@ _LINE = (
 
 
 def _short(value: object) -> str:
-    """Return what a line has room for: seconds, and the first digits of a UUID."""
+    """Return what a line has room for: seconds, a number, and the first digits of a UUID."""
     if isinstance(value, datetime):
         return f"{value:%Y-%m-%d %H:%M:%S}"
     if isinstance(value, bool):
         return "yes" if value else ""
     text = "" if value is None else str(value)
-    return f"{text[:8]}..." if len(text) > len("20260101120000000") else text
+    return f"{text[:8]}..." if len(text) > len("20260101120000000") and not text.isdigit() else text
 
 
 def _some(names: Sequence[str]) -> list[str]:
@@ -219,8 +219,7 @@ def fsck(
     is left at its end.
     """
     screen = Screen(as_json=as_json)
-    with exits(screen):
-        fs, path = mount(url, option, endpoint_url)
+    with exits(screen), mounted(url, option, endpoint_url) as (fs, path):
         with screen.progress() as progress:
             checked = upkeep.fsck(
                 fs, path, repair=repair, free_lost=repair and free_lost, grace=grace, progress=progress
@@ -271,8 +270,7 @@ def ledger(
     Nothing is written, and writers may write meanwhile. It exits with 6 if the ledger was removed half.
     """
     screen = Screen(as_json=as_json)
-    with exits(screen):
-        fs, path = mount(url, option, endpoint_url)
+    with exits(screen), mounted(url, option, endpoint_url) as (fs, path):
         with screen.waiting(f"reading the ledger of {url}"):
             found = upkeep.ledger_of(fs, path)
         row = (
@@ -329,8 +327,7 @@ def turns(
     Nothing is written. Who waits is in a queue where the writers are mounted with tower=True.
     """
     screen = Screen(as_json=as_json)
-    with exits(screen):
-        fs, path = mount(url, option, endpoint_url)
+    with exits(screen), mounted(url, option, endpoint_url) as (fs, path):
         with screen.waiting(f"reading the ledger of {url}"):
             found = upkeep.turns_of(fs, path)
         if found is None:
@@ -385,8 +382,7 @@ def migrate(
     """
     screen = Screen(as_json=as_json)
     ask(f"Another arbiter will decide of {url}.", yes=yes)
-    with exits(screen):
-        fs, path = mount(url, option, endpoint_url)
+    with exits(screen), mounted(url, option, endpoint_url) as (fs, path):
         others = [each for each in option or () if not each.startswith("arbiter=")]
         new, _ = mount(url, [*others, f"arbiter={to}"], endpoint_url)
         with screen.progress() as progress:
@@ -408,8 +404,7 @@ def leave(
     """
     screen = Screen(as_json=as_json)
     ask(f"{url} will have no arbiter beside its store.", yes=yes)
-    with exits(screen):
-        fs, path = mount(url, option, endpoint_url)
+    with exits(screen), mounted(url, option, endpoint_url) as (fs, path):
         with screen.progress() as progress:
             removed = upkeep.leave(fs, path, progress=progress)
         _parted(screen, "left", url, removed)
@@ -430,8 +425,7 @@ def drop(
     """
     screen = Screen(as_json=as_json)
     ask(f"What the arbiter keeps of {url} will be removed, and its ledger.", yes=yes)
-    with exits(screen):
-        fs, path = mount(url, option, endpoint_url)
+    with exits(screen), mounted(url, option, endpoint_url) as (fs, path):
         with screen.waiting(f"removing what is kept of {url}"):
             removed = upkeep.drop(fs, path)
         if not removed:

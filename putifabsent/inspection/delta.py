@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
+from functools import partial
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
@@ -50,31 +51,31 @@ def judge(timeline: DeltaTimeline, look: Look | None) -> Result:
     log = below(timeline.root, _LOG)
     proof = proof_in(timeline.fs, log)  # before the log: what is committed meanwhile is not lost
     commits = list(timeline.active(problems=problems))
-    known = checkpoints(timeline.fs, log)
+    known = _Checkpoints(timeline.fs, log, problems)
     unread = [number for each in problems if (number := number_in(each.path.rpartition("/")[2])) is not None]
     numbers = sorted((*(each.number for each in commits), *unread))
     lost = proof if proof and numbers and proof.number > numbers[-1] else None
     if lost is not None and is_staged(timeline.fs, log):
         lost = None
-    ends = [*numbers, lost.number + 1] if lost else numbers
-    began = _began(known, numbers)
-    play = _Play(None if began is None else files_in(timeline.fs, log, began, problems))
+    by_number = {each.number: each for each in commits}
+    began, files = known.begun(list(by_number))
+    play = _Play(files)
     findings = [
-        *_gaps(timeline, ends, known, began, lost),
+        *_gaps(timeline, [*numbers, lost.number + 1] if lost else numbers, known, lost),
         *_repeated(commits),
         *_backwards(commits),
         *_overwritten(timeline, commits),
     ]
-    by_number = {each.number: each for each in commits}
     bodies: dict[str, int] = {}
     for number, actions in timeline.actions(by_number):
         findings += _copied(by_number, bodies, number, actions)
-        findings += play.commit(by_number[number], actions, counts=began is None or number > began.number)
+        findings += play.commit(by_number[number], actions, counts=number >= began)
     findings += read_errors(problems, Kind.DANGLING_REFERENCE)
     if look is not None:
         there = look(timeline.root, (_LOG,)).paths.__contains__
-        # A commit that can't be read may have removed what is not there.
-        is_whole = not problems and not any(gaps_in(ends))
+        # A commit that is missing, or can't be read, may have removed what is not there.
+        last = lost.number if lost else max(numbers, default=-1)
+        is_whole = sum(number >= began for number in by_number) == max(last + 1 - began, 0)
         findings += _dangling(play.wanted(), there, timeline.root, is_proof=is_whole)
     return Result(play.version, commits, findings)
 
@@ -104,24 +105,55 @@ def hurts(base: Base, name: Name, written: bytes) -> list[Finding]:
     return [*findings, *_dangling(wanted, lambda path: path not in absent, base.root, is_proof=True)]
 
 
-def _began(known: Sequence[Checkpoint], numbers: Sequence[int]) -> Checkpoint | None:
-    """Return the oldest checkpoint that the commits which are there go on from; None: they need none."""
-    if not numbers or numbers[0] == 0:
-        return None
-    return next((each for each in known if each.number >= numbers[0] - 1), None)
+class _Checkpoints:
+    """The checkpoints of a log, all whose files are there.
+
+    Attributes
+    ----------
+    all
+        The oldest one first.
+    newest
+        The newest one that can be read; -1: there is none. Readers begin with it.
+    """
+
+    def __init__(self, fs: Any, log: str, problems: Problems) -> None:
+        self._read = partial(files_in, fs, log, problems=problems)
+        self.all = checkpoints(fs, log)
+        self._files: dict[Checkpoint, dict[str, str | None]] = {}
+        self.newest = -1
+        for each in reversed(self.all):
+            if each.number < self.newest:
+                break
+            if (files := self._read(each)) is not None:
+                self.newest = each.number
+                self._files = {each: files}
+
+    def begun(self, numbers: Sequence[int]) -> tuple[int, dict[str, str | None] | None]:
+        """Return from which commit on those that can be read tell what the table has; and what it had before.
+
+        That is the oldest checkpoint from which on no commit is missing, so that as many as possible tell who
+        has added what. One behind which the log has lost its end tells all by itself.
+        """
+        first = numbers[0] if numbers else 0
+        least = [gap[-1] for gap in gaps_in([*numbers, self.newest + 1]) if gap[-1] <= self.newest]
+        for each in self.all if first or least else ():
+            if max([first - 1, *least]) <= each.number <= self.newest:
+                files = self._files.get(each) or self._read(each)
+                if files is not None:
+                    return each.number + 1, files
+        return first, None
 
 
 def _gaps(
     timeline: DeltaTimeline,
     numbers: Sequence[int],
-    known: Sequence[Checkpoint],
-    began: Checkpoint | None,
+    known: _Checkpoints,
     lost: Proof | None,
 ) -> Iterator[Finding]:
     """Find commits that are missing: between others, before them, or up to the one that is ``lost``."""
-    newest = known[-1].number if known else -1
+    newest = known.newest
     missing = list(gaps_in(numbers))
-    if numbers and numbers[0] > 0 and began is None:
+    if numbers and numbers[0] > 0 and not any(each.number >= numbers[0] - 1 for each in known.all):
         missing.insert(0, range(numbers[0]))
     for gap in missing:
         # What a checkpoint holds is wanted for time travel alone.

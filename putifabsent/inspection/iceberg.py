@@ -23,6 +23,7 @@ from putifabsent.shim.formats.iceberg import (
     manifest_of,
     metadata_of,
     number_in,
+    plain,
 )
 from putifabsent.timeline.files import AvroFiles, below, read
 
@@ -117,13 +118,50 @@ def _versions(timeline: IcebergTimeline, problems: Problems) -> Iterator[Finding
             f"{what} missing among those that are there, and {sees}",
             severity=Severity.DAMAGE if hides else Severity.NOTICE,
         )
+    rivals: dict[int, dict[str, Mapping[str, Any]]] = {
+        number: {} for number, count in Counter(numbers).items() if count > 1
+    }
+    upon: dict[int, str] = {}
     for path, metadata in timeline.metadata_in(list(versions), problems):
-        yield from _parent(versions[path], path, metadata)
+        number = versions[path]
+        yield from _parent(number, path, metadata)
+        upon[number - 1] = _upon(metadata)
+        if number in rivals:
+            rivals[number][path] = metadata
+    for number, said in rivals.items():
+        yield from _rivals(number, said, upon.get(number))
+
+
+def _rivals(number: int, said: Mapping[str, Mapping[str, Any]], upon: str | None) -> Iterator[Finding]:
+    """Find what was committed to metadata that nobody reads: others have the same number.
+
+    Parameters
+    ----------
+    said
+        What each of them says; the last one is the first that readers look for.
+    upon
+        Which of them the next version came upon.
+    """
+    lasts = {path.rpartition("/")[2]: path for path in said}
+    taken = upon if upon in lasts else next(reversed(lasts), "")
+    lost = [last for last, path in lasts.items() if said[path] != said[lasts[taken]]]
+    if lost:
+        who = f"version {number + 1} came upon" if taken == upon else "readers take"
+        detail = (
+            f"version {number} is there as {' and '.join([taken, *lost])}: {who} {taken}, and what else "
+            f"was committed is lost"
+        )
+        yield found(Kind.LOST_UPDATE, [lasts[each] for each in (*lost, taken)], detail)
+
+
+def _upon(metadata: Mapping[str, Any]) -> str:
+    """Return which file the metadata before were, by its last component; empty: there were none."""
+    log = metadata.get("metadata-log")
+    return str(log[-1]["metadata-file"]).rpartition("/")[2] if log else ""
 
 
 def _parent(number: int, path: str, metadata: Mapping[str, Any]) -> Iterator[Finding]:
-    log = metadata.get("metadata-log") or ()
-    parent = number_in(str(log[-1]["metadata-file"]).rpartition("/")[2]) if log else None
+    parent = number_in(_upon(metadata))
     if parent not in (None, number - 1):
         detail = f"version {number} was not committed upon version {number - 1}, but upon {parent}"
         yield found(Kind.LOST_UPDATE, (path,), detail)
@@ -203,7 +241,8 @@ class _Tree:
     def __init__(self, files: AvroFiles, root: str, location: str) -> None:
         self._files = files
         self._root = root
-        self._location = location.rstrip("/") + "/"
+        self._location = plain(location).rstrip("/") + "/"
+        self._live: dict[str, Counter[str]] = {}
 
     def table(
         self, snapshots: Sequence[IcebergSnapshot], reached: set[int], there: frozenset[str]
@@ -212,21 +251,26 @@ class _Tree:
 
         What no branch or tag has any more, since it was rolled back, harms no reader of these: a notice.
         """
+        current = next((each for each in snapshots if each.current), None)
+        kept = [] if current is None else self._manifests_of(current)
+        seen: set[str] = set()
         reported: set[str] = set()
-        for each in sorted(snapshots, key=lambda each: each.id not in reached):
+        for each, manifests in self._walk(sorted(snapshots, key=lambda each: each.id not in reached), kept):
             is_read = each.id in reached
             what = f"snapshot {each.id}" if is_read else f"snapshot {each.id}, which no branch or tag has,"
-            manifests = self._manifests(str(each.content.get("manifest-list") or ""))
-            contents = self._contents(manifests)
-            files = (file.path for found in contents.values() for file in found if file.live)
+            # A manifest never changes: what it lacks was told of the first snapshot that has it.
+            new = [of for of in manifests if of.path not in seen]
+            seen.update(of.path for of in new)
+            files = (file.path for found in self._contents(new).values() for file in found if file.live)
             inside = {path: below(self._root, at) for path in files if (at := self._inside(path))}
             missing = [path for path, full in inside.items() if full not in there and path not in reported]
             reported.update(missing)
             moment = str(each.number)
-            findings = [*_missing(what, missing, moment), *self._vectors(what, each.id, contents, moment)]
+            findings = [*_missing(what, missing, moment), *self._vectors(what, each.id, manifests, moment)]
             yield from (one if is_read else replace(one, severity=Severity.NOTICE) for one in findings)
-            if each.current:
-                yield from self._repeated(each, snapshots)
+            self._lives(_of_data(new))
+        if current is not None:
+            yield from self._repeated(current, kept, snapshots)
         yield from read_errors(self._files.problems, Kind.DANGLING_REFERENCE)
 
     def commit(
@@ -237,61 +281,100 @@ class _Tree:
         own = self._contents([each for each in manifests if each.snapshot == snapshot])
         names = [each.path for each in manifests if each not in own]
         names += [each.path for found in own.values() for each in found if each.added]
-        if any(each.deletes for each in own):
-            own = self._contents(manifests)
-        yield from self._vectors(what, snapshot, own)
+        yield from self._vectors(what, snapshot, manifests)
         yield from _missing(what, absent({each: at for each in names if (at := self._inside(each))}))
 
     def again(
         self, what: str, own: Mapping[str, Any], attempts: Iterable[Mapping[str, Any]]
     ) -> Iterator[Finding]:
-        """Find what a snapshot adds that another attempt of its job has added: it would be there twice."""
+        """Find what a snapshot adds that another attempt of its job has added: it would be there twice.
+
+        Where that has come to a later checkpoint, it has written these rows to files of other names.
+        """
+        mine = self._added(own)
         for each in attempts:
-            if twice := sorted(self._added(own) & self._added(each)):
+            is_later = _checkpoint_of(each) != _checkpoint_of(own)
+            theirs = mine if is_later else self._added(each)
+            if twice := sorted(path for at, path in mine.items() if at in theirs):
                 detail = f"{what} adds again what its Flink job has added by snapshot {each['snapshot-id']}"
                 yield found(Kind.REPEATED_COMMIT, twice, detail)
 
-    def _added(self, snapshot: Mapping[str, Any]) -> set[str]:
-        """Return the files that a snapshot adds."""
+    def _added(self, snapshot: Mapping[str, Any]) -> dict[str, str]:
+        """Return the files that a snapshot adds, by their plain addresses."""
         manifests = self._manifests(str(snapshot.get("manifest-list") or ""))
         own = self._contents([each for each in manifests if each.snapshot == snapshot["snapshot-id"]])
-        return {each.path for found in own.values() for each in found if each.added}
+        return {plain(each.path): each.path for found in own.values() for each in found if each.added}
 
     def _vectors(
-        self, what: str, snapshot: int, contents: Mapping[Manifest, Iterable[Content]], *moments: str
+        self, what: str, snapshot: int, manifests: Sequence[Manifest], *moments: str
     ) -> Iterator[Finding]:
         """Find what a snapshot deletes of data files that it does not have: it is back in others."""
-        own = [each for each in contents if each.deletes and each.snapshot == snapshot]
+        own = self._contents([each for each in manifests if each.deletes and each.snapshot == snapshot])
         about = {
-            each.about: each.path
-            for manifest in own
-            for each in contents[manifest]
+            plain(each.about): (each.path, each.about)
+            for found in own.values()
+            for each in found
             if each.added and each.about is not None
         }
-        data = [each for each in contents if not each.deletes]
-        if not about or self._files.problems or any(self._inside(each.path) is None for each in data):
+        data = _of_data(manifests)
+        places = [self._inside(each.path) for each in data]
+        if not about or None in places:
             return
-        there = {each.path for manifest in data for each in contents[manifest] if each.live}
-        if stray := [each for each in about if each not in there]:
+        stray = list(about)
+        for live in self._lives(data):
+            stray = [each for each in stray if each not in live]
+        unread = {each.path for each in self._files.problems}
+        if stray and unread.isdisjoint(below(self._root, at) for at in places if at is not None):
             files = "a data file" if len(stray) == 1 else f"{len(stray):,} data files"
             detail = f"{what} deletes rows of {files} that it does not have"
-            names = [*dict.fromkeys(about[each] for each in stray), *stray]
-            yield found(Kind.DANGLING_VECTOR, names, detail, moments=moments)
+            of, paths = zip(*(about[each] for each in stray), strict=True)
+            yield found(Kind.DANGLING_VECTOR, [*dict.fromkeys(of), *paths], detail, moments=moments)
 
-    def _repeated(self, current: IcebergSnapshot, snapshots: Iterable[IcebergSnapshot]) -> Iterator[Finding]:
+    def _repeated(
+        self, current: IcebergSnapshot, manifests: Sequence[Manifest], snapshots: Sequence[IcebergSnapshot]
+    ) -> Iterator[Finding]:
         """Find data files that are there twice, and since when: their rows count twice."""
-        if twice := self._twice(current):
-            first = next(each for each in snapshots if not twice.keys().isdisjoint(self._twice(each)))
-            since = "" if first is current else f", since snapshot {first.id}"
-            detail = f"snapshot {current.id} has the same files twice{since}"
-            yield found(Kind.REPEATED_COMMIT, list(twice), detail, moments=(str(first.number),))
-
-    def _twice(self, snapshot: IcebergSnapshot) -> dict[str, int]:
-        contents = self._contents(self._manifests(str(snapshot.content.get("manifest-list") or "")))
+        many: Counter[str] = Counter()
         # One file may have the deletion vectors of many data files, and is there once for each.
-        data = (file for of, found in contents.items() if not of.deletes for file in found)
-        many = Counter(each.path for each in data if each.live)
-        return {path: count for path, count in many.items() if count > 1}
+        data = _of_data(manifests)
+        for live in self._lives(data):
+            many.update(live)
+        twice = {at for at, count in many.items() if count > 1}
+        if not twice:
+            return
+        files = (file.path for found in self._contents(data).values() for file in found if file.live)
+        names = dict.fromkeys(path for path in files if plain(path) in twice)
+        for each, others in self._walk(snapshots, manifests):
+            lives = self._lives(_of_data(others))
+            if any(sum(live[at] for live in lives) > 1 for at in twice):
+                since = "" if each is current else f", since snapshot {each.id}"
+                detail = f"snapshot {current.id} has the same files twice{since}"
+                yield found(Kind.REPEATED_COMMIT, list(names), detail, moments=(str(each.number),))
+                return
+
+    def _walk(
+        self, snapshots: Iterable[IcebergSnapshot], kept: Sequence[Manifest]
+    ) -> Iterator[tuple[IcebergSnapshot, list[Manifest]]]:
+        """Go through snapshots with their manifests; what neither the last one has nor ``kept`` is forgotten.
+
+        So no more is in memory than two snapshots lead to, and what the next one shares with them.
+        """
+        for each in snapshots:
+            manifests = self._manifests_of(each)
+            yield each, manifests
+            self._files.forget()
+            wanted = {of.path for of in (*kept, *manifests)}
+            self._live = {path: live for path, live in self._live.items() if path in wanted}
+
+    def _lives(self, manifests: Sequence[Manifest]) -> list[Counter[str]]:
+        """Return how often manifests have each file that is the table's, by its plain address."""
+        new = self._contents([each for each in manifests if each.path not in self._live])
+        for manifest, said in new.items():
+            self._live[manifest.path] = Counter(plain(each.path) for each in said if each.live)
+        return [self._live[each.path] for each in manifests]
+
+    def _manifests_of(self, snapshot: IcebergSnapshot) -> list[Manifest]:
+        return self._manifests(str(snapshot.content.get("manifest-list") or ""))
 
     def _manifests(self, address: str) -> list[Manifest]:
         inside = self._inside(address)
@@ -308,7 +391,12 @@ class _Tree:
 
     def _inside(self, address: str) -> str | None:
         """Return where a file lies, from the table's root; None: it lies elsewhere."""
-        return address.removeprefix(self._location) if address.startswith(self._location) else None
+        at = plain(address)
+        return at.removeprefix(self._location) if at.startswith(self._location) else None
+
+
+def _of_data(manifests: Iterable[Manifest]) -> list[Manifest]:
+    return [each for each in manifests if not each.deletes]
 
 
 def _missing(what: str, names: list[str], *moments: str) -> Iterator[Finding]:

@@ -6,8 +6,9 @@ And a snapshot that is to be created, upon the one that is the newest then.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections import defaultdict
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 from putifabsent.inspection.findings import (
     Finding,
@@ -22,7 +23,6 @@ from putifabsent.inspection.findings import (
 from putifabsent.shim.formats.paimon import (
     FOLDER,
     FOLDERS,
-    Entry,
     File,
     folder_of,
     goes_by_sequence,
@@ -35,16 +35,14 @@ from putifabsent.timeline.files import below, read
 from putifabsent.timeline.paimon import Manifests, snapshot_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from putifabsent.inspection.findings import Base, Look
-    from putifabsent.shim.formats.paimon import Vector
+    from putifabsent.shim.formats.paimon import Entry, Vector
     from putifabsent.shim.names import Name
     from putifabsent.timeline import PaimonTimeline, Problems, Snapshot
 
 __all__ = ["hurts", "judge"]
-
-Live: TypeAlias = Mapping[File, Entry]
 
 _BASE, _DELTA, _INDEX = "baseManifestList", "deltaManifestList", "indexManifest"
 _LISTS = (_BASE, _DELTA)
@@ -63,6 +61,7 @@ def judge(timeline: PaimonTimeline, look: Look | None) -> Result:
     problems: Problems = []
     latest = timeline.latest()  # before the snapshots: what is committed meanwhile is not lost
     records = list(timeline.records(problems=problems))
+    tags = timeline.tags(problems)
     snapshots = [each for each in records if not each.archived]
     unread = [number for problem in problems if (number := _number_of(problem.path)) is not None]
     findings = [*read_errors(problems, Kind.DANGLING_REFERENCE), *_gaps(timeline, records, unread, latest)]
@@ -73,8 +72,23 @@ def judge(timeline: PaimonTimeline, look: Look | None) -> Result:
         schemas = {number: _schema_in(written) for number, written in timeline.schemas().items()}
         walk = _Walk(manifests, timeline.root, schemas, files.lasts.__contains__)
         findings += walk.findings(snapshots)
+        findings += _of_tags(timeline, walk, tags, snapshots)
     version = str(snapshots[-1].content.get("version", 1)) if snapshots else "none yet"
     return Result(f"snapshot version {version}", records, findings)
+
+
+def _of_tags(
+    timeline: PaimonTimeline, walk: _Walk, tags: Mapping[str, Snapshot], snapshots: Iterable[Snapshot]
+) -> list[Finding]:
+    """Return what is wrong with what only tags keep; a tag may be deleted meanwhile, with its files."""
+    there = {_leads_to(each) for each in snapshots}
+    hurt = {name: walk.tag(name, each) for name, each in tags.items() if _leads_to(each) not in there}
+    still = timeline.tags([]) if any(hurt.values()) else ()
+    return [finding for name, findings in hurt.items() if name in still for finding in findings]
+
+
+def _leads_to(snapshot: Snapshot) -> tuple[str, ...]:
+    return tuple(str(snapshot.content.get(kind)) for kind in (*_LISTS, _INDEX))
 
 
 def _number_of(path: str) -> int | None:
@@ -173,11 +187,69 @@ def _new_files(
     old = {each.name for each in (manifests.indices_of(before) if before else ())}
     new = (each.name for each in manifests.indices_of(snapshot) if not each.elsewhere)
     found = {name: f"index/{name}" for name in new if name not in old}
-    for entry in manifests.entries(_named(snapshot, _DELTA)) or ():
+    for entry in manifests.entries(manifests.named(snapshot, _DELTA) or ()) or ():
         folder = folder_of(entry, columns)
         if entry.adds and not entry.elsewhere and folder is not None:
             found |= {each: f"{folder}/{each}" for each in (entry.file.name, *entry.more)}
     return found
+
+
+class _Files:
+    """The data files of a table, which change from snapshot to snapshot.
+
+    Attributes
+    ----------
+    there
+        Which, with the entries that have added them.
+    manifests
+        Those whose entries, one after the other, have led to them. They never change: who names the same ones
+        has the same files.
+    """
+
+    def __init__(self) -> None:
+        self.there: dict[File, Entry] = {}
+        self.manifests: list[str] = []
+        self._buckets: defaultdict[tuple[bytes, int], dict[File, Entry]] = defaultdict(dict)
+        self._levels: set[int] = set()
+
+    def __contains__(self, name: str) -> bool:
+        return any(File(level, name) in self.there for level in self._levels)
+
+    def highest(self, bucket: tuple[bytes, int]) -> int:
+        """Return the highest number that a row of a partition's bucket has; -1: none is known."""
+        there = self._buckets[bucket].values()
+        return max((each.sequences[1] for each in there if each.sequences), default=-1)
+
+    def come(self, manifests: Sequence[str], entries: Iterable[Entry]) -> None:
+        """Have what some more manifests add, without what they delete."""
+        self.manifests += manifests
+        for entry in entries:
+            if entry.adds:
+                self._add(entry)
+            else:
+                self._remove(entry.file)
+
+    def become(self, manifests: Sequence[str], entries: Iterable[Entry]) -> tuple[list[Entry], list[Entry]]:
+        """Have what other manifests lead to; return what of it is gone, and what was not there before."""
+        now = live(entries)
+        gone = [entry for file, entry in self.there.items() if file not in now]
+        new = [entry for file, entry in now.items() if file not in self.there]
+        for each in gone:
+            self._remove(each.file)
+        for each in new:
+            self._add(each)
+        self.manifests = list(manifests)
+        return gone, new
+
+    def _add(self, entry: Entry) -> None:
+        self.there[entry.file] = entry
+        self._buckets[entry.partition, entry.bucket][entry.file] = entry
+        self._levels.add(entry.file.level)
+
+    def _remove(self, file: File) -> None:
+        was = self.there.pop(file, None)
+        if was is not None:
+            del self._buckets[was.partition, was.bucket][file]
 
 
 class _Walk:
@@ -206,47 +278,83 @@ class _Walk:
         self._is_there = is_there
         # What is found in one snapshot is not reported again of those that came upon it.
         self._reported: set[tuple[str, ...]] = set()
+        # As the snapshot before has left them; None: that is not known.
+        self._files: _Files | None = None
 
     def findings(self, snapshots: Iterable[Snapshot]) -> list[Finding]:
         """Return what is wrong with snapshots, which come by their numbers."""
         findings: list[Finding] = []
         before: Snapshot | None = None
-        left: Live | None = None
         for each in snapshots:
             is_next = before is not None and each.number == before.number + 1
-            upon, now = self._states(each)
-            findings += [*self._itself(each, upon, now), *self._of_its_schema(each)]
-            if before is not None and is_next and left is not None and upon is not None:
-                findings += _lost(each, left, upon)
-                findings += self._crossing(each, upon, Severity.NOTICE)
-                findings += self._undeleted(each, before, now or {})
-            before, left = each, now
-        return [*findings, *self._unread()]
+            findings += self._go_on(each, before if is_next else None, Severity.NOTICE)
+            findings += self._of_its_schema(each)
+            before = each
+            self._manifests.files.forget()
+        return [*findings, *read_errors(self._manifests.files.problems, Kind.DANGLING_REFERENCE)]
+
+    def tag(self, name: str, snapshot: Snapshot) -> list[Finding]:
+        """Return what is wrong with a snapshot that a tag keeps; no table is taken back for its sake."""
+        problems = self._manifests.files.problems
+        known = len(problems)
+        findings = [*self._go_on(snapshot, None, Severity.NOTICE), *self._of_its_schema(snapshot)]
+        findings += read_errors(problems[known:], Kind.DANGLING_REFERENCE)
+        self._manifests.files.forget()
+        return [replace(each, detail=f"tag {name}: {each.detail}", moments=()) for each in findings]
 
     def commit(self, this: Snapshot, before: Snapshot | None) -> list[Finding]:
         """Return what is wrong with a snapshot that is not there yet, and was not with the one before it."""
-        upon, now = self._states(this)
-        left = self._states(before)[1] if before is not None else None
         known = self._manifests.paths_of(before, *_LISTS) if before is not None else set()
+        names = self._manifests.named(before, *_LISTS) if before is not None else None
+        entries = None if names is None else self._manifests.entries(names)
+        if names is not None and entries is not None:
+            self._files = _Files()
+            self._files.come(names, entries)
         # What was wrong before stays so whatever is committed, also what mends it.
-        there = {file.name for file in left or ()}
         old = self._manifests.vectors(before) if before is not None else ()
-        self._reported.update(("", file) for file in old if left is None or file not in there)
-        findings = [*self._itself(this, upon, now)]
+        self._reported.update(("", file) for file in old if self._files is None or file not in self._files)
+        findings = list(self._go_on(this, before, Severity.DAMAGE))
         new = [each for each in self._manifests.files.problems if each.path not in known]
-        findings += read_errors(new, Kind.DANGLING_REFERENCE)
-        if before is not None and left is not None and upon is not None:
-            findings += _lost(this, left, upon)
-            findings += self._crossing(this, upon, Severity.DAMAGE)
-            findings += self._undeleted(this, before, now or {})
-        return findings
+        return [*findings, *read_errors(new, Kind.DANGLING_REFERENCE)]
 
-    def _itself(self, each: Snapshot, upon: Live | None, now: Live | None) -> Iterator[Finding]:
-        """Return what is wrong with a snapshot by itself: what it came upon, and what it leaves."""
-        if upon is not None and now is not None:
-            yield from _repeated(each, self._entries(each, _DELTA) or (), upon)
-            yield from self._dangling(each, now)
-            yield from self._vectors(each, now)
+    def _go_on(self, this: Snapshot, before: Snapshot | None, crossing: Severity) -> Iterator[Finding]:
+        """Go on to a snapshot; return what is wrong with it: what it came upon, and what it leaves.
+
+        Parameters
+        ----------
+        before
+            What was gone on to last, if the snapshot should have come upon that.
+        crossing
+            How much rows prove that cross others.
+        """
+        files, self._files = self._files, None
+        base, delta = (self._manifests.named(this, kind) for kind in _LISTS)
+        entries = None if delta is None else self._manifests.entries(delta)
+        new: list[Entry] = []
+        if base is None:
+            return
+        if files is None or files.manifests != base:
+            upon = self._manifests.entries(base)
+            if upon is None:
+                return
+            if files is None:
+                files, before = _Files(), None
+            gone, new = files.become(base, upon)
+            if before is not None:
+                yield from _lost(this, gone, new)
+        if delta is None or entries is None:
+            return
+        if before is not None:
+            yield from self._crossing(this, entries, files, crossing)
+        yield from _repeated(this, entries, files)
+        files.come(delta, entries)
+        self._files = files
+        self._manifests.load(files.manifests)
+        added = {each.file: each for each in (*new, *entries) if each.adds and each.file in files.there}
+        yield from self._dangling(this, added.values())
+        yield from self._vectors(this, files)
+        if before is not None:
+            yield from self._undeleted(this, before, files)
 
     def _of_its_schema(self, each: Snapshot) -> Iterator[Finding]:
         if each.schema not in self._schemas:
@@ -254,23 +362,21 @@ class _Walk:
             detail = f"snapshot {each.number} is of schema {each.schema}, which is not there"
             yield _found(Kind.DANGLING_REFERENCE, (name,), detail, each)
 
-    def _crossing(self, this: Snapshot, upon: Live, severity: Severity) -> Iterator[Finding]:
+    def _crossing(
+        self, this: Snapshot, entries: Sequence[Entry], upon: _Files, severity: Severity
+    ) -> Iterator[Finding]:
         """Find rows that are numbered as if others were not there: of one key's, the highest number counts.
 
         A writer of a primary-key table numbers its rows on from those that it has seen in their bucket.
         """
         if this.action != _APPEND or not goes_by_sequence(self._schemas.get(this.schema, {})):
             return
-        there: dict[tuple[bytes, int], int] = {}
-        for entry in upon.values():
-            if entry.sequences is not None:
-                bucket = (entry.partition, entry.bucket)
-                there[bucket] = max(there.get(bucket, -1), entry.sequences[1])
+        added = [each for each in entries if each.adds and each.bucket >= 0]
+        there = {at: upon.highest(at) for at in {(each.partition, each.bucket) for each in added}}
         crossing = [
             entry
-            for entry in self._entries(this, _DELTA) or ()
-            if entry.adds and entry.sequences and entry.bucket >= 0
-            if entry.sequences[0] <= there.get((entry.partition, entry.bucket), -1)
+            for entry in added
+            if entry.sequences and entry.sequences[0] <= there[entry.partition, entry.bucket]
         ]
         if crossing:
             buckets = ", ".join(str(each) for each in sorted({entry.bucket for entry in crossing}))
@@ -281,14 +387,13 @@ class _Walk:
             names = [entry.file.name for entry in crossing]
             yield _found(Kind.LOST_UPDATE, names, detail, this, severity)
 
-    def _undeleted(self, this: Snapshot, before: Snapshot, now: Live) -> Iterator[Finding]:
+    def _undeleted(self, this: Snapshot, before: Snapshot, now: _Files) -> Iterator[Finding]:
         """Find deleted rows that are back: of a file that stays, nobody ever deletes fewer."""
         had, has = self._manifests.vectors(before), self._manifests.vectors(this)
-        stay = {file.name for file in now}
         back = [
             file
             for file, vector in had.items()
-            if file in stay and has.get(file) != vector and not self._deletes_all(vector, has.get(file))
+            if file in now and has.get(file) != vector and not self._deletes_all(vector, has.get(file))
         ]
         if back:
             files = "a data file" if len(back) == 1 else f"{len(back):,} data files"
@@ -305,30 +410,15 @@ class _Walk:
         earlier, later = (self._manifests.deleted(each) for each in (before, after))
         return earlier is None or later is None or bool(earlier <= later)
 
-    def _unread(self) -> list[Finding]:
-        return read_errors(self._manifests.files.problems, Kind.DANGLING_REFERENCE)
-
-    def _entries(self, snapshot: Snapshot, kind: str) -> list[Entry] | None:
-        name = snapshot.content.get(kind)
-        return None if name is None else self._manifests.entries([str(name)])
-
-    def _states(self, snapshot: Snapshot) -> tuple[Live | None, Live | None]:
-        """Return what a snapshot came upon, and what it leaves; None: that can't be read."""
-        upon, delta = (self._entries(snapshot, kind) for kind in _LISTS)
-        came = None if upon is None else live(upon)
-        return came, None if came is None or delta is None else live(delta, came)
-
-    def _dangling(self, snapshot: Snapshot, now: Live) -> Iterator[Finding]:
-        entries = (entry for entry in now.values() if not entry.elsewhere)
-        wanted = [name for entry in entries for name in (entry.file.name, *entry.more)]
+    def _dangling(self, snapshot: Snapshot, entries: Iterable[Entry]) -> Iterator[Finding]:
+        wanted = [name for entry in entries if not entry.elsewhere for name in (entry.file.name, *entry.more)]
         yield from self._missing(snapshot, wanted, "data")
 
-    def _vectors(self, snapshot: Snapshot, now: Live) -> Iterator[Finding]:
+    def _vectors(self, snapshot: Snapshot, now: _Files) -> Iterator[Finding]:
         indices = self._manifests.indices_of(snapshot)
         yield from self._missing(snapshot, [each.name for each in indices if not each.elsewhere], "index")
-        there = {file.name for file in now}
         for each in indices:
-            stray = self._new(("", at.file) for at in each.vectors if at.file not in there)
+            stray = self._new(("", at.file) for at in each.vectors if at.file not in now)
             if stray:
                 files = "a data file" if len(stray) == 1 else f"{len(stray):,} data files"
                 detail = f"snapshot {snapshot.number} has deletion vectors for {files} that it no longer has"
@@ -347,11 +437,10 @@ class _Walk:
         return new
 
 
-def _lost(snapshot: Snapshot, before: Live, upon: Live) -> Iterator[Finding]:
+def _lost(snapshot: Snapshot, gone: Sequence[Entry], come: Sequence[Entry]) -> Iterator[Finding]:
     """Compare what a snapshot was committed upon with what the one before has left."""
-    gone, come = before.keys() - upon.keys(), upon.keys() - before.keys()
     if gone or come:
-        names = sorted({file.name for file in (*gone, *come)})
+        names = sorted({each.file.name for each in (*gone, *come)})
         lost = f"{len(gone):,} of its files are not in it"
         back = f"{len(come):,} are in it that it does not have"
         what = " and ".join(part for part, files in ((lost, gone), (back, come)) if files)
@@ -359,14 +448,14 @@ def _lost(snapshot: Snapshot, before: Live, upon: Live) -> Iterator[Finding]:
         yield _found(Kind.LOST_UPDATE, names, detail, snapshot)
 
 
-def _repeated(snapshot: Snapshot, delta: Iterable[Entry], upon: Mapping[File, Entry]) -> Iterator[Finding]:
+def _repeated(snapshot: Snapshot, entries: Iterable[Entry], upon: _Files) -> Iterator[Finding]:
     """Find files that are added once more: readers refuse such a snapshot, or count their rows twice."""
-    there = set(upon)
+    added: dict[File, bool] = {}
     twice = []
-    for entry in delta:
-        if entry.adds and entry.file in there:
+    for entry in entries:
+        if entry.adds and added.get(entry.file, entry.file in upon.there):
             twice.append(entry.file.name)
-        (there.add if entry.adds else there.discard)(entry.file)
+        added[entry.file] = entry.adds
     if twice:
         detail = f"snapshot {snapshot.number} adds files that the table had already"
         yield _found(Kind.REPEATED_COMMIT, twice, detail, snapshot)

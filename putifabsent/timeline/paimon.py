@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from putifabsent.errors import ConfigError
 from putifabsent.shim.formats.paimon import (
     FOLDER,
-    Entry,
     Index,
     Vector,
     bitmap_in,
@@ -23,6 +22,7 @@ from putifabsent.timeline.files import (
     Problems,
     Trouble,
     below,
+    listed,
     numbered,
     read,
     report,
@@ -35,10 +35,13 @@ from putifabsent.timeline.records import Content, Details, Snapshot
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from putifabsent.shim.formats.paimon import Entry
     from putifabsent.timeline.parts import Part
     from putifabsent.timeline.records import Order
 
 __all__ = ["Manifests", "PaimonTimeline", "snapshot_of"]
+
+_TAG = "tag-"
 
 
 class PaimonTimeline(Timeline[Snapshot]):
@@ -117,6 +120,20 @@ class PaimonTimeline(Timeline[Snapshot]):
         paths = self._numbered("schema")
         return {paths[path]: written for path, written in read(self.fs, list(paths))}
 
+    def tags(self, problems: Problems | None = None) -> dict[str, Snapshot]:
+        """Return the snapshots that tags keep, by the names of these; the oldest one first."""
+        names = {
+            each.path: each.last.removeprefix(_TAG)
+            for each in listed(self.fs, below(self.root, "tag"))
+            if each.last.startswith(_TAG)
+        }
+        said = {
+            names[path]: snapshot_of(None, path, written, problems)
+            for path, written in read(self.fs, list(names))
+        }
+        found = {name: each for name, each in said.items() if each is not None}
+        return dict(sorted(found.items(), key=lambda item: item[1].number))
+
     def latest(self) -> int:
         """Return the newest snapshot by its hint; 0: there is none."""
         written = b"".join(written for _, written in read(self.fs, [below(self.root, "snapshot/LATEST")]))
@@ -133,14 +150,17 @@ class PaimonTimeline(Timeline[Snapshot]):
 
 
 def snapshot_of(
-    number: int, path: str, written: bytes, problems: Problems | None, kind: str = "snapshot"
+    number: int | None, path: str, written: bytes, problems: Problems | None, kind: str = "snapshot"
 ) -> Snapshot | None:
-    """Return what the file of a snapshot, or of a changelog, says; None: it is none, or another's."""
+    """Return what the file of a snapshot, or of a changelog, says; None: it is none, or another's.
+
+    ``number`` is that of its name; None: that tells none, as a tag's.
+    """
     try:
         fields = json.loads(written)
         known = int(fields["id"])
         snapshot = Snapshot(
-            number=number,
+            number=known,
             action=str(fields["commitKind"]),
             user=str(fields["commitUser"]),
             identifier=int(fields["commitIdentifier"]),
@@ -154,7 +174,7 @@ def snapshot_of(
         trouble = Trouble.UNREADABLE if written else Trouble.EMPTY
         report(problems, Problem(path, trouble, f"it is torn, or no snapshot: {error}"), error)
         return None
-    if known == number:
+    if number in (None, known):
         return snapshot
     copied = Problem(path, Trouble.COPIED, f"it says that it is snapshot {known}: it is a copy")
     report(problems, copied)
@@ -185,17 +205,22 @@ class Manifests:
         """Read lists, all manifests that they name, and index manifests, in as few rounds as it takes."""
         paths = self._paths(lists)
         self.files.load({**dict.fromkeys(paths, _name_in), **dict.fromkeys(self._paths(indices), index_of)})
-        self.files.load(
-            dict.fromkeys(
-                self._paths([name for path in paths for name in self.files.records([path], _name_in) or ()]),
-                entry_of,
-            )
-        )
+        self.load([name for path in paths for name in self.files.records([path], _name_in) or ()])
 
-    def entries(self, lists: Sequence[str]) -> list[Entry] | None:
-        """Return the entries of all manifests that lists name, in order; None: one of them can't be read."""
-        names = self.files.records(self._paths(lists), _name_in)
-        return None if names is None else self.files.records(self._paths(names), entry_of)
+    def load(self, names: Sequence[str]) -> None:
+        """Read manifests, many at a time; those that were read are not forgotten yet."""
+        self.files.load(dict.fromkeys(self._paths(names), entry_of))
+
+    def named(self, snapshot: Snapshot, *kinds: str) -> list[str] | None:
+        """Return the manifests that lists of a snapshot name, in order; None: one can't be read."""
+        lists = [snapshot.content.get(kind) for kind in kinds]
+        if None in lists:
+            return None
+        return self.files.records(self._paths([str(each) for each in lists]), _name_in)
+
+    def entries(self, names: Sequence[str]) -> list[Entry] | None:
+        """Return the entries of manifests, in order; None: one of them can't be read."""
+        return self.files.records(self._paths(names), entry_of)
 
     def indices_of(self, snapshot: Snapshot) -> list[Index]:
         """Return the index files of a snapshot; none, if its index manifest can't be read."""

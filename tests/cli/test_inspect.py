@@ -224,6 +224,24 @@ def test_a_folder_without_a_table_is_a_usage_error(lake: Path) -> None:
     assert "and none below it" in came.stderr
 
 
+@pytest.mark.parametrize("digits", [17, 18, 20])
+@pytest.mark.parametrize("of", ["delta", "hudi"])
+def test_numbers_of_a_timeline_are_shown_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, of: str, digits: int
+) -> None:
+    monkeypatch.setattr("putifabsent.cli.screen._WIDTH", 80)
+    disk, root = fsspec.filesystem("file"), str(tmp_path / "t")
+    numbers = [int(f"{20260101120000000}{'0' * (digits - 17)}") + each for each in (1, 2)]
+    for number in numbers:
+        if of == "delta":
+            Delta(disk, root).change(number, "a", read=0)
+        else:
+            Hudi(disk, root).commit(str(number), str(number + 2))
+    shown = run(root, "--timeline", "--no-data").stdout.splitlines()
+    for number in numbers:
+        assert any(line.startswith(f" {number} ") for line in shown)
+
+
 @pytest.mark.parametrize("name", ["hudi_cow", "hudi_mor", "paimon", "delta"])
 def test_a_record_of_a_timeline_is_one_line_of_eighty_columns(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str

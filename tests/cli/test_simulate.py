@@ -54,8 +54,18 @@ def test_the_published_cells_are_printed_with_the_published_columns() -> None:
 def test_the_published_cells_are_compared() -> None:
     came = run("--published", "--runs", "100")
     assert came.exit_code == 0
-    assert "published: mean" in came.stdout
     assert "All 78 published cells are reproduced" in came.stdout
+
+
+def test_a_published_cell_is_a_line_of_eighty_columns_below_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("putifabsent.cli.screen._WIDTH", 80)
+    shown = run("--published", *FEW).stdout.splitlines()
+    begins = next(number for number, line in enumerate(shown) if set(line.strip()) == {"─"})
+    rows = shown[begins + 1 :][: 2 * 78]
+    assert [line.split()[0] for line in rows] == ["ours", "published"] * 78
+    assert all(line.rstrip().endswith(" %") for line in rows)
+    heads = " ".join(shown[:begins]).split()
+    assert {"writers", "interval", "jitter", "duration", "mean", "max", "with", "one"} <= set(heads)
 
 
 def test_a_few_runs_reproduce_nothing() -> None:

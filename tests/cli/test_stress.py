@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 
 from putifabsent.cli.app import app
 from putifabsent.lab.stress.rules import Violation
+from putifabsent.lab.stress.running import run as running
 from tests.faults.failover import until
 
 if TYPE_CHECKING:
@@ -67,10 +68,33 @@ def test_another_client_that_fails_is_left_out_and_named(
     assert "pyarrow, local is left out, for it failed: ImportError: no module of that client" in shown
 
 
-def test_people_get_a_table_and_a_sentence(tmp_path: Path) -> None:
+def test_what_has_run_is_shown_though_another_arbiter_s_run_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def run_or_fail(what: Any, contender: Any, *more: Any) -> Any:
+        if contender.label == "putifabsent, ballot":
+            raise OSError("no such bucket")
+        return running(what, contender, *more)
+
+    monkeypatch.setattr("putifabsent.lab.stress.running.run", run_or_fail)
+    came = run(tmp_path, *SHORT, "--arbiter", "native", "--arbiter", "ballot", "--json")
+    assert came.exit_code == 4
+    assert [row["path"] for row in said(came)] == ["putifabsent, native"]
+    shown = " ".join(came.stderr.split())
+    assert "error: putifabsent, ballot is left out, for it failed: OSError: no such bucket" in shown
+    came = run(tmp_path, *SHORT, "--arbiter", "ballot", "--json")
+    assert (came.exit_code, said(came)) == (4, {"outcome": "failed", "message": "no such bucket"})
+
+
+def test_people_get_tables_of_eighty_columns_and_a_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("putifabsent.cli.screen._WIDTH", 80)
     came = run(tmp_path, *SHORT, "--arbiter", "native")
     assert came.exit_code == 0, came.stderr
-    assert "putifabsent, native" in came.stdout
+    figures, promises = (line for line in came.stdout.splitlines() if "putifabsent, native" in line)
+    assert len(figures.split()) == 2 + 6
+    assert promises.split()[2:] == ["0"] * 5
     assert "No promise was broken through putifabsent" in came.stdout
 
 

@@ -157,29 +157,40 @@ def _avro(schema: dict[str, Any], records: Iterable[dict[str, Any]]) -> bytes:
 class Paimon(tables.Paimon):
     """A Paimon table with manifests."""
 
+    def __init__(self, fs: Any, root: str) -> None:
+        super().__init__(fs, root)
+        self._manifests: list[str] = []
+
     def commit(
         self,
         number: int,
         *added: str,
         removed: Sequence[str] = (),
-        upon: Sequence[str] = (),
+        upon: Sequence[str] | None = (),
         vectors: Mapping[str, Mapping[str, Iterable[int]]] | None = None,
         **more: Any,
     ) -> None:
         """Write a snapshot, all that it leads to, and the files that it adds.
 
-        ``upon`` is what it was committed upon; ``vectors`` are the rows that are deleted of each data file,
-        by the index file that says so. A file ``a:5-7`` is ``a``, with rows of these sequence numbers.
+        ``upon`` is what it was committed upon, which is said once more; None: the manifests of the last one.
+        ``vectors`` are the rows that are deleted of each data file, by the index file that says so. A file
+        ``a:5-7`` is ``a``, with rows of these sequence numbers.
         """
         lists = {
-            "baseManifestList": [(0, name) for name in upon],
+            "baseManifestList": [(0, name) for name in upon or ()],
             "deltaManifestList": [*((1, name) for name in removed), *((0, name) for name in added)],
         }
         said: dict[str, Any] = {}
+        before, self._manifests = self._manifests, []
         for kind, entries in lists.items():
-            manifest, last = f"manifest-{kind}-{number}", f"manifest-list-{kind}-{number}"
-            self.write(f"manifest/{manifest}", _avro(_MANIFEST, (_entry(*each) for each in entries)))
-            self.write(f"manifest/{last}", _avro(_LIST, [{"_FILE_NAME": manifest, "_FILE_SIZE": 1}]))
+            manifests, last = [f"manifest-{kind}-{number}"], f"manifest-list-{kind}-{number}"
+            if upon is None and kind == "baseManifestList":
+                manifests = before
+            else:
+                self.write(f"manifest/{manifests[0]}", _avro(_MANIFEST, (_entry(*each) for each in entries)))
+            named = [{"_FILE_NAME": each, "_FILE_SIZE": 1} for each in manifests]
+            self.write(f"manifest/{last}", _avro(_LIST, named))
+            self._manifests += manifests
             said[kind] = last
         for name in added:
             self.write(f"bucket-0/{name.partition(':')[0]}")

@@ -163,8 +163,8 @@ MUTANTS = [
     mutant(
         "what a snapshot came upon is not compared",
         "paimon",
-        "            findings += _lost(this, left, upon)\n",
-        "",
+        "if gone or come:",
+        "if False:",
         paimon_upon_another,
     ),
     mutant(
@@ -180,8 +180,8 @@ MUTANTS = [
     mutant(
         "rows that cross are a notice",
         "paimon",
-        "upon, Severity.DAMAGE",
-        "upon, Severity.NOTICE",
+        "before, Severity.DAMAGE",
+        "before, Severity.NOTICE",
         paimon_numbered_twice,
     ),
     mutant("other rows may be deleted", "paimon", "bool(earlier <= later)", "True", paimon_other_rows),
@@ -192,9 +192,7 @@ MUTANTS = [
         "        if after is None:\n            return True\n",
         paimon_no_rows,
     ),
-    mutant(
-        "a vector may be of any file", "paimon", "if at.file not in there", "if False", paimon_stray_vector
-    ),
+    mutant("a vector may be of any file", "paimon", "if at.file not in now", "if False", paimon_stray_vector),
     mutant(
         "what others have completed is not looked at",
         "hudi",
@@ -213,8 +211,8 @@ MUTANTS = [
     mutant(
         "files of Iceberg are not asked for",
         "iceberg",
-        "for each in found if each.added]\n        if any",
-        "for each in found if False]\n        if any",
+        "for each in found if each.added]\n        yield",
+        "for each in found if False]\n        yield",
         iceberg_without_a_file,
     ),
     mutant(
@@ -225,7 +223,7 @@ MUTANTS = [
         iceberg_without_a_manifest,
     ),
     mutant(
-        "deletes may be of any file", "iceberg", "if each not in there]", "if False]", iceberg_stray_deletes
+        "deletes may be of any file", "iceberg", "if each not in live]", "if False]", iceberg_stray_deletes
     ),
     mutant(
         "only a later checkpoint's commit counts",

@@ -410,6 +410,16 @@ def test_a_version_is_refused_that_deletes_rows_of_a_file_it_does_not_have(
     assert "deletes rows of a data file that it does not have" in reason
 
 
+def test_a_version_is_refused_whose_file_is_gone_however_its_address_is_spelled(
+    place: Place, iceberg: Iceberg
+) -> None:
+    iceberg.version(3, "c")
+    path = f"{place.root}/metadata/v3.metadata.json"
+    said = json.loads(place.fs.cat_file(path))
+    place.fs.pipe_file(path, json.dumps({**said, "location": "s3://anywhere/t"}).encode())
+    assert "not there" in Late(place, "metadata/v3.metadata.json", "data/c").refused()
+
+
 def test_a_version_without_a_snapshot_of_its_own_is_created(place: Place, iceberg: Iceberg) -> None:
     place.fs.rm_file(f"{place.root}/data/a")
     iceberg.version(3)
@@ -457,7 +467,7 @@ def test_a_checkpoint_of_flink_s_is_committed_once_by_all_its_attempts(
         number = 5
     iceberg.version(number, "c", summary=of_flink(7))
     reason = Late(place, f"metadata/v{number}.metadata.json").refused()
-    said = f"snapshot {number} of version {number} adds again what its Flink job has added by snapshot 3"
+    said = f"of version {number} adds again what its Flink job has added by snapshot {number - 1}"
     assert said in reason
 
 
@@ -472,6 +482,12 @@ def test_what_another_checkpoint_has_written_is_committed(
     iceberg.version(3, "c", summary=of_flink(7))
     iceberg.version(4, "d", summary=other)
     Late(place, "metadata/v4.metadata.json").check()
+
+
+def test_a_checkpoint_is_not_committed_upon_a_later_one_of_its_job(place: Place, iceberg: Iceberg) -> None:
+    iceberg.version(3, "c", summary=of_flink(8))
+    iceberg.version(4, "d", summary=of_flink(7))
+    assert "adds again" in Late(place, "metadata/v4.metadata.json").refused()
 
 
 def test_a_checkpoint_may_be_committed_bit_by_bit(place: Place, iceberg: Iceberg) -> None:

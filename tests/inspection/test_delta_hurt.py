@@ -247,6 +247,74 @@ def test_a_torn_checkpoint_is_unreadable(tmp_path: Path, torn: bytes) -> None:
     assert [(each.kind, each.names) for each in inspect(root).findings] == [(Kind.UNREADABLE, (path,))]
 
 
+def checkpoint(table: Delta, number: int, *paths: str, torn: bool = False) -> str:
+    """Write a checkpoint of the files that the table has then."""
+    lines = "".join(json.dumps({"add": {"path": each}}) + "\n" for each in paths)
+    return table.write(f"_delta_log/{number:020d}.checkpoint.{UUID}.json", "{" if torn else lines)
+
+
+def test_of_a_log_whose_end_is_lost_behind_a_checkpoint_that_says_what_is_there(
+    place: Place, table: Delta
+) -> None:
+    for each in "de":
+        table.write(each)
+    checkpoint(table, 3, "c", "d", "e")
+    for each in "abe":  # a and b were removed by a commit that is lost, and vacuumed
+        place.fs.rm_file(f"{place.root}/{each}")
+    dangling, gap = place.findings()
+    assert (dangling.kind, dangling.names) == (Kind.DANGLING_REFERENCE, (f"{place.root}/e",))
+    assert dangling.severity is Severity.DAMAGE
+    assert (gap.kind, gap.severity) == (Kind.GAP, Severity.NOTICE)
+
+
+@pytest.mark.parametrize(("torn", "kind"), [(None, Kind.GAP), ("{", Kind.UNREADABLE)], ids=["gone", "torn"])
+def test_what_a_checkpoint_behind_a_lost_commit_says_is_proof(
+    place: Place, table: Delta, torn: str | None, kind: Kind
+) -> None:
+    checkpoint(table, 2, "b", "c")
+    table.change(3, "d")
+    if torn is not None:
+        table.write(f"_delta_log/{2:020d}.json", torn)
+    for each in "ac":  # a was removed by the commit that is lost
+        place.fs.rm_file(f"{place.root}/{each}")
+    lost, dangling = sorted(place.findings(), key=lambda each: each.kind is not kind)
+    assert (dangling.names, dangling.severity) == ((f"{place.root}/c",), Severity.DAMAGE)
+    assert (lost.kind, lost.severity is Severity.NOTICE) == (kind, torn is None)
+
+
+def test_the_newest_checkpoint_is_read_though_the_log_is_whole(place: Place, table: Delta) -> None:
+    checkpoint(table, 0, "a", "b")
+    path = checkpoint(table, 1, torn=True)
+    finding = place.the(Kind.UNREADABLE)
+    assert (finding.names, finding.severity) == ((path,), Severity.DAMAGE)
+    checkpoint(table, 1, "a", "b", "c")
+    assert place.findings() == []
+
+
+def test_without_a_torn_checkpoint_the_one_before_says_what_is_there(place: Place, table: Delta) -> None:
+    checkpoint(table, 0, "a", "b")
+    path = checkpoint(table, 3, torn=True)
+    for number, each in ((2, "d"), (3, "e")):
+        table.change(number, each)
+    place.fs.rm_file(log(place, 0))
+    place.fs.rm_file(f"{place.root}/b")
+    told = [(each.kind, each.names, each.severity) for each in place.findings()]
+    assert told == [
+        (Kind.UNREADABLE, (path,), Severity.DAMAGE),
+        (Kind.DANGLING_REFERENCE, (f"{place.root}/b",), Severity.DAMAGE),
+    ]
+
+
+def test_a_torn_checkpoint_holds_nothing(place: Place, table: Delta) -> None:
+    checkpoint(table, 0, "a", "b")
+    checkpoint(table, 3, torn=True)
+    table.change(3, "d")
+    assert [(each.kind, each.severity) for each in place.findings()] == [
+        (Kind.GAP, Severity.DAMAGE),
+        (Kind.UNREADABLE, Severity.DAMAGE),
+    ]
+
+
 def test_two_commits_that_take_away_one_file_lose_an_update(place: Place, table: Delta) -> None:
     table.change(2, "a2", removed=("a",), read=1)
     table.change(3, "a3", removed=("a",), read=1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,10 @@ from pyiceberg.catalog.sql import SqlCatalog
 
 from putifabsent.errors import ConfigError
 from putifabsent.inspection import Kind, Severity, inspect, inspect_all
+from putifabsent.inspection import iceberg as rules
+from putifabsent.inspection.findings import Files
+from putifabsent.timeline import IcebergTimeline
+from putifabsent.timeline.files import AvroFiles
 from tests.inspection.tables import Iceberg
 
 if TYPE_CHECKING:
@@ -92,6 +97,14 @@ def test_what_is_deleted_of_a_file_that_is_not_in_the_snapshot_is_back(place: Pl
     assert finding.names == (f"{table.location}/data/del-x", f"{table.location}/data/x")
 
 
+def test_what_can_not_be_read_of_one_snapshot_hides_nothing_of_another(place: Place, table: Iceberg) -> None:
+    table.version(4, "d", deletes=["x"])
+    place.fs.rm_file(f"{place.root}/metadata/snap-2.avro")
+    assert place.kinds() == [Kind.DANGLING_VECTOR, Kind.DANGLING_REFERENCE]
+    place.fs.rm_file(f"{place.root}/metadata/m-2.avro")  # of which the other has data files, too
+    assert place.kinds() == [Kind.DANGLING_REFERENCE] * 2
+
+
 def test_a_file_that_is_there_twice_counts_twice(place: Place, table: Iceberg) -> None:
     table.version(4, "c")
     assert place.the(Kind.REPEATED_COMMIT).names == (f"{table.location}/data/c",)
@@ -139,6 +152,128 @@ def test_a_branch_whose_snapshot_is_not_listed_dangles(place: Place, table: Iceb
         path, json.dumps({**said, "refs": {"b": {"snapshot-id": 9, "type": "branch"}}}).encode()
     )
     assert place.the(Kind.DANGLING_REFERENCE).detail == "branch b is snapshot 9, which is not listed"
+
+
+def changed(place: Place, last: str, **said: Any) -> dict[str, Any]:
+    """Have metadata say something else; return all that they say then."""
+    path = f"{place.root}/metadata/{last}"
+    now: dict[str, Any] = {**json.loads(place.fs.cat_file(path)), **said}
+    place.fs.pipe_file(path, json.dumps(now).encode())
+    return now
+
+
+@pytest.mark.parametrize(
+    ("location", "spelled"),
+    [
+        ("s3://b/t", "s3a://b/t"),
+        ("s3n://b/t", "s3://b/t"),
+        ("gs://b/t", "gcs://b/t"),
+        ("abfs://c@a.dfs.core.windows.net/t", "abfss://c@a.dfs.core.windows.net/t"),
+        ("file:/lake/t", "file:///lake/t"),
+        ("/lake/t", "file:/lake/t"),
+    ],
+)
+def test_files_are_the_table_s_however_their_addresses_are_spelled(
+    place: Place, location: str, spelled: str
+) -> None:
+    table = Iceberg(place.fs, place.root)
+    table.location = spelled
+    table.version(1, "a")
+    table.location = location
+    table.version(2, "a", "b", deletes=["a"])
+    table.location = spelled
+    table.version(3, "c", deletes=["b", "x"])
+    changed(place, "v3.metadata.json", location=location)
+    place.fs.rm_file(f"{place.root}/data/c")
+    assert [(each.kind, each.names) for each in place.findings()] == [
+        (Kind.DANGLING_REFERENCE, (f"{spelled}/data/c",)),
+        (Kind.DANGLING_VECTOR, (f"{spelled}/data/del-x", f"{spelled}/data/x")),
+        (Kind.REPEATED_COMMIT, (f"{spelled}/data/a", f"{location}/data/a")),
+    ]
+
+
+def test_what_lies_in_another_store_is_not_the_table_s(place: Place, table: Iceberg) -> None:
+    changed(place, "v3.metadata.json", location=table.location.replace("s3a:", "gs:"))
+    place.fs.rm_file(f"{place.root}/data/c")
+    assert place.findings() == []
+
+
+ZIPPED = "v3.gz.metadata.json"
+
+
+def rival(place: Place) -> None:
+    """Commit another version 3, whose metadata are compressed."""
+    said = json.loads(place.fs.cat_file(f"{place.root}/metadata/v3.metadata.json"))
+    body = json.dumps({**said, "properties": {"by": "another"}}).encode()
+    place.fs.pipe_file(f"{place.root}/metadata/{ZIPPED}", gzip.compress(body))
+
+
+def test_of_two_metadata_of_one_number_those_that_readers_do_not_take_are_lost(
+    place: Place, table: Iceberg
+) -> None:
+    rival(place)
+    finding = place.the(Kind.LOST_UPDATE)
+    assert finding.severity is Severity.DAMAGE
+    assert finding.names == tuple(f"{place.root}/metadata/{each}" for each in (ZIPPED, "v3.metadata.json"))
+    said = f"version 3 is there as v3.metadata.json and {ZIPPED}: readers take v3.metadata.json"
+    assert finding.detail.startswith(said)
+
+
+def test_of_two_metadata_of_one_number_those_that_nobody_went_on_from_are_lost(
+    place: Place, table: Iceberg
+) -> None:
+    rival(place)
+    table.version(4, "d")
+    changed(place, "v4.metadata.json", **{"metadata-log": [{"metadata-file": f"s3a://x/{ZIPPED}"}]})
+    finding = place.the(Kind.LOST_UPDATE)
+    assert finding.names == tuple(f"{place.root}/metadata/{each}" for each in ("v3.metadata.json", ZIPPED))
+    assert f"version 4 came upon {ZIPPED}" in finding.detail
+
+
+def test_metadata_that_were_compressed_once_more_lose_nothing(place: Place, table: Iceberg) -> None:
+    body = place.fs.cat_file(f"{place.root}/metadata/v3.metadata.json")
+    table.write(f"metadata/{ZIPPED}", gzip.compress(body))
+    assert place.findings() == []
+
+
+class Asked(frozenset[str]):
+    """Files that are there, and how often it was asked whether one is."""
+
+    times = 0
+
+    def __contains__(self, path: object) -> bool:
+        self.times += 1
+        return super().__contains__(path)
+
+
+def test_a_file_is_looked_for_once_however_many_snapshots_have_it(place: Place) -> None:
+    table = Iceberg(place.fs, place.root)
+    for number in range(1, 21):
+        table.version(number, f"f{number}")
+    there = Asked(place.fs.find(place.root))
+    findings = rules.judge(IcebergTimeline(place.fs, place.root), lambda *_: Files(there, {})).findings
+    assert (findings, there.times) == ([], 20)
+
+
+class Remembering(AvroFiles):
+    """Files, and of how many the records were in memory at once."""
+
+    most = 0
+
+    def load(self, paths: Any) -> None:
+        super().load(paths)
+        Remembering.most = max(Remembering.most, len(self._read))
+
+
+def test_what_no_snapshot_has_any_more_is_forgotten(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Remembering, "most", 0)
+    monkeypatch.setattr(rules, "AvroFiles", Remembering)
+    table = Iceberg(place.fs, place.root)
+    for number in range(1, 21):
+        table.version(number, f"f{number}", deletes=[f"f{number}"])
+        table.rolled_back_to(0)
+    assert place.findings() == []
+    assert Remembering.most <= 9  # of two snapshots and the current one: lists, and manifests of two kinds
 
 
 # Tables of pyiceberg's, in a catalog

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import fsspec
 import pytest
 
 from putifabsent.inspection import Kind, Severity, inspect
+from putifabsent.inspection import paimon as rules
+from putifabsent.inspection.findings import Files
+from putifabsent.timeline import PaimonTimeline
+from putifabsent.timeline.files import AvroFiles
 from tests.inspection.tables import Paimon, packed
 
 if TYPE_CHECKING:
@@ -180,3 +184,128 @@ def test_the_snapshots_of_a_branch_lead_to_the_table_s_files(place: Place) -> No
     assert inspect(branch, fs=place.fs).findings == []
     place.fs.rm_file(f"{place.root}/bucket-0/a")
     assert [each.kind for each in inspect(branch, fs=place.fs).findings] == [Kind.DANGLING_REFERENCE]
+
+
+# Snapshots that share their manifests
+
+
+def test_of_snapshots_that_share_manifests_each_has_what_came_before_it(place: Place, table: Paimon) -> None:
+    table.commit(3, "c", removed=["a"], upon=None)
+    place.fs.rm_file(f"{place.root}/bucket-0/a")
+    assert place.kinds() == [Kind.DANGLING_REFERENCE]  # of the snapshots before
+    table.commit(4, "d", upon=None, vectors={"v": {"a": [1], "c": [1]}})
+    table.commit(5, "e", upon=("a", "b", "c", "d"), vectors={"v": {"a": [1], "c": [1]}})
+    table.commit(6, "c", upon=None, vectors={"w": {"a": [1], "c": [1]}})
+    assert [(each.kind, each.names, each.moments) for each in place.findings()][1:] == [
+        (Kind.DANGLING_VECTOR, ("v", "a"), ("4",)),
+        (Kind.LOST_UPDATE, ("a",), ("5",)),
+        (Kind.REPEATED_COMMIT, ("c",), ("6",)),
+    ]
+
+
+class Asked(dict[str, str]):
+    """Files that are there, and how often it was asked whether one is."""
+
+    times = 0
+
+    def __contains__(self, name: object) -> bool:
+        self.times += 1
+        return super().__contains__(name)
+
+
+def test_a_file_is_looked_for_once_however_many_snapshots_have_it(place: Place) -> None:
+    table = Paimon(place.fs, place.root)
+    for number in range(1, 21):
+        table.commit(number, f"f{number}", upon=None)
+    there = Asked({f"f{number}": "" for number in range(1, 21)})
+    findings = rules.judge(
+        PaimonTimeline(place.fs, place.root), lambda *_: Files(frozenset(), there)
+    ).findings
+    assert (findings, there.times) == ([], 20)
+
+
+class Remembering(AvroFiles):
+    """Files, and of how many the records were in memory at once."""
+
+    most = 0
+
+    def load(self, paths: Any) -> None:
+        super().load(paths)
+        Remembering.most = max(Remembering.most, len(self._read))
+
+
+def test_what_no_snapshot_has_any_more_is_forgotten(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Remembering, "most", 0)
+    monkeypatch.setattr("putifabsent.timeline.paimon.AvroFiles", Remembering)
+    table = Paimon(place.fs, place.root)
+    for number in range(1, 21):
+        table.commit(number, f"f{number}", upon=[f"f{each}" for each in range(1, number)])
+    assert place.findings() == []
+    assert Remembering.most <= 8  # of two snapshots: two lists, and a manifest of each
+
+
+# Tags
+
+
+@pytest.fixture
+def expired(place: Place, table: Paimon) -> Paimon:
+    """Return a table of which only a tag needs the file that was the first one."""
+    table.commit(3, "ab", removed=("a", "b"), upon=("a", "b"), commitKind="COMPACT")
+    place.fs.rm_file(f"{place.root}/snapshot/snapshot-2")
+    place.fs.makedirs(f"{place.root}/tag")
+    place.fs.mv(f"{place.root}/snapshot/snapshot-1", f"{place.root}/tag/tag-v1")
+    return table
+
+
+def test_what_only_a_tag_keeps_may_be_there(place: Place, expired: Paimon) -> None:
+    assert place.findings() == []
+
+
+def test_a_data_file_that_only_a_tag_needs_dangles(place: Place, expired: Paimon) -> None:
+    place.fs.rm_file(f"{place.root}/bucket-0/a")
+    finding = place.the(Kind.DANGLING_REFERENCE)
+    assert (finding.names, finding.severity, finding.commands) == (("a",), Severity.DAMAGE, ())
+    assert finding.detail == "tag v1: snapshot 1 has a data file that is not there"
+
+
+def test_a_manifest_that_only_a_tag_needs_dangles(place: Place, expired: Paimon) -> None:
+    path = f"{place.root}/manifest/manifest-deltaManifestList-1"
+    place.fs.rm_file(path)
+    finding = place.the(Kind.DANGLING_REFERENCE)
+    assert finding.names == (path,)
+    assert finding.detail.startswith("tag v1: ")
+
+
+def test_what_a_tagged_snapshot_lacks_is_told_once_while_that_is_there(place: Place, table: Paimon) -> None:
+    place.fs.makedirs(f"{place.root}/tag")
+    place.fs.cp_file(f"{place.root}/snapshot/snapshot-1", f"{place.root}/tag/tag-v1")
+    place.fs.rm_file(f"{place.root}/bucket-0/a")
+    assert place.the(Kind.DANGLING_REFERENCE).moments == ("1",)
+
+
+def test_a_torn_tag_is_unreadable(place: Place, expired: Paimon) -> None:
+    path = expired.write("tag/tag-v2", '{"id"')
+    assert place.the(Kind.UNREADABLE).names == (path,)
+
+
+def test_a_branch_has_tags_of_its_own(place: Place, expired: Paimon) -> None:
+    branch = f"{place.root}/branch/branch-dev"
+    for kind in ("schema/schema-0", "tag/tag-v1"):
+        place.fs.makedirs(f"{branch}/{kind}".rpartition("/")[0], exist_ok=True)
+        place.fs.copy(f"{place.root}/{kind}", f"{branch}/{kind}")
+    place.fs.makedirs(f"{branch}/snapshot")
+    place.fs.copy(f"{place.root}/snapshot/snapshot-3", f"{branch}/snapshot/snapshot-3")
+    place.fs.rm_file(f"{place.root}/tag/tag-v1")
+    place.fs.rm_file(f"{place.root}/bucket-0/a")
+    assert place.findings() == []
+    (finding,) = inspect(branch, fs=place.fs).findings
+    assert finding.detail.startswith("tag v1: ")
+
+
+def test_a_tag_that_is_deleted_meanwhile_lacks_nothing(place: Place, expired: Paimon) -> None:
+    def delete(*_: object) -> None:
+        for each in ("tag/tag-v1", "bucket-0/a"):
+            if place.fs.exists(f"{place.root}/{each}"):
+                place.fs.rm_file(f"{place.root}/{each}")
+
+    assert place.findings(progress=delete) == []

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from putifabsent.timeline import Problems, Trouble, read
+from putifabsent.timeline import PaimonTimeline, Problems, Trouble, read
 from tests.timeline.tables import Paimon
 
 if TYPE_CHECKING:
@@ -98,3 +98,17 @@ def test_a_snapshot_that_says_it_is_another_is_a_problem(place: Place) -> None:
     table.snapshot(2, id=3)
     with pytest.raises(OSError, match="it is snapshot 3"):
         list(read(table.root, fs=table.fs).active())
+
+
+def test_what_tags_keep_comes_by_their_numbers_and_names(place: Place) -> None:
+    table = Paimon(place.fs, place.root)
+    for name, number in (("b", 1), ("a", 7)):
+        path = table.snapshot(number)
+        table.write(f"tag/tag-{name}", place.fs.cat_file(path))
+    table.write("tag/tag-torn", "{")
+    table.write("tag/other", "{}")
+    timeline, problems = PaimonTimeline(table.fs, table.root), Problems()
+    assert [(name, each.number) for name, each in timeline.tags(problems).items()] == [("b", 1), ("a", 7)]
+    assert [(each.path, each.trouble) for each in problems] == [
+        (f"{place.root}/tag/tag-torn", Trouble.UNREADABLE)
+    ]

@@ -49,6 +49,7 @@ __all__ = [
     "manifest_of",
     "metadata_of",
     "number_in",
+    "plain",
     "rank_in",
 ]
 
@@ -164,6 +165,9 @@ _OF_DATA = 0
 _PATH_FIELD = 2147483546
 """Of a position delete file: the column that names data files."""
 
+_SCHEMES = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "abfss": "abfs"}
+"""Those by which some writers call what others call by another one."""
+
 
 class Manifest(NamedTuple):
     """A line of a manifest list.
@@ -217,6 +221,14 @@ def metadata_of(written: bytes) -> dict[str, Any]:
     if not isinstance(found, dict) or "location" not in found:
         raise ValueError("it is no table's metadata")
     return found
+
+
+def plain(address: str) -> str:
+    """Return an address as it is compared: one store may have several schemes, and local files have none."""
+    scheme, colon, rest = address.partition(":")
+    if scheme == "file" and colon:
+        return f"/{rest.lstrip('/')}"
+    return f"{_SCHEMES[scheme]}:{rest}" if scheme in _SCHEMES else address
 
 
 def manifest_of(record: Mapping[str, Any]) -> Manifest:

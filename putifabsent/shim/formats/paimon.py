@@ -310,9 +310,9 @@ def index_of(record: Mapping[str, Any]) -> Index | None:
     return Index(name, vectors, bool(record.get("_EXTERNAL_PATH")))
 
 
-def live(entries: Iterable[Entry], before: Mapping[File, Entry] | None = None) -> dict[File, Entry]:
-    """Return the files that are left of ``before`` after entries, in their order."""
-    files = dict(before or {})
+def live(entries: Iterable[Entry]) -> dict[File, Entry]:
+    """Return the files that are left after entries, in their order."""
+    files: dict[File, Entry] = {}
     for entry in entries:
         if entry.adds:
             files[entry.file] = entry
