@@ -66,6 +66,8 @@ from putifabsent.testing import *
 MyClaims = MyLock = MyCounter = None
 """,
 }
+AFTERWARDS = {"docs/reference/testing.md": "MyStore()"}
+OF_SPARK = re.compile(r"from (putifabsent\.spark|pyspark\.sql) import .*\n")
 
 
 def snippets(page: Path) -> list[str]:
@@ -95,9 +97,9 @@ def test_every_page_with_python_is_run() -> None:
 def test_what_a_page_shows_runs(name: str, store: LocalBucket, tmp_path: Path) -> None:
     script = tmp_path / "page.py"
     code = "\n".join(MOUNTS.sub("None", each) for each in PAGES[name])
-    code = code.replace('"..."', repr(store.endpoint)).replace("from putifabsent.spark import mount\n", "")
+    code = OF_SPARK.sub("", code.replace('"..."', repr(store.endpoint)))
     before = BEFORE.replace("{STORE!r}", repr(store.storage_options)) + BESIDE.get(name, "")
-    script.write_text(f"{before}\n{code}")
+    script.write_text(f"{before}\n{code}\n{AFTERWARDS.get(name, '')}")
     environment = {**os.environ, "TMPDIR": str(tmp_path), "PYTHONPATH": str(ROOT), "AWS_REGION": "us-east-1"}
     done = subprocess.run(
         [sys.executable, str(script)],
