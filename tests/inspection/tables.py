@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import fastavro
 from pyroaring import BitMap
 
+from putifabsent.timeline.files import AvroFiles
 from tests.timeline import tables
 
 if TYPE_CHECKING:
@@ -293,6 +294,16 @@ _CONTENT = {
     ],
 }
 _PATH_FIELD = 2147483546
+
+
+class Remembering(AvroFiles):
+    """Files, and of how many the records were in memory at once."""
+
+    most = 0
+
+    def load(self, paths: Any) -> None:
+        super().load(paths)
+        Remembering.most = max(Remembering.most, len(self._read))
 
 
 class Iceberg(tables.Delta):

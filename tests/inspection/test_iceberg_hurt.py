@@ -15,8 +15,7 @@ from putifabsent.inspection import Kind, Severity, inspect, inspect_all
 from putifabsent.inspection import iceberg as rules
 from putifabsent.inspection.findings import Files
 from putifabsent.timeline import IcebergTimeline
-from putifabsent.timeline.files import AvroFiles
-from tests.inspection.tables import Iceberg
+from tests.inspection.tables import Iceberg, Remembering
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -253,16 +252,6 @@ def test_a_file_is_looked_for_once_however_many_snapshots_have_it(place: Place) 
     there = Asked(place.fs.find(place.root))
     findings = rules.judge(IcebergTimeline(place.fs, place.root), lambda *_: Files(there, {})).findings
     assert (findings, there.times) == ([], 20)
-
-
-class Remembering(AvroFiles):
-    """Files, and of how many the records were in memory at once."""
-
-    most = 0
-
-    def load(self, paths: Any) -> None:
-        super().load(paths)
-        Remembering.most = max(Remembering.most, len(self._read))
 
 
 def test_what_no_snapshot_has_any_more_is_forgotten(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:

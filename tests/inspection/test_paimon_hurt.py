@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import fsspec
 import pytest
@@ -11,8 +11,7 @@ from putifabsent.inspection import Kind, Severity, inspect
 from putifabsent.inspection import paimon as rules
 from putifabsent.inspection.findings import Files
 from putifabsent.timeline import PaimonTimeline
-from putifabsent.timeline.files import AvroFiles
-from tests.inspection.tables import Paimon, packed
+from tests.inspection.tables import Paimon, Remembering, packed
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -222,16 +221,6 @@ def test_a_file_is_looked_for_once_however_many_snapshots_have_it(place: Place) 
         PaimonTimeline(place.fs, place.root), lambda *_: Files(frozenset(), there)
     ).findings
     assert (findings, there.times) == ([], 20)
-
-
-class Remembering(AvroFiles):
-    """Files, and of how many the records were in memory at once."""
-
-    most = 0
-
-    def load(self, paths: Any) -> None:
-        super().load(paths)
-        Remembering.most = max(Remembering.most, len(self._read))
 
 
 def test_what_no_snapshot_has_any_more_is_forgotten(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
