@@ -323,8 +323,15 @@ MUTANTS = (
     Mutant(
         "a later resolution takes anybody's token for mine",
         "create",
-        "    if seen.holder.token != token:",
+        '    if creation_of(holder.token or "") != token:',
         "    if False:",
+        None,
+    ),
+    Mutant(
+        "a later resolution does not know what an arbiter has marked",
+        "create",
+        '    if creation_of(holder.token or "") != token:',
+        "    if holder.token != token:",
         None,
     ),
     Mutant(

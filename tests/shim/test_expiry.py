@@ -364,6 +364,14 @@ def test_resolving_a_number_asks_whether_it_counts(shim: Shim) -> None:
     assert play(shim.resolve(NAME, ME), *script) == held_by(ME).holder
 
 
+@pytest.mark.parametrize("mark", [f"{ME}.0~1", f"{ME}.2~3"])
+def test_resolving_knows_a_creation_that_an_arbiter_had_marked_before_its_table_left_it(
+    shim: Shim, mark: str
+) -> None:
+    script = (Head(PATH), held_by(mark)), (BEFORE, held_by(OTHER))
+    assert play(shim.resolve(NAME, ME), *script) == held_by(mark).holder
+
+
 def test_resolving_a_number_that_had_expired_is_no_win_and_removes_nothing(shim: Shim) -> None:
     entries = listing(snapshot_5=NOW, snapshot_8=-60 * MINUTE)
     with pytest.raises(OutcomeUnknown):
