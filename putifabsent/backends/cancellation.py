@@ -15,7 +15,16 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine
     from typing import Any
 
-__all__ = ["AT_ONCE", "StoppedError", "in_thread", "or_undone", "stop_here", "stopped_or_undone", "twin"]
+__all__ = [
+    "AT_ONCE",
+    "Stop",
+    "StoppedError",
+    "in_thread",
+    "or_undone",
+    "stop_here",
+    "stopped_or_undone",
+    "twin",
+]
 
 P = ParamSpec("P")
 S = TypeVar("S")
@@ -78,7 +87,7 @@ async def or_undone(
     work: Awaitable[T],
     undo: Callable[[T], Awaitable[object]],
     patience: float | None = None,
-    stop: Callable[[], object] = bool,
+    stop: Stop | None = None,
 ) -> T:
     """Await ``work``. A cancellation lets it end, undoes what came of it, and then stays a cancellation.
 
@@ -89,13 +98,14 @@ async def or_undone(
     patience
         Seconds that a cancellation waits; after them, this goes on without anyone who waits for it.
     stop
-        Tells the work that it has been cancelled.
+        Is set at a cancellation, for work that heeds it.
     """
     future = asyncio.ensure_future(work)
     try:
         await asyncio.wait([future])
     except asyncio.CancelledError:
-        stop()
+        if stop is not None:
+            stop.set()
         # A task of its own, for a second cancellation must not leave it half done either.
         await asyncio.wait([asyncio.ensure_future(_undo(future, undo))], timeout=patience)
         raise
@@ -114,7 +124,7 @@ async def stopped_or_undone(work: Callable[[], T], undo: Callable[[T], Awaitable
         stop.heed()
         return work()
 
-    return await or_undone(in_thread(begin), undo, _PATIENCE, stop.set)
+    return await or_undone(in_thread(begin), undo, _PATIENCE, stop)
 
 
 async def _undo(future: asyncio.Future[T], undo: Callable[[T], Awaitable[object]]) -> None:

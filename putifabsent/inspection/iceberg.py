@@ -88,7 +88,8 @@ def hurts(base: Base, name: Name, written: bytes) -> list[Finding]:
             if own not in known:
                 what = f"snapshot {own} of version {number}"
                 findings += tree.commit(what, own, path, base.absent)
-                findings += tree.again(what, each, _attempts(each, snapshots))
+                if attempts := _attempts(each, snapshots):
+                    findings += tree.again(what, each, attempts)
         return [*findings, *read_errors(files.problems, Kind.DANGLING_REFERENCE)]
     finally:
         files.forget()
@@ -252,7 +253,7 @@ class _Tree:
         What no branch or tag has any more, since it was rolled back, harms no reader of these: a notice.
         """
         current = next((each for each in snapshots if each.current), None)
-        kept = [] if current is None else self._manifests_of(current)
+        kept = [] if current is None else self._manifests(current.path)
         seen: set[str] = set()
         reported: set[str] = set()
         for each, manifests in self._walk(sorted(snapshots, key=lambda each: each.id not in reached), kept):
@@ -360,7 +361,7 @@ class _Tree:
         So no more is in memory than two snapshots lead to, and what the next one shares with them.
         """
         for each in snapshots:
-            manifests = self._manifests_of(each)
+            manifests = self._manifests(each.path)
             yield each, manifests
             self._files.forget()
             wanted = {of.path for of in (*kept, *manifests)}
@@ -372,9 +373,6 @@ class _Tree:
         for manifest, said in new.items():
             self._live[manifest.path] = Counter(plain(each.path) for each in said if each.live)
         return [self._live[each.path] for each in manifests]
-
-    def _manifests_of(self, snapshot: IcebergSnapshot) -> list[Manifest]:
-        return self._manifests(str(snapshot.content.get("manifest-list") or ""))
 
     def _manifests(self, address: str) -> list[Manifest]:
         inside = self._inside(address)
