@@ -95,7 +95,7 @@ test-peers: $(PEERS) $(if $(SHORT),,$(PEERS_OLDER)) ## run peers' own suites sto
 	.venv-peers/bin/python -m tests.peers $(if $(SHORT),--short)
 
 .PHONY: proof
-proof: $(DEV) ## play every schedule of a few processes, then those of more: several hours; SHORT=1: ten minutes
+proof: $(DEV) ## play every schedule of a few processes, then those of more: an hour and a half; SHORT=1: ten minutes
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "exhaustive and not proof"
 	SHORT=$(SHORT) $(BIN)/python -m pytest -n $(JOBS) -m proof -v --timeout=7200 $(if $(SHORT),-k "at_random or longer")
 

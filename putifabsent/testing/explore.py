@@ -86,6 +86,9 @@ class Actor:
         Makes its protocol, the same each time.
     follows
         The name of the process whose end it waits for before it begins.
+    timed
+        Whether the judge asks who had ended before it began, and who began after it had ended. Where he does
+        not, states that differ in nothing else are one.
     """
 
     name: str
@@ -93,6 +96,7 @@ class Actor:
     make: Callable[[], Generator[Any, Any, Any]]
     token: str = ""
     follows: str | None = None
+    timed: bool = True
 
 
 @dataclass(frozen=True)
@@ -121,7 +125,7 @@ class ActorRun(NamedTuple):
     Attributes
     ----------
     after
-        A bit for each process that had ended when this one began; None: it has not begun.
+        A bit for each timed process that had ended when this one began; None: it has not begun.
     ended
         What its protocol returned or raised; None: it is under way, or stopped for ever.
     """
@@ -165,15 +169,16 @@ class How(NamedTuple):
 
 
 class Move(NamedTuple):
-    """A step that may be taken.
+    """A step that may be taken: all of the state after it but where the process stands then.
 
-    Attributes
-    ----------
-    state
-        After it, but for the process that it is a step of: what that does next takes longer to find out.
+    What that does next takes longer to find out.
     """
 
-    state: State
+    world: int
+    after: tuple[int | None, ...]
+    late: tuple[tuple[int, int, int, int], ...]
+    lost_left: int
+    late_left: int
     how: How
 
 
@@ -188,13 +193,29 @@ class _Part(NamedTuple):
     outcome: Any
 
 
+class _Request(NamedTuple):
+    """A request, and what its sender may hear instead of its outcome.
+
+    Attributes
+    ----------
+    lost
+        The number of the outcome where its answer is lost; None: it is never sent.
+    changes
+        Whether it matters when it is applied.
+    """
+
+    request: Any
+    lost: int | None
+    changes: bool
+
+
 @dataclass(slots=True)
 class _Node:
     """A process after certain outcomes; each of its requests may be the next to be applied."""
 
     outcomes: Outcomes
     others: list[Outcomes] = field(default_factory=list)
-    requests: tuple[Any, ...] = ()
+    requests: tuple[_Request, ...] = ()
     parts: tuple[_Part, ...] = ()
     ended: tuple[str, Any] | None = None
     children: dict[tuple[int, int], int] = field(default_factory=dict)
@@ -207,6 +228,8 @@ class Graph:
         self.actors = tuple(actors)
         numbers = {actor.name: 1 << i for i, actor in enumerate(self.actors)}
         self._awaited = [numbers[each.follows] if each.follows else 0 for each in self.actors]
+        timed = sum(1 << i for i, each in enumerate(self.actors) if each.timed)
+        self._told = [timed if each.timed else 0 for each in self.actors]
         self.world = world
         self.faults = faults
         self.worlds: list[Any] = []
@@ -230,59 +253,66 @@ class Graph:
             for actor, after, node in zip(self.actors, state.after, state.nodes, strict=True)
         )
 
-    def take(self, move: Move) -> State:
+    def under_way(self, state: State) -> int:
+        """Return how many processes have begun and not ended."""
+        begun = zip(state.nodes, state.after, strict=True)
+        return sum(after is not None and self.nodes[node].ended is None for node, after in begun)
+
+    def take(self, state: State, move: Move) -> State:
         """Return the state after a move."""
-        how = move.how
-        if how.fate == _LATE:
-            return move.state
-        return self._after(move.state, how.actor, how.request, how.outcome)
+        world, after, late, lost_left, late_left, (i, fate, _, which, outcome) = move
+        nodes = state.nodes
+        if fate != _LATE:
+            nodes = (*nodes[:i], self._child(i, nodes[i], which, outcome), *nodes[i + 1 :])
+        return State(world, nodes, after, late, lost_left, late_left)
 
     def moves(self, state: State) -> Iterator[Move]:
         """Yield each step that may be taken."""
-        done = sum(1 << i for i, node in enumerate(state.nodes) if self.nodes[node].ended is not None)
-        for i, at in enumerate(state.nodes):
-            node = self.nodes[at]
-            if node.ended is not None:
+        world, nodes, begun, late, lost_left, late_left = state
+        done = sum(1 << i for i, node in enumerate(nodes) if self.nodes[node].ended is not None)
+        for i, at in enumerate(nodes):
+            if done >> i & 1:
                 continue
-            after = state.after
+            after = begun
             if after[i] is None:
                 if self._awaited[i] & ~done:
                     continue
-                after = (*after[:i], done, *after[i + 1 :])
-            begun = state._replace(after=after)
-            for which in range(len(node.requests)):
-                yield from self._fates(begun, i, at, which)
-        for place, (i, at, which, rest) in enumerate(state.late):
-            world, outcome = self._apply(state.world, i, at, which, rest)
-            others = (*state.late[:place], *state.late[place + 1 :])
-            yield Move(state._replace(world=world, late=others), How(i, _LATE, at, which, outcome))
+                after = (*after[:i], done & self._told[i], *after[i + 1 :])
+            for which, (request, lost, changes) in enumerate(self.nodes[at].requests):
+                applied, outcome = self._apply(world, i, at, which)
+                yield Move(applied, after, late, lost_left, late_left, How(i, "answered", at, which, outcome))
+                if lost is None:
+                    continue
+                if lost_left:
+                    how = How(i, "lost before it applied", at, which, lost)
+                    yield Move(world, after, late, lost_left - 1, late_left, how)
+                    if applied != world:
+                        how = How(i, "applied, answer lost", at, which, lost)
+                        yield Move(applied, after, late, lost_left - 1, late_left, how)
+                if late_left and changes:
+                    pending = tuple(sorted((*late, (i, at, which, self._begun(world, request)))))
+                    how = How(i, "not applied yet", at, which, lost)
+                    yield Move(world, after, pending, lost_left, late_left - 1, how)
+        yield from self._landings(state)
 
-    def _fates(self, begun: State, i: int, at: int, which: int) -> Iterator[Move]:
-        """Yield what may become of one request of a process."""
-        request = self.nodes[at].requests[which]
-        world, outcome = self._apply(begun.world, i, at, which)
-        yield Move(begun._replace(world=world), How(i, "answered", at, which, outcome))
-        unanswered = self.world.unanswered(request)
-        if unanswered is None:
-            return
-        lost = self._outcome_id(unanswered)
-        if begun.lost_left:
-            fewer = begun._replace(lost_left=begun.lost_left - 1)
-            yield Move(fewer, How(i, "lost before it applied", at, which, lost))
-            if world != begun.world:
-                yield Move(fewer._replace(world=world), How(i, "applied, answer lost", at, which, lost))
-        if begun.late_left and self.world.changes(request):
-            pending = tuple(sorted((*begun.late, (i, at, which, self._begun(begun.world, request)))))
-            fewer = begun._replace(late_left=begun.late_left - 1, late=pending)
-            yield Move(fewer, How(i, "not applied yet", at, which, lost))
+    def _landings(self, state: State) -> Iterator[Move]:
+        """Yield each request that may be applied late."""
+        world, _, begun, late, lost_left, late_left = state
+        for place, (i, at, which, rest) in enumerate(late):
+            applied, outcome = self._apply(world, i, at, which, rest)
+            others = (*late[:place], *late[place + 1 :])
+            yield Move(applied, begun, others, lost_left, late_left, How(i, _LATE, at, which, outcome))
 
     def step(self, how: How) -> Step:
         """Return a step for people."""
         i, fate, at, which, outcome = how
-        return Step(self.actors[i].name, self.nodes[at].requests[which], fate, self._outcomes[outcome])
+        return Step(
+            self.actors[i].name, self.nodes[at].requests[which].request, fate, self._outcomes[outcome]
+        )
 
-    def _after(self, state: State, i: int, which: int, outcome: int) -> State:
-        node = self.nodes[state.nodes[i]]
+    def _child(self, i: int, at: int, which: int, outcome: int) -> int:
+        """Return where a process stands after an outcome."""
+        node = self.nodes[at]
         child = node.children.get((which, outcome))
         if child is None:
             answer = self._outcomes[outcome]
@@ -293,7 +323,7 @@ class Graph:
                 if self._node(i, (*other, answer)) != child:
                     raise AssertionError(f"two histories of {self.actors[i].name} were taken for one")
             node.children[which, outcome] = child
-        return state._replace(nodes=(*state.nodes[:i], child, *state.nodes[i + 1 :]))
+        return child
 
     def _begun(self, world: int, request: Any) -> int:
         rest = self.world.begun(self.worlds[world], request)
@@ -308,10 +338,16 @@ class Graph:
         key = (world, i, at, which, rest)
         found = self._applied.get(key)
         if found is None:
-            request = self.nodes[at].requests[which] if rest == _ALL_OF_IT else self._rests[rest]
+            request = self.nodes[at].requests[which].request if rest == _ALL_OF_IT else self._rests[rest]
             after, outcome = self.world.apply(self.worlds[world], request)
             found = self._applied[key] = self._world_id(after), self._outcome_id(outcome)
         return found
+
+    def _request(self, request: Any) -> _Request:
+        lost = self.world.unanswered(request)
+        if lost is None:
+            return _Request(request, None, changes=False)
+        return _Request(request, self._outcome_id(lost), self.world.changes(request))
 
     def _world_id(self, world: Hashable) -> int:
         found = self._world_ids.setdefault(world, len(self.worlds))
@@ -333,6 +369,7 @@ class Graph:
         pauses: Counter[float] = Counter()
         given = iter(outcomes)
         parts: dict[bool, Any] = {}
+        requests: tuple[Any, ...] = ()
         try:
             request = next(protocol)
             while True:
@@ -342,7 +379,7 @@ class Graph:
                     continue
                 outcome = next(given, _NONE)
                 if outcome is _NONE:
-                    node.requests, node.parts = _open(request, parts)
+                    requests, node.parts = _open(request, parts)
                     break
                 if isinstance(outcome, _Part):
                     parts[outcome.second] = outcome.outcome
@@ -355,9 +392,10 @@ class Graph:
         except Exception as error:  # noqa: BLE001 - what it means is the judge's business
             node.ended = ("raised", error)
         _let_go(node)
-        key = fingerprint((i, dict(pauses), node.ended, node.requests, parts, protocol))
+        key = fingerprint((i, dict(pauses), node.ended, requests, parts, protocol))
         found = self._node_ids.setdefault(key, len(self.nodes))
         if found == len(self.nodes):
+            node.requests = tuple(self._request(each) for each in requests)
             self.nodes.append(node)
         elif len(others := self.nodes[found].others) < _CHECKED and outcomes != self.nodes[found].outcomes:
             others.append(outcomes)
@@ -440,7 +478,7 @@ def explore(
             return explored
         for move in graph.moves(state):
             explored.steps += 1
-            following = graph.take(move)
+            following = graph.take(state, move)
             if following not in came:
                 came[following] = (state, move.how)
                 waiting.append(following)
@@ -473,7 +511,7 @@ def wander(
             if not moves:
                 break
             before, move = state, random.choice(moves)
-            state = graph.take(move)
+            state = graph.take(before, move)
             came.setdefault(state, (before, move.how))
             explored.steps += 1
     return explored
@@ -481,11 +519,9 @@ def wander(
 
 def _violates(graph: Graph, judge: Judge, came: Came, state: State, explored: Explored) -> bool:
     """Write down which promise a state breaks, if any, and the schedule that leads there."""
-    runs = graph.runs(state)
-    under_way = sum(each.after is not None and each.ended is None for each in runs)
-    if under_way > graph.faults.crashes:
+    if graph.under_way(state) > graph.faults.crashes:
         return False
-    broken = judge.judge(graph.world, graph.worlds[state.world], runs)
+    broken = judge.judge(graph.world, graph.worlds[state.world], graph.runs(state))
     if broken is None:
         return False
     explored.schedule = _schedule(graph, came, state)

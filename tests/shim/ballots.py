@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from putifabsent import shim
 from putifabsent.backends.base import Absent, Creation
 from putifabsent.backends.body import InMemory
@@ -21,7 +23,7 @@ from tests.shim.removals import RemovableStore, often, removing, removing_at_onc
 from tests.shim.roles import actors_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from types import ModuleType
 
     from putifabsent.shim.names import Name
@@ -178,6 +180,21 @@ GROUNDS = (
     Ground("a disk", republishes=False),
     Ground("a store whose copies take time", versions=False, slow_copies=True),
 )
+
+
+def played(scenarios: Iterable[Any], *, most: int | None = None) -> list[object]:
+    """Return each scenario, of ballots or of locks, on each ground that matters to it, as parameters.
+
+    Without a deletion they are all one, and so are copies that take time where nothing is late. Those at the
+    end are the hardest: one overwrites and removes whatever is there, and its copies land late where any may;
+    the other does not overwrite. ``most`` is how many of these.
+    """
+    found = []
+    for scenario in scenarios:
+        grounds = GROUNDS if not {"d", "e"}.isdisjoint(scenario.roles.lower()) else GROUNDS[:1]
+        differ = [each for each in grounds if scenario.faults.late or not each.slow_copies]
+        found += [(scenario, each) for each in differ[-(most or len(differ)) :]]
+    return [pytest.param(*each, id="{}, on {}".format(*each)) for each in found]
 
 
 class Judges:

@@ -264,7 +264,8 @@ class Scenario:
         for number, process in enumerate(self.processes):
             token = f"{process.does}{number}".replace("_", "-")
             played = _Composed(process, token, self.before, self.every, p, p.arbiter_of(self.by))
-            found.append(Actor(token, process.does, _Making(played, process.does), token, process.follows))
+            make = _Making(played, process.does)
+            found.append(Actor(token, process.does, make, token, process.follows, timed=False))
         return found
 
     def world(self) -> Any:

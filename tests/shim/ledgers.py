@@ -300,7 +300,7 @@ class Scenario:
             token = f"{process.does}{number}"
             played = Played(process, token, self.before, self.every, p)
             make = getattr(played, process.does)
-            found.append(Actor(token, process.does, make, token, process.follows))
+            found.append(Actor(token, process.does, make, token, process.follows, timed=False))
         return found
 
     def world(self) -> Table:

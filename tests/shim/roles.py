@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     Played = Callable[[str, str], tuple[str, Callable[[], Protocol[Any]]]]
 
 
+UNTIMED = "fx"
+"""Who forgets a lock and who cleans up do nothing to a name that has an order."""
+
+
 def actors_of(roles: str, played: Played) -> list[Actor]:
     """Return a process for each letter; those of one word come one after the other.
 
@@ -31,6 +35,6 @@ def actors_of(roles: str, played: Played) -> list[Actor]:
         for letter in word:
             name = f"{letter}{len(found)}"
             role, make = played(letter, name)
-            found.append(Actor(name, role, make, name, before))
+            found.append(Actor(name, role, make, name, before, timed=letter.lower() not in UNTIMED))
             before = name
     return found

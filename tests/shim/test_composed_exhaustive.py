@@ -10,7 +10,7 @@ import pytest
 from tests.shim.composed import Mutant, Scenario, play, play_at_random
 from tests.shim.composed_mutants import MUTANTS
 from tests.shim.composed_scenarios import EVERYTHING, LONG, SHORT
-from tests.shim.schedules import AT_RANDOM, SEEDS
+from tests.shim.schedules import AT_RANDOM, MOST, SEEDS
 
 if TYPE_CHECKING:
     from tests.conftest import Note
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.exhaustive
 
 BY_NAME = {str(scenario): scenario for scenario in (*SHORT, *LONG)}
-MOST = 1_000_000
-"""So many states of a long one are played, the short schedules first."""
 
 
 @pytest.mark.parametrize("scenario", SHORT, ids=str)

@@ -67,3 +67,24 @@ def test_the_schedule_of_a_violation_is_kept_step_by_step() -> None:
     ]
     assert [repr(step.outcome) for step in explored.schedule] == ["1", "True"]
     assert (explored.violation or "").endswith(str(explored.schedule[-1]))
+
+
+class Orders:
+    """Notes who had ended when the second process began."""
+
+    def __init__(self) -> None:
+        self.seen: set[int | None] = set()
+
+    def judge(self, world: Any, state: Any, runs: tuple[ActorRun, ...]) -> None:
+        self.seen.add(runs[1].after)
+
+
+@pytest.mark.parametrize(("timed", "seen", "states"), [(True, {None, 0, 1}, 13), (False, {None, 0}, 9)])
+def test_who_had_ended_before_is_told_apart_where_somebody_asks(
+    timed: bool, seen: set[int | None], states: int
+) -> None:
+    actors = [Actor(name, "other", asking, timed=timed) for name in ("first", "second")]
+    orders = Orders()
+    world = Answers(dict.fromkeys(REQUESTS, 1))
+    found = explore(actors, world, orders, Faults(crashes=2))
+    assert (orders.seen, found.states) == (seen, states)

@@ -25,7 +25,7 @@ from tests.shim.ledger_scenarios import (
 )
 from tests.shim.ledger_tables import NAME
 from tests.shim.ledgers import Mutant, Process, Scenario, play
-from tests.shim.schedules import AT_RANDOM, SEEDS
+from tests.shim.schedules import AT_RANDOM, MOST, SEEDS
 
 if TYPE_CHECKING:
     from tests.conftest import Note
@@ -56,7 +56,7 @@ def test_no_longer_schedule_breaks_a_promise(scenario: Scenario, note: Note) -> 
 @pytest.mark.proof
 @pytest.mark.parametrize("scenario", LONG, ids=str)
 def test_no_schedule_of_many_breaks_a_promise(scenario: Scenario, note: Note) -> None:
-    found = play(scenario, most=5_000_000)
+    found = play(scenario, most=MOST)
     note(found)
     assert found.violation is None, found.violation
 
