@@ -158,7 +158,7 @@ def _packages() -> Iterator[Check]:
     if old:
         extras = ",".join(extra for extra in old if extra != "all")
         listed = f"{'; '.join(dict.fromkeys(old.values()))}. Installed: {listed}"
-        yield Check("packages", Verdict.WRONG, listed, f"pip install -U 'putifabsent[{extras}]'")
+        yield Check("packages", Verdict.WRONG, listed, f"pip install 'putifabsent[{extras}]'")
     else:
         yield Check("packages", Verdict.OK, listed or "none of those that extras bring")
 
@@ -208,7 +208,7 @@ def _store(url: str, options: Mapping[str, Any]) -> Iterator[Check]:
             if kind == "s3":
                 yield _region(fs.fs, bucket, answer)
             yield _bucket(fs, path, bucket)
-    yield _who_decides(fs, url, kind, endpoint)
+    yield _who_decides(fs, url, path, kind, endpoint)
 
 
 def _disk(path: str) -> Check:
@@ -330,14 +330,14 @@ def _bucket(fs: GuardedFileSystem, path: str, bucket: str) -> Check:
     return Check("bucket", Verdict.WRONG, f"{bucket} can't be listed: {why}", do)
 
 
-def _who_decides(fs: GuardedFileSystem, url: str, kind: str, endpoint: str | None) -> Check:
+def _who_decides(fs: GuardedFileSystem, url: str, path: str, kind: str, endpoint: str | None) -> Check:
     arbiter = fs.mount.options.arbiter
     if not fs.mount.by_the_store:
         name = arbiter.partition(":")[0]
         return Check("arbiter", Verdict.OK, f"{name}; `putifabsent init` checks a registry's")
     if not needs_probe(arbiter, kind, endpoint):
         return Check("arbiter", Verdict.OK, f"the store itself, without a probe ({arbiter})")
-    known = recall(kind, endpoint)
+    known = recall(kind, endpoint, path)
     if unsafe := [word for word in NEEDED if word in known and not known[word].safe]:
         do = "Name an arbiter beside the store (-o arbiter=ballot), the same in all mounts."
         return Check("arbiter", Verdict.WRONG, f"a probe found the store unsafe: {', '.join(unsafe)}", do)

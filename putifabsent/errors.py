@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import errno
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -159,6 +159,17 @@ def unknown_of(error: BaseException) -> OutcomeUnknown | None:
     """Return what says that an outcome is unknown, if it is; a cancellation has that for its cause."""
     found = error if isinstance(error, OutcomeUnknown) else error.__cause__
     return found if isinstance(found, OutcomeUnknown) else None
+
+
+def unknown_from(error: BaseException, unknown: OutcomeUnknown) -> NoReturn:
+    """Raise an unknown outcome, which an error has led to.
+
+    A cancellation stays one, and carries it: code that cleans up after ``except Exception`` must not take it
+    for a loss.
+    """
+    if isinstance(error, Exception):
+        raise unknown from error
+    raise error from unknown
 
 
 def sentence_of(error: BaseException) -> str:

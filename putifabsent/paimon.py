@@ -53,14 +53,14 @@ from pypaimon.filesystem.pyarrow_file_io import PyArrowFileIO
 
 from putifabsent.errors import ConfigError, NameTaken
 from putifabsent.fsspec_plugin import (
-    GuardedAzureFileSystem,
     GuardedFileSystem,
-    GuardedGCSFileSystem,
     GuardedLocalFileSystem,
     GuardedMemoryFileSystem,
     GuardedS3FileSystem,
 )
 from putifabsent.fsspec_plugin.paths import refuse_pattern
+from putifabsent.fsspec_plugin.protocols import BY_SCHEME
+from putifabsent.shim.schemes import GUARDED
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -75,18 +75,6 @@ METASTORE = "putifabsent"
 """The catalog's name in pypaimon's ``metastore`` option."""
 
 _PREFIX = "putifabsent."
-_FILESYSTEMS: dict[str, type[GuardedFileSystem]] = {
-    "": GuardedLocalFileSystem,
-    "file": GuardedLocalFileSystem,
-    "s3": GuardedS3FileSystem,
-    "s3a": GuardedS3FileSystem,
-    "gs": GuardedGCSFileSystem,
-    "gcs": GuardedGCSFileSystem,
-    "abfs": GuardedAzureFileSystem,
-    "abfss": GuardedAzureFileSystem,
-    "az": GuardedAzureFileSystem,
-    "memory": GuardedMemoryFileSystem,
-}
 _KEPT = ".keep"
 """An object store has no folders: an empty database is there while this is in it."""
 
@@ -110,10 +98,9 @@ class GuardedFileIO(FileIO):
     """
 
     def __init__(self, warehouse: str, options: Options) -> None:
-        scheme = warehouse.partition("://")[0] if "://" in warehouse else ""
-        guarded = _FILESYSTEMS.get(scheme)
+        guarded = BY_SCHEME.get(warehouse.partition("://")[0] if "://" in warehouse else "file")
         if guarded is None:
-            known = ", ".join(f"{scheme}://" for scheme in _FILESYSTEMS if scheme)
+            known = ", ".join(f"{scheme}://" for scheme in GUARDED)
             raise ConfigError(f"a warehouse is a folder or one of {known}, not {warehouse}")
         self.properties = options
         self.uri_reader_factory = UriReaderFactory(options)

@@ -15,7 +15,7 @@ def vouch(endpoint: str, kind: str = "s3") -> None:
     """
     forget(endpoint, kind)
     remember(
-        kind, endpoint, {word: Verdict(word, safe=True, evidence="a server of tests") for word in BESIDE}
+        kind, endpoint, "", {word: Verdict(word, safe=True, evidence="a server of tests") for word in BESIDE}
     )
 
 
@@ -24,8 +24,14 @@ def forget(endpoint: str, kind: str = "s3") -> None:
 
     A run of the tests begins some hundred servers, and the system gives a port again.
     """
-    key = probe_cache._key(kind, endpoint)
-    probe_cache._here.pop(key, None)
+    server = probe_cache._key(kind, endpoint)
     known = probe_cache._read()
-    if known.pop(key, None) is not None:
-        probe_cache._write(known)
+    others = {key: found for key, found in known.items() if not _is_of(key, server)}
+    for key in [each for each in probe_cache._here if _is_of(each, server)]:
+        del probe_cache._here[key]
+    if others != known:
+        probe_cache._write(others)
+
+
+def _is_of(key: str, server: str) -> bool:
+    return key == server or key.startswith(f"{server}/")

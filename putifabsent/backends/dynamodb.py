@@ -28,6 +28,7 @@ from putifabsent.backends.dynamodb_client import (
     is_unmet,
     ready,
     silent,
+    sound,
 )
 from putifabsent.backends.dynamodb_items import (
     ATTRIBUTES,
@@ -57,6 +58,7 @@ from putifabsent.backends.registries import (
     bad_identity,
 )
 from putifabsent.backends.server_time import WholeSeconds
+from putifabsent.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping
@@ -296,9 +298,14 @@ class DynamoDBCounter(Counter):
         # Where each counter was last seen: a hint, which costs a request where it is wrong.
         self._seen: dict[str, int] = {}
         self._time = WholeSeconds()
+        self._is_sound = False
 
     def advance(self, name: str, floor: int, count: int = 1) -> AdvanceOutcome:
-        """``UpdateItem``: it adds where the counter was seen at the floor or above, else it lifts."""
+        """``UpdateItem``: it adds where the counter was seen at the floor or above, else it lifts.
+
+        Before the first one the table is looked at: two regions of a global table would give the same
+        numbers, and a time to live takes the counter away.
+        """
         return self._table.run(self.advance_async, name, floor, count)
 
     @on_loop
@@ -306,6 +313,8 @@ class DynamoDBCounter(Counter):
         """:meth:`advance`, asynchronously."""
         if refused := bad_step(name, floor, count):
             return refused
+        if unsound := await self._unsound():
+            return unsound
         adds = self._seen.get(name, -1) >= floor
         update = counted_on(floor, count) if adds else lifted(floor, count)
         try:
@@ -316,6 +325,17 @@ class DynamoDBCounter(Counter):
             return self._table.no_write(error, name)
         last = self._seen[name] = last_of(answer["Attributes"])
         return Advanced(last, self._time.at_date(answer["ResponseMetadata"]["HTTPHeaders"].get("date")))
+
+    async def _unsound(self) -> TryAgain | Refused | None:
+        if not self._is_sound:
+            try:
+                await sound(self._table)
+            except ConnectionError as error:
+                return TryAgain(error)
+            except (ConfigError, OSError) as error:
+                return Refused(error)
+            self._is_sound = True
+        return None
 
     def _unmet(self, error: Any, name: str, count: int, *, adds: bool) -> AdvanceOutcome:
         item = error.response.get("Item")
@@ -333,7 +353,9 @@ class DynamoDBCounter(Counter):
     def check(self) -> None:
         """Ask for the table, its keys, its time to live and its copies; then for the right to count."""
         self._table.run(checked_for_counters, self._table)
+        self._is_sound = True
 
     async def check_async(self) -> None:
         """:meth:`check`, asynchronously."""
         await self._table.on_loop(checked_for_counters, self._table)
+        self._is_sound = True

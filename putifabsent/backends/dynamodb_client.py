@@ -37,6 +37,7 @@ __all__ = [
     "is_unmet",
     "ready",
     "silent",
+    "sound",
 ]
 
 
@@ -334,14 +335,14 @@ async def ready(table: Table) -> bool:
 
 async def checked(table: Table) -> str:
     """Return what tells the table from any other, if it can be relied on, and be read and written."""
-    described = await _sound(table)
+    described = await sound(table)
     await _refuse_no_rights(table)
     return _identity(described)
 
 
 async def checked_for_counters(table: Table) -> None:
     """Pass if the table can be relied on, and counters in it may be advanced."""
-    await _sound(table)
+    await sound(table)
     try:
         await table.send(
             "update_item",
@@ -356,7 +357,8 @@ async def checked_for_counters(table: Table) -> None:
             _fail(error, table)
 
 
-async def _sound(table: Table) -> Mapping[str, Any]:
+async def sound(table: Table) -> Mapping[str, Any]:
+    """Return what the table is, if what it decides counts everywhere, and stays."""
     described = await _described(table)
     _refuse_other_keys(described, table.url)
     _refuse_copies(described, table.url)

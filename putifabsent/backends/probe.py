@@ -157,8 +157,8 @@ def verdicts_for(
 
     Parameters
     ----------
-    kind, endpoint
-        What a verdict is about: ``Store.kind`` and the address that its requests go to.
+    kind, endpoint, folder
+        What a verdict is about: ``Store.kind``, the address that its requests go to, and the bucket.
     make_store
         Makes the store to probe. Its client should allow :data:`CREATES` connections.
     operations
@@ -170,17 +170,17 @@ def verdicts_for(
         As for :func:`probe`; nothing is kept.
     """
     with _turn_of(f"{kind} {endpoint}"):
-        known = recall(kind, endpoint)
+        known = recall(kind, endpoint, folder)
         if not known.keys() >= set(operations):
             with turn(kind, endpoint):
-                known = recall(kind, endpoint)
+                known = recall(kind, endpoint, folder)
                 unknown = [operation for operation in operations if operation not in known]
                 if unknown:
                     _log.info(
                         "racing %s at %s, once a week, before it is relied on: %s", kind, endpoint, unknown
                     )
                     found = probe(make_store(), folder, operations=unknown, progress=progress)
-                    remember(kind, endpoint, found)
+                    remember(kind, endpoint, folder, found)
                     known.update(found)
     return {operation: known[operation] for operation in operations}
 

@@ -1,5 +1,7 @@
 """What probes have found, kept in the user's cache folder: a store is probed once a week, not once a mount.
 
+What creates names is known by bucket: some stores honour no conditions in one that keeps versions.
+
 ``$XDG_CACHE_HOME/putifabsent/verdicts.json`` may be removed at any time, and a broken one counts as empty.
 """
 
@@ -74,14 +76,16 @@ class Verdict:
         return self.operation in (*NEEDED, *BESIDE)
 
 
-def recall(kind: str, endpoint: str | None) -> dict[str, Verdict]:
-    """Return what is known of the stores at ``endpoint``, and not too old: a verdict an operation."""
-    key = _key(kind, endpoint)
+def recall(kind: str, endpoint: str | None, folder: str) -> dict[str, Verdict]:
+    """Return what is known of ``endpoint`` and the bucket of ``folder``, and not too old, by operation."""
     is_here = urlsplit(endpoint or "").hostname in _THIS_MACHINE
     found: dict[str, Verdict] = {}
     # Whatever somebody else has made of the file, it is a cache.
     with contextlib.suppress(KeyError, TypeError, ValueError, AttributeError):
-        for operation, record in {**_read().get(key, {}), **_here.get(key, {})}.items():
+        kept, known = _read(), dict[str, Any]()
+        for key in (_key(kind, endpoint), _bucket_key(kind, endpoint, folder)):
+            known |= {**kept.get(key, {}), **_here.get(key, {})}
+        for operation, record in known.items():
             verdict = Verdict(operation, record["safe"] is True, str(record["evidence"]))
             limit = UNSAFE_FOR if is_here or (verdict.needed and not verdict.safe) else SAFE_FOR
             if record["version"] == __version__ and 0 <= time.time() - record["time"] < limit:
@@ -89,23 +93,24 @@ def recall(kind: str, endpoint: str | None) -> dict[str, Verdict]:
     return found
 
 
-def remember(kind: str, endpoint: str | None, verdicts: Mapping[str, Verdict]) -> None:
-    """Keep what was found at ``endpoint``. Where nothing can be kept, the next process probes again."""
-    key = _key(kind, endpoint)
-    records = {
-        operation: {
+def remember(kind: str, endpoint: str | None, folder: str, verdicts: Mapping[str, Verdict]) -> None:
+    """Keep what was found in ``folder``. Where nothing can be kept, the next process probes again."""
+    found: dict[str, dict[str, Any]] = {}
+    for operation, verdict in verdicts.items():
+        key = _key(kind, endpoint) if operation in BESIDE else _bucket_key(kind, endpoint, folder)
+        found.setdefault(key, {})[operation] = {
             "safe": verdict.safe,
             "evidence": verdict.evidence,
             "time": time.time(),
             "version": __version__,
         }
-        for operation, verdict in verdicts.items()
-    }
-    _here.setdefault(key, {}).update(records)
+    for key, records in found.items():
+        _here.setdefault(key, {}).update(records)
     # Two processes that write at once may lose one record: it is found out again.
     with contextlib.suppress(OSError, RuntimeError):
         content = {there: known for there, known in _read().items() if _is_of_use(known)}
-        content[key] = {**content.get(key, {}), **records}
+        for key, records in found.items():
+            content[key] = {**content.get(key, {}), **records}
         _write(content)
 
 
@@ -150,6 +155,10 @@ def _is_of_use(records: Any) -> bool:
 def _key(kind: str, endpoint: str | None) -> str:
     # An address may carry a password, which is nobody's business in a cache.
     return f"{kind} {(endpoint or '').rpartition('@')[2].rstrip('/').lower()}"
+
+
+def _bucket_key(kind: str, endpoint: str | None, folder: str) -> str:
+    return f"{_key(kind, endpoint)}/{folder.lstrip('/').partition('/')[0]}"
 
 
 def _file() -> Path:

@@ -396,7 +396,7 @@ class S3Store(Store, ConditionalCopy, Describes, StagesAhead):
         origin = await pinned(self._sender, *self._split(source), size, version)
         if not isinstance(origin, dict):
             return origin
-        origin |= source_params(self._added, creation)
+        origin |= source_params(self._added)
         return await self._stage(
             name, creation, lambda upload: copy_parts(self._sender, upload, origin, size)
         )
@@ -480,7 +480,7 @@ class S3Store(Store, ConditionalCopy, Describes, StagesAhead):
                 CopySource={"Bucket": from_bucket, "Key": from_key},
                 MetadataDirective="REPLACE",
                 **_ONLY_IF_ABSENT,
-                **source_params(self._added, creation),
+                **source_params(self._added),
                 **parameters,
             )
 

@@ -215,6 +215,10 @@ def _answer(error: ClientError, name: str) -> Exists | TryAgain | Refused | Mayb
 _FOR_THE_CLIENT = {"chunksize", "max_concurrency", "callback", "block_size", "fill_cache", "cache_type"}
 _SAID_HERE = {"Body", "Bucket", "IfMatch", "IfNoneMatch", "Key", "MultipartUpload", "UploadId"}
 _CUSTOMER_KEY = ("SSECustomerAlgorithm", "SSECustomerKey", "SSECustomerKeyMD5")
+_KEY_OF_A_CALL = (
+    "a customer's key of one call would be missing wherever the name is looked at: give SSECustomerAlgorithm "
+    "and SSECustomerKey to the mount, in s3_additional_kwargs"
+)
 
 OF_THE_SOURCE = frozenset(
     {
@@ -244,6 +248,9 @@ async def creation_params(
     unknown = (extra.keys() - await sender.accepts(method)) | (extra.keys() & _SAID_HERE)
     if unknown:
         return Refused(unsupported("s3", unknown))
+    # Nothing that looks at the name later would have it, and to S3 that is no look at all.
+    if any(extra.get(key, mount.get(key)) != mount.get(key) for key in _CUSTOMER_KEY):
+        return Refused(ConfigError(_KEY_OF_A_CALL))
     return {**extra, "Metadata": metadata}
 
 
@@ -259,13 +266,12 @@ async def copy_params(
     # What only a put knows speaks of the bytes that it carries.
     wanted = await sender.accepts("copy_object") - OF_THE_SOURCE
     said = {key: value for key, value in extra.items() if key in wanted}
-    return {**said, **source_params(mount, creation)}
+    return {**said, **source_params(mount)}
 
 
-def source_params(mount: Mapping[str, Any], creation: Creation) -> dict[str, Any]:
-    """Return what reads a copy's source: the key of the caller's that it was put with."""
-    params = {**mount, **creation.extra}
-    return {f"CopySource{key}": params[key] for key in _CUSTOMER_KEY if key in params}
+def source_params(mount: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what reads a copy's source: the customer's key that it was put with."""
+    return {f"CopySource{key}": mount[key] for key in _CUSTOMER_KEY if key in mount}
 
 
 def _extra(creation: Creation) -> dict[str, Any]:

@@ -4,6 +4,10 @@ So whoever has seen its last version moves it by one request. Where others have 
 says so, and the next call reads the node right before it sets it: a pause between them would lose again.
 Its time is the leader's, when it made the change (``mtime``).
 
+A node that was removed and made anew comes to the same versions again. So it has a child, its *life*, named
+by the transaction that made the node (``czxid``), and is set only while that is there, in one transaction:
+a node can't be removed and keep a child.
+
 A server that a client reads from may lag behind, but never behind the last answer to that client's own
 session: after "another version" it knows that one. Sources: the ZooKeeper programmer's guide ("Consistency
 Guarantees", "ZooKeeper Stat Structure"), its ``KeeperException.Code``, kazoo's manual.
@@ -136,6 +140,9 @@ _CHECKS = 4
 _PASSED = (BAD_VERSION, NO_NODE, NODE_EXISTS)
 """Somebody else was faster."""
 
+_ELSEWHERE = (0, -2)
+"""In a transaction: another part of it has failed."""
+
 _ANY = -1
 """A node that is to have this version is set whatever it has; a version that is counted on comes to it."""
 
@@ -153,6 +160,10 @@ class Stat(Protocol):
     def mtime(self) -> int:
         """When it was set, by the leader's clock: milliseconds since 1970."""
 
+    @property
+    def czxid(self) -> int:
+        """Which transaction made it."""
+
 
 class Nodes(Protocol):
     """Requests about nodes, each sent once, with its time-out."""
@@ -160,11 +171,14 @@ class Nodes(Protocol):
     def get(self, path: str) -> tuple[bytes, Stat]:
         """Return what a node has, and its state."""
 
-    def set(self, path: str, value: bytes, version: int) -> Stat:
-        """Set it while it has this version; return its new state."""
+    def set(self, path: str, value: bytes, version: int, life: str) -> Stat:
+        """Set it while it has this version, and the other node is there; return its new state."""
 
     def create(self, path: str, value: bytes) -> None:
         """Make it, and the folders above it."""
+
+    def mark(self, path: str) -> None:
+        """Make a node in one that is there."""
 
 
 class Seen(NamedTuple):
@@ -172,6 +186,7 @@ class Seen(NamedTuple):
 
     version: int
     last: int
+    life: str
 
 
 class ZooKeeperCounter(Counter):
@@ -215,12 +230,14 @@ class ZooKeeperCounter(Counter):
             # What was seen may be old, or of a node that was made anew.
             return self._at_its_end(seen, self._learnt(nodes, name, path), name)
         try:
-            stat = nodes.set(path, str(last).encode(), seen.version)
+            stat = nodes.set(path, str(last).encode(), seen.version, seen.life)
         except Exception as error:  # noqa: BLE001 - what it means is decided in one place
             self._seen.pop(name, None)
-            is_other = code_of(error) in (BAD_VERSION, NO_NODE)
-            return TryAgain(error) if is_other else outcome_of(error, self._shown)
-        self._seen[name] = Seen(stat.version, last)
+            if code_of(error) == NO_NODE:
+                learnt = self._learnt(nodes, name, path, _alive)
+                return TryAgain(error) if isinstance(learnt, Seen) else learnt
+            return TryAgain(error) if code_of(error) == BAD_VERSION else outcome_of(error, self._shown)
+        self._seen[name] = Seen(stat.version, last, seen.life)
         return Advanced(last, stat.mtime)
 
     def identity(self) -> str:
@@ -238,16 +255,18 @@ class ZooKeeperCounter(Counter):
                 break
         require_answer(outcome, "ZooKeeper", self._shown)
 
-    def _learnt(self, nodes: Nodes, name: str, path: str) -> Seen | TryAgain | Refused:
+    def _learnt(
+        self, nodes: Nodes, name: str, path: str, look: Callable[[Nodes, str], Seen] | None = None
+    ) -> Seen | TryAgain | Refused:
         """Look where a counter is, or make it; nothing is moved."""
         self._seen.pop(name, None)
         try:
-            seen = self._seen[name] = _looked(nodes, path)
+            seen = self._seen[name] = (look or _looked)(nodes, path)
         except ValueError as error:
             why = OSError(errno.EINVAL, f"the node {path} is no counter: it has other than digits", name)
             return Refused(caused(why, error))
         except Exception as error:  # noqa: BLE001 - what it means is decided in one place
-            outcome = TryAgain(error) if code_of(error) == NODE_EXISTS else outcome_of(error, self._shown)
+            outcome = TryAgain(error) if code_of(error) in _PASSED else outcome_of(error, self._shown)
             return TryAgain(error) if isinstance(outcome, Maybe) else outcome
         return seen
 
@@ -285,12 +304,22 @@ class _Session:
         found: tuple[bytes, Stat] = self._answer(self._client.get_async, path)
         return found
 
-    def set(self, path: str, value: bytes, version: int) -> Stat:
-        stat: Stat = self._answer(self._client.set_async, path, value, version=version)
+    def set(self, path: str, value: bytes, version: int, life: str) -> Stat:
+        both = self._client.transaction()
+        both.check(life, _ANY)
+        both.set_data(path, value, version)
+        results = self._answer(both.commit_async)
+        for each in results:
+            if isinstance(each, Exception) and code_of(each) not in _ELSEWHERE:
+                raise each
+        stat: Stat = results[-1]
         return stat
 
     def create(self, path: str, value: bytes) -> None:
         self._answer(self._client.create_async, path, value, makepath=True)
+
+    def mark(self, path: str) -> None:
+        self._answer(self._client.create_async, path)
 
     def _answer(self, send: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
         if not self._client.connected:
@@ -307,8 +336,24 @@ def _looked(nodes: Nodes, path: str) -> Seen:
         if code_of(error) != NO_NODE:
             raise
         nodes.create(path, _FIRST)
-        return Seen(0, int(_FIRST))
-    return Seen(stat.version, int(value))
+        return _alive(nodes, path)
+    return Seen(stat.version, int(value), _life(path, stat))
+
+
+def _alive(nodes: Nodes, path: str) -> Seen:
+    """Return where a counter is, and give it its life; by what was read right now, and not before."""
+    value, stat = nodes.get(path)
+    seen = Seen(stat.version, int(value), _life(path, stat))
+    try:
+        nodes.mark(seen.life)
+    except Exception as error:
+        if code_of(error) != NODE_EXISTS:
+            raise
+    return seen
+
+
+def _life(path: str, stat: Stat) -> str:
+    return f"{path}/life-{stat.czxid:x}"
 
 
 def _leave(client: Any, pid: int) -> None:

@@ -7,7 +7,6 @@ import os
 import re
 import shlex
 import sys
-from concurrent.futures import ThreadPoolExecutor
 from configparser import ConfigParser
 from configparser import Error as Malformed
 from contextlib import contextmanager
@@ -20,6 +19,7 @@ import typer
 
 from putifabsent.cli.screen import Exit
 from putifabsent.errors import ConfigError, sentence_of
+from putifabsent.shim.schemes import GUARDED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -36,7 +36,6 @@ __all__ = [
     "ask",
     "command_line",
     "guarded_address",
-    "lacks_bucket",
     "mount",
     "mounted",
     "mounting",
@@ -75,18 +74,10 @@ _CREDENTIALS = frozenset(
 _OPTION = re.compile(r"(?P<key>(?:-o|--option=)?\w+)=(?P<value>.*)", re.DOTALL)
 _SECRETIVE = re.compile("key|secret|token|pass|sas|cred|connection|profile|user", re.IGNORECASE)
 _USER_OR_QUERY = re.compile(r"(?<=://).*(?=@)|(?<=\?).+", re.DOTALL)
-_GUARDED = {
-    "s3": "pias3", "s3a": "pias3",
-    "gs": "piags", "gcs": "piags",
-    "az": "piaaz", "abfs": "piaaz", "abfss": "piaaz",
-    "file": "piafile", "local": "piafile",
-    "memory": "piamemory",
-}  # fmt: skip
 PROFILE: ContextVar[Mapping[str, Any]] = ContextVar("profile")
 """The options of the profile that ``putifabsent --profile`` names; those of the verb itself win."""
 
 _WITHOUT_BUCKETS = ("piafile", "piamemory")
-_NO_BUCKET = ("NoSuchBucket", "ContainerNotFound")
 _WITH_ENDPOINT_URL = ("pias3", "piags")
 
 
@@ -123,30 +114,11 @@ def mounted(
     url: str, options: Sequence[str] | None, endpoint_url: str | None
 ) -> Iterator[tuple[GuardedFileSystem, str]]:
     """Give a table as :func:`mount` does; of one that is not there, say so if not even its bucket is."""
+    from putifabsent.timeline.files import of_a_bucket
+
     fs, path = mount(url, options, endpoint_url)
-    try:
+    with of_a_bucket(fs, path, url):
         yield fs, path
-    except ConfigError as error:
-        if lacks_bucket(fs, path):
-            bucket = path.partition("/")[0]
-            raise ConfigError(f"there is no table at {url}: its bucket {bucket!r} is not there") from error
-        raise
-
-
-def lacks_bucket(fs: Any, path: str) -> bool:
-    """Whether the store says that the bucket of a path is not there."""
-    fs.invalidate_cache()
-    # In a thread: an error that is handled here would take the place of what the store's was raised from.
-    with ThreadPoolExecutor(1) as pool:
-        error = pool.submit(fs.ls, path, detail=False).exception()
-    # GCS's client says so of the listing of a bucket, which is there if the bucket is.
-    if str(error) == f"b/{path.partition('/')[0]}/o":
-        return True
-    while error is not None:
-        if any(code in str(error) for code in _NO_BUCKET):
-            return True
-        error = error.__cause__ or error.__context__
-    return False
 
 
 def mounting(url: str, options: Sequence[str] | None, endpoint_url: str | None) -> tuple[str, dict[str, Any]]:
@@ -168,15 +140,15 @@ def guarded_address(url: str) -> tuple[str, str]:
     protocol, found, path = address.partition("://")
     if not found:
         scheme, colon, rest = address.partition(":")
-        if colon and scheme in {*_GUARDED, *_GUARDED.values()}:
+        if colon and scheme in {*GUARDED, *GUARDED.values()}:
             meant = f"{scheme}://{rest.lstrip('/')}"
             raise ConfigError(f"{url} is no address: say {meant}, or ./{address} for a local file")
         return "piafile", address
-    if protocol in _GUARDED.values():
+    if protocol in GUARDED.values():
         return protocol, path
-    if protocol not in _GUARDED:
-        raise ConfigError(f"{protocol}:// is not known here: use {', '.join(_GUARDED)}, or a local path")
-    return _GUARDED[protocol], path
+    if protocol not in GUARDED:
+        raise ConfigError(f"{protocol}:// is not known here: use {', '.join(GUARDED)}, or a local path")
+    return GUARDED[protocol], path
 
 
 def parse_options(options: Sequence[str]) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from contextlib import contextmanager
 from enum import Enum
 from importlib.util import find_spec
 from pathlib import Path
@@ -26,7 +27,7 @@ from putifabsent.errors import ConfigError
 from putifabsent.lab.demo import run as race
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from rich.table import Table
 
@@ -68,7 +69,7 @@ def demo(
     """Race writers on a Paimon table, as pypaimon is, and through putifabsent.
 
     Counts the commits that were acknowledged, and those of them that can be read afterwards. It exits with
-    1 if one was lost through putifabsent.
+    1 if one was lost, or is there twice, through putifabsent; with 4 if none was acknowledged.
     """
     screen = Screen(as_json=as_json)
     with exits(screen):
@@ -77,19 +78,23 @@ def demo(
         for each in races:
             for error, times in each.errors.items():
                 screen.note(f"{each.path} on {each.store}: {times} x {error}")
-        columns = ("path", "store", "acknowledged", "readable", "lost", "seconds")
+        columns = ("path", "store", "acknowledged", "readable", "lost", "repeated", "seconds")
         screen.answer(
             [{column: getattr(each, column) for column in columns} for each in races], _race_lines(races)
         )
-        if any(each.lost for each in races if each.path == "putifabsent"):
+        ours = [each for each in races if each.path == "putifabsent"]
+        if any(each.lost or each.repeated for each in ours):
             raise typer.Exit(Exit.NO)
+        if not all(each.acknowledged for each in ours):
+            raise typer.Exit(Exit.FAILED)
 
 
 def _race_lines(races: Sequence[Race]) -> Iterator[Table | str]:
-    table = empty_table("store", "path", "acknowledged", "readable", "lost", "seconds", right=4)
+    table = empty_table("store", "path", "acknowledged", "readable", "lost", "repeated", "seconds", right=5)
     for each in races:
         row = (each.store, each.path, str(each.acknowledged), str(each.readable))
-        table.add_row(*row, Text(str(each.lost), "red" if each.lost else "green"), f"{each.seconds:.1f}")
+        wrong = (Text(str(number), "red" if number else "green") for number in (each.lost, each.repeated))
+        table.add_row(*row, *wrong, f"{each.seconds:.1f}")
     yield table
     ours, stock = ([each for each in races if each.path == path] for path in ("putifabsent", "stock"))
     lost, commits = sum(each.lost for each in stock), sum(each.acknowledged for each in stock)
@@ -99,10 +104,16 @@ def _race_lines(races: Sequence[Race]) -> Iterator[Table | str]:
         else f"pypaimon as it is lost none of {commits} commits in this run; another run may"
     )
     lost, commits = sum(each.lost for each in ours), sum(each.acknowledged for each in ours)
-    if lost:
-        yield f"{first}. Through putifabsent {lost} of {commits} were lost: that is a bug, please report it."
+    repeated = sum(each.repeated for each in ours)
+    idle = [each.store for each in ours if not each.acknowledged]
+    if lost or repeated:
+        twice = f", and {repeated} are there twice" if repeated else ""
+        found = f"{lost} of {commits} were lost{twice}: that is a bug, please report it"
+    elif idle:
+        found = f"none was acknowledged on {' and '.join(idle)}: nothing was tried there"
     else:
-        yield f"{first}. Through putifabsent it acknowledged {commits}, and lost none."
+        found = f"it acknowledged {commits}, and lost none"
+    yield f"{first}. Through putifabsent {found}."
 
 
 def simulate(  # noqa: PLR0913 - one an option
@@ -394,25 +405,37 @@ def _stressed(
     screen: Screen, what: Stress, contenders: Sequence[Contender], master: str | None
 ) -> tuple[list[Result], list[tuple[Contender, Exception]]]:
     """Return what came of the runs, and which failed; one of ours that is the first one fails at once."""
+    runs: list[Result] = []
+    failed: list[tuple[Contender, Exception]] = []
+    with _stressing(screen, what, len(contenders), master) as run:
+        for contender in contenders:
+            try:
+                runs.append(run(contender))
+            except Exception as error:
+                if contender.is_ours and not runs:
+                    raise
+                failed.append((contender, error))
+    return runs, failed
+
+
+@contextmanager
+def _stressing(
+    screen: Screen, what: Stress, count: int, master: str | None
+) -> Iterator[Callable[[Contender], Result]]:
+    """Have what runs one path: here, or as Spark tasks."""
     if master is None:
         from putifabsent.lab.stress.running import run as here
 
-        runs, failed = [], []
         with screen.progress() as progress:
-            for contender in contenders:
-                try:
-                    runs.append(here(what, contender, progress))
-                except Exception as error:
-                    if contender.is_ours and not runs:
-                        raise
-                    failed.append((contender, error))
-        return runs, failed
+            yield lambda contender: here(what, contender, progress)
+        return
     if find_spec("pyspark") is None:
         raise ConfigError("--master wants PySpark, which is not installed: pip install pyspark")
-    from putifabsent.lab.on_spark import stress as on_spark
+    from putifabsent.lab.on_spark import stressing
 
-    with screen.waiting(f"{len(contenders)} Spark jobs at {master}, of {what.seconds:g} s each"):
-        return on_spark(what, contenders, master), []
+    waiting = screen.waiting(f"{count} Spark jobs at {master}, of {what.seconds:g} s each")
+    with waiting, stressing(what, master) as run:
+        yield run
 
 
 def _stress_lines(runs: Sequence[Result]) -> Iterator[Table | str]:

@@ -12,7 +12,7 @@ import typer
 from rich.text import Text
 
 from putifabsent.backends.base import Found
-from putifabsent.cli.arguments import AsJson, Endpoint, Options, Url, guarded_address, lacks_bucket, mount
+from putifabsent.cli.arguments import AsJson, Endpoint, Options, Url, guarded_address, mount
 from putifabsent.cli.screen import Exit, Screen, empty_table, exits
 from putifabsent.shim.policy import Policy
 from putifabsent.shim.state_keys import creation_of
@@ -219,6 +219,8 @@ def resolve(
         fs, path = mount(url, option, endpoint_url)
         holder = fs.resolve(path, token)
         if holder is None:
+            from putifabsent.timeline.files import lacks_bucket
+
             bucket = ", nor is its bucket" if lacks_bucket(fs, path) else ""
             absent = (
                 f"{url} is not there now{bucket}. The creation may never have happened, may have been "

@@ -122,7 +122,7 @@ def probe(
     """Race a store, and say what each of its operations really guarantees.
 
     It writes below .putifabsent/ in a bucket or folder that is there, and removes what it wrote. Mounts of
-    the same endpoint use what it finds, for a week; what stops them, for an hour. It exits with 5 if one
+    the same bucket use what it finds, for a week; what stops them, for an hour. It exits with 5 if one
     operation is unsafe.
     """
     screen = Screen(as_json=as_json)
@@ -136,7 +136,7 @@ def probe(
             )
         # A shorter race than a mount's own must not vouch for the store.
         kept = {word: one for word, one in verdicts.items() if rounds >= ROUNDS or not one.safe}
-        remember(fs.backend.kind, fs.backend.endpoint(), kept)
+        remember(fs.backend.kind, fs.backend.endpoint(), folder, kept)
         if report:
             write(report, _markdown(fs.backend.endpoint() or url, verdicts, creates=creates, rounds=rounds))
         screen.answer(

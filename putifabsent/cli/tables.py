@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from datetime import datetime
+from importlib.util import find_spec
 from pathlib import Path
 from posixpath import commonprefix
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.text import Text
@@ -60,6 +61,13 @@ def inspect(  # noqa: PLR0913 - one an option
         Path | None,
         typer.Option(metavar="FILE", dir_okay=False, help="Write an HTML report, the picture inside."),
     ] = None,
+    master: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL",
+            help="Look at a folder's tables by a Spark job, there: local[*], spark://HOST:PORT.",
+        ),
+    ] = None,
     option: Options = None,
     endpoint_url: Endpoint = None,
     as_json: AsJson = False,
@@ -73,6 +81,8 @@ def inspect(  # noqa: PLR0913 - one an option
     with exits(screen):
         check_ending("--plot", plot, ".svg")
         check_ending("--report", report, ".html")
+        if master is not None and find_spec("pyspark") is None:
+            raise ConfigError("--master wants PySpark, which is not installed: pip install pyspark")
     with exits(screen), mounted(url, option, endpoint_url) as (fs, path):
         from putifabsent import inspection
         from putifabsent.timeline import is_table
@@ -81,10 +91,15 @@ def inspect(  # noqa: PLR0913 - one an option
         if format is None and not is_table(path, fs=fs):
             if timeline or plot:
                 raise ConfigError(f"{url} is no table: --timeline and --plot want one")
-            with screen.progress() as progress:
-                every = inspection.inspect_all(address, fs=fs, data=not no_data, progress=progress)
+            if master is None:
+                with screen.progress() as progress:
+                    every = inspection.inspect_all(address, fs=fs, data=not no_data, progress=progress)
+            else:
+                every = _inspected_at(screen, master, address, fs=fs, data=not no_data)
             _show_all(screen, url, every, report)
             return
+        if master is not None:
+            raise ConfigError(f"{url} is one table: --master is for a folder of them")
         with screen.progress() as progress:
             found = inspection.inspect(address, fs=fs, format=format, data=not no_data, progress=progress)
         if plot or report:
@@ -99,6 +114,14 @@ def inspect(  # noqa: PLR0913 - one an option
         )
         if found.damage:
             raise typer.Exit(Exit.DAMAGED)
+
+
+def _inspected_at(screen: Screen, master: str, url: str, *, fs: Any, data: bool) -> list[Report | Failed]:
+    from putifabsent.lab.on_spark import session_at
+    from putifabsent.spark.tables import inspect_all
+
+    with screen.waiting(f"a Spark job at {master}"), session_at(master, "putifabsent inspect") as session:
+        return inspect_all(session, url, fs=fs, data=data)
 
 
 def _show_all(screen: Screen, url: str, reports: Sequence[Report | Failed], page: Path | None) -> None:

@@ -2,7 +2,7 @@
 
 ::
 
-    <folder>/<the counter's name>/00000000000000000042     1800000000123
+    <folder>/<the counter's name>/01887436800000000042     1800000000123
 
 Whoever wants numbers lists the records, reads the newest, and creates the next one, which says where the
 counter is then. The mount's arbiter lets one writer do that; the others list again. So the records are one
@@ -13,6 +13,12 @@ Old records are removed, and a writer may be paused for so long that its number 
 won a number lists once more. Records are removed only behind so many newer ones: where fewer are there, the
 number had never been free before. Else what was taken is not used, which skips numbers, and harms nobody.
 
+Nor is it used where the line is broken: others have removed all records, by a rule that expires them, say,
+and somebody has begun a second line. So the record that a writer goes on from must still be there, and no
+number be missing from there to the newest. Whoever then looks goes on with the newest line, above the ends of
+all. Record 0 says at which number a line begins: at the time, with room below the next millisecond's. So a
+later line is far above an earlier one, and nobody who remembers that can take the next number of this.
+
 Its time is the store's, which has stamped the record.
 """
 
@@ -21,6 +27,7 @@ from __future__ import annotations
 import errno
 import hashlib
 import threading
+import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 from urllib.parse import quote
@@ -43,6 +50,9 @@ GUARD = "**/.putifabsent-instants/**"
 
 _FOLDER = ".putifabsent-instants"
 _DIGITS = 20
+_ROOM = 2**20
+"""From the first number of a line to that of one that begins a millisecond later."""
+
 _KEPT = 64
 """So many records are never removed: the newest, and those right behind it."""
 
@@ -55,10 +65,11 @@ _FORBIDDEN = (PutIfAbsentError, PermissionError, IsADirectoryError, NotADirector
 
 
 class Record(NamedTuple):
-    """The newest record: its number, and where the counter is."""
+    """The newest record, and where the counter is; where a line begins there is none yet."""
 
     number: int
     last: int
+    begins: bool = False
 
 
 class BucketCounter(Counter):
@@ -113,7 +124,7 @@ class BucketCounter(Counter):
         seen = self._seen.pop(name, None)
         try:
             newest = seen or self._newest(folder)
-            mine = Record(newest.number + 1, max(newest.last, floor) + count)
+            mine = Record(newest.number + 1, max(newest.last, floor) + count, newest.begins)
             if mine.last > LARGEST:
                 ended = at_its_end(name)
                 # What was seen may be old: the next call looks.
@@ -135,23 +146,36 @@ class BucketCounter(Counter):
     def _counted(self, name: str, folder: str, mine: Record) -> AdvanceOutcome:
         """Say whether a number that was won is one that nobody had before."""
         numbers = self._numbers(folder)
-        if not numbers or numbers[-1] - mine.number >= _SURE:
-            late = f"record {mine.number} came so late that others may have had it before"
+        # Record 0 is none of a line. No other is below the first one.
+        first = mine.number if mine.begins else mine.number - 1
+        line = [number for number in numbers if number and (mine.begins or number >= first)]
+        newer = max(numbers, default=0) - mine.number
+        if not 0 <= newer < _SURE or line != list(range(first, mine.number + newer + 1)):
+            late = f"record {mine.number} came too late: others may have had it, or removed those before"
             return Maybe(TimeoutError(errno.ETIMEDOUT, late, folder))
         when = self._fs.modified(_record(folder, mine.number))
-        self._seen[name] = mine
-        if mine.number % _KEPT == 0:
+        self._seen[name] = mine._replace(begins=False)
+        if mine.number % _KEPT == 0 and not mine.begins:
             self._prune(folder, [each for each in numbers if each <= mine.number - _KEPT])
         millis = int(when.timestamp() * 1000)
         return Advanced(mine.last, millis if when.microsecond else self._time.seen(millis))
 
     def _newest(self, folder: str) -> Record:
+        """Return the newest record, and the farthest that a line has come; begin one where there is none."""
         numbers = self._numbers(folder)
         if not numbers:
             self._fs.makedirs(folder, exist_ok=True)
-            return Record(0, 0)
-        number = numbers[-1]
-        return Record(number, int(self._fs.cat_file(_record(folder, number))))
+            first = time.time_ns() // 10**6 * _ROOM
+            self._fs.pipe_file(_record(folder, 0), str(first).encode(), mode="create")
+            return Record(first - 1, 0, begins=True)
+        if numbers == [0]:
+            return Record(self._said(folder, 0) - 1, 0, begins=True)
+        there = set(numbers)
+        ends = [number for number in numbers if number and number + 1 not in there]
+        return Record(ends[-1], max(self._said(folder, end) for end in ends))
+
+    def _said(self, folder: str, number: int) -> int:
+        return int(self._fs.cat_file(_record(folder, number)))
 
     def _numbers(self, folder: str) -> list[int]:
         """Return the numbers of the records that are there, in order."""

@@ -17,7 +17,7 @@ import threading
 import time
 import uuid
 from abc import ABC, abstractmethod
-from datetime import timezone, tzinfo
+from datetime import timezone
 from typing import TYPE_CHECKING, Any, cast
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -27,7 +27,7 @@ from putifabsent.backends.local_counter import LocalCounter, counter_of_process
 from putifabsent.backends.registry_urls import open_counter, open_lock
 from putifabsent.clocks.bucket import GUARD, BucketCounter
 from putifabsent.errors import ConfigError
-from putifabsent.shim.clock import MOST, RegistryTime, instant_of, take, true_time
+from putifabsent.shim.clock import MOST, RegistryTime, instant_of, refuse_zone, take, true_time
 from putifabsent.shim.drive import run, run_async
 
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from putifabsent.backends.base import Store
     from putifabsent.backends.counters import Counter
     from putifabsent.backends.registries import Lock
+    from putifabsent.shim.clock import Zone
     from putifabsent.shim.requests import Protocol
 
 __all__ = ["NAME", "Clock", "Counted", "Source", "TrueTime", "clock"]
@@ -165,12 +166,13 @@ class Clock:
     Raises
     ------
     ConfigError
-        The lease or the time-out is none.
+        The lease or the time-out is none; or the zone may write two hours alike.
     """
 
     def __init__(
-        self, source: Source, *, zone: tzinfo | None = timezone.utc, lease: int = 1, timeout: float = 30.0
+        self, source: Source, *, zone: Zone | None = timezone.utc, lease: int = 1, timeout: float = 30.0
     ) -> None:
+        refuse_zone(zone)
         if not 1 <= lease <= MOST:
             raise ConfigError(f"lease must be a number of instants from 1 to {MOST}, not {lease!r}")
         if not 0 < timeout < float("inf"):
@@ -192,7 +194,8 @@ class Clock:
         TimeoutError
             The source did not answer in time, or is so far ahead of its clock.
         ConfigError
-            Such an instant was there before: clocks in the zone have been set back by an hour.
+            Such an instant was there before: clocks in the zone have been set back by an hour. Or the source
+            can't be relied on.
         OSError
             The source refuses.
         """
@@ -254,7 +257,7 @@ class Clock:
 def clock(
     source: str | Source,
     *,
-    zone: str | tzinfo = "UTC",
+    zone: str | Zone = "UTC",
     lease: int = 1,
     skew: float | None = None,
     timeout: float = 30.0,
@@ -319,8 +322,8 @@ def _in_bucket(address: str, options: dict[str, Any]) -> BucketCounter:
     return BucketCounter(fs, folder)
 
 
-def _zone(zone: str | tzinfo) -> tzinfo | None:
-    if isinstance(zone, tzinfo):
+def _zone(zone: str | Zone) -> Zone | None:
+    if not isinstance(zone, str):
         return zone
     if zone in ("UTC", "LOCAL"):
         return timezone.utc if zone == "UTC" else None

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import io
+import logging
 import os
 import sys
 import tempfile
@@ -40,6 +41,8 @@ __all__ = [
     "check_mode",
     "opened",
 ]
+
+_log = logging.getLogger(__name__)
 
 IN_MEMORY = 16 * 2**20
 """Bytes kept in memory before they go to a temporary file; what is sent in one put needs no disk."""
@@ -264,13 +267,12 @@ class GuardedFile(io.BufferedIOBase):
     def _refuse(self, error: BaseException) -> NoReturn:
         """Let an exception go on that may have cut the file short; whoever had caught it hears why."""
         why = (
-            f"{self.path}: closed while {error!r} was being handled: the bytes may be half a file, and were "
-            f"discarded. If they are all there, close it by a `with` block of its own"
+            f"{self.path}: closed while {type(error).__name__} was being handled: the bytes may be half a "
+            f"file, and were discarded. If they are all there, close it by a `with` block of its own"
         )
         if isinstance(error, _MISTAKEN):
             raise OSError(why) from error
-        if sys.version_info >= (3, 11):
-            error.add_note(why)
+        _log.warning("%s", why)
         raise error
 
     def _is_here(self) -> bool:

@@ -356,7 +356,8 @@ class GuardedFileSystem(AsyncFileSystem, ChainedFileSystem, metaclass=CachedToo)
         Raises
         ------
         NameTaken
-            Another creation holds the name.
+            Another creation holds the name now. It is a loss only if that was there before this one was sent:
+            the store alone keeps nothing of what was deleted since.
         OutcomeUnknown
             The store can't be read; or another creation holds the name, and this one may have before.
         """
@@ -780,6 +781,7 @@ class GuardedFileSystem(AsyncFileSystem, ChainedFileSystem, metaclass=CachedToo)
         """Remove files and folders. A removed name is free again."""
         removals = self.guard.removals
         if not removals.is_a_pattern(path) and removals.plainly(path, recursive=recursive):
+            yield from removals.looking(path, recursive=recursive)
             if recursive:
                 yield from removals.ending_lives(path)
             options = {"recursive": recursive, "maxdepth": maxdepth, **kwargs}
@@ -792,6 +794,7 @@ class GuardedFileSystem(AsyncFileSystem, ChainedFileSystem, metaclass=CachedToo)
     @in_both_colours()
     def rm_file(self, path: str, **kwargs: Any) -> Steps[Any]:
         """Remove a file."""
+        yield from self.guard.removals.looking(path)
         if self.guard.removals.plainly(path):
             return (yield Call("rm_file", (self._own(path),), kwargs))
         return (yield from self.guard.removals.removing_file(path, kwargs))

@@ -22,17 +22,19 @@ if TYPE_CHECKING:
     from fsspec.spec import AbstractFileSystem
 
     from putifabsent.fsspec_plugin.filesystem import GuardedFileSystem
+    from putifabsent.fsspec_plugin.mount import Mount
     from putifabsent.inspection.commits import Commits
 
 __all__ = [
     "CachedToo",
+    "borrowing",
     "class_has",
     "class_to_wrap",
     "commits_of",
     "is_shared",
+    "lender",
     "made_again",
     "remember",
-    "sharing_clients",
 ]
 
 # By id, for fsspec's filesystems compare equal by their options.
@@ -109,17 +111,22 @@ os.register_at_fork(after_in_child=_after_fork)
 
 
 _skips_cache: ContextVar[bool] = ContextVar("_skips_cache", default=False)
-_shares: ContextVar[bool] = ContextVar("_shares", default=False)
+_lender: ContextVar[Mount | None] = ContextVar("_lender", default=None)
 
 
 @contextmanager
-def sharing_clients() -> Iterator[None]:
-    """Make guarded filesystems anew, over wrapped ones that there are: for many mounts of one store."""
-    token = _shares.set(True)
+def borrowing(mount: Mount | None) -> Iterator[None]:
+    """Make filesystems that use the clients of another's mount, with the same options but for the writer."""
+    token = _lender.set(mount)
     try:
         yield
     finally:
-        _shares.reset(token)
+        _lender.reset(token)
+
+
+def lender() -> Mount | None:
+    """Return the mount whose clients the filesystem that is being made uses, if it has none of its own."""
+    return _lender.get()
 
 
 class CachedToo(_Cached):
@@ -127,7 +134,7 @@ class CachedToo(_Cached):
 
     def __call__(cls, *args: Any, **options: Any) -> Any:  # noqa: N805 - of a metaclass
         skips = not cls.cachable or bool(apply_config(cls, options).get("skip_instance_cache"))
-        token = _skips_cache.set(skips and not _shares.get())
+        token = _skips_cache.set(skips)
         try:
             return super().__call__(*args, **options)
         finally:

@@ -22,7 +22,7 @@ from putifabsent.backends.cancellation import AT_ONCE, in_thread
 from putifabsent.backends.per_process import PerProcess
 from putifabsent.backends.probe import BESIDE, NEEDED
 from putifabsent.fsspec_plugin.bulk import join
-from putifabsent.fsspec_plugin.instances import remember
+from putifabsent.fsspec_plugin.instances import lender, remember
 from putifabsent.fsspec_plugin.options import made_with, this_session, this_writer
 from putifabsent.fsspec_plugin.paths import Paths
 from putifabsent.fsspec_plugin.steps import Aside, Ask, Call, Decide, Either, Together
@@ -46,12 +46,13 @@ from putifabsent.shim.policy import Policy
 from putifabsent.shim.probe_policy import BY_THE_STORE
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from fsspec.spec import AbstractFileSystem
 
     from putifabsent.backends.base import Store
     from putifabsent.backends.probe import Verdict
+    from putifabsent.backends.registries import Claims, Lock
     from putifabsent.fsspec_plugin.options import Options
     from putifabsent.fsspec_plugin.steps import Step, Steps
     from putifabsent.fsspec_plugin.stores import Remade
@@ -67,6 +68,8 @@ T = TypeVar("T")
 _from_the_parent: list[object] = []
 # So many protocols that don't wait for each other are run at once.
 _TOGETHER = 16
+# Of so many tables it is remembered that they were looked at.
+_MOST_STATES = 10_000
 _aside = PerProcess(lambda: ThreadPoolExecutor(AT_ONCE, "putifabsent-aside"))
 
 
@@ -113,6 +116,7 @@ class Mount:
         self.wrapped = wrapped
         self._target = target
         self._shares = shares
+        self._lender = lender()
         self._fs = fs or self._made()
         self.options = options
         self.kind = kind_of(self._fs)
@@ -125,10 +129,13 @@ class Mount:
         self._store: Store | None = None
         self._alike: Store | None = None
         self._making = threading.Lock()
-        self._registry = registry_of(options.arbiter)
+        self._registry: Claims | Lock | None = (
+            registry_of(options.arbiter) if self._lender is None else self._lender._registry
+        )
         self._arbiter: Arbiter | None = None
         self.relied: set[str] = set()
         self._agreed: set[str] = set()
+        self._looked: set[str] = set()
         self._terms: dict[str, Terms] = {}
         self._copies: bool | None = None
         self._locks: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDictionary()
@@ -150,13 +157,19 @@ class Mount:
             self._fs = other
 
     def _made(self) -> AbstractFileSystem:
+        if self._lender is not None:
+            return self._lender.fs
         return self.wrapped(**self._target, skip_instance_cache=not self._shares)
 
     @property
     def store(self) -> Store:
         """The store behind the wrapped filesystem."""
+        if self._store is None and self._lender is not None:
+            self._store = self._lender.store
         if self._store is None:
-            self._store = store_of(self.fs, made_with(self.fs), self.options.deadline)
+            with self._making:  # or those that borrow it at the same time have one each
+                if self._store is None:
+                    self._store = store_of(self.fs, made_with(self.fs), self.options.deadline)
         return self._store
 
     @property
@@ -355,15 +368,38 @@ class Mount:
         judged
             Whether more than the name decides, so that the store must be able to do more.
         """
-        self._require_order(name, judged=judged)
-        if not self.relied.issuperset(self._needs(judged)):
+        if self.relied.issuperset(self._needs(judged)):
+            self._require_order(name, judged=judged)  # another bucket's order may be another
+        else:
             yield Ask(partial(self.rely, name, judged=judged))
-        if self._has_agreed(name):
-            return
+        if name.state not in self._agreed:
+            yield from self._knowing_terms(name.state)
+            yield Decide(self.agreement(name))
+            _remember(self._agreed, name.state)
+
+    def looking(self, states: Iterable[str], *, once: bool) -> Steps[None]:
+        """Refuse where other mounts let another arbiter decide, before something is removed.
+
+        Those would go on as if it were there; and with their records gone, two arbiters could decide.
+
+        Parameters
+        ----------
+        states
+            The state folders of the tables that it belongs to.
+        once
+            Whether it is enough to have looked before.
+        """
+        for state in states:
+            if once and (state in self._agreed or state in self._looked):
+                continue
+            yield from self._knowing_terms(state)
+            yield Decide(look_for_others(state, self._terms.get(state, NATIVE)))
+            if once:
+                _remember(self._looked, state)
+
+    def _knowing_terms(self, state: str) -> Steps[None]:
         if self.arbiter is not None:
-            self._terms[name.state] = yield Ask(partial(terms_of, self.arbiter, name.state))
-        yield Decide(self.agreement(name))
-        self._agreed.add(name.state)
+            self._terms[state] = yield Ask(partial(terms_of, self.arbiter, state))
 
     def rely(self, name: Name, *, judged: bool) -> None:
         """Find out, once, whether the store can be relied on."""
@@ -400,12 +436,14 @@ class Mount:
         needs = NEEDED if self.arbiter is None else self.arbiter.needs
         return (*needs, *BESIDE) if judged else needs
 
-    def _has_agreed(self, name: Name) -> bool:
-        # What the store decides by itself, of a name that nothing guards, is nobody else's.
-        return (self.by_the_store and not name.guarded) or name.state in self._agreed
-
     def _remade(self) -> Remade:
         return type(self.fs), made_with(self.fs), self.options.deadline
+
+
+def _remember(states: set[str], state: str) -> None:
+    if len(states) >= _MOST_STATES:
+        states.clear()
+    states.add(state)
 
 
 def new_token() -> str:

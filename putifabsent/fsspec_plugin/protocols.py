@@ -19,6 +19,7 @@ from putifabsent.errors import ConfigError
 from putifabsent.fsspec_plugin.filesystem import GuardedFileSystem
 from putifabsent.fsspec_plugin.instances import CachedToo, class_has
 from putifabsent.fsspec_plugin.options import check_options, named, split
+from putifabsent.shim.schemes import KINDS
 
 if TYPE_CHECKING:
     from fsspec.spec import AbstractFileSystem
@@ -28,6 +29,7 @@ else:
     _Guarded = object  # what is mixed in has no base, and knows what it is mixed into
 
 __all__ = [
+    "BY_SCHEME",
     "GuardedAzureFileSystem",
     "GuardedGCSFileSystem",
     "GuardedLocalFileSystem",
@@ -297,10 +299,11 @@ _BY_WRAPPED = {
         GuardedMemoryFileSystem,
     )
 }
-_GUARDED: dict[Any, type[GuardedFileSystem]] = {
+BY_SCHEME: dict[Any, type[GuardedFileSystem]] = {
     **{cls.protocol: cls for cls in _BY_WRAPPED.values()},
-    **{protocol: _BY_WRAPPED[plain.wraps] for protocol, plain in _PLAIN.items()},
+    **{scheme: _BY_WRAPPED[kind] for scheme, kind in KINDS.items()},
 }
+"""The guarded filesystem that an address means."""
 
 
 def guarded(url: str, **options: Any) -> tuple[GuardedFileSystem, str]:
@@ -314,7 +317,7 @@ def guarded(url: str, **options: Any) -> tuple[GuardedFileSystem, str]:
         Of the mount and of the wrapped filesystem.
     """
     protocol, separator, _ = url.partition("://")
-    cls = _GUARDED.get(protocol if separator else "file")
+    cls = BY_SCHEME.get(protocol if separator else "file")
     if cls is None:
         fs, path = url_to_fs(url, **options)
         return fs if isinstance(fs, GuardedFileSystem) else GuardedFileSystem(fs=fs), path

@@ -279,6 +279,7 @@ class Remote:
         ValueError
             All below a name that could be a pattern as well: it would take others along.
         """
+        self._mount.walk(self._guard.removals.looking(path, recursive=recursive))
         if self._guard.removals.plainly(path, recursive=recursive):
             if recursive:
                 self._mount.walk(self._guard.removals.ending_lives(path))

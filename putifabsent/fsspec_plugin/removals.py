@@ -15,8 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 from putifabsent.fsspec_plugin.paths import each_of, is_state
 from putifabsent.fsspec_plugin.steps import Call, Decide, Together
+from putifabsent.shim.agreement import state_of_record
 from putifabsent.shim.expiry import is_lowest
 from putifabsent.shim.ledger.book import is_marker, record_at
+from putifabsent.shim.names import states_at
 from putifabsent.shim.reading import read, removed
 from putifabsent.shim.requests import Walk
 
@@ -42,6 +44,29 @@ class Removals:
         if self._mount.arbiter is not None or self._mount.kind == "local":
             return False
         return any(map(has_magic, self._mount.paths.all_full(path)))
+
+    def looking(self, path: Any, *, recursive: bool = False) -> Steps[None]:
+        """Refuse to remove a guarded name, or a folder, of a table that another arbiter decides about.
+
+        Of a folder that the store removes the table is looked at that it is, or is a part of, and none below
+        it; an arbiter's mount finds all of them when it lists what it removes.
+
+        Raises
+        ------
+        ConfigError
+            There is another record; it names both.
+        """
+        policy = self._mount.policy
+        for full in self._mount.paths.all_full(path):
+            if is_state(full):
+                continue
+            name = policy.classify(full)
+            if name.guarded:
+                yield from self._mount.looking([name.state], once=True)
+            elif recursive:
+                yield from self._mount.looking(policy.states(full), once=True)
+                if self._mount.arbiter is None:
+                    yield from self._mount.looking(states_at(full), once=False)
 
     def plainly(self, path: Any, *, recursive: bool = False) -> bool:
         """Whether nobody need hear of it that a path, or several, are removed.
@@ -143,7 +168,9 @@ class Removals:
         plain: list[str] = []
         folders: list[str] = []
         for path in paths:
-            if below and (yield Call("isdir", (self._mount.paths.own(path),))):
+            is_folder = below and (yield Call("isdir", (self._mount.paths.own(path),)))
+            yield from self.looking(path, recursive=is_folder)
+            if is_folder:
                 if one_by_one:
                     folders.append(self._mount.paths.own(path))
                 else:
@@ -161,6 +188,7 @@ class Removals:
         shown, sightings = yield from self._guard.reads.below(path, withdirs=False)
         listed = yield Call("find", (self._mount.paths.own(path),))
         objects = {self._mount.paths.full(each) for each in listed}
+        yield from self._mount.looking(sorted(filter(None, map(state_of_record, objects))), once=True)
         yield from self._removing_ledgers(path, objects, {each.name for each in sightings})
         # What lives and is not shown has lost its bytes: each listing would ask for them again.
         known = {

@@ -96,9 +96,10 @@ class Waiter(NamedTuple):
 
 
 class _Place(NamedTuple):
-    """A waiter's own place in the queue, and when its entry was written last."""
+    """A waiter's own place in the queue, since when it has that, and when its entry was written last."""
 
     path: str
+    since: float
     written: float
 
 
@@ -166,17 +167,22 @@ class Slots:
         path = f"{folder}/{number:0{_DIGITS}}~{uuid.uuid4()}" if own is None else own.path
         said = {"session": session, "thread": thread, "wants": _written(wants), "at": now}
         yield Put(path, InMemory(json.dumps(said).encode()), creation)
-        self._own.keep((folder, session, thread), _Place(path, now))
+        self._own.keep((folder, session, thread), _Place(path, now if own is None else own.since, now))
 
-    def leave(self, folder: str, session: str, thread: str, creation: Creation) -> Protocol[None]:
-        """Give up a place, if there is one. One request; another, where the entry may not be removed."""
+    def leave(self, folder: str, session: str, thread: str, creation: Creation) -> Protocol[float | None]:
+        """Give up a place, if there is one, and return for how many seconds it was kept.
+
+        One request; another, where the entry may not be removed.
+        """
         own = self._own.pop((folder, session, thread), None)
         if own is None:
-            return
+            return None
+        waited = min(self._clock(), own.written + LIFELESS) - own.since
         try:
             yield from removed(own.path)
         except OSError:
             yield Put(own.path, InMemory(b"{}"), creation)
+        return waited
 
     def _place(self, folder: str, session: str, thread: str) -> _Place | None:
         own = self._own.get((folder, session, thread))

@@ -19,6 +19,7 @@ from putifabsent.errors import ConfigError
 from putifabsent.shim.agreement import Terms
 from putifabsent.shim.arbiter import Balloting, Claiming, Locking
 from putifabsent.shim.probe_policy import BY_THE_STORE, check, needs_probe
+from putifabsent.shim.schemes import KINDS, SCHEMES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -46,14 +47,6 @@ __all__ = [
     "verdicts_of",
 ]
 
-_KINDS = {
-    "s3": "s3", "s3a": "s3",
-    "gs": "gcs", "gcs": "gcs",
-    "az": "azure", "abfs": "azure", "abfss": "azure",
-    "file": "local", "local": "local",
-    "memory": "memory",
-}  # fmt: skip
-_SCHEMES = {"s3": "s3", "gcs": "gs", "azure": "az", "local": "file", "memory": "memory"}
 _COPY = "copy"
 
 
@@ -67,9 +60,9 @@ def kind_of(fs: AbstractFileSystem) -> str:
     """
     protocols = (fs.protocol,) if isinstance(fs.protocol, str) else fs.protocol
     for protocol in protocols:
-        if protocol in _KINDS:
-            return _KINDS[protocol]
-    known = ", ".join(sorted(set(_KINDS)))
+        if protocol in KINDS:
+            return KINDS[protocol]
+    known = ", ".join(sorted(set(KINDS)))
     msg = f"{type(fs).__name__} ({protocols[0]}://) can't be guarded: this version wraps {known}"
     raise ConfigError(msg)
 
@@ -179,7 +172,7 @@ def place_of(store: Store) -> str:
     Azure container by its account. A disk is known by its paths: a registry serves one machine's, or a disk
     that all machines mount in one place. Memory is this process's.
     """
-    scheme, endpoint = _SCHEMES[store.kind], store.endpoint()
+    scheme, endpoint = SCHEMES[store.kind][0], store.endpoint()
     if store.kind == "memory":
         return f"{scheme}://{_this_process()}"
     if endpoint is None:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from putifabsent.shim.names import Name
     from putifabsent.shim.requests import Request
 
-__all__ = ["MANY_ROUNDS", "Instruments", "instruments", "is_loaded", "is_observed", "observe"]
+__all__ = ["MANY_ROUNDS", "Instruments", "instruments", "is_loaded", "is_observed", "observe", "observe_wait"]
 
 _log = logging.getLogger(__name__)
 
@@ -68,7 +68,7 @@ def observe(
         return
     # Whoever listens badly must not contradict what was decided.
     with contextlib.suppress(Exception):
-        kind = "native" if arbiter is None else arbiter.kind
+        kind = _kind_of(arbiter)
         counts = Counts.of(requests)
         outcome = None if creates is None else _outcome_of(error)
         if creates is not None:
@@ -93,6 +93,17 @@ def observe(
             instruments().add(kind, counts, outcome, seconds)
 
 
+def observe_wait(arbiter: Arbiter | None, seconds: float | None) -> None:
+    """Say for how long somebody was in the queue of those who begin commits; None: not at all."""
+    if seconds is not None and is_loaded():
+        with contextlib.suppress(Exception):
+            instruments().wait(_kind_of(arbiter), seconds)
+
+
+def _kind_of(arbiter: Arbiter | None) -> str:
+    return "native" if arbiter is None else arbiter.kind
+
+
 def _outcome_of(error: BaseException | None) -> str:
     if error is None:
         return "won"
@@ -108,6 +119,8 @@ _ARBITER = "putifabsent.arbiter"
 _KIND = "putifabsent.request.kind"
 _OUTCOME = "putifabsent.creation.outcome"
 
+# Seconds: for one commit of another's, or several.
+_WAITS = (1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800, 3600)
 # Seconds. A creation in memory takes 0.0001, on S3 0.01 to 0.1; 30 is the deadline.
 _BOUNDARIES = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 
@@ -149,6 +162,17 @@ class Instruments:
             "How long creations take.",
             explicit_bucket_boundaries_advisory=_BOUNDARIES,
         )
+
+        self._waits = meter.create_histogram(
+            "putifabsent.queue.duration",
+            "s",
+            "How long writers wait for others' commits before they begin one.",
+            explicit_bucket_boundaries_advisory=_WAITS,
+        )
+
+    def wait(self, arbiter: str, seconds: float) -> None:
+        """Measure for how long somebody was in a queue."""
+        self._waits.record(seconds, {_ARBITER: arbiter})
 
     def add(self, arbiter: str, counts: Counts, outcome: str | None, seconds: float) -> None:
         """Count what a protocol's run has cost; with an ``outcome`` it was a creation."""

@@ -157,10 +157,10 @@ class Tower:
         since, _ = self._since.keep(key, (since if now - asked <= LIFELESS else now, now))
         return now - since
 
-    def leave(self, ledger: Ledger, thread: str, creation: Creation) -> Protocol[None]:
-        """Leave the queue, if this thread is in it: it waits for nobody's commit any more."""
+    def leave(self, ledger: Ledger, thread: str, creation: Creation) -> Protocol[float | None]:
+        """Leave the queue, if this thread is in it, and return for how many seconds it was."""
         self._since.pop((ledger.root, ledger.session, thread), None)
-        yield from self._slots.leave(queue_of(ledger), ledger.session, thread, creation)
+        return (yield from self._slots.leave(queue_of(ledger), ledger.session, thread, creation))
 
     def _alive(self, ledger: Ledger, others: Mapping[str, Opened]) -> Protocol[dict[str, Opened]]:
         """Return those whose heartbeats go on. A writer without any is over, or waits for nobody itself.

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from putifabsent.errors import Fenced
 from putifabsent.fsspec_plugin.steps import Decide
+from putifabsent.fsspec_plugin.telemetry import observe_wait
 from putifabsent.shim.ledger import turns
 from putifabsent.shim.ledger.facts import LONGEST_LEASE
 
@@ -88,7 +89,8 @@ def taken(
     turn: TurnName | None = yield Decide(guard.ledgers.using(name, take), deadline=timeout)
     if tower is not None and (turn is not None or begins is None):
         # Who asks for nothing but the turn waits for nobody's commit any more.
-        yield Decide(guard.ledgers.using(name, partial(tower.leave, thread=thread, creation=creation)))
+        leave = partial(tower.leave, thread=thread, creation=creation)
+        observe_wait(guard.mount.arbiter, (yield Decide(guard.ledgers.using(name, leave))))
     return turn
 
 

@@ -65,6 +65,8 @@ class Race:
         Those of them that an unmodified pypaimon reads back, every row.
     lost
         The others.
+    repeated
+        Commits, acknowledged or not, of which a row is there more than once.
     seconds
         From the start signal to the last writer's end.
     errors
@@ -78,6 +80,7 @@ class Race:
     lost: int
     seconds: float
     errors: dict[str, int] = field(default_factory=dict)
+    repeated: int = 0
 
 
 def run(
@@ -182,16 +185,14 @@ def race(
         unanswered = "no answer: the time limit was reached, or the writer died"
         tally.errors[unanswered] = writers * commits - tally.done
     found = _read(stock, tally.errors)
-    for commit, rows in found.items():
-        if commit not in tally.acknowledged:
-            tally.errors["readable, though reported as failed"] += 1
-        if rows > _ROWS:
-            tally.errors["rows are there more than once"] += 1
+    if unreported := len(found.keys() - tally.acknowledged):
+        tally.errors["readable, though reported as failed"] = unreported
     readable = {commit for commit in tally.acknowledged if found[commit] >= _ROWS}
     return {
         "acknowledged": len(tally.acknowledged),
         "readable": len(readable),
         "lost": len(tally.acknowledged - readable),
+        "repeated": sum(rows > _ROWS for rows in found.values()),
         "seconds": round(seconds, 1),
         "errors": dict(tally.errors),
     }

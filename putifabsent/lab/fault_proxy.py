@@ -138,10 +138,10 @@ def _steps(data: bytes) -> list[str]:
 
 
 def _changes(data: bytes) -> list[str]:
-    """Look for ``setData``: of each frame, the word after its length and number."""
+    """Look for ``setData``, alone or in a transaction, in each frame's word after its length and number."""
     found = []
     while data:
-        found += ["setData"] if data[8:12] == b"\0\0\0\5" else []
+        found += ["setData"] if data[8:12] in (b"\0\0\0\5", b"\0\0\0\x0e") else []
         data = data[4 + int.from_bytes(data[:4], "big") :]
     return found
 

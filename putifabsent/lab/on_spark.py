@@ -11,6 +11,7 @@ import tempfile
 from collections import Counter
 from contextlib import contextmanager
 from dataclasses import astuple
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from putifabsent.lab.stress.results import Result
     from putifabsent.lab.stress.rules import Violation
 
-__all__ = ["SETTINGS", "judge_on", "session_at", "simulate", "simulate_on", "stress", "stress_on"]
+__all__ = ["SETTINGS", "judge_on", "session_at", "simulate", "simulate_on", "stress_on", "stressing"]
 
 _PARTS = 8
 _TASKS_A_CORE = 4
@@ -119,8 +120,9 @@ def _shares(plan: Plan) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.Reco
     return job
 
 
-def stress(what: Stress, contenders: Sequence[Contender], master: str) -> list[Result]:
-    """Run each path in turn, in one Spark session of its own.
+@contextmanager
+def stressing(what: Stress, master: str) -> Iterator[Callable[[Contender], Result]]:
+    """Have what runs one path, in a Spark session that lasts as long as the block.
 
     Parameters
     ----------
@@ -130,7 +132,7 @@ def stress(what: Stress, contenders: Sequence[Contender], master: str) -> list[R
     """
     what.check()
     with session_at(master, "putifabsent stress", SETTINGS) as session:
-        return [stress_on(session, what, contender) for contender in contenders]
+        yield partial(stress_on, session, what)
 
 
 def stress_on(session: SparkSession, what: Stress, contender: Contender, tasks: int | None = None) -> Result:

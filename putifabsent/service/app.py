@@ -218,6 +218,7 @@ class Service:
             except ValueError as error:
                 return _answer(HTTPStatus.BAD_REQUEST, "request", _wrong(error))
             status, response = await lane.run(partial(self._do, kind, call, body, caller))
+            self._tally.turns_awaited += name == "turns/take" and response.get("turn", "") is None
             self._tally.turns_broken += name == "turns/beat" and response.get("held") is False
             return web.json_response(response, status=status)
 
@@ -309,11 +310,14 @@ class Tally:
     ----------
     inside
         Calls that are being worked on, or wait.
+    turns_awaited
+        Asks for a turn that were answered by whom to wait for.
     turns_broken
         Signs of life that came after their turn was broken.
     """
 
     inside: int = 0
+    turns_awaited: int = 0
     turns_broken: int = 0
     _answers: Counter[tuple[str, int]] = field(default_factory=Counter)
     _below: Counter[tuple[str, float]] = field(default_factory=Counter)
@@ -345,6 +349,9 @@ class Tally:
             "# HELP putifabsent_calls_inside Calls that are being worked on, or wait.",
             "# TYPE putifabsent_calls_inside gauge",
             f"putifabsent_calls_inside {self.inside}",
+            "# HELP putifabsent_turns_awaited_total Asks for a turn that were answered by whom to wait for.",
+            "# TYPE putifabsent_turns_awaited_total counter",
+            f"putifabsent_turns_awaited_total {self.turns_awaited}",
             "# HELP putifabsent_turns_broken_total Signs of life that came after their turn was broken.",
             "# TYPE putifabsent_turns_broken_total counter",
             f"putifabsent_turns_broken_total {self.turns_broken}",

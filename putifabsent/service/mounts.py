@@ -6,27 +6,24 @@ import re
 import threading
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, NamedTuple
+from weakref import WeakValueDictionary
 
 import fsspec
 
 from putifabsent.errors import ConfigError
 from putifabsent.shim.formats import is_state
+from putifabsent.shim.schemes import GUARDED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from putifabsent.fsspec_plugin import GuardedFileSystem
+    from putifabsent.fsspec_plugin.mount import Mount
     from putifabsent.service.settings import Mounting
 
 __all__ = ["Caller", "Mounts", "Outside"]
 
-_SCHEMES = {
-    "s3": "pias3", "s3a": "pias3", "s3n": "pias3",
-    "gs": "piags",
-    "abfs": "piaaz", "abfss": "piaaz",
-    "file": "piafile",
-    "memory": "piamemory",
-}  # fmt: skip
+_SCHEMES = {**GUARDED, "s3n": GUARDED["s3"]}
 
 # Anybody can have an account there, and only Azure may receive a caller's credentials.
 _ACCOUNT = re.compile(
@@ -38,6 +35,9 @@ _ANY = f"account.dfs{_USUAL}"
 
 _MOST = 256
 """So many callers are remembered; who is forgotten has its ledgers read again."""
+
+_CONNECTIONS = 256
+"""All callers of a mount share them; s3fs has 10."""
 
 
 class Outside(PermissionError):
@@ -144,6 +144,8 @@ class Mounts:
         # The longest prefix first: it is about the fewest names.
         self._mountings = sorted(made, key=lambda pair: len(f"{pair[0].account}{pair[0].path}"), reverse=True)
         self._made: OrderedDict[tuple[int, str, Caller], GuardedFileSystem] = OrderedDict()
+        # Whose clients all others use. Each of them keeps it, so that it lives as long as somebody uses it.
+        self._lenders: WeakValueDictionary[tuple[int, str], Mount] = WeakValueDictionary()
         self._lock = threading.Lock()
         nobody = Caller("nobody", "nobody")
         for number, (address, mounting) in enumerate(self._mountings):
@@ -151,7 +153,8 @@ class Mounts:
                 raise ConfigError(f"{address.scheme}:// is not known here: use {', '.join(_SCHEMES)}")
             # Wrong options are refused at once, by some account where an address must name it.
             known = {"account_name", "connection_string"} & set(mounting.options)
-            self._filesystem(number, address.account or ("" if known else _ANY), nobody)
+            some = _ANY if _SCHEMES[address.scheme] == "piaaz" and not known else ""
+            self._filesystem(number, address.account or some, nobody)
 
     def find(self, url: str, caller: Caller) -> tuple[GuardedFileSystem, str]:
         """Return the filesystem of an address, and the path in it.
@@ -204,7 +207,7 @@ class Mounts:
         return found
 
     def _filesystem(self, number: int, account: str, caller: Caller) -> GuardedFileSystem:
-        from putifabsent.fsspec_plugin.instances import sharing_clients
+        from putifabsent.fsspec_plugin.instances import borrowing
 
         with self._lock:
             fs = self._made.get((number, account, caller))
@@ -214,9 +217,15 @@ class Mounts:
                 options = dict(mounting.options)
                 if protocol == "piaaz":
                     options |= account_of(account, options)
+                if protocol == "pias3":
+                    config = options.get("config_kwargs") or {}
+                    options["config_kwargs"] = {"max_pool_connections": _CONNECTIONS, **config}
                 options |= {"writer_session": caller.session, "writer": caller.writer}
-                with sharing_clients():
+                lender = self._lenders.get((number, account))
+                with borrowing(lender):
                     fs = fsspec.filesystem(protocol, skip_instance_cache=True, **options)
+                if lender is None:
+                    self._lenders[number, account] = fs.mount
                 self._made[number, account, caller] = fs
                 if len(self._made) > _MOST:
                     self._made.popitem(last=False)

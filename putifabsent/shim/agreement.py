@@ -14,7 +14,7 @@ import json
 from itertools import count
 from typing import TYPE_CHECKING, NamedTuple
 
-from putifabsent.backends.base import Absent, Listed, Refused, TryAgain, Written
+from putifabsent.backends.base import STATE_FOLDER, Absent, Listed, Refused, TryAgain, Written
 from putifabsent.backends.body import InMemory
 from putifabsent.errors import ConfigError
 from putifabsent.shim.reading import read, unanswered
@@ -24,9 +24,10 @@ if TYPE_CHECKING:
     from putifabsent.backends.base import Creation, Got, PutOutcome
     from putifabsent.shim.requests import Protocol
 
-__all__ = ["NATIVE", "Terms", "agree", "leave_record", "look_for_others", "record_of"]
+__all__ = ["NATIVE", "Terms", "agree", "leave_record", "look_for_others", "record_of", "state_of_record"]
 
 _FORMAT = 1
+_RECORDS = "/arbiters"
 
 
 class Terms(NamedTuple):
@@ -132,6 +133,13 @@ def record_of(state: str, terms: Terms) -> str:
     return f"{_folder(state)}/{hashlib.sha256(terms.record).hexdigest()[:32]}"
 
 
+def state_of_record(path: str) -> str | None:
+    """Return the state folder whose record this is; None for what is no record."""
+    folder = path.rpartition("/")[0]
+    state = folder.removesuffix(_RECORDS)
+    return state if state != folder and state.endswith(f"/{STATE_FOLDER}") else None
+
+
 def leave_record(state: str, terms: Terms, creation: Creation) -> Protocol[None]:
     """Write the record of these terms, whatever others are there."""
     for attempt in count(1):
@@ -146,7 +154,7 @@ def leave_record(state: str, terms: Terms, creation: Creation) -> Protocol[None]
 
 
 def _folder(state: str) -> str:
-    return f"{state}/arbiters"
+    return f"{state}{_RECORDS}"
 
 
 def _differing(terms: Terms, mine: str, other: str) -> Protocol[str]:

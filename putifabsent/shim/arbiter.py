@@ -311,7 +311,7 @@ class Claiming(Arbiter):
     """
 
     keys: ClassVar[str] = "claims"
-    needs: ClassVar[tuple[str, ...]] = ("publish",)
+    needs: ClassVar[tuple[str, ...]] = ("list", "publish")
     claims: Claims
     place: str
     largest_publish: int

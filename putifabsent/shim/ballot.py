@@ -22,7 +22,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from putifabsent.backends.base import Absent, Created, Found, Holder
-from putifabsent.errors import NameExpired, NameTaken, OutcomeUnknown, PutIfAbsentError
+from putifabsent.errors import NameExpired, NameTaken, OutcomeUnknown, PutIfAbsentError, unknown_from
 from putifabsent.shim.ballot_state import End, Prepare, is_void, marked, rank_of, void_of
 from putifabsent.shim.expiry import check_number
 from putifabsent.shim.proposer import Ended, Removed, Voter, is_copy
@@ -82,11 +82,8 @@ def create(name: Name, body: Body, creation: Creation) -> Protocol[Created]:
                 yield Delete(path)
         if not voter.committed or isinstance(error, PutIfAbsentError):
             raise
-        unknown = voter.unknown(f"a ballot had been sent, and then there was {type(error).__name__}: {error}")
-        if isinstance(error, Exception):
-            raise unknown from error
-        # A cancellation stays one: its cause carries the token.
-        raise error from unknown
+        reason = f"a ballot had been sent, and then there was {type(error).__name__}: {error}"
+        unknown_from(error, voter.unknown(reason))
     return created
 
 

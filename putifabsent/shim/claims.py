@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING
 
 from putifabsent.backends.base import Absent, Created, Found, Holder, Refused
 from putifabsent.backends.registries import Forgotten, NotAsExpected
-from putifabsent.errors import NameExpired, NameTaken, OutcomeUnknown, PutIfAbsentError
+from putifabsent.errors import NameExpired, NameTaken, OutcomeUnknown, PutIfAbsentError, unknown_from
 from putifabsent.shim.claimant import Claimant, has_ended, holder_of
 from putifabsent.shim.expiry import check_number
 from putifabsent.shim.reading import Located, read, removed
@@ -91,11 +91,7 @@ def create(name: Name, body: Body, creation: Creation, *, claims: Claims, place:
         if claimant.may_hold is None or isinstance(error, PutIfAbsentError):
             raise
         reason = f"a claim had been sent, and then there was {type(error).__name__}: {error}"
-        unknown = claimant.unknown(reason)
-        if isinstance(error, Exception):
-            raise unknown from error
-        # A cancellation stays one: its cause carries the token.
-        raise error from unknown
+        unknown_from(error, claimant.unknown(reason))
     return created
 
 

@@ -8,6 +8,9 @@ Whose time? Not the caller's: one whose clock is ten minutes fast would lift the
 everybody else had to wait for so long. A counter tells its registry's own time with every answer, and the
 floor of the next step is that, and what the caller's *steady* clock says has passed since.
 
+The floor is never below what this process has last heard of the counter, either: where that was removed,
+evicted or restored from a backup, this process goes on above what it has given. Another one can't know.
+
 A counter also tells whether its numbers may be given: an instant is handed out only when its time has come,
 by the registry's clock. A registry that forgets, as Redis can, may do so while that is waited for, and then
 begins below. So of such a one no number is waited for: it is given if its time had come when it was counted,
@@ -26,7 +29,8 @@ import re
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from itertools import count as counting
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, NoReturn, TypeAlias
+from zoneinfo import ZoneInfo
 
 from putifabsent.backends.counters import Advanced
 from putifabsent.backends.registries import Acquired, Held, Refused, Released
@@ -35,13 +39,15 @@ from putifabsent.shim.requests import Acquire, Advance, Now, Pause, Release, Sle
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from datetime import tzinfo
 
     from putifabsent.backends.counters import AdvanceOutcome, Counter
     from putifabsent.backends.registries import AcquireOutcome, Lock, ReleaseOutcome
     from putifabsent.shim.requests import Protocol
 
-__all__ = ["MOST", "RegistryTime", "instant_of", "millis_of", "take", "true_time"]
+__all__ = ["MOST", "RegistryTime", "Zone", "instant_of", "millis_of", "refuse_zone", "take", "true_time"]
+
+Zone: TypeAlias = timezone | ZoneInfo
+"""Zones that tell which of two equal hours it is, by ``fold``: others, as pytz's, may not."""
 
 MOST = 10_000
 """So many instants can be taken at once: they take ten seconds to become past."""
@@ -60,7 +66,22 @@ _SPARE = 5.0
 _INSTANT = re.compile(r"(?P<seconds>[0-9]{14})(?P<millis>[0-9]{3})")
 
 
-def instant_of(millis: int, zone: tzinfo | None = timezone.utc) -> str:
+def refuse_zone(zone: Zone | None) -> None:
+    """Pass if instants can be written in the zone.
+
+    Raises
+    ------
+    ConfigError
+        It is of a kind that may write two hours alike.
+    """
+    if zone is not None and not isinstance(zone, Zone):
+        raise ConfigError(
+            "zone is UTC, LOCAL, a name such as Europe/Berlin, a datetime.timezone or a ZoneInfo, not "
+            f"{zone!r}: others may not say that an hour comes for the second time"
+        )
+
+
+def instant_of(millis: int, zone: Zone | None = timezone.utc) -> str:
     """Write a time as an instant.
 
     Parameters
@@ -75,8 +96,9 @@ def instant_of(millis: int, zone: tzinfo | None = timezone.utc) -> str:
     ------
     ValueError
         This instant was there before: in the zone, clocks have been set back. Or it is before the year 1, or
-        after 9999.
+        after 9999; or the zone is refused.
     """
+    refuse_zone(zone)
     seconds, rest = divmod(millis, _SECOND)
     try:
         at = datetime.fromtimestamp(seconds, zone)
@@ -89,7 +111,7 @@ def instant_of(millis: int, zone: tzinfo | None = timezone.utc) -> str:
     return f"{at.year:04d}{at:%m%d%H%M%S}{rest:03d}"
 
 
-def millis_of(instant: str, zone: tzinfo | None = timezone.utc) -> int:
+def millis_of(instant: str, zone: Zone | None = timezone.utc) -> int:
     """Return the time that an instant tells: milliseconds since 1970; of two such times the first.
 
     Raises
@@ -119,7 +141,7 @@ class RegistryTime:
     last
         Milliseconds since 1970, and the seconds of the caller's steady clock then; None: no answer yet.
     reached
-        How far its counter was then: what is above its time is not given yet.
+        How far its counter was seen: what is above its time is not given yet.
     """
 
     last: tuple[int, float] | None = None
@@ -187,15 +209,18 @@ def _taken(
             # What was taken now would be taken from all others, and may be too far away to be of use.
             yield from _waited(max(known.reached - now, 1) / _SECOND, counter.identity())
             continue
-        requested = 1 if now is None else count
-        outcome: AdvanceOutcome = yield Advance(counter, name, max((now or 0) - 1, 0), requested)
+        # As long as the time is not known, what was heard may be too far away: it would be spread.
+        floor, requested = (0, 1) if now is None else (max(now - 1, known.reached), count)
+        outcome: AdvanceOutcome = yield Advance(counter, name, floor, requested)
         heard = yield Now(steady)
         if not isinstance(outcome, Advanced):
             yield from _again(outcome, attempt, counter.identity())
             continue
         if outcome.now is None:
             raise ConfigError(f"{counter.identity()} tells no time, so it is no clock")
-        expected, known.last, known.reached = known.by(heard), (outcome.now, heard), outcome.last
+        expected, known.last = known.by(heard), (outcome.now, heard)
+        # Answers to several threads come in any order.
+        known.reached = outcome.last if now is None else max(known.reached, outcome.last)
         # A machine that was asleep goes on with a time that is long over.
         if now is None or expected is None or outcome.now - expected >= _SECOND:
             continue

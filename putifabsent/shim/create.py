@@ -26,7 +26,7 @@ from putifabsent.backends.base import (
     TryAgain,
 )
 from putifabsent.backends.body import InMemory
-from putifabsent.errors import NameTaken, OutcomeUnknown, PutIfAbsentError
+from putifabsent.errors import NameTaken, OutcomeUnknown, PutIfAbsentError, unknown_from
 from putifabsent.shim.expiry import Made, check_win
 from putifabsent.shim.reading import look, read, unanswered
 from putifabsent.shim.requests import (
@@ -187,7 +187,9 @@ def resolve(name: Name, token: str) -> Protocol[Holder | None]:
     Raises
     ------
     NameTaken
-        Another creation holds the name.
+        Another creation holds the name *now*, which the store alone proves (T). It is no word on whether this
+        one had held it before: what was deleted leaves no trace in a store. Only who knows that the other was
+        there before this one was sent may call it a loss (K).
     OutcomeUnknown
         The store can't be read; or the creation is there, and it is not known whether it stands.
 
@@ -289,13 +291,8 @@ def _create(name: Name, send: _Source, creation: Creation) -> Protocol[Created]:
             yield Discard(sendings.upload)
         if not sendings.uncertain or isinstance(error, PutIfAbsentError):
             raise
-        if isinstance(error, Exception):
-            reason = f"a request had gone out, and then there was {type(error).__name__}: {error}"
-            raise sendings.unknown(reason) from error
-        unknown = sendings.unknown("it was interrupted after a request had gone out")
-        # A cancellation stays one: code that cleans up after `except Exception` must not take it for
-        # a loss. Its cause carries the token.
-        raise error from unknown
+        reason = f"a request had gone out, and then there was {type(error).__name__}: {error}"
+        unknown_from(error, sendings.unknown(reason))
     return created
 
 

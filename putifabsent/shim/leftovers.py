@@ -45,6 +45,7 @@ class What(str, Enum):
     ``lost``         the bytes of a name that lives are gone, and their copy as well
     ``temporary``    a temporary file of the local disk
     ``needless``     the bytes of a commit of an instant that is over: its writer died, or it is published
+    ``half_removed`` a ledger that has lost records: no write of its table can go on
     ``strange``      what is kept of a name that is unknown: by a mount with other formats, or hashed
     ===============  ==========================================================================
     """
@@ -59,6 +60,7 @@ class What(str, Enum):
     LOST = "lost"
     TEMPORARY = "temporary"
     NEEDLESS = "needless"
+    HALF_REMOVED = "half_removed"
     STRANGE = "strange"
 
     @property
@@ -78,6 +80,7 @@ _REPAIRS = {
     What.LOST: "nothing: put the bytes back, or free the name",
     What.TEMPORARY: "remove it",
     What.NEEDLESS: "remove it",
+    What.HALF_REMOVED: "nothing: end the ledger by `putifabsent drop`",
     What.STRANGE: "nothing",
 }
 

@@ -9,8 +9,9 @@ from typing import NamedTuple
 
 from putifabsent.backends.base import STATE_FOLDER
 
-__all__ = ["Enforced", "Name", "Role", "Rule", "Series", "nameless", "ordinary"]
+__all__ = ["Enforced", "Name", "Role", "Rule", "Series", "nameless", "ordinary", "states_at"]
 
+_HUDI = ".hoodie"
 _GROUP_NAME = re.compile(r"\(\?P<[a-z]+>")
 
 
@@ -158,21 +159,29 @@ class Name(NamedTuple):
         """
         if self.table is None:
             return f"{self.path.rpartition('/')[0]}/{STATE_FOLDER}"
-        root = f"{self.table}/.hoodie" if self.format == "hudi" else self.table
+        root = f"{self.table}/{_HUDI}" if self.format == "hudi" else self.table
         return f"{root}/{STATE_FOLDER}"
 
     def unproven(self) -> Name:
         """Return what it is where nothing says that it is its format's.
 
-        What is kept of it lies where it would if that were so: other mounts may know the format, and what
-        shows it may come to be.
+        What is kept of it lies where it would if that were so, and is about the same names: other mounts may
+        know the format, and what shows it may come to be.
         """
         root = None if self.table is None else self.state.removesuffix(f"/{STATE_FOLDER}")
-        return Name(self.path, Role.OTHER, None, root, self.path, guarded=False)
+        identity = self.identity if self.aliases else self.path
+        return Name(
+            self.path, Role.OTHER, None, root, identity, guarded=False, aliases=self.aliases, rank=self.rank
+        )
 
     def granted(self) -> Name:
         """Return the same name, asking for no evidence: its mount has named the format."""
         return self._replace(evidence=())
+
+
+def states_at(root: str) -> tuple[str, str]:
+    """Return where the shim may keep what it knows of a table, by its root."""
+    return f"{root}/{STATE_FOLDER}", f"{root}/{_HUDI}/{STATE_FOLDER}"
 
 
 def nameless(pattern: str) -> str:

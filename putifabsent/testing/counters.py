@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import time
 import uuid
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["CounterTests", "LostCounterTests"]
 
 _NOW = 1_800_000_000_000
+_RIGHT = 5 * 60 * 1000
 _THREADS = 32
 _ADVANCES = 10
 # A server may throttle for a while; whoever never answers is found out.
@@ -97,6 +99,12 @@ class CounterTests(InBothColours):
         assert _last(ask, name, _NOW + 1) == _NOW + 4
         assert _last(others[1], name, _NOW + 100) == _NOW + 101
         assert _last(others[0], name, _NOW + 50) == _NOW + 102
+
+    def test_the_time_that_it_tells_is_in_milliseconds_and_right(self, ask: Registry, name: str) -> None:
+        """Within five minutes of this machine's; it need not tell any."""
+        outcome = _answered(ask, name, 0)
+        assert isinstance(outcome, Advanced), outcome
+        assert outcome.now is None or abs(outcome.now - time.time() * 1000) < _RIGHT
 
     def test_each_name_is_a_counter_of_its_own(self, ask: Registry, name: str) -> None:
         """However odd, and however long."""

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from putifabsent.errors import ConfigError
 from putifabsent.shim.formats.iceberg import is_metadata
 from putifabsent.timeline.delta import DeltaTimeline
-from putifabsent.timeline.files import Problem, Problems, Trouble, below, listed
+from putifabsent.timeline.files import Problem, Problems, Trouble, below, listed, of_a_bucket
 from putifabsent.timeline.hudi import Fault, Finding, HudiTimeline, check_steps
 from putifabsent.timeline.hudi_history import Manifest
 from putifabsent.timeline.iceberg import IcebergTimeline
@@ -110,11 +110,10 @@ def read(url: str, *, fs: Any = None, format: str | None = None, **options: Any)
         The store refuses.
     """
     fs, root = opened(url, fs, options)
-    if format is None:
-        format = _format_of(fs, root)  # noqa: A001
-    if format not in READERS:
+    if format not in (None, *READERS):
         raise ConfigError(f"timelines of {', '.join(READERS)} can be read, not of {format!r}")
-    return READERS[format](fs, root)
+    with of_a_bucket(fs, root, url):
+        return READERS[format or _format_of(fs, root)](fs, root)
 
 
 def is_table(url: str, *, fs: Any = None, **options: Any) -> bool:

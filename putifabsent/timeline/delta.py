@@ -41,6 +41,7 @@ __all__ = [
     "proof_in",
 ]
 
+_LOG = "_delta_log"
 _INFO = "commitInfo"
 _TOO_LARGE = 1 << 63
 _POINTER = "_last_checkpoint"
@@ -58,7 +59,7 @@ class DeltaTimeline(Timeline[Commit]):
     Raises
     ------
     ConfigError
-        There is no Delta table: no commit in ``_delta_log/``.
+        There is no Delta table: neither a commit nor a checkpoint in ``_delta_log/``.
     """
 
     format = "delta"
@@ -73,8 +74,8 @@ class DeltaTimeline(Timeline[Commit]):
 
     def __init__(self, fs: Any, root: str) -> None:
         super().__init__(fs, root)
-        if not self._numbered():
-            raise ConfigError(f"there is no Delta table at {root!r}: no commit in its _delta_log/")
+        if not self._numbered() and not checkpoints(fs, below(root, _LOG)):
+            raise ConfigError(f"there is no Delta table at {root!r}: no commit or checkpoint in its {_LOG}/")
 
     def active(self, *, order: Order = "requested", problems: Problems | None = None) -> Iterator[Commit]:
         """Return the commits, one after the other."""
@@ -119,7 +120,7 @@ class DeltaTimeline(Timeline[Commit]):
                 yield found[0]
 
     def _numbered(self) -> dict[str, int]:
-        return numbered(self.fs, below(self.root, "_delta_log"), number_in)
+        return numbered(self.fs, below(self.root, _LOG), number_in)
 
 
 def _actions(written: bytes) -> list[dict[str, Any]]:
@@ -220,8 +221,8 @@ def _pointed_at(fs: Any, path: str) -> Iterator[tuple[str, int]]:
 
 
 def is_staged(fs: Any, log: str) -> bool:
-    """Whether a catalog may have commits that are not in the log yet."""
-    return any(fs.isdir(below(log, each)) for each in _STAGED)
+    """Whether a catalog may have commits that are not in the log yet; an empty folder each table may have."""
+    return any(listed(fs, below(log, each)) for each in _STAGED)
 
 
 def files_in(fs: Any, log: str, checkpoint: Checkpoint, problems: Problems) -> dict[str, str | None] | None:

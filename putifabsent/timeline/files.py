@@ -8,6 +8,8 @@ from __future__ import annotations
 import errno
 import io
 import json
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from enum import Enum
 from glob import has_magic
 from importlib import import_module
@@ -30,9 +32,11 @@ __all__ = [
     "avro",
     "below",
     "content_of",
+    "lacks_bucket",
     "listed",
     "modified",
     "numbered",
+    "of_a_bucket",
     "read",
     "records_of",
     "report",
@@ -43,6 +47,7 @@ __all__ = [
 T = TypeVar("T")
 
 _AT_ONCE = 256
+_NO_BUCKET = ("NoSuchBucket", "ContainerNotFound")
 _AVRO = b"Obj\x01"
 _ZSTANDARD = b"zstandard"
 _CODECS = (b"null", b"deflate", b"bzip2", b"xz")
@@ -130,6 +135,41 @@ class Listed(NamedTuple):
 def below(root: str, path: str) -> str:
     """Return the full name of a path within a folder, which may be the root of all."""
     return f"{root}/{path}" if root else path
+
+
+@contextmanager
+def of_a_bucket(fs: Any, path: str, address: str = "") -> Iterator[None]:
+    """Have an error that says that there is no table say so of its bucket, if not even that is there.
+
+    Parameters
+    ----------
+    address
+        Of the table, as the user calls it; by default its path.
+    """
+    try:
+        yield
+    except ConfigError as error:
+        if lacks_bucket(fs, path):
+            bucket = path.partition("/")[0]
+            at = address or path
+            raise ConfigError(f"there is no table at {at}: its bucket {bucket!r} is not there") from error
+        raise
+
+
+def lacks_bucket(fs: Any, path: str) -> bool:
+    """Whether the store says that the bucket of a path is not there."""
+    fs.invalidate_cache()
+    # In a thread: an error that is handled here would take the place of what the store's was raised from.
+    with ThreadPoolExecutor(1) as pool:
+        error = pool.submit(fs.ls, path, detail=False).exception()
+    # GCS's client says so of the listing of a bucket, which is there if the bucket is.
+    if str(error) == f"b/{path.partition('/')[0]}/o":
+        return True
+    while error is not None:
+        if any(code in str(error) for code in _NO_BUCKET):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
 
 
 def listed(fs: Any, folder: str) -> list[Listed]:
@@ -223,11 +263,18 @@ class AvroFiles:
             records += found
         return records
 
-    def forget(self) -> None:
-        """Forget what nobody has asked for since this was called last, and what could not be read."""
+    def forget(self) -> int:
+        """Forget what nobody has asked for since this was called last, and what could not be read.
+
+        Returns
+        -------
+        int
+            Of so many records something is remembered.
+        """
         kept = {path: found for path, found in self._read.items() if found is not None}
         self._read = {path: kept[path] for path in self._wanted & kept.keys()}
         self._wanted.clear()
+        return sum(len(kept[path]) for path in self._read)
 
     def _parsed(self, path: str, written: bytes | None, parse: Callable[[Any], T]) -> list[T] | None:
         if written is None:

@@ -6,6 +6,7 @@ And whether instants have come to their states by valid steps.
 from __future__ import annotations
 
 from collections import defaultdict
+from contextlib import suppress
 from dataclasses import replace
 from datetime import timezone
 from itertools import chain
@@ -13,7 +14,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from putifabsent.errors import ConfigError
 from putifabsent.shim.formats.hudi import completed_as, instant_in
-from putifabsent.shim.formats.hudi_layout import PROPERTIES, Layout, layout_of
+from putifabsent.shim.formats.hudi_layout import (
+    PROPERTIES,
+    READ_IN_TURN,
+    Layout,
+    is_whole,
+    layout_of,
+    that_counts,
+)
 from putifabsent.shim.formats.hudi_steps import Fault, Finding, Seen, State, check
 from putifabsent.timeline import hudi_archive, hudi_history
 from putifabsent.timeline.files import (
@@ -77,16 +85,18 @@ class HudiTimeline(Timeline[Instant]):
         self._history = below(root, self.layout.history)
 
     def _layout(self) -> Layout:
-        for last in PROPERTIES:
+        found: dict[str, bytes] = {}
+        for last in READ_IN_TURN:
             path = below(self.root, last)
-            try:
-                properties = self.fs.cat_file(path)
-            except (FileNotFoundError, NotADirectoryError):
-                continue
-            if properties.strip():
-                return layout_of(properties, path)
-        path = below(self.root, PROPERTIES[0])
-        raise ConfigError(f"there is no Hudi table at {self.root!r}: {path} is not there, or empty")
+            with suppress(FileNotFoundError, NotADirectoryError):
+                found[path] = self.fs.cat_file(path)
+                if is_whole(found[path]):
+                    break
+        counting = that_counts(found)
+        if counting is None or not found[counting].strip():
+            path = below(self.root, PROPERTIES[0])
+            raise ConfigError(f"there is no Hudi table at {self.root!r}: {path} is not there, or empty")
+        return layout_of(found[counting], counting)
 
     def active(self, *, order: Order = "requested", problems: Problems | None = None) -> Iterator[Instant]:
         """Return the instants that are in the timeline's folder, each in its newest state."""

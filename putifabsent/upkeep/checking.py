@@ -88,7 +88,11 @@ def fsck(
         Store or registry refuse, or don't answer in time.
     """
     table = Table(fs, path)
-    return check(table, repair=repair, free_lost=free_lost, grace=grace, progress=progress)
+    checked = check(table, repair=repair, free_lost=free_lost, grace=grace, progress=progress)
+    half = _half_removed(table)
+    if half and repair:
+        table.ledgers()  # a record may have come back
+    return checked._replace(found=[*half, *checked.found], after=[*_half_removed(table), *checked.after])
 
 
 def check(
@@ -99,7 +103,7 @@ def check(
     grace: float = GRACE,
     progress: Progress | None = None,
 ) -> Checked:
-    """Do so; as :func:`fsck`."""
+    """Do so; as :func:`fsck`, but for ledgers that are half removed: a table that has one may be left."""
     ledgers = table.ledgers()
     identities = table.identities()
     before = _ANY_TIME if grace == 0 else datetime.now(timezone.utc) - timedelta(seconds=grace)
@@ -136,6 +140,10 @@ def check(
     if progress is not None:
         progress(total, total, "")
     return Checked(found, after, total, busy)
+
+
+def _half_removed(table: Table) -> list[Leftover]:
+    return [Leftover(folder, What.HALF_REMOVED, folder) for folder in table.half_removed]
 
 
 def _needless(table: Table, ledger: Ledger) -> list[Leftover]:

@@ -101,7 +101,7 @@ def migrate(
     to.rely(table.root)
     _refuse_earlier(table, to)
     _settled(table, progress)
-    new = {state: table.terms(state, to) for state in table.states}
+    new = {state: table.terms(state, to) for state in table.states_of_all()}
     for state, terms in new.items():
         if terms != table.terms(state):
             fs.perform(leave_record(state, terms, table.creation(state)))

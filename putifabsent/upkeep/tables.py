@@ -75,6 +75,8 @@ class Table:
         What is the shim's own, with its details.
     states
         The folders in which that lies.
+    half_removed
+        Of the ledgers that were looked at, the folders of those that somebody has removed half.
 
     Raises
     ------
@@ -91,6 +93,7 @@ class Table:
         refuse_a_part(fs, self.root)
         self.shown: set[str] = set()
         self.kept: dict[str, dict[str, Any]] = {}
+        self.half_removed: list[str] = []
         self.walk()
         if not (may_be_gone or self.shown or self.kept or self._is_remembered()):
             raise ConfigError(f"there is no table at {self.root!r}: nothing is there")
@@ -118,12 +121,22 @@ class Table:
         """Return what a mount says that all mounts of this state must."""
         return terms_with(fs or self.fs, state)
 
+    def states_of_all(self) -> list[str]:
+        """Return the state folders that are there, and those of tables of which nothing is kept yet."""
+        guarded = (name for name in map(self.fs.policy.classify, self.shown) if name.guarded)
+        of_each = {(name.state, name.evidence, name.unless): name for name in guarded}
+        of_tables = (
+            each for each in of_each.values() if self.fs.mount.walk(self.fs.guard.with_evidence(each))
+        )
+        return sorted({*self.states, *(name.state for name in of_tables)})
+
     def creation(self, state: str) -> Creation:
         """Return a creation for one that creates no name; what it puts goes with this state."""
         return Creation(new_token(), self.fs.writer, state)
 
     def ledgers(self) -> list[Ledger]:
-        """Return the ledgers of the Hudi tables, without those that somebody has removed half."""
+        """Return the ledgers of the Hudi tables, without those that are half removed."""
+        self.half_removed = []
         decides = self.fs.decider or Native(self.fs.backend.largest_put)
         folders = (state.removesuffix(_BELOW[:-1]) for state in self.states)
         names = (timeline_in(self.fs.policy.classify, folder) for folder in folders)
@@ -138,6 +151,7 @@ class Table:
         try:
             self.fs.perform(ledger.current(self.creation(ledger.name.state)))
         except HalfRemoved:
+            self.half_removed.append(f"{ledger.name.state}/ledger")
             return False
         return True
 

@@ -94,5 +94,8 @@ class OnDynamoDB:
 
     def _troubled(self, trouble: Trouble, endpoint: str, table: str) -> Iterator[Any]:
         with FaultProxy(endpoint, speech="dynamodb") as proxy:
+            registry = self.at(proxy.endpoint, table)
+            # A table is looked at before it is used.
+            registry.check()
             proxy.always(trouble)
-            yield self.at(proxy.endpoint, table)
+            yield registry

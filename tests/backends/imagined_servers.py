@@ -5,6 +5,7 @@ That a real server answers so is not shown by them.
 
 from __future__ import annotations
 
+import itertools
 import threading
 import time
 from collections import deque
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from putifabsent.backends.postgres import Connection, Cursor
 
 ALWAYS = 10**6
+_TRANSACTIONS = itertools.count(1)
 
 
 class Fault(NamedTuple):
@@ -112,6 +114,7 @@ class Stat(NamedTuple):
 
     version: int
     mtime: int
+    czxid: int = 0
 
 
 class ZooKeeper(_Server):
@@ -127,15 +130,15 @@ class ZooKeeper(_Server):
                 raise KazooError(-101)
             return self.nodes[path]
 
-    def set(self, path: str, value: bytes, version: int) -> Stat:
+    def set(self, path: str, value: bytes, version: int, life: str) -> Stat:
         fault = self.fault()
         if fault is None or fault.done:
             with self.lock:
-                if path not in self.nodes:
+                if not {path, life} <= self.nodes.keys():
                     raise KazooError(-101)
                 if self.nodes[path][1].version != version:
                     raise KazooError(-103)
-                stat = Stat(version + 1, time.time_ns() // 10**6)
+                stat = self.nodes[path][1]._replace(version=version + 1, mtime=time.time_ns() // 10**6)
                 self.nodes[path] = (value, stat)
         if fault is not None:
             raise fault.error
@@ -145,4 +148,15 @@ class ZooKeeper(_Server):
         with self.lock:
             if path in self.nodes:
                 raise KazooError(-110)
-            self.nodes[path] = (value, Stat(0, time.time_ns() // 10**6))
+            self.nodes[path] = (value, Stat(0, time.time_ns() // 10**6, next(_TRANSACTIONS)))
+
+    def mark(self, path: str) -> None:
+        with self.lock:
+            if path.rpartition("/")[0] not in self.nodes:
+                raise KazooError(-101)
+        self.create(path, b"")
+
+    def remove(self, path: str) -> None:
+        """Remove a node, and all below it."""
+        for each in [each for each in self.nodes if f"{each}/".startswith(f"{path}/")]:
+            del self.nodes[each]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import errno
 import time
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -83,11 +82,11 @@ def name() -> str:
 def test_whoever_counts_alone_sends_one_request_a_call(
     proxy: FaultProxy, counter: Counter, name: str
 ) -> None:
-    """A clock that has moved on, one that has not, and one that is behind."""
+    """A clock that has moved on, one that has not, and one that is behind; a look at the table is first."""
     for floor in (NOW, NOW, NOW + 1, NOW + 1000, 0):
         assert isinstance(counter.advance(name, floor), Advanced)
     asyncio.run(counter.advance_async(name, NOW))
-    assert proxy.sent() == ["UpdateItem"] * 6
+    assert proxy.sent() == ["DescribeTable", "DescribeTimeToLive", *["UpdateItem"] * 6]
 
 
 def test_whoever_is_behind_others_learns_it_by_one_request(
@@ -95,6 +94,7 @@ def test_whoever_is_behind_others_learns_it_by_one_request(
 ) -> None:
     counter.advance(name, NOW)
     other = counter_at(proxy.endpoint, table)
+    other.check()
     proxy.requests.clear()
     assert isinstance(other.advance(name, 7), TryAgain)
     assert proxy.sent() == ["UpdateItem"]
@@ -135,10 +135,44 @@ def test_a_missing_table_says_what_to_run(proxy: FaultProxy, name: str) -> None:
     counter = counter_at(proxy.endpoint, "no-such-table")
     refused = counter.advance(name, 0)
     assert isinstance(refused, Refused)
-    assert isinstance(refused.error, OSError)
-    assert refused.error.errno == errno.ENXIO
+    assert isinstance(refused.error, ConfigError)
     with pytest.raises(ConfigError, match="putifabsent init 'dynamodb://no-such-table"):
         counter.check()
+
+
+def test_a_table_that_went_says_what_to_run(
+    proxy: FaultProxy, table: str, counter: Counter, name: str
+) -> None:
+    """Though it was there."""
+    counter.advance(name, 0)
+    client = _client(proxy)
+    client.update_table(TableName=table, DeletionProtectionEnabled=False)
+    client.delete_table(TableName=table)
+    refused = counter.advance(name, 0)
+    assert isinstance(refused, Refused)
+    assert "putifabsent init" in str(refused.error)
+
+
+def test_a_table_that_cannot_be_relied_on_gives_no_number(
+    proxy: FaultProxy, table: str, counter: Counter, name: str
+) -> None:
+    """Two regions of a global table would give the same ones; what expires begins anew."""
+    lives = {"Enabled": True, "AttributeName": "last"}
+    _client(proxy).update_time_to_live(TableName=table, TimeToLiveSpecification=lives)
+    for outcome in (counter.advance(name, 0), asyncio.run(counter.advance_async(name, 0))):
+        assert isinstance(outcome, Refused)
+        assert isinstance(outcome.error, ConfigError)
+        assert "time to live" in str(outcome.error)
+    assert "UpdateItem" not in proxy.sent()
+
+
+@pytest.mark.parametrize("operation", ["DescribeTable", "DescribeTimeToLive"])
+def test_a_table_that_cannot_be_looked_at_now_is_looked_at_again(
+    proxy: FaultProxy, counter: Counter, name: str, operation: str
+) -> None:
+    proxy.script(operation, Trouble.DROPPED_BEFORE)
+    assert isinstance(counter.advance(name, 0), TryAgain)
+    assert counter.advance(name, 0) == Advanced(1)
 
 
 def test_a_check_writes_nothing(proxy: FaultProxy, table: str, counter: Counter) -> None:

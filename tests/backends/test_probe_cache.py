@@ -21,7 +21,8 @@ SAFE = {
 }
 UNSAFE = {**SAFE, "complete": Verdict("complete", safe=False, evidence="7 of 8 had two winners")}
 NO_COPY = {**SAFE, "copy": Verdict("copy", safe=False, evidence="overwrote")}
-WHERE = ("s3", "http://store.example:9000")
+SERVER = ("s3", "http://store.example:9000")
+WHERE = (*SERVER, "bucket/t")
 
 
 @pytest.fixture(autouse=True)
@@ -52,13 +53,22 @@ def test_another_process_knows_what_was_found_with_its_evidence() -> None:
 
 def test_nothing_is_known_of_another_endpoint_or_kind() -> None:
     remember(*WHERE, SAFE)
-    assert recall("s3", "http://store.example:9001") == {}
-    assert recall("gcs", WHERE[1]) == {}
+    assert recall("s3", "http://store.example:9001", "bucket/t") == {}
+    assert recall("gcs", WHERE[1], "bucket/t") == {}
+
+
+def test_what_creates_names_is_known_by_bucket_and_the_rest_by_server() -> None:
+    publish = {"publish": Verdict("publish", safe=True, evidence="128 of 128")}
+    remember(*WHERE, {**NO_COPY, **publish})
+    for _ in range(2):
+        assert recall(*SERVER, "other/t") == publish
+        assert recall(*SERVER, "/bucket/another") == {**NO_COPY, **publish}
+        _in_another_process()
 
 
 def test_the_same_endpoint_in_other_words_is_the_same() -> None:
-    remember("s3", "http://HOST:9000/", SAFE)
-    assert recall("s3", "http://host:9000") == SAFE
+    remember("s3", "http://HOST:9000/", "bucket/t", SAFE)
+    assert recall("s3", "http://host:9000", "bucket/t") == SAFE
 
 
 @pytest.mark.parametrize(
@@ -82,11 +92,11 @@ def test_a_verdict_counts_for_a_week_and_one_that_stops_a_mount_for_an_hour(
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "[::1]"])
 def test_a_verdict_on_a_port_of_this_machine_counts_for_an_hour(file: Path, host: str) -> None:
-    remember("s3", f"http://{host}:9000", SAFE)
+    remember("s3", f"http://{host}:9000", "bucket/t", SAFE)
     _made_older(file, UNSAFE_FOR - 60)
-    assert recall("s3", f"http://{host}:9000") == SAFE
+    assert recall("s3", f"http://{host}:9000", "bucket/t") == SAFE
     _made_older(file, 120)
-    assert recall("s3", f"http://{host}:9000") == {}
+    assert recall("s3", f"http://{host}:9000", "bucket/t") == {}
 
 
 def test_a_process_that_stays_looks_again_too(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -110,9 +120,9 @@ def test_a_verdict_of_another_version_does_not_count(file: Path) -> None:
         "{",
         "[]",
         "null",
-        '{"s3 http://store.example:9000": 7}',
-        '{"s3 http://store.example:9000": {"put": {}}}',
-        '{"s3 http://store.example:9000": {"put": {"safe": true, "evidence": "", "version": 1, "time": ""}}}',
+        '{"s3 http://store.example:9000/bucket": 7}',
+        '{"s3 http://store.example:9000/bucket": {"put": {}}}',
+        '{"s3 http://store.example:9000/bucket": {"put": {"safe": true, "evidence": "", "version": 1}}}',
         "\udcff",
     ],
 )
@@ -127,30 +137,30 @@ def test_a_broken_file_counts_as_empty_and_is_replaced(file: Path, content: str)
 
 def test_what_is_kept_of_other_stores_stays(file: Path) -> None:
     remember(*WHERE, SAFE)
-    remember("gcs", "http://other", UNSAFE)
+    remember("gcs", "http://other", "bucket/t", UNSAFE)
     remember(*WHERE, {"copy": NO_COPY["copy"]})
     _in_another_process()
-    assert recall("gcs", "http://other") == UNSAFE
+    assert recall("gcs", "http://other", "bucket/t") == UNSAFE
     assert recall(*WHERE) == NO_COPY
     assert [each.name for each in file.parent.iterdir()] == ["verdicts.json"]
 
 
 def test_what_is_too_old_is_not_kept_for_ever(file: Path) -> None:
-    remember("s3", "http://127.0.0.1:1", SAFE)
+    remember("s3", "http://127.0.0.1:1", "bucket/t", SAFE)
     _made_older(file, SAFE_FOR + 60)
     remember(*WHERE, SAFE)
-    assert list(json.loads(file.read_text())) == ["s3 http://store.example:9000"]
+    assert list(json.loads(file.read_text())) == ["s3 http://store.example:9000/bucket"]
 
 
 def test_a_turn_leaves_no_file(file: Path) -> None:
-    with turn(*WHERE):
+    with turn(*SERVER):
         assert [each.suffix for each in file.parent.iterdir()] == [".lock"]
     assert list(file.parent.iterdir()) == []
 
 
 def test_a_turn_is_had_where_no_file_can_be(tmp_path: Path) -> None:
     (tmp_path / "putifabsent").write_text("in the way")
-    with turn(*WHERE):
+    with turn(*SERVER):
         remember(*WHERE, SAFE)
     assert recall(*WHERE) == SAFE
 
@@ -173,13 +183,13 @@ def test_a_write_that_fails_leaves_the_old_file_and_no_litter(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("pathlib.Path.replace", full)
-    remember("s3", "http://other", UNSAFE)
+    remember("s3", "http://other", "bucket/t", UNSAFE)
     assert file.read_text() == before
     assert [each.name for each in file.parent.iterdir()] == ["verdicts.json"]
 
 
 def test_no_password_gets_into_the_file(file: Path) -> None:
-    remember("s3", "http://user:hunter2@store.example:9000", SAFE)
+    remember("s3", "http://user:hunter2@store.example:9000", "bucket/t", SAFE)
     assert "hunter2" not in file.read_text()
 
 

@@ -106,7 +106,7 @@ def test_a_process_waits_for_another_ones_probe_and_uses_what_it_found(
     with turn("memory", "http://shared"):
         thread.start()
         assert waiting.wait(30)
-        remember("memory", "http://shared", theirs)
+        remember("memory", "http://shared", FOLDER, theirs)
     thread.join()
     assert found == [theirs]
     assert made == []

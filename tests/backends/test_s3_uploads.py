@@ -15,6 +15,7 @@ from putifabsent.backends.base import Absent, Created, Found, Maybe, Refused, St
 from putifabsent.backends.body import Body, InMemory
 from putifabsent.backends.s3 import S3Store
 from putifabsent.backends.streaming_upload import FileBody
+from putifabsent.errors import ConfigError
 from putifabsent.testing.races import creation_of
 from tests.backends.s3_stores import made_store, maker
 from tests.backends.scripted import Reply, Scripted
@@ -132,11 +133,10 @@ def test_an_empty_success_may_be_anything(request_: str) -> None:
 # --- what goes with each request of an upload
 
 OWN_KEY = {"SSECustomerAlgorithm": "AES256", "SSECustomerKey": "k" * 32}
-CHOSEN: list[dict[str, str]] = [OWN_KEY, {"ChecksumAlgorithm": "SHA256"}]
+CHECKSUM = {"ChecksumAlgorithm": "SHA256"}
 
 
-@pytest.mark.parametrize("by_mount", [False, True])
-@pytest.mark.parametrize("given", CHOSEN)
+@pytest.mark.parametrize(("given", "by_mount"), [(OWN_KEY, True), (CHECKSUM, True), (CHECKSUM, False)])
 @pytest.mark.parametrize("of", ["bytes", "copy"])
 def test_each_part_has_the_key_and_the_checksum_of_its_upload(
     stub: FaultStub, given: dict[str, str], by_mount: bool, of: str
@@ -155,9 +155,10 @@ def test_each_part_has_the_key_and_the_checksum_of_its_upload(
 
 
 def test_a_completion_and_a_removal_say_of_what_was_given_what_they_know(
-    stub: FaultStub, store: S3Store
+    stub: FaultStub,
 ) -> None:
-    creation = creation_of(NAME, **OWN_KEY, ExpectedBucketOwner="1" * 12, CacheControl="no-store")
+    store = made_store({**stub.storage_options("s3"), "s3_additional_kwargs": OWN_KEY})
+    creation = creation_of(NAME, ExpectedBucketOwner="1" * 12, CacheControl="no-store")
     staged = store.stage(NAME, InMemory(b"x" * PART), creation)
     assert isinstance(staged, Staged)
     store.complete(staged)
@@ -165,6 +166,33 @@ def test_a_completion_and_a_removal_say_of_what_was_given_what_they_know(
     said = [set(request.headers) for request in stub.requests if request.op in (Op.COMPLETE, Op.ABORT)]
     key, owner = "x-amz-server-side-encryption-customer-key", "x-amz-expected-bucket-owner"
     assert [{key, owner, "cache-control"} & each for each in said] == [{key, owner}, {owner}]
+
+
+def test_a_customer_s_key_of_the_mount_goes_with_each_look(stub: FaultStub) -> None:
+    store = made_store({**stub.storage_options("s3"), "s3_additional_kwargs": OWN_KEY})
+    assert isinstance(store.create(NAME, InMemory(b"x"), creation_of(NAME, **OWN_KEY)), Created)
+    store.head(NAME)
+    store.get(NAME)
+    store.time(NAME)
+    key = "x-amz-server-side-encryption-customer-key"
+    assert [key in request.headers for request in stub.requests] == [True] * 4
+
+
+@pytest.mark.parametrize("of_mount", [{}, {**OWN_KEY, "SSECustomerKey": "o" * 32}], ids=["none", "another"])
+def test_a_customer_s_key_of_one_call_is_refused_before_any_request(
+    stub: FaultStub, of_mount: dict[str, str]
+) -> None:
+    store = made_store({**stub.storage_options("s3"), "s3_additional_kwargs": of_mount})
+    creation = creation_of(NAME, **OWN_KEY)
+    for outcome in (
+        store.create(NAME, InMemory(b"x"), creation),
+        store.put(NAME, InMemory(b"x"), creation),
+        store.stage(NAME, InMemory(b"x" * PART), creation),
+    ):
+        assert isinstance(outcome, Refused)
+        assert isinstance(outcome.error, ConfigError)
+        assert "to the mount, in s3_additional_kwargs" in str(outcome.error)
+    assert not stub.requests
 
 
 # --- bodies that can't be read

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
@@ -13,6 +14,7 @@ from putifabsent.backends.base import (
     Absent,
     Created,
     Deleted,
+    Entry,
     Exists,
     Found,
     Got,
@@ -156,6 +158,40 @@ class ListsDeeper(Liar):
         )
 
 
+class ListsOnePage(Liar):
+    caught_by = "test_a_listing_and_a_walk_of_several_pages_are_whole"
+
+    def list(self, folder: str) -> Any:
+        return _first_page(super().list(folder))
+
+
+class WalksOnePage(Liar):
+    caught_by = "test_a_listing_and_a_walk_of_several_pages_are_whole"
+
+    def walk(self, folder: str) -> Any:
+        return _first_page(super().walk(folder))
+
+
+class ListsThePresentTime(Liar):
+    caught_by = "test_a_listing_has_the_files_of_its_folder_alone"
+
+    def list(self, folder: str) -> Any:
+        now = datetime.now(timezone.utc)
+        listed = super().list(folder)
+        return Listed(tuple(Entry(each.name, now) for each in listed.entries))  # type: ignore[union-attr]
+
+
+class ListsLocalTime(Liar):
+    caught_by = "test_a_listing_has_the_files_of_its_folder_alone"
+
+    def list(self, folder: str) -> Any:
+        shift = timedelta(hours=2)
+        listed = super().list(folder)
+        return Listed(
+            tuple(Entry(each.name, each.created + shift) for each in listed.entries)  # type: ignore[union-attr]
+        )
+
+
 class WalksOneFolder(Liar):
     caught_by = "test_a_walk_has_all_files_below_its_folder"
 
@@ -267,6 +303,10 @@ class NotAfterAFork(Liar):
     def create(self, name: str, body: Body, creation: Creation) -> Any:
         assert os.getpid() == self._pid, "this store is not fork-safe"
         return super().create(name, body, creation)
+
+
+def _first_page(listed: Any) -> Any:
+    return Listed(tuple(sorted(listed.entries)[:1000]))
 
 
 class _broken_is_fine:  # noqa: N801 - a context manager is used like a function

@@ -6,6 +6,7 @@ import gc
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 import pytest
 from kazoo.client import KazooClient
@@ -14,7 +15,7 @@ from kazoo.security import make_digest_acl
 from putifabsent.backends.counters import Advanced
 from putifabsent.backends.registries import Refused, TryAgain
 from putifabsent.backends.registry_urls import open_counter
-from putifabsent.backends.zookeeper import ZooKeeperCounter, zookeeper_settings
+from putifabsent.backends.zookeeper import FOLDER, ZooKeeperCounter, zookeeper_settings
 from putifabsent.lab.fault_proxy import LOST_ANSWER, LOST_REQUEST, Fault, FaultProxy
 from putifabsent.testing import CounterTests, LostCounterTests
 from tests.faults.failover import until
@@ -81,6 +82,19 @@ def test_what_was_acknowledged_survives_the_server_s_death(
     zookeeper.start_again()
     # A step that was under way may have been made, and nobody has its number.
     assert 1005 < _moved(counter, name).last <= 1007
+
+
+def test_a_node_that_was_made_anew_and_has_the_same_version_is_read_first(
+    zookeeper: ZooKeeper, counter: Counter, name: str
+) -> None:
+    for _ in range(3):
+        _moved(counter, name)
+    with _connected(zookeeper) as client:
+        client.delete(f"{FOLDER}/c-{quote(name, safe='')}", recursive=True)
+    other = open_counter(zookeeper.endpoint)
+    assert [_moved(other, name, count=10).last for _ in range(3)] == [10, 20, 30]
+    assert isinstance(counter.advance(name, 0, 10), TryAgain)
+    assert _moved(counter, name, count=10) == Advanced(40)
 
 
 def test_a_session_without_a_connection_sends_nothing(

@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import uuid
+from dataclasses import replace
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
@@ -466,7 +467,7 @@ def test_what_only_other_arbiters_rest_on_is_probed_where_it_is_asked_for(
 
 def test_what_a_probe_found_is_what_mounts_know(tmp_path: Path) -> None:
     _run("probe", str(tmp_path), "--operation", "put")
-    assert recall("local", None)["put"].safe
+    assert recall("local", None, str(tmp_path))["put"].safe
 
 
 def test_a_shorter_race_vouches_for_no_store_but_can_condemn_one(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -476,7 +477,7 @@ def test_a_shorter_race_vouches_for_no_store_but_can_condemn_one(monkeypatch: py
     }
     monkeypatch.setattr("putifabsent.cli.stores.race", lambda *_, **__: found)
     _run("probe", "memory://b", "--rounds", "1")
-    assert recall("memory", None) == {"complete": found["complete"]}
+    assert recall("memory", None, "b") == {"complete": found["complete"]}
 
 
 def test_a_store_that_can_not_be_probed_exits_with_4(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -544,8 +545,8 @@ def test_demo_prints_what_was_lost_on_both_paths(monkeypatch: pytest.MonkeyPatch
     result = _run("demo")
     assert result.exit_code == 0
     assert calls == [(8, 10, ["s3", "local"])]
-    assert re.search(r"s3 +stock +80 +61 +19 +4\.2", result.stdout)
-    assert re.search(r"s3 +putifabsent +80 +80 +0 +5\.0", result.stdout)
+    assert re.search(r"s3 +stock +80 +61 +19 +0 +4\.2", result.stdout)
+    assert re.search(r"s3 +putifabsent +80 +80 +0 +0 +5\.0", result.stdout)
     assert "acknowledged 80 commits and lost 19 of them in this run" in result.stdout
     assert "Through putifabsent it acknowledged 80, and lost none." in result.stdout
     assert "stock on s3: 3 x FileExistsError: N" in result.stderr
@@ -568,8 +569,24 @@ def test_demo_as_json_is_a_list_of_races(monkeypatch: pytest.MonkeyPatch) -> Non
     result = _run("demo", "--json", "--store", "s3", "--writers", "2", "--commits", "3")
     assert calls == [(2, 3, ["s3"])]
     assert _said(result) == [
-        {"path": "stock", "store": "s3", "acknowledged": 80, "readable": 61, "lost": 19, "seconds": 4.25},
-        {"path": "putifabsent", "store": "s3", "acknowledged": 80, "readable": 80, "lost": 0, "seconds": 5.0},
+        {
+            "path": "stock",
+            "store": "s3",
+            "acknowledged": 80,
+            "readable": 61,
+            "lost": 19,
+            "repeated": 0,
+            "seconds": 4.25,
+        },
+        {
+            "path": "putifabsent",
+            "store": "s3",
+            "acknowledged": 80,
+            "readable": 80,
+            "lost": 0,
+            "repeated": 0,
+            "seconds": 5.0,
+        },
     ]
 
 
@@ -578,6 +595,20 @@ def test_demo_exits_with_1_if_the_guarded_path_lost_anything(monkeypatch: pytest
     result = _run("demo")
     assert result.exit_code == 1
     assert "Through putifabsent 1 of 80 were lost: that is a bug" in result.stdout
+
+
+def test_demo_exits_with_1_if_the_guarded_path_has_rows_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    _races(monkeypatch, STOCK, replace(OURS, repeated=7))
+    result = _run("demo")
+    assert result.exit_code == 1
+    assert "Through putifabsent 0 of 80 were lost, and 7 are there twice: that is a bug" in result.stdout
+
+
+def test_demo_exits_with_4_if_nothing_was_acknowledged_on_a_store(monkeypatch: pytest.MonkeyPatch) -> None:
+    _races(monkeypatch, STOCK, OURS, Race("putifabsent", "local", 0, 0, 0, 5.0))
+    result = _run("demo")
+    assert result.exit_code == 4
+    assert "Through putifabsent none was acknowledged on local: nothing was tried there." in result.stdout
 
 
 def test_demo_does_not_claim_a_loss_that_it_has_not_seen(monkeypatch: pytest.MonkeyPatch) -> None:

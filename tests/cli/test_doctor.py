@@ -226,10 +226,11 @@ def test_a_bucket_of_another_region_is_noticed(
     ("safe", "verdict"), [(None, WARNING), (True, OK), (False, WRONG)], ids=["unknown", "safe", "unsafe"]
 )
 def test_what_a_probe_has_found_is_told(safe: bool | None, verdict: Verdict, moto: BucketServer) -> None:
+    bucket = moto.new_bucket()
     if safe is not None:
         found = {word: Probed(word, safe, "seen") for word in ("put", "complete")}
-        remember("s3", moto.endpoint, found)
-    at = f"s3://{moto.new_bucket()}/t"
+        remember("s3", moto.endpoint, bucket, found)
+    at = f"s3://{bucket}/t"
     assert _of("arbiter", examine(at, endpoint_url=moto.endpoint)).verdict is verdict
     beside = _of("arbiter", examine(at, endpoint_url=moto.endpoint, arbiter="ballot"))
     assert beside.verdict is OK

@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from putifabsent.cli.app import app
-from putifabsent.cli.arguments import lacks_bucket
+from putifabsent.timeline.files import lacks_bucket
 from tests.stub import FaultStub
 
 if TYPE_CHECKING:

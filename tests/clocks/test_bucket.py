@@ -34,9 +34,11 @@ class Losing:
         return getattr(self.fs, method)
 
     def pipe_file(self, path: str, value: bytes, mode: str) -> None:
-        if self.applies:
+        begins = path.endswith("/" + "0" * 20)
+        if self.applies or begins:
             self.fs.pipe_file(path, value, mode=mode)
-        raise OutcomeUnknown(path, "a token")
+        if not begins:
+            raise OutcomeUnknown(path, "a token")
 
 
 class TestOnADisk(CounterTests, LostCounterTests):
@@ -59,16 +61,20 @@ def counter(tmp_path: Path) -> BucketCounter:
 
 
 def records(folder: Path) -> list[int]:
-    return sorted(int(each.name) for each in folder.glob(".putifabsent-instants/c-t/*"))
+    found = folder.glob(".putifabsent-instants/c-t/*")
+    return sorted(number for each in found if (number := int(each.name)))
 
 
 def test_old_records_go_and_the_newest_stay(tmp_path: Path, counter: BucketCounter) -> None:
-    for number in range(200):
-        assert counter.advance("t", 0) == Advanced(number + 1)
-    assert records(tmp_path) == list(range(129, 201))
+    assert counter.advance("t", 0) == Advanced(1)
+    (first,) = records(tmp_path)
+    for number in range(2, 201):
+        assert counter.advance("t", 0) == Advanced(number)
+    # Each 64th number removes what is 64 behind; the first one is such a number.
+    assert records(tmp_path) == list(range(first + 129, first + 200))
 
 
-@pytest.mark.parametrize(("newest", "counts"), [(34, True), (67, False)])
+@pytest.mark.parametrize(("newest", "counts"), [(32, True), (65, False)])
 def test_a_writer_who_wakes_up_late_uses_nothing_that_others_may_have_had(
     tmp_path: Path, counter: BucketCounter, newest: int, counts: bool
 ) -> None:
@@ -80,25 +86,107 @@ def test_a_writer_who_wakes_up_late_uses_nothing_that_others_may_have_had(
             if counts:
                 # Nobody else has had the number.
                 self.fs.pipe_file(path, value, mode=mode)
-            while records(tmp_path)[-1] < newest:
+            while records(tmp_path)[-1] < first + newest:
                 given.append(counter.advance("t", 0))
             if not counts:
                 for each in records(tmp_path)[:-64]:
                     self.fs.rm_file(f"{tmp_path}/.putifabsent-instants/c-t/{each:020d}")
                 self.fs.pipe_file(path, value, mode=mode)
 
-    for _ in range(2):
-        counter.advance("t", 0)
+    counter.advance("t", 0)
+    (first,) = records(tmp_path)
     late = BucketCounter(Late(disk(), applies=True), str(tmp_path))  # type: ignore[arg-type]
     outcome = late.advance("t", 0)
     assert isinstance(outcome, Advanced if counts else Maybe)
     assert outcome not in given
 
 
+def given_anew(folder: Path) -> BucketCounter:
+    """Remove all records, as a rule that expires them does, and return what begins anew."""
+    disk().fs.rm(f"{folder}/.putifabsent-instants", recursive=True)
+    return BucketCounter(disk(), str(folder))
+
+
+def answered(counter: BucketCounter, floor: int = 0, count: int = 1) -> int:
+    outcome = counter.advance("t", floor, count)
+    while isinstance(outcome, (Maybe, TryAgain)):
+        outcome = counter.advance("t", floor, count)
+    assert isinstance(outcome, Advanced)
+    return outcome.last
+
+
+@pytest.mark.parametrize("anew", [1, 4, 5, 6], ids="{} anew".format)
+def test_after_all_records_were_removed_there_is_one_line_again(
+    tmp_path: Path, counter: BucketCounter, anew: int
+) -> None:
+    """Whoever remembers the old ones gives nothing by them, however many new ones there are."""
+    last = [answered(counter, 1000) for _ in range(5)][-1]
+    other = given_anew(tmp_path)
+    for _ in range(anew):
+        last = answered(other, 5000, 10)
+    for each in (counter, other, counter, other, BucketCounter(disk(), str(tmp_path))):
+        assert last < (last := answered(each))
+
+
+def test_of_several_who_remember_removed_records_none_sets_the_new_line_back(
+    tmp_path: Path, counter: BucketCounter
+) -> None:
+    """The record of the second goes on from that of the first, which is of no use."""
+    second = BucketCounter(disk(), str(tmp_path))
+    for each in (counter, second):
+        answered(each, 1000)
+    last = answered(given_anew(tmp_path), 5000, 10)
+    assert isinstance(counter.advance("t", 0), Maybe)
+    assert isinstance(second.advance("t", 0), Maybe)
+    assert answered(BucketCounter(disk(), str(tmp_path))) > last
+
+
+def test_of_two_who_begin_at_once_one_does(tmp_path: Path, counter: BucketCounter) -> None:
+    class Slow(Losing):
+        def makedirs(self, path: str, *, exist_ok: bool) -> None:
+            self.fs.makedirs(path, exist_ok=exist_ok)
+            assert counter.advance("t", 0) == Advanced(1)
+
+    slow = BucketCounter(Slow(disk(), applies=True), str(tmp_path))  # type: ignore[arg-type]
+    assert isinstance(slow.advance("t", 0), TryAgain)
+    assert counter.advance("t", 0) == Advanced(2)
+
+
+@pytest.mark.parametrize("afterwards", [True, False])
+@pytest.mark.parametrize("later", [-1, 1, 1000])
+def test_whoever_has_begun_a_line_that_was_removed_joins_the_new_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, later: int, afterwards: bool
+) -> None:
+    """Whatever the clock of whoever has begun that says."""
+    given: list[int] = []
+    begun = [1_800_000_000_000]
+    monkeypatch.setattr("time.time_ns", lambda: begun[-1] * 10**6)
+
+    class Slow(Losing):
+        def pipe_file(self, path: str, value: bytes, mode: str) -> None:
+            is_first = not path.endswith("/" + "0" * 20) and not given
+            if is_first and not afterwards:
+                anew()
+            self.fs.pipe_file(path, value, mode=mode)
+            if is_first and afterwards:
+                anew()
+
+    def anew() -> None:
+        begun.append(begun[0] + later)
+        others.append(given_anew(tmp_path))
+        given.append(answered(others[0], 100))
+
+    others: list[BucketCounter] = []
+    slow = BucketCounter(Slow(disk(), applies=True), str(tmp_path))  # type: ignore[arg-type]
+    assert isinstance(slow.advance("t", 0), Maybe)
+    given.extend(answered(each) for each in (slow, others[0], slow, BucketCounter(disk(), str(tmp_path))))
+    assert given == sorted(set(given))
+
+
 def test_it_tells_the_store_s_own_time(tmp_path: Path, counter: BucketCounter) -> None:
     moved = counter.advance("t", 0)
     assert isinstance(moved, Advanced)
-    (record,) = tmp_path.glob(".putifabsent-instants/c-t/*")
+    (record,) = tmp_path.glob(".putifabsent-instants/c-t/*[1-9]*")
     assert moved.now == record.stat().st_mtime_ns // 10**6
 
 
@@ -128,7 +216,8 @@ def test_what_a_creation_raises_is_an_outcome(
 
 def test_what_is_no_record_is_refused(tmp_path: Path, counter: BucketCounter) -> None:
     counter.advance("t", 0)
-    (tmp_path / ".putifabsent-instants/c-t" / f"{2:020d}").write_bytes(b"somebody's")
+    (first,) = records(tmp_path)
+    (tmp_path / ".putifabsent-instants/c-t" / f"{first + 1:020d}").write_bytes(b"somebody's")
     assert isinstance(counter.advance("t", 0), TryAgain)
     refused = counter.advance("t", 0)
     assert isinstance(refused, Refused)

@@ -6,7 +6,7 @@ import asyncio
 import re
 import time
 from concurrent.futures import ThreadPoolExecutor
-from datetime import timezone
+from datetime import timedelta, timezone, tzinfo
 from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
 
@@ -202,6 +202,17 @@ def test_a_machine_s_own_zone_is_a_zone(monkeypatch: pytest.MonkeyPatch) -> None
     finally:
         monkeypatch.undo()
         time.tzset()
+
+
+def test_a_zone_that_may_write_two_hours_alike_is_refused() -> None:
+    """As those of pytz do: they never say which of two equal hours it is."""
+    unaware: Any = tzinfo
+    zone = unaware()
+    with pytest.raises(ConfigError, match=r"a datetime\.timezone or a ZoneInfo, not .*tzinfo object"):
+        clock("local", zone=zone)
+    with pytest.raises(ConfigError, match="for the second time"):
+        instant_of(NOON, zone)
+    assert clock("local", zone=timezone(timedelta(hours=1))).zone == timezone(timedelta(hours=1))
 
 
 def test_an_hour_that_comes_twice_is_without_instants() -> None:

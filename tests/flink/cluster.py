@@ -26,7 +26,10 @@ if TYPE_CHECKING:
 
     from putifabsent.flink import FlinkSettings
 
-__all__ = ["ROOT", "Cluster", "Release"]
+__all__ = ["GUARDED", "ROOT", "STOCK", "Cluster", "Release"]
+
+GUARDED, STOCK = ("s3a", "s3"), "s3n"
+"""Schemes of one store, the guarded ones and one that is not."""
 
 ROOT = Path(__file__).parents[2]
 # What a cluster has in lib/, and what it finds by HADOOP_CLASSPATH; the rest are plug-ins.

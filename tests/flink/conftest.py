@@ -10,7 +10,7 @@ import pytest
 
 from putifabsent.flink import FlinkSettings, settings
 from putifabsent.lab.fault_proxy import FaultProxy
-from tests.flink.cluster import Cluster, Release
+from tests.flink.cluster import GUARDED, STOCK, Cluster, Release
 from tests.flink.programs import Program
 from tests.servers import VersityGW
 from tests.servers.s3 import s3a_settings
@@ -42,7 +42,8 @@ def bucket(store: BucketServer) -> str:
 def proxies(store: BucketServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[FaultProxy]]:
     """Run two services, either of which a job may ask, behind proxies by which their answers can be lost."""
     options = {**store.storage_options, "arbiter": "native", "strict": True, "inspect": "commits"}
-    told = {"secret": SECRET, "mounts": [{"prefix": "s3a:", "options": options}]}
+    mounts = [{"prefix": f"{scheme}:", "options": options} for scheme in GUARDED]
+    told = {"secret": SECRET, "mounts": mounts}
     log = tmp_path_factory.mktemp("services") / "log"
     with log.open("wb") as output, ExitStack() as stack:
         addresses = [stack.enter_context(serving(told, log=output))[1] for _ in range(2)]
@@ -51,10 +52,10 @@ def proxies(store: BucketServer, tmp_path_factory: pytest.TempPathFactory) -> It
 
 @pytest.fixture(scope="session")
 def told(store: BucketServer, proxies: list[FaultProxy]) -> FlinkSettings:
-    """Return what guards ``s3a://``; ``s3://`` leads to the same store, and past the guard."""
-    guarding = settings(["s3a"], ",".join(each.endpoint for each in proxies))
-    client = {**s3a_settings(store), "fs.s3.impl": "org.apache.hadoop.fs.s3a.S3AFileSystem"}
-    config = {**guarding.config, "fs.allowed-fallback-filesystems": "s3a;s3"}
+    """Return what guards two schemes of the store; a third leads there past the guard."""
+    guarding = settings(GUARDED, ",".join(each.endpoint for each in proxies))
+    client = {**s3a_settings(store), f"fs.{STOCK}.impl": "org.apache.hadoop.fs.s3a.S3AFileSystem"}
+    config = {**guarding.config, "fs.allowed-fallback-filesystems": ";".join((*GUARDED, STOCK))}
     return FlinkSettings({**guarding.site, **client}, config)
 
 

@@ -13,6 +13,7 @@ from putifabsent.inspection import inspect
 from putifabsent.lab.fault_proxy import LATE
 from putifabsent.timeline import read
 from tests.faults.failover import until
+from tests.flink.cluster import GUARDED, STOCK
 from tests.flink.programs import FORMATS, Feed, Format, counted
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ class Table(NamedTuple):
     @property
     def url(self) -> str:
         """Itself, for whoever is no Hadoop."""
-        return f"{self.warehouse.replace('s3a://', 's3://')}/{self.form.folder}"
+        return f"s3://{self.warehouse.partition('://')[2]}/{self.form.folder}"
 
     def total(self, store: BucketServer) -> int:
         """Return how many rows it has."""
@@ -78,10 +79,11 @@ class Writer(NamedTuple):
     feed: Feed | None = None
 
 
-def made(program: Program, scheme: str, bucket: str) -> list[Table]:
-    """Make a table of each format."""
+def made(program: Program, schemes: Iterable[str], bucket: str) -> list[Table]:
+    """Make a table of each format, each by a scheme of its own."""
     tables = [
-        Table(form, f"{scheme}://{bucket}/{name}-{uuid.uuid4().hex[:8]}") for name, form in FORMATS.items()
+        Table(form, f"{scheme}://{bucket}/{name}-{uuid.uuid4().hex[:8]}")
+        for scheme, (name, form) in zip(schemes, FORMATS.items(), strict=True)
     ]
     for each in tables:
         each.form.made(program, each.warehouse)
@@ -91,7 +93,7 @@ def made(program: Program, scheme: str, bucket: str) -> list[Table]:
 @pytest.fixture
 def tables(program: Program, bucket: str) -> list[Table]:
     """Make guarded tables."""
-    return made(program, "s3a", bucket)
+    return made(program, GUARDED, bucket)
 
 
 def all_is_there_once(writers: list[Writer], program: Program, store: BucketServer) -> None:
@@ -114,7 +116,7 @@ def counting(program: Program, tables: Iterable[Table]) -> list[Writer]:
 def test_two_jobs_on_one_table_lose_and_double_nothing(
     tables: list[Table], program: Program, cluster: Cluster, store: BucketServer, bucket: str, note: Note
 ) -> None:
-    stock = counting(program, made(program, "s3", bucket))
+    stock = counting(program, made(program, [STOCK] * len(FORMATS), bucket))
     guarded = counting(program, tables)
     assert {cluster.wait_for(each.job) for each in guarded} == {"FINISHED"}
     all_is_there_once(guarded, program, store)

@@ -15,6 +15,7 @@ from putifabsent import ConfigError, NameTaken, OutcomeUnknown, UnsafeStore
 from putifabsent.backends.probe import BESIDE, NEEDED
 from putifabsent.lab.fault_proxy import FaultProxy
 from tests.backends.dynamodb_servers import registry_at
+from tests.fsspec_plugin.grounds import decided_by
 from tests.fsspec_plugin.test_async import closed
 from tests.servers import Valkey
 from tests.stub import Fault, FaultStub, Op
@@ -92,6 +93,60 @@ async def asynchronously(ground: Ground, name: str) -> None:
         await fs._pipe_file(name, BODY)
     finally:
         await closed(fs)
+
+
+REMOVALS = {
+    "a name": lambda fs, ground: fs.rm_file(ground.log()),
+    "names": lambda fs, ground: fs.rm([ground.log(), ground.name("data")]),
+    "its log": lambda fs, ground: fs.rm(f"{ground.folder}/_delta_log", recursive=True),
+    "all of it": lambda fs, ground: fs.rm(ground.folder, recursive=True),
+    "what a pattern finds": lambda fs, ground: fs.rm(f"{ground.folder}/_delta_log/*"),
+    "by a move": lambda fs, ground: fs.mv(ground.log(), ground.name("elsewhere")),
+}
+
+
+@pytest.mark.parametrize("remove", REMOVALS.values(), ids=REMOVALS)
+@pytest.mark.parametrize("arbiter", ["native", "another"])
+def test_nothing_is_removed_of_a_table_that_another_arbiter_decides_about(
+    s3: Ground, registry: str, remove: Any, arbiter: str
+) -> None:
+    # What the store forgets would come back; and without its record two arbiters could decide.
+    s3.mount(arbiter="ballot").pipe_file(s3.log(), BODY)
+    s3.write(s3.name("data"), BODY)
+    before = s3.around.find(s3.folder)
+    with pytest.raises(ConfigError, match="another mount of the table ballot"):
+        remove(s3.mount(arbiter=registry if arbiter == "another" else arbiter), s3)
+    assert set(before) <= set(s3.around.find(s3.folder))
+
+
+def test_a_folder_in_which_nobody_decides_is_removed_by_anybody(s3: Ground) -> None:
+    s3.mount(arbiter="ballot").pipe_file(s3.log(), BODY)
+    s3.write(s3.name("data/part"), BODY)
+    s3.mount(arbiter="native").rm(s3.name("data"), recursive=True)
+    assert not s3.is_there(s3.name("data/part"))
+
+
+def test_an_explicit_creation_is_refused_where_another_arbiter_decides_about_such(memory: Ground) -> None:
+    memory.mount(arbiter="ballot").pipe_file(memory.name("first"), BODY, mode="create")
+    with pytest.raises(ConfigError, match="another mount of the table ballot"):
+        memory.mount(arbiter="native").pipe_file(memory.name("lock"), BODY, mode="create")
+    assert not memory.is_there(memory.name("lock"))
+
+
+@pytest.mark.parametrize("arbiter", ["ballot", "claims"])
+def test_mounts_that_know_other_formats_decide_about_a_name_in_one_place(
+    memory: Ground, request: pytest.FixtureRequest, arbiter: str
+) -> None:
+    ground = decided_by(arbiter, memory, request)
+    ground.write(ground.name("metadata"), b"{}")
+    batch = ground.name("sources/0/7")
+    ground.mount().pipe_file(batch, BODY)
+    # Its own bytes are lost to the store's way of publishing; only who decides knows of the other.
+    ground.around.rm_file(batch)
+    for options in ({"guard": ["**/sources/**"]}, {"formats": "delta", "guard": ["**/sources/**"]}):
+        with pytest.raises(NameTaken):
+            ground.mount(**options).pipe_file(batch, LATER)
+        assert ground.mount(**options).cat_file(batch) == BODY
 
 
 def test_two_registries_of_one_table_are_both_named(local: Ground, registry: str) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import fsspec
 import pytest
 
-from putifabsent import NameTaken
+from putifabsent import NameTaken, OutcomeUnknown
 from putifabsent.upkeep import fsck
 from tests.fsspec_plugin.grounds import OTHERWISE
 from tests.stub import Fault, FaultStub, Op
@@ -65,6 +65,34 @@ def test_what_has_ended_makes_way_for_the_next(ended: Ground) -> None:
     ended.fs.pipe_file(ended.log(), LATER)
     assert ended.read(ended.log()) == ended.fs.cat_file(ended.log()) == LATER
     assert [each["size"] for each in ended.fs.ls(ended.name("_delta_log"), detail=True)] == [len(LATER)]
+
+
+def resolved_in_its_second_life(ground: Ground) -> Any:
+    """Return what a creation is told of its outcome when it was deleted, and another has its name."""
+    ground.fs.pipe_file(ground.log(), BODY)
+    with pytest.raises(NameTaken) as taken:
+        ground.fs.pipe_file(ground.log(), b"another's")
+    assert taken.value.holder is not None
+    token = taken.value.holder.token
+    ground.fs.rm_file(ground.log())
+    ground.fs.pipe_file(ground.log(), LATER)
+    try:
+        return ground.fs.resolve(ground.log(), token)
+    except OSError as error:
+        return error
+
+
+@OTHERWISE
+def test_an_arbiter_does_not_tell_a_creation_that_was_deleted_that_it_lost(ground: Ground) -> None:
+    told = resolved_in_its_second_life(ground)
+    assert told is None or isinstance(told, OutcomeUnknown)
+
+
+def test_the_store_alone_tells_whose_a_name_is_now_whoever_had_it_before(memory: Ground) -> None:
+    told = resolved_in_its_second_life(memory)
+    assert isinstance(told, NameTaken)
+    assert told.holder is not None
+    assert told.holder.size == len(LATER)
 
 
 @OTHERWISE

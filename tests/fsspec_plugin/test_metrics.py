@@ -226,7 +226,9 @@ def test_the_documentation_names_what_is_measured() -> None:
 
     reader = InMemoryMetricReader()
     provider = MeterProvider(metric_readers=[reader], shutdown_on_exit=False)
-    Instruments(provider).add("ballot", Counts({"put": 1}, pauses=1, rounds=1, helps=1), "won", 1.0)
+    instruments = Instruments(provider)
+    instruments.add("ballot", Counts({"put": 1}, pauses=1, rounds=1, helps=1), "won", 1.0)
+    instruments.wait("ballot", 1.0)
     rows = re.findall(r"^\| `([\w.]+)` \| \w+ \| `([^`]+)` \| (.+?) \|", PAGE.read_text(), re.MULTILINE)
     documented = {name: (unit, set(re.findall(r"`([\w.]+)`", attributes))) for name, unit, attributes in rows}
     assert documented == {

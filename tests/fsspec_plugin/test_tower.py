@@ -6,12 +6,13 @@ import errno
 import json
 import uuid
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from putifabsent import Fenced
-from putifabsent.fsspec_plugin import slots
+from putifabsent.fsspec_plugin import slots, telemetry
 from putifabsent.fsspec_plugin.remote import Remote, Taken
 from putifabsent.fsspec_plugin.slots import Slots
 from putifabsent.fsspec_plugin.tower import Begins, Tower
@@ -112,6 +113,25 @@ def test_who_would_write_the_same_waits_until_the_other_has_completed(drivers: l
     assert waits.behind == "300 of session a"
     a.completes("300", (F,), upon="1")
     b.begins("400", (F,))
+
+
+def test_for_how_long_somebody_waited_is_measured_once_when_it_goes_on(
+    drivers: list[Driver], clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits: list[float] = []
+    monkeypatch.setattr(telemetry, "is_loaded", lambda: True)
+    monkeypatch.setattr(telemetry, "instruments", lambda: SimpleNamespace(wait=lambda _, s: waits.append(s)))
+    a, b, _ = drivers
+    known(a, b, F, F)
+    a.begins("300", (F,))
+    for _ in range(3):
+        assert b.asks().turn is None
+        clock.now += 20
+        a.beats("300")
+    a.completes("300", (F,), upon="1")
+    assert waits == []
+    b.begins("400", (F,))
+    assert waits == [60]
 
 
 def test_who_writes_something_else_goes_on(drivers: list[Driver]) -> None:

@@ -42,11 +42,11 @@ def lines(chart: Chart) -> dict[str, tuple[list[float], list[float]]]:
 
 def test_the_five_published_charts_are_drawn(drawn: list[Chart]) -> None:
     assert [(each.quantity, each.along, each.title) for each in drawn] == [
-        ("percent", "writers", "2 to 20 writers, interval 1 min, for 24 h"),
-        ("collisions", "writers", "2 to 20 writers, interval 1 min, for 24 h"),
-        ("percent", "writers", "2 to 20 writers, interval 5 min, for 24 h"),
-        ("percent", "interval", "5 writers, interval 1 min to 20 min, for 24 h"),
-        ("percent", "interval", "5 writers, interval 1 min to 20 min, for 7 d"),
+        ("percent", "writers", "2 to 20 writers, interval 1 min ± 5 %, for 24 h"),
+        ("collisions", "writers", "2 to 20 writers, interval 1 min ± 5 %, for 24 h"),
+        ("percent", "writers", "2 to 20 writers, interval 5 min ± 5 %, for 24 h"),
+        ("percent", "interval", "5 writers, interval 1 min to 20 min ± 5 %, for 24 h"),
+        ("percent", "interval", "5 writers, interval 1 min to 20 min ± 5 %, for 7 d"),
     ]
 
 
@@ -92,6 +92,16 @@ def test_a_row_of_intervals_has_a_jitter_in_proportion() -> None:
 )
 def test_cells_that_differ_in_anything_else_are_not_in_one_chart(experiments: list[Experiment]) -> None:
     assert charts([Cell(each, (1,)) for each in experiments]) == []
+
+
+def test_rows_that_differ_in_their_jitter_are_charts_of_their_own_and_say_it() -> None:
+    jitters = (0, 3_000, 3_001)
+    cells = [
+        Cell(Experiment(writers, MINUTE, jitter, DAY), (1,)) for jitter in jitters for writers in (2, 5, 9)
+    ]
+    assert [each.title for each in charts(cells) if each.quantity == "percent"] == [
+        f"2 to 9 writers, interval 1 min ± {share} %, for 24 h" for share in ("0", "5", "5.00167")
+    ]
 
 
 def test_charts_are_saved_as_png_and_as_svg(tmp_path: Path, drawn: list[Chart]) -> None:

@@ -37,6 +37,13 @@ async def test_a_turn_that_was_broken_is_counted(caller: Caller, root: str) -> N
         assert "putifabsent_turns_broken_total 1" in (await answer.text()).splitlines()
 
 
+async def test_who_had_to_wait_for_a_turn_is_counted(caller: Caller, root: str) -> None:
+    for thread in ("one", "another", "another"):
+        await caller.call("turns/take", root, thread=thread, token=str(uuid.uuid4()))
+    async with caller.http.get(f"{caller.url}/v1/metrics", headers=caller.headers) as answer:
+        assert "putifabsent_turns_awaited_total 2" in (await answer.text()).splitlines()
+
+
 async def test_strangers_are_told_nothing(caller: Caller) -> None:
     async with caller.http.get(f"{caller.url}/v1/metrics") as answer:
         assert answer.status == 401

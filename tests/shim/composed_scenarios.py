@@ -144,6 +144,7 @@ LONG = (
     *each("an owner, a taker and a rollback", A, TAKER, ROLLBACK),
     *each("a commit, its restore, and the next", A, RESTORE, B, before=TWO),
     *each("two who come too late, and a pruner", *LATE, before=BEHIND, every=4),
+    *each("a commit that another shows, and the table is removed by the shim", A, B, BY_THE_SHIM, before=TWO),
     *each("two commits and a pruner", A, B, PRUNER, before=TWO, every=3),
     *each("two mounts of one session, and a pruner", A, OTHER_MOUNT, PRUNER, before=OF_ONE_SESSION, every=3),
     *each("two who were idle, and the table is removed", IDLE, A_TURN, REMOVER),

@@ -41,8 +41,8 @@ class Story:
         The TURN record of the turn that is held.
     lost
         The sessions that had an instant and can't go on with it, with it.
-    ended
-        The tokens of completions that have gone with their table.
+    before
+        The table's lives that are over.
     number
         Of the last record.
     wrong
@@ -54,7 +54,7 @@ class Story:
     undone: set[str] = field(default_factory=set)
     turn: dict[str, Any] | None = None
     lost: set[tuple[str, str]] = field(default_factory=set)
-    ended: set[str] = field(default_factory=set)
+    before: list[Story] = field(default_factory=list)
     number: int = 0
     wrong: str | None = None
 
@@ -63,6 +63,11 @@ class Story:
         kind = said["kind"]
         if kind in _TELLS:
             _TELLS[kind](self, number, said)
+
+    @property
+    def ended(self) -> set[str]:
+        """The tokens of completions that have gone with their table."""
+        return {token for life in self.before for token in life.made}
 
     def standing(self) -> list[dict[str, Any]]:
         """Return the completions that were not taken back."""
@@ -195,7 +200,7 @@ class Judge:
             if story.wrong is not None:
                 return story, story.wrong
         story = lives.pop(self.present(things) or "", Story())
-        story.ended = {token for other in lives.values() for token in other.made}
+        story.before = list(lives.values())
         wrong = self._disagreement(world, state, story) or self._loss(things, story)
         return story, wrong or self._wedge(world, state)
 
@@ -291,10 +296,11 @@ def _unknown(runs: tuple[ActorRun, ...]) -> str | None:
 
 def _gap(name: Name, story: Story, runs: tuple[ActorRun, ...]) -> str | None:
     """Whether a reader saw a completion and not one before it. Where nothing is undone, it can't."""
-    if story.undone:
+    lives = [story, *story.before]
+    if any(life.undone for life in lives):
         return None
     root = name.state.rpartition("/")[0]
-    order = [f"{root}/{made['name']}" for made in story.made.values()]
+    orders = [[f"{root}/{made['name']}" for made in life.made.values()] for life in lives]
     for each in runs:
         if (
             each.actor.role in ("read", "read_only")
@@ -302,15 +308,18 @@ def _gap(name: Name, story: Story, runs: tuple[ActorRun, ...]) -> str | None:
             and each.ended[0] == "returned"
         ):
             seen = set(each.ended[1])
-            if seen != set(order[: len(seen)]):
-                return f"{each.actor.name} saw {sorted(seen)} of {order}"
+            if all(seen != set(order[: len(seen)]) for order in orders):
+                return f"{each.actor.name} saw {sorted(seen)} of {orders}"
     return None
 
 
 def _left(state: Any, story: Story, runs: tuple[ActorRun, ...]) -> str | None:
-    """Whether a restore, or archiving, that has ended well has left something under the plain name."""
+    """Whether a restore, or archiving, that has ended well, or who was refused, has left a plain name."""
     plain = {name: thing.token for name, thing in state if "/timeline/" in name}
     for each in runs:
+        how, value = each.ended or ("", Exception())
+        if how == "raised" and each.actor.token in plain.values() and not _is_unknown(value):
+            return f"{each.actor.name} was told {value!r}, and it is published"
         if each.actor.role == "restore" and each.ended == ("returned", "restored"):
             left = set(plain.values()) & story.undone
             if left:

@@ -277,7 +277,44 @@ def test_while_others_instants_are_far_ahead_none_are_taken_from_them() -> None:
     next(steps)
     assert steps.send(50.0) == Sleep(5.0)
     assert isinstance(steps.send(True), Now)
-    assert asked_at(steps, 55.0)[2:] == (START + 4_999, 3)
+    assert asked_at(steps, 55.0)[2:] == (START + 5_000, 3)
+
+
+def taken_by(server: Server, known: RegistryTime) -> Sequence[int]:
+    world = server.world
+    process = Process(world, lambda: take(server, "t", 3, known, lambda: world.now), 1)
+    return play(world, [process], Random(0))[0].numbers
+
+
+@pytest.mark.parametrize("heard", [START + 400, START + 5_000])
+def test_a_process_goes_on_above_what_it_has_heard_of_a_counter_that_was_made_anew(heard: int) -> None:
+    """It may have given that within the last moment, or be waiting for it in another thread."""
+    world = World()
+    server, known = Server(world), RegistryTime((START, 0.0))
+    server.last = heard - 3
+    assert taken_by(server, known)[-1] == heard
+    server.last, server.behind = 0, int(world.now * 1000) - 100
+    known.last = (server.clock(), world.now)
+    assert taken_by(server, known)[0] == heard + 1
+
+
+def test_answers_to_threads_that_come_out_of_order_are_heard_in_order() -> None:
+    known = RegistryTime((START, 50.0))
+    calls: list[Any] = [take(Server(World()), "t", 1, known, lambda: 0.0) for _ in range(2)]
+    for steps in calls:
+        next(steps)
+        asked_at(steps, 50.0)
+    for steps, last in zip(calls, (START + 2, START + 1), strict=True):
+        steps.send(Advanced(last, START + 2))
+        with suppress(StopIteration):
+            steps.send(50.0)
+    assert known.reached == START + 2
+
+
+def test_what_was_heard_long_ago_does_not_lift_a_counter() -> None:
+    """Somebody has put it right, after a wrong clock had driven it away."""
+    server = Server(World(now=61.0))
+    assert taken_by(server, RegistryTime((START, 0.0), START + 600_000))[-1] < START + 62_000
 
 
 def test_whoever_is_refused_again_and_again_does_not_drive_the_counter_away() -> None:

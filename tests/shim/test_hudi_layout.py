@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import zlib
+
 import pytest
 
 from putifabsent.errors import ConfigError
-from putifabsent.shim.formats.hudi_layout import KNOWN, layout_of, parsed
+from putifabsent.shim.formats.hudi_layout import KNOWN, is_whole, layout_of, parsed, that_counts
 from putifabsent.shim.formats.hudi_ledger import NEWEST, version_in
 
 PATH = "t/.hoodie/hoodie.properties"
@@ -24,6 +26,40 @@ PATH = "t/.hoodie/hoodie.properties"
 )
 def test_properties_are_read_as_java_writes_them(line: str, pair: tuple[str, str]) -> None:
     assert parsed(f"#Sun Nov 22 22:19:11 UTC 2026\n! too\n\n{line}\n".encode()) == dict([pair])
+
+
+# As Hudi writes them: in no order.
+WHOLE = (
+    b"#Updated\nhoodie.table.checksum=%d\nhoodie.database.name=d\nhoodie.table.version=9\n"
+    b"hoodie.table.name=t\nhoodie.timeline.path=instants\n" % zlib.crc32(b"d.t")
+)
+
+
+def test_properties_are_whole_if_their_checksum_and_their_last_line_are() -> None:
+    assert is_whole(WHOLE)
+    assert not is_whole(WHOLE.replace(b"name=t", b"name=other"))
+    assert not is_whole(b"hoodie.table.name=t\n")
+    after_the_names = WHOLE.index(b"hoodie.timeline.path") + 1
+    assert [cut for cut in range(after_the_names, len(WHOLE)) if is_whole(WHOLE[:cut])] == []
+
+
+@pytest.mark.parametrize(
+    ("found", "counts"),
+    [
+        ((WHOLE, None), 0),
+        ((WHOLE[:-9], WHOLE), 1),
+        ((WHOLE[:60], WHOLE), 1),
+        ((b"", WHOLE), 1),
+        ((b"", b"hoodie.table.version=6"), 1),
+        ((b"hoodie.table.version=6", b""), 0),
+        ((WHOLE[:60], WHOLE[:-9]), 0),
+        ((b"", None), 0),
+        ((None, None), None),
+    ],
+)
+def test_the_first_whole_properties_count(found: tuple[bytes | None, ...], counts: int | None) -> None:
+    read = {str(number): each for number, each in enumerate(found) if each is not None}
+    assert that_counts(read) == (None if counts is None else str(counts))
 
 
 def test_the_newest_known_version_is_the_ledger_s() -> None:

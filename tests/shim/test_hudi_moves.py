@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import zlib
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -23,6 +24,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 BODY = ".putifabsent/bodies/first.0"
+
+
+def whole(version: int) -> bytes:
+    """Return properties as Hudi writes them."""
+    checksum = zlib.crc32(b".t")
+    return b"hoodie.table.checksum=%d\nhoodie.table.name=t\nhoodie.table.version=%d\n" % (checksum, version)
 
 
 class Move(NamedTuple):
@@ -63,7 +70,7 @@ def moved(move: Move, *after: Any) -> Run:
     run = Run(*records_before(move), *after)
     run.state = frozenset(each for each in run.state if each[0] != move.was)
     run.put(move.name, data=b"the same, written anew")
-    run.put(f"{ROOT}/hoodie.properties", data=b"hoodie.table.version=%d" % move.version)
+    run.put(f"{ROOT}/hoodie.properties", data=whole(move.version))
     return run
 
 
@@ -333,6 +340,14 @@ def test_an_upgrade_is_refused_while_the_properties_are_written_anew() -> None:
         run.play(refuse_move(f"{TIMELINE}/1_17.commit"))
 
 
+def test_an_upgrade_is_refused_while_the_properties_are_torn() -> None:
+    run = Run()
+    run.put(f"{ROOT}/hoodie.properties", data=whole(6)[:-9])
+    run.put(f"{ROOT}/hoodie.properties.backup", data=whole(6))
+    with pytest.raises(ConfigError):
+        run.play(refuse_move(f"{TIMELINE}/1_17.commit"))
+
+
 def test_of_a_table_that_is_being_made_any_layout_may_be() -> None:
     for folder in LAYOUTS.values():
         Run().play(refuse_move(f"{ROOT}{folder}/1.commit.requested"))
@@ -415,8 +430,14 @@ MUTANTS = tuple(
         (
             "the copy of the properties is not read",
             "formats/hudi_layout",
-            "for each in PROPERTIES:",
-            "for each in PROPERTIES[:1]:",
+            "for each in READ_IN_TURN:",
+            "for each in READ_IN_TURN[:1]:",
+        ),
+        (
+            "torn properties count",
+            "formats/hudi_layout",
+            "lambda each: (is_whole(found[each]), bool(",
+            "lambda each: (False, bool(",
         ),
         (
             "what lies in its layout by another name is published again",

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from putifabsent.backends.base import Created, Maybe, Refused, TryAgain
 from putifabsent.backends.body import InMemory
-from putifabsent.errors import Fenced, NameTaken, OutcomeUnknown
+from putifabsent.errors import Fenced, NameTaken, OutcomeUnknown, PutIfAbsentError
 from putifabsent.shim.ledger import calls, completion
 from putifabsent.shim.ledger.appending import append
 from putifabsent.shim.ledger.records import Open
 from tests.shim.ledger_runs import APPLIED, LOST, Run, completed_name, creation, kinds
 from tests.shim.ledger_tables import ROOT, STATE, TIMELINE, completed
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 ONE = Open("1", "A", "o1")
 TWO = Open("2", "B", "o2")
 FIRST = completed("1", "first")(session="A")
 NO_RIGHTS = Refused(PermissionError("403"))
+SHOWN = "timeline/1_19.commit"
 
 
 def opens(instant: str, session: str, token: str) -> Any:
@@ -45,9 +49,9 @@ def test_what_a_dead_writer_has_completed_is_published_before_the_next() -> None
     run = Run(ONE, TWO, FIRST)
     run.state = frozenset(each for each in run.state if "/timeline/" not in each[0])
     run.completes(run.session("B"), "2", "c")
-    properties = ["get hoodie.properties", "get hoodie.properties.backup"]
+    properties = ["get hoodie.properties", "get hoodie.properties.backup", "get hoodie.properties"]
     expected = ["head timeline/1_19.commit", *properties, "publish timeline/1_19.commit", "create 4"]
-    assert run.asked[2:7] == expected
+    assert run.asked[2:8] == expected
     assert run.things()[".hoodie/timeline/1_19.commit"].data == b"first"
 
 
@@ -282,3 +286,38 @@ def test_names_in_records_go_with_a_table_that_is_moved() -> None:
 def test_what_was_listed_before_the_ledger_was_read_may_lack_a_name(found: set[str], lacks: bool) -> None:
     view = calls.View("t", {"4": "body"}, ("1", "2", "3"), frozenset(), frozenset())
     assert view.lacks(found) == lacks
+
+
+def completes_as_it_is_removed(then: Callable[[Run], None]) -> tuple[Run, Exception]:
+    """Remove a table when a completion of ``1`` was just won, and shown by another; return the error."""
+    run = Run(ONE)
+    owner = run.session("A")
+
+    def meanwhile() -> None:
+        run.remove_all()
+        run.put(completed_name("1"), "c", b"c")
+        then(run)
+
+    run.fails("list ledger", None, first=meanwhile)
+    with pytest.raises(PutIfAbsentError) as caught:
+        run.completes(owner, "1", "c")
+    return run, caught.value
+
+
+def test_who_hears_that_its_table_was_removed_has_left_nothing_that_others_have_shown() -> None:
+    run, error = completes_as_it_is_removed(lambda _: None)
+    assert isinstance(error, Fenced)
+    assert f".hoodie/{SHOWN}" not in run.things()
+
+
+def test_what_is_another_s_under_the_name_stays_when_the_table_was_removed() -> None:
+    run, error = completes_as_it_is_removed(lambda run: run.put(completed_name("1"), "another"))
+    assert isinstance(error, Fenced)
+    assert run.things()[f".hoodie/{SHOWN}"].token == "another"
+
+
+def test_what_others_may_have_shown_and_can_not_be_withdrawn_is_unknown() -> None:
+    _, error = completes_as_it_is_removed(lambda run: run.fails(f"head {SHOWN}", NO_RIGHTS))
+    assert isinstance(error, OutcomeUnknown)
+    assert (error.name, error.token) == (completed_name("1"), "c")
+    assert "can't be withdrawn" in error.reason

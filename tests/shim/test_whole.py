@@ -202,8 +202,8 @@ MUTANTS = tuple(
             "return None if True",
         ),
         ("sizes of maps are taken for keys", "if count < 0:", "if False:"),
-        ("brackets are not counted", 'bare.count(b"{") + bare.count(b"[")', 'bare.count(b"{")'),
-        ("braces in strings count", 'b"".join(pieces)', "text"),
+        ("brackets are not counted", """b'{["'""", """b'{"'"""),
+        ("braces in strings count", """b"".join(structure.split(b'"')[::2])""", "structure"),
         ("an escaped quote ends a string", """.replace(b'\\\\"', b"")""", ""),
         ("an escaped backslash escapes", '.replace(b"\\\\\\\\", b"")', ""),
         (
@@ -224,8 +224,8 @@ MUTANTS = tuple(
         ("any brace closes a large one", 'end = b"\\n}" if', 'end = b"}" if'),
         (
             "the last line of a large one is not looked at",
-            "        return _left_open(last)",
-            "        return None",
+            "    return _left_open(tail[begins:])",
+            "    return None",
         ),
         (
             "a long last line is not looked at",

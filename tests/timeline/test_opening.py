@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from typing import TYPE_CHECKING
 
 import fsspec
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.timeline.conftest import Place
+
+INSTANTS = {"hoodie.timeline.path": "instants"}
 
 
 def test_a_table_shows_its_format(place: Place) -> None:
@@ -86,6 +89,34 @@ def test_while_the_properties_are_written_anew_their_copy_counts(place: Place) -
     assert read(place.root, fs=place.fs).format == "hudi"
     place.fs.rm_file(path)
     assert read(place.root, fs=place.fs).format == "hudi"
+
+
+@pytest.mark.parametrize("cut", ["hoodie.table.checksum", "hoodie.table.version", "stants"])
+def test_where_the_properties_are_torn_their_copy_counts(place: Place, cut: str) -> None:
+    table = Hudi(place.fs, place.root, **{"hoodie.table.checksum": str(zlib.crc32(b".t")), **INSTANTS})
+    table.write(".hoodie/instants/20260101120000001.commit.requested")
+    path = f"{place.root}/.hoodie/hoodie.properties"
+    whole = place.fs.cat_file(path)
+    place.fs.pipe_file(f"{path}.backup", whole)
+    place.fs.pipe_file(path, whole[: whole.index(cut.encode())])
+    assert [each.time for each in read(place.root, fs=place.fs).records()] == ["20260101120000001"]
+
+
+def test_properties_that_are_written_anew_between_two_reads_are_found(place: Place) -> None:
+    Hudi(place.fs, place.root, **{"hoodie.table.checksum": str(zlib.crc32(b".t"))})
+    hidden = [f"{place.root}/.hoodie/hoodie.properties"]
+
+    class Rewritten(type(place.fs)):  # type: ignore[misc]
+        """The first read comes after their removal, and the second after that of their copy."""
+
+        cachable = False
+
+        def cat_file(self, path: str, **more: object) -> bytes:
+            if hidden and path.endswith("hoodie.properties"):
+                raise FileNotFoundError(hidden.pop())
+            return bytes(super().cat_file(path, **more))
+
+    assert HudiTimeline(Rewritten(), place.root).layout.version == 9
 
 
 def test_a_store_that_refuses_is_not_taken_for_an_empty_one(memory: Place) -> None:

@@ -14,7 +14,7 @@ from putifabsent.shim.ledger.facts import State
 from putifabsent.shim.ledger.records import marker_of
 from putifabsent.shim.leftovers import What
 from putifabsent.testing.deaths import stepped
-from putifabsent.upkeep import fsck
+from putifabsent.upkeep import drop, fsck, leave
 from tests.fsspec_plugin.hudi_tables import Writer, records_of, table_in
 from tests.upkeep.writers import Writers, all_readers_agree, mounted
 
@@ -341,11 +341,30 @@ def test_repair_removes_the_records_that_writers_without_the_right_have_left(
     Writer(memory.mount(), root).commits("200")
 
 
-def test_a_ledger_that_somebody_has_removed_half_keeps_nobody_from_checking(memory: Ground) -> None:
+@pytest.mark.parametrize("repair", [False, True])
+def test_a_ledger_that_is_half_removed_is_found_and_left(memory: Ground, repair: bool) -> None:
     root = table_in(memory)
     Writer(memory.mount(), root).commits("100")
-    first = next(
-        name for name in memory.around.find(f"{root}/.hoodie/.putifabsent") if name.endswith(".0000000001")
-    )
+    [first] = memory.around.glob(f"{root}/.hoodie/.putifabsent/ledger/*.0000000001")
     memory.around.rm_file(first)
-    assert fsck(memory.mount(), root, repair=True).found == []
+    checked = fsck(memory.mount(), root, repair=repair)
+    assert [(each.what, each.path) for each in checked.found] == [
+        (What.HALF_REMOVED, f"{root}/.hoodie/.putifabsent/ledger")
+    ]
+    assert checked.after == checked.found
+
+
+def test_a_table_whose_ledger_is_half_removed_leaves_its_arbiter_so_that_the_ledger_can_end(
+    memory: Ground,
+) -> None:
+    ballot, root = replace(memory, arbiter="ballot"), table_in(memory)
+    writer = Writer(ballot.mount(), root)
+    writer.commits("100")
+    for name in memory.around.find(f"{root}/.hoodie/.putifabsent"):
+        if ".0000000001" in name:
+            memory.around.rm_file(name)
+    checked = fsck(ballot.mount(), root, repair=True, free_lost=True, grace=0)
+    assert {each.what for each in checked.after} == {What.HALF_REMOVED}
+    leave(ballot.mount(), root)
+    drop(memory.mount(), root)
+    Writer(memory.mount(), root).commits("200")

@@ -153,6 +153,19 @@ def test_a_mount_by_the_old_arbiter_is_refused_afterwards(
     mounted(fresh(after)).pipe_file(local.name("name-9"), b"")
 
 
+def test_a_mount_by_the_store_is_refused_after_a_move_of_a_table_of_which_nothing_was_kept(
+    local: Ground,
+) -> None:
+    ballot, native = by(local, "ballot"), by(local, "native")
+    begun(native)
+    for name in kept(local):
+        local.around.rm_file(name)
+    migrate(mounted(fresh(native)), mounted(ballot), local.folder)
+    with pytest.raises(ConfigError, match="must let the same one decide"):
+        mounted(fresh(native)).pipe_file(local.name("name-9"), b"")
+    mounted(fresh(ballot)).pipe_file(local.name("name-9"), b"")
+
+
 def test_a_table_that_was_moved_to_the_store_itself_moves_on(local: Ground) -> None:
     ballot, native = by(local, "ballot"), by(local, "native")
     migrate(begun(ballot), mounted(native), local.folder)

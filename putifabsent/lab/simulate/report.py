@@ -69,7 +69,8 @@ class Chart:
         else:
             writers = f"{first.writers} writers"
             interval = f"{formatted(first.interval)} to {formatted(last.interval)}"
-        return f"{writers}, interval {interval}, for {formatted(first.duration)}"
+        jitter = f"{100 * first.jitter / first.interval:g} %"
+        return f"{writers}, interval {interval} ± {jitter}, for {formatted(first.duration)}"
 
 
 def published_charts(cells: Sequence[Cell], published: Sequence[Published]) -> list[Chart]:
@@ -262,7 +263,7 @@ def page(
         runs=f"{cells[0].runs:,}",
         seed=seed,
         verdict=_verdict(cells, published) if published else "",
-        charts="\n".join(svg(chart) for chart in charts),
+        charts="\n".join(pages.wide(svg(chart)) for chart in charts),
         table=pages.table(columns, map(pages.cells, rows), numbers=True),
     )
     return pages.page("How likely is a collision?", body, command=command)

@@ -39,19 +39,20 @@ _LONGEST_ERROR = 500
 TORN = "torn"
 _SIZE = 1024
 
-Action: TypeAlias = Literal["create", "read", "kill", "pause"]
+Action: TypeAlias = Literal["create", "read", "list", "plain", "kill", "pause"]
 Purpose: TypeAlias = Literal["commit", "request", "slice"]
 Outcome: TypeAlias = Literal["created", "taken", "unknown", "fenced", "failed", "found", "absent"]
 
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """One creation or read of a name, or one fault.
+    """One creation or read of a name, what is found at the end beside a read, or one fault.
 
     Attributes
     ----------
     action
-        ``"create"`` or ``"read"``; ``"kill"`` or ``"pause"``: what was done to the writer.
+        ``"create"`` or ``"read"``; ``"list"``: its folder's listing leaves it out; ``"plain"``: the wrapped
+        filesystem finds other bytes than were read; ``"kill"`` or ``"pause"``: what was done to the writer.
     host
         The machine's boot, by its id. Times of one host can be compared, those of two can't.
     purpose
@@ -73,7 +74,8 @@ class Operation:
         step came too late), or ``"failed"``: any other error, which promises nothing. Of a read ``"found"``,
         ``"absent"`` or ``"failed"``. None: it had none.
     seen
-        Of a read that found: what was offered by whoever created it; ``"torn"`` for bytes that nobody did.
+        Of a read that found, and of plain bytes: what was offered by whoever created it; ``"torn"`` for bytes
+        that nobody did.
     closing
         Whether it is one of the reads after all else has ended.
     """

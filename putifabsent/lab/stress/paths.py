@@ -149,6 +149,14 @@ class Guarded(Fsspec):
     def create(self, name: str, data: bytes) -> None:
         self.fs.pipe_file(name, data)
 
+    def plain(self, name: str) -> bytes | None:
+        """Return what the wrapped filesystem finds; None: nothing, or not yet."""
+        try:
+            data: bytes = self.fs.fs.cat_file(name)
+        except FileNotFoundError:
+            return None
+        return data
+
     def turn(self, folder: str) -> AbstractContextManager[object]:
         turn: AbstractContextManager[object] = self.fs.turn(folder, lease=_LEASE, timeout=_WAIT)
         return turn

@@ -63,7 +63,8 @@ def _breaches(runs: Sequence[Result]) -> Figure:
         broken.barh(places, counts, left=left, color=colour, height=0.6, label=promise)
         left += counts
     for place, sum_ in zip(places, left, strict=True):
-        broken.text(sum_, place, f" {int(sum_)}", va="center")
+        broken.text(sum_, place, f"  {int(sum_)}", va="center")
+    broken.tick_params(left=False)
     broken.set_xlim(0, max(1, *left * 1.15))
     broken.xaxis.set_major_locator(MaxNLocator(integer=True))
     broken.set_xlabel("broken promises")
@@ -148,7 +149,7 @@ def page(stress: Stress, runs: Sequence[Result], *, command: str | None = None) 
         ),
         verdict=escape(verdict(runs)),
         table=pages.table(COLUMNS, map(_row, runs), numbers=True),
-        charts="\n".join(_svgs(runs)),
+        charts="\n".join(map(pages.wide, _svgs(runs))),
         broken="\n".join(_broken(result) for result in runs if result.violations) or "<p>Nothing.</p>",
         outcomes=_outcomes(runs),
         errors="\n".join(filter(None, map(_errors, runs))) or "<p>Nothing.</p>",

@@ -111,6 +111,16 @@ RULES = (
         """,
     ),
     Rule(
+        "B",
+        "its plain bytes are others",
+        """
+        select plain.name, concat('without putifabsent, read were ', plain.seen) as detail
+        from history plain join history found
+        on found.closing and found.action = 'read' and found.name = plain.name and found.seen <> plain.seen
+        where plain.action = 'plain'
+        """,
+    ),
+    Rule(
         "K",
         "an acknowledged creation is gone",
         f"""
@@ -199,6 +209,16 @@ RULES = (
         on absent.closing and absent.outcome = 'absent' and absent.name = found.name
         where found.action = 'read' and found.outcome = 'found'
         group by found.name
+        """,
+    ),
+    Rule(
+        "L",
+        "it was read, and its folder's listing leaves it out",
+        """
+        select left_out.name, concat('listed was ', left_out.folder) as detail
+        from history left_out join history found
+        on found.closing and found.action = 'read' and found.outcome = 'found' and found.name = left_out.name
+        where left_out.action = 'list'
         """,
     ),
     Rule(

@@ -17,20 +17,19 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from putifabsent.errors import ConfigError
 from putifabsent.lab.fault_proxy import LOST_ANSWER, FaultProxy
-from putifabsent.lab.stress.journal import Journal, kept
-from putifabsent.lab.stress.paths import endpoint_of
+from putifabsent.lab.stress.journal import Journal, Operation, host, kept, offered_in
+from putifabsent.lab.stress.paths import Guarded, endpoint_of
 from putifabsent.lab.stress.pool import Orders, tables_of
 from putifabsent.lab.stress.results import Result, figures, table_of
 from putifabsent.lab.stress.rules import judge
 from putifabsent.lab.stress.writers import WORKLOADS, Writer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     import pyarrow as pa
     from typing_extensions import Self
 
-    from putifabsent.lab.stress.journal import Operation
     from putifabsent.lab.stress.paths import Contender
     from putifabsent.lab.stress.paths import Path as StorePath
     from putifabsent.lab.stress.rules import Violation
@@ -190,15 +189,19 @@ class Ground:
                 table.commit(Writer(path, journal, -1))
 
     def closing(self, names: Iterable[str]) -> list[Operation]:
-        """Read each of some names, when all writers have ended and nothing is lost any more."""
+        """Read each of some names, when all writers have ended and nothing is lost any more.
+
+        And list their folders then, and look for their plain bytes: readers do both.
+        """
         if self._proxy:
             self._after, self._proxy.share = len(self._proxy.requests), 0
-        path = self.contender.path()
+        path, names = self.contender.path(), sorted(names)
         with tempfile.TemporaryDirectory() as at, ThreadPoolExecutor(_READERS) as readers:
             with Journal(Path(at), "closing") as journal:
                 reader = Writer(path, journal, -1, closing=True)
-                list(readers.map(lambda name: reader.read("commit", self.root, name), sorted(names)))
-            return list(kept(Path(at)))
+                read = readers.map(lambda name: reader.read("commit", self.root, name), names)
+                seen = {name: found for name, found in zip(names, read, strict=True) if found is not None}
+            return [*kept(Path(at)), *_beside(path, seen, readers)]
 
     def result(self, history: pa.Table, violations: list[Violation]) -> Result:
         """Return what has come of it."""
@@ -212,6 +215,21 @@ class Ground:
             if folder not in found.tables
         ]
         return Result(self._contender, self.root, history, found, violations, requests, lost, idle)
+
+
+def _beside(path: StorePath, seen: Mapping[str, str], readers: ThreadPoolExecutor) -> Iterator[Operation]:
+    """Give what contradicts reads: names that listings leave out, and other plain bytes."""
+    folders = {name.rpartition("/")[0] for name in seen}
+    for folder, names in zip(folders, readers.map(path.names, folders), strict=True):
+        shown = {f"{folder}/{name.rpartition('/')[2]}" for name in names}
+        for name in seen:
+            if name.rpartition("/")[0] == folder and name not in shown:
+                yield Operation("list", host(), -1, "commit", folder, name, name, closing=True)
+    if isinstance(path, Guarded):
+        for name, data in zip(seen, readers.map(path.plain, seen), strict=True):
+            if data is not None and offered_in(data) != seen[name]:
+                offered, folder = offered_in(data), name.rpartition("/")[0]
+                yield Operation("plain", host(), -1, "commit", folder, name, name, seen=offered, closing=True)
 
 
 def obeyed(

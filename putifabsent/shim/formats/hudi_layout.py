@@ -25,6 +25,7 @@ Nobody else brings a name of an instant so into the layout that the properties d
 from __future__ import annotations
 
 import re
+import zlib
 from typing import TYPE_CHECKING, NamedTuple
 
 from putifabsent.backends.base import Absent
@@ -34,7 +35,7 @@ from putifabsent.shim.reading import read
 from putifabsent.shim.requests import Get, List
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Mapping
 
     from putifabsent.backends.base import Got, Listed
     from putifabsent.shim.requests import Protocol
@@ -42,14 +43,17 @@ if TYPE_CHECKING:
 __all__ = [
     "KNOWN",
     "PROPERTIES",
+    "READ_IN_TURN",
     "Layout",
     "completed_by",
     "is_instant",
     "is_left",
+    "is_whole",
     "layout_of",
     "other_layout",
     "parsed",
     "refuse_move",
+    "that_counts",
     "was_moved",
 ]
 
@@ -58,6 +62,9 @@ KNOWN = (6, 8, 9)
 
 PROPERTIES = (".hoodie/hoodie.properties", ".hoodie/hoodie.properties.backup")
 """Where a table's properties lie, from its root: Hudi removes the first while it writes it anew."""
+
+READ_IN_TURN = (*PROPERTIES, PROPERTIES[0])
+"""What is read until it is whole: who wrote the first anew may have removed the copy between two reads."""
 
 _FIRST_IN_LEVELS = 8
 _IN_LEVELS = "/.hoodie/timeline"
@@ -103,6 +110,22 @@ def parsed(properties: bytes) -> dict[str, str]:
             key, value = (_ESCAPE.sub(r"\1", each) for each in match.group("key", "value"))
             pairs[key] = value.rstrip()
     return pairs
+
+
+def is_whole(properties: bytes) -> bool:
+    """Whether the checksum is right, which is of the names alone, and no line is torn: they tell no more."""
+    values = parsed(properties)
+    named = f"{values.get('hoodie.database.name', '')}.{values.get('hoodie.table.name')}"
+    checksum = values.get("hoodie.table.checksum")
+    return properties.endswith(b"\n") and checksum == str(zlib.crc32(named.encode()))
+
+
+def that_counts(found: Mapping[str, bytes]) -> str | None:
+    """Return which of the properties read from :data:`READ_IN_TURN` count: the first that are whole.
+
+    Where none are, as in tables without a checksum, the first that say anything. None: there are none.
+    """
+    return max(found, key=lambda each: (is_whole(found[each]), bool(found[each].strip())), default=None)
 
 
 def layout_of(properties: bytes, path: str) -> Layout:
@@ -177,7 +200,7 @@ def was_moved(path: str, undone: Collection[str]) -> Protocol[bool]:
     """Whether a completed name that is not there was moved to another one of its instant.
 
     That is in the other layout, where the table has left the name's; or in the same, with another ``C``,
-    where it has come back. One request, and a listing where it has not left; one more while the properties
+    where it has come back. One request, and a listing where it has not left; two more while the properties
     are written anew. A listing that shows the name itself says that it was published meanwhile.
 
     Parameters
@@ -199,11 +222,15 @@ def was_moved(path: str, undone: Collection[str]) -> Protocol[bool]:
 def _properties(path: str) -> Protocol[bytes | None]:
     """Return what the table of a name in its timeline says of itself; None: there is none."""
     root = path[: path.rfind(_META)]
-    for each in PROPERTIES:
+    found: dict[str, bytes] = {}
+    for each in READ_IN_TURN:
         got: Got | Absent = yield from read(Get(f"{root}/{each}"))
         if not isinstance(got, Absent):
-            return got.data
-    return None
+            found[each] = got.data
+            if is_whole(got.data):
+                break
+    counting = that_counts(found)
+    return None if counting is None else found[counting]
 
 
 def is_instant(path: str) -> bool:
@@ -216,7 +243,7 @@ def refuse_move(path: str) -> Protocol[None]:
     """Refuse to bring a name of an instant into the layout that its table, or metadata table, does not have.
 
     For calls that only an upgrade makes of such names: a rename, or a create that may overwrite.
-    No request for other names; for these one, or two while the properties are written anew.
+    No request for other names; for these one, or three while the properties are written anew.
 
     Raises
     ------

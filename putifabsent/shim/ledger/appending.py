@@ -16,10 +16,10 @@ won, counts only after another listing: it may have landed when the life was ove
 from __future__ import annotations
 
 import errno
-from typing import TYPE_CHECKING, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from putifabsent.backends.body import InMemory
-from putifabsent.errors import Fenced, NameTaken, OutcomeUnknown, PutIfAbsentError
+from putifabsent.errors import Fenced, NameTaken, OutcomeUnknown, PutIfAbsentError, unknown_from
 from putifabsent.shim.ledger.records import Checkpoint, Move, encode, fold
 from putifabsent.shim.requests import Pause
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     Draft: TypeAlias = Callable[[State], Record | None]
     """Says what to append after a state; None: nothing. It may raise why it can't be."""
 
-__all__ = ["append", "unknown_from"]
+__all__ = ["append"]
 
 _UNWAITED = 3
 """So many numbers are lost before it backs off."""
@@ -156,13 +156,6 @@ def _append(ledger: Ledger, record: Record, creation: Creation) -> Protocol[int 
         reason = f"its record {number} is written, and what may have come before it can't be read: {error}"
         unknown_from(error, OutcomeUnknown(name.path, creation.token, reason))
     return number if counts else None
-
-
-def unknown_from(error: BaseException, unknown: OutcomeUnknown) -> NoReturn:
-    """Raise an unknown outcome, which an error has led to. A cancellation stays one, and carries it."""
-    if isinstance(error, Exception):
-        raise unknown from error
-    raise error from unknown
 
 
 def _counts(

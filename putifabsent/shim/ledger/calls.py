@@ -22,9 +22,9 @@ from dataclasses import dataclass
 from itertools import dropwhile
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from putifabsent.errors import Fenced, OutcomeUnknown, PutIfAbsentError, unknown_of
+from putifabsent.errors import Fenced, OutcomeUnknown, PutIfAbsentError, unknown_from, unknown_of
 from putifabsent.shim.formats.hudi_layout import completed_by
-from putifabsent.shim.ledger.appending import append, unknown_from
+from putifabsent.shim.ledger.appending import append
 from putifabsent.shim.ledger.completion import complete, remove
 from putifabsent.shim.ledger.facts import Completion, State
 from putifabsent.shim.ledger.records import Free, Open, Record, Take

@@ -14,9 +14,9 @@ import errno
 from typing import TYPE_CHECKING
 
 from putifabsent.backends.base import Absent, Created, Exists, Found, Refused, Written
-from putifabsent.errors import Fenced, Holder, NameTaken, OutcomeUnknown, unknown_of
+from putifabsent.errors import Fenced, Holder, NameTaken, OutcomeUnknown, unknown_from, unknown_of
 from putifabsent.shim.formats.hudi_layout import was_moved
-from putifabsent.shim.ledger.appending import append, unknown_from
+from putifabsent.shim.ledger.appending import append
 from putifabsent.shim.ledger.records import Complete, Undo
 from putifabsent.shim.reading import read, removed
 from putifabsent.shim.requests import Both, Head, Pause, Publish, Put
@@ -193,7 +193,7 @@ def _decide(
     ledger: Ledger, path: str, instant: str, body: Body, creation: Creation, turn: TurnName | None
 ) -> Protocol[None]:
     """Store the body, and append the COMPLETE."""
-    life = ledger.state.life
+    life, ended = ledger.state.life, ledger.ended
     key = yield from _put(ledger, path, instant, body, creation)
     try:
         draft = _completing(ledger, path, instant, key, creation.token, turn, life)
@@ -209,10 +209,23 @@ def _decide(
         if not isinstance(error, Exception):
             raise
         failed = error
-    # What stays is litter: no record names it, and none will.
-    with contextlib.suppress(OSError):
+    try:
         yield from removed(key)
+        if ledger.ended != ended:
+            yield from _withdraw(path, creation.token)
+    except OSError as error:
+        # In the life that is over a record may name it; else none does, and it is litter.
+        if ledger.ended != ended:
+            reason = f"{failed}; others may have read its record before, and it can't be withdrawn: {error}"
+            raise OutcomeUnknown(path, creation.token, reason) from failed
     raise failed
+
+
+def _withdraw(path: str, token: str) -> Protocol[None]:
+    """Remove the copy that others may have made of a completion in a life that is over; its body is gone."""
+    seen: HeadOutcome = yield from read(Head(path))
+    if isinstance(seen, Found) and seen.holder.token == token:
+        yield from removed(path, seen.holder.version)
 
 
 def _put(ledger: Ledger, path: str, instant: str, body: Body, creation: Creation) -> Protocol[str]:

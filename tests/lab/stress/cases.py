@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from putifabsent.lab.stress.journal import Operation
 
@@ -44,6 +44,10 @@ def reading(
     return Operation(
         "read", host, 2, "commit", "t", name, name, None, None, begun, ended, outcome, seen, closing, error
     )
+
+
+def beside(action: Literal["list", "plain"], seen: str | None = None) -> Operation:
+    return Operation(action, "here", -1, "commit", "t/snapshot", NAME, NAME, seen=seen, closing=True)
 
 
 created = partial(creation, "created")
@@ -140,6 +144,18 @@ CASES = [
         "its bytes have changed",
         broken=[unknown("a", 0, 2), unknown("b", 1, 3), read("a", 4, 5), read("b", 6, 7)],
         right=[unknown("a", 0, 2), unknown("b", 1, 3), read("a", 4, 5), read("a", 6, 7)],
+    ),
+    Case(
+        "B",
+        "its plain bytes are others",
+        broken=[created("a", 0, 1), read("a", 2, 3, closing=True), beside("plain", "b")],
+        right=[created("a", 0, 1), read("a", 2, 3, closing=True), beside("plain", "a")],
+    ),
+    Case(
+        "L",
+        "it was read, and its folder's listing leaves it out",
+        broken=[created("a", 0, 1), read("a", 2, 3, closing=True), beside("list")],
+        right=[unknown("a", 0, 1), absent(2, 3, closing=True), beside("list")],
     ),
     Case(
         "B",

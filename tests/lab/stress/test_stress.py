@@ -9,14 +9,19 @@ from typing import TYPE_CHECKING
 import pytest
 
 from putifabsent.errors import ConfigError
+from putifabsent.lab.stress.journal import body
 from putifabsent.lab.stress.paths import Guarded, guarded, stock_of
-from putifabsent.lab.stress.running import Stress, run
+from putifabsent.lab.stress.results import table_of
+from putifabsent.lab.stress.rules import judge
+from putifabsent.lab.stress.running import Ground, Stress, run
 from tests.lab.stress.broken import broken
 from tests.lab.stress.chance import soon
 from tests.shim import ballot_mutants, mutants
 from tests.spark.pages import run_page
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from putifabsent.lab.servers import LocalBucket
     from putifabsent.lab.stress.results import Result
 
@@ -75,6 +80,38 @@ def test_local_disk_keeps_them_without_a_proxy(tmp_path: Path) -> None:
     assert result.violations == []
     assert result.figures.acknowledged
     assert result.requests is None
+
+
+@pytest.fixture
+def ended(tmp_path: Path) -> Iterator[tuple[Ground, Guarded, str]]:
+    """Return a ground on which writers have ended, its path, and a name that was created."""
+    what = Stress(str(tmp_path), ("delta",), writers=1, seconds=1.0, faults=())
+    with Ground(what, guarded("piafile", "ours", {"arbiter": "ballot"})) as ground:
+        path = ground.contender.path()
+        assert isinstance(path, Guarded)
+        name, *_ = path.names(f"{ground.root}/warm-up/delta/_delta_log")
+        yield ground, path, name
+
+
+def breaches(ground: Ground, name: str) -> set[str]:
+    return {each.breach for each in judge(table_of(ground.closing({name})))}
+
+
+def test_what_listings_leave_out_at_the_end_is_convicted(
+    ended: tuple[Ground, Guarded, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ground, _, name = ended
+    before = breaches(ground, name)
+    monkeypatch.setattr(Guarded, "names", lambda *_: [])
+    assert breaches(ground, name) - before == {"it was read, and its folder's listing leaves it out"}
+
+
+def test_other_bytes_beneath_putifabsent_at_the_end_are_convicted(ended: tuple[Ground, Guarded, str]) -> None:
+    ground, path, name = ended
+    before = breaches(ground, name)
+    path.fs.fs.rm_file(name)
+    path.fs.fs.pipe_file(name, body("another"))
+    assert breaches(ground, name) - before == {"its plain bytes are others"}
 
 
 def test_each_life_of_a_writer_is_a_session(tmp_path: Path) -> None:

@@ -1,0 +1,130 @@
+"""Callers of a mount share its clients, and nothing else."""
+
+from __future__ import annotations
+
+import gc
+import threading
+import weakref
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from putifabsent.backends.base import Found
+from putifabsent.backends.registry_urls import open_lock
+from putifabsent.backends.s3 import S3Store
+from putifabsent.errors import NameTaken
+from putifabsent.fsspec_plugin import stores
+from putifabsent.service import mounts as service_mounts
+from putifabsent.service.mounts import Caller, Mounts
+from putifabsent.service.settings import Mounting
+from tests.stub import FaultStub
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from putifabsent.backends.registries import Lock
+    from putifabsent.fsspec_plugin import GuardedFileSystem
+
+_TABLE = "s3a://bucket/t"
+
+
+@pytest.fixture
+def stub() -> Iterator[FaultStub]:
+    with FaultStub() as running:
+        yield running
+
+
+@pytest.fixture
+def made(monkeypatch: pytest.MonkeyPatch) -> list[weakref.ref[S3Store]]:
+    """Return the stores that are made."""
+    found: list[weakref.ref[S3Store]] = []
+    make = S3Store.__init__
+
+    def noted(self: S3Store, *arguments: Any) -> None:
+        make(self, *arguments)
+        found.append(weakref.ref(self))
+
+    monkeypatch.setattr(S3Store, "__init__", noted)
+    return found
+
+
+def mounted(stub: FaultStub, *prefixes: str, arbiter: str = "native") -> Mounts:
+    options = {**stub.storage_options("s3"), "arbiter": arbiter}
+    return Mounts([Mounting(prefix=prefix, options=options) for prefix in prefixes or ("s3a:",)])
+
+
+def caller(mounts: Mounts, number: int, url: str = _TABLE) -> GuardedFileSystem:
+    return mounts.find(url, Caller(f"session-{number}", f"writer-{number}"))[0]
+
+
+def log(number: int) -> str:
+    return f"bucket/t/_delta_log/{number:020}.json"
+
+
+def test_many_callers_of_a_store_use_one_client(stub: FaultStub, made: list[weakref.ref[S3Store]]) -> None:
+    mounts = mounted(stub)
+    for number in range(20):
+        caller(mounts, number).pipe_file(log(number), b"{}")
+    assert len(made) == 1
+    assert len({id(caller(mounts, number).fs) for number in range(20)}) == 1
+
+
+def test_callers_that_come_at_once_use_one_client(
+    stub: FaultStub, made: list[weakref.ref[S3Store]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mounts = mounted(stub)
+    both, make = threading.Barrier(2), S3Store.__init__
+
+    def meeting(self: S3Store, *arguments: Any) -> None:
+        with suppress(threading.BrokenBarrierError):
+            both.wait(0.5)  # which nobody else reaches, where only one is made
+        make(self, *arguments)
+
+    monkeypatch.setattr(S3Store, "__init__", meeting)
+    with ThreadPoolExecutor(2) as threads:
+        list(threads.map(lambda number: caller(mounts, number).mount.store, range(2)))
+    assert len(made) == 1
+
+
+def test_each_caller_creates_as_the_writer_that_it_is(stub: FaultStub) -> None:
+    mounts = mounted(stub)
+    one, two = caller(mounts, 1), caller(mounts, 2)
+    one.pipe_file(log(1), b"{}")
+    two.pipe_file(log(2), b"{}")
+    with pytest.raises(NameTaken):
+        two.pipe_file(log(1), b"theirs")
+    found = [one.mount.store.head(log(number)) for number in (1, 2)]
+    assert [each.holder.writer for each in found if isinstance(each, Found)] == ["writer-1", "writer-2"]
+    assert [each.mount.session for each in (one, two)] == ["session-1", "session-2"]
+
+
+def test_a_client_lives_as_long_as_any_caller_uses_it(
+    stub: FaultStub, made: list[weakref.ref[S3Store]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service_mounts, "_MOST", 1)
+    mounts = mounted(stub, _TABLE, "s3a://bucket/u")
+    for number in range(3):  # each of them is forgotten for the next one
+        caller(mounts, number).pipe_file(log(number), b"{}")
+        gc.collect()
+    assert len(made) == 1
+    caller(mounts, 4, "s3a://bucket/u")
+    gc.collect()
+    assert made[0]() is None
+
+
+def test_callers_of_a_store_use_one_client_of_its_registry(
+    stub: FaultStub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[str] = []
+
+    def noted(url: str) -> Lock:
+        opened.append(url)
+        return open_lock(url)
+
+    monkeypatch.setattr(stores, "open_lock", noted)
+    mounts = mounted(stub, arbiter="redis://127.0.0.1:1/0")
+    for number in range(20):
+        caller(mounts, number)
+    assert len(opened) == 1
