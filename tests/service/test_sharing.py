@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from putifabsent.backends.base import Found
+from putifabsent.backends.base import Found, Listed
 from putifabsent.backends.registry_urls import open_lock
 from putifabsent.backends.s3 import S3Store
 from putifabsent.errors import NameTaken
 from putifabsent.fsspec_plugin import stores
 from putifabsent.service import mounts as service_mounts
 from putifabsent.service.mounts import Caller, Mounts
-from putifabsent.service.settings import Mounting
-from tests.stub import FaultStub
+from putifabsent.service.settings import Mounting, Settings
+from tests.stub import Fault, FaultStub, Op
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -86,6 +86,21 @@ def test_callers_that_come_at_once_use_one_client(
     with ThreadPoolExecutor(2) as threads:
         list(threads.map(lambda number: caller(mounts, number).mount.store, range(2)))
     assert len(made) == 1
+
+
+def test_callers_do_not_wait_for_each_others_connections(stub: FaultStub) -> None:
+    mounts, at_once = mounted(stub), Settings.model_fields["concurrency"].default
+    stub.script(Op.LIST, Fault.TIMEOUT_AFTER_APPLY, forever=True)
+    with ThreadPoolExecutor(at_once) as threads:
+        listings = [
+            threads.submit(caller(mounts, number).mount.store.list, "bucket/t") for number in range(at_once)
+        ]
+        try:
+            stub.wait_for(Op.LIST, at_once)
+        finally:
+            stub.calm()
+            stub.release()
+        assert {each.result() for each in listings} == {Listed(())}
 
 
 def test_each_caller_creates_as_the_writer_that_it_is(stub: FaultStub) -> None:
