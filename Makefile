@@ -21,6 +21,7 @@ SPARK4 := .venv-spark4/.stamp
 SPARK41 := .venv-spark41/.stamp
 FLINK120 := .venv-flink120/.stamp
 FLINK21 := .venv-flink21/.stamp
+BROWSER := .venv-browser/.stamp
 PEERS := .venv-peers/.stamp
 PEERS_OLDER := .venv-peers-older/.stamp
 CLASSES := .venv-spark35/classes.jsa .venv-spark4/classes.jsa
@@ -93,6 +94,10 @@ test-flink: $(DEV) $(JAR) $(FLINK120) $(FLINK120_JARS) $(if $(SHORT),,$(FLINK21)
 test-peers: $(PEERS) $(if $(SHORT),,$(PEERS_OLDER)) ## run peers' own suites stock and guarded, and compare them test by test; SHORT=1 runs those of a few minutes
 	$(if $(SHORT),,tools/servers/install.sh azurite fake-gcs-server)
 	.venv-peers/bin/python -m tests.peers $(if $(SHORT),--short)
+
+.PHONY: test-browser
+test-browser: $(BROWSER) docs ## look at reports and documentation in Chromium, as on a desktop, a phone and in the dark: some minutes
+	CHROMIUM="$$(tools/chromium.sh)" .venv-browser/bin/python -m pytest -n 2 -m browser tests/test_browser.py
 
 .PHONY: proof
 proof: $(DEV) ## play every schedule of a few processes, then those of more: an hour and a half; SHORT=1: ten minutes
@@ -172,6 +177,11 @@ bench-spark: $(DEV) $(JAR) $(SPARK_JARS) $(SPARK35) ## race unmodified writers o
 	.venv-spark35/bin/python bench/spark_races.py $(if $(SHORT),--commits 3)
 	.venv-spark35/bin/python bench/spark_cost.py $(if $(SHORT),--pairs 2 --mebibytes 128)
 
+.PHONY: bench-services
+bench-services: $(JAR) $(SPARK_JARS) $(SPARK35) ## have tables of each format live through 1,000 appends and all services, their commits looked at, and see that none is refused: hours; SHORT=1 takes a quarter
+	tools/servers/install.sh versitygw
+	.venv-spark35/bin/python -m bench.services $(if $(SHORT),--commits 40)
+
 .PHONY: truth
 truth: $(DEV) ## ask every client who won when an answer is lost, and write the table of the documentation
 	$(BIN)/python bench/truth.py --markdown docs/explanation/lost-answers.md
@@ -193,12 +203,14 @@ $(SPARK41): locks/spark41.txt
 $(SPARK4): locks/spark4.txt
 $(FLINK120): locks/flink120.txt
 $(FLINK21): locks/flink21.txt
+$(BROWSER): LOCK := locks/browser.txt
+$(BROWSER): locks/browser.txt
 $(PEERS): LOCK := locks/peers.txt
 $(PEERS_OLDER): LOCK := locks/peers-older.txt
 $(PEERS): locks/peers.txt
 $(PEERS_OLDER): locks/peers-older.txt
 $(PAIMON) $(SPARK35) $(FLINK120) $(FLINK21) $(PEERS_OLDER): override PYTHON := $(OLDER_PYTHON)
-$(DEV) $(PAIMON) $(SPARK35) $(SPARK41) $(SPARK4) $(FLINK120) $(FLINK21) $(PEERS) $(PEERS_OLDER): locks/install.sh locks/uv.txt pyproject.toml
+$(DEV) $(PAIMON) $(SPARK35) $(SPARK41) $(SPARK4) $(FLINK120) $(FLINK21) $(BROWSER) $(PEERS) $(PEERS_OLDER): locks/install.sh locks/uv.txt pyproject.toml
 	locks/install.sh $(@D) $(LOCK)
 	touch $@
 
@@ -217,6 +229,8 @@ lock: $(DEV) ## resolve the newest versions into locks/ (not tied to any index h
 	$(COMPILE) pyproject.toml --extra azure --extra gcs --extra spark --group build --group spark4 --output-file locks/spark4.txt
 	$(COMPILE) --group build --group flink120 --output-file locks/flink120.txt
 	$(COMPILE) --group build --group flink21 --output-file locks/flink21.txt
+	$(COMPILE) pyproject.toml --extra lab --extra s3 --extra timeline --group build --group browser \
+		--output-file locks/browser.txt
 	$(COMPILE) pyproject.toml --extra azure --extra gcs --extra iceberg --extra s3 --group build --group peers \
 		--output-file locks/peers.txt
 	$(COMPILE) pyproject.toml --extra azure --extra gcs --extra paimon --extra s3 --group build --group peers-older \
@@ -247,5 +261,5 @@ release: $(DEV) ## build what a release consists of into dist/: wheel, sdist, SB
 
 .PHONY: clean
 clean: ## remove what was made, but for the servers
-	rm -rf .venv .venv-paimon .venv-peers .venv-peers-older .venv-spark35 .venv-spark41 .venv-spark4 .venv-flink120 .venv-flink21 $(JAR) hadoop/target tools/*/target site build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf .venv .venv-browser .venv-paimon .venv-peers .venv-peers-older .venv-spark35 .venv-spark41 .venv-spark4 .venv-flink120 .venv-flink21 $(JAR) hadoop/target tools/*/target site build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -prune -exec rm -rf {} +

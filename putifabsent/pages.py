@@ -11,7 +11,7 @@ from putifabsent.version import __version__
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["cells", "page", "table"]
+__all__ = ["cells", "page", "table", "wide"]
 
 _PAGE = """<!doctype html>
 <html lang="en">
@@ -40,8 +40,9 @@ table.numbers :is(th, td):not(:first-child) {{ text-align: right }}
 tr.damage td {{ background: var(--hurt) }}
 div.damage, div.notice {{ border-left: 4px solid var(--damage); padding-left: 1rem }}
 div.notice {{ border-color: #f9a825 }}
-figure > svg, svg.chart {{ width: 100%; height: auto; margin: .5rem 0 }}
-svg.chart {{ max-width: 56rem }}
+table:not(.numbers) td:last-child {{ white-space: normal; min-width: 14rem }}
+.wide > svg {{ width: 100%; min-width: 36rem; height: auto; margin: .5rem 0 }}
+.wide > svg.chart {{ min-width: 30rem; max-width: 56rem }}
 code {{ font-size: 12px }}
 @media print {{
   :root {{ --ink: #000; --paper: #fff; --faint: #333 }}
@@ -96,10 +97,12 @@ def table(head: Iterable[str], rows: Iterable[str], *, numbers: bool = False) ->
     """
     kind = ' class="numbers"' if numbers else ""
     body = "\n".join(rows)
-    return (
-        f'<div class="wide" tabindex="0"><table{kind}><thead>{cells(head, "th")}</thead>\n'
-        f"<tbody>\n{body}\n</tbody></table></div>"
-    )
+    return wide(f"<table{kind}><thead>{cells(head, 'th')}</thead>\n<tbody>\n{body}\n</tbody></table>")
+
+
+def wide(inside: str) -> str:
+    """Return what scrolls by itself where the screen is narrower, also by keys."""
+    return f'<div class="wide" tabindex="0">{inside}</div>'
 
 
 def cells(values: Iterable[object], element: str = "td", attributes: str = "") -> str:

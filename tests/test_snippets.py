@@ -91,6 +91,10 @@ def store() -> Iterator[LocalBucket]:
 
 def test_every_page_with_python_is_run() -> None:
     assert ELSEWHERE.keys() <= PAGES.keys()
+    for name, where in ELSEWHERE.items():
+        test = (ROOT / where.removeprefix("in ").partition(",")[0]).read_text()
+        page = Path(name)
+        assert page.name in test or f'"{page.parent.name}"' in test, f"{name} is not run {where}"
 
 
 @pytest.mark.parametrize("name", HERE)

@@ -192,7 +192,15 @@ def _millis(time: datetime) -> int:
 
 
 def _damaged(report: Report) -> set[str]:
-    return {moment for each in report.damage for moment in each.moments}
+    return {moment for each in report.damage for moment in _moments(report, each)}
+
+
+def _moments(report: Report, finding: Finding) -> Sequence[str]:
+    """Return when it was: a file that tells nothing of itself is a record's own."""
+    if finding.moments:
+        return finding.moments
+    names = set(finding.names)
+    return [_moment(each) for each in report.records if each.row().get("path") in names]
 
 
 def _marks(bars: Iterable[_Bar], moments: Iterable[str]) -> list[int]:
@@ -303,21 +311,22 @@ def body(report: Report, number: int = 0, level: int = 2) -> str:
         Of its headings.
     """
     listed, table = _table(report, number)
-    findings = "\n".join(_finding(each, number, level, listed) for each in report.findings)
+    findings = "\n".join(
+        _finding(each, [at for at in _moments(report, each) if at in listed], number, level)
+        for each in report.findings
+    )
     return (
         f"<p>{escape(report.verdict)}</p>\n"
-        f'<figure class="timeline" style="margin: 0">\n{svg(report)}\n</figure>\n{findings}\n'
+        f'<figure class="timeline" style="margin: 0">\n{pages.wide(svg(report))}\n</figure>\n{findings}\n'
         f"<h{level}>Timeline</h{level}>\n{table}\n"
     )
 
 
-def _finding(each: Finding, number: int, level: int, listed: set[str]) -> str:
+def _finding(each: Finding, listed: Sequence[str], number: int, level: int) -> str:
     names = [f"<li><code>{escape(name)}</code></li>" for name in each.names[:_NAMES]]
     if len(each.names) > _NAMES:
         names.append(f"<li>and {len(each.names) - _NAMES:,} more</li>")
-    links = ", ".join(
-        f'<a href="#r{number}-{escape(at)}">{escape(at)}</a>' for at in each.moments if at in listed
-    )
+    links = ", ".join(f'<a href="#r{number}-{escape(at)}">{escape(at)}</a>' for at in listed)
     return (
         f'<div class="{each.severity.value}"><h{level}>{each.severity.value}: {each.kind.value}</h{level}>'
         f"<p>{escape(each.detail)}.</p><p>{escape(each.means)}.</p>"
@@ -342,9 +351,19 @@ def _table(report: Report, number: int) -> tuple[set[str], str]:
         place = "" if moment in listed else f' id="r{number}-{escape(moment)}"'
         listed.add(moment)
         marked = ' class="damage"' if moment in hurt else ""
-        rows.append(pages.cells(each.row().values(), attributes=place + marked))
+        values = (_shown(value, report.url) for value in each.row().values())
+        rows.append(pages.cells(values, attributes=place + marked))
     beside = f", and {len(before):,} damaged ones" if before else ""
     head = (
         f"<p>The newest {len(shown) - len(before):,}{beside}; {older - len(before):,} more came before.</p>"
     )
     return listed, (head if older else "") + pages.table(shown[-1].row(), rows)
+
+
+def _shown(value: object, url: str) -> object:
+    """Return what a cell has room for: seconds, yes or nothing, a path that begins at the table."""
+    if isinstance(value, bool):
+        return "yes" if value else None
+    if isinstance(value, datetime):
+        return f"{value:%Y-%m-%d %H:%M:%S}"
+    return value.removeprefix(f"{url}/") if isinstance(value, str) else value

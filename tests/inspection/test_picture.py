@@ -103,6 +103,27 @@ def test_damage_is_drawn_and_listed_however_old_it_is(place: Place, monkeypatch:
         assert f'<a href="#r0-{moment}">{moment}</a>' in written
 
 
+def test_a_record_that_tells_nothing_of_itself_is_marked_and_linked(place: Place) -> None:
+    table = Hudi(place.fs, place.root)
+    table.wrote(T[1], T[2])
+    table.wrote(T[3], T[4])
+    [torn] = [each for each in place.fs.find(place.root) if each.endswith(f"{T[3]}_{T[4]}.commit")]
+    place.fs.pipe_file(torn, b"")
+    report = inspect(place.root, fs=place.fs)
+    assert [each.moments for each in report.damage] == [()]
+    assert svg(report).count(HURT) == 1 + 1  # and the legend's
+    written = page(report)
+    assert f'<tr id="r0-{T[3]}" class="damage">' in written
+    assert f'<a href="#r0-{T[3]}">' in written
+
+
+def test_paths_of_a_page_begin_at_the_table(place: Place) -> None:
+    Hudi(place.fs, place.root).wrote(T[1], T[2])
+    written = page(inspect(place.root, fs=place.fs))
+    assert "<td>.hoodie/" in written
+    assert f"<td>{place.root}/" not in written
+
+
 def test_a_report_says_when_by_whom_and_how_it_was_written(place: Place) -> None:
     _long(place, 0)
     written = page(inspect(place.root, fs=place.fs), command="putifabsent inspect '<t>'")
