@@ -27,6 +27,11 @@ __all__ = ["Commits"]
 _log = logging.getLogger(__name__)
 
 _TABLES = 64
+_RECORDS = 500_000
+"""So many records of manifests and instants are remembered of tables other than the one committed to last.
+
+One is some hundred bytes. The last one's are what its next commit is judged by, however many these are.
+"""
 _RULES: dict[str, Callable[[Base, Name, bytes], list[Finding]]] = {
     "delta": delta.hurts,
     "hudi": hudi.hurts,
@@ -97,6 +102,8 @@ class Commits:
             except (AttributeError, KeyError, TypeError, ValueError) as error:
                 _log.warning("%s is created unjudged: %r is not what is known of it", name.path, error)
                 return
+            finally:
+                self._forget()
         for each in findings:
             if each.severity is Severity.DAMAGE:
                 raise Damaging(name.path, f"{each.detail}. {_ADVICE}")
@@ -112,6 +119,12 @@ class Commits:
             found = self._bases.get((of, table)) or (Base(self._fs, table), Lock())
             self._bases[of, table] = found
             self._bases.move_to_end((of, table))
-            if len(self._bases) > _TABLES:
-                self._bases.popitem(last=False)
             return found
+
+    def _forget(self) -> None:
+        """Forget the tables that nobody has committed to for longest, as many as are too many."""
+        with self._lock:
+            others = sum(base.remembered for base, _ in list(self._bases.values())[:-1])
+            while len(self._bases) > _TABLES or (others > _RECORDS and len(self._bases) > 1):
+                _, (base, _) = self._bases.popitem(last=False)
+                others -= base.remembered

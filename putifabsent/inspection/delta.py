@@ -54,7 +54,7 @@ def judge(timeline: DeltaTimeline, look: Look | None) -> Result:
     known = _Checkpoints(timeline.fs, log, problems)
     unread = [number for each in problems if (number := number_in(each.path.rpartition("/")[2])) is not None]
     numbers = sorted((*(each.number for each in commits), *unread))
-    lost = proof if proof and numbers and proof.number > numbers[-1] else None
+    lost = proof if proof and proof.number > max(numbers, default=-1) else None
     if lost is not None and is_staged(timeline.fs, log):
         lost = None
     by_number = {each.number: each for each in commits}
@@ -134,7 +134,7 @@ class _Checkpoints:
         That is the oldest checkpoint from which on no commit is missing, so that as many as possible tell who
         has added what. One behind which the log has lost its end tells all by itself.
         """
-        first = numbers[0] if numbers else 0
+        first = numbers[0] if numbers else self.newest + 1
         least = [gap[-1] for gap in gaps_in([*numbers, self.newest + 1]) if gap[-1] <= self.newest]
         for each in self.all if first or least else ():
             if max([first - 1, *least]) <= each.number <= self.newest:
@@ -153,7 +153,11 @@ def _gaps(
     """Find commits that are missing: between others, before them, or up to the one that is ``lost``."""
     newest = known.newest
     missing = list(gaps_in(numbers))
-    if numbers and numbers[0] > 0 and not any(each.number >= numbers[0] - 1 for each in known.all):
+    # Delta refuses a checkpoint without a commit from its version on: "Could not find any delta files".
+    is_bare = lost is not None and max(numbers[:-1], default=-1) < newest
+    if lost is not None and len(numbers) == 1:
+        missing.append(range(max(newest, 0), numbers[0]))
+    elif numbers and numbers[0] > 0 and not any(each.number >= numbers[0] - 1 for each in known.all):
         missing.insert(0, range(numbers[0]))
     for gap in missing:
         # What a checkpoint holds is wanted for time travel alone.
@@ -163,6 +167,9 @@ def _gaps(
         what = f"commit {gap[0]} is" if len(ends) == 1 else f"commits {gap[0]} to {gap[-1]} are"
         whose = "it" if len(ends) == 1 else "they"
         held = f"{f'checkpoint {newest}' if is_held else 'no checkpoint'} holds what {whose} did"
+        is_unread = is_bare and is_held and newest in gap
+        if is_unread:
+            held += ", which is not read without a commit beside it"
         if lost is not None and lost.number in gap:
             names.append(lost.path)
             held += f"; {lost.path.rpartition('/')[2]} shows that there was commit {lost.number}"
@@ -170,7 +177,7 @@ def _gaps(
             Kind.GAP,
             names,
             f"{what} missing, and {held}",
-            severity=Severity.NOTICE if is_held else Severity.DAMAGE,
+            severity=Severity.NOTICE if is_held and not is_unread else Severity.DAMAGE,
             moments=tuple(map(str, ends)),
         )
 

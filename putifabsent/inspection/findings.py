@@ -31,6 +31,7 @@ __all__ = [
     "Meaning",
     "Result",
     "Severity",
+    "ancestors",
     "count_of",
     "found",
     "gaps_in",
@@ -194,7 +195,9 @@ class Base:
     fs, root
         Where it is.
     memory
-        What a format's rules have read of it, of which nothing ever changes.
+        What a format's rules have read of it, of which nothing ever changes: what its newest state leads to.
+    remembered
+        Of so many records there is something in it.
     until
         When files are no longer asked for, by the monotonic clock.
     """
@@ -203,6 +206,7 @@ class Base:
         self.fs = fs
         self.root = root
         self.memory: Any = None
+        self.remembered = 0
         self.until = inf
 
     def absent(self, paths: Mapping[T, str]) -> list[T]:
@@ -275,6 +279,14 @@ def gaps_in(numbers: Iterable[int]) -> Iterator[range]:
     for before, after in pairwise(there):
         if after > before + 1:
             yield range(before + 1, after)
+
+
+def ancestors(head: int | None, parents: Mapping[int, int | None]) -> Iterator[int]:
+    """Return a snapshot and those that it came upon, the newest one first, as far as they are listed."""
+    rest = dict(parents)
+    while head is not None and head in rest:
+        yield head
+        head = rest.pop(head)
 
 
 _HUDI, _PAIMON, _DELTA, _ICEBERG = ("hudi",), ("paimon",), ("delta",), ("iceberg",)
@@ -530,16 +542,13 @@ def _paimon(url: str, finding: Finding, records: Sequence[Any]) -> _Back | None:
 
 def _iceberg(_: str, finding: Finding, records: Sequence[Any]) -> _Back | None:
     """Go back from the current snapshot: what another branch has stays as it is."""
-    before = next((each.id for each in records if each.current), None)
-    ancestors = []
-    for each in reversed(records):
-        if each.id == before:
-            ancestors.append(each)
-            before = each.parent
-    hurt = [place for place, each in enumerate(ancestors) if str(each.number) in finding.moments]
-    if not hurt or hurt[-1] + 1 == len(ancestors):
+    by_id = {each.id: each for each in records}
+    current = next((each.id for each in records if each.current), None)
+    line = [by_id[each] for each in ancestors(current, {each.id: each.parent for each in records})]
+    hurt = [place for place, each in enumerate(line) if str(each.number) in finding.moments]
+    if not hurt or hurt[-1] + 1 == len(line):
         return None
-    parent = ancestors[hurt[-1] + 1].id
+    parent = line[hurt[-1] + 1].id
     return _Back(f"CALL <catalog>.system.rollback_to_snapshot('<database>.<table>', {parent})", hurt[-1])
 
 

@@ -11,6 +11,7 @@ from putifabsent.inspection.findings import (
     Kind,
     Result,
     Severity,
+    ancestors,
     count_of,
     found,
     gaps_in,
@@ -59,7 +60,9 @@ def judge(timeline: IcebergTimeline, look: Look | None) -> Result:
     if look is not None and snapshots:
         there = look(timeline.root, (_FOLDER,)).paths
         tree = _Tree(AvroFiles(timeline.fs), timeline.root, str(metadata["location"]))
-        findings += tree.table(snapshots, _reached(heads.values(), snapshots), there)
+        parents = {each.id: each.parent for each in snapshots}
+        reached = {each for head in heads.values() for each in ancestors(head, parents)}
+        findings += tree.table(snapshots, reached, there)
     version = f"format version {metadata.get('format-version', 'unknown')}"
     return Result(version, snapshots, findings)
 
@@ -92,7 +95,7 @@ def hurts(base: Base, name: Name, written: bytes) -> list[Finding]:
                     findings += tree.again(what, each, attempts)
         return [*findings, *read_errors(files.problems, Kind.DANGLING_REFERENCE)]
     finally:
-        files.forget()
+        base.remembered = files.forget()
 
 
 def _versions(timeline: IcebergTimeline, problems: Problems) -> Iterator[Finding]:
@@ -185,18 +188,6 @@ def _unlisted(heads: Mapping[str, int], snapshots: Sequence[IcebergSnapshot]) ->
             yield found(Kind.DANGLING_REFERENCE, (name.partition(" ")[2],), detail)
 
 
-def _reached(heads: Iterable[int], snapshots: Iterable[IcebergSnapshot]) -> set[int]:
-    """Return the snapshots that branches and tags have, with all their ancestors."""
-    parents = {each.id: each.parent for each in snapshots}
-    reached: set[int] = set()
-    for head in heads:
-        at: int | None = head
-        while at is not None and at not in reached:
-            reached.add(at)
-            at = parents.get(at)
-    return reached
-
-
 class _Checkpoint(NamedTuple):
     """Of Flink's: a job, its operator, and up to which checkpoint of it a snapshot is.
 
@@ -220,14 +211,13 @@ def _checkpoint_of(snapshot: Mapping[str, Any]) -> _Checkpoint | None:
 def _attempts(own: Mapping[str, Any], snapshots: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """Return a snapshot's ancestors of the same checkpoint of Flink's, or of a later one of the same job."""
     mine = _checkpoint_of(own)
-    others = {each["snapshot-id"]: each for each in snapshots} if mine else {}
-    found: list[Mapping[str, Any]] = []
-    at = others.pop(own["snapshot-id"], None)
-    while mine and at and (at := others.pop(at.get("parent-snapshot-id"), None)):
-        theirs = _checkpoint_of(at)
-        if theirs and theirs[:2] == mine[:2] and theirs.number >= mine.number:
-            found.append(at)
-    return found
+    if mine is None:
+        return []
+    by_id = {each["snapshot-id"]: each for each in snapshots}
+    parents = {at: each.get("parent-snapshot-id") for at, each in by_id.items()}
+    before = [by_id[each] for each in ancestors(own["snapshot-id"], parents)][1:]
+    theirs = [(each, _checkpoint_of(each)) for each in before]
+    return [each for each, of in theirs if of and of[:2] == mine[:2] and of.number >= mine.number]
 
 
 class _Tree:

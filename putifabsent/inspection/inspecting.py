@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from putifabsent.errors import ConfigError, sentence_of
@@ -11,16 +12,17 @@ from putifabsent.inspection import delta, hudi, iceberg, paimon
 from putifabsent.inspection.findings import Files, Severity, mended
 from putifabsent.shim.formats import is_state
 from putifabsent.timeline import opened, read, tables_below
+from putifabsent.timeline.files import of_a_bucket
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
 
     from putifabsent.inspection.findings import Finding, Kind, Look, Result
     from putifabsent.timeline import Timeline
 
     Progress = Callable[[int, int, str], None]
 
-__all__ = ["Failed", "Report", "inspect", "inspect_all"]
+__all__ = ["Failed", "Folder", "Report", "inspect", "inspect_all"]
 
 # They wait for the store, most of the time.
 _SIDE_BY_SIDE = 8
@@ -206,26 +208,42 @@ def inspect_all(
     OSError
         The store refuses.
     """
-    fs, root = opened(url, fs, options)
-    tables = list(tables_below(root, fs=fs))
-    if not tables:
-        raise ConfigError(f"there is no table at {url!r}, and none below it")
-    above = url.rstrip("/") if "://" in url else root
+    folder = Folder(url, fs, options)
+    tables = folder.tables()
+    found: list[Report | Failed] = []
+    for each in folder.inspected(tables, data=data):
+        found.append(each)
+        if progress is not None:
+            progress(len(found), len(tables), each.url)
+    return found
 
-    def inspected(table: str) -> Report | Failed:
-        address = above + table.removeprefix(root)
+
+class Folder:
+    """A folder of tables, as :func:`inspect_all` is told of it; other processes may have a copy."""
+
+    def __init__(self, url: str, fs: Any, options: dict[str, Any]) -> None:
+        self.fs, self._root = opened(url, fs, options)
+        self._url = url.rstrip("/") if "://" in url else self._root
+
+    def tables(self) -> list[str]:
+        """Return the tables below it, in the filesystem's own words; ``ConfigError``: there is none."""
+        tables = list(tables_below(self._root, fs=self.fs))
+        if not tables:
+            with of_a_bucket(self.fs, self._root, self._url):
+                raise ConfigError(f"there is no table at {self._url!r}, and none below it")
+        return tables
+
+    def inspected(self, tables: Sequence[str], *, data: bool) -> Iterator[Report | Failed]:
+        """Inspect some of its tables, a few side by side; their reports come in this order."""
+        with ThreadPoolExecutor(_SIDE_BY_SIDE) as pool:
+            yield from pool.map(partial(self._inspected, data=data), tables)
+
+    def _inspected(self, table: str, *, data: bool) -> Report | Failed:
+        address = self._url + table.removeprefix(self._root)
         try:
-            return _inspected(fs, table, address, data=data)
+            return _inspected(self.fs, table, address, data=data)
         except Exception as error:  # noqa: BLE001 - no table keeps the others from being inspected
             return Failed(address, error)
-
-    found: list[Report | Failed] = []
-    with ThreadPoolExecutor(_SIDE_BY_SIDE) as pool:
-        for each in pool.map(inspected, tables):
-            found.append(each)
-            if progress is not None:
-                progress(len(found), len(tables), each.url)
-    return found
 
 
 class _Walk:

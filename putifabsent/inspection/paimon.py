@@ -161,7 +161,7 @@ def hurts(base: Base, name: Name, written: bytes) -> list[Finding]:
         walk = _Walk(manifests, root, {this.schema: said}, lambda file: file not in absent)
         return walk.commit(this, before)
     finally:
-        manifests.files.forget()
+        base.remembered = manifests.files.forget()
 
 
 def _schema_in(written: bytes | None) -> Mapping[str, Any]:

@@ -15,6 +15,7 @@
 ``datasets``         such a dataset as files: what is written, committed, read
 ``sets``             what its records say, and which may be next
 ``timelines``        ``format("putifabsent-timeline")``: what has happened to a table (PySpark 4)
+``tables``           ``inspect_all``: a job that inspects a folder of tables
 ``data_sources``     what both of these have in common
 ===================  ==================================================================
 """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import json
 import os
 import uuid
@@ -17,8 +18,10 @@ from fsspec.asyn import get_loop
 from putifabsent.errors import ConfigError, Damaging
 from putifabsent.fsspec_plugin import GuardedFileSystem
 from putifabsent.fsspec_plugin.remote import Remote
+from putifabsent.inspection import Kind, inspect
 from putifabsent.inspection import delta as rules
 from putifabsent.inspection import hudi as hudi_rules
+from putifabsent.inspection import paimon as paimon_rules
 from putifabsent.inspection.commits import Commits
 from putifabsent.inspection.findings import Base
 from putifabsent.shim.formats.hudi_files import writes_in
@@ -544,6 +547,39 @@ def test_what_failed_once_is_looked_at_again(place: Place, paimon: Paimon) -> No
             commits.check(Policy("auto").classify(late.path), late.body)
 
 
+# What is remembered
+
+
+def test_of_tables_that_others_are_committed_to_only_so_much_is_remembered(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("putifabsent.inspection.commits._RECORDS", 20)
+    commits = Commits(lambda: place.fs)
+    for number in range(8):
+        table = Paimon(place.fs, f"{place.root}/t{number}")
+        table.write("schema/schema-0", json.dumps({"fields": [], "partitionKeys": [], "options": {}}))
+        table.commit(1, "a", "b", "c")
+        path = f"{place.root}/t{number}/snapshot/snapshot-1"
+        commits.check(Policy("auto").classify(path), place.fs.cat_file(path))
+        *others, (last, _) = commits._bases.values()
+        assert last.root.endswith(f"/t{number}")
+        assert last.remembered >= 3
+        assert sum(each.remembered for each, _ in others) <= 20
+    assert 2 < len(commits._bases) < 8
+
+
+def test_what_is_remembered_of_a_table_does_not_grow_with_its_history(place: Place, paimon: Paimon) -> None:
+    table = Base(place.fs, place.root)
+    remembered = []
+    for number in range(3, 20):
+        before = (f"f{number - 1}",) if number > 3 else ("a", "b")
+        paimon.commit(number, f"f{number}", removed=before, upon=before)
+        path = f"{place.root}/snapshot/snapshot-{number}"
+        paimon_rules.hurts(table, Policy("auto").classify(path), place.fs.cat_file(path))
+        remembered.append(table.remembered)
+    assert len(set(remembered[2:])) == 1
+
+
 # Through a mount
 
 
@@ -577,6 +613,36 @@ def test_a_mount_refuses_what_would_hurt_and_creates_what_would_not(
     delta.write("d")
     COMMITS[how](fs, path)
     assert fs.cat_file(path) == json.dumps({"add": {"path": "d"}}).encode()
+
+
+class Broken(Exception):
+    """Of a wrapper around a stream."""
+
+
+def wrapped(fs: Any, path: str, body: bytes) -> None:
+    """Write half of a commit through a wrapper that fails, and closes the stream nevertheless."""
+    with fs.open(path, "wb") as file, io.BufferedWriter(file) as wrapper:
+        wrapper.write(body[: len(body) // 2])
+        raise Broken
+
+
+@pytest.mark.parametrize(
+    "name", ["raced_hudi", "raced_hudi_mor", "raced_delta", "raced_paimon", "killed_hudi", "hudi_v6"]
+)
+def test_what_fails_in_a_wrapper_around_a_stream_publishes_nothing(tmp_path: Path, name: str) -> None:
+    root = packed(name, tmp_path)
+    stock = fsspec.filesystem("file")
+    records = [each for each in read(root).active() if each.row().get("state") in (None, "completed")]
+    path = records[-1].row()["path"]
+    body = stock.cat_file(path)
+    for fs in (stock, fsspec.filesystem("piafile", skip_instance_cache=True)):
+        stock.rm_file(path)
+        with pytest.raises((Broken, Damaging)):
+            wrapped(fs, path, body)
+        assert stock.exists(path) is (fs is stock)
+        if fs is stock:
+            assert Kind.UNREADABLE in [each.kind for each in inspect(root, data=False).damage]
+    GuardedFileSystem(fs=stock, skip_instance_cache=True).pipe_file(path, body)
 
 
 def test_a_mount_looks_at_no_more_than_is_asked_for(place: Place, delta: Delta) -> None:

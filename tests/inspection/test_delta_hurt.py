@@ -69,14 +69,42 @@ def test_a_commit_that_a_catalog_may_have_is_not_missed(place: Place, table: Del
     assert place.findings() == []
 
 
-def test_a_checkpoint_holds_the_newest_commits_that_are_missing(tmp_path: Path) -> None:
+def test_a_checkpoint_without_a_commit_from_its_version_on_is_not_read(tmp_path: Path) -> None:
     root = packed("raced_delta", tmp_path)
     local = fsspec.filesystem("file")
     newest = max(local.glob(f"{root}/_delta_log/*.checkpoint.parquet")).rpartition("/")[2]
     for path in local.glob(f"{root}/_delta_log/*[0-9].*"):
         if path.endswith(("json", "crc")) and path.rpartition("/")[2] >= newest[:20]:
             local.rm_file(path)
-    assert [(each.kind, each.severity) for each in inspect(root).findings] == [(Kind.GAP, Severity.NOTICE)]
+    (gap,) = inspect(root).findings
+    assert (gap.kind, gap.severity) == (Kind.GAP, Severity.DAMAGE)
+    assert "holds what it did, which is not read without a commit beside it" in gap.detail
+
+
+@pytest.mark.parametrize("torn", [False, True])
+def test_a_log_that_has_nothing_but_a_checkpoint_left_is_a_table_whose_commits_are_missing(
+    tmp_path: Path, torn: bool
+) -> None:
+    root = packed("raced_delta", tmp_path)
+    local = fsspec.filesystem("file")
+    newest = max(local.glob(f"{root}/_delta_log/*.checkpoint.parquet"))
+    for path in local.glob(f"{root}/_delta_log/*"):
+        if path != newest:
+            local.rm(path, recursive=True)
+    if torn:
+        local.pipe_file(newest, b"PAR1")
+    report = inspect(root)
+    (gap,) = [each for each in report.findings if each.kind is Kind.GAP]
+    assert gap.severity is Severity.DAMAGE  # Delta refuses it: "Could not find any delta files for version"
+    assert ("holds what it did, which is not read without a commit beside it" in gap.detail) is not torn
+    assert [each.kind for each in report.findings] == [Kind.GAP] + [Kind.UNREADABLE] * torn
+    assert report.verdict.startswith("delta, protocol unknown, 0 records")
+
+
+def test_an_empty_folder_of_staged_commits_shows_no_catalog(place: Place, table: Delta) -> None:
+    place.fs.makedirs(f"{place.root}/_delta_log/_commits")
+    table.write(f"_delta_log/{2:020d}.crc", "{}")
+    assert place.the(Kind.GAP).severity is Severity.DAMAGE
 
 
 def test_a_log_without_its_beginning_and_without_a_checkpoint_is_a_gap(place: Place, table: Delta) -> None:
@@ -261,10 +289,10 @@ def test_of_a_log_whose_end_is_lost_behind_a_checkpoint_that_says_what_is_there(
     checkpoint(table, 3, "c", "d", "e")
     for each in "abe":  # a and b were removed by a commit that is lost, and vacuumed
         place.fs.rm_file(f"{place.root}/{each}")
-    dangling, gap = place.findings()
+    gap, dangling = place.findings()
     assert (dangling.kind, dangling.names) == (Kind.DANGLING_REFERENCE, (f"{place.root}/e",))
     assert dangling.severity is Severity.DAMAGE
-    assert (gap.kind, gap.severity) == (Kind.GAP, Severity.NOTICE)
+    assert (gap.kind, gap.severity) == (Kind.GAP, Severity.DAMAGE)
 
 
 @pytest.mark.parametrize(("torn", "kind"), [(None, Kind.GAP), ("{", Kind.UNREADABLE)], ids=["gone", "torn"])

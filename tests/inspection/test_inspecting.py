@@ -9,8 +9,11 @@ import pytest
 from putifabsent.errors import ConfigError
 from putifabsent.inspection import MEANINGS, Kind, Report, Severity, inspect, inspect_all, inspecting
 from tests.inspection.tables import Delta, Hudi, Paimon, stat
+from tests.stub import FaultStub
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tests.inspection.conftest import Place
 
 T = [f"2026010112000000{n}" for n in range(10)]
@@ -111,6 +114,17 @@ def test_a_report_says_the_format_s_version(place: Place, table: type[Paimon | D
 def test_no_table_is_an_error(place: Place) -> None:
     with pytest.raises(ConfigError, match="there is no table"):
         inspect(place.root, fs=place.fs)
+
+
+@pytest.mark.parametrize("look", [inspect, inspect_all], ids=["a table", "a folder"])
+def test_a_bucket_that_is_not_there_is_an_error_that_says_so(look: Callable[..., object]) -> None:
+    with FaultStub() as stub:
+        stub.put("bucket", "other/f", b"")
+        options = stub.storage_options("s3")
+        with pytest.raises(ConfigError, match="none/t: its bucket 'none' is not there"):
+            look("s3://none/t", **options)
+        with pytest.raises(ConfigError, match=r"bucket/t', and none below it|bucket/t': none of"):
+            look("s3://bucket/t", **options)
 
 
 def test_an_unknown_table_version_is_an_error(place: Place) -> None:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from putifabsent.lab.stress.journal import Operation
+    from putifabsent.lab.stress.paths import Contender
     from putifabsent.lab.stress.results import Result
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
@@ -83,3 +84,24 @@ def test_the_verb_takes_a_master(server: LocalBucket, monkeypatch: pytest.Monkey
     [row] = json.loads(came.stdout)
     assert row["commits"] > 0
     assert set(row["violations"].values()) == {0}
+
+
+def test_what_has_run_is_shown_though_another_path_s_job_fails(
+    server: LocalBucket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from putifabsent.lab import on_spark
+
+    stress_on = on_spark.stress_on
+
+    def run_or_fail(session: SparkSession, what: Stress, contender: Contender) -> Result:
+        if not contender.is_ours:
+            raise OSError("its executor is gone")
+        return stress_on(session, what, contender)
+
+    monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
+    monkeypatch.setattr(on_spark, "stress_on", run_or_fail)
+    where = ("s3://lab", "--endpoint-url", server.endpoint, "-o", "key=lab", "-o", "secret=lab-secret")
+    told = ("--writers", "2", "--duration", "2s", "--format", "delta", "--master", "local[2]", "--json")
+    came = CliRunner().invoke(app, ("stress", *where, *told, "--arbiter", "native", "--stock"))
+    assert [row["path"] for row in json.loads(came.stdout)] == ["putifabsent, native"]
+    assert "boto3 is left out, for it failed: OSError: its executor is gone" in " ".join(came.stderr.split())

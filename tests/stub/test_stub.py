@@ -220,7 +220,7 @@ def test_each_operation_can_lie_by_itself() -> None:
 
 def test_a_stub_is_new_to_mounts_though_another_server_had_its_port(monkeypatch: pytest.MonkeyPatch) -> None:
     address = "http://127.0.0.1:9"
-    remember("s3", address, {"put": Verdict("put", safe=True, evidence="the other's")})
+    remember("s3", address, "bucket", {"put": Verdict("put", safe=True, evidence="the other's")})
     monkeypatch.setattr(FaultStub, "url", lambda _stub, _cloud: address)
     with FaultStub():
-        assert recall("s3", address) == {}
+        assert recall("s3", address, "bucket") == {}
