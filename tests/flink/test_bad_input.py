@@ -36,8 +36,8 @@ def test_a_plug_in_that_would_go_past_the_guard_is_refused(
 ) -> None:
     plugins = release.jars.glob("flink-s3-fs-hadoop-*.jar")
     said = said_at_start(Cluster(release, tmp_path, told, plugins=plugins))
-    assert "s3a:// is guarded, and what Flink or Paimon writes there would go past the guard" in said
-    assert "org.apache.flink.fs.s3hadoop.S3AFileSystemFactory" in said
+    assert "s3:// is guarded, and what Flink or Paimon writes there would go past the guard" in said
+    assert "org.apache.flink.fs.s3hadoop.S3FileSystemFactory" in said
 
 
 def test_a_loader_of_paimons_that_would_go_past_the_guard_is_refused(
