@@ -531,13 +531,26 @@ def _address(url: str) -> str:
 
 
 def _paimon(url: str, finding: Finding, records: Sequence[Any]) -> _Back | None:
-    before = min(map(int, finding.moments)) - 1
-    if _OF_BRANCH in url or not any(each.number == before and not each.archived for each in records):
+    first = min(map(int, finding.moments))
+    by_number = {each.number: each for each in records if not each.archived}
+
+    def appended(number: int) -> int | None:
+        """Return the snapshot that has added what a compaction of the same commit may have moved."""
+        this, other = by_number.get(number), by_number.get(number - 1)
+        is_one = this and other and (this.user, this.identifier) == (other.user, other.identifier)
+        return number - 1 if is_one and other and other.action == "APPEND" else None
+
+    # Rolling back removes what a compaction has moved to another level, though older snapshots have it.
+    compactions = [each for each in by_number if each >= first and by_number[each].action == "COMPACT"]
+    before = (appended(first) or first) - 1 if first in compactions else first - 1
+    if any((appended(each) or 0) <= before for each in compactions):
+        return None
+    if _OF_BRANCH in url or before not in by_number:
         return None
     found = _IN_DATABASE.fullmatch(url.rstrip("/"))
     table = f"{found[1]}.{found[2]}" if found else "<database>.<table>"
     command = f"CALL <catalog>.sys.rollback(table => '{table}', version => '{before}')"
-    return _Back(command, _along(before, finding, records))
+    return _Back(command, _along(first - 1, finding, records))
 
 
 def _iceberg(_: str, finding: Finding, records: Sequence[Any]) -> _Back | None:

@@ -137,6 +137,31 @@ def test_a_branch_of_paimon_s_does_not_take_back_its_table(place: Place) -> None
     ]
 
 
+@pytest.mark.parametrize(
+    ("identifier", "version"), [(7, 2), (8, None)], ids=["of one commit", "of a job that compacts"]
+)
+def test_a_compaction_of_paimon_s_is_taken_back_with_what_it_may_have_moved(
+    place: Place, identifier: int, version: int | None
+) -> None:
+    """Paimon's rollback removes a file that was moved to another level, though older snapshots have it."""
+    table = Paimon(place.fs, place.root)
+    table.commit(1, "a")
+    table.commit(2, "b", upon=["a"])
+    table.commit(3, "c", upon=["a", "b"], commitIdentifier=7, commitUser="u")
+    vectors = {"v": {"a": [1]}}
+    table.commit(
+        4,
+        removed=["a"],
+        upon=["a", "b", "c"],
+        vectors=vectors,
+        commitKind="COMPACT",
+        commitIdentifier=identifier,
+        commitUser="u",
+    )
+    command = f"CALL <catalog>.sys.rollback(table => '<database>.<table>', version => '{version}')"
+    assert place.the(Kind.DANGLING_VECTOR).commands == ((command,) if version else ())
+
+
 def test_what_a_savepoint_keeps_is_not_taken_back(place: Place) -> None:
     table = Hudi(place.fs, place.root)
     slices = [f"{group}_0-1-1_{T[number]}.parquet" for number, group in enumerate("ab")]

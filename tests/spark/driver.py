@@ -185,8 +185,10 @@ def read_random(spark: SparkSession, path: str) -> float:
     return float(row[0])
 
 
-def count(spark: SparkSession, path: str, source: str = "parquet") -> int:
-    counted: int = spark.read.format(source).load(path).count()
+def count(
+    spark: SparkSession, path: str, source: str = "parquet", options: dict[str, str] | None = None
+) -> int:
+    counted: int = spark.read.format(source).options(**options or {}).load(path).count()
     return counted
 
 
@@ -236,6 +238,14 @@ def create(spark: SparkSession, path: str, body: str = "") -> bool:
     return True
 
 
+def opened(spark: SparkSession, path: str) -> str:
+    """Return the class of filesystem that the JVM's writers get for a path."""
+    jvm: Any = spark._jvm
+    fs = jvm.org.apache.hadoop.fs.Path(path).getFileSystem(spark.sparkContext._jsc.hadoopConfiguration())
+    kind: str = fs.getClass().getName()
+    return kind
+
+
 def delete(spark: SparkSession, path: str) -> bool:
     """Remove a folder as the JVM's programs do."""
     jvm: Any = spark._jvm
@@ -272,10 +282,11 @@ def pages(spark: SparkSession) -> str | None:
     return url
 
 
-def mount_again(spark: SparkSession, scheme: str = "s3a") -> None:
+def mount_again(spark: SparkSession, scheme: str = "s3a", service: str | None = None) -> None:
     from putifabsent.spark import mount
 
-    assert mount(spark.builder, scheme).getOrCreate().sparkContext is spark.sparkContext
+    again = mount(spark.builder, scheme, service=service).getOrCreate()
+    assert again.sparkContext is spark.sparkContext
 
 
 def mount_with(spark: SparkSession, **options: Any) -> None:
@@ -383,6 +394,14 @@ def paimon_commits(spark: SparkSession, key: str) -> None:
     commit.commit(messages)
 
 
+def sabotage(spark: SparkSession, how: str | None, commits: str, flag: str = "") -> None:
+    """Have something go wrong when the next commit is created that has one of these names; see Saboteur."""
+    jvm: Any = spark._jvm
+    jsc: Any = spark.sparkContext._jsc
+    jvm.Saboteur.wrap(spark.conf.get("spark.test.warehouse"), jsc.hadoopConfiguration())
+    jvm.Saboteur.set(how, commits, flag)
+
+
 def begin_at(spark: SparkSession, table: str, millis: int) -> None:
     """Have Hudi's next instant of a table begin at this time, whatever the clock says."""
     jvm: Any = spark._jvm
@@ -418,6 +437,7 @@ CALLS = {
         change,
         sql,
         create,
+        opened,
         delete,
         in_workers,
         pages,
@@ -430,6 +450,7 @@ CALLS = {
         hudi_becomes,
         paimon_writes,
         paimon_commits,
+        sabotage,
         begin_at,
         end_service,
     )
