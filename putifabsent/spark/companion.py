@@ -156,6 +156,15 @@ class _Process:
         self.address: str = self._started(line)["address"]
 
     def _started(self, line: str) -> dict[str, Any]:
+        late = threading.Event()
+
+        def give_up() -> None:
+            late.set()
+            self._process.kill()
+
+        waiting = threading.Timer(_PATIENCE, give_up)
+        waiting.daemon = True
+        waiting.start()
         try:
             self._stdin.write(line + "\n")
             self._stdin.flush()
@@ -166,10 +175,16 @@ class _Process:
             answer: dict[str, Any] = json.loads(more or text[text.find("{") :])
         except (OSError, ValueError) as error:
             self.end()
+            if late.is_set():
+                raise ConfigError(
+                    f"the coordination service did not start: it has not answered in {_PATIENCE} s"
+                ) from error
             raise ConfigError(
                 f"the coordination service did not start: it ended with {self._process.returncode} and said "
                 "no more here: see stderr"
             ) from error
+        finally:
+            waiting.cancel()
         if "address" not in answer:
             self.end()
             raise ConfigError(f"the coordination service did not start: {answer['message']}")

@@ -242,6 +242,20 @@ class Jvm:
             return f"Hudi writes by {storage}: leave {_HUDI_STORAGE} out, and it goes by the adapter"
         return None
 
+    def opened(self, hadoop: Any) -> str | None:
+        """Say which guarded filesystem was opened here without the guard; None: none was.
+
+        Parameters
+        ----------
+        hadoop
+            The session's configuration.
+        """
+        try:
+            self._jvm.org.putifabsent.hadoop.SessionGuard.checkOpened(hadoop)
+        except Py4JJavaError as error:
+            return str(error.java_exception.getMessage())
+        return None
+
     def _provided(self, service: str) -> Iterator[Any]:
         """Yield what there is of a service, by Java's ServiceLoader."""
         if not self._knows(service):

@@ -50,7 +50,7 @@ __all__ = ["mount"]
 _WRITER = "PUTIFABSENT_WRITER"
 _REDACTION = "spark.redaction.regex"
 _REDACTED = "(?i)secret|password|token|access[.]?key"
-_SECRETS = r"FSSPEC_|putifabsent\.secret"
+_SECRETS = r"FSSPEC_|putifabsent\.secret|storage_options"
 _CONNECT = ("SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED")
 _CLIENT = (
     "a Spark Connect client can't mount, for its server writes: run `putifabsent serve`, "
@@ -159,10 +159,10 @@ class Mounted(SparkSession.Builder):
                 settings = {**self._options, **self._mount(jvm)}
                 SparkContext.getOrCreate(SparkConf().setAll(list(settings.items())))
             else:
+                jvm.say_to_hudi()
                 self._check(running, jvm)
             session = super().getOrCreate()
             self._check(session.sparkContext, jvm)
-            jvm.say_to_hudi()
             if hasattr(session, "dataSource"):  # PySpark 4
                 from putifabsent.spark import source, timelines
 
@@ -189,12 +189,17 @@ class Mounted(SparkSession.Builder):
                 f"{twin}:// leads to the same stores by {files}, and is not guarded: mount it, or refuse "
                 f"it where the session is configured, by {refusing} alone"
             )
-        if way := jvm.goes_round(self._schemes):
+        if way := jvm.goes_round(self._schemes) or jvm.opened(hadoop):
             raise ConfigError(way)
-        self._check_options()
+        self._check_options(hadoop.get(ADDRESS))
 
-    def _check_options(self) -> None:
-        """Refuse options of a scheme that is guarded already, unless it is with these."""
+    def _check_options(self, address: str) -> None:
+        """Refuse another service, or options, for what is guarded already, unless it is with these."""
+        if isinstance(self._service, str) and _services(self._service) != _services(address):
+            raise ConfigError(
+                f"the session's own settings guard by the service at {address}, not by {self._service}: "
+                f"change {ADDRESS} there, or leave service= out"
+            )
         for scheme, options in self._schemes.items():
             if options and options != _mounted.get(scheme):
                 raise ConfigError(
@@ -215,7 +220,7 @@ class Mounted(SparkSession.Builder):
         # A session that spark-defaults.conf names would be that of all who read it.
         hadoop = caller_settings(str(uuid.uuid4()), writer)
         if _is_mounted(jvm.hadoop, self._schemes):
-            self._check_options()
+            self._check_options(jvm.hadoop.get(ADDRESS))
         else:
             schemes, files = dict(self._schemes), jvm.twins(self._schemes)
             known = twins_of(self._schemes)
@@ -236,6 +241,8 @@ class Mounted(SparkSession.Builder):
             settings[_REDACTION] = f"{jvm.spark.get(_REDACTION, _REDACTED)}|{_SECRETS}"
             os.environ[_WRITER] = settings[f"spark.executorEnv.{_WRITER}"] = writer
             _mounted = {scheme: dict(options) for scheme, options in self._schemes.items()}
+        # Its start opens local files.
+        jvm.say_to_hudi()
         # The last step: looking up a password may have opened one.
         jvm.forget_filesystems()
         return settings | of_spark(hadoop)
@@ -286,6 +293,10 @@ def _connects(options: Mapping[str, Any]) -> bool:
     if mode not in ("classic", "connect") and hasattr(util, "default_api_mode"):  # PySpark 4
         mode = util.default_api_mode()
     return mode == "connect"
+
+
+def _services(addresses: str) -> list[str]:
+    return [each.strip().rstrip("/") for each in addresses.split(",")]
 
 
 def _is_mounted(hadoop: Any, schemes: Mapping[str, Any]) -> bool:

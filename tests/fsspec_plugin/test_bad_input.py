@@ -352,7 +352,7 @@ def test_a_server_that_is_not_there_is_told(free_port: int) -> None:
         endpoint_url=f"http://127.0.0.1:{free_port}",
         deadline=0.1,
     )
-    with pytest.raises(OSError, match="bucket/name") as caught:
+    with pytest.raises(OSError, match="bucket") as caught:
         fs.pipe_file("bucket/name", BODY, mode="create")
     links = [str(caught.value)]
     link: BaseException | None = caught.value

@@ -181,8 +181,8 @@ MUTANTS = (
     Mutant(
         "an interruption becomes an error that code catches",
         "create",
-        "        # A cancellation stays one: code",
-        "        raise unknown from error\n        # A cancellation stays one: code",
+        "        unknown_from(error, sendings.unknown(reason))",
+        "        raise sendings.unknown(reason) from error",
         None,
     ),
     # Renames

@@ -186,8 +186,10 @@ def test_a_mount_that_names_other_formats_leaves_a_name_alone(path: str) -> None
     others = [name for name in GRAMMARS if name != own.format]
     for policy in (Policy(others), Policy("none"), Policy([])):
         name = policy.classify(path)
-        assert name._replace(table=None) == ordinary(path)
-        assert name.state == own.state  # or two mounts would decide of it in two places
+        # Or two mounts would decide of it in two places.
+        of_place = {"table": name.table, "aliases": own.aliases, "rank": own.rank}
+        assert name._replace(identity=path) == ordinary(path)._replace(**of_place)
+        assert (name.state, name.canonical) == (own.state, own.canonical)
 
 
 def test_formats_may_be_said_in_any_order_and_in_one_string() -> None:

@@ -134,6 +134,14 @@ def test_what_its_driver_finds_it_finds_and_its_silent_end_is_said(
         Companion(told_in(tmp_path))
 
 
+def test_one_that_hangs_as_it_starts_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "typer.py").write_text("import time; time.sleep(600)")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr("putifabsent.spark.companion._PATIENCE", 1)
+    with pytest.raises(ConfigError, match="did not start: it has not answered in 1 s"):
+        Companion(told_in(tmp_path))
+
+
 def test_an_option_that_no_other_process_can_have_is_said(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="handed to its service"):
         Companion({**told_in(tmp_path), "mounts": [{"prefix": "file:", "options": {"session": object()}}]})

@@ -186,6 +186,9 @@ def test_an_application_has_a_session_of_its_own_whatever_the_defaults_say(
         driver.wait()
         assert driver.call("setting", key="fs.putifabsent.address") == address
         assert driver.call("setting", key="fs.putifabsent.session") != CONSTANT
+        driver.call("mount_again", scheme="file", service=f"{address}/")
+        with pytest.raises(CallError, match=f"guard by the service at {address}, not by http://127.0.0.1:9:"):
+            driver.call("mount_again", scheme="file", service="http://127.0.0.1:9")
 
 
 # --- executors that come and go

@@ -14,7 +14,7 @@ import pytest
 
 from tests.child import CallError
 from tests.service.processes import arguments_of_all
-from tests.spark.drivers import JARS, JAVA, ROOT, Driver, run_script, told_on
+from tests.spark.drivers import JARS, JAVA, ROOT, Driver, Told, run_script, told_on
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.spark, pytest.mark.formats, pytest.mark.timeout(900)]
 
 SHORT = bool(os.environ.get("SHORT"))
+STOCK = "org.apache.hadoop.fs.s3a.S3AFileSystem"
 WRITER = "2f1e9a7c-5d0b-4c44-9a35-6d1f0c1c7a10"
 
 
@@ -86,6 +87,32 @@ def test_hudi_takes_turns_unless_the_user_says_otherwise(driver: Driver) -> None
     assert driver.call("hudi_default", key="hoodie.write.lock.provider").startswith("org.putifabsent.")
 
 
+def test_local_files_are_guarded_though_hudi_opens_some_as_it_starts(tmp_path: Path) -> None:
+    settings = {
+        "spark.master": "local[1]",
+        "spark.ui.enabled": "false",
+        "spark.jars": str(next(JARS.glob("hudi-*.jar"))),
+    }
+    with Driver(Told(settings, "file", {}), tmp_path / "log") as driver:
+        driver.wait()
+        assert driver.call("hudi_default", key="hoodie.write.lock.provider").startswith("org.putifabsent.")
+        assert driver.call("opened", path=tmp_path.as_uri()).endswith(".GuardedLocalFileSystem")
+
+
+def test_what_was_opened_without_the_guard_is_not_written_by(store: BucketServer, tmp_path: Path) -> None:
+    with Driver(told_on(store, bucket := store.new_bucket(), guarded=True), tmp_path / "log") as driver:
+        driver.wait()
+        with pytest.raises(CallError):
+            driver.call("count", path=f"s3a://{bucket}/none", options={"fs.s3a.impl": STOCK})
+        # Hadoop keeps it for all.
+        assert driver.call("opened", path=f"s3a://{bucket}/") == STOCK
+        noticed = f"past the guard, for s3a:// was opened here without it, by {STOCK}.* restart"
+        with pytest.raises(CallError, match=noticed):
+            driver.call("append", form="delta", table="t", who="w", n=0)
+        with pytest.raises(CallError, match=noticed):
+            driver.call("mount_again")
+
+
 def refused(told: Any, log: Path) -> CallError:
     with Driver(told, log) as driver, pytest.raises(CallError) as caught:
         driver.wait()
@@ -135,9 +162,9 @@ def test_every_way_to_the_same_store_is_guarded_or_refused(
     store: BucketServer, bucket: str, tmp_path: Path
 ) -> None:
     ways = {
-        "spark.hadoop.fs.s3.impl": "org.apache.hadoop.fs.s3a.S3AFileSystem",
+        "spark.hadoop.fs.s3.impl": STOCK,
         "spark.hadoop.fs.s3n.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
-        "spark.hadoop.fs.cos.impl": "org.apache.hadoop.fs.s3a.S3AFileSystem",
+        "spark.hadoop.fs.cos.impl": STOCK,
     }
     with Driver(told_on(store, bucket, guarded=True, **ways), tmp_path / "log") as driver:
         driver.wait()
@@ -149,7 +176,7 @@ def test_every_way_to_the_same_store_is_guarded_or_refused(
                 driver.call("create", path=f"{other}://{name}")
         for key, way in {
             "fs.s3n.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
-            "fs.cos.impl": "org.apache.hadoop.fs.s3a.S3AFileSystem",
+            "fs.cos.impl": STOCK,
             "fs.AbstractFileSystem.cos.impl": "org.apache.hadoop.fs.s3a.S3A",
         }.items():
             before = driver.call("setting", key=key)
@@ -160,13 +187,26 @@ def test_every_way_to_the_same_store_is_guarded_or_refused(
                 driver.call("mount_again")
             driver.call("change", key=key, value=before)
         driver.call("mount_again")
+        for key, way in {
+            "fs.mine.impl": STOCK,
+            "spark.sql.catalog.lake.hadoop.fs.mine.impl": STOCK,
+            "fs.AbstractFileSystem.mine.impl": "org.apache.hadoop.fs.s3a.S3A",
+        }.items():
+            driver.call("sql", query=f"SET {key}={way}")
+            noticed = f"past the guard, for mine:// leads to guarded stores by {way}"
+            with pytest.raises(CallError, match=noticed):
+                driver.call("parquet", path=f"mine://{bucket}/rows", rows=1)
+            driver.call("sql", query=f"RESET {key}")
+        with pytest.raises(CallError, match="past the guard, for mine:// leads to guarded stores"):
+            driver.call("parquet", path=f"mine://{bucket}/rows", rows=1, options={"fs.mine.impl": STOCK})
+        driver.call("parquet", path=f"s3a://{bucket}/twins/rows", rows=1)
 
 
 def test_what_a_catalog_alone_tells_hadoop_is_refused(
     store: BucketServer, bucket: str, tmp_path: Path
 ) -> None:
     key = "spark.sql.catalog.lake.hadoop.fs.s3a.impl"
-    told = told_on(store, bucket, guarded=True, **{key: "org.apache.hadoop.fs.s3a.S3AFileSystem"})
+    told = told_on(store, bucket, guarded=True, **{key: STOCK})
     assert "say spark.hadoop.fs.s3a.impl" in refused(told, tmp_path / "log").message
 
 

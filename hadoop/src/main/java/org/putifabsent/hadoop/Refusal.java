@@ -26,10 +26,13 @@ final class Refusal extends Exception {
   /** Nothing was done: ask again. */
   static final String BUSY = "busy";
 
+  /** Nothing was done: the service has another secret. */
+  static final String SECRET = "secret";
+
   private static final long serialVersionUID = 1L;
   private static final Set<String> UNDECIDED = Set.of("unknown", "error", "internal");
   private static final Set<String> WORTH_ANOTHER = Set.of("unknown", "slow");
-  private static final Set<String> UNBEGUN = Set.of(BUSY, "secret");
+  private static final Set<String> UNBEGUN = Set.of(BUSY, SECRET);
   private static final Properties CLASSES = classes();
 
   final String kind;

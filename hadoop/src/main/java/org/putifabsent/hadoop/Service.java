@@ -308,6 +308,7 @@ final class Service {
       throws IOException, Refusal {
     Pauses pauses = pauses();
     Duration patience = repeatable ? settings.deadline.dividedBy(TRIES) : settings.deadline;
+    int strangers = 0;
     while (true) {
       int number = current.get();
       URI address = address(number);
@@ -316,6 +317,11 @@ final class Service {
       try {
         return read(sent(request.to(address), patience), address, meaning);
       } catch (Refusal refusal) {
+        // While a secret is changed, some services know the new one and some do not.
+        if (refusal.kind.equals(Refusal.SECRET) && ++strangers < settings.addresses.size()) {
+          moveOn(number);
+          continue;
+        }
         if (!refusal.kind.equals(Refusal.BUSY)) {
           if (!refusal.isDecided()) {
             moveOn(number);

@@ -1,7 +1,11 @@
 package org.putifabsent.hadoop;
 
+import java.util.ArrayList;
 import java.util.HashMap;
+import java.util.HashSet;
+import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import org.apache.hadoop.conf.Configuration;
@@ -23,11 +27,15 @@ import scala.runtime.BoxedUnit;
  * <p>Whoever writes looks for a filesystem in the context's, the session's and the write's own settings, and all of
  * them can be changed while a session runs; a catalog has its own, beside. So whenever Spark analyses a plan, before it
  * runs, what the application was started with must still hold: which schemes are guarded, and which service is asked.
+ * No other scheme may have come by then to what is guarded, and nobody have opened that without the guard.
  */
 public final class SessionGuard implements SparkSessionExtensionsProvider {
 
   private static final String HADOOP = "spark.hadoop.";
   private static final Pattern OF_A_CATALOG = Pattern.compile("spark\\.sql\\.catalog\\..+?\\.hadoop\\.(fs\\..+)");
+  private static final Pattern OF_A_SCHEME = Pattern.compile("fs\\.(?:AbstractFileSystem\\.)?([^.]+)\\.impl");
+  /** Here is the local filesystem, which takes files of no other scheme. */
+  private static final String OF_ALL = "org.apache.hadoop.fs";
   private static final String CLASSES = SessionGuard.class.getPackageName() + ".";
 
   /** Spark makes one by its name. */
@@ -38,18 +46,32 @@ public final class SessionGuard implements SparkSessionExtensionsProvider {
     extensions.injectCheckRule(
         session -> {
           Map<String, String> guarding = guarding(session.sparkContext());
+          Set<String> schemes = schemes(guarding);
+          ClassKeys keys = new ClassKeys();
           // Before the first catalog opens a filesystem, which all others then get.
-          checkCatalogs(guarding, session);
+          checkSession(guarding, session);
           return plan -> {
             // By these it is mended.
             if (!(plan instanceof SetCommand || plan instanceof ResetCommand)) {
               check(guarding, session, plan);
-              checkCatalogs(guarding, session);
+              Configuration hadoop = session.sparkContext().hadoopConfiguration();
+              keys.of(hadoop).forEach(key -> checkScheme(guarding, key, hadoop.getRaw(key)));
+              checkSession(guarding, session);
+              FilesystemCache.check(schemes);
             }
             return BoxedUnit.UNIT;
           };
         });
     return BoxedUnit.UNIT;
+  }
+
+  /** Refuses a JVM that has opened, without the guard, a filesystem that these settings guard. */
+  public static void checkOpened(Configuration hadoop) {
+    Map<String, String> guarding = new HashMap<>();
+    for (Map.Entry<String, String> each : hadoop) {
+      note(each.getKey(), each.getValue(), guarding);
+    }
+    FilesystemCache.check(schemes(guarding));
   }
 
   /** Returns the settings by which an application's filesystems are guarded, as it was started with them. */
@@ -70,6 +92,17 @@ public final class SessionGuard implements SparkSessionExtensionsProvider {
     }
   }
 
+  private static Set<String> schemes(Map<String, String> guarding) {
+    Set<String> found = new HashSet<>();
+    for (String key : guarding.keySet()) {
+      Matcher scheme = OF_A_SCHEME.matcher(key);
+      if (scheme.matches()) {
+        found.add(scheme.group(1));
+      }
+    }
+    return found;
+  }
+
   private static void check(Map<String, String> guarding, SparkSession session, Product plan) {
     Configuration hadoop = session.sparkContext().hadoopConfiguration();
     guarding.forEach(
@@ -80,14 +113,35 @@ public final class SessionGuard implements SparkSessionExtensionsProvider {
           if (isAnother(session.conf().getOption(key), value)) {
             throw refused(key, "in the session's settings: spark.conf.unset(\"" + key + "\")");
           }
-          if (isAnother(option(plan, key), value)) {
+        });
+    Iterator<Object> parts = plan.productIterator();
+    while (parts.hasNext()) {
+      Object part = parts.next();
+      if (part instanceof scala.collection.Map) {
+        checkOptions(guarding, (scala.collection.Map<?, ?>) part);
+      }
+    }
+  }
+
+  /** Refuses what a plan's own options change. */
+  private static void checkOptions(Map<String, String> guarding, scala.collection.Map<?, ?> options) {
+    @SuppressWarnings("unchecked")
+    scala.collection.Map<Object, Object> said = (scala.collection.Map<Object, Object>) options;
+    guarding.forEach(
+        (key, value) -> {
+          if (isAnother(said.get(key), value)) {
             throw refused(key, "among its own options: leave it out");
           }
         });
+    Iterator<Tuple2<Object, Object>> all = said.iterator();
+    while (all.hasNext()) {
+      Tuple2<Object, Object> each = all.next();
+      checkScheme(guarding, String.valueOf(each._1()), String.valueOf(each._2()));
+    }
   }
 
-  /** Refuses what Iceberg and Paimon lay over the session's own settings when they open a catalog's files. */
-  private static void checkCatalogs(Map<String, String> guarding, SparkSession session) {
+  /** Refuses what the session's settings add, and what Iceberg and Paimon lay over them to open a catalog's files. */
+  private static void checkSession(Map<String, String> guarding, SparkSession session) {
     Iterator<Tuple2<String, String>> all = session.conf().getAll().iterator();
     while (all.hasNext()) {
       Tuple2<String, String> said = all.next();
@@ -96,27 +150,54 @@ public final class SessionGuard implements SparkSessionExtensionsProvider {
       if (value != null && !value.equals(said._2())) {
         throw refused(said._1(), "in the session's settings: spark.conf.unset(\"" + said._1() + "\")");
       }
+      checkScheme(guarding, key.matches() ? key.group(1) : said._1(), said._2());
     }
   }
 
-  private static boolean isAnother(Option<String> said, String value) {
-    return said.isDefined() && !value.equals(said.get());
+  /** Refuses a setting by which another scheme has a filesystem that is guarded elsewhere. */
+  private static void checkScheme(Map<String, String> guarding, String key, String type) {
+    Matcher scheme = OF_A_SCHEME.matcher(key);
+    if (type != null && scheme.matches() && !guarding.containsKey("fs." + scheme.group(1) + ".impl") && isWrapped(guarding, type)) {
+      throw new IllegalArgumentException(
+          "putifabsent: this would go past the guard, for " + scheme.group(1) + ":// leads to guarded stores by "
+              + type + ", and is not guarded: mount it, too, or remove " + key);
+    }
   }
 
-  /** Returns what a plan's own options, where it has any, say of a key. */
-  private static Option<String> option(Product plan, String key) {
-    Iterator<Object> parts = plan.productIterator();
-    while (parts.hasNext()) {
-      Object part = parts.next();
-      if (part instanceof scala.collection.Map) {
-        @SuppressWarnings("unchecked")
-        Option<Object> said = ((scala.collection.Map<Object, Object>) part).get(key);
-        if (said.isDefined()) {
-          return Option.apply(String.valueOf(said.get()));
+  /** Whether a class is one that is wrapped, or beside it, as is what {@code FileContext} goes by. */
+  private static boolean isWrapped(Map<String, String> guarding, String type) {
+    return guarding.entrySet().stream()
+        .filter(each -> each.getKey().startsWith(Settings.WRAPPED))
+        .map(Map.Entry::getValue)
+        .anyMatch(each -> each.equals(type) || (!home(each).equals(OF_ALL) && home(each).equals(home(type))));
+  }
+
+  private static String home(String type) {
+    return type.substring(0, Math.max(0, type.lastIndexOf('.')));
+  }
+
+  private static boolean isAnother(Option<?> said, String value) {
+    return said.isDefined() && !value.equals(String.valueOf(said.get()));
+  }
+
+  /** The keys by which a configuration names filesystems' classes: to look for them takes longer than to read them. */
+  private static final class ClassKeys {
+    private int size = -1;
+    private List<String> keys = List.of();
+
+    synchronized List<String> of(Configuration hadoop) {
+      if (size != hadoop.size()) {
+        size = hadoop.size();
+        List<String> found = new ArrayList<>();
+        for (Map.Entry<String, String> each : hadoop) {
+          if (OF_A_SCHEME.matcher(each.getKey()).matches()) {
+            found.add(each.getKey());
+          }
         }
+        keys = found;
       }
+      return keys;
     }
-    return Option.empty();
   }
 
   private static RuntimeException refused(String key, String where) {

@@ -35,6 +35,8 @@ final class LiarService implements Closeable {
     REQUEST_LOST,
     /** It is not done: come again. */
     BUSY,
+    /** It is not done: this service has another secret. */
+    ANOTHER_SECRET,
     /** It is done, and the answer is that nobody knows. */
     UNKNOWN,
     /** It is done, and a proxy answers something of its own. */
@@ -56,6 +58,8 @@ final class LiarService implements Closeable {
   private static final String UNKNOWN = "{\"error\": \"unknown\", \"message\": \"it is unknown\", \"token\": \"t\"}";
   private static final String SLOW = "{\"error\": \"slow\", \"message\": \"the store is slow\"}";
   private static final String BUSY = "{\"error\": \"busy\", \"message\": \"nothing was done\"}";
+
+  private static final String SECRET = "{\"error\": \"secret\", \"message\": \"the secret is missing or wrong\"}";
 
   /** The calls that came, in order. */
   final List<String> calls = new CopyOnWriteArrayList<>();
@@ -105,6 +109,8 @@ final class LiarService implements Closeable {
         closed.await();
       } else if (fate == Fate.BUSY) {
         say(exchange, 503, BUSY);
+      } else if (fate == Fate.ANOTHER_SECRET) {
+        say(exchange, 401, SECRET);
       } else if (fate == Fate.SLOW) {
         say(exchange, 503, SLOW);
       } else if (fate != Fate.REQUEST_LOST) {

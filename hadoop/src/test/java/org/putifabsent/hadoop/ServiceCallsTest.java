@@ -169,6 +169,25 @@ public class ServiceCallsTest {
     }
   }
 
+  @Test(timeout = 30_000)
+  public void whereOneServiceHasAnotherSecretTheNextIsAsked() throws IOException {
+    FileSystem fs = guarded(liar.address, service.address);
+    for (String call : new String[] {"names", "admit", "create"}) {
+      liar.always(call, LiarService.Fate.ANOTHER_SECRET);
+    }
+    create(fs, entry(), "mine");
+    assertThat(read(entry())).isEqualTo("mine");
+    assertThat(liar.calls).containsExactly("names");
+  }
+
+  @Test(timeout = 30_000)
+  public void aSecretThatNoServiceKnowsIsSaidAtOnce() throws IOException {
+    liar.always("names", LiarService.Fate.ANOTHER_SECRET);
+    FileSystem fs = guarded(liar.address, liar.address);
+    assertThatThrownBy(() -> create(fs, entry(), "mine")).isInstanceOf(IOException.class).hasMessageContaining("secret");
+    assertThat(liar.calls).containsExactly("names", "names");
+  }
+
   @Test
   public void aServiceThatHasTooMuchToDoIsLeftForAnother() throws IOException {
     FileSystem fs = guarded(liar.address, service.address);
