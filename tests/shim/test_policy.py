@@ -187,8 +187,8 @@ def test_a_mount_that_names_other_formats_leaves_a_name_alone(path: str) -> None
     for policy in (Policy(others), Policy("none"), Policy([])):
         name = policy.classify(path)
         # Or two mounts would decide of it in two places.
-        of_place = {"table": name.table, "aliases": own.aliases, "rank": own.rank}
-        assert name._replace(identity=path) == ordinary(path)._replace(**of_place)
+        of_place = ordinary(path)._replace(table=name.table, aliases=own.aliases, rank=own.rank)
+        assert name._replace(identity=path) == of_place
         assert (name.state, name.canonical) == (own.state, own.canonical)
 
 
