@@ -20,13 +20,15 @@ if TYPE_CHECKING:
     from tests.servers import BucketServer
     from tests.spark.drivers import Driver
 
-APPENDS = 1000 if os.environ.get("LONG") else 12 if os.environ.get("SHORT") else 45
+SHORT = bool(os.environ.get("SHORT"))
+APPENDS = 1000 if os.environ.get("LONG") else 12 if SHORT else 45
+FORMS = ("delta", "paimon") if SHORT else tuple(LIVES)
 
 pytestmark = [pytest.mark.spark, pytest.mark.formats, pytest.mark.timeout(60 * APPENDS)]
 
 
 @pytest.mark.skipif(IS_NEWER, reason="there are not all formats for this PySpark")
-@pytest.mark.parametrize("form", LIVES)
+@pytest.mark.parametrize("form", FORMS)
 def test_nothing_is_refused_that_a_writer_and_its_services_commit(
     form: str, store: BucketServer, tmp_path: Path, note: Note
 ) -> None:
