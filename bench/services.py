@@ -13,7 +13,6 @@ import json
 import re
 import sys
 import tempfile
-import urllib.request
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from functools import partial
@@ -29,6 +28,7 @@ from rich.table import Table
 from putifabsent.inspection import inspect
 from tests.child import CallError
 from tests.spark.drivers import Driver, Told, told_on
+from tests.spark.writers import SERVICES_OF_HUDI
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -66,16 +66,7 @@ class Life(NamedTuple):
 
 
 def _hudi(name: str, kind: str) -> Life:
-    said = {
-        "hoodie.parquet.small.file.limit": "0",
-        "hoodie.compact.inline": "true",
-        "hoodie.compact.inline.max.delta.commits": "4",
-        "hoodie.clustering.inline": "true",
-        "hoodie.clustering.inline.max.commits": "6",
-        "hoodie.keep.max.commits": "12",
-        "hoodie.keep.min.commits": "10",
-        "hoodie.clean.commits.retained": "4",
-    }
+    said = {"hoodie.parquet.small.file.limit": "0", **SERVICES_OF_HUDI}
     options = ", ".join(
         f"'{key}' = '{value}'" for key, value in {"type": kind, "primaryKey": "n", **said}.items()
     )
@@ -264,12 +255,7 @@ def _driver(store: BucketServer, bucket: str, life: Life, log: Path, *, inspects
 
 def refused(driver: Driver) -> int:
     """Return how many creations the driver's service has refused as damaging."""
-    address, secret = (driver.call("setting", key=f"fs.putifabsent.{key}") for key in ("address", "secret"))
-    request = urllib.request.Request(  # noqa: S310 - HTTP, on loopback
-        f"{address}/v1/metrics", headers={"Authorization": f"Bearer {secret}"}
-    )
-    with urllib.request.urlopen(request) as answer:  # noqa: S310 - the same
-        return sum(map(int, re.findall(r'calls_total\{.*?status="422".*?\} (\d+)', answer.read().decode())))
+    return sum(map(int, re.findall(r'calls_total\{.*?status="422".*?\} (\d+)', driver.metrics())))
 
 
 def judged(lived: Lived) -> list[str]:

@@ -16,7 +16,6 @@ import re
 import statistics
 import sys
 import tempfile
-import urllib.request
 from collections import Counter
 from contextlib import ExitStack
 from pathlib import Path
@@ -110,10 +109,6 @@ class Pair:
         if self._measured == "inspected":
             told[1] = told[1]._replace(mount={**(told[1].mount or {}), "inspect": "commits"})
         self.drivers = dict(zip(self._how, self._stack.enter_context(driving(told, logs)), strict=True))
-        guarded = self.drivers[self._measured]
-        self._address, self._secret = (
-            guarded.call("setting", key=f"fs.putifabsent.{key}") for key in ("address", "secret")
-        )
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -190,11 +185,7 @@ class Pair:
 
     def _metrics(self) -> Counter[str]:
         """Return what the service has answered so far: calls, and bytes of bodies."""
-        request = urllib.request.Request(  # noqa: S310 - HTTP, on loopback
-            f"{self._address}/v1/metrics", headers={"Authorization": f"Bearer {self._secret}"}
-        )
-        with urllib.request.urlopen(request) as answer:  # noqa: S310 - the same
-            return counted(answer.read().decode())
+        return counted(self.drivers[self._measured].metrics())
 
 
 def counted(metrics: str) -> Counter[str]:

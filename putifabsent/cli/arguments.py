@@ -11,6 +11,7 @@ from configparser import ConfigParser
 from configparser import Error as Malformed
 from contextlib import contextmanager
 from contextvars import ContextVar
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -41,6 +42,7 @@ __all__ = [
     "mounting",
     "parse_options",
     "read_profile",
+    "require_pyspark",
 ]
 
 Url = Annotated[
@@ -79,6 +81,12 @@ PROFILE: ContextVar[Mapping[str, Any]] = ContextVar("profile")
 
 _WITHOUT_BUCKETS = ("piafile", "piamemory")
 _WITH_ENDPOINT_URL = ("pias3", "piags")
+
+
+def require_pyspark() -> None:
+    """Refuse ``--master`` where there is no PySpark."""
+    if find_spec("pyspark") is None:
+        raise ConfigError("--master wants PySpark, which is not installed: pip install pyspark")
 
 
 def mount(

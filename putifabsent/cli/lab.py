@@ -6,7 +6,6 @@ import os
 import re
 from contextlib import contextmanager
 from enum import Enum
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -21,6 +20,7 @@ from putifabsent.cli.arguments import (
     command_line,
     guarded_address,
     parse_options,
+    require_pyspark,
 )
 from putifabsent.cli.screen import Exit, Screen, check_ending, empty_table, exits, write
 from putifabsent.errors import ConfigError
@@ -197,8 +197,7 @@ def _simulated(
     if master is not None:
         if processes is not None:
             raise ConfigError("--processes is for runs without Spark: leave it or --master out")
-        if find_spec("pyspark") is None:
-            raise ConfigError("--master wants PySpark, which is not installed: pip install pyspark")
+        require_pyspark()
         from putifabsent.lab.on_spark import simulate as on_spark
 
         with screen.waiting(f"a Spark job at {master}"):
@@ -429,8 +428,7 @@ def _stressing(
         with screen.progress() as progress:
             yield lambda contender: here(what, contender, progress)
         return
-    if find_spec("pyspark") is None:
-        raise ConfigError("--master wants PySpark, which is not installed: pip install pyspark")
+    require_pyspark()
     from putifabsent.lab.on_spark import stressing
 
     waiting = screen.waiting(f"{count} Spark jobs at {master}, of {what.seconds:g} s each")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from datetime import datetime
-from importlib.util import find_spec
 from pathlib import Path
 from posixpath import commonprefix
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,7 +12,18 @@ import typer
 from rich.text import Text
 
 from putifabsent import upkeep
-from putifabsent.cli.arguments import AsJson, Endpoint, Options, Url, Yes, ask, command_line, mount, mounted
+from putifabsent.cli.arguments import (
+    AsJson,
+    Endpoint,
+    Options,
+    Url,
+    Yes,
+    ask,
+    command_line,
+    mount,
+    mounted,
+    require_pyspark,
+)
 from putifabsent.cli.screen import Exit, Screen, check_ending, empty_table, exits, write
 from putifabsent.errors import ConfigError
 
@@ -81,8 +91,8 @@ def inspect(  # noqa: PLR0913 - one an option
     with exits(screen):
         check_ending("--plot", plot, ".svg")
         check_ending("--report", report, ".html")
-        if master is not None and find_spec("pyspark") is None:
-            raise ConfigError("--master wants PySpark, which is not installed: pip install pyspark")
+        if master is not None:
+            require_pyspark()
     with exits(screen), mounted(url, option, endpoint_url) as (fs, path):
         from putifabsent import inspection
         from putifabsent.timeline import is_table

@@ -781,9 +781,7 @@ class GuardedFileSystem(AsyncFileSystem, ChainedFileSystem, metaclass=CachedToo)
         """Remove files and folders. A removed name is free again."""
         removals = self.guard.removals
         if not removals.is_a_pattern(path) and removals.plainly(path, recursive=recursive):
-            yield from removals.looking(path, recursive=recursive)
-            if recursive:
-                yield from removals.ending_lives(path)
+            yield from removals.before_plainly(path, recursive=recursive)
             options = {"recursive": recursive, "maxdepth": maxdepth, **kwargs}
             return (yield Call("rm", (self._own(path),), options))
         one_by_one = recursive and removals.one_by_one(path, bounded=maxdepth is not None)

@@ -279,10 +279,8 @@ class Remote:
         ValueError
             All below a name that could be a pattern as well: it would take others along.
         """
-        self._mount.walk(self._guard.removals.looking(path, recursive=recursive))
         if self._guard.removals.plainly(path, recursive=recursive):
-            if recursive:
-                self._mount.walk(self._guard.removals.ending_lives(path))
+            self._mount.walk(self._guard.removals.before_plainly(path, recursive=recursive))
             return False
         if recursive:
             refuse_pattern(path)

@@ -91,9 +91,10 @@ class Removals:
         rules = self._guard.rules
         return rules is not None and any(map(rules.loses_instants, self._mount.paths.all_full(path)))
 
-    def ending_lives(self, path: Any) -> Steps[None]:
-        """End the ledgers in a folder that is removed with all that is in it."""
-        for folder in self._mount.paths.all_full(path):
+    def before_plainly(self, path: Any, *, recursive: bool) -> Steps[None]:
+        """Do what comes before the wrapped filesystem removes: look, and end the ledgers in a folder."""
+        yield from self.looking(path, recursive=recursive)
+        for folder in self._mount.paths.all_full(path) if recursive else ():
             yield from self._guard.ledgers.ending_lives(folder)
             if self._guard.rules is not None:
                 self._guard.rules.forget_below(folder)

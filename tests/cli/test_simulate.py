@@ -166,7 +166,7 @@ def test_what_can_t_be_simulated_is_refused(arguments: tuple[str, ...], message:
 def test_without_pyspark_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     found = importlib.util.find_spec
     monkeypatch.setattr(
-        "putifabsent.cli.lab.find_spec", lambda name: None if name == "pyspark" else found(name)
+        "putifabsent.cli.arguments.find_spec", lambda name: None if name == "pyspark" else found(name)
     )
     came = run(*TWO, "--master", "local[1]", "--json")
     assert came.exit_code == 2

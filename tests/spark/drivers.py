@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import urllib.request
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -135,6 +136,15 @@ class Driver:
                 ):
                     return int(process.name)
         return None
+
+    def metrics(self) -> str:
+        """Return what its service has counted."""
+        address, secret = (self.call("setting", key=f"fs.putifabsent.{key}") for key in ("address", "secret"))
+        request = urllib.request.Request(  # noqa: S310 - HTTP, on loopback
+            f"{address}/v1/metrics", headers={"Authorization": f"Bearer {secret}"}
+        )
+        with urllib.request.urlopen(request) as answer:  # noqa: S310 - the same
+            return str(answer.read().decode())
 
     def end(self) -> None:
         """End it, as one whose notebook is closed; whatever does not end so is killed."""

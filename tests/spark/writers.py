@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["FORMATS", "IS_NEWER", "THERE", "Format", "settings_of"]
+__all__ = ["FORMATS", "IS_NEWER", "SERVICES_OF_HUDI", "THERE", "Format", "settings_of"]
 
 IS_NEWER = find_spec("pyspark") is not None and version("pyspark").startswith("4.1.")
 """Whether there are the formats' jars for PySpark 4.1; else those for 3.5."""
@@ -122,6 +122,17 @@ _CONFLICTS = {
     "paimon": ("Commit failed", "conflict"),
 }
 
+SERVICES_OF_HUDI = {
+    "hoodie.compact.inline": "true",
+    "hoodie.compact.inline.max.delta.commits": "4",
+    "hoodie.clustering.inline": "true",
+    "hoodie.clustering.inline.max.commits": "6",
+    "hoodie.keep.max.commits": "12",
+    "hoodie.keep.min.commits": "10",
+    "hoodie.clean.commits.retained": "4",
+}
+"""Each writer does them all itself, soon."""
+
 FORMATS: dict[str, Format] = {
     # The first one to come by makes the table: the others' first commits may be told so.
     "delta": Format(
@@ -136,13 +147,7 @@ FORMATS: dict[str, Format] = {
     "hudi_mor": _hudi(
         **{
             "hoodie.datasource.write.table.type": "MERGE_ON_READ",
-            "hoodie.compact.inline": "true",
-            "hoodie.compact.inline.max.delta.commits": "4",
-            "hoodie.clustering.inline": "true",
-            "hoodie.clustering.inline.max.commits": "6",
-            "hoodie.keep.max.commits": "12",
-            "hoodie.keep.min.commits": "10",
-            "hoodie.clean.commits.retained": "4",
+            **SERVICES_OF_HUDI,
         }
     ),
 }

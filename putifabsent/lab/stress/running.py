@@ -219,17 +219,22 @@ class Ground:
 
 def _beside(path: StorePath, seen: Mapping[str, str], readers: ThreadPoolExecutor) -> Iterator[Operation]:
     """Give what contradicts reads: names that listings leave out, and other plain bytes."""
-    folders = {name.rpartition("/")[0] for name in seen}
-    for folder, names in zip(folders, readers.map(path.names, folders), strict=True):
-        shown = {f"{folder}/{name.rpartition('/')[2]}" for name in names}
-        for name in seen:
-            if name.rpartition("/")[0] == folder and name not in shown:
-                yield Operation("list", host(), -1, "commit", folder, name, name, closing=True)
+    folders = {name: name.rpartition("/")[0] for name in seen}
+    listed = sorted(set(folders.values()))
+    shown = {
+        f"{folder}/{name.rpartition('/')[2]}"
+        for folder, names in zip(listed, readers.map(path.names, listed), strict=True)
+        for name in names
+    }
+    for name, folder in folders.items():
+        if name not in shown:
+            yield Operation("list", host(), -1, "commit", folder, name, name, closing=True)
     if isinstance(path, Guarded):
         for name, data in zip(seen, readers.map(path.plain, seen), strict=True):
-            if data is not None and offered_in(data) != seen[name]:
-                offered, folder = offered_in(data), name.rpartition("/")[0]
-                yield Operation("plain", host(), -1, "commit", folder, name, name, seen=offered, closing=True)
+            offered = None if data is None else offered_in(data)
+            if offered not in (None, seen[name]):
+                at = folders[name]
+                yield Operation("plain", host(), -1, "commit", at, name, name, seen=offered, closing=True)
 
 
 def obeyed(
