@@ -9,11 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from putifabsent.inspection import MEANINGS, Severity
-from putifabsent.shim.formats import RULES
+from putifabsent.shim.policy import RULES
 from putifabsent.spark.stores import SCHEMES
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
     from putifabsent.shim.names import Rule
+    from putifabsent.spark.hadoop_settings import Store
 
 PAGE = Path(__file__).parent / "reference" / "formats.md"
 SETTINGS = Path(__file__).parent / "reference" / "settings.md"
@@ -32,7 +35,7 @@ TITLES = {
 
 def formats() -> str:
     """Return the names of all formats, one row a rule, as the policy knows them."""
-    rows = ["| format | names | role | a plain write | what is unique | |", "|---|---|---|---|---|---|"]
+    rows = ["| format | names | guarded | unique | |", "|---|---|---|---|---|"]
     rows += [_row(TITLES[name], rule) for name, rules in RULES.items() for rule in rules]
     return "\n".join(rows)
 
@@ -56,24 +59,30 @@ def settings() -> list[str]:
 
 def _settings(scheme: str, ignored: dict[str, list[str]]) -> str:
     store = SCHEMES[scheme]
-
-    def spelled(*keys: str) -> str:
-        return ", ".join(f"`{store.prefixes[0]}{key}{'*' * key.endswith('.')}`" for key in keys)
-
-    rows = ["| setting | for guarded names | |", "|---|---|---|"]
-    rows += [f"| {spelled(key)} | mapped | {how} |" for key, how in store.mapped.items()]
-    for key, (why, harmless, unless) in store.refused.items():
-        but = f"; {', '.join(f'`{each}`' for each in harmless)} changes nothing" if harmless else ""
-        given = f"; unless {' or '.join(f'`{each}=`' for each in unless)} is given" if unless else ""
-        rows.append(f"| {spelled(key)} | refused | {why}{but}{given} |")
-    rows += [f"| {spelled(*keys)} | of no matter | {why} |" for why, keys in ignored.items()]
+    rows = ["| mapped | to |", "|---|---|"]
+    rows += _alike(store, store.mapped)
+    refused: dict[str, str] = {}
+    for key, (why, harmless, _) in store.refused.items():
+        refused[key] = why + (f"; {', '.join(f'`{each}`' for each in harmless)} passes" if harmless else "")
+    rows += ["| **refused** | **why** |", *_alike(store, refused)]
+    rows += ["| **of no matter** | **why** |"]
+    rows += _alike(store, {key: why for why, keys in ignored.items() for key in keys})
     return "\n".join(rows)
 
 
+def _alike(store: Store, meanings: Mapping[str, str]) -> Iterator[str]:
+    """Yield a row for all settings of one meaning."""
+    keys: dict[str, list[str]] = {}
+    for key, meaning in meanings.items():
+        keys.setdefault(meaning, []).append(f"`{store.prefixes[0]}{key}{'*' * key.endswith('.')}`")
+    for meaning, some in keys.items():
+        yield f"| {', '.join(some)} | {meaning} |"
+
+
 def _row(title: str, rule: Rule) -> str:
-    write = "**is a create**" if rule.guarded else "as ever"
     names, note = _code(rule.pattern_text), escape(rule.note, quote=False)
-    return f"| {title} | {names} | `{rule.role.value}` | {write} | {rule.identity_text} | {note} |"
+    unique = rule.identity_text if rule.guarded and rule.identity_text != "the name" else ""
+    return f"| {title} | {names} | {'yes' if rule.guarded else 'no'} | {unique} | {note} |"
 
 
 def _code(names: str) -> str:

@@ -1,11 +1,10 @@
-"""All Python that the documentation shows is run somewhere, most of it here, as it stands there."""
+"""All Python that the documentation shows is run from a wheel somewhere, most of it here, as it stands."""
 
 from __future__ import annotations
 
 import os
 import re
 import subprocess
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +12,7 @@ import fsspec
 import pytest
 
 from putifabsent.lab.servers import LocalBucket
+from tests.wheel import install
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -61,12 +61,7 @@ from types import SimpleNamespace
 fs, error = fsspec.filesystem("piamemory"), SimpleNamespace(name="/x", token="5c1a")
 """,
     "docs/reference/timeline.md": TABLE,
-    "docs/reference/testing.md": """
-from putifabsent.testing import *
-MyClaims = MyLock = MyCounter = None
-""",
 }
-AFTERWARDS = {"docs/reference/testing.md": "MyStore()"}
 OF_SPARK = re.compile(r"from (putifabsent\.spark|pyspark\.sql) import .*\n")
 
 
@@ -80,6 +75,16 @@ PAGES = {
     if (found := snippets(page))
 }
 HERE = [name for name in PAGES if name not in ELSEWHERE]
+
+
+@pytest.fixture(scope="session")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """Give the Python that has the wheel, and what of this checkout pages may import beside it: its tests."""
+    folder = tmp_path_factory.mktemp("wheel")
+    beside = folder / "beside"
+    beside.mkdir()
+    (beside / "tests").symlink_to(ROOT / "tests")
+    return install(folder, jar=False), beside
 
 
 @pytest.fixture
@@ -98,17 +103,25 @@ def test_every_page_with_python_is_run() -> None:
 
 
 @pytest.mark.parametrize("name", HERE)
-def test_what_a_page_shows_runs(name: str, store: LocalBucket, tmp_path: Path) -> None:
+def test_what_a_page_shows_runs(
+    name: str, wheel: tuple[Path, Path], store: LocalBucket, tmp_path: Path
+) -> None:
+    python, beside = wheel
     script = tmp_path / "page.py"
     code = "\n".join(MOUNTS.sub("None", each) for each in PAGES[name])
     code = OF_SPARK.sub("", code.replace('"..."', repr(store.endpoint)))
     before = BEFORE.replace("{STORE!r}", repr(store.storage_options)) + BESIDE.get(name, "")
-    script.write_text(f"{before}\n{code}\n{AFTERWARDS.get(name, '')}")
-    environment = {**os.environ, "TMPDIR": str(tmp_path), "PYTHONPATH": str(ROOT), "AWS_REGION": "us-east-1"}
+    script.write_text(f"{before}\n{code}")
+    environment = {
+        **os.environ,
+        "TMPDIR": str(tmp_path),
+        "PYTHONPATH": str(beside),
+        "AWS_REGION": "us-east-1",
+    }
     done = subprocess.run(
-        [sys.executable, str(script)],
+        [python, script],
         cwd=tmp_path,
-        env=environment,
+        env={**os.environ, **environment},
         timeout=120,
         check=False,
         capture_output=True,

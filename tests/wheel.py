@@ -47,10 +47,17 @@ def build(folder: Path, kind: str, **environment: str) -> subprocess.CompletedPr
     )
 
 
-def install(folder: Path) -> Path:
-    """Build a wheel with the jar that is here, and install it into a new environment.
+def install(folder: Path, *, jar: bool = True) -> Path:
+    """Build a wheel, and install it into a new environment.
 
     What it depends on is this environment's, as the lock has it.
+
+    Parameters
+    ----------
+    folder
+        Where.
+    jar
+        Whether it has the adapter's jar, which is here; else it is one for who wants no Spark.
 
     Returns
     -------
@@ -58,8 +65,9 @@ def install(folder: Path) -> Path:
         The environment's Python.
     """
     copy = clone(folder / "clone")
-    shutil.copy(ROOT / JAR, copy / JAR)
-    done = build(copy, "wheel")
+    if jar:
+        shutil.copy(ROOT / JAR, copy / JAR)
+    done = build(copy, "wheel", PUTIFABSENT_WITHOUT_JAR="" if jar else "1")
     assert done.returncode == 0, done.stderr
     (wheel,) = (copy / "dist").glob("*.whl")
     environment = folder / "environment"

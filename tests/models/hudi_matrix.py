@@ -155,25 +155,30 @@ def found(configuration: Configuration, mount: str, judge: Any = None) -> Found:
 
 
 def table() -> str:
-    """Return what is published and found, for the documentation."""
+    """Return what is published and found, which is the same, for the documentation."""
     head = (
         "timestamps",
         "concurrency control",
         "salt",
         "key check",
-        "without PutIfAbsent: published",
-        "found without the shim",
-        "with PutIfAbsent: published",
-        "found with the shim",
+        "without PutIfAbsent",
+        "with PutIfAbsent",
     )
-    rows = []
+    alike: dict[tuple[str, ...], list[Configuration]] = {}
     for each in CONFIGURATIONS:
-        row = [*each.words()]
-        for absent in (False, True):
-            published = each.published(put_if_absent=absent)
-            row += [
-                f"{published.verdict} ({published.row})" if published else "",
-                each.expected(put_if_absent=absent),
-            ]
-        rows.append(row)
+        clocks, control, *others = each.words()
+        controlled = (clocks, "yes", *others)
+        alike.setdefault(("any", "no", "any", "any") if control == "none" else controlled, []).append(each)
+    rows = [
+        (*words, *(_verdict(some, put_if_absent=absent) for absent in (False, True)))
+        for words, some in alike.items()
+    ]
     return "\n".join(f"| {' | '.join(row)} |" for row in (head, ("---",) * len(head), *rows))
+
+
+def _verdict(configurations: list[Configuration], *, put_if_absent: bool) -> str:
+    """Return the one verdict of all of these, and the rows that it has in part 3."""
+    [verdict] = {each.expected(put_if_absent=put_if_absent) for each in configurations}
+    listed = [each.published(put_if_absent=put_if_absent) for each in configurations]
+    numbers = sorted({published.row for published in listed if published})
+    return f"{verdict} ({', '.join(map(str, numbers))})" if numbers else verdict
