@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from glob import has_magic
 from typing import TYPE_CHECKING, Any
 
-from pyarrow.fs import FSSpecHandler, PyFileSystem
+from pyarrow.fs import FileSelector, FSSpecHandler, PyFileSystem
 
 from putifabsent.fsspec_plugin.bulk import ascending, place_of
+from putifabsent.fsspec_plugin.paths import refuse_pattern
 from putifabsent.fsspec_plugin.protocols import guarded
 
 if TYPE_CHECKING:
-    from pyarrow.fs import FileInfo, FileSelector, FileSystem
+    import os
+
+    from pyarrow.fs import FileInfo, FileSystem
 
 __all__ = ["filesystem"]
 
 
-def filesystem(url: str, **options: Any) -> FileSystem:
+def filesystem(url: str | os.PathLike[str], **options: Any) -> FileSystem:
     """Return a guarded filesystem for pyarrow.
 
     Parameters
@@ -54,13 +58,49 @@ def filesystem(url: str, **options: Any) -> FileSystem:
     putifabsent.errors.NameTaken: ...
     """
     fs, _ = guarded(url, **options)
-    return PyFileSystem(_InOrder(fs))
+    return PyFileSystem(_Guarded(fs))
 
 
-class _InOrder(FSSpecHandler):
-    """Lists each numbered series in ascending order: what copies a folder creates it so."""
+class _Guarded(FSSpecHandler):
+    """Lists each numbered series in ascending order: what copies a folder creates it so.
+
+    And it takes each name for what it is: as addresses without their scheme, and not for a pattern.
+    """
+
+    def normalize_path(self, path: str) -> str:
+        stripped: str = self.fs._strip_protocol(path)  # noqa: SLF001 - fsspec's name for it
+        return stripped
 
     def get_file_info_selector(self, selector: FileSelector) -> list[FileInfo]:
-        found = super().get_file_info_selector(selector)
+        folder = self.normalize_path(selector.base_dir)
+        found = super().get_file_info_selector(
+            FileSelector(folder, selector.allow_not_found, selector.recursive)
+        )
         infos, _ = ascending(found, lambda info: info.path, lambda path: place_of(self.fs.explain(path)))
         return infos
+
+    def delete_dir(self, path: str) -> None:
+        self._refuse_pattern(path)
+        super().delete_dir(path)
+
+    def delete_file(self, path: str) -> None:
+        self.fs.info(path)  # not every store says of what it removes that it is not there
+        self.fs.rm_file(path)
+
+    def move(self, src: str, dest: str) -> None:
+        if has_magic(src) and self.fs.isfile(src):
+            self.copy_file(src, dest)
+            self.fs.rm_file(src)
+        else:
+            self._refuse_pattern(src)
+            super().move(src, dest)
+
+    def copy_file(self, src: str, dest: str) -> None:
+        if has_magic(src):
+            self.fs.cp_file(src, dest)
+        else:
+            super().copy_file(src, dest)
+
+    def _refuse_pattern(self, path: str) -> None:
+        if self.fs.mount.kind != "local":
+            refuse_pattern(path)

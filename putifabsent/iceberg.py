@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlparse
 
+from pyiceberg.io import InputFile, OutputFile
 from pyiceberg.io.fsspec import FsspecFileIO, FsspecOutputFile
 
 from putifabsent.errors import ConfigError
@@ -47,6 +48,11 @@ class GuardedFileIO(FsspecFileIO):
     def new_output(self, location: str) -> GuardedOutputFile:
         """Return a file to write."""
         return GuardedOutputFile(location=location, fs=self._get_fs_from_uri(urlparse(location), location))
+
+    def delete(self, location: str | InputFile | OutputFile) -> None:
+        """Delete a file. Its name is no pattern, which would take others along."""
+        where = location.location if isinstance(location, (InputFile, OutputFile)) else location
+        self._get_fs_from_uri(urlparse(where), where).rm_file(where)
 
     def _get_fs(self, scheme: str, hostname: str | None = None) -> AbstractFileSystem:
         return GuardedFileSystem(fs=super()._get_fs(scheme, hostname), **_mount(self.properties))

@@ -35,11 +35,13 @@ from __future__ import annotations
 
 import errno
 import json
+import re
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timezone
 from glob import has_magic
 from typing import TYPE_CHECKING, Any
 
+from pyarrow import types
 from pyarrow.fs import FileType, FSSpecHandler, PyFileSystem
 from pypaimon.catalog.catalog_context import CatalogContext
 from pypaimon.catalog.catalog_factory import CatalogFactory
@@ -51,7 +53,7 @@ from pypaimon.common.uri_reader import UriReaderFactory
 from pypaimon.filesystem.caching_file_io import CachingFileIO
 from pypaimon.filesystem.pyarrow_file_io import PyArrowFileIO
 
-from putifabsent.errors import ConfigError, NameTaken
+from putifabsent.errors import ConfigError, NameExpired, NameTaken
 from putifabsent.fsspec_plugin import (
     GuardedFileSystem,
     GuardedLocalFileSystem,
@@ -65,6 +67,7 @@ from putifabsent.shim.schemes import GUARDED
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from pyarrow import Schema, Table
     from pypaimon.common.identifier import Identifier
     from pypaimon.common.options import Options
     from pypaimon.table.file_store_table import FileStoreTable
@@ -77,6 +80,7 @@ METASTORE = "putifabsent"
 _PREFIX = "putifabsent."
 _KEPT = ".keep"
 """An object store has no folders: an empty database is there while this is in it."""
+_ABSENCES = (FileNotFoundError, NotADirectoryError)  # nothing is below a file
 
 
 class GuardedFileIO(FileIO):
@@ -112,14 +116,16 @@ class GuardedFileIO(FileIO):
     # pypaimon's writers of data files ask no more of a FileIO than the methods below.
     write_parquet = PyArrowFileIO.write_parquet
     write_orc = PyArrowFileIO.write_orc
-    write_avro = PyArrowFileIO.write_avro
     write_row = PyArrowFileIO.write_row
     write_blob = PyArrowFileIO.write_blob
     write_mosaic = PyArrowFileIO.write_mosaic
 
+    def write_avro(self, path: str, data: Table, *args: Any, **kwargs: Any) -> None:
+        PyArrowFileIO.write_avro(self, path, _InUtc(data), *args, **kwargs)
+
     def to_filesystem_path(self, path: str) -> str:
-        stripped: str = self.fs._strip_protocol(path)  # noqa: SLF001 - fsspec's name for it
-        return stripped
+        """Return a path without scheme and empty components, as Paimon's own files take it."""
+        return re.sub("/+", "/", self.fs._strip_protocol(path))  # noqa: SLF001 - fsspec's name for it
 
     def try_to_write_atomic(self, path: str, content: str) -> bool:
         """Create ``path`` with ``content``: in one request, where the default would write, look and rename.
@@ -188,8 +194,8 @@ class GuardedFileIO(FileIO):
         source, target = self.to_filesystem_path(source_path), self._target(target_path)
         try:
             self.fs.cp_file(source, target)
-        except FileExistsError:
-            if self.fs.cat_file(source) != self.fs.cat_file(target):
+        except FileExistsError as error:
+            if isinstance(error, NameExpired) or self.fs.cat_file(source) != self.fs.cat_file(target):
                 raise
 
     def new_input_stream(self, path: str) -> Any:
@@ -210,7 +216,7 @@ class GuardedFileIO(FileIO):
         """
         try:
             self.fs.info(self.to_filesystem_path(path))
-        except FileNotFoundError:
+        except _ABSENCES:
             return False
         return True
 
@@ -226,7 +232,7 @@ class GuardedFileIO(FileIO):
         folder = self.to_filesystem_path(path)
         try:
             infos = self.fs.ls(folder, detail=True)
-        except FileNotFoundError:
+        except _ABSENCES:
             return []
         found = [FileStatus.of(info) for info in infos]
         inside = [status for status in found if status.path != folder and status.base_name != _KEPT]
@@ -237,12 +243,14 @@ class GuardedFileIO(FileIO):
         try:
             if self.fs.info(target)["type"] != "directory":
                 self.fs.rm_file(target)
-            elif recursive or not self.list_status(path):
+            elif not recursive and self.list_status(path):
+                raise OSError(errno.ENOTEMPTY, "the folder is not empty", path)
+            elif not recursive and self._folders:
+                self.fs.rmdir(target)  # others may write into it meanwhile
+            else:
                 refuse_pattern(target)
                 self.fs.rm(target, recursive=True)
-            else:
-                raise OSError(errno.ENOTEMPTY, "the folder is not empty", path)
-        except FileNotFoundError:
+        except _ABSENCES:
             return False
         return True
 
@@ -291,6 +299,37 @@ class FileStatus:
         return FileStatus(path, FileType.File, info["size"], mtime)
 
 
+@dataclass(frozen=True)
+class _InUtc:
+    """A table whose naive times say that they are UTC, for Avro's writer takes nested ones for local time."""
+
+    table: Table
+
+    @property
+    def schema(self) -> Schema:
+        return self.table.schema
+
+    def to_pydict(self) -> dict[str, list[Any]]:
+        columns: dict[str, list[Any]] = self.table.to_pydict()
+        nested = [field.name for field in self.schema if types.is_nested(field.type)]
+        return {**columns, **{name: _in_utc(columns[name]) for name in nested}}
+
+
+def _in_utc(value: Any) -> Any:
+    if isinstance(value, datetime):
+        return value if value.tzinfo else value.replace(tzinfo=timezone.utc)
+    if isinstance(value, dict):
+        return {key: _in_utc(each) for key, each in value.items()}
+    return type(value)(map(_in_utc, value)) if isinstance(value, (list, tuple)) else value
+
+
+class _Cached(CachingFileIO):
+    """Keeps blocks of what is read, and leaves copies to the guarded files; its own writes the bytes anew."""
+
+    def copy_file(self, *args: Any, **kwargs: Any) -> None:
+        self._delegate.copy_file(*args, **kwargs)
+
+
 class GuardedCatalog(FileSystemCatalog):
     """pypaimon's catalog of tables in a filesystem, with guarded files.
 
@@ -311,9 +350,12 @@ class GuardedCatalog(FileSystemCatalog):
         self.catalog_options = context.options
         self.catalog_context = context
         self._cache_manager = CachingFileIO.create_cache_manager(context.options)
+        guarded = GuardedFileIO(self.warehouse, context.options)
         self.file_io = CachingFileIO.wrap_with_caching_if_needed(
-            GuardedFileIO(self.warehouse, context.options), context.options, self._cache_manager
+            guarded, context.options, self._cache_manager
         )
+        if self.file_io is not guarded:
+            self.file_io = _Cached(guarded, self._cache_manager, self.file_io._whitelist)  # noqa: SLF001
 
     def _load_data_table(self, identifier: Identifier) -> FileStoreTable:
         table = super()._load_data_table(identifier)

@@ -153,6 +153,8 @@ class GuardedFile(io.BufferedIOBase):
         self._check_open()
         return self._spool.read(-1 if size is None else size)
 
+    read1 = read  # which a text layer asks for
+
     def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
         """Go to a place in what was written."""
         self._check_open()
@@ -173,7 +175,10 @@ class GuardedFile(io.BufferedIOBase):
         self._check_open()
         with self._turns:
             self._give_up_ahead()
-            return self._spool.truncate(size)
+            end = self._spool.tell() if size is None else size
+            if isinstance(self._spool, io.BytesIO) and end > len(self._spool.getbuffer()):
+                self._to_disk(self._spool)  # where a file grows by it
+            return self._spool.truncate(end)
 
     def flush(self, force: bool = False) -> None:
         """Do nothing: nobody can see the bytes before the file is complete."""
@@ -376,9 +381,10 @@ class CompressedFile(io.BufferedIOBase):
 
     def discard(self) -> None:
         """Forget everything."""
-        self._below.discard()
+        self._below._dealloc_warn(self)
         with contextlib.suppress(Exception):
             self._compressor.close()  # now, for its destructor would complain that the file is closed
+        self._below.discard()
         super().close()
 
     def __exit__(
@@ -447,15 +453,26 @@ class JointTransaction(Transaction):
 
     fs: Any
     _shared: Any = None
+    _alike: Any = None
 
     def start(self) -> None:
-        """Defer what either filesystem opens from now on, and nothing that others open over the same one."""
+        """Defer what either filesystem opens from now on, and nothing that others open over the same one.
+
+        Raises
+        ------
+        ValueError
+            Another is under way: what that has deferred would be forgotten.
+        """
+        shared = self.fs.fs
+        under_way = shared._transaction
+        if under_way is not None and under_way.fs is self.fs:
+            self.fs._transaction = under_way
+            msg = "a transaction of this filesystem is under way: end it before the next one"
+            raise ValueError(msg)
         super().start()
-        if self._shared is None:
-            self._shared = self.fs.fs
-            alike: Any = object.__new__(type(self._shared))
-            alike.__dict__.update(self._shared.__dict__, _intrans=True, _transaction=self)
-            self.fs.mount.exchange(self._shared, alike)
+        self._shared, self._alike = shared, object.__new__(type(shared))
+        self._alike.__dict__.update(shared.__dict__, _intrans=True, _transaction=self)
+        self.fs.mount.exchange(shared, self._alike)
 
     def complete(self, commit: bool = True) -> None:
         """Commit all files in order, or discard them; after one that fails, discard the rest."""
@@ -472,9 +489,9 @@ class JointTransaction(Transaction):
             guarded, self.fs = self.fs, None
             guarded._intrans = False
             guarded._transaction = None
-            if self._shared is not None:
-                guarded.mount.exchange(guarded.fs, self._shared)
-            self._shared = None
+            # In a forked child it has another one already, which works there.
+            guarded.mount.exchange(self._alike, self._shared)
+            self._shared = self._alike = None
 
 
 HOW_IT_IS_READ = ("block_size", "cache_type", "cache_options")

@@ -108,7 +108,10 @@ def move(fs: GuardedFileSystem, path1: Any, path2: Any, **options: Any) -> Any:
             refuse_pattern(path1)
         fs.cp_file(path1, path2)
         return fs.rm_file(path1)
-    # fsspec's own fails on the folders of a store that has none.
+    # fsspec's own compares how both are spelled, and would remove what it has copied onto itself.
+    if both_plain and mount.paths.full(path1) == mount.paths.full(path2):
+        return None
+    # It fails on the folders of a store that has none.
     moves_folders = not mount.has_folders or type(mount.fs).mv is not AbstractFileSystem.mv
     if both_plain and recursive and maxdepth is None and moves_folders:
         return _move_folder(fs, path1, path2)
@@ -128,8 +131,6 @@ def _moved_to(fs: GuardedFileSystem, path1: str, path2: str) -> Name | None:
 def _move_folder(fs: GuardedFileSystem, path1: str, path2: str) -> None:
     """Move all below a folder of a store that has none: most folders are no objects to be copied."""
     here, there = fs.mount.paths.full(path1), fs.mount.paths.full(path2)
-    if there == here:
-        return
     if there.startswith(f"{here}/"):
         raise OSError(errno.EINVAL, "a folder can't be moved into itself", there)
     names = fs.expand_path(path1, recursive=True)

@@ -6,6 +6,7 @@ Letters only: with a ``+`` or ``-`` in a scheme, kedro and universal_pathlib sil
 from __future__ import annotations
 
 import io
+import os
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -306,7 +307,7 @@ BY_SCHEME: dict[Any, type[GuardedFileSystem]] = {
 """The guarded filesystem that an address means."""
 
 
-def guarded(url: str, **options: Any) -> tuple[GuardedFileSystem, str]:
+def guarded(url: str | os.PathLike[str], **options: Any) -> tuple[GuardedFileSystem, str]:
     """Return the guarded filesystem that an address means, and the path in it.
 
     Parameters
@@ -316,6 +317,7 @@ def guarded(url: str, **options: Any) -> tuple[GuardedFileSystem, str]:
     options
         Of the mount and of the wrapped filesystem.
     """
+    url = os.fspath(url)
     protocol, separator, _ = url.partition("://")
     cls = BY_SCHEME.get(protocol if separator else "file")
     if cls is None:

@@ -177,6 +177,7 @@ class Remote:
         if name.replaced:
             if overwrite:
                 check_whole(name, InMemory(value))
+                self._mount.walk(self._guard.relying(name))
                 if self._holds(name.path, value):
                     return True
             # Only a commit can come too late for its number, and only a command overwrites.

@@ -14,6 +14,7 @@ from pyspark.errors import PySparkRuntimeError
 from putifabsent.errors import ConfigError
 from putifabsent.spark.settings import GUARDED, HUDI, WRAPPED
 from putifabsent.spark.stores import store_of, twins_of
+from putifabsent.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -50,12 +51,7 @@ _BY_HADOOP = "org.apache.hudi.storage.hadoop.HoodieHadoopStorage"
 
 
 class Jvm:
-    """A JVM that a session can be made in, started as PySpark's builder would.
-
-    Parameters
-    ----------
-    options
-        The session's, of its builder.
+    """A JVM that a session of these options can be made in, started as PySpark's builder would.
 
     Raises
     ------
@@ -179,14 +175,9 @@ class Jvm:
         return str(found.getName())
 
     def twins(self, schemes: Iterable[str], hadoop: Any = None) -> dict[str, str]:
-        """Return other ways to the same stores that are not guarded: their schemes and classes.
+        """Return other ways to the stores of guarded schemes that are not: their schemes and classes.
 
-        Parameters
-        ----------
-        schemes
-            Those that are guarded.
-        hadoop
-            A configuration; by default the one that the session will have.
+        By default it is asked of the configuration that the session will have.
         """
         named, hadoop = set(schemes), hadoop or self.hadoop
         found = {}
@@ -222,13 +213,7 @@ class Jvm:
             kind = kind.getSuperclass()
 
     def goes_round(self, schemes: Iterable[str]) -> str | None:
-        """Say what writes to these stores by a client of its own; None: nothing that is known does.
-
-        Parameters
-        ----------
-        schemes
-            Those that are guarded.
-        """
+        """Say what writes to guarded schemes' stores by a client of its own; None: nothing that is known."""
         names = {*schemes, *twins_of(schemes)} - {"file"}
         for plugin in self._provided("org.apache.paimon.fs.FileIOLoader"):
             if (scheme := plugin.getScheme()) in names:
@@ -249,11 +234,21 @@ class Jvm:
         ----------
         hadoop
             The session's configuration.
+
+        Raises
+        ------
+        ConfigError
+            The adapter is an older one, as an image may have it, and does not know.
         """
         try:
             self._jvm.org.putifabsent.hadoop.SessionGuard.checkOpened(hadoop)
         except Py4JJavaError as error:
             return str(error.java_exception.getMessage())
+        except Py4JError as error:
+            raise ConfigError(
+                "the adapter on the driver's class path is older than this package: put the jar there that "
+                f"putifabsent {__version__} has (`putifabsent doctor` names it)"
+            ) from error
         return None
 
     def _provided(self, service: str) -> Iterator[Any]:
@@ -267,15 +262,7 @@ class Jvm:
             yield found.next()
 
     def mountings(self, scheme: str, given: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """Return the service's mounts of a scheme: all, and each bucket or account with settings of its own.
-
-        Parameters
-        ----------
-        scheme
-            ``s3a``.
-        given
-            Options that come before Hadoop's own.
-        """
+        """Return the service's mounts of a scheme, as :meth:`Store.mountings` does."""
         store = store_of(scheme)
         # What a credential provider holds is there, and no plain setting says so.
         found = dict.fromkeys(self._aliases(), "")

@@ -191,6 +191,14 @@ def test_files_can_be_asked_for_and_removed(place: Ground, properties: dict[str,
     assert not io.new_input(where).exists()
 
 
+def test_no_location_that_is_deleted_is_a_pattern(place: Ground, properties: dict[str, str]) -> None:
+    io = load_file_io(properties)
+    for last in ("p[1]/file", "p1/file"):
+        write(io, location(place, last), b"one")
+    io.delete(io.new_output(location(place, "p[1]/file")))
+    assert place.files() == ["p1/file"]
+
+
 def test_an_output_file_that_breaks_off_is_not_created(place: Ground, properties: dict[str, str]) -> None:
     io = load_file_io(properties)
 

@@ -368,7 +368,11 @@ def test_a_tag_is_renamed_but_not_over_another(here: dict[str, Any]) -> None:
     assert sorted(table.list_tags()) == ["two", "uno"]
 
 
-def test_main_is_fast_forwarded_to_a_branch_that_goes_on_from_it(anywhere: dict[str, Any]) -> None:
+@pytest.mark.parametrize("cached", ["false", "true"])
+def test_main_is_fast_forwarded_to_a_branch_that_goes_on_from_it(
+    anywhere: dict[str, Any], cached: str
+) -> None:
+    anywhere["local-cache.enabled"] = cached
     table = make(anywhere)
     commit(table, 1)
     table.create_tag("start")

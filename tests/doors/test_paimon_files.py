@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import time
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import fastavro
+import pyarrow as pa
 import pytest
 from pypaimon.common.options import Options
+from pypaimon.filesystem.local_file_io import LocalFileIO
 
-from putifabsent.errors import ConfigError, Damaging, NameTaken, OutcomeUnknown
+from putifabsent.errors import ConfigError, Damaging, NameExpired, NameTaken, OutcomeUnknown
 from putifabsent.paimon import GuardedFileIO
 
 if TYPE_CHECKING:
@@ -151,6 +156,15 @@ def test_files_and_folders_are_told_apart(files: GuardedFileIO, anywhere: dict[s
     assert files.delete(f"{root}/f/a") is False
 
 
+def test_below_a_file_nothing_is_there(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    files = GuardedFileIO(str(tmp_path), Options({}))
+    below = f"{tmp_path}/file/below"
+    assert not files.exists(below)
+    assert files.list_status(below) == []
+    assert not files.delete(below)
+
+
 def test_folders_are_deleted(here: dict[str, Any]) -> None:
     files = GuardedFileIO(here["warehouse"], Options(here))
     root = here["warehouse"]
@@ -169,3 +183,60 @@ def test_a_file_is_not_copied_over_another_unasked(files: GuardedFileIO, anywher
         files.copy_file(f"{root}/a", f"{root}/b")
     files.copy_file(f"{root}/a", f"{root}/b", overwrite=True)
     assert files.read_file_utf8(f"{root}/b") == "a"
+
+
+def test_a_copy_that_comes_too_late_for_its_number_is_told(tmp_path: Path) -> None:
+    files = GuardedFileIO(str(tmp_path), Options({}))
+    for number in (5, 6, 7):
+        files.write_file(f"{tmp_path}/snapshot/snapshot-{number}", "{}")
+    files.write_file(f"{tmp_path}/old", "{}")
+    with pytest.raises(NameExpired):
+        files.copy_file(f"{tmp_path}/old", f"{tmp_path}/snapshot/snapshot-2", overwrite=True)
+
+
+def test_a_folder_that_others_write_into_meanwhile_is_not_deleted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = GuardedFileIO(str(tmp_path), Options({}))
+    files.mkdirs(f"{tmp_path}/f")
+
+    def seen_before(_: str) -> list[Any]:
+        (tmp_path / "f" / "a").write_bytes(b"theirs")
+        return []
+
+    monkeypatch.setattr(files, "list_status", seen_before)
+    with pytest.raises(OSError, match="not empty"):
+        files.delete(f"{tmp_path}/f")
+    assert (tmp_path / "f" / "a").read_bytes() == b"theirs"
+
+
+def test_an_empty_component_of_a_path_is_none(files: GuardedFileIO, anywhere: dict[str, Any]) -> None:
+    """So Paimon's own files have it, in Java and in Python."""
+    root = anywhere["warehouse"]
+    files.write_file(f"{root}//f///a", "abc")
+    assert [status.base_name for status in files.list_status(f"{root}/f")] == ["a"]
+    assert files.read_file_utf8(f"{root}/f//a") == "abc"
+
+
+def test_nested_times_are_written_as_pypaimon_writes_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever the host's time zone is."""
+    instant = datetime(2024, 1, 1)  # noqa: DTZ001 - naive, as Paimon's are
+    time_of = pa.timestamp("us")
+    rows = pa.table({
+        "top": pa.array([instant], time_of),
+        "list": pa.array([[instant]], pa.list_(time_of)),
+        "row": pa.array([{"at": instant, "x": 1}], pa.struct([("at", time_of), ("x", pa.int32())])),
+    })  # fmt: skip
+    with monkeypatch.context() as patched:
+        patched.setenv("TZ", "America/New_York")
+        time.tzset()
+        for files, last in ((LocalFileIO(), "stock"), (GuardedFileIO(str(tmp_path), Options({})), "guarded")):
+            files.write_avro(f"{tmp_path}/{last}", rows)
+    time.tzset()
+    stock, guarded = (
+        list[Any](fastavro.reader((tmp_path / last).open("rb"))) for last in ("stock", "guarded")
+    )
+    assert guarded == stock
+    assert guarded[0]["row"]["at"] == instant.replace(tzinfo=timezone.utc)

@@ -190,6 +190,36 @@ def test_names_are_listed_and_removed(ground: Ground, fs: Any) -> None:
     assert ground.files() == []
 
 
+def test_what_is_below_an_address_is_read_and_listed(ground: Ground, fs: Any) -> None:
+    folder = ground.url(ground.name("data"))
+    pyarrow.parquet.write_table(ROWS, f"{folder}/1.parquet", filesystem=fs)
+    assert pyarrow.parquet.read_table(folder, filesystem=fs).equals(ROWS)
+    assert pyarrow.dataset.dataset(folder, filesystem=fs).to_table().equals(ROWS)
+    found = fs.get_file_info(pyarrow.fs.FileSelector(folder))
+    assert [each.path for each in found] == [ground.name("data/1.parquet")]
+
+
+def test_no_name_is_a_pattern(ground: Ground, fs: Any) -> None:
+    odd, other = ground.name("data/p[1].parquet"), ground.name("data/p1.parquet")
+    for name in (odd, other):
+        with fs.open_output_stream(name) as stream:
+            stream.write(name.encode())
+    fs.copy_file(odd, ground.name("data/copy.parquet"))
+    fs.move(odd, ground.name("data/moved.parquet"))
+    assert ground.files() == ["data/copy.parquet", "data/moved.parquet", "data/p1.parquet"]
+    assert ground.read(ground.name("data/copy.parquet")) == ground.read(ground.name("data/moved.parquet"))
+    with fs.open_output_stream(odd) as stream:
+        stream.write(b"again")
+    fs.delete_file(odd)
+    assert ground.read(other) == other.encode()
+    with pytest.raises(FileNotFoundError):
+        fs.delete_file(odd)
+    for act in (fs.delete_dir, lambda folder: fs.move(folder, ground.name("moved"))):
+        with pytest.raises((ValueError, FileNotFoundError)):
+            act(ground.name("dat[a]"))
+    assert ground.is_there(other)
+
+
 @pytest.mark.parametrize(
     ("url", "name"),
     [
@@ -211,6 +241,7 @@ def test_whatever_address_is_said_the_filesystem_is_guarded(memory: Ground, url:
 def test_a_plain_path_means_guarded_local_disk(local: Ground) -> None:
     for url in (
         local.folder,
+        Path(local.folder),
         f"file://{local.folder}",
         f"piafile://{local.folder}",
         f"local://{local.folder}",

@@ -21,6 +21,7 @@ from putifabsent.fsspec_plugin import files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
     from tests.fsspec_plugin.grounds import Ground
 
@@ -330,6 +331,17 @@ def test_a_zip_archive_that_breaks_is_discarded(memory: Ground) -> None:
         assert archive.read("member") == b"whole"
 
 
+def test_a_compressed_zip_archive_that_breaks_is_discarded_without_a_word(memory: Ground) -> None:
+    def writes() -> None:
+        with memory.fs.open(memory.log(), "wb", compression="zip") as file:
+            file.write(b"half")
+            raise OnTheWayError
+
+    with pytest.raises(OnTheWayError):
+        writes()
+    assert memory.files() == []
+
+
 # --- a dropped handle ---------------------------------------------------------------------------------------
 
 
@@ -395,6 +407,19 @@ def test_a_file_on_disk_is_still_a_file(memory: Ground) -> None:
         file.truncate(6)
         assert file.seek(0, io.SEEK_END) == 6
     assert memory.read(memory.log()) == b"xxxxxy"
+
+
+def test_a_file_grows_where_it_is_cut_behind_its_end(memory: Ground, tmp_path: Path) -> None:
+    def write_to(file: Any) -> tuple[int, int, int]:
+        with file:
+            file.write(b"abc")
+            grown = file.truncate(6), file.tell()
+            file.seek(8)
+            return *grown, file.truncate()
+
+    plain = tmp_path / "plain"
+    assert write_to(memory.fs.open(memory.log(), "wb")) == write_to(plain.open("wb")) == (6, 3, 8)
+    assert memory.read(memory.log()) == plain.read_bytes()
 
 
 def test_a_large_file_that_is_discarded_leaves_nothing(
@@ -468,6 +493,14 @@ def test_lines_can_be_read_back(memory: Ground) -> None:
         into = bytearray(3)
         assert file.readinto(into) == 3
         assert into == b"one"
+
+
+def test_text_can_be_read_back(memory: Ground) -> None:
+    with memory.fs.open(memory.log(), "w+") as file:
+        file.write("one\ntwo\n")
+        file.seek(0)
+        assert file.readline() == "one\n"
+        assert file.read() == "two\n"
 
 
 def test_closing_twice_creates_once(ground: Ground) -> None:

@@ -274,6 +274,13 @@ def test_moving_a_name_to_itself_loses_nothing(ground: Ground) -> None:
     assert ground.read(ground.log()) == WINNER
 
 
+def test_what_is_moved_to_itself_in_other_words_stays() -> None:
+    fs = fsspec.filesystem("piamemory")
+    fs.pipe_file("/itself/plain", WINNER)
+    fs.mv("memory://itself/plain", "/itself/plain")
+    assert fs.cat_file("/itself/plain") == WINNER
+
+
 @pytest.mark.parametrize("method", ["cp_file", "cp", "mv"])
 def test_a_source_that_is_not_there_is_named(ground: Ground, method: str) -> None:
     with pytest.raises(FileNotFoundError, match="source"):

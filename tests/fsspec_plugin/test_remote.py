@@ -7,9 +7,10 @@ import uuid
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
 
+import fsspec
 import pytest
 
-from putifabsent.errors import Fenced, NameTaken, OutcomeUnknown
+from putifabsent.errors import Fenced, NameTaken, OutcomeUnknown, UnsafeStore
 from putifabsent.fsspec_plugin.remote import Admission, Remote, Taken
 from tests.fsspec_plugin.hudi_tables import Writer
 
@@ -169,6 +170,17 @@ def test_a_snapshot_that_has_expired_is_written_again_in_place_and_not_by_a_rena
     if ground.is_there(name):  # it may have expired: nothing is removed then
         ground.fs.rm_file(name)
     assert Remote(ground.fs).create_as(name, b"{}", token())
+
+
+def test_a_store_that_can_not_decide_removes_nothing_first(liar: FaultStub) -> None:
+    options = liar.storage_options("s3")
+    around = fsspec.filesystem("s3", use_listings_cache=False, **options)
+    name = f"bucket/{uuid.uuid4()}/snapshot/snapshot-1"
+    around.pipe_file(name, b'{"id": 1}')
+    remote = Remote(fsspec.filesystem("pias3", formats=["paimon"], **options))
+    with pytest.raises(UnsafeStore):
+        remote.create_as(name, b'{"id": 2}', token(), overwrite=True)
+    assert around.cat_file(name) == b'{"id": 1}'
 
 
 def test_an_overwritten_plan_is_executed_by_who_comes_then(ground: Ground, root: str) -> None:

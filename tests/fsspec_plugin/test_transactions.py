@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from putifabsent import NameTaken
+from tests.fsspec_plugin.children import in_a_child
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -145,3 +146,40 @@ def test_it_takes_in_nothing_of_another_mount(ground: Ground) -> None:
         raise OnTheWayError
     assert ground.files() == ["theirs", "theirs too"]
     assert other.fs is ground.fs.fs
+
+
+def begins_another(fs: Any) -> None:
+    with fs.transaction:
+        pass
+
+
+@pytest.mark.parametrize("begin", [begins_another, lambda fs: fs.start_transaction()])
+def test_a_second_one_is_refused_and_what_the_first_has_deferred_is_kept(
+    ground: Ground, begin: Callable[[Any], Any]
+) -> None:
+    """And what is written after its end is there."""
+    fs = ground.fs
+    with fs.transaction:
+        fs.pipe_file(ground.log(), BODY)
+        with fs.open(ground.name("first"), "wb") as file:
+            file.write(BODY)
+        with pytest.raises(ValueError, match="under way"):
+            begin(fs)
+        fs.pipe_file(ground.log(1), BODY)
+    with fs.open(ground.name("later"), "wb") as file:
+        file.write(BODY)
+    assert [ground.read(name) for name in (ground.log(), ground.log(1))] == [BODY, BODY]
+    assert [ground.read(ground.name(last)) for last in ("first", "later")] == [BODY, BODY]
+
+
+def test_a_forked_child_that_ends_one_works_with_a_client_of_its_own(ground: Ground) -> None:
+    fs = ground.fs
+    parents = fs.fs
+
+    def ends() -> bool:
+        fs.transaction.complete(commit=False)
+        return fs.fs is not parents
+
+    with fs.transaction:
+        assert in_a_child("fork", ends) is True
+    assert fs.fs is parents

@@ -206,6 +206,29 @@ def test_a_session_does_not_reach_stores_by_what_an_earlier_one_was_told(
     assert fsspec.config.conf["pias3"] == {"profile": "the user's"}
 
 
+def test_an_older_adapter_in_the_way_of_this_one_is_told(tmp_path: Path) -> None:
+    """By a JVM that has an older ``SessionGuard``, as an image may have it: it knows nothing of the look."""
+    older = tmp_path / "org" / "putifabsent" / "hadoop"
+    older.mkdir(parents=True)
+    source = tmp_path / "SessionGuard.java"
+    source.write_text("package org.putifabsent.hadoop; public class SessionGuard {}")
+    subprocess.run([str(which("javac")), "-d", str(tmp_path), str(source)], check=True, timeout=120)
+    program = (
+        "from pyspark.sql import SparkSession; from putifabsent.spark import mount;"
+        "mount(SparkSession.builder.master('local[1]'), 'file').getOrCreate()"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+        cwd=ROOT,
+        env={**os.environ, "SPARK_DIST_CLASSPATH": str(tmp_path)},
+    )
+    assert "ConfigError: the adapter on the driver's class path is older" in done.stderr.splitlines()[-1]
+
+
 IMPL = "fs.file.impl"
 STOCK = "org.apache.hadoop.fs.LocalFileSystem"
 
