@@ -18,6 +18,7 @@ import urllib.request
 import zipfile
 from dataclasses import dataclass
 from enum import Enum
+from filecmp import cmp
 from http.client import HTTPException
 from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
@@ -77,24 +78,14 @@ class Verdict(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One thing that was looked at.
-
-    Attributes
-    ----------
-    subject
-        What it is.
-    verdict
-        How it is.
-    found
-        What was seen; never a credential.
-    do
-        What to do about it; empty where nothing is to be done.
-    """
+    """One thing that was looked at."""
 
     subject: str
     verdict: Verdict
     found: str
+    """What was seen; never a credential."""
     do: str = ""
+    """What to do about it; empty where nothing is to be done."""
 
 
 class _Answer(NamedTuple):
@@ -142,11 +133,9 @@ def _packages() -> Iterator[Check]:
             needs.setdefault(extra, {})[name] = least
     there = {name: _version(name) for name in sorted({name for each in needs.values() for name in each})}
     whole = [extra for extra, names in needs.items() if all(there[name] for name in names)]
-    missing = [extra for extra in needs if extra not in whole]
+    missing = ", ".join(extra for extra in needs if extra not in whole)
     found = f"{', '.join(whole) or 'none'} installed"
-    if missing:
-        found += f"; {', '.join(missing)} not"
-    yield Check("extras", Verdict.OK, found)
+    yield Check("extras", Verdict.OK, f"{found}; {missing} not" if missing else found)
     installed = {name: number for name, number in there.items() if number}
     old = {
         extra: f"{name} {installed[name]} is older than {least}"
@@ -191,9 +180,8 @@ def _store(url: str, options: Mapping[str, Any]) -> Iterator[Check]:
     except ConfigError:
         raise
     except Exception as error:  # noqa: BLE001 - clients look for credentials as they are made, and say what they like
-        yield Check(
-            "store", Verdict.WRONG, sentence_of(error), "Correct the credentials or the options (-o)."
-        )
+        do = "Correct the credentials or the options (-o)."
+        yield Check("store", Verdict.WRONG, sentence_of(error), do)
         return
     if endpoint is None:
         yield _disk(path) if kind == "local" else Check("store", Verdict.OK, f"{kind}: this process's own")
@@ -246,9 +234,7 @@ def _of_s3(fs: Any) -> str | None:
     if fs.anon:
         return "anonymous"
     credentials = _client(fs)._request_signer._credentials  # noqa: SLF001 - there is no other way to ask
-    if credentials is None:
-        return None
-    return _BY_METHOD.get(credentials.method, str(credentials.method))
+    return credentials and _BY_METHOD.get(credentials.method, str(credentials.method))
 
 
 def _client(fs: Any) -> Any:
@@ -262,10 +248,8 @@ def _of_gcs(fs: Any) -> str:
 
 def _of_azure(fs: Any) -> str:
     kinds = ("connection_string", "account_key", "sas_token", "credential")
-    kind = next((each for each in kinds if getattr(fs, each, None)), None)
-    if kind != "credential":
-        return kind or "anonymous"
-    return type(fs.credential).__name__
+    kind = next((each for each in kinds if getattr(fs, each, None)), "anonymous")
+    return type(fs.credential).__name__ if kind == "credential" else kind
 
 
 def _endpoint(endpoint: str, bucket: str) -> Generator[Check, None, _Answer | None]:
@@ -395,12 +379,9 @@ def _adapter(file: Path) -> Check:
 
 
 def _java(*, is_needed: bool) -> Check:
-    bad = Verdict.WRONG if is_needed else Verdict.WARNING
-    do = (
-        "Spark wants one: 11 or later, 17 for PySpark 4. Set JAVA_HOME."
-        if is_needed
-        else "Only Spark wants one."
-    )
+    bad, do = Verdict.WARNING, "Only Spark wants one."
+    if is_needed:
+        bad, do = Verdict.WRONG, "Spark wants one: 11 or later, 17 for PySpark 4. Set JAVA_HOME."
     home = os.environ.get("JAVA_HOME")
     command = f"{home}/bin/java" if home else shutil.which("java")
     if command is None:
@@ -414,8 +395,8 @@ def _java(*, is_needed: bool) -> Check:
     match = re.search(r'version "((?:1\.)?([0-9]+)[^"]*)"', ended.stderr)
     if match is None:
         return Check("Java", bad, f"{command} does not say its version", do)
-    verdict = Verdict.OK if int(match[2]) >= _OLDEST_JAVA else bad
-    return Check("Java", verdict, f"{match[1]}, {command}", "" if verdict is Verdict.OK else do)
+    found, is_well = f"{match[1]}, {command}", int(match[2]) >= _OLDEST_JAVA
+    return Check("Java", Verdict.OK, found) if is_well else Check("Java", bad, found, do)
 
 
 def _class_path(folder: Path, defaults: Mapping[str, str], ours: Path | None) -> Iterator[Check]:
@@ -423,13 +404,10 @@ def _class_path(folder: Path, defaults: Mapping[str, str], ours: Path | None) ->
         yield Check("Spark's jars", Verdict.WRONG, f"{folder} is no folder", "Correct SPARK_HOME.")
         return
     copies = sorted(folder.glob(_ADAPTER))
-    elsewhere = (
-        Path(each.strip())
-        for key in ("spark.jars", "spark.driver.extraClassPath")
-        for each in re.split(r"[,:]", defaults.get(key, ""))
-    )
+    named = ",".join(defaults.get(key, "") for key in ("spark.jars", "spark.driver.extraClassPath"))
+    elsewhere = (Path(each.strip()) for each in re.split(r"[,:]", named))
     all_copies = [*copies, *(each for each in elsewhere if each.match(_ADAPTER))]
-    others = [each for each in all_copies if ours and each.is_file() and _differs(each, ours)]
+    others = [each for each in all_copies if ours and each.is_file() and not cmp(each, ours, shallow=False)]
     if others:
         found = f"another adapter than this package's: {', '.join(map(str, others))}"
         yield Check("Spark's jars", Verdict.WRONG, found, f"Replace it by {ours}.")
@@ -443,10 +421,6 @@ def _class_path(folder: Path, defaults: Mapping[str, str], ours: Path | None) ->
         do = f"Put the adapter there, too, or give spark-submit --driver-class-path {ours or 'ADAPTER'}."
         found = f"{hudi.name} is in {folder}, from where it sees no lock provider of spark.jars"
         yield Check("Hudi's bundle", Verdict.WARNING, found, do)
-
-
-def _differs(one: Path, other: Path) -> bool:
-    return one.stat().st_size != other.stat().st_size or one.read_bytes() != other.read_bytes()
 
 
 # --- the coordination service

@@ -65,16 +65,9 @@ code {{ font-size: 12px }}
 
 
 def page(title: str, body: str, *, command: str | None = None) -> str:
-    """Return a page; it says when it was written, by which version, and by which command.
+    """Return a page; it says when it was written, by which version, and by which command (without secrets).
 
-    Parameters
-    ----------
-    title
-        As text.
-    body
-        As HTML.
-    command
-        The command line, without secrets.
+    The title is text, the body HTML.
     """
     now = datetime.now(timezone.utc)
     about = f"Written {now:%Y-%m-%d %H:%M} UTC by putifabsent {escape(__version__)}"
@@ -86,14 +79,7 @@ def page(title: str, body: str, *, command: str | None = None) -> str:
 def table(head: Iterable[str], rows: Iterable[str], *, numbers: bool = False) -> str:
     """Return a table that scrolls by itself where it is too wide.
 
-    Parameters
-    ----------
-    head
-        What stands above the columns, as text.
-    rows
-        As HTML: see :func:`cells`.
-    numbers
-        Whether all columns but the first are numbers.
+    The head is text, the rows are HTML (:func:`cells`). With ``numbers``, all columns but the first are some.
     """
     kind = ' class="numbers"' if numbers else ""
     body = "\n".join(rows)

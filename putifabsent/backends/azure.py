@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from adlfs import AzureBlobFileSystem
+    from azure.storage.blob import ContainerClient
 
     from putifabsent.backends.base import (
         CompleteOutcome,
@@ -103,10 +104,7 @@ _LOST_BLOCKS = {"BlobNotFound", "InvalidBlobOrBlock", "InvalidBlockId", "Invalid
 class AzureStore(Store):
     """The store behind an ``adlfs.AzureBlobFileSystem``.
 
-    Parameters
-    ----------
-    deadline
-        Seconds; no single request is waited for longer, unless ``read_timeout`` says so.
+    No single request is waited for longer than ``deadline`` seconds, unless ``read_timeout`` says so.
     """
 
     kind: ClassVar[str] = "azure"
@@ -126,11 +124,8 @@ class AzureStore(Store):
 
     def create(self, name: str, body: Body, creation: Creation) -> CreateOutcome:
         """``Put Blob`` with ``If-None-Match: *``."""
-        params = self._params(creation)
-        if isinstance(params, Refused):
-            return params
         try:
-            return self._put(name, body, params, overwrite=False)
+            return self._put(name, body, creation, overwrite=False)
         except Exception as error:  # noqa: BLE001 - what it means is decided in one place
             return outcome_of(error, name)
 
@@ -155,12 +150,11 @@ class AzureStore(Store):
     def time(self, name: str) -> datetime | None:
         """The ``Date`` of an answer about the blob's properties."""
         dates: list[str | None] = []
-
-        def note(answer: Any) -> None:
-            dates.append(answer.http_response.headers.get("Date"))
-
         try:
-            self._sender.blob(*_split(name)).get_blob_properties(raw_response_hook=note, **self._every)
+            self._sender.blob(*_split(name)).get_blob_properties(
+                raw_response_hook=lambda answer: dates.append(answer.http_response.headers.get("Date")),
+                **self._every,
+            )
         except Exception as error:  # noqa: BLE001 - without a time nothing is claimed
             answer = getattr(error, "response", None)
             dates.append(None if answer is None else answer.headers.get("Date"))
@@ -175,24 +169,22 @@ class AzureStore(Store):
 
     def list(self, folder: str) -> ListOutcome:
         """``List Blobs``, page by page."""
-        container, prefix = _in(folder)
         return self._listed(
-            folder, lambda: self._sender.container(container).walk_blobs(prefix, delimiter="/", **self._every)
+            folder, lambda container, prefix: container.walk_blobs(prefix, delimiter="/", **self._every)
         )
 
     def walk(self, folder: str) -> ListOutcome:
         """``List Blobs`` with no delimiter, page by page."""
-        container, prefix = _in(folder)
-        return self._listed(
-            folder, lambda: self._sender.container(container).list_blobs(prefix, **self._every)
-        )
+        return self._listed(folder, lambda container, prefix: container.list_blobs(prefix, **self._every))
 
-    def _listed(self, folder: str, listing: Callable[[], Iterable[object]]) -> ListOutcome:
-        container, _ = _in(folder)
+    def _listed(
+        self, folder: str, listing: Callable[[ContainerClient, str], Iterable[object]]
+    ) -> ListOutcome:
+        container, _, prefix = (folder.rstrip("/") + "/").partition("/")
         try:
             entries = (
                 Entry(f"{container}/{each.name}", each.last_modified, each.etag)
-                for each in listing()
+                for each in listing(self._sender.container(container), prefix)
                 if isinstance(each, BlobProperties)
             )
             return Listed(tuple(entries))
@@ -211,12 +203,9 @@ class AzureStore(Store):
 
     def put(self, name: str, body: Body, creation: Creation) -> PutOutcome:
         """``Put Blob`` with no condition; a large one as blocks."""
-        params = self._params(creation)
-        if isinstance(params, Refused):
-            return params
         try:
             if body.size <= self.largest_put:
-                return unconditional(self._put(name, body, params, overwrite=True), name)
+                return unconditional(self._put(name, body, creation, overwrite=True), name)
             staged = self.stage(name, body, creation)
             if not isinstance(staged, Staged):
                 return unconditional(staged, name)
@@ -229,11 +218,9 @@ class AzureStore(Store):
 
         The synchronous copy. The other one leaves an empty blob under the name until it is done.
         """
-        params = self._params(creation)
-        if isinstance(params, Refused):
-            return params
-        kept = {key: value for key, value in params.items() if key not in _OF_THE_SOURCE}
         try:
+            params = self._params(creation)
+            kept = {key: value for key, value in params.items() if key not in _OF_THE_SOURCE}
             origin = self._sender.blob(*_split(source))
             answer = self._sender.blob(*_split(name)).start_copy_from_url(
                 **self._sender.readable(origin), requires_sync=True, **kept
@@ -245,10 +232,8 @@ class AzureStore(Store):
 
     def stage(self, name: str, body: Body, creation: Creation) -> StageOutcome:
         """``Put Block``, a few at a time."""
-        params = self._params(creation)
-        if isinstance(params, Refused):
-            return params
         try:
+            params = self._params(creation)
             client = self._sender.blob(*_split(name))
             with_blocks = {key: value for key, value in params.items() if key in _WITH_BLOCKS}
             return Staged(name, Blocks(send_blocks(client, body, with_blocks), params))
@@ -307,31 +292,25 @@ class AzureStore(Store):
             return Refused(caused(hidden, refused.error))
         return seen
 
-    def _put(self, name: str, body: Body, params: dict[str, Any], *, overwrite: bool) -> CreateOutcome:
-        data = body.whole()
+    def _put(self, name: str, body: Body, creation: Creation, *, overwrite: bool) -> CreateOutcome:
+        params, data = self._params(creation), body.whole()
         answer = self._sender.blob(*_split(name)).upload_blob(
             data, length=len(data), overwrite=overwrite, **params
         )
         return _created(answer, name)
 
-    def _params(self, creation: Creation) -> dict[str, Any] | Refused:
+    def _params(self, creation: Creation) -> dict[str, Any]:
         extra = {key: value for key, value in creation.extra.items() if key not in _FOR_THE_CLIENT}
         unknown = extra.keys() - _WITH_BLOB
         if unknown:
-            return Refused(unsupported(self.kind, unknown))
+            raise unsupported(self.kind, unknown)
         texts = [extra.get(key) or {} for key in ("metadata", "tags")]
         if not all(map(are_texts, texts)):
-            return Refused(ConfigError("metadata and tags must map strings to strings"))
+            raise ConfigError("metadata and tags must map strings to strings")
         if isinstance(extra.get("content_settings"), dict):
             extra["content_settings"] = ContentSettings(**extra["content_settings"])
         marks = {TOKEN_KEY: creation.token, WRITER_KEY: creation.writer}
         return {**self._every, **extra, "metadata": {**_FILE, **texts[0], **marks}}
-
-
-def _in(folder: str) -> tuple[str, str]:
-    """Return the container, and what the names of all blobs below the folder begin with."""
-    container, _, prefix = (folder.rstrip("/") + "/").partition("/")
-    return container, prefix
 
 
 def _split(name: str) -> tuple[str, str]:
@@ -346,12 +325,9 @@ def _split(name: str) -> tuple[str, str]:
 
 def _created(answer: Mapping[str, Any], name: str) -> Created | Maybe:
     # What was applied has an entity tag; an answer without one is some proxy's.
-    etag = answer.get("etag")
-    return (
-        Created(str(etag), answer.get("date"))
-        if etag
-        else Maybe(OSError(errno.EIO, "the answer has no ETag", name))
-    )
+    if etag := answer.get("etag"):
+        return Created(str(etag), answer.get("date"))
+    return Maybe(OSError(errno.EIO, "the answer has no ETag", name))
 
 
 def _copied(answer: Mapping[str, Any], name: str) -> Created | Maybe:

@@ -80,17 +80,7 @@ _NUMBERS = {401: errno.EACCES, 403: errno.EACCES, 404: errno.ENOENT, 413: errno.
 class Sender:
     """Has the clients of an adlfs instance's account, one set a process.
 
-    Parameters
-    ----------
-    fs
-        The wrapped filesystem: it knows the account and the credentials, from options and environment.
-    deadline
-        Seconds; no answer is waited for longer, unless ``read_timeout`` says so.
-
-    Raises
-    ------
-    ConfigError
-        The account can't be written to, as ``options`` have it.
+    The instance knows the account and the credentials, from options and environment.
     """
 
     def __init__(self, fs: AzureBlobFileSystem, options: Mapping[str, Any], deadline: float) -> None:
@@ -204,8 +194,8 @@ def outcome_of(error: BaseException, name: str) -> Exists | TryAgain | Refused |
         return Refused(caused(OSError(errno.EINVAL, f"it can't be sent: {error}", name), error))
     if isinstance(error, (AzureError, DeserializationError)):
         return TryAgain(error) if never_sent(error) else Maybe(error)
-    if isinstance(error, OSError):
-        # Before anything was sent: no blob can have the name, or the body can't be read.
+    if isinstance(error, (ConfigError, OSError)):
+        # Before anything was sent: no blob can be so, or have the name, or the body can't be read.
         return Refused(error)
     raise error
 

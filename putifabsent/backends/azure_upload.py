@@ -46,14 +46,9 @@ _REPLACED = {"BlobNotFound", "ConditionNotMet", "ContainerNotFound"}
 
 @dataclass
 class Blocks:
-    """What a staging has sent.
+    """What a staging has sent, and ``params``, what the blob is to say of itself.
 
-    Attributes
-    ----------
-    params
-        What the blob is to say of itself.
-    over
-        Nothing can come of this staging: it was discarded, or a block's answer was that the name is there.
+    Nothing can come of one that is ``over``: it was discarded, or an answer was that the name is there.
     """
 
     ids: list[str]
@@ -81,13 +76,7 @@ def blob_body(client: BlobClient, etag: str, size: int) -> Body:
 
 
 def send_blocks(client: BlobClient, body: Body, params: dict[str, Any]) -> list[str]:
-    """Send the body, so many blocks at a time that memory stays bounded, and return their ids.
-
-    Raises
-    ------
-    StoppedError
-        Nobody waits for it any more.
-    """
+    """Send the body, so many blocks at a time that memory stays bounded, and return their ids."""
     # All blocks of a name must have ids of one length: 32 is that of adlfs' own, which may lie there.
     staging = uuid.uuid4().hex[:27]
     length = max(_BLOCK, -(-body.size // _MOST_BLOCKS))

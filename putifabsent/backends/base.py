@@ -1,17 +1,7 @@
 """What a store must promise, call by call, and what each answer means.
 
 A store never decides what a failed call means for a *creation*; it says what it knows, in a closed type,
-so that a protocol can't forget a case:
-
-==============  ===========================================================================
-:class:`Created`   this request wrote the bytes under the name, which was not there
-:class:`Written`   this request wrote the bytes under the name, whatever was there
-:class:`Exists`    the name was there; this request wrote nothing
-:class:`TryAgain`  this request wrote nothing, for a reason that passes
-:class:`Refused`   this request wrote nothing, for a reason that stays
-:class:`Maybe`     the request may have been applied, or may still be
-:class:`Gone`      the upload to complete is not there: completed before, or removed
-==============  ===========================================================================
+so that a protocol can't forget a case.
 
 No store may send a request twice on its own: a client's retries are off, the hidden ones too. Only the
 protocol knows whether a second send is harmless.
@@ -68,7 +58,6 @@ __all__ = [
     "TryAgain",
     "Written",
     "caused",
-    "read_whole",
     "unsupported",
 ]
 
@@ -498,17 +487,6 @@ def caused(error: E, cause: BaseException | None) -> E:
     """Return ``error`` with what it is made of: a client library's own exception stays as the cause."""
     error.__cause__ = cause
     return error
-
-
-def read_whole(body: Body) -> bytes | Refused:
-    """Return all bytes of ``body``, or why they can't be read.
-
-    Apart from the request that sends them: an OSError of the one is a lost answer, of the other it is not.
-    """
-    try:
-        return body.whole()
-    except OSError as error:
-        return Refused(error)
 
 
 def unsupported(kind: str, keys: Iterable[str]) -> ConfigError:

@@ -10,11 +10,13 @@ import os
 from abc import ABC, abstractmethod
 from typing import IO, TYPE_CHECKING
 
+from putifabsent.backends.base import Refused
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-__all__ = ["Body", "InMemory", "read_at", "write_all"]
+__all__ = ["Body", "InMemory", "read_at", "read_whole", "write_all"]
 
 
 class Body(ABC):
@@ -79,3 +81,14 @@ def write_all(file: IO[bytes], view: memoryview) -> None:
     """Write all of ``view``: a file without a buffer may take less than it is given."""
     while view:
         view = view[file.write(view) :]
+
+
+def read_whole(body: Body) -> bytes | Refused:
+    """Return all bytes of ``body``, or why they can't be read.
+
+    Apart from the request that sends them: an OSError of the one is a lost answer, of the other it is not.
+    """
+    try:
+        return body.whole()
+    except OSError as error:
+        return Refused(error)

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 __all__ = [
     "AT_ONCE",
     "Stop",
-    "StoppedError",
     "in_thread",
     "or_undone",
     "stop_here",
@@ -91,14 +90,8 @@ async def or_undone(
 ) -> T:
     """Await ``work``. A cancellation lets it end, undoes what came of it, and then stays a cancellation.
 
-    Parameters
-    ----------
-    work, undo
-        What is awaited, and what undoes what it returns.
-    patience
-        Seconds that a cancellation waits; after them, this goes on without anyone who waits for it.
-    stop
-        Is set at a cancellation, for work that heeds it.
+    It sets ``stop``, for work that heeds it, and waits ``patience`` seconds; after them, this goes on without
+    anyone who waits for it.
     """
     future = asyncio.ensure_future(work)
     try:

@@ -45,6 +45,7 @@ from putifabsent.backends.dynamodb_items import (
     start_of,
     stop_of,
 )
+from putifabsent.backends.interrupt import blocking_twin
 from putifabsent.backends.registries import (
     Absent,
     Claimed,
@@ -61,6 +62,7 @@ from putifabsent.backends.server_time import WholeSeconds
 from putifabsent.errors import ConfigError
 
 if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
     from collections.abc import Callable, Coroutine, Mapping
 
     from typing_extensions import Unpack
@@ -69,7 +71,6 @@ if TYPE_CHECKING:
     from putifabsent.backends.dynamodb_client import Where
     from putifabsent.backends.registries import (
         Claim,
-        ClaimEntry,
         ClaimOutcome,
         ForgetOutcome,
         PageOutcome,
@@ -125,13 +126,13 @@ class DynamoDBClaims(Claims):
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self._table.url}>"
 
-    def read(self, identity: str) -> ReadOutcome:
-        """``GetItem`` with ``ConsistentRead``."""
-        return self._table.run(self.read_async, identity)
+    @property
+    def _loop(self) -> AbstractEventLoop:
+        return self._table.loop
 
     @on_loop
     async def read_async(self, identity: str) -> ReadOutcome:
-        """:meth:`read`, asynchronously."""
+        """``GetItem`` with ``ConsistentRead``."""
         if refused := bad_identity(identity):
             return refused
         try:
@@ -144,13 +145,11 @@ class DynamoDBClaims(Claims):
         except ValueError as error:
             return _unreadable(error, identity)
 
-    def write(self, identity: str, claim: Claim, expected: Claim | None) -> ClaimOutcome:
-        """``PutItem`` with a condition; the answer to one that is not met has the item that is there."""
-        return self._table.run(self.write_async, identity, claim, expected)
+    read = blocking_twin(read_async)
 
     @on_loop
     async def write_async(self, identity: str, claim: Claim, expected: Claim | None) -> ClaimOutcome:
-        """:meth:`write`, asynchronously."""
+        """``PutItem`` with a condition; the answer to one that is not met has the item that is there."""
         if refused := bad_identity(identity):
             return refused
         try:
@@ -161,13 +160,11 @@ class DynamoDBClaims(Claims):
             return self._table.no_write(error, identity)
         return Claimed()
 
-    def forget(self, identity: str, expected: Claim) -> ForgetOutcome:
-        """``DeleteItem`` with a condition."""
-        return self._table.run(self.forget_async, identity, expected)
+    write = blocking_twin(write_async)
 
     @on_loop
     async def forget_async(self, identity: str, expected: Claim) -> ForgetOutcome:
-        """:meth:`forget`, asynchronously."""
+        """``DeleteItem`` with a condition."""
         if refused := bad_identity(identity):
             return refused
         try:
@@ -178,13 +175,11 @@ class DynamoDBClaims(Claims):
             return self._table.no_write(error, identity)
         return Forgotten()
 
-    def list(self, folder: str, start: tuple[str, ...] | None = None) -> PageOutcome:
-        """``Query`` with ``ConsistentRead``: a page is a MiB."""
-        return self._table.run(self.list_async, folder, start)
+    forget = blocking_twin(forget_async)
 
     @on_loop
     async def list_async(self, folder: str, start: tuple[str, ...] | None = None) -> PageOutcome:
-        """:meth:`list`, asynchronously."""
+        """``Query`` with ``ConsistentRead``: a page is a MiB."""
         if refused := bad_identity(folder, "folder"):
             return refused
         return await self._page(
@@ -196,13 +191,11 @@ class DynamoDBClaims(Claims):
             ExpressionAttributeValues={":folder": {"S": folder_key(folder)}},
         )
 
-    def sweep(self, place: str, start: tuple[str, ...] | None = None) -> PageOutcome:
-        """``Scan`` with ``ConsistentRead``: it reads the whole table, a MiB a page."""
-        return self._table.run(self.sweep_async, place, start)
+    list = blocking_twin(list_async)
 
     @on_loop
     async def sweep_async(self, place: str, start: tuple[str, ...] | None = None) -> PageOutcome:
-        """:meth:`sweep`, asynchronously."""
+        """``Scan`` with ``ConsistentRead``: it reads the whole table, a MiB a page."""
         if refused := bad_identity(place, "folder"):
             return refused
         at, below = "#folder = :place OR #whole_folder = :place", ":below"
@@ -218,6 +211,8 @@ class DynamoDBClaims(Claims):
             ExpressionAttributeValues={":place": {"S": place}, below: {"S": f"{place}/"}},
         )
 
+    sweep = blocking_twin(sweep_async)
+
     def identity(self) -> str:
         """Return the table's id, after one :meth:`check`."""
         if self._known is None:
@@ -230,20 +225,21 @@ class DynamoDBClaims(Claims):
             await self.check_async()
         return str(self._known)
 
-    def check(self) -> None:
-        """Ask for the table, its keys, its time to live and its copies; then for the rights to use it."""
-        self._known = self._table.run(checked, self._table)
-
+    @on_loop
     async def check_async(self) -> None:
-        """:meth:`check`, asynchronously."""
-        self._known = await self._table.on_loop(checked, self._table)
+        """Ask for the table, its keys, its time to live and its copies; then for the rights to use it."""
+        self._known = await checked(self._table)
 
-    def init(self) -> bool:
+    check = blocking_twin(check_async)
+
+    async def _init_async(self) -> bool:
         """``CreateTable``, and wait until it is active; then ask for all rights, those for upkeep, too."""
-        made = self._table.run(ready, self._table)
-        self.check()
-        self._table.run(checked_for_upkeep, self._table)
+        made = await ready(self._table)
+        await self.check_async()
+        await checked_for_upkeep(self._table)
         return made
+
+    init = blocking_twin(_init_async)
 
     async def _page(
         self, method: str, place: str, start: tuple[str, ...] | None, **parameters: Any
@@ -252,12 +248,10 @@ class DynamoDBClaims(Claims):
             answer = await self._table.send(method, ConsistentRead=True, **parameters, **start_of(start))
         except Exception as error:  # noqa: BLE001 - what it means is decided in one place
             return self._table.no_answer(error, place)
-        entries: list[ClaimEntry] = []
         try:
-            entries += map(entry_of, answer["Items"])
+            return ClaimPage(tuple(map(entry_of, answer["Items"])), stop_of(answer))
         except ValueError as error:
             return _unreadable(error, place)
-        return ClaimPage(tuple(entries), stop_of(answer))
 
 
 def _unmet(error: Any, identity: str, expected: Claim | None) -> NotAsExpected | Refused:
@@ -279,15 +273,7 @@ def _unreadable(error: ValueError, name: str) -> Refused:
 class DynamoDBCounter(Counter):
     """Counters in one DynamoDB table, which may have claims, too.
 
-    Parameters
-    ----------
-    table, region, endpoint_url, profile, timeout
-        As for :class:`putifabsent.backends.dynamodb.DynamoDBClaims`.
-
-    Raises
-    ------
-    ConfigError
-        There is no such profile, or no region is known.
+    Parameters and errors are those of :class:`putifabsent.backends.dynamodb.DynamoDBClaims`.
     """
 
     kind: ClassVar[str] = "dynamodb"
@@ -300,17 +286,17 @@ class DynamoDBCounter(Counter):
         self._time = WholeSeconds()
         self._is_sound = False
 
-    def advance(self, name: str, floor: int, count: int = 1) -> AdvanceOutcome:
+    @property
+    def _loop(self) -> AbstractEventLoop:
+        return self._table.loop
+
+    @on_loop
+    async def advance_async(self, name: str, floor: int, count: int = 1) -> AdvanceOutcome:
         """``UpdateItem``: it adds where the counter was seen at the floor or above, else it lifts.
 
         Before the first one the table is looked at: two regions of a global table would give the same
         numbers, and a time to live takes the counter away.
         """
-        return self._table.run(self.advance_async, name, floor, count)
-
-    @on_loop
-    async def advance_async(self, name: str, floor: int, count: int = 1) -> AdvanceOutcome:
-        """:meth:`advance`, asynchronously."""
         if refused := bad_step(name, floor, count):
             return refused
         if unsound := await self._unsound():
@@ -325,6 +311,8 @@ class DynamoDBCounter(Counter):
             return self._table.no_write(error, name)
         last = self._seen[name] = last_of(answer["Attributes"])
         return Advanced(last, self._time.at_date(answer["ResponseMetadata"]["HTTPHeaders"].get("date")))
+
+    advance = blocking_twin(advance_async)
 
     async def _unsound(self) -> TryAgain | Refused | None:
         if not self._is_sound:
@@ -350,12 +338,10 @@ class DynamoDBCounter(Counter):
         """Return the table's address."""
         return self._table.url
 
-    def check(self) -> None:
+    @on_loop
+    async def check_async(self) -> None:
         """Ask for the table, its keys, its time to live and its copies; then for the right to count."""
-        self._table.run(checked_for_counters, self._table)
+        await checked_for_counters(self._table)
         self._is_sound = True
 
-    async def check_async(self) -> None:
-        """:meth:`check`, asynchronously."""
-        await self._table.on_loop(checked_for_counters, self._table)
-        self._is_sound = True
+    check = blocking_twin(check_async)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 from aiobotocore.config import AioConfig
 from aiobotocore.session import AioSession
 from botocore.exceptions import BotoCoreError, ClientError
-from fsspec.asyn import get_loop, sync
+from fsspec.asyn import get_loop
 
 from putifabsent.backends.aws_session import LOST, ONCE, WRONG, SingleSend, code_of, is_unsent, status_of
 from putifabsent.backends.base import caused
@@ -25,10 +25,10 @@ from putifabsent.errors import ConfigError
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping
     from datetime import datetime
-    from typing import NoReturn
+
+    from typing_extensions import Unpack
 
 __all__ = [
-    "TIMEOUT",
     "Table",
     "Where",
     "checked",
@@ -42,9 +42,6 @@ __all__ = [
 
 
 T = TypeVar("T")
-
-TIMEOUT = 10.0
-"""Seconds for one request, where nobody says otherwise."""
 
 _CONNECTIONS = 256
 _CONNECT = 5.0
@@ -82,10 +79,15 @@ _TOO_MANY_REQUESTS = 429
 
 
 class Sender:
-    """One client of DynamoDB, on fsspec's loop; callers on other loops and in threads wait for that one."""
+    """One client of DynamoDB, on fsspec's loop alone."""
 
     def __init__(
-        self, region: str | None, endpoint_url: str | None, profile: str | None, timeout: float
+        self,
+        *,
+        region: str | None = None,
+        endpoint_url: str | None = None,
+        profile: str | None = None,
+        timeout: float = 10.0,
     ) -> None:
         try:
             self._session = AioSession(profile=profile)
@@ -109,29 +111,12 @@ class Sender:
             endpoint_discovery_enabled=False,
             http_session_cls=SingleSend,
         )
-        self.loop = get_loop()
+        self.loop: asyncio.AbstractEventLoop = get_loop()
         self._client: Any = None
         self._connecting: asyncio.Lock | None = None
 
-    def run(self, work: Callable[..., Coroutine[Any, Any, T]], *arguments: Any) -> T:
-        """Run ``work(*arguments)`` on the client's loop, and wait for it."""
-        answer: T = sync(self.loop, work, *arguments)
-        return answer
-
-    async def on_loop(self, work: Callable[..., Coroutine[Any, Any, T]], *arguments: Any) -> T:
-        """Run ``work(*arguments)`` on the client's loop, and await it from this one."""
-        if asyncio.get_running_loop() is self.loop:
-            return await work(*arguments)
-        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work(*arguments), self.loop))
-
     async def call(self, method: str, **parameters: Any) -> dict[str, Any]:
-        """Send one request; on the client's loop only.
-
-        Raises
-        ------
-        Exception
-            Whatever the client raises: :func:`outcome_of` says what it means.
-        """
+        """Send one request, and raise whatever the client does: :func:`outcome_of` says what that means."""
         client = self._client or await self._connect()
         answer: dict[str, Any] = await getattr(client, method)(**parameters)
         # botocore takes what is no JSON for an empty answer, which would mean "absent", or "written".
@@ -176,20 +161,15 @@ def outcome_of(error: BaseException, name: str) -> TryAgain | Refused | Maybe:
 
 def is_unmet(error: BaseException) -> bool:
     """Whether the condition of a write was not met."""
-    return isinstance(error, ClientError) and code_of(error) == "ConditionalCheckFailedException"
+    return _has_code(error, "ConditionalCheckFailedException")
 
 
-def is_missing_table(error: BaseException) -> bool:
-    """Whether DynamoDB says that the table is not there, or not yet."""
-    return isinstance(error, ClientError) and code_of(error) in (
-        "ResourceNotFoundException",
-        "TableNotFoundException",
-    )
+def _is_missing_table(error: BaseException) -> bool:
+    return _has_code(error, "ResourceNotFoundException", "TableNotFoundException")
 
 
-def is_there(error: BaseException) -> bool:
-    """Whether the table can't be made because it is there, or is being made."""
-    return isinstance(error, ClientError) and code_of(error) == "ResourceInUseException"
+def _has_code(error: BaseException, *codes: str) -> bool:
+    return isinstance(error, ClientError) and code_of(error) in codes
 
 
 def _answer(error: ClientError, name: str) -> TryAgain | Refused | Maybe:
@@ -214,7 +194,7 @@ def _close(loop: asyncio.AbstractEventLoop, client: Any, pid: int) -> None:
 
 
 class Where(TypedDict, total=False):
-    """Where a table is, and how long it is waited for: see :class:`Table`."""
+    """Where a table is, and how long it is waited for."""
 
     region: str | None
     endpoint_url: str | None
@@ -223,60 +203,40 @@ class Where(TypedDict, total=False):
 
 
 class Table:
-    """One table, and the way to it.
+    """One table, and the way to it, as :class:`putifabsent.backends.dynamodb.DynamoDBClaims` has them.
 
-    Credentials come from AWS's own chain: its variables, its files, the machine's role.
-
-    Parameters
-    ----------
-    region, endpoint_url, profile
-        As AWS's own tools take them; None leaves it to AWS's settings.
-    timeout
-        Seconds, for one request.
-
-    Attributes
-    ----------
-    url
-        Its address, as ``putifabsent init`` takes it.
-
-    Raises
-    ------
-    ConfigError
-        There is no such profile, or no region is known.
+    Its ``url`` is the address that ``putifabsent init`` takes.
     """
 
-    def __init__(
-        self,
-        name: str,
-        *,
-        region: str | None = None,
-        endpoint_url: str | None = None,
-        profile: str | None = None,
-        timeout: float = TIMEOUT,
-    ) -> None:
+    def __init__(self, name: str, **where: Unpack[Where]) -> None:
         self.name = name
-        options = {"region": region, "endpoint_url": endpoint_url, "profile": profile}
-        query = "&".join(f"{key}={value}" for key, value in options.items() if value)
+        said: Mapping[str, object] = where
+        query = "&".join(
+            f"{key}={said[key]}" for key in ("region", "endpoint_url", "profile") if said.get(key)
+        )
         self.url = f"dynamodb://{name}{'?' if query else ''}{query}"
-        self._senders = PerProcess(lambda: Sender(region, endpoint_url, profile, timeout))
+        self._senders = PerProcess(lambda: Sender(**where))
         # Here and now, for a wrong option should be met by who gives it.
         self._senders()
 
-    def run(self, work: Callable[..., Coroutine[Any, Any, T]], *arguments: Any) -> T:
-        """Run ``work(*arguments)``, which sends, and wait for it."""
-        return self._senders().run(work, *arguments)
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        """The client's loop."""
+        return self._senders().loop
 
-    async def on_loop(self, work: Callable[..., Coroutine[Any, Any, T]], *arguments: Any) -> T:
-        """Run ``work(*arguments)``, which sends, and await it from any loop."""
-        return await self._senders().on_loop(work, *arguments)
+    async def on_loop(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """Run ``work()``, which sends, on the client's loop, and await it from any."""
+        if asyncio.get_running_loop() is self.loop:
+            return await work()
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work(), self.loop))
 
     async def send(self, method: str, **parameters: Any) -> dict[str, Any]:
-        """Send one request about the table; within :meth:`run` or :meth:`on_loop` only."""
+        """Send one request about the table; on the client's loop only."""
         return await self._senders().call(method, TableName=self.name, **parameters)
 
     def no_write(self, error: Exception, name: str) -> TryAgain | Refused | Maybe:
         """Say what one failed request means for a write about ``name``."""
-        if is_missing_table(error):
+        if _is_missing_table(error):
             # Not as for a file that is not there: listings would be empty.
             return Refused(caused(OSError(errno.ENXIO, self.missing, name), error))
         return outcome_of(error, name)
@@ -303,7 +263,7 @@ _BETWEEN_POLLS = 0.5
 _USABLE = ("ACTIVE", "UPDATING")
 _NOBODY = {"folder": {"S": "#check"}, "name": {"S": "#check"}}
 _FOLDER = {"#folder": ATTRIBUTES["#folder"]}
-_NEVER = {"ConditionExpression": NEVER, "ExpressionAttributeNames": _FOLDER}
+_NEVER: dict[str, Any] = {"ConditionExpression": NEVER, "ExpressionAttributeNames": _FOLDER}
 
 
 async def ready(table: Table) -> bool:
@@ -312,22 +272,18 @@ async def ready(table: Table) -> bool:
     Nobody pays for it while it is idle (on-demand billing); nothing expires in it (no TTL); nobody removes
     it by mistake (deletion protection).
     """
-    made = True
-    try:
-        await table.send(
-            "create_table",
-            BillingMode="PAY_PER_REQUEST",
-            DeletionProtectionEnabled=True,
-            KeySchema=[{"AttributeName": name, "KeyType": kind} for name, kind in KEYS.items()],
-            AttributeDefinitions=[{"AttributeName": name, "AttributeType": "S"} for name in KEYS],
-        )
-    except Exception as error:  # noqa: BLE001 - what it means is decided in one place
-        if not is_there(error):
-            _fail(error, table)
-        made = False
+    made = await _asked(
+        table,
+        "create_table",
+        "ResourceInUseException",
+        BillingMode="PAY_PER_REQUEST",
+        DeletionProtectionEnabled=True,
+        KeySchema=[{"AttributeName": name, "KeyType": kind} for name, kind in KEYS.items()],
+        AttributeDefinitions=[{"AttributeName": name, "AttributeType": "S"} for name in KEYS],
+    )
     for _ in range(_POLLS):
-        if (await _described(table))["TableStatus"] in _USABLE:
-            return made
+        if (await _asked(table, "describe_table"))["Table"]["TableStatus"] in _USABLE:
+            return bool(made)
         await asyncio.sleep(_BETWEEN_POLLS)
     waited = int(_POLLS * _BETWEEN_POLLS)
     raise OSError(errno.EBUSY, f"the table is not usable after {waited} s: ask again later", table.name)
@@ -336,42 +292,49 @@ async def ready(table: Table) -> bool:
 async def checked(table: Table) -> str:
     """Return what tells the table from any other, if it can be relied on, and be read and written."""
     described = await sound(table)
-    await _refuse_no_rights(table)
-    return _identity(described)
+    await _asked(table, "get_item", Key=_NOBODY, ConsistentRead=True)
+    await _asked(
+        table,
+        "query",
+        KeyConditionExpression="#folder = :folder",
+        ExpressionAttributeNames=_FOLDER,
+        ExpressionAttributeValues={":folder": _NOBODY["folder"]},
+    )
+    await _asked(table, "put_item", Item=_NOBODY, **_NEVER)
+    # DynamoDB Local gives its tables no id, and the same ARN everywhere.
+    known = described.get("TableId")
+    made: datetime | None = described.get("CreationDateTime")
+    if not known and made is not None:
+        known = made.astimezone(timezone.utc).isoformat()
+    return f"dynamodb:{described['TableName']}#{known}"
 
 
 async def checked_for_counters(table: Table) -> None:
     """Pass if the table can be relied on, and counters in it may be advanced."""
     await sound(table)
-    try:
-        await table.send(
-            "update_item",
-            Key={**_NOBODY, "folder": COUNTERS},
-            UpdateExpression="SET #last = :last",
-            ConditionExpression=NEVER,
-            ExpressionAttributeNames={name: ATTRIBUTES[name] for name in ("#folder", "#last")},
-            ExpressionAttributeValues={":last": {"N": "0"}},
-        )
-    except Exception as error:  # noqa: BLE001 - what it means is decided in one place
-        if not is_unmet(error):
-            _fail(error, table)
+    await _asked(
+        table,
+        "update_item",
+        Key={**_NOBODY, "folder": COUNTERS},
+        UpdateExpression="SET #last = :last",
+        ConditionExpression=NEVER,
+        ExpressionAttributeNames={name: ATTRIBUTES[name] for name in ("#folder", "#last")},
+        ExpressionAttributeValues={":last": {"N": "0"}},
+    )
+
+
+async def checked_for_upkeep(table: Table) -> None:
+    """Pass if its dead claims may be removed, and all of it may be read: a writer can do without."""
+    await _asked(table, "scan", Limit=1)
+    await _asked(table, "delete_item", Key=_NOBODY, **_NEVER)
 
 
 async def sound(table: Table) -> Mapping[str, Any]:
     """Return what the table is, if what it decides counts everywhere, and stays."""
-    described = await _described(table)
+    described: Mapping[str, Any] = (await _asked(table, "describe_table"))["Table"]
     _refuse_other_keys(described, table.url)
     _refuse_copies(described, table.url)
     await _refuse_expiry(table)
-    return described
-
-
-async def _described(table: Table) -> Mapping[str, Any]:
-    try:
-        answer = await table.send("describe_table")
-    except Exception as error:  # noqa: BLE001 - what it means is decided in one place
-        _fail(error, table)
-    described: Mapping[str, Any] = answer["Table"]
     return described
 
 
@@ -396,10 +359,7 @@ def _refuse_copies(described: Mapping[str, Any], url: str) -> None:
 
 
 async def _refuse_expiry(table: Table) -> None:
-    try:
-        answer = await table.send("describe_time_to_live")
-    except Exception as error:  # noqa: BLE001 - what it means is decided in one place
-        _fail(error, table)
+    answer = await _asked(table, "describe_time_to_live")
     if answer["TimeToLiveDescription"].get("TimeToLiveStatus") in ("ENABLED", "ENABLING"):
         raise ConfigError(
             f"{table.url}: the table has a time to live, and a claim that expires lets a name be created "
@@ -407,46 +367,21 @@ async def _refuse_expiry(table: Table) -> None:
         )
 
 
-async def _refuse_no_rights(table: Table) -> None:
+async def _asked(
+    table: Table, method: str, expected: str = "ConditionalCheckFailedException", **parameters: Any
+) -> dict[str, Any]:
+    """Send a request of a check, and raise what that is to raise; empty: the ``expected`` code came."""
     try:
-        await table.send("get_item", Key=_NOBODY, ConsistentRead=True)
-        await table.send(
-            "query",
-            KeyConditionExpression="#folder = :folder",
-            ExpressionAttributeNames=_FOLDER,
-            ExpressionAttributeValues={":folder": _NOBODY["folder"]},
-        )
-        await table.send("put_item", Item=_NOBODY, **_NEVER)
-    except Exception as error:  # noqa: BLE001 - what it means is decided in one place
-        if not is_unmet(error):
-            _fail(error, table)
-
-
-async def checked_for_upkeep(table: Table) -> None:
-    """Pass if its dead claims may be removed, and all of it may be read: a writer can do without."""
-    try:
-        await table.send("scan", Limit=1)
-        await table.send("delete_item", Key=_NOBODY, **_NEVER)
-    except Exception as error:  # noqa: BLE001 - what it means is decided in one place
-        if not is_unmet(error):
-            _fail(error, table)
-
-
-def _identity(described: Mapping[str, Any]) -> str:
-    # DynamoDB Local gives its tables no id, and the same ARN everywhere.
-    known = described.get("TableId")
-    made: datetime | None = described.get("CreationDateTime")
-    if not known and made is not None:
-        known = made.astimezone(timezone.utc).isoformat()
-    return f"dynamodb:{described['TableName']}#{known}"
-
-
-def _fail(error: Exception, table: Table) -> NoReturn:
-    if isinstance(error, ConfigError):
-        raise error
-    if is_missing_table(error):
-        raise ConfigError(table.missing) from error
-    outcome = outcome_of(error, table.url)
-    if isinstance(outcome, Refused):
-        raise outcome.error from error
-    raise ConnectionError(errno.EIO, f"DynamoDB did not answer, or not now: {error}", table.url) from error
+        return await table.send(method, **parameters)
+    except ConfigError:
+        raise
+    except Exception as error:
+        if _has_code(error, expected):
+            return {}
+        if _is_missing_table(error):
+            raise ConfigError(table.missing) from error
+        outcome = outcome_of(error, table.url)
+        if isinstance(outcome, Refused):
+            raise outcome.error from error
+        why = f"DynamoDB did not answer, or not now: {error}"
+        raise ConnectionError(errno.EIO, why, table.url) from error

@@ -73,7 +73,7 @@ _HASHED = "#"
 
 def key_of(identity: str) -> dict[str, dict[str, str]]:
     """Return the item's key."""
-    folder, name = _split(identity)
+    folder, _, name = identity.rpartition("/")
     return {"folder": {"S": folder_key(folder)}, "name": {"S": _key(name, _LONGEST_NAME)}}
 
 
@@ -85,7 +85,7 @@ def folder_key(folder: str) -> str:
 def item_of(identity: str, claim: Claim) -> dict[str, dict[str, Any]]:
     """Return the item that says ``claim`` of ``identity``."""
     key = key_of(identity)
-    folder, name = _split(identity)
+    folder, _, name = identity.rpartition("/")
     whole = {"whole_folder": (folder, key["folder"]), "whole_name": (name, key["name"])}
     return {
         **key,
@@ -100,13 +100,7 @@ def item_of(identity: str, claim: Claim) -> dict[str, dict[str, Any]]:
 
 
 def claim_of(item: Mapping[str, Mapping[str, Any]]) -> Claim:
-    """Return the claim that an item says.
-
-    Raises
-    ------
-    ValueError
-        It is of a later format, or no claim's item.
-    """
+    """Return the claim that an item says; ValueError: it is of a later format, or no claim's item."""
     try:
         version = int(item["format"]["N"])
         if version > _FORMAT:
@@ -210,9 +204,3 @@ def _key(text: str, longest: int) -> str:
     if text and not text.startswith(_HASHED) and len(text.encode()) <= longest:
         return text
     return _HASHED + hashlib.sha256(text.encode()).hexdigest()
-
-
-def _split(identity: str) -> tuple[str, str]:
-    """Part an identity into its folder and the name in it."""
-    folder, _, name = identity.rpartition("/")
-    return folder, name

@@ -76,10 +76,7 @@ _LISTED = "items(name,timeCreated,generation),nextPageToken"
 class GCSStore(Store, ConditionalCopy):
     """The store behind a ``gcsfs.GCSFileSystem``.
 
-    Parameters
-    ----------
-    deadline
-        Seconds; no single request is waited for longer, unless ``requests_timeout`` says so.
+    No single request is waited for longer than ``deadline`` seconds, unless ``requests_timeout`` says so.
     """
 
     kind: ClassVar[str] = "gcs"
@@ -97,21 +94,16 @@ class GCSStore(Store, ConditionalCopy):
 
     def create(self, name: str, body: Body, creation: Creation) -> CreateOutcome:
         """Insert the object with ``ifGenerationMatch=0``."""
-        params = params_of(creation, self._fs.consistency)
-        if isinstance(params, Refused):
-            return params
         try:
-            bucket, key = self._split(name)
-            return self._insert(bucket, key, body.whole(), params, _ABSENT)
+            return self._insert(name, body, creation, _ABSENT)
         except Exception as error:  # noqa: BLE001 - what it means is decided in one place
             return outcome_of(error, name)
 
     def head(self, name: str) -> HeadOutcome:
         """Get the object's resource."""
         try:
-            bucket, key = self._split(name)
             fields = {"fields": "name,generation,metadata,size,timeCreated"}
-            found = self._sender.call("GET", self._sender.url(bucket, key), fields).json()
+            found = self._sender.call("GET", self._sender.url(*self._split(name)), fields).json()
         except Exception as error:  # noqa: BLE001 - what it means is decided in one place
             return reading(outcome_of(error, name), error)
         metadata = found.get("metadata") or {}
@@ -136,8 +128,7 @@ class GCSStore(Store, ConditionalCopy):
     def get(self, name: str) -> GetOutcome:
         """Get the object's media."""
         try:
-            bucket, key = self._split(name)
-            url = self._sender.url(bucket, key, of="download")
+            url = self._sender.url(*self._split(name), of="download")
             return Got(self._sender.call("GET", url, {"alt": "media"}).content)
         except Exception as error:  # noqa: BLE001 - what it means is decided in one place
             return reading(outcome_of(error, name), error)
@@ -172,9 +163,8 @@ class GCSStore(Store, ConditionalCopy):
     def delete(self, name: str, version: str | None = None) -> DeleteOutcome:
         """Delete the object; with ``version``, only while that is its generation."""
         try:
-            bucket, key = self._split(name)
             condition = {"ifGenerationMatch": version} if version else {}
-            self._sender.call("DELETE", self._sender.url(bucket, key), condition)
+            self._sender.call("DELETE", self._sender.url(*self._split(name)), condition)
         except Exception as error:  # noqa: BLE001 - what it means is decided in one place
             outcome = outcome_of(error, name)
             # The condition means that another generation is there by now.
@@ -183,14 +173,10 @@ class GCSStore(Store, ConditionalCopy):
 
     def put(self, name: str, body: Body, creation: Creation) -> PutOutcome:
         """Insert the object with no condition; a large one through a resumable session."""
-        params = params_of(creation, self._fs.consistency)
-        if isinstance(params, Refused):
-            return params
         if body.size > self.largest_put:
-            return self._put_in_chunks(name, body, params)
+            return self._put_in_chunks(name, body, creation)
         try:
-            bucket, key = self._split(name)
-            return unconditional(self._insert(bucket, key, body.whole(), params, {}), name)
+            return unconditional(self._insert(name, body, creation, {}), name)
         except Exception as error:  # noqa: BLE001 - what it means is decided in one place
             return unconditional(outcome_of(error, name), name, error)
 
@@ -200,11 +186,9 @@ class GCSStore(Store, ConditionalCopy):
         Within a bucket that is one request, as a rule. Where GCS wants several, the source is pinned by its
         generation, which each of them checks.
         """
-        params = params_of(creation, self._fs.consistency)
-        if isinstance(params, Refused):
-            return params
-        query = params.copy_query
+        query: dict[str, str] = {}
         try:
+            query = self._params(creation).copy_query
             answer = self._rewrite(source, name, query)
             if answer.json().get("rewriteToken"):
                 seen = self.head(source)
@@ -227,10 +211,8 @@ class GCSStore(Store, ConditionalCopy):
 
     def copy(self, source: str, name: str, creation: Creation) -> CreateOutcome:
         """Rewrite the source to the name with ``ifGenerationMatch=0``; only the last step makes anything."""
-        params = params_of(creation, self._fs.consistency)
-        if isinstance(params, Refused):
-            return params
         try:
+            params = self._params(creation)
             query = {**params.copy_query, **_ABSENT}
             while True:
                 answer = self._rewrite(source, name, query, json=params.resource)
@@ -243,8 +225,7 @@ class GCSStore(Store, ConditionalCopy):
 
     def stage(self, name: str, body: Body, creation: Creation) -> StageOutcome:
         """Open a resumable session with ``ifGenerationMatch=0``, and send all chunks but the last."""
-        params = params_of(creation, self._fs.consistency)
-        return params if isinstance(params, Refused) else self._stage(name, body, params, _ABSENT)
+        return self._stage(name, body, creation, _ABSENT)
 
     def stage_copy(
         self, source: str, size: int, version: str | None, name: str, creation: Creation
@@ -272,10 +253,11 @@ class GCSStore(Store, ConditionalCopy):
         if upload.session:
             remove(self._sender, upload.session)
 
-    def _stage(self, name: str, body: Body, params: Params, condition: Mapping[str, str]) -> StageOutcome:
+    def _stage(self, name: str, body: Body, creation: Creation, condition: Mapping[str, str]) -> StageOutcome:
         session = None
         try:
-            session = self._open_session(*self._split(name), body.size, params, condition)
+            params = self._params(creation)
+            session = self._open_session(name, body.size, params, condition)
             upload = send_chunks(self._sender, session, body, Checksum(params.checksum))
         except BaseException as error:
             if session is not None:
@@ -285,8 +267,8 @@ class GCSStore(Store, ConditionalCopy):
             return _staging(error, name)
         return Staged(name, upload)
 
-    def _put_in_chunks(self, name: str, body: Body, params: Params) -> PutOutcome:
-        staged = self._stage(name, body, params, {})
+    def _put_in_chunks(self, name: str, body: Body, creation: Creation) -> PutOutcome:
+        staged = self._stage(name, body, creation, {})
         if not isinstance(staged, Staged):
             return unconditional(staged, name)
         try:
@@ -315,9 +297,11 @@ class GCSStore(Store, ConditionalCopy):
         # Of all names that begin so, the shortest comes first.
         return refused if key in {each["name"] for each in found} else Absent()
 
-    def _insert(
-        self, bucket: str, key: str, data: bytes, params: Params, condition: dict[str, str]
-    ) -> Created:
+    def _params(self, creation: Creation) -> Params:
+        return params_of(creation, self._fs.consistency)
+
+    def _insert(self, name: str, body: Body, creation: Creation, condition: dict[str, str]) -> Created:
+        params, (bucket, key), data = self._params(creation), self._split(name), body.whole()
         checksum = Checksum(params.checksum)
         checksum.update(data)
         resource = json.dumps({"name": key, **params.resource, **checksum.resource()})
@@ -335,9 +319,8 @@ class GCSStore(Store, ConditionalCopy):
         )
         return made(answer)
 
-    def _open_session(
-        self, bucket: str, key: str, size: int, params: Params, condition: Mapping[str, str]
-    ) -> str:
+    def _open_session(self, name: str, size: int, params: Params, condition: Mapping[str, str]) -> str:
+        bucket, key = self._split(name)
         answer = self._sender.call(
             "POST",
             self._sender.url(bucket, of="upload"),

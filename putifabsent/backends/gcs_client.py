@@ -49,20 +49,7 @@ class _NoCredentialsError(Exception):
 
 
 class Sender:
-    """Sends requests to the endpoint of a gcsfs instance.
-
-    Parameters
-    ----------
-    fs
-        The wrapped filesystem: it knows the endpoint, the credentials and who pays.
-    deadline
-        Seconds; no answer is waited for longer, unless ``requests_timeout`` says so.
-
-    Raises
-    ------
-    ConfigError
-        ``fs`` adds something to its requests that these can't carry.
-    """
+    """Sends requests to the endpoint of a gcsfs instance, which knows the credentials and who pays, too."""
 
     def __init__(self, fs: GCSFileSystem, deadline: float) -> None:
         unknown = fs.session_kwargs.keys() - _SESSION_OPTIONS
@@ -94,10 +81,7 @@ class Sender:
     ) -> requests.Response:
         """Send one request, with what the mount adds to every request.
 
-        Raises
-        ------
-        Exception
-            No answer, or one that is not a success: :func:`outcome_of` says what it means.
+        No answer, or one that is not a success, is an error: :func:`outcome_of` says what it means.
         """
         payer = self._fs.requester_pays
         if payer:
@@ -157,8 +141,8 @@ def outcome_of(error: BaseException, name: str) -> Exists | TryAgain | Refused |
         return Refused(caused(OSError(errno.EINVAL, f"it can't be sent: {error}", name), error))
     if isinstance(error, (requests.RequestException, HTTPError)):
         return TryAgain(error) if never_sent(error) else Maybe(error)
-    if isinstance(error, OSError):
-        # Before anything was sent: no object can have the name, or the body can't be read.
+    if isinstance(error, (ConfigError, OSError)):
+        # Before anything was sent: no object can be so, or have the name, or the body can't be read.
         return Refused(error)
     raise error
 
@@ -243,24 +227,24 @@ class Params(NamedTuple):
         return {changed[key]: value for key, value in self.query.items()}
 
 
-def params_of(creation: Creation, consistency: str) -> Params | Refused:
-    """Return what goes with the bytes of ``creation``, or why it can't; ``consistency`` is the mount's."""
+def params_of(creation: Creation, consistency: str) -> Params:
+    """Return what goes with the bytes of ``creation``, or raise ConfigError; ``consistency``: the mount's."""
     extra = {key: value for key, value in creation.extra.items() if key not in _FOR_THE_CLIENT}
     unknown = extra.keys() - _CARRIED
     if unknown:
-        return Refused(unsupported("gcs", unknown))
+        raise unsupported("gcs", unknown)
     metadata, fixed = (extra.get(key) or {} for key in ("metadata", "fixed_key_metadata"))
     if not (are_texts(metadata) and are_texts(fixed)):
-        return Refused(ConfigError("metadata and fixed_key_metadata must map strings to strings"))
+        raise ConfigError("metadata and fixed_key_metadata must map strings to strings")
     unknown = fixed.keys() - _FIXED_KEYS.keys()
     if unknown:
-        return Refused(unsupported("gcs", (f"fixed_key_metadata[{key!r}]" for key in unknown)))
+        raise unsupported("gcs", (f"fixed_key_metadata[{key!r}]" for key in unknown))
     query = {}
     if extra.get("acl"):
         acl = _ACLS.get(str(extra["acl"]).lower())
         if acl is None:
             known = ", ".join(_ACLS.values())
-            return Refused(ConfigError(f"there is no acl {extra['acl']!r}: there are {known}"))
+            raise ConfigError(f"there is no acl {extra['acl']!r}: there are {known}")
         query["predefinedAcl"] = acl
     if extra.get("kms_key_name"):
         query["kmsKeyName"] = str(extra["kms_key_name"])

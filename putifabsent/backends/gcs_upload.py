@@ -16,12 +16,12 @@ import hashlib
 import re
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import requests
 from tenacity import Retrying
 
-from putifabsent.backends.base import Created, Exists, Gone, Maybe, Refused, TryAgain
+from putifabsent.backends.base import Created, Exists, Gone
 from putifabsent.backends.cancellation import stop_here
 from putifabsent.backends.gcs_client import outcome_of, unexpected
 from putifabsent.backends.object_store import SENDS, SourceGoneError, StoredBody, schedule
@@ -30,6 +30,7 @@ from putifabsent.backends.server_time import http_date
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from putifabsent.backends.base import CompleteOutcome
     from putifabsent.backends.body import Body
     from putifabsent.backends.cancellation import Stop
     from putifabsent.backends.gcs_client import Sender
@@ -43,8 +44,6 @@ _NO_SESSION = {404, 410, 499}
 _RESUME = HTTPStatus.PERMANENT_REDIRECT
 _RANGE = re.compile(r"bytes=0-(\d+)$")
 
-
-FinishOutcome: TypeAlias = Created | Exists | TryAgain | Refused | Maybe | Gone
 
 T = TypeVar("T")
 
@@ -62,10 +61,8 @@ class Checksum:
 
     def __init__(self, kind: str) -> None:
         self._kind = kind
-        self._sum: Any = None
-        if kind == "md5":
-            self._sum = hashlib.md5(usedforsecurity=False)
-        elif kind == "crc32c":
+        self._sum: Any = hashlib.md5(usedforsecurity=False) if kind == "md5" else None
+        if kind == "crc32c":
             import google_crc32c
 
             make: Any = google_crc32c.Checksum
@@ -132,13 +129,7 @@ def object_body(sender: Sender, bucket: str, key: str, generation: str, size: in
 
 
 def send_chunks(sender: Sender, session: str, body: Body, checksum: Checksum) -> Upload:
-    """Send all chunks but the last, which is returned with the upload.
-
-    Raises
-    ------
-    StoppedError
-        Nobody waits for it any more.
-    """
+    """Send all chunks but the last, which is returned with the upload."""
     stop = stop_here()
     start = max(body.size - 1, 0) // _CHUNK * _CHUNK
     for begin in range(0, start, _CHUNK):
@@ -151,11 +142,11 @@ def send_chunks(sender: Sender, session: str, body: Body, checksum: Checksum) ->
     return Upload(session, body.size, start, last, checksum.header())
 
 
-def finish(sender: Sender, upload: Upload, name: str) -> FinishOutcome:
+def finish(sender: Sender, upload: Upload, name: str) -> CompleteOutcome:
     """Send the last chunk, which makes the object; as for ``Store.complete``."""
     if upload.over:
         return Gone()
-    outcome: FinishOutcome
+    outcome: CompleteOutcome
     try:
         answer = _publish(sender, upload)
         outcome = Gone() if answer.status_code in _NO_SESSION else made(answer)

@@ -1,10 +1,10 @@
-"""How a thread waits for what it has begun on a loop, where an interruption (Ctrl-C) must end that, too."""
+"""How a thread waits for what runs on a loop, where an interruption (Ctrl-C) must end that, too."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Concatenate, ParamSpec, Protocol, TypeVar
 
 from fsspec.asyn import sync
 from fsspec.exceptions import FSTimeoutError
@@ -13,9 +13,33 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine
     from typing import Any
 
-__all__ = ["done_or_undone"]
+__all__ = ["blocking_twin", "done_or_undone"]
 
+
+class _OnALoop(Protocol):
+    @property
+    def _loop(self) -> asyncio.AbstractEventLoop: ...
+
+
+P = ParamSpec("P")
+S = TypeVar("S", bound=_OnALoop)
 T = TypeVar("T")
+
+
+def blocking_twin(
+    method: Callable[Concatenate[S, P], Coroutine[Any, Any, T]],
+) -> Callable[Concatenate[S, P], T]:
+    """Return the blocking twin of an asynchronous method: it waits for that one on the object's own loop."""
+    name = method.__name__
+
+    def run(self: S, /, *arguments: P.args, **options: P.kwargs) -> T:
+        # By its name, for a subclass may have another.
+        outcome: T = sync(self._loop, getattr(self, name), *arguments, **options)
+        return outcome
+
+    run.__name__ = name.removesuffix("_async")
+    run.__doc__ = f":meth:`{name}`, waited for."
+    return run
 
 
 def done_or_undone(
@@ -28,15 +52,8 @@ def done_or_undone(
     """Run ``work(*arguments)`` on ``loop``, and wait for it.
 
     ``sync`` alone would leave the work to go on, with nobody to hear of its end. Here an interruption cancels
-    it, waits until it has ended, undoes what has come of it nevertheless, and is passed on then; or earlier,
-    where the store does not answer: the work goes on to end itself.
-
-    Parameters
-    ----------
-    loop, undo, work, arguments
-        Where, what undoes the result, and what is run.
-    patience
-        Seconds that an interruption waits for the end; None waits as long as it takes.
+    it, waits until it has ended, undoes what has come of it nevertheless, and is passed on then; or after
+    ``patience`` seconds, where the store does not answer: the work goes on to end itself.
     """
     begun: list[asyncio.Task[T]] = []
 

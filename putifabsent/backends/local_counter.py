@@ -31,11 +31,7 @@ class LocalCounter(Counter):
     """Counters of one process, by any of its threads.
 
     A forked child is another process: it is refused, for what it counted its parent would count, too.
-
-    Parameters
-    ----------
-    wall, steady
-        Nanoseconds: since 1970, by a clock that may be set; and by one that only goes on.
+    Both clocks say nanoseconds: ``wall`` since 1970, and it may be set; ``steady`` only goes on.
     """
 
     kind: ClassVar[str] = "local"

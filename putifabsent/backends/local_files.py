@@ -63,10 +63,7 @@ LOST = {errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.EINTR}
 class SourceFile(Body):
     """A file that is to be copied, by its name: nothing is open between two reads.
 
-    Parameters
-    ----------
-    seen
-        What it was when the copy began; another file there, or a change of it, is an OSError.
+    Another file there than was ``seen`` when the copy began, or a change of it, is an OSError.
     """
 
     __slots__ = ("_path", "_seen")

@@ -6,7 +6,6 @@ import errno
 import os
 import threading
 import uuid
-from itertools import starmap
 from typing import TYPE_CHECKING, ClassVar
 
 from fsspec.implementations.memory import MemoryFile
@@ -25,13 +24,13 @@ from putifabsent.backends.base import (
     Listed,
     Refused,
     Written,
-    read_whole,
     unsupported,
 )
+from putifabsent.backends.body import Body, read_whole
 from putifabsent.backends.whole import WholeStore
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator
 
     from fsspec.implementations.memory import MemoryFileSystem
 
@@ -45,7 +44,6 @@ if TYPE_CHECKING:
         PublishOutcome,
         PutOutcome,
     )
-    from putifabsent.backends.body import Body
 
 __all__ = ["MemoryStore"]
 
@@ -64,13 +62,7 @@ os.register_at_fork(after_in_child=_after_fork)
 
 
 class MemoryStore(WholeStore):
-    """The store behind ``memory://``: one dictionary, whose ``setdefault`` is the condition.
-
-    Parameters
-    ----------
-    fs
-        The memory filesystem that holds the objects.
-    """
+    """The store behind ``memory://``: one dictionary, whose ``setdefault`` is the condition."""
 
     kind: ClassVar[str] = "memory"
 
@@ -99,17 +91,17 @@ class MemoryStore(WholeStore):
     def list(self, folder: str) -> ListOutcome:
         """Look through the whole dictionary, as its filesystem does."""
         start = len(folder.rstrip("/")) + 1
-        directly = (each for each in self._below(folder) if "/" not in each[0][start:])
-        return Listed(tuple(starmap(_entry, directly)))
+        return Listed(tuple(each for each in self._below(folder) if "/" not in each.name[start:]))
 
     def walk(self, folder: str) -> ListOutcome:
         """Look through the whole dictionary, as its filesystem does."""
-        return Listed(tuple(starmap(_entry, self._below(folder))))
+        return Listed(tuple(self._below(folder)))
 
-    def _below(self, folder: str) -> Sequence[tuple[str, MemoryFile]]:
-        start = folder.rstrip("/") + "/"
+    def _below(self, folder: str) -> Iterator[Entry]:
         now = self.fs.store.copy()  # in one step, whatever other threads do
-        return [(name, now[name]) for name in now if name.startswith(start)]
+        for name, file in now.items():
+            if name.startswith(folder.rstrip("/") + "/"):
+                yield Entry(name, file.created, getattr(file, _VERSION, None))
 
     def delete(self, name: str, version: str | None = None) -> DeleteOutcome:
         """Remove the object, if it is still that version."""
@@ -164,10 +156,6 @@ class MemoryStore(WholeStore):
                 return Refused(NotADirectoryError(errno.ENOTDIR, "a parent of the name is a file", name))
             parent = self.fs._parent(parent)
         return None
-
-
-def _entry(name: str, file: MemoryFile) -> Entry:
-    return Entry(name, file.created, getattr(file, _VERSION, None))
 
 
 def _holder(file: MemoryFile) -> Holder:

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from putifabsent.backends.base import DeleteOutcome, PutOutcome
 
 __all__ = [
+    "LONGEST_KEY",
     "SENDS",
     "Meaning",
     "SourceGoneError",
@@ -97,12 +98,7 @@ def bad_key(name: str, key: str) -> Refused | None:
 def by_status(error: Exception, status: int, code: Meaning | None) -> Exists | TryAgain | Maybe | None:
     """Say what an answer that is no success means for a conditional create; None: it is refused.
 
-    Parameters
-    ----------
-    error, status
-        The client's exception, and the answer's status.
-    code
-        What the service's own error code means, where that counts for more than the status.
+    The service's own error ``code`` counts for more than the status.
     """
     meaning = code or _STATUSES.get(status) or ("refused" if 300 <= status < 500 else "lost")
     if meaning == "taken":
@@ -152,15 +148,7 @@ def unconditional(
 
 
 class StoredBody(Body):
-    """The bytes of an object, read in ranges, all of the same version.
-
-    Parameters
-    ----------
-    name, size
-        The object, as it was found.
-    fetch
-        Reads ``[start, stop)``.
-    """
+    """The bytes of an object as it was found, read in ranges by ``fetch``, all of the same version."""
 
     __slots__ = ("_fetch", "_name")
 
@@ -184,15 +172,7 @@ SENDS = 5
 
 
 def schedule(outcome_of: Callable[[Exception, str], object], sends: int = SENDS) -> dict[str, Any]:
-    """Return tenacity's options: so many sends, while an error means that the answer was lost, or try again.
-
-    Parameters
-    ----------
-    outcome_of
-        Says what a client's exception means.
-    sends
-        At most.
-    """
+    """Return tenacity's options: so many sends, while an error means "lost" or "try again"."""
 
     def passes(error: BaseException) -> bool:
         return isinstance(error, Exception) and isinstance(outcome_of(error, ""), (Maybe, TryAgain))

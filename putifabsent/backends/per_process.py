@@ -16,10 +16,7 @@ T = TypeVar("T")
 class PerProcess(Generic[T]):
     """Something with sockets and locks: a forked child makes its own.
 
-    Parameters
-    ----------
-    make
-        Makes one. Two threads may do so at the same time; either is as good.
+    Two threads may make one at the same time; either is as good.
     """
 
     def __init__(self, make: Callable[[], T]) -> None:

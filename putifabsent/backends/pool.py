@@ -45,10 +45,7 @@ class Pool:
     def begin(self, call: Callable[[], T]) -> asyncio.Future[T] | None:
         """Run ``call`` in a thread; None where all are busy, or the interpreter is about to end.
 
-        Returns
-        -------
-        Future
-            Of the running loop. Cancelled, it leaves the call to end unheard.
+        The future is of the running loop. Cancelled, it leaves the call to end unheard.
         """
         loop = asyncio.get_running_loop()
         with self._lock:

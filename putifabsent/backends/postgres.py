@@ -35,7 +35,7 @@ import time
 from collections import deque
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import unquote
 
 from putifabsent.backends.base import caused
@@ -47,6 +47,8 @@ from putifabsent.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping
+
+    from psycopg import Connection
 
     from putifabsent.backends.counters import AdvanceOutcome
 
@@ -76,15 +78,7 @@ _MISSING_WORDS = re.compile(r'database ".*" does not exist')
 
 
 def outcome_of(error: Exception, where: str, *, sent: bool) -> TryAgain | Refused | Maybe:
-    """Say what a failure means.
-
-    Parameters
-    ----------
-    error
-        Of psycopg: its ``sqlstate`` is None where the server has not named the error.
-    sent
-        Whether the statement may have been.
-    """
+    """Say what a failure means; ``sent``: the statement may have been."""
     state = getattr(error, "sqlstate", None) or ("" if sent else _state_when_connecting(error))
     if state.startswith(_FORBIDDEN):
         return Refused(
@@ -180,13 +174,7 @@ class PostgresSettings:
 
 
 def postgres_settings(url: str) -> PostgresSettings:
-    """Return what a URL of PostgreSQL says, with the credentials of the environment where it has none.
-
-    Raises
-    ------
-    ConfigError
-        What is wrong with the URL, without its credentials.
-    """
+    """Return what a URL of PostgreSQL says, with the credentials of the environment where it has none."""
     parts = parts_of(url, ("postgresql",))
     refuse_unknown(parts, _OPTIONS)
     hosts, steps = hosts_of(parts, _PORT), [unquote(step) for step in parts.path.split("/") if step]
@@ -208,14 +196,8 @@ _SPARE = 1.0
 """Seconds that the server has more, to say itself that it took too long."""
 
 
-def _connected(settings: PostgresSettings) -> Connection:
-    """Open a connection that commits each request by itself.
-
-    Raises
-    ------
-    psycopg.Error
-        The server is not there, or refuses.
-    """
+def _connected(settings: PostgresSettings) -> Connection[Any]:
+    """Open a connection that commits each request by itself."""
     import psycopg
 
     patience = settings.timeout + _SPARE
@@ -237,10 +219,7 @@ def _connected(settings: PostgresSettings) -> Connection:
         def wait(self, gen: Generator[Any, Any, Any], *more: Any, **options: Any) -> Any:
             return super().wait(until(gen, time.monotonic() + patience), *more, **options)
 
-    connection: Connection = Bounded.connect(
-        autocommit=True, cursor_factory=psycopg.ClientCursor, **settings.parameters()
-    )
-    return connection
+    return Bounded.connect(autocommit=True, cursor_factory=psycopg.ClientCursor, **settings.parameters())
 
 
 _ADVANCE = f"""
@@ -259,47 +238,20 @@ _LONGEST_NAME = 1000
 _HASHED = "#"
 
 
-class Cursor(Protocol):
-    """What a request's statements have returned, one after the other."""
-
-    def nextset(self) -> object:
-        """Go on to the next one's; false: there is none."""
-
-    def fetchone(self) -> Any:
-        """Return the row; None: there is none."""
-
-
-class Connection(Protocol):
-    """As much of psycopg's connection as is used here."""
-
-    @property
-    def closed(self) -> bool:
-        """Whether nothing can be sent by it any more."""
-
-    def execute(self, query: Any, params: Any = None) -> Cursor:
-        """Send statements in one request, as one transaction, and read what is answered."""
-
-    def close(self) -> None:
-        """Close it."""
-
-
 class PostgresCounter(Counter):
     """Counters in one PostgreSQL database, in a table that is there.
 
-    Parameters
-    ----------
-    connect
-        Opens a connection, which commits each request by itself; None: psycopg does.
+    ``connect`` opens a connection that commits each request by itself; by default psycopg does.
     """
 
     kind: ClassVar[str] = "postgresql"
     forgets: ClassVar[bool] = False
 
-    def __init__(self, settings: PostgresSettings, connect: Callable[[], Connection] | None = None) -> None:
+    def __init__(self, settings: PostgresSettings, connect: Callable[[], Any] | None = None) -> None:
         self._shown, self._millis = settings.shown, settings.millis
         self._connect = connect or (lambda: _connected(settings))
         # A deque's ends are safe for threads.
-        self._idle: PerProcess[deque[Connection]] = PerProcess(deque)
+        self._idle: PerProcess[deque[Connection[Any]]] = PerProcess(deque)
 
     def advance(self, name: str, floor: int, count: int = 1) -> AdvanceOutcome:
         """``INSERT``, or ``UPDATE`` to beyond the larger of the row and the floor; in one statement."""
@@ -337,14 +289,15 @@ class PostgresCounter(Counter):
         """Advance a counter of its own."""
         require_answer(self.advance("#check", 0), "PostgreSQL", self._shown)
 
-    def _connection(self, idle: deque[Connection]) -> Connection:
+    def _connection(self, idle: deque[Connection[Any]]) -> Connection[Any]:
         try:
             return idle.pop()
         except IndexError:
-            return self._connect()
+            opened: Connection[Any] = self._connect()
+            return opened
 
     @staticmethod
-    def _put_back(idle: deque[Connection], connection: Connection, *, fit: bool) -> None:
+    def _put_back(idle: deque[Connection[Any]], connection: Connection[Any], *, fit: bool) -> None:
         kept = _KEPT
         if fit and not connection.closed:
             idle.append(connection)
@@ -357,7 +310,7 @@ class PostgresCounter(Counter):
                 _close(idle.popleft())
 
 
-def _close(connection: Connection) -> None:
+def _close(connection: Connection[Any]) -> None:
     with suppress(Exception):
         connection.close()
 

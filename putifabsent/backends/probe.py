@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, cast
 
 from putifabsent.backends.base import (
     Absent,
@@ -31,6 +31,8 @@ from putifabsent.backends.probe_arbiters import ListingProber, PublishingProber
 from putifabsent.backends.probe_cache import BESIDE, NEEDED, Verdict, recall, remember, turn
 from putifabsent.backends.probe_ground import (
     ENOUGH,
+    SIZES,
+    SMALL,
     Ground,
     Patience,
     Seen,
@@ -62,12 +64,6 @@ SECONDS = 20.0
 
 Progress: TypeAlias = "Callable[[int, int, str], None]"
 
-# A server that looks first and writes then is caught between the two, which takes it longer for more bytes.
-_LARGE, _SMALL = 256 * 1024, 1024
-_SIZES = (_LARGE, _LARGE, _LARGE, _SMALL)
-_BESIDE: dict[str, type[ListingProber | PublishingProber]] = {
-    prober.word: prober for prober in (ListingProber, PublishingProber)
-}
 _log = logging.getLogger(__name__)
 
 
@@ -107,22 +103,22 @@ def probe(
     OSError
         The store can't be probed: it does not answer, or lets nobody write there.
     """
-    offered = operations_of(store)
-    chosen = list(offered if operations is None else operations)
+    creating: dict[str, Prepare] = {"put": _put, "complete": _complete}
+    if isinstance(store, ConditionalCopy):
+        creating["copy"] = _copy
+    probers: dict[str, Callable[..., _Prober | ListingProber | PublishingProber]] = {
+        **{word: partial(_Prober, word, prepare) for word, prepare in creating.items()},
+        **{prober.word: prober for prober in (ListingProber, PublishingProber)},
+    }
+    chosen = list(creating if operations is None else operations)
     for word in chosen:
-        if word not in (*offered, *BESIDE):
-            there = ", ".join((*offered, *BESIDE))
-            raise ConfigError(f"the {store.kind} store has no {word!r}: choose from {there}")
+        if word not in probers:
+            raise ConfigError(f"the {store.kind} store has no {word!r}: choose from {', '.join(probers)}")
     verdicts: dict[str, Verdict] = {}
     with Ground(store, folder) as ground, ThreadPoolExecutor(creates, "putifabsent-probe") as pool:
         for number, word in enumerate(chosen):
             report = _part(progress, number, len(chosen), rounds + 1)
-            patience = Patience(seconds)
-            prober: _Prober | ListingProber | PublishingProber
-            if word in BESIDE:
-                prober = _BESIDE[word](ground, pool, creates, patience)
-            else:
-                prober = _Prober(ground, pool, creates, word, offered[word], patience, Tally(creates))
+            prober = probers[word](ground, pool, creates, Patience(seconds))
             verdicts[word] = _tried(prober, rounds, report)
     if progress:
         progress(len(chosen) * (rounds + 1), len(chosen) * (rounds + 1), "done")
@@ -163,11 +159,6 @@ def verdicts_for(
         Makes the store to probe. Its client should allow :data:`CREATES` connections.
     operations
         What the mount is going to use; by default what it can't do without.
-
-    Raises
-    ------
-    ConfigError, OSError
-        As for :func:`probe`; nothing is kept.
     """
     with _turn_of(f"{kind} {endpoint}"):
         known = recall(kind, endpoint, folder)
@@ -197,20 +188,22 @@ def _turn_of(key: str) -> threading.Lock:
 os.register_at_fork(after_in_child=_turns.clear)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Prober:
-    """Tries one operation."""
+    """Tries one operation that creates names, and keeps how many names had each fault."""
 
+    word: str
+    prepare: Prepare
     ground: Ground
     pool: ThreadPoolExecutor
     creates: int
-    word: str
-    prepare: Prepare
     patience: Patience
-    _tally: Tally
-
-    def verdict(self) -> Verdict:
-        return Verdict(self.word, self._tally.is_safe, str(self._tally))
+    _faults: dict[str, int] = field(default_factory=dict)
+    _raced: int = 0
+    _decided: int = 0
+    _uncertain: int = 0
+    _most_winners: int = 0
+    _cause: Exception | None = None
 
     def one_after_the_other(self) -> str | None:
         """Create a name twice, and return what is wrong with what came of it."""
@@ -237,7 +230,7 @@ class _Prober:
         """Attempt ``name``, or a new one each time, until the answer is certain; a few times at most."""
         for number in count():
             tried = name or self.ground.name(self.word)
-            attempt = self.prepare(self.ground, tried, _SMALL, 0)
+            attempt = self.prepare(self.ground, tried, SMALL, 0)
             outcome = _decide(attempt)
             attempt.discard()
             if isinstance(
@@ -248,14 +241,47 @@ class _Prober:
 
     def race(self, number: int) -> bool:
         """Create a name by all at once; return whether one has ever had a fault."""
-        name, size = self.ground.name(self.word), _SIZES[number % len(_SIZES)]
+        name, size = self.ground.name(self.word), SIZES[number % len(SIZES)]
         attempts = list(
             self.pool.map(lambda place: self.prepare(self.ground, name, size, place), range(self.creates))
         )
         outcomes = together(self.pool, [partial(_decide, attempt) for attempt in attempts])
-        self._tally.note(attempts, outcomes, look(self.ground.store, name, self.patience))
+        self._note(attempts, outcomes, look(self.ground.store, name, self.patience))
         list(self.pool.map(lambda attempt: attempt.discard(), attempts))
-        return bool(self._tally.faults)
+        return bool(self._faults)
+
+    def _note(self, attempts: Sequence[Attempt], outcomes: Sequence[Decision], seen: Seen) -> None:
+        pairs = list(zip(attempts, outcomes, strict=True))
+        winners = [attempt for attempt, outcome in pairs if isinstance(outcome, Created)]
+        losers = [attempt for attempt, outcome in pairs if isinstance(outcome, (Exists, Refused, TryAgain))]
+        fault = _fault(winners, losers, seen)
+        if fault is not None:
+            self._faults[fault] = self._faults.get(fault, 0) + 1
+        self._raced += 1
+        self._decided += fault is None and bool(winners)
+        self._most_winners = max(self._most_winners, len(winners))
+        causes = [outcome.cause for outcome in outcomes if isinstance(outcome, (TryAgain, Maybe))]
+        self._uncertain += len(causes)
+        self._cause = causes[-1] if causes else self._cause
+
+    def verdict(self) -> Verdict:
+        """Say what was seen: safe is no fault, in enough races that came to an end."""
+        raced = self._raced
+        unsure = f"{self._uncertain} of {raced * self.creates} creates had no certain answer"
+        is_decided = self._decided * 2 >= raced
+        if self._faults:
+            found = ", ".join(f"{times} of {raced} names {fault}" for fault, times in self._faults.items())
+            most = f" (up to {self._most_winners})" if self._most_winners > 1 else ""
+            evidence = f"{self.creates} creates at once: {found}{most}"
+        elif not is_decided:
+            evidence = f"only {self._decided} of {raced} races had a winner; {unsure}: {brief(self._cause)}"
+        else:
+            evidence = (
+                f"{self.creates} creates at once: {self._decided} of {raced} names had one winner, and its "
+                f"bytes and token; one after the other: a taken name was refused, and kept"
+                f"{'; ' + unsure if self._uncertain else ''}"
+            )
+        return Verdict(self.word, not self._faults and is_decided, evidence)
 
 
 def _decide(attempt: Attempt) -> Decision:
@@ -272,132 +298,49 @@ def _part(progress: Progress | None, number: int, parts: int, steps: int) -> Cal
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One create of a name, ready.
-
-    Attributes
-    ----------
-    mark, size
-        What its bytes are made of, and how many they are.
-    discard
-        Removes what the attempt leaves beside the name.
-    """
+    """One create of a name, ready, of ``size`` bytes that are made of ``mark``."""
 
     token: str
     mark: str
     size: int
     decide: Callable[[], Decision]
-    discard: Callable[[], None]
+    discard: Callable[[], None] = lambda: None
 
     def wrote(self, seen: Seen) -> bool:
         """Whether what was read, the token and every byte, is this attempt's."""
         return seen.token == self.token and seen.data == content(self.mark, self.size)
 
 
-def operations_of(store: Store) -> dict[str, Prepare]:
-    """Return what the store offers, by name.
-
-    Each prepares an attempt from the probe's ground, a name, a number of bytes and the attempt's place
-    among those that are raced together.
-    """
-    offered: dict[str, Prepare] = {"put": _put, "complete": _complete}
-    if isinstance(store, ConditionalCopy):
-        offered["copy"] = _copy
-    return offered
+# Each prepares an attempt from the probe's ground, a name, a number of bytes and the attempt's place among
+# those that are raced together.
 
 
-def _put(ground: Ground, name: str, size: int, place: int) -> Attempt:
-    del place
+def _put(ground: Ground, name: str, size: int, _: int) -> Attempt:
     creation = ground.creation()
-    body = InMemory(content(creation.token, size))
-    return Attempt(
-        creation.token, creation.token, size, lambda: ground.store.create(name, body, creation), _nothing
-    )
+    token, body = creation.token, InMemory(content(creation.token, size))
+    return Attempt(token, token, size, lambda: ground.store.create(name, body, creation))
 
 
-def _complete(ground: Ground, name: str, size: int, place: int) -> Attempt:
-    del place
+def _complete(ground: Ground, name: str, size: int, _: int) -> Attempt:
     creation = ground.creation()
     token = creation.token
     staged = ground.stage(name, content(token, size), creation)
     if not isinstance(staged, Staged):
-        failed = staged
-        return Attempt(token, token, size, lambda: failed, _nothing)
-    upload = staged
-    return Attempt(token, token, size, lambda: ground.complete(upload), lambda: ground.discard(upload))
+        return Attempt(token, token, size, partial(_same, staged))
+    return Attempt(token, token, size, partial(ground.complete, staged), partial(ground.discard, staged))
 
 
 def _copy(ground: Ground, name: str, size: int, place: int) -> Attempt:
     creation = ground.creation()
     source, made = ground.source(place, size)
-    store = ground.store
-
-    def decide() -> Decision:
-        if not isinstance(made, Created):
-            return made
-        if not isinstance(store, ConditionalCopy):
-            return Refused(TypeError(f"the {store.kind} store has no conditional copy"))
-        return store.copy(source, name, creation)
-
-    return Attempt(creation.token, source, size, decide, _nothing)
+    if not isinstance(made, Created):
+        return Attempt(creation.token, source, size, partial(_same, made))
+    copy = cast("ConditionalCopy", ground.store).copy
+    return Attempt(creation.token, source, size, partial(copy, source, name, creation))
 
 
-def _nothing() -> None:
-    """A put or a copy leaves nothing beside the name."""
-
-
-@dataclass(slots=True)
-class Tally:
-    """What came of the races of one operation.
-
-    Attributes
-    ----------
-    faults
-        How many names had each fault.
-    """
-
-    creates: int
-    raced: int = 0
-    faults: dict[str, int] = field(default_factory=dict)
-    _decided: int = 0
-    _uncertain: int = 0
-    _most_winners: int = 0
-    _cause: Exception | None = None
-
-    def note(self, attempts: Sequence[Attempt], outcomes: Sequence[Decision], seen: Seen) -> None:
-        """Count one race."""
-        pairs = list(zip(attempts, outcomes, strict=True))
-        winners = [attempt for attempt, outcome in pairs if isinstance(outcome, Created)]
-        losers = [attempt for attempt, outcome in pairs if isinstance(outcome, (Exists, Refused, TryAgain))]
-        fault = _fault(winners, losers, seen)
-        if fault is not None:
-            self.faults[fault] = self.faults.get(fault, 0) + 1
-        self.raced += 1
-        self._decided += fault is None and bool(winners)
-        self._most_winners = max(self._most_winners, len(winners))
-        causes = [outcome.cause for outcome in outcomes if isinstance(outcome, (TryAgain, Maybe))]
-        self._uncertain += len(causes)
-        self._cause = causes[-1] if causes else self._cause
-
-    @property
-    def is_safe(self) -> bool:
-        """Whether there was no fault, in enough races that came to an end."""
-        return not self.faults and self._decided * 2 >= self.raced
-
-    def __str__(self) -> str:
-        if self.faults:
-            found = ", ".join(
-                f"{times} of {self.raced} names {fault}" for fault, times in self.faults.items()
-            )
-            most = f" (up to {self._most_winners})" if self._most_winners > 1 else ""
-            return f"{self.creates} creates at once: {found}{most}"
-        unsure = f"{self._uncertain} of {self.raced * self.creates} creates had no certain answer"
-        if not self.is_safe:
-            return f"only {self._decided} of {self.raced} races had a winner; {unsure}: {brief(self._cause)}"
-        return (
-            f"{self.creates} creates at once: {self._decided} of {self.raced} names had one winner, and its "
-            f"bytes and token; one after the other: a taken name was refused, and kept"
-            f"{'; ' + unsure if self._uncertain else ''}"
-        )
+def _same(outcome: Decision) -> Decision:
+    return outcome
 
 
 def never(what: str, outcome: Decision, seen: Seen) -> str:

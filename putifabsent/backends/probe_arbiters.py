@@ -14,15 +14,7 @@ from typing import TYPE_CHECKING, ClassVar
 from putifabsent.backends.base import Absent, Deleted, Exists, Listed, Maybe, Written
 from putifabsent.backends.body import InMemory
 from putifabsent.backends.probe_cache import Verdict
-from putifabsent.backends.probe_ground import (
-    Seen,
-    brief,
-    content,
-    error_of,
-    look,
-    together,
-    unless_not_the_store_s,
-)
+from putifabsent.backends.probe_ground import SIZES, SMALL, Seen, brief, content, error_of, look, together
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,31 +25,14 @@ if TYPE_CHECKING:
 
 __all__ = ["ListingProber", "PublishingProber"]
 
-_SIZE = 1024
 _KEYS = 3
 
 
 @dataclass(slots=True)
-class _Listings:
-    """What came of the races: folders, listings, and those that lacked something."""
-
-    raced: int = 0
-    listings: int = 0
-    lacking: int = 0
-    folders: int = 0
-    causes: list[Exception] = field(default_factory=list)
-
-
-@dataclass(frozen=True, slots=True)
 class ListingProber:
     """Puts and lists: one after the other, then many at once.
 
-    Attributes
-    ----------
-    ground, pool, writers
-        Where, by which threads, and how many at once.
-    patience
-        When no further race is begun.
+    It keeps how many listings, in how many folders, lacked something.
     """
 
     word: ClassVar[str] = "list"
@@ -65,21 +40,25 @@ class ListingProber:
     pool: ThreadPoolExecutor
     writers: int
     patience: Patience
-    _seen: _Listings = field(default_factory=_Listings)
+    _raced: int = 0
+    _listings: int = 0
+    _lacking: int = 0
+    _folders: int = 0
+    _causes: list[Exception] = field(default_factory=list)
 
     def one_after_the_other(self) -> str | None:
         """Put keys, and return what is wrong with what can be read and listed."""
         store, folder, names = self.ground.store, self.ground.subfolder(self.word), set()
         for number in range(_KEYS):
             name, creation = self.ground.name(self.word, folder), self.ground.creation()
-            outcome = self.patience.certainly(partial(self._put, name, creation))
-            if not isinstance(unless_not_the_store_s(outcome), Written):
+            outcome = self.patience.answer(partial(self._put, name, creation))
+            if not isinstance(outcome, Written):
                 return f"refused: it never put a key: {brief(error_of(outcome))}"
             seen = look(store, name, self.patience)
-            if (seen.token, seen.data) != (creation.token, content(creation.token, _SIZE)):
+            if (seen.token, seen.data) != (creation.token, content(creation.token, SMALL)):
                 return "one after the other: the bytes or the token of a put could not be read back"
             names.add(name)
-            listed = unless_not_the_store_s(self.patience.certainly(partial(store.list, folder)))
+            listed = self.patience.answer(partial(store.list, folder))
             if not isinstance(listed, Listed):
                 return f"refused: it never listed a folder: {brief(error_of(listed))}"
             shown = {entry.name for entry in listed.entries}
@@ -87,10 +66,9 @@ class ListingProber:
                 return f"one after the other: {number + 1} keys were put, {len(shown & names)} of them listed"
         return None
 
-    def race(self, number: int) -> bool:
+    def race(self, _: int) -> bool:
         """Have all writers put and list at once; return whether a listing has ever lacked something."""
-        del number
-        store, folder, seen = self.ground.store, self.ground.subfolder(self.word), self._seen
+        store, folder = self.ground.store, self.ground.subfolder(self.word)
         ended: list[str] = []
 
         def put_and_list(name: str) -> tuple[set[str], PutOutcome | ListOutcome]:
@@ -111,70 +89,51 @@ class ListingProber:
         names = [self.ground.name(self.word, folder) for _ in range(self.writers)]
         came = together(self.pool, [partial(put_and_list, name) for name in names])
         lacking = sum(bool(missed) for missed, _ in came)
-        certain = [outcome for _, outcome in came if isinstance(outcome, Listed)]
-        seen.causes += [error_of(outcome) for _, outcome in came if not isinstance(outcome, Listed)]
-        seen.raced += 1
-        seen.listings += len(certain)
-        seen.lacking += lacking
-        seen.folders += bool(lacking)
-        return bool(seen.lacking)
+        causes = [error_of(outcome) for _, outcome in came if not isinstance(outcome, Listed)]
+        self._causes += causes
+        self._raced += 1
+        self._listings += len(came) - len(causes)
+        self._lacking += lacking
+        self._folders += bool(lacking)
+        return bool(self._lacking)
 
     def _put(self, name: str, creation: Creation) -> PutOutcome:
         try:
-            return self.ground.store.put(name, InMemory(content(creation.token, _SIZE)), creation)
+            return self.ground.store.put(name, InMemory(content(creation.token, SMALL)), creation)
         except Exception as error:  # noqa: BLE001 - what nobody foresaw is unknown
             return Maybe(error)
 
     def verdict(self) -> Verdict:
         """Say what was seen."""
-        seen = self._seen
-        attempts = seen.raced * self.writers
-        unsure = f"{len(seen.causes)} of {attempts} writers had no certain answer"
-        if seen.lacking:
+        raced, listings, attempts = self._raced, self._listings, self._raced * self.writers
+        unsure = f"{len(self._causes)} of {attempts} writers had no certain answer"
+        if self._lacking:
             evidence = (
-                f"{self.writers} writers at once: {seen.lacking} of {seen.listings} listings lacked what had "
-                f"been put before them, in {seen.folders} of {seen.raced} folders"
+                f"{self.writers} writers at once: {self._lacking} of {listings} listings lacked what had "
+                f"been put before them, in {self._folders} of {raced} folders"
             )
-        elif seen.listings * 2 < attempts:
+        elif listings * 2 < attempts:
             evidence = (
-                f"only {seen.listings} of {attempts} writers could list; {unsure}: {brief(seen.causes[-1])}"
+                f"only {listings} of {attempts} writers could list; {unsure}: {brief(self._causes[-1])}"
             )
         else:
             evidence = (
-                f"{self.writers} writers at once: each of {seen.listings} listings, in {seen.raced} folders, "
-                f"showed all that had been put before it{'; ' + unsure if seen.causes else ''}"
+                f"{self.writers} writers at once: each of {listings} listings, in {raced} folders, "
+                f"showed all that had been put before it{'; ' + unsure if self._causes else ''}"
             )
-        return Verdict(self.word, safe=not seen.lacking and seen.listings * 2 >= attempts, evidence=evidence)
+        return Verdict(self.word, safe=not self._lacking and listings * 2 >= attempts, evidence=evidence)
 
 
-_SMALL = 1024
-# A server that copies what is being deleted is caught between the two, which takes it longer for more bytes.
-_SIZES = (256 * 1024, 256 * 1024, 256 * 1024, _SMALL)
 _LAGS = 4
 _NOTHING = Seen(None, None)
 _ONE_BY_ONE = "one after the other: "
 
 
 @dataclass(slots=True)
-class _Deletions:
-    """What came of the races: names, those whose deletion was certain, those that were there again."""
-
-    raced: int = 0
-    judged: int = 0
-    back: int = 0
-    causes: list[Exception] = field(default_factory=list)
-
-
-@dataclass(frozen=True, slots=True)
 class PublishingProber:
-    """Publishes and deletes: one after the other, then many at once.
+    """Publishes and deletes: one after the other, then many at once, of which half publish and half delete.
 
-    Attributes
-    ----------
-    ground, pool, threads
-        Where, by which threads, and how many at once: half of them publish, half delete.
-    patience
-        When no further race is begun.
+    It keeps how many names were deleted for certain, and how many of them were there again.
     """
 
     word: ClassVar[str] = "publish"
@@ -182,13 +141,16 @@ class PublishingProber:
     pool: ThreadPoolExecutor
     threads: int
     patience: Patience
-    _seen: _Deletions = field(default_factory=_Deletions)
+    _raced: int = 0
+    _judged: int = 0
+    _back: int = 0
+    _causes: list[Exception] = field(default_factory=list)
 
     def one_after_the_other(self) -> str | None:
         """Publish and delete, and return what is wrong with what came of it."""
         name, first, other = (self.ground.name(self.word) for _ in range(3))
         for source in (first, other):
-            outcome = self._put(source, _SMALL)
+            outcome = self._put(source, SMALL)
             if not isinstance(outcome, Written):
                 return f"refused: it never put a key: {brief(error_of(outcome))}"
         outcome_of_first = self._publish(first, name)
@@ -221,7 +183,7 @@ class PublishingProber:
 
     def race(self, number: int) -> bool:
         """Publish names and delete them at once; return whether one was ever there again."""
-        size, seen = _SIZES[number % len(_SIZES)], self._seen
+        size = SIZES[number % len(SIZES)]
         names = [(self.ground.name(self.word), self.ground.name(self.word)) for _ in range(self.threads // 2)]
         put = list(self.pool.map(lambda pair: self._put(pair[0], size), names))
         pairs = [pair for pair, outcome in zip(names, put, strict=True) if isinstance(outcome, Written)]
@@ -232,49 +194,46 @@ class PublishingProber:
                 partial(self._delete_both, source, name, lag),
             ]
         came = together(self.pool, steps)
-        seen.raced += len(names)
-        seen.causes += [error_of(outcome) for outcome in put if not isinstance(outcome, Written)]
+        self._raced += len(names)
+        self._causes += [error_of(outcome) for outcome in put if not isinstance(outcome, Written)]
         for (_, name), published, deleted in zip(pairs, came[::2], came[1::2], strict=True):
             if not isinstance(published, (Written, Absent)):
-                seen.causes.append(error_of(published))
+                self._causes.append(error_of(published))
             # Deleted with certainty, and nobody publishes any more: it must be gone.
             if deleted is True:
-                seen.judged += 1
-                seen.back += look(self.ground.store, name, self.patience) != _NOTHING
-        return bool(seen.back)
+                self._judged += 1
+                self._back += look(self.ground.store, name, self.patience) != _NOTHING
+        return bool(self._back)
 
     def verdict(self) -> Verdict:
         """Say what was seen."""
-        seen = self._seen
-        unsure = f"{len(seen.causes)} requests had no certain answer"
-        if seen.judged * 2 < seen.raced:
-            cause = brief(seen.causes[-1] if seen.causes else None)
-            evidence = f"only {seen.judged} of {seen.raced} names could be deleted; {unsure}: {cause}"
+        unsure = f"{len(self._causes)} requests had no certain answer"
+        if self._judged * 2 < self._raced:
+            cause = brief(self._causes[-1] if self._causes else None)
+            evidence = f"only {self._judged} of {self._raced} names could be deleted; {unsure}: {cause}"
         else:
             again = (
-                f"{seen.back} of {seen.judged} deleted names were there again, for readers round the shim"
-                if seen.back
-                else f"none of {seen.judged} deleted names was there again"
+                f"{self._back} of {self._judged} deleted names were there again, for readers round the shim"
+                if self._back
+                else f"none of {self._judged} deleted names was there again"
             )
             evidence = (
                 f"{_ONE_BY_ONE}a copy of a missing source failed, and wrote nothing; at once with the "
-                f"deletion of its source: {again}{'; ' + unsure if seen.causes else ''}"
+                f"deletion of its source: {again}{'; ' + unsure if self._causes else ''}"
             )
-        return Verdict(self.word, safe=seen.judged * 2 >= seen.raced, evidence=evidence)
+        return Verdict(self.word, safe=self._judged * 2 >= self._raced, evidence=evidence)
 
     def _shows(self, name: str, source: str) -> bool:
         seen = look(self.ground.store, name, self.patience)
-        return seen == look(self.ground.store, source, self.patience) and seen.data == content(source, _SMALL)
+        return seen == look(self.ground.store, source, self.patience) and seen.data == content(source, SMALL)
 
     def _put(self, source: str, size: int) -> PutOutcome:
         creation = self.ground.creation()
         body = InMemory(content(source, size))
-        return unless_not_the_store_s(
-            self.patience.certainly(lambda: self.ground.store.put(source, body, creation))
-        )
+        return self.patience.answer(lambda: self.ground.store.put(source, body, creation))
 
     def _publish(self, source: str, name: str) -> PublishOutcome:
-        return unless_not_the_store_s(self.patience.certainly(partial(self._publish_once, source, name)))
+        return self.patience.answer(partial(self._publish_once, source, name))
 
     def _publish_once(self, source: str, name: str) -> PublishOutcome:
         try:
@@ -283,7 +242,7 @@ class PublishingProber:
             return Maybe(error)
 
     def _delete(self, name: str) -> DeleteOutcome:
-        return unless_not_the_store_s(self.patience.certainly(partial(self.ground.store.delete, name)))
+        return self.patience.answer(partial(self.ground.store.delete, name))
 
     def _delete_both(self, source: str, name: str, lag: int) -> bool:
         # Each time, the copy has come a little further.

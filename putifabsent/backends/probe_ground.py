@@ -33,7 +33,6 @@ from putifabsent.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from types import TracebackType
 
     from typing_extensions import Self
 
@@ -41,6 +40,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ENOUGH",
+    "SIZES",
+    "SMALL",
     "Ground",
     "Patience",
     "Seen",
@@ -62,19 +63,20 @@ _CLEANING = 30.0
 _log = logging.getLogger(__name__)
 
 
+SMALL = 1024
+
+SIZES = (256 * 1024, 256 * 1024, 256 * 1024, SMALL)
+"""Bytes of what is raced. A server that looks first and acts then is caught between the two, which takes it
+longer for more bytes."""
+
+
 def content(mark: str, size: int) -> bytes:
     """Return ``size`` bytes that say whose they are from the first to the last."""
     return (mark.encode() * (size // len(mark) + 1))[:size]
 
 
 class Ground:
-    """``<folder>/.putifabsent/probe-<uuid>/``, from entering to leaving the ``with``.
-
-    Parameters
-    ----------
-    folder
-        An existing folder of it: a bucket, or a folder in one.
-    """
+    """``<folder>/.putifabsent/probe-<uuid>/``, from entering to leaving the ``with``."""
 
     def __init__(self, store: Store, folder: str) -> None:
         self.store = store
@@ -137,12 +139,7 @@ class Ground:
             make_own_folders(self.folder)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             list(pool.map(self.store.discard, self._open.values()))
             patience = Patience(_CLEANING)
@@ -223,6 +220,10 @@ class Patience:
             if not isinstance(outcome, (TryAgain, Maybe)) or not self.may_try_again(number):
                 return outcome
         raise AssertionError
+
+    def answer(self, ask: Callable[[], T]) -> T:
+        """As :meth:`certainly`, and raise what the mount alone is to blame for."""
+        return unless_not_the_store_s(self.certainly(ask))
 
 
 def look(store: Store, name: str, patience: Patience) -> Seen:

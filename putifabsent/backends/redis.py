@@ -18,7 +18,7 @@ import errno
 import math
 import threading
 import uuid
-from abc import ABC, abstractmethod
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from redis.backoff import NoBackoff
@@ -60,13 +60,13 @@ from putifabsent.backends.registries import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from putifabsent.backends.counters import AdvanceOutcome
     from putifabsent.backends.redis_settings import RedisSettings
     from putifabsent.backends.registries import AcquireOutcome, ExtendOutcome, ReleaseOutcome
 
-__all__ = ["PREFIX", "RedisCounter", "RedisLock", "servers_of"]
+__all__ = ["PREFIX", "RedisCounter", "RedisLock", "sender_of"]
 
 _FORBIDDEN = (
     AuthenticationError,
@@ -111,36 +111,7 @@ class NotSentError(Exception):
     """No byte of the command has left; the cause says why."""
 
 
-class Servers(ABC):
-    """Sends a command about one key to the server that holds it, once."""
-
-    @abstractmethod
-    def send(self, key: str, *command: str | int) -> Any:
-        """Return the answer.
-
-        Raises
-        ------
-        NotSentError
-            Nobody took the command.
-        redis.exceptions.ResponseError
-            The server refused the command, and changed nothing.
-        redis.exceptions.RedisError
-            The answer was lost.
-        """
-
-
-class _Pool(Servers):
-    """One server, or whichever one the pool's own connections find."""
-
-    def __init__(self, pool: ConnectionPool) -> None:
-        self._pool = pool
-
-    def send(self, key: str, *command: str | int) -> Any:
-        del key
-        return _ask(self._pool, command)
-
-
-class _Cluster(Servers):
+class _Cluster:
     """Each key on the node that has its slot; a node that has it no more names another one."""
 
     def __init__(self, nodes: Sequence[tuple[str, int]], options: Mapping[str, Any]) -> None:
@@ -159,17 +130,14 @@ class _Cluster(Servers):
             except (RedisError, RedisClusterException, OSError) as error:
                 raise NotSentError(str(error)) from error
             try:
-                return _ask(pool, command, asking=redirect is not None)
+                return _ask(pool, key, *command, asking=redirect is not None)
             except MovedError:
                 redirect = None
                 self._look_again(cluster)
             except AskError as error:
                 redirect = error
-            except RedisError:
+            except (NotSentError, RedisError):
                 # The next command finds whoever has taken over.
-                self._look_again(cluster)
-                raise
-            except NotSentError:
                 self._look_again(cluster)
                 raise
         raise NotSentError("the slot of the key moved on and on")
@@ -193,16 +161,26 @@ class _Cluster(Servers):
                 self._found = None
 
 
-def servers_of(settings: RedisSettings) -> Servers:
-    """Return the way to the servers; no request is sent yet."""
-    timeouts = {"socket_timeout": settings.timeout, "socket_connect_timeout": settings.timeout}
+def sender_of(settings: RedisSettings) -> Callable[..., Any]:
+    """Return what sends a command, given its key and its words, once, and returns the answer.
+
+    Raises
+    ------
+    NotSentError
+        Nobody took the command.
+    redis.exceptions.ResponseError
+        The server refused the command, and changed nothing.
+    redis.exceptions.RedisError
+        The answer was lost.
+    """
     every: dict[str, Any] = {
-        **timeouts,
+        "socket_timeout": settings.timeout,
+        "socket_connect_timeout": settings.timeout,
         "retry": Retry(NoBackoff(), 0),
         # The newer protocol's servers may send without a request.
         "protocol": 2,
     }
-    tls = dict(settings.tls)
+    secure = {"ssl": True, **settings.tls} if settings.is_tls else {}
     data = {
         **every,
         "username": settings.username,
@@ -210,21 +188,23 @@ def servers_of(settings: RedisSettings) -> Servers:
         "max_connections": _CONNECTIONS,
     }
     if settings.topology == "cluster":
-        return _Cluster(settings.hosts, {**data, **({"ssl": True, **tls} if settings.is_tls else {})})
+        return _Cluster(settings.hosts, {**data, **secure}).send
     data["db"] = settings.db
     if settings.topology == "sentinel":
-        secure = {"ssl": True, **tls} if settings.is_tls else {}
         login = {"username": settings.sentinel_username, "password": settings.sentinel_password}
         sentinel = Sentinel(list(settings.hosts), sentinel_kwargs={**every, **login, **secure})
-        return _Pool(SentinelConnectionPool(settings.service, sentinel, **data, **secure))
+        return partial(_ask, SentinelConnectionPool(settings.service, sentinel, **data, **secure))
     if settings.topology == "socket":
-        return _Pool(ConnectionPool(connection_class=UnixDomainSocketConnection, path=settings.path, **data))
-    host, port = settings.hosts[0]
-    kind = SSLConnection if settings.is_tls else Connection
-    return _Pool(ConnectionPool(connection_class=kind, host=host, port=port, **data, **tls))
+        where: dict[str, Any] = {"connection_class": UnixDomainSocketConnection, "path": settings.path}
+    else:
+        kind = SSLConnection if settings.is_tls else Connection
+        host, port = settings.hosts[0]
+        where = {"connection_class": kind, "host": host, "port": port, **settings.tls}
+    return partial(_ask, ConnectionPool(**where, **data))
 
 
-def _ask(pool: Any, command: Sequence[str | int], *, asking: bool = False) -> Any:
+def _ask(pool: Any, _: str, *command: str | int, asking: bool = False) -> Any:
+    """Send a command, whatever its key, by a connection of the pool."""
     try:
         connection = pool.get_connection()
     except (RedisError, OSError) as error:
@@ -280,7 +260,7 @@ class RedisLock(Lock):
 
     def __init__(self, settings: RedisSettings) -> None:
         self._shown = settings.shown
-        self._servers = PerProcess(lambda: servers_of(settings))
+        self._sender = PerProcess(lambda: sender_of(settings))
 
     def acquire(self, key: str, owner: str, lease: float) -> AcquireOutcome:
         """``SET NX PX``; where it is held, who holds it and for how long, in the same answer."""
@@ -312,7 +292,7 @@ class RedisLock(Lock):
             return refused
         name = f"{PREFIX}{key}"
         try:
-            answer = self._servers().send(name, "EVAL", script, 1, name, owner, *milliseconds)
+            answer = self._sender()(name, "EVAL", script, 1, name, owner, *milliseconds)
         except (RedisError, NotSentError, OSError) as error:
             return outcome_of(error, self._shown)
         code = answer[0]
@@ -347,7 +327,7 @@ class RedisCounter(Counter):
 
     def __init__(self, settings: RedisSettings) -> None:
         self._shown = settings.shown
-        self._servers = PerProcess(lambda: servers_of(settings))
+        self._sender = PerProcess(lambda: sender_of(settings))
 
     def advance(self, name: str, floor: int, count: int = 1) -> AdvanceOutcome:
         """``EVAL``: ``GET``, the larger of it and the floor, ``SET``, ``TIME``."""
@@ -355,7 +335,7 @@ class RedisCounter(Counter):
             return refused
         key = f"{_COUNTER_PREFIX}{name}"
         try:
-            return Advanced(*self._servers().send(key, "EVAL", _ADVANCE, 1, key, floor, count))
+            return Advanced(*self._sender()(key, "EVAL", _ADVANCE, 1, key, floor, count))
         except (RedisError, NotSentError, OSError) as error:
             return outcome_of(error, self._shown)
 

@@ -54,20 +54,12 @@ class RedisSettings:
     ----------
     shown
         Its address for people, without credentials.
-    topology
-        One server, one server by its socket, sentinels that name the primary, or a cluster.
-    hosts
-        The server, the sentinels, or some of the cluster's nodes.
-    path
-        The socket's.
+    hosts, path
+        The server, the sentinels, or some of the cluster's nodes; the socket's path.
     service
         What the sentinels call the primary.
-    db
-        The database's number; a cluster has only 0.
-    is_tls, tls
-        Whether connections are encrypted, and redis-py's ``ssl_`` options.
-    username, password, sentinel_username, sentinel_password
-        Credentials, of the servers and of the sentinels.
+    tls
+        redis-py's ``ssl_`` options.
     timeout
         Seconds, for connecting and for one answer.
     """
@@ -88,13 +80,7 @@ class RedisSettings:
 
 
 def redis_settings(url: str) -> RedisSettings:
-    """Return what a URL of Redis says, with the credentials of the environment where it has none.
-
-    Raises
-    ------
-    ConfigError
-        What is wrong with the URL, without its credentials.
-    """
+    """Return what a URL of Redis says, with the credentials of the environment where it has none."""
     parts = parts_of(url, ("dynamodb", *REDIS_SCHEMES))
     if parts.scheme not in REDIS_SCHEMES:
         raise ConfigError(f"{parts.scheme}:// has no locks: they are at {', '.join(REDIS_SCHEMES)}")

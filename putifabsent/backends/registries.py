@@ -1,20 +1,7 @@
 """What a registry must promise, call by call: :class:`Claims` decides, :class:`Lock` says who goes first.
 
 Where a store can't decide who creates a name, a registry beside it does. As in
-:mod:`putifabsent.backends.base`, every answer is of a closed type:
-
-=======================  ==================================================================
-:class:`FoundClaim`      the identity has this claim now
-:class:`Claimed`         this request wrote the claim
-:class:`Forgotten`       this request removed the claim
-:class:`NotAsExpected`   another claim was there, or none; this request wrote nothing
-:class:`ClaimPage`       a part of a listing
-:class:`Acquired`        the owner holds the lock, for a lease from now
-:class:`Held`            somebody holds the lock; this request changed nothing
-:class:`Free`            nobody holds the lock; this request changed nothing
-:class:`Released`        this request ended the owner's lock
-:class:`Absent`, :class:`TryAgain`, :class:`Refused`, :class:`Maybe`   as for a store
-=======================  ==================================================================
+:mod:`putifabsent.backends.base`, every answer is of a closed type.
 
 One call is one request. No registry may send one twice on its own: a client's retries are off, the hidden
 ones too.
@@ -197,14 +184,10 @@ class Claims(ABC):
 
     Every method has an asynchronous twin; the default one runs it in a thread. All must be safe for any
     number of threads, on any loop, and after a fork.
-
-    Attributes
-    ----------
-    kind
-        What it is, for people: ``"dynamodb"``.
     """
 
     kind: ClassVar[str]
+    """What it is, for people: ``"dynamodb"``."""
 
     @abstractmethod
     def read(self, identity: str) -> ReadOutcome:
@@ -323,14 +306,10 @@ class Lock(ABC):
     owners go at the same time, which costs them time, never a commit: who wins is decided elsewhere.
 
     Twins, threads and forks as for :class:`Claims`.
-
-    Attributes
-    ----------
-    kind
-        What it is, for people: ``"redis"``.
     """
 
     kind: ClassVar[str]
+    """What it is, for people: ``"redis"``."""
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.identity()}>"

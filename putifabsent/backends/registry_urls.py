@@ -60,13 +60,7 @@ _TABLE = re.compile(r"[A-Za-z0-9_.-]{3,255}")
 
 
 def ask_environment(url: str | None) -> str:
-    """Return ``url``, or what ``PUTIFABSENT_ARBITER`` says.
-
-    Raises
-    ------
-    ConfigError
-        Neither says anything.
-    """
+    """Return ``url``, or what ``PUTIFABSENT_ARBITER`` says."""
     address = url or os.environ.get(ARBITER)
     if not address:
         raise ConfigError(
@@ -76,24 +70,12 @@ def ask_environment(url: str | None) -> str:
 
 
 def is_claims(url: str) -> bool:
-    """Whether ``url`` is a registry of claims, and no lock.
-
-    Raises
-    ------
-    ConfigError
-        It is neither; the message names the nearest scheme.
-    """
+    """Whether ``url`` is a registry of claims, and no lock."""
     return parts_of(url, SCHEMES).scheme == "dynamodb"
 
 
 def open_claims(url: str) -> Claims:
-    """Return the claims at ``url``; no request is sent yet.
-
-    Raises
-    ------
-    ConfigError
-        What is wrong with the URL, without its credentials.
-    """
+    """Return the claims at ``url``; no request is sent yet."""
     parts = parts_of(url, SCHEMES)
     if parts.scheme != "dynamodb":
         raise ConfigError(f"{parts.scheme}:// is a lock, which decides nothing: claims are at dynamodb://")
@@ -104,13 +86,7 @@ def open_claims(url: str) -> Claims:
 
 
 def open_lock(url: str) -> Lock:
-    """Return the lock at ``url``; no request is sent yet.
-
-    Raises
-    ------
-    ConfigError
-        What is wrong with the URL, without its credentials.
-    """
+    """Return the lock at ``url``; no request is sent yet."""
     settings = redis_settings(url)
     with _needing("redis"):
         from putifabsent.backends.redis import RedisLock
@@ -118,13 +94,7 @@ def open_lock(url: str) -> Lock:
 
 
 def open_counter(url: str) -> Counter:
-    """Return the counters at ``url``; no request is sent yet.
-
-    Raises
-    ------
-    ConfigError
-        What is wrong with the URL, without its credentials.
-    """
+    """Return the counters at ``url``; no request is sent yet."""
     parts = parts_of(url, COUNTERS)
     if parts.scheme in REDIS_SCHEMES:
         settings = redis_settings(url)

@@ -11,7 +11,6 @@ a probe can tell.
 from __future__ import annotations
 
 import errno
-from functools import partial
 from typing import IO, TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from botocore.exceptions import ClientError
@@ -36,9 +35,9 @@ from putifabsent.backends.base import (
     Refused,
     Staged,
     Store,
-    read_whole,
 )
-from putifabsent.backends.interrupt import done_or_undone
+from putifabsent.backends.body import Body, read_whole
+from putifabsent.backends.interrupt import blocking_twin, done_or_undone
 from putifabsent.backends.object_store import bad_key, deleting, unconditional
 from putifabsent.backends.per_process import PerProcess
 from putifabsent.backends.s3_client import (
@@ -48,12 +47,11 @@ from putifabsent.backends.s3_client import (
     creation_params,
     date_of,
     has_no_source,
-    is_in_parts,
     outcome_of,
     reading_of,
     source_params,
 )
-from putifabsent.backends.s3_obstore import EXPRESS, Buckets
+from putifabsent.backends.s3_obstore import EXPRESS, Buckets, is_in_parts
 from putifabsent.backends.s3_upload import (
     PART,
     Upload,
@@ -85,9 +83,6 @@ if TYPE_CHECKING:
         PutOutcome,
         StageOutcome,
     )
-    from putifabsent.backends.body import Body
-
-    Place = tuple[str, str]
 
 __all__ = ["S3Store"]
 
@@ -100,14 +95,9 @@ _FAST = 2 * 2**20
 
 
 class S3Store(Store, ConditionalCopy, Describes, StagesAhead):
-    """The store behind an ``s3fs.S3FileSystem``.
+    """The store behind an ``s3fs.S3FileSystem``, whose loop runs the asynchronous client.
 
-    Parameters
-    ----------
-    fs
-        The wrapped filesystem; its loop runs the asynchronous client.
-    deadline
-        Seconds; no single request is waited for longer, unless ``read_timeout`` says so.
+    No single request is waited for longer than ``deadline`` seconds, unless ``read_timeout`` says so.
     """
 
     kind: ClassVar[str] = "s3"
@@ -161,21 +151,20 @@ class S3Store(Store, ConditionalCopy, Describes, StagesAhead):
     def create(self, name: str, body: Body, creation: Creation) -> CreateOutcome:
         """``PutObject`` with ``If-None-Match: *``."""
         bucket, key = self._split(name)
-        if refused := bad_key(name, key):
-            return refused
         if not creation.extra and (fast := self._fast.bucket(bucket, key)) is not None:
             return fast.create(key, name, body, creation)
-        once = partial(self._put_once, only_if_absent=True)
-        return self._wait(once, (bucket, key), name, body, creation)
+        if refused := bad_key(name, key):
+            return refused
+        return self._wait(self._put_once, name, body, creation, _ONLY_IF_ABSENT)
 
     async def create_async(self, name: str, body: Body, creation: Creation) -> CreateOutcome:
         """``PutObject`` with ``If-None-Match: *``."""
         bucket, key = self._split(name)
-        if refused := bad_key(name, key):
-            return refused
         if not creation.extra and (fast := await self._fast.bucket_async(bucket, key)) is not None:
             return await fast.create_async(key, name, body, creation)
-        return await self._put_once((bucket, key), name, body, creation, only_if_absent=True)
+        if refused := bad_key(name, key):
+            return refused
+        return await self._put_once(name, body, creation, _ONLY_IF_ABSENT)
 
     def head(self, name: str) -> HeadOutcome:
         """``HeadObject``."""
@@ -208,10 +197,6 @@ class S3Store(Store, ConditionalCopy, Describes, StagesAhead):
             )
         )
 
-    def time(self, name: str) -> datetime | None:
-        """``HeadObject``; see :meth:`time_async`."""
-        return self._wait(self.time_async, name)
-
     async def time_async(self, name: str) -> datetime | None:
         """``HeadObject``, by the client that shows the ``Date`` of an answer."""
         bucket, key = self._split(name)
@@ -219,6 +204,8 @@ class S3Store(Store, ConditionalCopy, Describes, StagesAhead):
             return date_of(await self._sender.call("head_object", Bucket=bucket, Key=key))
         except Exception as error:  # noqa: BLE001 - without a time nothing is claimed
             return date_of(error.response) if isinstance(error, ClientError) else None
+
+    time = blocking_twin(time_async)
 
     def get(self, name: str) -> GetOutcome:
         """``GetObject``."""
@@ -242,10 +229,6 @@ class S3Store(Store, ConditionalCopy, Describes, StagesAhead):
         """Whether every option of the mount is understood: none that asks for versions, keys, or who pays."""
         return self._fast.takes(self._split(name)[1])
 
-    def describe(self, name: str) -> DescribeOutcome:
-        """``HeadObject``; see :meth:`describe_async`."""
-        return self._wait(self.describe_async, name)
-
     async def describe_async(self, name: str) -> DescribeOutcome:
         """``HeadObject``, by the client that shows the storage class."""
         bucket, key = self._split(name)
@@ -266,21 +249,19 @@ class S3Store(Store, ConditionalCopy, Describes, StagesAhead):
             }
         )
 
-    def list(self, folder: str) -> ListOutcome:
-        """``ListObjectsV2``, page by page."""
-        return self._wait(self.list_async, folder)
+    describe = blocking_twin(describe_async)
 
     async def list_async(self, folder: str) -> ListOutcome:
         """``ListObjectsV2``, page by page."""
         return await self._listed(folder, {"Delimiter": "/"})
 
-    def walk(self, folder: str) -> ListOutcome:
-        """``ListObjectsV2`` with no delimiter, page by page."""
-        return self._wait(self.walk_async, folder)
+    list = blocking_twin(list_async)
 
     async def walk_async(self, folder: str) -> ListOutcome:
         """``ListObjectsV2`` with no delimiter, page by page."""
         return await self._listed(folder, {})
+
+    walk = blocking_twin(walk_async)
 
     async def _listed(self, folder: str, where: dict[str, str]) -> ListOutcome:
         bucket, prefix = self._split(folder.rstrip("/") + "/")
@@ -302,10 +283,6 @@ class S3Store(Store, ConditionalCopy, Describes, StagesAhead):
             more = {"ContinuationToken": page.get("NextContinuationToken", "")}
         return Listed(tuple(entries))
 
-    def delete(self, name: str, version: str | None = None) -> DeleteOutcome:
-        """``DeleteObject``; see :meth:`delete_async`."""
-        return self._wait(self.delete_async, name, version)
-
     async def delete_async(self, name: str, version: str | None = None) -> DeleteOutcome:
         """``DeleteObject``: that version in a versioned bucket, else whatever is there."""
         bucket, key = self._split(name)
@@ -315,6 +292,8 @@ class S3Store(Store, ConditionalCopy, Describes, StagesAhead):
         except Exception as error:  # noqa: BLE001 - what it means is decided in one place
             return deleting(outcome_of(error, name), error)
         return Deleted()
+
+    delete = blocking_twin(delete_async)
 
     def put(self, name: str, body: Body, creation: Creation) -> PutOutcome:
         """``PutObject`` with no condition; a large body as an upload."""
@@ -336,24 +315,47 @@ class S3Store(Store, ConditionalCopy, Describes, StagesAhead):
                 return await fast.put_async(key, name, body, creation)
         return await self._put(name, body, creation)
 
-    def publish(self, source: str, name: str, creation: Creation) -> PublishOutcome:
-        """``CopyObject``; see :meth:`publish_async`."""
-        return self._wait(self.publish_async, source, name, creation)
-
     async def publish_async(self, source: str, name: str, creation: Creation) -> PublishOutcome:
-        """``CopyObject``, with the source's own metadata."""
-        place, origin = self._split(name), self._split(source)
-        if refused := bad_key(name, place[1]) or bad_key(source, origin[1]):
-            return refused
-        return await self._publish(origin, place, name, creation)
+        """``CopyObject`` of the source as it is now, with its own metadata.
 
-    def copy(self, source: str, name: str, creation: Creation) -> CreateOutcome:
-        """``CopyObject`` with ``If-None-Match: *``."""
-        return self._wait(self.copy_async, source, name, creation)
+        obstore could send this, too, but S3 may say "200" before it copies and tell of an error after it,
+        which obstore does not read.
+        """
+        (bucket, key), (from_bucket, from_key) = self._split(name), self._split(source)
+        if refused := bad_key(name, key) or bad_key(source, from_key):
+            return refused
+        try:
+            answer = await self._sender.call(
+                "copy_object",
+                OF_THE_SOURCE,
+                Bucket=bucket,
+                Key=key,
+                CopySource={"Bucket": from_bucket, "Key": from_key},
+                MetadataDirective="COPY",
+                **await copy_params(self._sender, self._added, creation),
+            )
+        except Exception as error:  # noqa: BLE001 - what it means is decided in one place
+            if has_no_source(error):
+                return Absent()
+            return unconditional(outcome_of(error, name), name, error)
+        return unconditional(_created(answer, name), name)
+
+    publish = blocking_twin(publish_async)
 
     async def copy_async(self, source: str, name: str, creation: Creation) -> CreateOutcome:
         """``CopyObject`` with ``If-None-Match: *``."""
-        return await self._copy(self._split(source), self._split(name), name, creation)
+        from_bucket, from_key = self._split(source)
+        return await self._creating(
+            "copy_object",
+            name,
+            creation,
+            CopySource={"Bucket": from_bucket, "Key": from_key},
+            MetadataDirective="REPLACE",
+            **_ONLY_IF_ABSENT,
+            **source_params(self._added),
+        )
+
+    copy = blocking_twin(copy_async)
 
     def stage(self, name: str, body: Body, creation: Creation) -> StageOutcome:
         """``CreateMultipartUpload`` with the token, and ``UploadPart``."""
@@ -401,35 +403,29 @@ class S3Store(Store, ConditionalCopy, Describes, StagesAhead):
             name, creation, lambda upload: copy_parts(self._sender, upload, origin, size)
         )
 
-    def complete(self, staged: Staged) -> CompleteOutcome:
-        """``CompleteMultipartUpload`` with ``If-None-Match: *``."""
-        return self._wait(self.complete_async, staged)
-
     async def complete_async(self, staged: Staged) -> CompleteOutcome:
         """``CompleteMultipartUpload`` with ``If-None-Match: *``."""
-        return await self._complete(staged, only_if_absent=True)
+        return await self._complete(staged, _ONLY_IF_ABSENT)
 
-    def discard(self, staged: Staged) -> None:
-        """``AbortMultipartUpload``."""
-        self._wait(self.discard_async, staged)
+    complete = blocking_twin(complete_async)
 
     async def discard_async(self, staged: Staged) -> None:
         """``AbortMultipartUpload``."""
         await staged.upload.abort(self._sender)
+
+    discard = blocking_twin(discard_async)
 
     def _is_plain(self, body: Body, creation: Creation) -> bool:
         return body.size <= min(_FAST, self.largest_put) and not creation.extra
 
     async def _put(self, name: str, body: Body, creation: Creation) -> PutOutcome:
         if body.size <= self.largest_put:
-            place = self._split(name)
-            written = await self._put_once(place, name, body, creation, only_if_absent=False)
-            return unconditional(written, name)
+            return unconditional(await self._put_once(name, body, creation, {}), name)
         staged = await self.stage_async(name, body, creation)
         if not isinstance(staged, Staged):
             return unconditional(staged, name)
         try:
-            outcome = await self._complete(staged, only_if_absent=False)
+            outcome = await self._complete(staged, {})
         except BaseException:
             await self.discard_async(staged)
             raise
@@ -439,26 +435,25 @@ class S3Store(Store, ConditionalCopy, Describes, StagesAhead):
         return unconditional(outcome, name)
 
     async def _put_once(
-        self, place: Place, name: str, body: Body, creation: Creation, *, only_if_absent: bool
+        self, name: str, body: Body, creation: Creation, condition: Mapping[str, str]
     ) -> CreateOutcome:
-        """Put a body in one request."""
         data = read_whole(body)
         if isinstance(data, Refused):
             return data
-        bucket, key = place
-        condition = _ONLY_IF_ABSENT if only_if_absent else {}
+        return await self._creating("put_object", name, creation, Body=data, **condition)
 
-        async def send(parameters: dict[str, Any]) -> dict[str, Any]:
-            return await self._sender.call(
-                "put_object", Bucket=bucket, Key=key, Body=data, **condition, **parameters
-            )
+    async def _creating(self, method: str, name: str, creation: Creation, **parameters: Any) -> CreateOutcome:
+        bucket, key = self._split(name)
+        try:
+            params = await creation_params(self._sender, self._added, method, creation)
+            answer = await self._sender.call(method, Bucket=bucket, Key=key, **parameters, **params)
+        except Exception as error:  # noqa: BLE001 - what it means is decided in one place
+            outcome = outcome_of(error, name)
+            return Maybe(error) if isinstance(outcome, Gone) else outcome
+        return _created(answer, name)
 
-        return await self._creating(name, "put_object", creation, send)
-
-    async def _complete(self, staged: Staged, *, only_if_absent: bool) -> CompleteOutcome:
-        """Complete an upload."""
+    async def _complete(self, staged: Staged, condition: Mapping[str, str]) -> CompleteOutcome:
         upload: Upload = staged.upload
-        condition = _ONLY_IF_ABSENT if only_if_absent else {}
         parts = {"Parts": upload.parts}
         try:
             answer = await self._sender.call(
@@ -467,67 +462,6 @@ class S3Store(Store, ConditionalCopy, Describes, StagesAhead):
         except Exception as error:  # noqa: BLE001 - what it means is decided in one place
             return outcome_of(error, staged.name)
         return _created(answer, staged.name)
-
-    async def _copy(self, source: Place, place: Place, name: str, creation: Creation) -> CreateOutcome:
-        """Copy an object's bytes, only if the target is not there, as a creation of its own."""
-        (from_bucket, from_key), (bucket, key) = source, place
-
-        async def send(parameters: dict[str, Any]) -> dict[str, Any]:
-            return await self._sender.call(
-                "copy_object",
-                Bucket=bucket,
-                Key=key,
-                CopySource={"Bucket": from_bucket, "Key": from_key},
-                MetadataDirective="REPLACE",
-                **_ONLY_IF_ABSENT,
-                **source_params(self._added),
-                **parameters,
-            )
-
-        return await self._creating(name, "copy_object", creation, send)
-
-    async def _publish(self, source: Place, place: Place, name: str, creation: Creation) -> PublishOutcome:
-        """Copy an object as it is now, with what it says of itself.
-
-        obstore could send this, too, but S3 may say "200" before it copies and tell of an error after it,
-        which obstore does not read.
-        """
-        (from_bucket, from_key), (bucket, key) = source, place
-        try:
-            parameters = await copy_params(self._sender, self._added, creation)
-            if isinstance(parameters, Refused):
-                return parameters
-            answer = await self._sender.call(
-                "copy_object",
-                OF_THE_SOURCE,
-                Bucket=bucket,
-                Key=key,
-                CopySource={"Bucket": from_bucket, "Key": from_key},
-                MetadataDirective="COPY",
-                **parameters,
-            )
-        except Exception as error:  # noqa: BLE001 - what it means is decided in one place
-            if has_no_source(error):
-                return Absent()
-            return unconditional(outcome_of(error, name), name, error)
-        return unconditional(_created(answer, name), name)
-
-    async def _creating(
-        self,
-        name: str,
-        method: str,
-        creation: Creation,
-        send: Callable[[dict[str, Any]], Awaitable[dict[str, Any]]],
-    ) -> CreateOutcome:
-        try:
-            parameters = await creation_params(self._sender, self._added, method, creation)
-            if isinstance(parameters, Refused):
-                return parameters
-            answer = await send(parameters)
-        except Exception as error:  # noqa: BLE001 - what it means is decided in one place
-            outcome = outcome_of(error, name)
-            return Maybe(error) if isinstance(outcome, Gone) else outcome
-        return _created(answer, name)
 
     async def _stage(
         self, name: str, creation: Creation, fill: Callable[[Upload], Awaitable[None]]
@@ -538,8 +472,6 @@ class S3Store(Store, ConditionalCopy, Describes, StagesAhead):
         upload: Upload | None = None
         try:
             parameters = await creation_params(self._sender, self._added, "create_multipart_upload", creation)
-            if isinstance(parameters, Refused):
-                return parameters
             algorithm = {**self._added, **parameters}.get("ChecksumAlgorithm", "")
             upload = await open_upload(self._sender, bucket, key, parameters, algorithm)
             await fill(upload)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import re
 from concurrent.futures import ThreadPoolExecutor
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
@@ -49,7 +48,6 @@ __all__ = [
     "date_of",
     "has_no_source",
     "is_absent",
-    "is_in_parts",
     "outcome_of",
     "reading_of",
     "source_params",
@@ -66,19 +64,10 @@ CODES: dict[str, Meaning] = {
 """What an answer's code means, where its status does not say it."""
 
 _ABSENT = {"NoSuchKey", "NoSuchVersion", "PreconditionFailed", "404"}
-_IN_PARTS = re.compile(r"-\d+\"?$")
 
 
 class Sender:
-    """Sends single S3 requests with the wrapped filesystem's options, session and extra parameters.
-
-    Parameters
-    ----------
-    options
-        The options of the wrapped ``s3fs.S3FileSystem``.
-    connect_timeout, timeout
-        Seconds, for one request.
-    """
+    """Sends single S3 requests with the wrapped filesystem's options, session and extra parameters."""
 
     def __init__(self, options: Mapping[str, Any], connect_timeout: float, timeout: float) -> None:
         self._remade = (dict(options), connect_timeout, timeout)
@@ -120,10 +109,7 @@ class Sender:
     async def call(self, method: str, without: Container[str] = (), **parameters: Any) -> dict[str, Any]:
         """Send one request, with what the mount adds to every request of its kind, ``without`` some of it.
 
-        Raises
-        ------
-        Exception
-            Whatever the client raises: :func:`outcome_of` says what it means.
+        Whatever the client raises is passed on: :func:`outcome_of` says what it means.
         """
         send = getattr(await self.client(parameters.get("Bucket")), method)
         # s3fs adds who pays to every request only since 2026.
@@ -159,6 +145,8 @@ def outcome_of(error: Exception, name: str) -> Exists | TryAgain | Refused | May
         return _answer(error, name)
     if is_unsent(error):
         return TryAgain(error)
+    if isinstance(error, ConfigError):
+        return Refused(error)
     if isinstance(error, WRONG):
         kind = ValueError if isinstance(error, ParamValidationError) else PermissionError
         return Refused(caused(kind(f"{name}: {error}"), error))
@@ -184,11 +172,6 @@ def is_absent(error: BaseException) -> bool:
 def date_of(answer: Mapping[str, Any]) -> datetime | None:
     """Return the store's time of an answer, or of a client's error."""
     return http_date(answer.get("ResponseMetadata", {}).get("HTTPHeaders", {}).get("date"))
-
-
-def is_in_parts(etag: str | None) -> bool:
-    """Whether an object came in parts. Of such, S3 says when the upload was begun, not when it ended."""
-    return etag is not None and _IN_PARTS.search(etag) is not None
 
 
 def has_no_source(error: BaseException) -> bool:
@@ -237,36 +220,33 @@ OF_THE_SOURCE = frozenset(
 
 async def creation_params(
     sender: Sender, mount: Mapping[str, Any], method: str, creation: Creation
-) -> dict[str, Any] | Refused:
-    """Return the parameters of a put or an upload; what ``mount`` adds, the sender sends."""
+) -> dict[str, Any]:
+    """Return the parameters of a put or an upload, or raise ConfigError; the sender adds ``mount``'s."""
     extra = _extra(creation)
     given = (mount.get("Metadata", {}), extra.pop("Metadata", {}), extra.pop("metadata", {}))
     if not all(map(are_texts, given)):
-        return Refused(ConfigError("Metadata must map strings to strings"))
+        raise ConfigError("Metadata must map strings to strings")
     metadata = {key: value for each in given for key, value in each.items()}
     metadata |= {TOKEN_KEY: creation.token, WRITER_KEY: creation.writer}
     unknown = (extra.keys() - await sender.accepts(method)) | (extra.keys() & _SAID_HERE)
     if unknown:
-        return Refused(unsupported("s3", unknown))
+        raise unsupported("s3", unknown)
     # Nothing that looks at the name later would have it, and to S3 that is no look at all.
     if any(extra.get(key, mount.get(key)) != mount.get(key) for key in _CUSTOMER_KEY):
-        return Refused(ConfigError(_KEY_OF_A_CALL))
+        raise ConfigError(_KEY_OF_A_CALL)
     return {**extra, "Metadata": metadata}
 
 
-async def copy_params(
-    sender: Sender, mount: Mapping[str, Any], creation: Creation
-) -> dict[str, Any] | Refused:
-    """Return the parameters of a copy whose source was put with the same parameters."""
+async def copy_params(sender: Sender, mount: Mapping[str, Any], creation: Creation) -> dict[str, Any]:
+    """Return the parameters of a copy whose source was put with the same ones, or raise ConfigError."""
     extra = _extra(creation)
     extra.pop("metadata", None)
     unknown = extra.keys() - await sender.accepts("put_object")
     if unknown:
-        return Refused(unsupported("s3", unknown))
+        raise unsupported("s3", unknown)
     # What only a put knows speaks of the bytes that it carries.
     wanted = await sender.accepts("copy_object") - OF_THE_SOURCE
-    said = {key: value for key, value in extra.items() if key in wanted}
-    return {**said, **source_params(mount)}
+    return {key: value for key, value in extra.items() if key in wanted} | source_params(mount)
 
 
 def source_params(mount: Mapping[str, Any]) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from datetime import datetime, timedelta, timezone
 from functools import partial
 from http import HTTPStatus
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import urlsplit
 
 import obstore
@@ -47,23 +47,22 @@ from putifabsent.backends.base import (
     Refused,
     TryAgain,
     caused,
-    read_whole,
 )
-from putifabsent.backends.object_store import unconditional, unimplemented
+from putifabsent.backends.body import Body, read_whole
+from putifabsent.backends.object_store import LONGEST_KEY, unconditional, unimplemented
 from putifabsent.backends.pool import Pool
-from putifabsent.backends.s3_client import CODES, is_in_parts
+from putifabsent.backends.s3_client import CODES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Literal, TypeAlias
 
     from putifabsent.backends.base import CreateOutcome, Creation, GetOutcome, HeadOutcome, PutOutcome
-    from putifabsent.backends.body import Body
     from putifabsent.backends.s3_client import Sender
 
     _Mode: TypeAlias = Literal["create", "overwrite"]
 
-__all__ = ["EXPRESS", "Buckets", "FastBucket"]
+__all__ = ["EXPRESS", "Buckets", "is_in_parts", "place_of"]
 
 _OPTIONS = {
     "anon", "key", "secret", "token", "username", "password", "profile", "endpoint_url", "use_ssl",
@@ -84,6 +83,7 @@ _CONFIG_OPTIONS = {
 _ENCRYPTING = ("AWS_SERVER_SIDE_ENCRYPTION", "AWS_SSE_")
 # A component that is empty, or one of dots.
 _ODD = re.compile(r"(?:^|/)\.{0,2}(?:/|$)")
+_IN_PARTS = re.compile(r"-\d+\"?$")
 _STATUS = re.compile(r"status code: (\d{3})")
 # Nobody took the connection, or gave the credentials to sign with.
 _NOT_SENT = re.compile(r"kind: Connect\b|External AWS credential provider")
@@ -166,63 +166,31 @@ def understands(options: Mapping[str, Any]) -> bool:
 
 
 def takes(key: str) -> bool:
-    """Whether obstore means the same object by ``key`` as everybody else does."""
-    return key.isprintable() and _ODD.search(key) is None
+    """Whether it can be a key, and obstore means the same object by it as everybody else does."""
+    return key.isprintable() and _ODD.search(key) is None and len(key.encode()) <= LONGEST_KEY
 
 
-class Place(NamedTuple):
-    """Where requests about a bucket go.
+def place_of(bucket: str, endpoint: str, presigned: str) -> tuple[str, bool] | None:
+    """Return where requests about a bucket go, and whether its name begins the host there, not the path.
 
-    Attributes
-    ----------
-    is_host
-        Whether the bucket's name is the first part of the host there, and not of the path.
-    """
-
-    endpoint: str
-    is_host: bool
-
-
-def place_of(bucket: str, endpoint: str, presigned: str) -> Place | None:
-    """Return where requests about a bucket go.
-
-    Parameters
-    ----------
-    endpoint
-        The client's. Presigned addresses of AWS have another, which sends on those of other regions.
-    presigned
-        The address of its object ``key``, as botocore makes it.
-
-    Returns
-    -------
-    Place or None
-        None: elsewhere than obstore would send them.
+    None: elsewhere than obstore would send them.
+    The ``endpoint`` is the client's, and ``presigned`` the address of its object ``key``, as botocore makes
+    it. Those of AWS have another endpoint, which sends on those of other regions.
     """
     base, found = urlsplit(endpoint), urlsplit(presigned)
     path = base.path.rstrip("/")
     if found.path == f"{path}/{bucket}/key":
-        return Place(f"{base.scheme}://{base.netloc}{path}", is_host=False)
+        return f"{base.scheme}://{base.netloc}{path}", False
     if found.path == f"{path}/key" and found.netloc.startswith(f"{bucket}."):
-        return Place(f"{base.scheme}://{bucket}.{base.netloc}{path}", is_host=True)
+        return f"{base.scheme}://{bucket}.{base.netloc}{path}", True
     return None
 
 
 class FastBucket:
     """One bucket, by a client that sends each request once.
 
-    Parameters
-    ----------
-    place
-        Where the mount's requests about it go.
-    credentials
-        Returns botocore's frozen credentials, refreshed; None signs nothing.
-    connect_timeout, timeout
-        Seconds, for one request.
-
-    Attributes
-    ----------
-    used
-        Whether there has been one in this process.
+    ``credentials`` returns botocore's frozen ones, refreshed; without it nothing is signed. ``used`` says
+    whether there has been a client in this process.
     """
 
     used: ClassVar[bool] = False
@@ -230,25 +198,26 @@ class FastBucket:
     def __init__(
         self,
         bucket: str,
-        place: Place,
+        place: tuple[str, bool],
         region: str,
         credentials: Callable[[], Any] | None,
         connect_timeout: float,
         timeout: float,
     ) -> None:
         FastBucket.used = True
+        endpoint, is_host = place
         more: dict[str, Any] = {"skip_signature": credentials is None}
         if credentials is not None:
             more["credential_provider"] = lambda: _credential(credentials())
-        if _AWS in place.endpoint:  # in buckets with Object Lock it wants one, which others may not know
+        if _AWS in endpoint:  # in buckets with Object Lock it wants one, which others may not know
             more["checksum_algorithm"] = "SHA256"
         self._bucket = Bucket(
             bucket,
-            endpoint=place.endpoint,
+            endpoint=endpoint,
             region=region,
-            virtual_hosted_style_request=place.is_host,
+            virtual_hosted_style_request=is_host,
             client_options={
-                "allow_http": place.endpoint.startswith("http:"),
+                "allow_http": endpoint.startswith("http:"),
                 "connect_timeout": timedelta(seconds=connect_timeout),
                 "timeout": timedelta(seconds=timeout),
             },
@@ -345,6 +314,11 @@ def _credential(frozen: Any) -> dict[str, Any]:
     }
 
 
+def is_in_parts(etag: str | None) -> bool:
+    """Whether an object came in parts. Of such, S3 says when the upload was begun, not when it ended."""
+    return etag is not None and _IN_PARTS.search(etag) is not None
+
+
 def _found(answer: obstore.GetResult) -> Found:
     meta, attributes = answer.meta, answer.attributes
     modified = meta["last_modified"]
@@ -431,14 +405,7 @@ EXPRESS = ("--x-s3", "--xa-s3")
 class Buckets:
     """The clients of a mount's buckets, each made at its first use.
 
-    Parameters
-    ----------
-    sender
-        The other client, which knows the mount's endpoint, region and addressing style.
-    options
-        The options of the wrapped filesystem.
-    connect_timeout, timeout
-        Seconds, for one request.
+    The ``sender`` is the other client, which knows the mount's endpoint, region and addressing style.
     """
 
     def __init__(

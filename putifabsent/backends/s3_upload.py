@@ -46,12 +46,8 @@ class UnreadableError(Exception):
 class Upload:
     """An open upload: where it is, and what it has.
 
-    Attributes
-    ----------
-    given
-        What it was opened with, of which each request takes what it knows: a customer's key, say.
-    algorithm
-        Of the checksums that the caller or the mount wants.
+    Each request takes what it knows of what it was opened with (``given``): a customer's key, say. The
+    ``algorithm`` is of the checksums that the caller or the mount wants.
     """
 
     bucket: str
@@ -121,10 +117,7 @@ async def pinned(
 async def copy_parts(sender: Sender, upload: Upload, source: Mapping[str, Any], size: int) -> None:
     """Have the store copy another object's bytes, part by part; ``source`` is from :func:`pinned`.
 
-    Raises
-    ------
-    SourceGoneError
-        That object is not there any more.
+    Raises :class:`SourceGoneError` where that object is not there any more.
     """
 
     async def send(number: int, start: int, stop: int) -> dict[str, Any]:

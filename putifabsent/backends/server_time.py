@@ -30,13 +30,7 @@ def http_date(text: str | None) -> datetime | None:
 
 
 class WholeSeconds:
-    """What is known of one server's time by its answers. For any number of threads.
-
-    Parameters
-    ----------
-    steady
-        Seconds that only go on.
-    """
+    """What is known of one server's time by its answers, and a steady clock. For any number of threads."""
 
     def __init__(self, steady: Callable[[], float] = time.monotonic) -> None:
         self._steady = steady
@@ -44,17 +38,9 @@ class WholeSeconds:
         self._distance: int | None = None
 
     def at_date(self, date: str | None) -> int | None:
-        """Return the time of an answer, or a little before: milliseconds since 1970.
+        """Return the time of an answer that has just come, or a little before, by its ``Date``.
 
-        Parameters
-        ----------
-        date
-            What the answer, which has just come, says: ``Sun, 22 Nov 2026 12:00:00 GMT``.
-
-        Returns
-        -------
-        int or None
-            Within the second that the answer says. None: it says none.
+        Milliseconds since 1970, within the second that it says; None: it says none.
         """
         second = http_date(date)
         return None if second is None else self.seen(int(second.timestamp()) * _SECOND)

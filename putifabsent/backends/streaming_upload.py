@@ -83,16 +83,12 @@ class Growing(Body):
 
 
 class Ahead:
-    """The staging of one file that is being written.
+    """The staging of one file that is being written: what it has so far goes out at once.
 
     Parameters
     ----------
     loop
         Where it runs; it must be running in another thread than the writer's.
-    file
-        The file, at whose end the writer writes. What it has so far goes out at once.
-    name, creation
-        What the bytes are for: its token goes out with the first request.
     stage, drop
         Stages a growing body, leaving nothing behind if it fails or is cancelled; removes what was staged.
     step
@@ -101,7 +97,7 @@ class Ahead:
     Attributes
     ----------
     creation
-        As given: the name must be created by this one.
+        The name must be created by this one: its token goes out with the first request.
     """
 
     def __init__(
@@ -159,10 +155,7 @@ class Ahead:
     async def staged(self, size: int) -> Staged | None:
         """Say that the file is complete, and wait for the rest of it; on the loop, and once.
 
-        Returns
-        -------
-        Staged or None
-            The whole file; the caller completes or discards it. None: it did not work out.
+        The caller completes or discards what is returned. None: it did not work out.
         """
         if self._over or self._task is None:
             return None
@@ -245,13 +238,9 @@ class StagesAhead(ABC):
 class FileBody(Body):
     """A body in an open file, which stays open as long as its creation may need it.
 
-    Parameters
-    ----------
-    file
-        Open for reading in binary mode, with a file descriptor. Its position is left alone. What says no
-        size (a pipe, a terminal), or none that is true (``/proc``), is read to its end here and now.
-    ahead
-        What the store has of it already.
+    It is open for reading in binary mode, with a file descriptor, and its position is left alone. What says
+    no size (a pipe, a terminal), or none that is true (``/proc``), is read to its end here and now. ``ahead``
+    is what the store has of it already.
     """
 
     __slots__ = ("ahead", "file")

@@ -20,17 +20,7 @@ _ESCAPED = "; in a user's name or password write : / @ ? as %3A %2F %40 %3F"
 
 @dataclass(frozen=True)
 class Parts:
-    """A URL in its parts; the standard library's takes one host only.
-
-    Attributes
-    ----------
-    scheme, hosts, path
-        As they stand there; the path with its slash.
-    username, password
-        Without escapes; None: it has none.
-    options
-        What comes after the question mark.
-    """
+    """A URL in its parts, login and options without escapes; the standard library's takes one host only."""
 
     scheme: str
     hosts: str

@@ -21,7 +21,7 @@ import threading
 import weakref
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 from urllib.parse import quote
 
 from putifabsent.backends.base import caused
@@ -32,6 +32,8 @@ from putifabsent.backends.url_parts import hosts_of, parts_of, refuse_unknown, s
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from kazoo.protocol.states import ZnodeStat
 
     from putifabsent.backends.counters import AdvanceOutcome
 
@@ -44,12 +46,9 @@ NO_NODE = -101
 BAD_VERSION = -103
 NODE_EXISTS = -110
 
-_CONNECTION_LOSS = -4
-_OPERATION_TIMEOUT = -7
-_SESSION_EXPIRED = -112
-_SESSION_MOVED = -118
 _READ_ONLY = -119
-_LOST = (_CONNECTION_LOSS, _OPERATION_TIMEOUT, _SESSION_EXPIRED, _SESSION_MOVED)
+# A connection or an answer lost, a session that has expired or moved.
+_LOST = (-4, -7, -112, -118)
 # No right, an access list that is none, credentials that are wrong.
 _FORBIDDEN = (-102, -114, -115)
 
@@ -113,13 +112,7 @@ class ZooKeeperSettings:
 
 
 def zookeeper_settings(url: str) -> ZooKeeperSettings:
-    """Return what a URL of ZooKeeper says, with the credentials of the environment where it has none.
-
-    Raises
-    ------
-    ConfigError
-        What is wrong with the URL, without its credentials.
-    """
+    """Return what a URL of ZooKeeper says, with the credentials of the environment where it has none."""
     parts = parts_of(url, ("zookeeper",))
     refuse_unknown(parts, ("timeout",))
     hosts, path = hosts_of(parts, _PORT), parts.path.rstrip("/")
@@ -149,38 +142,6 @@ _ANY = -1
 _FIRST = b"0"
 
 
-class Stat(Protocol):
-    """As much of a node's state as is used here."""
-
-    @property
-    def version(self) -> int:
-        """How often it was set."""
-
-    @property
-    def mtime(self) -> int:
-        """When it was set, by the leader's clock: milliseconds since 1970."""
-
-    @property
-    def czxid(self) -> int:
-        """Which transaction made it."""
-
-
-class Nodes(Protocol):
-    """Requests about nodes, each sent once, with its time-out."""
-
-    def get(self, path: str) -> tuple[bytes, Stat]:
-        """Return what a node has, and its state."""
-
-    def set(self, path: str, value: bytes, version: int, life: str) -> Stat:
-        """Set it while it has this version, and the other node is there; return its new state."""
-
-    def create(self, path: str, value: bytes) -> None:
-        """Make it, and the folders above it."""
-
-    def mark(self, path: str) -> None:
-        """Make a node in one that is there."""
-
-
 class Seen(NamedTuple):
     """A counter as it was last seen."""
 
@@ -190,22 +151,16 @@ class Seen(NamedTuple):
 
 
 class ZooKeeperCounter(Counter):
-    """Counters in one ZooKeeper ensemble.
-
-    Parameters
-    ----------
-    connect
-        Begins a session; None: kazoo does.
-    """
+    """Counters in one ZooKeeper ensemble; ``connect`` begins a session, by default kazoo's."""
 
     kind: ClassVar[str] = "zookeeper"
     forgets: ClassVar[bool] = False
 
-    def __init__(self, settings: ZooKeeperSettings, connect: Callable[[], Nodes] | None = None) -> None:
+    def __init__(self, settings: ZooKeeperSettings, connect: Callable[[], Any] | None = None) -> None:
         self._shown = settings.shown
         # Not by a chroot: ZooKeeper makes none, and kazoo only its last part.
         self._folder = settings.path + FOLDER
-        self._nodes: PerProcess[Nodes] = PerProcess(connect or (lambda: _connected(settings)))
+        self._nodes: PerProcess[Nodes] = PerProcess(connect or (lambda: Nodes(settings)))
         self._seen: dict[str, Seen] = {}
 
     def advance(self, name: str, floor: int, count: int = 1) -> AdvanceOutcome:
@@ -279,8 +234,11 @@ class ZooKeeperCounter(Counter):
         return learnt
 
 
-class _Session:
-    """kazoo's session: a thread that keeps it, and connects again by itself, but sends nothing twice."""
+class Nodes:
+    """Requests about nodes, each sent once, with its time-out.
+
+    kazoo's session has a thread that keeps it, and connects again by itself, but sends nothing twice.
+    """
 
     def __init__(self, settings: ZooKeeperSettings) -> None:
         from kazoo.client import KazooClient
@@ -300,11 +258,13 @@ class _Session:
         # Its thread does not know that nobody asks any more.
         weakref.finalize(self, _leave, self._client, os.getpid()).atexit = False
 
-    def get(self, path: str) -> tuple[bytes, Stat]:
-        found: tuple[bytes, Stat] = self._answer(self._client.get_async, path)
+    def get(self, path: str) -> tuple[bytes, ZnodeStat]:
+        """Return what a node has, and its state."""
+        found: tuple[bytes, ZnodeStat] = self._answer(self._client.get_async, path)
         return found
 
-    def set(self, path: str, value: bytes, version: int, life: str) -> Stat:
+    def set(self, path: str, value: bytes, version: int, life: str) -> ZnodeStat:
+        """Set it while it has this version, and the other node is there; return its new state."""
         both = self._client.transaction()
         both.check(life, _ANY)
         both.set_data(path, value, version)
@@ -312,13 +272,14 @@ class _Session:
         for each in results:
             if isinstance(each, Exception) and code_of(each) not in _ELSEWHERE:
                 raise each
-        stat: Stat = results[-1]
-        return stat
+        return results[-1]
 
     def create(self, path: str, value: bytes) -> None:
+        """Make it, and the folders above it."""
         self._answer(self._client.create_async, path, value, makepath=True)
 
     def mark(self, path: str) -> None:
+        """Make a node in one that is there."""
         self._answer(self._client.create_async, path)
 
     def _answer(self, send: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
@@ -352,7 +313,7 @@ def _alive(nodes: Nodes, path: str) -> Seen:
     return seen
 
 
-def _life(path: str, stat: Stat) -> str:
+def _life(path: str, stat: ZnodeStat) -> str:
     return f"{path}/life-{stat.czxid:x}"
 
 
@@ -361,10 +322,6 @@ def _leave(client: Any, pid: int) -> None:
     if pid == os.getpid():
         with suppress(RuntimeError):  # no thread begins while Python ends
             threading.Thread(target=client.stop, daemon=True).start()
-
-
-def _connected(settings: ZooKeeperSettings) -> Nodes:
-    return _Session(settings)
 
 
 def _node(name: str) -> str:

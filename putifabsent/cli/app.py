@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import logging
-from typing import Annotated
+import os
+from configparser import ConfigParser
+from configparser import Error as Malformed
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
 
 from putifabsent import __version__
-from putifabsent.cli.arguments import PROFILE, read_profile
+from putifabsent.cli.arguments import PROFILE, value_of
 from putifabsent.cli.lab import demo, simulate, stress
 from putifabsent.cli.names import explain, put, resolve
-from putifabsent.cli.screen import VERBOSITY, Screen, Verbosity, exits
+from putifabsent.cli.screen import VERBOSITY, Verbosity, answering
 from putifabsent.cli.service import flink_conf, serve, spark_conf
 from putifabsent.cli.stores import doctor, init, policy, probe
 from putifabsent.cli.tables import drop, fsck, inspect, leave, ledger, migrate, turns
-from putifabsent.errors import ConfigError
+from putifabsent.errors import ConfigError, sentence_of
 
 __all__ = ["app"]
 
@@ -35,34 +39,45 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-app.command(epilog="Example: putifabsent demo --store s3")(demo)
-app.command(epilog="Example: putifabsent doctor s3://bucket/table")(doctor)
-app.command(epilog="Example: putifabsent probe s3://bucket/scratch --endpoint-url http://localhost:9000")(
-    probe
-)
-app.command(epilog="Example: putifabsent explain s3://bucket/table/snapshot/snapshot-7")(explain)
-app.command(epilog="Example: putifabsent inspect s3://bucket/table --report report.html")(inspect)
-app.command(epilog="Example: putifabsent put snapshot-7 s3://bucket/table/snapshot/snapshot-7")(put)
-app.command(
-    epilog="Example: putifabsent resolve s3://bucket/table/snapshot/snapshot-7 "
-    "2f1e9a7c-5d0b-4c44-9a35-6d1f0c1c7a10",
-)(resolve)
+for _verb, _example in (
+    (demo, "demo --store s3"),
+    (doctor, "doctor s3://bucket/table"),
+    (probe, "probe s3://bucket/scratch --endpoint-url http://localhost:9000"),
+    (explain, "explain s3://bucket/table/snapshot/snapshot-7"),
+    (inspect, "inspect s3://bucket/table --report report.html"),
+    (put, "put snapshot-7 s3://bucket/table/snapshot/snapshot-7"),
+    (resolve, "resolve s3://bucket/table/snapshot/snapshot-7 2f1e9a7c-5d0b-4c44-9a35-6d1f0c1c7a10"),
+    (init, "init 'dynamodb://claims?region=eu-west-1'"),
+    (policy, "policy s3://bucket/warehouse --format delta"),
+    (fsck, "fsck s3://bucket/table -o arbiter=ballot --repair"),
+    (ledger, "ledger s3://bucket/table"),
+    (turns, "turns s3://bucket/table"),
+    (migrate, "migrate s3://bucket/table -o arbiter=ballot --to native"),
+    (leave, "leave s3://bucket/table -o arbiter=ballot"),
+    (drop, "drop s3://bucket/table -o arbiter=ballot"),
+    (serve, "serve settings.json"),
+    (spark_conf, "spark-conf s3a --address http://10.0.0.7:8976"),
+    (flink_conf, "flink-conf s3a --address http://10.0.0.7:8976"),
+    (simulate, "simulate --writers 2-20 --interval 1m --plots charts"),
+    (stress, "stress s3://bucket/scratch --stock --report report.html"),
+):
+    app.command(epilog=f"Example: putifabsent {_example}")(_verb)
 
-app.command(epilog="Example: putifabsent init 'dynamodb://claims?region=eu-west-1'")(init)
-app.command(epilog="Example: putifabsent policy s3://bucket/warehouse --format delta")(policy)
-app.command(epilog="Example: putifabsent fsck s3://bucket/table -o arbiter=ballot --repair")(fsck)
-app.command(epilog="Example: putifabsent ledger s3://bucket/table")(ledger)
-app.command(epilog="Example: putifabsent turns s3://bucket/table")(turns)
-app.command(epilog="Example: putifabsent migrate s3://bucket/table -o arbiter=ballot --to native")(migrate)
-app.command(epilog="Example: putifabsent leave s3://bucket/table -o arbiter=ballot")(leave)
-app.command(epilog="Example: putifabsent drop s3://bucket/table -o arbiter=ballot")(drop)
 
-app.command(epilog="Example: putifabsent serve settings.json")(serve)
-app.command(epilog="Example: putifabsent spark-conf s3a --address http://10.0.0.7:8976")(spark_conf)
-app.command(epilog="Example: putifabsent flink-conf s3a --address http://10.0.0.7:8976")(flink_conf)
-
-app.command(epilog="Example: putifabsent simulate --writers 2-20 --interval 1m --plots charts")(simulate)
-app.command(epilog="Example: putifabsent stress s3://bucket/scratch --stock --report report.html")(stress)
+def _profile(name: str) -> dict[str, Any]:
+    """Return the options in a section of the user's ``profiles.ini``, with values as ``-o`` takes them."""
+    file = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config", "putifabsent", "profiles.ini")
+    parser = ConfigParser(interpolation=None)
+    parser.optionxform = str  # type: ignore[assignment,method-assign] # an option's name is as it is written
+    try:
+        parser.read_string(file.read_text(encoding="utf-8"), str(file))
+    except (OSError, UnicodeError, Malformed) as error:
+        why = getattr(error, "strerror", None) or sentence_of(error)
+        raise ConfigError(f"--profile {name}: {file} can't be read: {why}") from error
+    if name not in parser:
+        there = ", ".join(parser.sections()) or "none"
+        raise ConfigError(f"--profile {name}: {file} has no section [{name}]; it has {there}")
+    return {key: value_of(key, text, f"{file}, {key}") for key, text in parser[name].items()}
 
 
 def _print_version(wanted: bool) -> None:
@@ -88,11 +103,11 @@ def _main(
     ] = False,
 ) -> None:
     del version
-    with exits(Screen(as_json=False)):
+    with answering(as_json=False):
         if quiet and verbose:
             raise ConfigError("--quiet and --verbose exclude each other")
         VERBOSITY.set(Verbosity.QUIET if quiet else Verbosity.VERBOSE if verbose else Verbosity.USUAL)
-        PROFILE.set(read_profile(profile) if profile else {})
+        PROFILE.set(_profile(profile) if profile else {})
     if verbose:
         log, lines = logging.getLogger("putifabsent"), logging.StreamHandler()
         lines.setFormatter(logging.Formatter("%(levelname)s %(name)s: %(message)s"))

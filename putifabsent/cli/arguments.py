@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shlex
 import sys
-from configparser import ConfigParser
-from configparser import Error as Malformed
 from contextlib import contextmanager
 from contextvars import ContextVar
 from importlib.util import find_spec
@@ -19,7 +16,7 @@ import fsspec
 import typer
 
 from putifabsent.cli.screen import Exit
-from putifabsent.errors import ConfigError, sentence_of
+from putifabsent.errors import ConfigError
 from putifabsent.shim.schemes import GUARDED
 
 if TYPE_CHECKING:
@@ -41,8 +38,8 @@ __all__ = [
     "mounted",
     "mounting",
     "parse_options",
-    "read_profile",
     "require_pyspark",
+    "value_of",
 ]
 
 Url = Annotated[
@@ -94,27 +91,13 @@ def mount(
 ) -> tuple[GuardedFileSystem, str]:
     """Return the guarded filesystem of ``url``, and the path in it.
 
-    Parameters
-    ----------
-    url
-        An address, or a local path.
-    options
-        ``key=value``, each.
-    endpoint_url
-        For S3 and GCS.
-    connections
-        How many connections at once the client must allow; None leaves it at its own limit.
-
-    Raises
-    ------
-    ConfigError
-        The protocol, an option or its value is wrong.
+    ``connections`` is how many at once its client must allow; None leaves it at its own limit.
     """
     address, given = mounting(url, options, endpoint_url)
     if connections is not None and address.startswith("pias3:"):
         given["config_kwargs"] = {"max_pool_connections": connections, **given.get("config_kwargs", {})}
-    fs, inside = fsspec.core.url_to_fs(address, **given)
-    return fs, inside
+    mounted: tuple[GuardedFileSystem, str] = fsspec.core.url_to_fs(address, **given)
+    return mounted
 
 
 @contextmanager
@@ -130,7 +113,7 @@ def mounted(
 
 
 def mounting(url: str, options: Sequence[str] | None, endpoint_url: str | None) -> tuple[str, dict[str, Any]]:
-    """Return the guarded address that ``url`` means, and the options of its mount; :func:`mount` has more."""
+    """Return the guarded address that ``url`` means, and the options of its mount."""
     protocol, path = guarded_address(url)
     given = parse_options(options or ())
     if endpoint_url is not None:
@@ -166,11 +149,11 @@ def parse_options(options: Sequence[str]) -> dict[str, Any]:
         key, found, value = option.partition("=")
         if not (key and found):
             raise ConfigError(f"-o {option}: it must be key=value")
-        parsed[key] = _value(key, value, f"-o {key}")
+        parsed[key] = value_of(key, value, f"-o {key}")
     return parsed
 
 
-def _value(key: str, text: str, where: str) -> Any:
+def value_of(key: str, text: str, where: str) -> Any:
     """Read a value as JSON where it is JSON and no credential, else as text."""
     try:
         return text if key in _CREDENTIALS and text[:1] not in ('"', "{") else json.loads(text)
@@ -178,30 +161,6 @@ def _value(key: str, text: str, where: str) -> Any:
         if text[:1] in ("{", "["):
             raise ConfigError(f"{where}: it begins like JSON, and is none: {text}") from None
         return text
-
-
-def read_profile(name: str) -> dict[str, Any]:
-    """Return the options in a section of the user's ``profiles.ini``, with values as ``-o`` takes them.
-
-    The file is ``$XDG_CONFIG_HOME/putifabsent/profiles.ini``, by default in ``~/.config``.
-
-    Raises
-    ------
-    ConfigError
-        It is not there, or can't be read, or has no such section.
-    """
-    file = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config", "putifabsent", "profiles.ini")
-    parser = ConfigParser(interpolation=None)
-    parser.optionxform = str  # type: ignore[assignment,method-assign] # an option's name is as it is written
-    try:
-        parser.read_string(file.read_text(encoding="utf-8"), str(file))
-    except (OSError, UnicodeError, Malformed) as error:
-        why = getattr(error, "strerror", None) or sentence_of(error)
-        raise ConfigError(f"--profile {name}: {file} can't be read: {why}") from error
-    if name not in parser:
-        there = ", ".join(parser.sections()) or "none"
-        raise ConfigError(f"--profile {name}: {file} has no section [{name}]; it has {there}")
-    return {key: _value(key, text, f"{file}, {key}") for key, text in parser[name].items()}
 
 
 def ask(question: str, *, yes: bool) -> None:

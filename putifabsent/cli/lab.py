@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from contextlib import contextmanager
+from contextlib import ExitStack
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -22,7 +22,7 @@ from putifabsent.cli.arguments import (
     parse_options,
     require_pyspark,
 )
-from putifabsent.cli.screen import Exit, Screen, check_ending, empty_table, exits, write
+from putifabsent.cli.screen import Exit, Screen, answering, check_ending, empty_table, write
 from putifabsent.errors import ConfigError
 from putifabsent.lab.demo import run as race
 
@@ -71,8 +71,7 @@ def demo(
     Counts the commits that were acknowledged, and those of them that can be read afterwards. It exits with
     1 if one was lost, or is there twice, through putifabsent; with 4 if none was acknowledged.
     """
-    screen = Screen(as_json=as_json)
-    with exits(screen):
+    with answering(as_json=as_json) as screen:
         with screen.progress() as progress:
             races = race(writers, commits, [ground.value for ground in store], progress, arbiter=arbiter)
         for each in races:
@@ -156,8 +155,7 @@ def simulate(  # noqa: PLR0913 - one an option
     Without a file, there is a cell for each number of writers and interval. With --published it exits with
     1 if a cell differs from the published one by more than noise.
     """
-    screen = Screen(as_json=as_json)
-    with exits(screen):
+    with answering(as_json=as_json) as screen:
         from putifabsent.lab.simulate import published as publication
         from putifabsent.lab.simulate.experiment import read
 
@@ -165,16 +163,13 @@ def simulate(  # noqa: PLR0913 - one an option
         theirs: Sequence[Published] = publication.published() if published else ()
         if published + (file is not None) + bool(writers or interval) != 1:
             raise ConfigError("say what to simulate: --writers and --interval, or --file, or --published")
-        experiments = (
-            [each.experiment for each in theirs]
-            if published
-            else read(file)
-            if file
-            else _grid(writers or [], interval or [], jitter, duration)
-        )
+        if published:
+            experiments = [each.experiment for each in theirs]
+        else:
+            experiments = read(file) if file else _grid(writers or [], interval or [], jitter, duration)
         if plots and not published:
             _check_that_something_is_drawn(experiments)
-        cells = _simulated(screen, experiments, runs, seed, processes, master)
+        cells = _simulated(screen, (experiments, runs, seed), processes, master)
         if plots or report:
             _draw(cells, theirs, seed, plots, report)
         numbers = [{"experiment": each.number} for each in theirs] or [{} for _ in cells]
@@ -187,12 +182,7 @@ def simulate(  # noqa: PLR0913 - one an option
 
 
 def _simulated(
-    screen: Screen,
-    experiments: Sequence[Experiment],
-    runs: int,
-    seed: int,
-    processes: int | None,
-    master: str | None,
+    screen: Screen, what: tuple[Sequence[Experiment], int, int], processes: int | None, master: str | None
 ) -> list[Cell]:
     if master is not None:
         if processes is not None:
@@ -201,12 +191,12 @@ def _simulated(
         from putifabsent.lab.on_spark import simulate as on_spark
 
         with screen.waiting(f"a Spark job at {master}"):
-            return on_spark(experiments, runs, seed, master)
+            return on_spark(*what, master)
     from putifabsent.lab.simulate import simulate as here
 
     processes = len(os.sched_getaffinity(0)) if processes is None else processes
     with screen.progress() as progress:
-        return here(experiments, runs, seed, processes, progress)
+        return here(*what, processes, progress)
 
 
 def _grid(writers: Sequence[str], intervals: Sequence[str], jitter: str, duration: str) -> list[Experiment]:
@@ -242,9 +232,8 @@ def _check_that_something_is_drawn(experiments: Sequence[Experiment]) -> None:
     from putifabsent.lab.simulate.report import charts
 
     if not charts([Cell(experiment, (1,)) for experiment in experiments]):
-        raise ConfigError(
-            "--plots has nothing to draw: give several numbers of writers, or several intervals"
-        )
+        several = "several numbers of writers, or several intervals"
+        raise ConfigError(f"--plots has nothing to draw: give {several}")
 
 
 def _draw(
@@ -277,9 +266,8 @@ def _cell_lines(cells: Sequence[Cell], published: Sequence[Published]) -> Iterat
             table.add_row(str(what.writers), *spans, mean, str(cell.fewest), *more)
     yield table
     if published:
-        different = differing(cells, published)
         count = len(cells)
-        if different:
+        if different := differing(cells, published):
             listed = "; ".join(str(cell.experiment) for cell in different)
             differ = f"{len(different)} of {count} cells differ from the published ones by more than noise"
             yield f"{differ}: {listed}."
@@ -335,8 +323,7 @@ def stress(  # noqa: PLR0913 - one an option
     Each run makes new tables below URL, in a folder of its own, and leaves them there. It exits with 1 if a
     promise was broken through putifabsent; what the other clients break is counted beside it.
     """
-    screen = Screen(as_json=as_json)
-    with exits(screen, url):
+    with answering(url, as_json=as_json) as screen:
         from putifabsent.lab.durations import parse
         from putifabsent.lab.stress import results
         from putifabsent.lab.stress.running import FAULTS, Stress
@@ -347,15 +334,9 @@ def stress(  # noqa: PLR0913 - one an option
         if unknown:
             raise ConfigError(f"--without {unknown[0]}: the faults are {', '.join(FAULTS)}")
         root, contenders = _contenders(url, option, endpoint_url, arbiter or ["auto"], stock=stock)
-        what = Stress(
-            root,
-            tuple(form or WORKLOADS),
-            writers,
-            tables,
-            parse(duration, "--duration") / 1000,
-            tuple(fault for fault in FAULTS if fault not in (without or ())),
-            seed,
-        )
+        faults = tuple(fault for fault in FAULTS if fault not in (without or ()))
+        seconds = parse(duration, "--duration") / 1000
+        what = Stress(root, tuple(form or WORKLOADS), writers, tables, seconds, faults, seed)
         runs, failed = _stressed(screen, what, contenders, master)
         if report:
             from putifabsent.lab.stress.report import page
@@ -375,12 +356,7 @@ def stress(  # noqa: PLR0913 - one an option
 
 
 def _contenders(
-    url: str,
-    option: Sequence[str] | None,
-    endpoint_url: str | None,
-    arbiters: Sequence[str],
-    *,
-    stock: bool,
+    url: str, option: Sequence[str] | None, endpoint_url: str | None, arbiters: Sequence[str], *, stock: bool
 ) -> tuple[str, list[Contender]]:
     """Return the folder of all runs, and the paths to it."""
     from putifabsent.lab.stress.paths import guarded, stock_of
@@ -406,7 +382,20 @@ def _stressed(
     """Return what came of the runs, and which failed; one of ours that is the first one fails at once."""
     runs: list[Result] = []
     failed: list[tuple[Contender, Exception]] = []
-    with _stressing(screen, what, len(contenders), master) as run:
+    run: Callable[[Contender], Result]
+    with ExitStack() as running:
+        if master is None:
+            from putifabsent.lab.stress.running import run as here
+
+            progress = running.enter_context(screen.progress())
+            run = lambda contender: here(what, contender, progress)  # noqa: E731 - as the other one
+        else:
+            require_pyspark()
+            from putifabsent.lab.on_spark import stressing
+
+            jobs = f"{len(contenders)} Spark jobs at {master}, of {what.seconds:g} s each"
+            running.enter_context(screen.waiting(jobs))
+            run = running.enter_context(stressing(what, master))
         for contender in contenders:
             try:
                 runs.append(run(contender))
@@ -415,25 +404,6 @@ def _stressed(
                     raise
                 failed.append((contender, error))
     return runs, failed
-
-
-@contextmanager
-def _stressing(
-    screen: Screen, what: Stress, count: int, master: str | None
-) -> Iterator[Callable[[Contender], Result]]:
-    """Have what runs one path: here, or as Spark tasks."""
-    if master is None:
-        from putifabsent.lab.stress.running import run as here
-
-        with screen.progress() as progress:
-            yield lambda contender: here(what, contender, progress)
-        return
-    require_pyspark()
-    from putifabsent.lab.on_spark import stressing
-
-    waiting = screen.waiting(f"{count} Spark jobs at {master}, of {what.seconds:g} s each")
-    with waiting, stressing(what, master) as run:
-        yield run
 
 
 def _stress_lines(runs: Sequence[Result]) -> Iterator[Table | str]:

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from putifabsent.backends.base import Found
 from putifabsent.cli.arguments import AsJson, Endpoint, Options, Url, guarded_address, mount
-from putifabsent.cli.screen import Exit, Screen, empty_table, exits
+from putifabsent.cli.screen import Exit, answering, empty_table
 from putifabsent.shim.policy import Policy
 from putifabsent.shim.state_keys import creation_of
 
@@ -29,16 +29,15 @@ __all__ = ["explain", "put", "resolve"]
 
 @dataclass(frozen=True)
 class Explained:
-    """An address, and what its name is to a table format.
-
-    ``found`` is the evidence that a check came upon, ``against`` what shows that another format keeps it.
-    """
+    """An address, and what its name is to a table format."""
 
     address: str
     name: Name
     checked: bool = False
     found: str | None = None
+    """The evidence that a check came upon."""
     against: str | None = None
+    """What shows that another format keeps it."""
 
     @property
     def guarded(self) -> bool | None:
@@ -93,8 +92,7 @@ def explain(
 
     Names alone are enough: no request goes to a store, unless --check is given.
     """
-    screen = Screen(as_json=as_json)
-    with exits(screen):
+    with answering(as_json=as_json) as screen:
         policy = Policy(formats or "auto", guard or ())
         explained = [Explained(name, policy.classify(_path(name))) for name in names]
         if check:
@@ -122,26 +120,23 @@ def _tables(explained: Sequence[Explained]) -> Iterator[Table | str]:
         yield place or "in no table"
         rows = [_cells(one, place) for one in ones]
         # Most names are identities of their own, and a line has no room for saying so.
-        shown = [
-            number
-            for number in range(len(_COLUMNS))
-            if number != _IDENTITY or any(row[number] for row in rows)
-        ]
-        table = empty_table(*(_COLUMNS[number] for number in shown))
+        columns = [each for each in rows[0] if each != "identity" or any(row[each] for row in rows)]
+        table = empty_table(*columns)
         for row in rows:
-            table.add_row(*(row[number] for number in shown))
+            table.add_row(*(row[each] for each in columns))
         yield table
 
 
-_COLUMNS = ("name", "role", "format", "identity", "guarded", "a plain write")
-_IDENTITY = _COLUMNS.index("identity")
-
-
-def _cells(one: Explained, place: str) -> list[Text | str]:
+def _cells(one: Explained, place: str) -> dict[str, Text | str]:
     name, is_itself = one.name, one.name.identity == one.name.path
-    identity = Text("" if is_itself else _in_table(one, name.identity))
-    inside = Text(one.address.removeprefix(f"{place}/") if place else one.address)
-    return [inside, name.role.value, name.format or "", identity, _guarded(one), one.write]
+    return {
+        "name": Text(one.address.removeprefix(f"{place}/") if place else one.address),
+        "role": name.role.value,
+        "format": name.format or "",
+        "identity": Text("" if is_itself else _in_table(one, name.identity)),
+        "guarded": _guarded(one),
+        "a plain write": one.write,
+    }
 
 
 def _place(one: Explained) -> str:
@@ -183,21 +178,17 @@ def put(
     It exits with 1 if the name is taken. If it exits with 3, the outcome is unknown: keep the file, and ask
     with `putifabsent resolve`, with the token that it printed.
     """
-    screen = Screen(as_json=as_json)
-    with exits(screen, url):
+    with answering(url, as_json=as_json) as screen:
         fs, path = mount(url, option, endpoint_url)
         with screen.waiting(f"creating {url}"):
             fs.put_file(file, path, mode="create")
             seen = fs.backend.head(path)
-        mine = isinstance(seen, Found) and seen.holder.writer == fs.writer
-        holder = seen.holder if isinstance(seen, Found) and mine else None
-        token, version = (creation_of(holder.token or ""), holder.version) if holder else (None, None)
-        screen.answer(
-            {"outcome": "created", "name": url, "token": token, "version": version},
-            (f"created {url}", f"  token    {token}", f"  version  {version or 'the store has none'}")
-            if holder
-            else (f"created {url}; it has been removed or replaced since",),
-        )
+        token = version = None
+        shown = [f"created {url}; it has been removed or replaced since"]
+        if isinstance(seen, Found) and seen.holder.writer == fs.writer:
+            token, version = creation_of(seen.holder.token or ""), seen.holder.version
+            shown = [f"created {url}", f"  token    {token}", f"  version  {version or 'the store has none'}"]
+        screen.answer({"outcome": "created", "name": url, "token": token, "version": version}, shown)
 
 
 def resolve(
@@ -213,8 +204,7 @@ def resolve(
     It exits with 0 if the creation with this token holds the name, with 1 if another one does, and with 3
     if the name is not there or the store can't be read: then it is still unknown.
     """
-    screen = Screen(as_json=as_json)
-    with exits(screen, url):
+    with answering(url, as_json=as_json) as screen:
         token = str(creation)
         fs, path = mount(url, option, endpoint_url)
         holder = fs.resolve(path, token)

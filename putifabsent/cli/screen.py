@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import asdict
 from enum import Enum, IntEnum
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
     from putifabsent.errors import Holder
 
-__all__ = ["VERBOSITY", "Exit", "Screen", "Verbosity", "check_ending", "empty_table", "exits", "write"]
+__all__ = ["VERBOSITY", "Exit", "Screen", "Verbosity", "answering", "check_ending", "empty_table", "write"]
 
 # Into a file or a pipe, where no line width is known.
 _WIDTH = 160
@@ -76,7 +76,6 @@ class Verbosity(Enum):
 
 
 VERBOSITY: ContextVar[Verbosity] = ContextVar("verbosity", default=Verbosity.USUAL)
-"""What ``putifabsent --quiet`` or ``--verbose`` asks of each verb."""
 
 
 class Screen:
@@ -154,14 +153,9 @@ class Screen:
 
         return draw
 
-    @contextmanager
-    def waiting(self, what: str) -> Iterator[None]:
+    def waiting(self, what: str) -> AbstractContextManager[object]:
         """Show that something is going on."""
-        if self._is_quiet:
-            yield
-            return
-        with self._err.status(Text(what)):
-            yield
+        return nullcontext() if self._is_quiet else self._err.status(Text(what))
 
 
 @contextmanager
@@ -242,39 +236,27 @@ def empty_table(*columns: str, right: int = 0) -> Table:
 
 
 class Exit(IntEnum):
-    """What a verb exits with, for scripts.
-
-    =====  ==========================================================================
-    0      done
-    1      the answer is no: a taken name, a lost commit, a broken promise, leftovers, a wrong setting
-    2      usage: an argument, an option, a missing package
-    3      whether the name was created is unknown: keep the bytes, resolve the token
-    4      it could not be done, and nothing was created
-    5      the store is unsafe: it can't decide who creates a name
-    6      the table, or its ledger, is damaged
-    130    interrupted, as by Ctrl-C
-    141    nobody has read the answer to its end, as after ``| head``
-    =====  ==========================================================================
-    """
+    """What a verb exits with, for scripts; 130 if it is interrupted, as by Ctrl-C."""
 
     DONE = 0
-    NO = 1
-    USAGE = 2
-    UNKNOWN = 3
-    FAILED = 4
-    UNSAFE = 5
-    DAMAGED = 6
-    UNREAD = 141
+    NO = 1  # a taken name, a lost commit, a broken promise, leftovers, a wrong setting
+    USAGE = 2  # an argument, an option, a missing package
+    UNKNOWN = 3  # whether the name was created: keep the bytes, resolve the token
+    FAILED = 4  # it could not be done, and nothing was created
+    UNSAFE = 5  # the store can't decide who creates a name
+    DAMAGED = 6  # the table, or its ledger
+    UNREAD = 141  # nobody has read the answer to its end, as after `| head`
 
 
 @contextmanager
-def exits(screen: Screen, url: str = "URL") -> Iterator[None]:
-    """Turn what is raised inside into a sentence, with ``--json`` a value, and an exit code.
+def answering(url: str = "URL", *, as_json: bool) -> Iterator[Screen]:
+    """Give a verb's screen; turn what is raised into a sentence, with ``--json`` a value, and an exit code.
 
     ``url`` is the name that it is about.
     """
+    screen = Screen(as_json=as_json)
     try:
-        yield
+        yield screen
     except typer.Exit:
         raise
     except KeyboardInterrupt as error:
@@ -287,20 +269,18 @@ def exits(screen: Screen, url: str = "URL") -> Iterator[None]:
     except NameTaken as error:
         screen.json({"outcome": "taken", "name": url, "holder": _fields(error.holder)})
         _end(screen, Exit.NO, error)
-    except UnsafeStore as error:
-        screen.json({"outcome": "unsafe", "message": sentence_of(error)})
-        _end(screen, Exit.UNSAFE, error)
-    except ImportError as error:
-        extra = _EXTRAS.get((error.name or "").partition(".")[0], "all")
-        screen.json({"outcome": "usage", "message": sentence_of(error)})
-        install = f"pip install 'putifabsent[{extra}]'"
-        _end(screen, Exit.USAGE, error, *([] if install in str(error) else [install]))
-    except ValueError as error:
-        screen.json({"outcome": "usage", "message": sentence_of(error)})
-        _end(screen, Exit.USAGE, error)
     except Exception as error:  # noqa: BLE001 - Python's own exit code is 1, which has a meaning here
-        screen.json({"outcome": "failed", "message": sentence_of(error)})
-        _end(screen, Exit.FAILED, error)
+        code, more = Exit.FAILED, []
+        if isinstance(error, UnsafeStore):
+            code = Exit.UNSAFE
+        elif isinstance(error, (ImportError, ValueError)):
+            code = Exit.USAGE
+        if isinstance(error, ImportError):
+            extra = _EXTRAS.get((error.name or "").partition(".")[0], "all")
+            install = f"pip install 'putifabsent[{extra}]'"
+            more = [] if install in str(error) else [install]
+        screen.json({"outcome": code.name.lower(), "message": sentence_of(error)})
+        _end(screen, code, error, *more)
 
 
 def _unknown(screen: Screen, url: str, error: OutcomeUnknown) -> NoReturn:

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from putifabsent.cli.screen import Screen, exits
+from putifabsent.cli.screen import answering
 from putifabsent.errors import ConfigError
 
 __all__ = ["flink_conf", "serve", "spark_conf"]
@@ -36,8 +36,7 @@ def serve(
     As soon as it listens it prints its address, as JSON. It ends at SIGTERM, after what it has begun. The
     secret is never an argument: it is in the settings, or in PUTIFABSENT_SERVICE_SECRET.
     """
-    screen = Screen(as_json=True)
-    with exits(screen, settings):
+    with answering(settings, as_json=True):
         from putifabsent import service
         from putifabsent.service.settings import SECRET
 
@@ -74,8 +73,7 @@ def spark_conf(
     The secret is not among them: Hadoop takes it from the variable PUTIFABSENT_SERVICE_SECRET, which driver
     and executors must have.
     """
-    screen = Screen(as_json=as_json)
-    with exits(screen):
+    with answering(as_json=as_json) as screen:
         from putifabsent.spark import jar
         from putifabsent.spark.settings import HUDI, defaults
 
@@ -105,8 +103,7 @@ def flink_conf(
     The secret is not in it: Hadoop takes it from the variable PUTIFABSENT_SERVICE_SECRET, which job managers,
     task managers and clients must have.
     """
-    screen = Screen(as_json=as_json)
-    with exits(screen):
+    with answering(as_json=as_json) as screen:
         from putifabsent.flink import settings
         from putifabsent.spark import jar
 

@@ -17,13 +17,12 @@ from putifabsent.backends.probe import probe as race
 from putifabsent.backends.probe_cache import BESIDE, NEEDED, remember
 from putifabsent.backends.registry_urls import ARBITER, ask_environment, is_claims, open_claims, open_lock
 from putifabsent.cli.arguments import AsJson, Endpoint, Options, Url, guarded_address, mount, mounting
-from putifabsent.cli.screen import Exit, Screen, check_ending, empty_table, exits, write
+from putifabsent.cli.screen import Exit, answering, check_ending, empty_table, write
 from putifabsent.doctor import Verdict as Health
 from putifabsent.doctor import examine
 from putifabsent.errors import ConfigError
 from putifabsent.shim.bucket_policy import bucket_policy
-from putifabsent.shim.formats import ENFORCED
-from putifabsent.shim.policy import Policy
+from putifabsent.shim.policy import ENFORCED, Policy
 from putifabsent.version import __version__
 
 if TYPE_CHECKING:
@@ -67,8 +66,7 @@ def doctor(
     It looks, and writes nothing. No credential is printed: only of which kind it is. It exits with 1 if
     something is wrong.
     """
-    screen = Screen(as_json=as_json)
-    with exits(screen):
+    with answering(as_json=as_json) as screen:
         _, options = ("", {}) if url is None else mounting(url, option, endpoint_url)
         place = url and url.removeprefix("putifabsent::")
         with screen.waiting("looking"):
@@ -81,12 +79,8 @@ def doctor(
 def _examined(checks: Sequence[Check]) -> Iterator[Table | str]:
     table = empty_table("", "what", "found")
     for one in checks:
-        do = f"\n{one.do}" if one.do else ""
-        table.add_row(
-            Text(one.verdict.value, _COLOURS[one.verdict]),
-            one.subject,
-            Text.assemble(one.found, (do, "bold")),
-        )
+        found = Text.assemble(one.found, (f"\n{one.do}" if one.do else "", "bold"))
+        table.add_row(Text(one.verdict.value, _COLOURS[one.verdict]), one.subject, found)
     yield table
     wrong, warnings = (sum(one.verdict is each for one in checks) for each in (Health.WRONG, Health.WARNING))
     yield f"{wrong} wrong, {warnings} to look at" if wrong or warnings else "All is well."
@@ -125,8 +119,7 @@ def probe(
     the same bucket use what it finds, for a week; what stops them, for an hour. It exits with 5 if one
     operation is unsafe.
     """
-    screen = Screen(as_json=as_json)
-    with exits(screen):
+    with answering(as_json=as_json) as screen:
         check_ending("--report", report, ".md")
         fs, folder = mount(url, option, endpoint_url, connections=creates)
         chosen = [one.value for one in operation] if operation else None
@@ -202,8 +195,7 @@ def init(
     A DynamoDB table is made once, with on-demand billing, deletion protection and no time to live; one that
     is there is checked, and left as it is. For Redis there is nothing to make: a lock is taken on trial.
     """
-    screen = Screen(as_json=as_json)
-    with exits(screen):
+    with answering(as_json=as_json) as screen:
         address = ask_environment(url)
         if is_claims(address):
             claims = open_claims(address)
@@ -211,19 +203,15 @@ def init(
                 made = claims.init()
             identity = claims.identity()
             did = "made" if made else "there already, and can be relied on:"
-            screen.answer(
-                {"outcome": "made" if made else "there", "registry": address, "identity": identity},
-                (f"{did} {address}", f"  identity  {identity}"),
-            )
+            row = {"outcome": "made" if made else "there", "registry": address, "identity": identity}
+            screen.answer(row, (f"{did} {address}", f"  identity  {identity}"))
         else:
             lock = open_lock(address)
             identity = lock.identity()
             with screen.waiting(f"asking {identity}"):
                 lock.check()
-            screen.answer(
-                {"outcome": "nothing to make", "registry": identity, "identity": identity},
-                (f"{identity} gives locks: there is nothing to make",),
-            )
+            row = {"outcome": "nothing to make", "registry": identity, "identity": identity}
+            screen.answer(row, (f"{identity} gives locks: there is nothing to make",))
 
 
 def policy(
@@ -237,8 +225,7 @@ def policy(
 
     It is JSON, on stdout; what it can't cover goes to stderr. Nothing is sent to the store.
     """
-    screen = Screen(as_json=False)
-    with exits(screen, url):
+    with answering(url, as_json=False) as screen:
         protocol, place = guarded_address(url)
         if protocol != "pias3":
             raise ConfigError(

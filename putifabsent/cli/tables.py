@@ -24,7 +24,7 @@ from putifabsent.cli.arguments import (
     mounted,
     require_pyspark,
 )
-from putifabsent.cli.screen import Exit, Screen, check_ending, empty_table, exits, write
+from putifabsent.cli.screen import Exit, Screen, answering, check_ending, empty_table, write
 from putifabsent.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -87,13 +87,12 @@ def inspect(  # noqa: PLR0913 - one an option
     Nothing is written, and writers may write meanwhile. It exits with 6 if something is damaged; notices
     alone don't prove that. Of a folder of tables each is looked at, and has a line.
     """
-    screen = Screen(as_json=as_json)
-    with exits(screen):
+    with answering(as_json=as_json):
         check_ending("--plot", plot, ".svg")
         check_ending("--report", report, ".html")
         if master is not None:
             require_pyspark()
-    with exits(screen), mounted(url, option, endpoint_url) as (fs, path):
+    with answering(as_json=as_json) as screen, mounted(url, option, endpoint_url) as (fs, path):
         from putifabsent import inspection
         from putifabsent.timeline import is_table
 
@@ -251,17 +250,14 @@ def fsck(
     It can be run while writers write, and mounts as they do (-o arbiter=...). It exits with 1 if something
     is left at its end.
     """
-    screen = Screen(as_json=as_json)
-    with exits(screen), mounted(url, option, endpoint_url) as (fs, path):
+    with answering(as_json=as_json) as screen, mounted(url, option, endpoint_url) as (fs, path):
         with screen.progress() as progress:
             checked = upkeep.fsck(
                 fs, path, repair=repair, free_lost=repair and free_lost, grace=grace, progress=progress
             )
-        rows = [{**_leftover_row(each), "left": each in checked.after} for each in checked.found]
-        screen.answer(
-            {"names": checked.names, "busy": checked.busy, "found": rows},
-            _checked_lines(url, checked, repaired=repair),
-        )
+        rows = [_leftover_row(each) | {"left": each in checked.after} for each in checked.found]
+        row = {"names": checked.names, "busy": checked.busy, "found": rows}
+        screen.answer(row, _checked_lines(url, checked, repaired=repair))
         if checked.after:
             raise typer.Exit(Exit.NO)
 
@@ -302,18 +298,15 @@ def ledger(
 
     Nothing is written, and writers may write meanwhile. It exits with 6 if the ledger was removed half.
     """
-    screen = Screen(as_json=as_json)
-    with exits(screen), mounted(url, option, endpoint_url) as (fs, path):
+    with answering(as_json=as_json) as screen, mounted(url, option, endpoint_url) as (fs, path):
         with screen.waiting(f"reading the ledger of {url}"):
             found = upkeep.ledger_of(fs, path)
-        row = (
-            None
-            if found is None
-            else {**asdict(found), "written": found.written and found.written.isoformat()}
-        )
-        lines = (f"{url}: the table has no ledger",) if found is None else _ledger_lines(found)
-        screen.answer({"name": url, "ledger": row}, lines)
-        if found is not None and found.half_removed is not None:
+        if found is None:
+            screen.answer({"name": url, "ledger": None}, (f"{url}: the table has no ledger",))
+            return
+        row = asdict(found) | {"written": found.written and found.written.isoformat()}
+        screen.answer({"name": url, "ledger": row}, _ledger_lines(found))
+        if found.half_removed is not None:
             raise typer.Exit(Exit.DAMAGED)
 
 
@@ -359,8 +352,7 @@ def turns(
 
     Nothing is written. Who waits is in a queue where the writers are mounted with tower=True.
     """
-    screen = Screen(as_json=as_json)
-    with exits(screen), mounted(url, option, endpoint_url) as (fs, path):
+    with answering(as_json=as_json) as screen, mounted(url, option, endpoint_url) as (fs, path):
         with screen.waiting(f"reading the ledger of {url}"):
             found = upkeep.turns_of(fs, path)
         if found is None:
@@ -413,9 +405,8 @@ def migrate(
     All that the old one has decided is published, and what it keeps is removed. The writers must be stopped,
     and mount the table with the new arbiter afterwards.
     """
-    screen = Screen(as_json=as_json)
     ask(f"Another arbiter will decide of {url}.", yes=yes)
-    with exits(screen), mounted(url, option, endpoint_url) as (fs, path):
+    with answering(as_json=as_json) as screen, mounted(url, option, endpoint_url) as (fs, path):
         others = [each for each in option or () if not each.startswith("arbiter=")]
         new, _ = mount(url, [*others, f"arbiter={to}"], endpoint_url)
         with screen.progress() as progress:
@@ -435,9 +426,8 @@ def leave(
 
     From then on the table's plain names are all there is of it. Its writers must be stopped.
     """
-    screen = Screen(as_json=as_json)
     ask(f"{url} will have no arbiter beside its store.", yes=yes)
-    with exits(screen), mounted(url, option, endpoint_url) as (fs, path):
+    with answering(as_json=as_json) as screen, mounted(url, option, endpoint_url) as (fs, path):
         with screen.progress() as progress:
             removed = upkeep.leave(fs, path, progress=progress)
         _parted(screen, "left", url, removed)
@@ -456,9 +446,8 @@ def drop(
     It refuses where a name lives that another arbiter than the store itself has decided. Where the store
     decides, it ends the ledger of a table that is there, too, whose names stay. The writers must be stopped.
     """
-    screen = Screen(as_json=as_json)
     ask(f"What the arbiter keeps of {url} will be removed, and its ledger.", yes=yes)
-    with exits(screen), mounted(url, option, endpoint_url) as (fs, path):
+    with answering(as_json=as_json) as screen, mounted(url, option, endpoint_url) as (fs, path):
         with screen.waiting(f"removing what is kept of {url}"):
             removed = upkeep.drop(fs, path)
         if not removed:
@@ -467,7 +456,5 @@ def drop(
 
 
 def _parted(screen: Screen, outcome: str, url: str, removed: int) -> None:
-    screen.answer(
-        {"outcome": outcome, "name": url, "removed": removed},
-        (f"{outcome} {url}: {removed} objects of its arbiter's removed",),
-    )
+    row = {"outcome": outcome, "name": url, "removed": removed}
+    screen.answer(row, (f"{outcome} {url}: {removed} objects of its arbiter's removed",))

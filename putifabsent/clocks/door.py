@@ -66,17 +66,7 @@ class Source(ABC):
 
 
 class Counted(Source):
-    """A counter, which tells its own time.
-
-    Parameters
-    ----------
-    counter
-        Where it is.
-    name
-        What it is called there.
-    steady
-        Seconds that only go on.
-    """
+    """A counter, by its name, which tells its own time; ``steady``: seconds that only go on."""
 
     def __init__(
         self, counter: Counter, name: str = NAME, steady: Callable[[], float] = time.monotonic
@@ -101,14 +91,12 @@ class TrueTime(Source):
 
     Parameters
     ----------
-    lock
-        Who goes first.
-    name
-        What it is called there.
+    lock, name
+        Who goes first, and what that is called there.
     skew
         Seconds: no two clocks of those who use it may differ by so much.
     counter
-        This process's own; None: the one that all clocks of this process share.
+        This process's own; None: the one that all its clocks share.
 
     Raises
     ------
@@ -187,20 +175,9 @@ class Clock:
         return f"<{type(self).__name__} {self._source!r}>"
 
     def instant(self) -> str:
-        """Return an instant: 17 digits.
-
-        Raises
-        ------
-        TimeoutError
-            The source did not answer in time, or is so far ahead of its clock.
-        ConfigError
-            Such an instant was there before: clocks in the zone have been set back by an hour. Or the source
-            can't be relied on.
-        OSError
-            The source refuses.
-        """
+        """Return an instant: 17 digits; errors are those of :meth:`instants`."""
         if self._size == 1:
-            return self._written(self._took(1))[0]
+            return self.instants(1)[0]
         lease = self._lease()
         with lease.lock:
             if not lease.left or time.monotonic() - lease.since > _KEPT:
@@ -213,10 +190,15 @@ class Clock:
 
         Raises
         ------
+        TimeoutError
+            The source did not answer in time, or is so far ahead of its clock.
+        ConfigError
+            Such an instant was there before: clocks in the zone have been set back by an hour. Or the source
+            can't be relied on.
+        OSError
+            The source refuses.
         ValueError
             So many can't be had at once.
-        TimeoutError, ConfigError, OSError
-            As :meth:`instant`.
         """
         _refuse_odd(count)
         if self._size == 1:

@@ -33,10 +33,10 @@ __all__ = [
     "ascending",
     "in_order",
     "in_turn",
-    "is_rehearsed",
     "join",
     "place_of",
     "rehearsal",
+    "rehearsed",
     "together",
     "waited_for",
 ]
@@ -171,26 +171,19 @@ def ascending(
     return ordered, names
 
 
-_rehearsed: ContextVar[list[tuple[Any, Any]] | None] = ContextVar("_rehearsed", default=None)
+rehearsed: ContextVar[list[tuple[Any, Any]] | None] = ContextVar("rehearsed", default=None)
+"""In a rehearsal, where the arguments of what would create a file are noted; nothing else is done then."""
 
 
 @contextmanager
 def rehearsal() -> Iterator[list[tuple[Any, Any]]]:
     """Note what single files are created for, and create none."""
     noted: list[tuple[Any, Any]] = []
-    token = _rehearsed.set(noted)
+    token = rehearsed.set(noted)
     try:
         yield noted
     finally:
-        _rehearsed.reset(token)
-
-
-def is_rehearsed(args: tuple[Any, ...]) -> bool:
-    """Whether this is a rehearsal: then these arguments are noted, and nothing is to be done."""
-    noted = _rehearsed.get()
-    if noted is not None:
-        noted.append(args[:2])
-    return noted is not None
+        rehearsed.reset(token)
 
 
 async def in_turn(args: tuple[Any, ...], target: int, create: Callable[[], Awaitable[T]]) -> T:

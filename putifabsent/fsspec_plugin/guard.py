@@ -89,7 +89,10 @@ class Guard:
 
     def rules_for(self, name: Name) -> Hudi | None:
         """Return the rules of a name's format; None: it has none."""
-        return self.rules if self.rules is not None and self.rules.is_for(name) else None
+        rules = self.rules
+        if rules is None or name.format == rules.format:
+            return rules
+        return rules if rules.salts is not None and rules.salts.is_kept(name) else None
 
     @property
     def salts(self) -> Salts | None:

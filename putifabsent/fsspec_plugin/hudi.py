@@ -75,11 +75,15 @@ class Hudi:
 
     Attributes
     ----------
+    format
+        Whose names they are about, and those that are kept under a salted name.
     salts
         Which file lies under a recorded name; None: names are not salted.
     tower
         Says whether a commit is better begun later; None: nobody waits for that.
     """
+
+    format = hudi.FORMAT
 
     def __init__(self, mount: Mount, guard: Guard) -> None:
         self._mount = mount
@@ -90,10 +94,6 @@ class Hudi:
         self.tower = Tower() if mount.options.tower else None
 
     # Which names they are about
-
-    def is_for(self, name: Name) -> bool:
-        """Whether a name is Hudi's."""
-        return name.format == hudi.FORMAT or self._is_kept(name)
 
     def permits(self, name: Name) -> bool:
         """Whether they may have a word in whether a name is written, though nothing guards it."""

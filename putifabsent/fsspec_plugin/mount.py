@@ -7,7 +7,9 @@ table it has found out once: whether the store can be relied on, and whether all
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -39,7 +41,7 @@ from putifabsent.fsspec_plugin.stores import (
     unordered,
     verdicts_of,
 )
-from putifabsent.fsspec_plugin.telemetry import is_observed, observe
+from putifabsent.fsspec_plugin.telemetry import METRICS, log, observe
 from putifabsent.shim.agreement import NATIVE, agree, look_for_others
 from putifabsent.shim.drive import run, run_async, walk, walk_async
 from putifabsent.shim.policy import Policy
@@ -347,8 +349,9 @@ class Mount:
     ) -> None:
         """See to what follows a protocol, however it has ended."""
         try:
-            if error is not None or is_observed():
-                observe(self.arbiter, requests, began, name if creates else None, error)
+            listens = METRICS in sys.modules or log.isEnabledFor(logging.INFO)
+            if listens or error is not None:
+                observe(self.arbiter, requests, began, name if creates else None, error, listens=listens)
         finally:
             if name is not None:
                 self.forget_listed(name.path)

@@ -27,17 +27,24 @@ if TYPE_CHECKING:
     from putifabsent.shim.names import Name
     from putifabsent.shim.requests import Request
 
-__all__ = ["MANY_ROUNDS", "Instruments", "instruments", "is_loaded", "is_observed", "observe", "observe_wait"]
+__all__ = [
+    "MANY_ROUNDS",
+    "METRICS",
+    "Instruments",
+    "instruments",
+    "is_loaded",
+    "log",
+    "observe",
+    "observe_wait",
+]
 
-_log = logging.getLogger(__name__)
+log = logging.getLogger(__name__)
+
+METRICS = "opentelemetry.metrics"
+"""Whoever sets a meter provider has imported it."""
 
 MANY_ROUNDS = 5
 """Whoever stands for a name so often meets others all the time, and waits more than it asks."""
-
-
-def is_observed() -> bool:
-    """Whether anybody listens to what goes well."""
-    return is_loaded() or _log.isEnabledFor(logging.INFO)
 
 
 def observe(
@@ -46,6 +53,8 @@ def observe(
     began: float,
     creates: Name | None,
     error: BaseException | None = None,
+    *,
+    listens: bool,
 ) -> None:
     """Say what came of a protocol, to whoever listens.
 
@@ -61,10 +70,12 @@ def observe(
         The name that it was to create; None: it was no creation.
     error
         What it raised.
+    listens
+        Whether anybody does; if not, an unknown outcome alone is told.
     """
     seconds = perf_counter() - began
     unknown = None if error is None or creates is None else unknown_of(error)
-    if unknown is None and not is_observed():
+    if unknown is None and not listens:
         return
     # Whoever listens badly must not contradict what was decided.
     with contextlib.suppress(Exception):
@@ -78,7 +89,7 @@ def observe(
                 advice = f". Delete nothing; ask later with fs.resolve(name, {unknown.token!r})"
             elif counts.rounds >= MANY_ROUNDS:
                 level = logging.INFO
-            _log.log(
+            log.log(
                 level,
                 "creation of %r: %s, arbiter %s, requests %d, pauses %d, rounds %d, helps %d, seconds %.6f%s",
                 creates.path,
@@ -114,7 +125,6 @@ def _outcome_of(error: BaseException | None) -> str:
 
 # --- metrics
 
-_API = "opentelemetry.metrics"
 _ARBITER = "putifabsent.arbiter"
 _KIND = "putifabsent.request.kind"
 _OUTCOME = "putifabsent.creation.outcome"
@@ -127,13 +137,13 @@ _BOUNDARIES = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 
 
 def is_loaded() -> bool:
     """Whether this process could have a meter provider."""
-    return _API in sys.modules
+    return METRICS in sys.modules
 
 
 @cache
 def instruments() -> Instruments:
     """Return what counts in this process. They take to a meter provider that is set later."""
-    return Instruments(sys.modules[_API])
+    return Instruments(sys.modules[METRICS])
 
 
 class Instruments:

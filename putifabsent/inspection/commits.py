@@ -42,20 +42,10 @@ _ADVICE = "Read the table again, and make the commit anew, upon the table as it 
 
 
 class Commits:
-    """Judges the commits of one filesystem's tables.
-
-    Parameters
-    ----------
-    fs
-        Returns where the tables are: any filesystem of fsspec's that threads may call.
-
-    Raises
-    ------
-    ConfigError
-        A package is not installed that reads Avro or Roaring bitmaps, in which commits say what they do.
-    """
+    """Judges the commits of one filesystem's tables; ``fs`` returns it, and threads may call it."""
 
     def __init__(self, fs: Callable[[], Any]) -> None:
+        # Without either, there is a ConfigError now.
         avro()
         roaring()
         self._open = fs
@@ -74,14 +64,10 @@ class Commits:
         return name.format in _RULES and name.table is not None and not is_command
 
     def check(self, name: Name, written: bytes, seconds: float = 30.0) -> None:
-        """Refuse a commit that would hurt its table.
+        """Refuse a commit that would hurt its table, of a name that :meth:`judges`.
 
         Parameters
         ----------
-        name
-            What is to be created; one that :meth:`judges`.
-        written
-            All of its bytes.
         seconds
             In half of them its files may be asked for; the rest passes. Who has waited for longer may have
             given up: then nothing is created.

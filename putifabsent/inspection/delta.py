@@ -16,6 +16,7 @@ from putifabsent.inspection.findings import (
     count_of,
     found,
     gaps_in,
+    missing,
     read_errors,
 )
 from putifabsent.shim.formats.delta import checksum_of, logical, number_in, path_of, vector_of
@@ -40,13 +41,7 @@ _MOST = 256
 
 
 def judge(timeline: DeltaTimeline, look: Look | None) -> Result:
-    """Return what is wrong with a Delta table.
-
-    Parameters
-    ----------
-    look
-        Lists its data files; None: they are not looked at.
-    """
+    """Return what is wrong with a Delta table; None for ``look``: its data files are not looked at."""
     problems: Problems = []
     log = below(timeline.root, _LOG)
     proof = proof_in(timeline.fs, log)  # before the log: what is committed meanwhile is not lost
@@ -106,14 +101,9 @@ def hurts(base: Base, name: Name, written: bytes) -> list[Finding]:
 
 
 class _Checkpoints:
-    """The checkpoints of a log, all whose files are there.
+    """The checkpoints of a log, all whose files are there, the oldest one first.
 
-    Attributes
-    ----------
-    all
-        The oldest one first.
-    newest
-        The newest one that can be read; -1: there is none. Readers begin with it.
+    ``newest`` is the newest one that can be read, with which readers begin; -1: there is none.
     """
 
     def __init__(self, fs: Any, log: str, problems: Problems) -> None:
@@ -152,19 +142,18 @@ def _gaps(
 ) -> Iterator[Finding]:
     """Find commits that are missing: between others, before them, or up to the one that is ``lost``."""
     newest = known.newest
-    missing = list(gaps_in(numbers))
+    gaps = list(gaps_in(numbers))
     # Delta refuses a checkpoint without a commit from its version on: "Could not find any delta files".
     is_bare = lost is not None and max(numbers[:-1], default=-1) < newest
     if lost is not None and len(numbers) == 1:
-        missing.append(range(max(newest, 0), numbers[0]))
+        gaps.append(range(max(newest, 0), numbers[0]))
     elif numbers and numbers[0] > 0 and not any(each.number >= numbers[0] - 1 for each in known.all):
-        missing.insert(0, range(numbers[0]))
-    for gap in missing:
+        gaps.insert(0, range(numbers[0]))
+    for gap in gaps:
         # What a checkpoint holds is wanted for time travel alone.
         is_held = gap[-1] <= newest
-        ends = dict.fromkeys((gap[0], gap[-1]))
+        ends, what = missing("commit", gap)
         names = [below(timeline.root, f"{_LOG}/{number:020d}.json") for number in ends]
-        what = f"commit {gap[0]} is" if len(ends) == 1 else f"commits {gap[0]} to {gap[-1]} are"
         whose = "it" if len(ends) == 1 else "they"
         held = f"{f'checkpoint {newest}' if is_held else 'no checkpoint'} holds what {whose} did"
         is_unread = is_bare and is_held and newest in gap
@@ -176,7 +165,7 @@ def _gaps(
         yield found(
             Kind.GAP,
             names,
-            f"{what} missing, and {held}",
+            f"{what}, and {held}",
             severity=Severity.NOTICE if is_held and not is_unread else Severity.DAMAGE,
             moments=tuple(map(str, ends)),
         )
@@ -241,13 +230,7 @@ def _transaction_in(checksum: bytes) -> str | None:
 
 
 class _Play:
-    """The log, played commit by commit.
-
-    Parameters
-    ----------
-    before
-        The data files that the table had, as the log says their paths, with their deletion vectors.
-    """
+    """The log, played commit by commit, from the files and deletion vectors that the table had."""
 
     def __init__(self, before: Mapping[str, str | None] | None) -> None:
         self._files: dict[str, int | None] = dict.fromkeys(before or ())
@@ -299,11 +282,11 @@ def _dangling(
     files: Mapping[str, int | None], is_there: Callable[[str], bool], root: str, *, is_proof: bool
 ) -> Iterator[Finding]:
     severity = Severity.DAMAGE if is_proof else Severity.NOTICE
-    missing: dict[int | None, list[str]] = defaultdict(list)
+    absent: dict[int | None, list[str]] = defaultdict(list)
     for path, number in files.items():
         if not is_there(below(root, path)):
-            missing[number].append(below(root, path))
-    for number, paths in missing.items():
+            absent[number].append(below(root, path))
+    for number, paths in absent.items():
         by = "the checkpoint" if number is None else f"commit {number}"
         detail = f"the table has {count_of(paths)} not there, added by {by}"
         moments = () if number is None else (str(number),)

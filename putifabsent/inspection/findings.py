@@ -35,7 +35,9 @@ __all__ = [
     "count_of",
     "found",
     "gaps_in",
+    "many",
     "mended",
+    "missing",
     "read_errors",
 ]
 
@@ -164,15 +166,7 @@ def found(
 
 
 class Files(NamedTuple):
-    """The files that are there.
-
-    Attributes
-    ----------
-    paths
-        Their full names.
-    lasts
-        The same by their last components, for formats that give each a UUID.
-    """
+    """The files that are there; also by their last components, for formats that give each a UUID."""
 
     paths: frozenset[str]
     lasts: Mapping[str, str]
@@ -182,18 +176,12 @@ Look: TypeAlias = Callable[[str, Collection[str]], Files]
 """Lists the files in a folder, but those in some folders of it."""
 
 
+@dataclass
 class Base:
-    """A table that a commit is to change, as it is then.
-
-    Parameters
-    ----------
-    fs
-        A filesystem of fsspec's; threads may call it.
+    """A table that a commit is to change, as it is then; threads may call its filesystem.
 
     Attributes
     ----------
-    fs, root
-        Where it is.
     memory
         What a format's rules have read of it, of which nothing ever changes: what its newest state leads to.
     remembered
@@ -202,26 +190,14 @@ class Base:
         When files are no longer asked for, by the monotonic clock.
     """
 
-    def __init__(self, fs: Any, root: str) -> None:
-        self.fs = fs
-        self.root = root
-        self.memory: Any = None
-        self.remembered = 0
-        self.until = inf
+    fs: Any
+    root: str
+    memory: Any = None
+    remembered: int = 0
+    until: float = inf
 
     def absent(self, paths: Mapping[T, str]) -> list[T]:
-        """Return which files are not there, as far as time allows to ask.
-
-        Parameters
-        ----------
-        paths
-            From the table's root.
-
-        Raises
-        ------
-        OSError
-            The store refuses.
-        """
+        """Return which files, whose paths are from the table's root, are not there, as far as time allows."""
         with ThreadPoolExecutor(_SIDE_BY_SIDE) as pool:
             there = pool.map(self._is_there, paths.values())
             return [key for key, is_there in zip(paths, there, strict=True) if not is_there]
@@ -239,13 +215,7 @@ class Base:
 
 
 class Result(NamedTuple):
-    """A table, as it was seen once.
-
-    Attributes
-    ----------
-    records
-        Its timeline.
-    """
+    """A table, as it was seen once."""
 
     version: str
     records: Sequence[Any]
@@ -260,9 +230,21 @@ _KINDS = {
 }
 
 
-def count_of(names: Collection[object], kind: str = "") -> str:
-    """Return how many files are, as the beginning of what is said of them; ``kind`` ends with a blank."""
-    return f"a {kind}file that is" if len(names) == 1 else f"{len(names):,} {kind}files that are"
+def many(things: Collection[object], kind: str) -> str:
+    """Return how many things of a kind there are."""
+    return f"a {kind}" if len(things) == 1 else f"{len(things):,} {kind}s"
+
+
+def count_of(names: Collection[object], kind: str = "file") -> str:
+    """Return how many files are, as the beginning of what is said of them."""
+    return f"{many(names, kind)} that {'is' if len(names) == 1 else 'are'}"
+
+
+def missing(kind: str, gap: range) -> tuple[tuple[int, ...], str]:
+    """Return the ends of a run of numbers, each once, and the beginning of a sentence about it."""
+    if gap[0] == gap[-1]:  # it may be too long for `len`
+        return (gap[0],), f"{kind} {gap[0]} is missing"
+    return (gap[0], gap[-1]), f"{kind}s {gap[0]} to {gap[-1]} are missing"
 
 
 def read_errors(problems: Iterable[Problem], missing: Kind) -> list[Finding]:
@@ -290,57 +272,51 @@ def ancestors(head: int | None, parents: Mapping[int, int | None]) -> Iterator[i
 
 
 _HUDI, _PAIMON, _DELTA, _ICEBERG = ("hudi",), ("paimon",), ("delta",), ("iceberg",)
+_ALL = (*_HUDI, *_PAIMON, *_DELTA, *_ICEBERG)
 _DAMAGE, _NOTICE = Severity.DAMAGE, Severity.NOTICE
 
 MEANINGS: dict[Kind, Meaning] = {
     Kind.COLLIDING_INSTANTS: Meaning(
-        _DAMAGE,
-        _HUDI,
+        _DAMAGE, _HUDI,
         "Two writers have completed one instant: both commits were acknowledged. Readers count one of "
         "them, or mix them",
         "Stop the writers. Read the files that both instants name, write what is missing again, and give "
         "the writers instants that can't collide",
     ),
     Kind.CONTESTED_INSTANT: Meaning(
-        _DAMAGE,
-        _HUDI,
+        _DAMAGE, _HUDI,
         "One instant is requested by two actions: whoever completes it first takes it from the other",
         "Stop the writers, roll back the one that is pending, and give the writers instants that can't "
         "collide",
     ),
     Kind.ORPHANED_SLICE: Meaning(
-        _DAMAGE,
-        _HUDI,
+        _DAMAGE, _HUDI,
         "A slice bears a completed instant that does not name it: what another writer committed under the"
         " same instant, or a late attempt. Readers that go by the instant don't see it; readers that list"
         " files do",
         "Read the slice: rows that are nowhere else were lost, and must be written again. Then remove it",
     ),
     Kind.RIVAL_SLICES: Meaning(
-        _DAMAGE,
-        _HUDI,
+        _DAMAGE, _HUDI,
         "Two slices of one file group and instant, by two writers or two attempts: which of them is read "
         "is left to chance",
         "Compare them; keep the one that the instant names, and write again what only the other has",
     ),
     Kind.ABANDONED_SLICE: Meaning(
-        _DAMAGE,
-        _HUDI,
+        _DAMAGE, _HUDI,
         "A slice of an instant that nobody completed and nobody is at. Once the active timeline begins "
         "after it, readers that list files take it for committed",
         "Make sure that its rows are not wanted, and remove it",
     ),
     Kind.UNDONE_INSTANT: Meaning(
-        _DAMAGE,
-        _HUDI,
+        _DAMAGE, _HUDI,
         "An instant was rolled back, and is completed all the same: its writer was taken for dead, and its "
         "commit was acknowledged",
         "Write its rows again: the rollback has removed its files. Guard the table, so that who is rolled"
         " back can't complete",
     ),
     Kind.HIDDEN_ROWS: Meaning(
-        _DAMAGE,
-        _HUDI,
+        _DAMAGE, _HUDI,
         "A file group without base files begins with a log file that no completed instant wrote, as a failed "
         "non-blocking writer leaves it. Readers up to Hudi 1.2.0 pass over the file group, and over all that "
         "was committed to it",
@@ -348,105 +324,91 @@ MEANINGS: dict[Kind, Meaning] = {
         "the rows are there again",
     ),
     Kind.LOST_UPDATE: Meaning(
-        _DAMAGE,
-        (*_HUDI, *_PAIMON, *_DELTA, *_ICEBERG),
+        _DAMAGE, _ALL,
         "Two commits started out from the same state, and the later one has not seen what the earlier one"
         " changed: the earlier one's changes are gone, or are there twice",
         "Go back to the version before (time travel, or a clone) and write both changes again, one after "
         "the other",
     ),
     Kind.DANGLING_REFERENCE: Meaning(
-        _DAMAGE,
-        (*_HUDI, *_PAIMON, *_DELTA, *_ICEBERG),
+        _DAMAGE, _ALL,
         "The table counts on a file that is not there, and that nothing in its timeline says was removed:"
         " readers fail, or miss its rows",
         "Restore the file from the store's own versions or a copy. Else write its rows again, or go back "
         "to a version without it",
     ),
     Kind.DANGLING_VECTOR: Meaning(
-        _DAMAGE,
-        (*_PAIMON, *_ICEBERG),
+        _DAMAGE, (*_PAIMON, *_ICEBERG),
         "A deletion vector, or a file of deleted rows, is for a data file that its snapshot no longer has: "
         "what was deleted in it is back, in the file that a compaction made of it",
         "Delete these rows again",
     ),
     Kind.GAP: Meaning(
-        _DAMAGE,
-        (*_PAIMON, *_DELTA, *_ICEBERG),
+        _DAMAGE, (*_PAIMON, *_DELTA, *_ICEBERG),
         "A number is missing among those that are there, where expiry takes away only the oldest ones: a "
         "commit is gone",
         "Restore the file from the store's own versions or a copy. Without it, go back to the version "
         "before the gap",
     ),
     Kind.REPEATED_COMMIT: Meaning(
-        _DAMAGE,
-        (*_PAIMON, *_DELTA, *_ICEBERG),
+        _DAMAGE, (*_PAIMON, *_DELTA, *_ICEBERG),
         "One commit is there twice, under two numbers: the first one had succeeded, and was not "
         "acknowledged. Its rows may count twice",
         "Look for rows that are there twice, and delete them once; or go back to the version before the "
         "second",
     ),
     Kind.COPIED_RECORD: Meaning(
-        _DAMAGE,
-        (*_PAIMON, *_DELTA),
+        _DAMAGE, (*_PAIMON, *_DELTA),
         "A file is another record's, byte for byte or by its own number: a tool has copied it. Readers of "
         "its number get the other's state, and a writer may take the number for used",
         "If no version of the file was ever another, remove the copy, with all writers stopped. Otherwise "
         "restore what was there",
     ),
     Kind.OVERWRITTEN_COMMIT: Meaning(
-        _DAMAGE,
-        _DELTA,
+        _DAMAGE, _DELTA,
         "The checksum beside a commit is another transaction's: somebody has written over the commit that"
         " it was made for",
         "Find the overwritten transaction's data files, which no commit names, and add their rows again",
     ),
     Kind.INVALID_STEP: Meaning(
-        _DAMAGE,
-        _HUDI,
+        _DAMAGE, _HUDI,
         "An instant has come to its state by a step that Hudi does not have: somebody else has changed "
         "the timeline",
         "Find out who writes to the timeline's folder. Hudi's own rollback of the instant may fail for "
         "want of a plan",
     ),
     Kind.BACKWARDS: Meaning(
-        _DAMAGE,
-        (*_HUDI, *_DELTA),
+        _DAMAGE, (*_HUDI, *_DELTA),
         "By its own times it was completed before it began: a writer's clock was wrong, or a number was "
         "used again. Incremental readers, which go by these times, pass it over",
         "Set the writers' clocks right, or let one source give all times. Read increments again from "
         "before this one",
     ),
     Kind.EMPTY: Meaning(
-        _DAMAGE,
-        (*_HUDI, *_PAIMON, *_DELTA, *_ICEBERG),
+        _DAMAGE, _ALL,
         "A file that its format never writes empty has no bytes: its writer died, or the store lost them",
         "If its commit was not acknowledged, remove it; else restore it from the store's own versions or a "
         "copy",
     ),
     Kind.UNREADABLE: Meaning(
-        _DAMAGE,
-        (*_HUDI, *_PAIMON, *_DELTA, *_ICEBERG),
+        _DAMAGE, _ALL,
         "A file is torn, or is not what its name says: its content is not known",
         "Restore it from the store's own versions or a copy",
     ),
     Kind.MISSING_HISTORY: Meaning(
-        _DAMAGE,
-        _HUDI,
+        _DAMAGE, _HUDI,
         "A manifest of the history names a file that is not there: the instants in it are forgotten",
         "Restore the file from the store's own versions or a copy; readers of old versions and of "
         "increments want it",
     ),
     Kind.UNKNOWN_RECORD: Meaning(
-        _NOTICE,
-        (*_HUDI, *_PAIMON, *_ICEBERG),
+        _NOTICE, (*_HUDI, *_PAIMON, *_ICEBERG),
         "A record of the history, or a manifest, is of a kind that is not known here, or encrypted, and was "
         "not looked at",
         "Look at the table with a newer putifabsent",
     ),
     Kind.PENDING_UNDO: Meaning(
-        _NOTICE,
-        _HUDI,
+        _NOTICE, _HUDI,
         "A rollback or a restore was begun and is not completed: somebody is at it, or has died. Until it"
         " is, a restored table is neither what it was nor what it shall be",
         "If nobody is at it, start it again: Hudi's next writer completes a rollback, a restore must be "
@@ -463,13 +425,7 @@ MEANINGS: dict[Kind, Meaning] = {
 
 
 class _Back(NamedTuple):
-    """A way back to before some damage.
-
-    Attributes
-    ----------
-    along
-        So many commits it takes back, too, that the damage is not about.
-    """
+    """A way back to before some damage, and how many commits it takes back that the damage is not about."""
 
     command: str
     along: int
@@ -485,21 +441,14 @@ _SCHEMES = {"s3": "s3a", "gcs": "gs", "az": "abfss", "abfs": "abfss", "local": "
 
 
 def mended(format: str, url: str, finding: Finding, records: Sequence[Any]) -> Finding:  # noqa: A002
-    """Return a finding with the command that mends it, if there is one, and with what that takes back, too.
-
-    Parameters
-    ----------
-    format, url, records
-        Of its table.
-    """
-    find = _WAYS_BACK.get(format)
+    """Return a table's finding with the command that mends it, if any, and with what that takes back, too."""
     is_sure = finding.severity is Severity.DAMAGE and finding.kind in _GOING_BACK and finding.moments
-    back = find(url, finding, records) if find is not None and is_sure else None
+    back = _WAYS_BACK[format](url, finding, records) if is_sure else None
     if back is None:
         return finding
     if back.along == 0:
         return replace(finding, commands=(back.command,))
-    commits = "a later commit" if back.along == 1 else f"{back.along:,} later commits"
+    commits = many(range(back.along), "later commit")
     detail = f"{finding.detail}; going back to before it takes back {commits}, too"
     # That is too much for a file, which can be restored, or its rows be written again.
     commands = () if finding.kind is Kind.DANGLING_REFERENCE else (back.command,)

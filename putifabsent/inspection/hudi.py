@@ -45,20 +45,22 @@ _UNDOING = ("rollback", "restore")
 
 
 def judge(timeline: HudiTimeline, look: Look | None) -> Result:
-    """Return what is wrong with a Hudi table.
-
-    Parameters
-    ----------
-    look
-        Lists its data files; None: they are not looked at.
-    """
+    """Return what is wrong with a Hudi table; None for ``look``: its data files are not looked at."""
     problems: Problems = []
     stats = stats_of(timeline, problems)
+    instants = [each.instant for each in stats]
+    collided = _collided(instants)
+    # A metadata table takes instants back and writes them again.
     is_metadata_table = timeline.root.endswith(_METADATA_TABLE)
-    findings: list[Finding] = read_errors(problems, Kind.MISSING_HISTORY)
-    may_fall_back = timeline.layout.zone != "UTC"
-    findings += _wrong_instants(stats, is_metadata_table=is_metadata_table, may_fall_back=may_fall_back)
-    findings += _lost_updates(stats)
+    findings = [
+        *read_errors(problems, Kind.MISSING_HISTORY),
+        *map(_collision, collided.values()),
+        # The clocks of its zone may be put back in autumn.
+        *_steps(instants, {time for time, _ in collided}, may_fall_back=timeline.layout.zone != "UTC"),
+        *(() if is_metadata_table else _undone(stats)),
+        *_pending(instants),
+        *_lost_updates(stats),
+    ]
     if look is not None:
         # The timeline was read before: what is written meanwhile is no instant's yet.
         findings += wrong_slices(
@@ -69,7 +71,7 @@ def judge(timeline: HudiTimeline, look: Look | None) -> Result:
             is_whole=not problems,
             is_metadata_table=is_metadata_table,
         )
-    return Result(f"table version {timeline.layout.version}", [each.instant for each in stats], findings)
+    return Result(f"table version {timeline.layout.version}", instants, findings)
 
 
 def hurts(base: Base, name: Name, written: bytes) -> list[Finding]:
@@ -131,11 +133,11 @@ def _met(base: Base, own: Stats, metadata: Content) -> Iterator[Finding]:
     if not others:
         return
     known: dict[str, Stats] = base.memory or {}
-    unknown = (each for each in others if _path_of(each) not in known)
-    known |= {_path_of(each.instant): each for each in stats_in(timeline, unknown, [], base.until)}
-    base.memory = {path: known[path] for path in map(_path_of, active) if path in known}
+    unknown = (each for each in others if each.path not in known)
+    known |= {each.instant.path: each for each in stats_in(timeline, unknown, [], base.until)}
+    base.memory = {each.path: known[each.path] for each in active if each.path in known}
     base.remembered = sum(1 + len(each.writes) for each in base.memory.values())
-    met = [known[path] for path in map(_path_of, others) if path in known]
+    met = [known[each.path] for each in others if each.path in known]
     pending = next((each for each in active if each.time == instant.time and each.completion is None), None)
     if pending is not None:
         own = compact(instant, Details(timeline.details(pending, []).plan, metadata))
@@ -144,32 +146,6 @@ def _met(base: Base, own: Stats, metadata: Content) -> Iterator[Finding]:
         for each in _lost_updates([*met, own])
         if instant.time in each.moments and each.severity is Severity.DAMAGE
     )
-
-
-def _wrong_instants(
-    stats: Sequence[Stats], *, is_metadata_table: bool, may_fall_back: bool
-) -> Iterator[Finding]:
-    """Return what is wrong with instants, by their names and times, and by what took them back.
-
-    Parameters
-    ----------
-    is_metadata_table
-        Whether it is one: it takes instants back and writes them again.
-    may_fall_back
-        Whether the table's times are of a zone whose clocks may be put back in autumn.
-    """
-    instants = [each.instant for each in stats]
-    collided = _collided(instants)
-    yield from map(_collision, collided.values())
-    yield from _steps(instants, {time for time, _ in collided}, may_fall_back=may_fall_back)
-    if not is_metadata_table:
-        yield from _undone(stats)
-    yield from _pending(instants)
-
-
-def _path_of(instant: Instant) -> str:
-    """Return the file that shows an instant in its state."""
-    return instant.source or instant.files[-1].path
 
 
 def _collided(instants: Sequence[Instant]) -> dict[tuple[str, str], list[Instant]]:
@@ -187,28 +163,26 @@ def _collision(instants: list[Instant]) -> Finding:
         f"as {each.action}" + (f" at {each.completion}" if each.completion else "") for each in instants
     )
     detail = f"instant {time} was completed {completions}"
-    return found(Kind.COLLIDING_INSTANTS, [_path_of(each) for each in instants], detail, moments=(time,))
+    return found(Kind.COLLIDING_INSTANTS, [each.path for each in instants], detail, moments=(time,))
 
 
 def _steps(instants: Sequence[Instant], collided: set[str], *, may_fall_back: bool) -> Iterator[Finding]:
     for each in check_steps(instants):
-        time, after = each.after.time, each.after
-        moments = (time,)
+        time, before, after = each.after.time, each.before, each.after
+        kind, names, severity = Kind.INVALID_STEP, [after.name], Severity.DAMAGE
+        detail = f"instant {each}"
         if each.fault is Fault.BACKWARDS:
+            kind = Kind.BACKWARDS
             detail = f"instant {time} was completed at {after.completion}, before it was requested"
-            severity = Severity.NOTICE if may_fall_back and _is_within_an_hour(after) else Severity.DAMAGE
-            yield found(Kind.BACKWARDS, (after.name,), detail, moments=moments, severity=severity)
+            if may_fall_back and _is_within_an_hour(after):
+                severity = Severity.NOTICE
         elif time in collided:
             continue
-        elif each.fault is Fault.CHANGED and each.before is not None:
-            before = each.before
-            names = [name for name in (before.name, after.name) if name]
-            detail = (
-                f"instant {time} is {before.action or 'commit'}'s and {after.action or 'commit'}'s at once"
-            )
-            yield found(Kind.CONTESTED_INSTANT, names, detail, moments=moments)
-        else:
-            yield found(Kind.INVALID_STEP, (after.name,), f"instant {each}", moments=moments)
+        elif each.fault is Fault.CHANGED and before is not None:
+            kind, names = Kind.CONTESTED_INSTANT, [name for name in (before.name, after.name) if name]
+            actions = [step.action or "commit" for step in (before, after)]
+            detail = f"instant {time} is {actions[0]}'s and {actions[1]}'s at once"
+        yield found(kind, names, detail, moments=(time,), severity=severity)
 
 
 def _is_within_an_hour(seen: Seen) -> bool:
@@ -226,15 +200,14 @@ def _undone(stats: Sequence[Stats]) -> Iterator[Finding]:
             continue
         time = each.instant.time
         detail = f"instant {time} is completed, and {by.action} {by.time} has taken it back"
-        names = (_path_of(each.instant), _path_of(by))
-        yield found(Kind.UNDONE_INSTANT, names, detail, moments=(time, by.time))
+        yield found(Kind.UNDONE_INSTANT, (each.instant.path, by.path), detail, moments=(time, by.time))
 
 
 def _pending(instants: Sequence[Instant]) -> Iterator[Finding]:
     for each in instants:
         if each.state is not State.COMPLETED and each.action in _UNDOING:
             detail = f"{each.action} {each.time} is {each.state.value}, and not completed"
-            yield found(Kind.PENDING_UNDO, (_path_of(each),), detail, moments=(each.time,))
+            yield found(Kind.PENDING_UNDO, (each.path,), detail, moments=(each.time,))
 
 
 class _Written(NamedTuple):

@@ -9,7 +9,7 @@ from math import inf
 from time import monotonic
 from typing import TYPE_CHECKING, NamedTuple
 
-from putifabsent.inspection.findings import Files, Finding, Kind, Severity, count_of, found
+from putifabsent.inspection.findings import Files, Finding, Kind, Severity, count_of, found, many
 from putifabsent.shim.formats.hudi import completed_as
 from putifabsent.shim.formats.hudi_files import (
     Removed,
@@ -57,18 +57,14 @@ _NOTHING = Removed(frozenset(), frozenset())
 
 @dataclass(frozen=True, slots=True)
 class Stats:
-    """What an instant says that it wrote, replaced and removed.
+    """What an instant says that it wrote, replaced and removed, or was about to remove.
 
     Attributes
     ----------
-    legible
-        Whether what it says could be read.
     inputs
         Of a clustering: the files that it was to read.
     is_service
         Whether it is a compaction or a clustering, which is taken back, and performed again.
-    removed
-        What it has removed, or was about to.
     undone, logs
         Of a rollback or a restore: the instants that it took back, and log files that it wrote to do so.
     saved
@@ -157,26 +153,24 @@ def wrong_slices(
     is_whole: bool,
     is_metadata_table: bool,
 ) -> Iterator[Finding]:
-    """Return what is wrong with slices.
+    """Return what is wrong with slices, by what all instants say, if ``is_whole``: if all could be read.
 
-    Parameters
-    ----------
-    stats
-        What all instants say, by when they were requested.
-    first_version
-        The table version that it began with: below 8, a log file's name doesn't say whose it is.
-    is_whole
-        Whether all of the timeline could be read.
-    is_metadata_table
-        Whether it is one: it begins each file group with an empty log file that no instant names, drops
-        whole partitions without saying so, and leaves log files of what it takes back.
+    Where a table began with a version below 8, a log file's name doesn't say whose it is. A metadata table
+    begins each file group with an empty log file that no instant names, drops whole partitions without saying
+    so, and leaves log files of what it takes back.
     """
-    slices = [each for each in _slices(files) if not (is_metadata_table and each.slice.token == _EMPTY)]
+    parsed = ((path, last, slice_in(last)) for last, path in files.lasts.items())
+    slices = sorted(
+        _There(path, last, it)
+        for path, last, it in parsed
+        if it is not None and not (is_metadata_table and it.token == _EMPTY)
+    )
     is_proof = is_whole and not is_metadata_table
+    times = _Times(stats)
     yield from dangling(stats, files, root, is_proof=is_proof)
-    yield from _unnamed(stats, slices, judges_logs=first_version >= _IN_LEVELS, is_proof=is_proof)
+    yield from _unnamed(stats, slices, times, judges_logs=first_version >= _IN_LEVELS, is_proof=is_proof)
     if first_version >= _IN_LEVELS and is_proof:
-        yield from _hidden(stats, slices)
+        yield from _hidden(times, slices)
 
 
 def in_store(lasts: Iterable[str]) -> list[str]:
@@ -216,7 +210,7 @@ def dangling(stats: Sequence[Stats], files: Files, root: str, *, is_proof: bool)
 
 
 def _unnamed(
-    stats: Sequence[Stats], slices: Sequence[_There], *, judges_logs: bool, is_proof: bool
+    stats: Sequence[Stats], slices: Sequence[_There], times: _Times, *, judges_logs: bool, is_proof: bool
 ) -> Iterator[Finding]:
     named = {last for each in stats for write in each.writes for last in write.lasts}
     named.update(last for each in stats for last in each.logs)
@@ -227,7 +221,6 @@ def _unnamed(
             ours[there.slice.instant, there.slice.group] = there
         elif judges_logs or not there.slice.is_log:
             strangers[there.slice.instant].append(there)
-    times = _Times(stats)
     undone = undone_by_whom(stats)
     for time, unnamed in strangers.items():
         if time in times.completed:
@@ -253,19 +246,12 @@ class _Times:
         self.first_active = min(active, default="")
 
 
-def _slices(files: Files) -> list[_There]:
-    found = ((path, last, slice_in(last)) for last, path in files.lasts.items())
-    there = [_There(path, last, parsed) for path, last, parsed in found if parsed is not None]
-    return sorted(there)
-
-
-def _hidden(stats: Sequence[Stats], slices: Sequence[_There]) -> Iterator[Finding]:
+def _hidden(times: _Times, slices: Sequence[_There]) -> Iterator[Finding]:
     """Find file groups that begin with a log file of nobody's commit: readers pass over all of them.
 
     Source: hudi#19774. A file group without base files begins at the instant of its first log file, and
     releases up to 1.2.0 leave it out if that instant is not completed.
     """
-    times = _Times(stats)
     groups: defaultdict[str, list[_There]] = defaultdict(list)
     for each in slices:
         groups[each.slice.group].append(each)
@@ -316,20 +302,16 @@ def _strange(
 def _abandoned(
     time: str, unnamed: list[_There], times: _Times, *, is_undone: bool, is_proof: bool
 ) -> Finding:
+    severity = Severity.NOTICE
     if not times.first or time < times.first or not is_proof:
-        why, severity = "the timeline does not say all that was before", Severity.NOTICE
+        why = "the timeline does not say all that was before"
     elif time < times.first_active:
-        why, severity = (
-            "the active timeline begins after it, so readers may take it for committed",
-            Severity.DAMAGE,
-        )
+        why = "the active timeline begins after it, so readers may take it for committed"
+        severity = Severity.DAMAGE
     else:
-        why, severity = (
-            "readers don't see it as long as the active timeline reaches back so far",
-            Severity.NOTICE,
-        )
+        why = "readers don't see it as long as the active timeline reaches back so far"
     took = "; it was rolled back" if is_undone else ""
-    slices = "there is a slice" if len(unnamed) == 1 else f"there are {len(unnamed):,} slices"
+    slices = f"there {'is' if len(unnamed) == 1 else 'are'} {many(unnamed, 'slice')}"
     detail = f"nobody has completed instant {time}, and {slices} of it{took}: {why}"
     names = [each.path for each in unnamed]
     return found(Kind.ABANDONED_SLICE, names, detail, moments=(time,), severity=severity)

@@ -15,6 +15,8 @@ from putifabsent.inspection.findings import (
     count_of,
     found,
     gaps_in,
+    many,
+    missing,
     read_errors,
 )
 from putifabsent.shim.formats.iceberg import (
@@ -44,13 +46,7 @@ _NO_SNAPSHOT = -1
 
 
 def judge(timeline: IcebergTimeline, look: Look | None) -> Result:
-    """Return what is wrong with an Iceberg table.
-
-    Parameters
-    ----------
-    look
-        Lists its data files; None: neither they nor manifests are looked at.
-    """
+    """Return what is wrong with an Iceberg table; None for ``look``: no manifests are read."""
     problems: Problems = []
     metadata = timeline.metadata(problems) or {}
     snapshots = timeline.snapshots_in(metadata, problems) if metadata else []
@@ -106,20 +102,16 @@ def _versions(timeline: IcebergTimeline, problems: Problems) -> Iterator[Finding
     versions = timeline.versions()
     numbers = list(versions.values())
     for gap in gaps_in([*numbers, hint + 1] if numbers and hint > numbers[-1] else numbers):
-        ends = dict.fromkeys((gap[0], gap[-1]))
-        what = f"version {gap[0]} is" if len(ends) == 1 else f"versions {gap[0]} to {gap[-1]} are"
+        ends, what = missing("version", gap)
         # Readers go up from the hint, one by one; without one they take the highest that is there.
         hides = 0 < hint < gap.stop
+        sees = "readers go no further than that" if hides else "the hint says that readers begin behind it"
         if hint in gap:
             sees = f"the hint says that readers begin at {hint}"
-        elif hides:
-            sees = "readers go no further than that"
-        else:
-            sees = "the hint says that readers begin behind it"
         yield found(
             Kind.GAP,
             [below(timeline.root, f"{_FOLDER}/v{each}.metadata.json") for each in ends],
-            f"{what} missing among those that are there, and {sees}",
+            f"{what} among those that are there, and {sees}",
             severity=Severity.DAMAGE if hides else Severity.NOTICE,
         )
     rivals: dict[int, dict[str, Mapping[str, Any]]] = {
@@ -139,12 +131,7 @@ def _versions(timeline: IcebergTimeline, problems: Problems) -> Iterator[Finding
 def _rivals(number: int, said: Mapping[str, Mapping[str, Any]], upon: str | None) -> Iterator[Finding]:
     """Find what was committed to metadata that nobody reads: others have the same number.
 
-    Parameters
-    ----------
-    said
-        What each of them says; the last one is the first that readers look for.
-    upon
-        Which of them the next version came upon.
+    Of what is ``said``, the last is the first that readers look for; the next version came ``upon`` one.
     """
     lasts = {path.rpartition("/")[2]: path for path in said}
     taken = upon if upon in lasts else next(reversed(lasts), "")
@@ -221,13 +208,7 @@ def _attempts(own: Mapping[str, Any], snapshots: Iterable[Mapping[str, Any]]) ->
 
 
 class _Tree:
-    """What snapshots lead to.
-
-    Parameters
-    ----------
-    root, location
-        The table's, as the filesystem and as its metadata call it. What lies elsewhere is not looked at.
-    """
+    """What snapshots lead to, at a table's root, or location, as its metadata call it; nothing elsewhere."""
 
     def __init__(self, files: AvroFiles, root: str, location: str) -> None:
         self._files = files
@@ -254,10 +235,10 @@ class _Tree:
             seen.update(of.path for of in new)
             files = (file.path for found in self._contents(new).values() for file in found if file.live)
             inside = {path: below(self._root, at) for path in files if (at := self._inside(path))}
-            missing = [path for path, full in inside.items() if full not in there and path not in reported]
-            reported.update(missing)
+            absent = [path for path, full in inside.items() if full not in there and path not in reported]
+            reported.update(absent)
             moment = str(each.number)
-            findings = [*_missing(what, missing, moment), *self._vectors(what, each.id, manifests, moment)]
+            findings = [*_dangling(what, absent, moment), *self._vectors(what, each.id, manifests, moment)]
             yield from (one if is_read else replace(one, severity=Severity.NOTICE) for one in findings)
             self._lives(_of_data(new))
         if current is not None:
@@ -273,7 +254,7 @@ class _Tree:
         names = [each.path for each in manifests if each not in own]
         names += [each.path for found in own.values() for each in found if each.added]
         yield from self._vectors(what, snapshot, manifests)
-        yield from _missing(what, absent({each: at for each in names if (at := self._inside(each))}))
+        yield from _dangling(what, absent({each: at for each in names if (at := self._inside(each))}))
 
     def again(
         self, what: str, own: Mapping[str, Any], attempts: Iterable[Mapping[str, Any]]
@@ -316,8 +297,7 @@ class _Tree:
             stray = [each for each in stray if each not in live]
         unread = {each.path for each in self._files.problems}
         if stray and unread.isdisjoint(below(self._root, at) for at in places if at is not None):
-            files = "a data file" if len(stray) == 1 else f"{len(stray):,} data files"
-            detail = f"{what} deletes rows of {files} that it does not have"
+            detail = f"{what} deletes rows of {many(stray, 'data file')} that it does not have"
             of, paths = zip(*(about[each] for each in stray), strict=True)
             yield found(Kind.DANGLING_VECTOR, [*dict.fromkeys(of), *paths], detail, moments=moments)
 
@@ -387,8 +367,7 @@ def _of_data(manifests: Iterable[Manifest]) -> list[Manifest]:
     return [each for each in manifests if not each.deletes]
 
 
-def _missing(what: str, names: list[str], *moments: str) -> Iterator[Finding]:
+def _dangling(what: str, names: list[str], *moments: str) -> Iterator[Finding]:
     if names:
-        yield found(
-            Kind.DANGLING_REFERENCE, names, f"{what} has {count_of(names)} not there", moments=moments
-        )
+        detail = f"{what} has {count_of(names)} not there"
+        yield found(Kind.DANGLING_REFERENCE, names, detail, moments=moments)

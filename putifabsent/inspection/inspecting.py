@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from putifabsent.errors import ConfigError, sentence_of
 from putifabsent.inspection import delta, hudi, iceberg, paimon
 from putifabsent.inspection.findings import Files, Severity, mended
-from putifabsent.shim.formats import is_state
+from putifabsent.shim.names import is_state
 from putifabsent.timeline import opened, read, tables_below
 from putifabsent.timeline.files import of_a_bucket
 
@@ -37,16 +37,9 @@ _JUDGES: dict[str, Callable[[Any, Look | None], Result]] = {
 
 @dataclass(frozen=True, repr=False)
 class Report:
-    """A table, and what is wrong with it.
+    """A table, its records by when they were requested, and what is wrong with it, damage first.
 
-    Attributes
-    ----------
-    records
-        Its instants, snapshots or commits, by when they were requested.
-    findings
-        What is wrong with it, damage first.
-    files
-        How many data files there are; None: they were not looked at.
+    ``files`` is how many data files there are; None: they were not looked at.
     """
 
     url: str
@@ -96,28 +89,14 @@ def inspect(
 
     Parameters
     ----------
-    url
-        The table's address, as fsspec knows it; with ``fs`` its folder in there. Of an Iceberg table that a
-        catalog keeps: the address of its current metadata file.
-    fs
-        A filesystem: any of fsspec's, guarded or not.
-    format
-        ``hudi``, ``paimon``, ``delta`` or ``iceberg``; None: the table shows it.
+    url, fs, format, options
+        As for :func:`putifabsent.timeline.read`, which has the errors, too.
     data
         Whether to list the table's data files, and to compare them with what it says of them. Without, only
         what the timeline proves by itself is found.
     progress
         Called while the data files are listed: with how many folders in the table's root are done, of how
         many, and how many files that were.
-    options
-        Of the filesystem that fsspec makes of ``url``.
-
-    Raises
-    ------
-    ConfigError
-        There is no table, or none of this format, or one of a version that is not known.
-    OSError
-        The store refuses.
     """
     return _inspected(*opened(url, fs, options), url, format=format, data=data, progress=progress)
 
@@ -157,13 +136,7 @@ def _inspected(
 
 @dataclass(frozen=True)
 class Failed:
-    """A table that could not be inspected.
-
-    Attributes
-    ----------
-    error
-        Such as a ``ConfigError``, of a version that is not known, or what the store refuses by.
-    """
+    """A table that could not be inspected: of a version that is not known, say, or its store refuses."""
 
     url: str
     error: Exception
@@ -205,8 +178,6 @@ def inspect_all(
     ------
     ConfigError
         There is no table.
-    OSError
-        The store refuses.
     """
     folder = Folder(url, fs, options)
     tables = folder.tables()

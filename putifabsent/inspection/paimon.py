@@ -18,6 +18,8 @@ from putifabsent.inspection.findings import (
     count_of,
     found,
     gaps_in,
+    many,
+    missing,
     read_errors,
 )
 from putifabsent.shim.formats.paimon import (
@@ -51,13 +53,7 @@ _OWN_FOLDERS = ("snapshot", "schema", "changelog", "branch", "tag", "consumer", 
 
 
 def judge(timeline: PaimonTimeline, look: Look | None) -> Result:
-    """Return what is wrong with a Paimon table, or with a branch of one.
-
-    Parameters
-    ----------
-    look
-        Lists its data files; None: neither they nor manifests are looked at.
-    """
+    """Return what is wrong with a Paimon table, or a branch; None for ``look``: no manifests are read."""
     problems: Problems = []
     latest = timeline.latest()  # before the snapshots: what is committed meanwhile is not lost
     records = list(timeline.records(problems=problems))
@@ -108,26 +104,21 @@ def _gaps(
     for gap in gaps_in([*numbers, latest + 1] if is_lost else numbers):
         is_old = gap.stop <= first
         kind = "changelog" if is_old else "snapshot"
-        ends = dict.fromkeys((gap[0], gap[-1]))
+        ends, what = missing(kind, gap)
         names = [below(timeline.root, f"{kind}/{kind}-{number}") for number in ends]
         after = (
             f"is there, and LATEST says {latest}"
             if is_lost and latest in gap
             else f"and {gap.stop} are there"
         )
-        detail = f"{_numbers(kind, gap)} missing: {gap.start - 1} {after}"
         yield found(
             Kind.GAP,
             names,
-            detail,
+            f"{what}: {gap.start - 1} {after}",
             # How long changelogs are kept can be changed, and changelogs be done without for a while.
             severity=Severity.NOTICE if is_old else Severity.DAMAGE,
             moments=tuple(map(str, ends)),
         )
-
-
-def _numbers(kind: str, gap: range) -> str:
-    return f"{kind} {gap[0]} is" if gap[0] == gap[-1] else f"{kind}s {gap[0]} to {gap[-1]} are"
 
 
 def hurts(base: Base, name: Name, written: bytes) -> list[Finding]:
@@ -195,19 +186,12 @@ def _new_files(
 
 
 class _Files:
-    """The data files of a table, which change from snapshot to snapshot.
-
-    Attributes
-    ----------
-    there
-        Which, with the entries that have added them.
-    manifests
-        Those whose entries, one after the other, have led to them. They never change: who names the same ones
-        has the same files.
-    """
+    """The data files of a table, which change from snapshot to snapshot."""
 
     def __init__(self) -> None:
+        # With the entries that have added them.
         self.there: dict[File, Entry] = {}
+        # What has led to them. Manifests never change: who names the same ones has the same files.
         self.manifests: list[str] = []
         self._buckets: defaultdict[tuple[bytes, int], dict[File, Entry]] = defaultdict(dict)
         self._levels: set[int] = set()
@@ -253,16 +237,9 @@ class _Files:
 
 
 class _Walk:
-    """From snapshot to snapshot, through their manifests.
+    """From snapshot to snapshot of a table or a branch, through their manifests.
 
-    Parameters
-    ----------
-    root
-        Of the table, or of the branch, that the snapshots are of.
-    schemas
-        What the schemas say that are there, by their numbers.
-    is_there
-        Whether a file of the table is, by the last component of its name.
+    ``is_there`` tells of a file by the last component of its name.
     """
 
     def __init__(
@@ -320,12 +297,8 @@ class _Walk:
     def _go_on(self, this: Snapshot, before: Snapshot | None, crossing: Severity) -> Iterator[Finding]:
         """Go on to a snapshot; return what is wrong with it: what it came upon, and what it leaves.
 
-        Parameters
-        ----------
-        before
-            What was gone on to last, if the snapshot should have come upon that.
-        crossing
-            How much rows prove that cross others.
+        ``before`` is what was gone on to last, if it should have come upon that; ``crossing``: how much rows
+        prove that cross others.
         """
         files, self._files = self._files, None
         base, delta = (self._manifests.named(this, kind) for kind in _LISTS)
@@ -351,7 +324,8 @@ class _Walk:
         self._files = files
         self._manifests.load(files.manifests)
         added = {each.file: each for each in (*new, *entries) if each.adds and each.file in files.there}
-        yield from self._dangling(this, added.values())
+        here = [each for each in added.values() if not each.elsewhere]
+        yield from self._missing(this, [name for at in here for name in (at.file.name, *at.more)], "data")
         yield from self._vectors(this, files)
         if before is not None:
             yield from self._undeleted(this, before, files)
@@ -396,7 +370,7 @@ class _Walk:
             if file in now and has.get(file) != vector and not self._deletes_all(vector, has.get(file))
         ]
         if back:
-            files = "a data file" if len(back) == 1 else f"{len(back):,} data files"
+            files = many(back, "data file")
             detail = f"snapshot {this.number} brings back rows of {files} that {before.number} has deleted"
             yield _found(Kind.LOST_UPDATE, back, detail, this)
 
@@ -410,17 +384,13 @@ class _Walk:
         earlier, later = (self._manifests.deleted(each) for each in (before, after))
         return earlier is None or later is None or bool(earlier <= later)
 
-    def _dangling(self, snapshot: Snapshot, entries: Iterable[Entry]) -> Iterator[Finding]:
-        wanted = [name for entry in entries if not entry.elsewhere for name in (entry.file.name, *entry.more)]
-        yield from self._missing(snapshot, wanted, "data")
-
     def _vectors(self, snapshot: Snapshot, now: _Files) -> Iterator[Finding]:
         indices = self._manifests.indices_of(snapshot)
         yield from self._missing(snapshot, [each.name for each in indices if not each.elsewhere], "index")
         for each in indices:
             stray = self._new(("", at.file) for at in each.vectors if at.file not in now)
             if stray:
-                files = "a data file" if len(stray) == 1 else f"{len(stray):,} data files"
+                files = many(stray, "data file")
                 detail = f"snapshot {snapshot.number} has deletion vectors for {files} that it no longer has"
                 names = (each.name, *(vector for _, vector in stray))
                 yield _found(Kind.DANGLING_VECTOR, names, detail, snapshot)
@@ -428,7 +398,7 @@ class _Walk:
     def _missing(self, snapshot: Snapshot, wanted: Iterable[str], kind: str) -> Iterator[Finding]:
         names = self._new((name,) for name in wanted if not self._is_there(name))
         if names:
-            detail = f"snapshot {snapshot.number} has {count_of(names, f'{kind} ')} not there"
+            detail = f"snapshot {snapshot.number} has {count_of(names, f'{kind} file')} not there"
             yield _found(Kind.DANGLING_REFERENCE, [name for (name,) in names], detail, snapshot)
 
     def _new(self, things: Iterable[tuple[str, ...]]) -> list[tuple[str, ...]]:

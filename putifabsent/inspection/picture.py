@@ -163,8 +163,8 @@ def svg(report: Report) -> str:
         parts += [_rect(bar, top + row * _ROW, axis, is_hurt=bar.moment in hurt) for row, bar in placed]
     parts += [f'<rect class="mark" x="{axis.x(mark)}" width="1" height="{high}"/>' for mark in marks]
     parts += ["</svg>", *_ticks(axis, high)] if bars else ["</svg>"]
-    there = {"damaged"} if hurt else set[str]()
-    parts += [*_legend(_TOP + high + 32, there | {bar.state for bar in bars}), "</svg>"]
+    states = {bar.state for bar in bars} | ({"damaged"} if hurt else set())
+    parts += [*_legend(_TOP + high + 32, states), "</svg>"]
     return "\n".join(parts)
 
 
@@ -174,13 +174,8 @@ def _bars(records: Iterable[Any]) -> Iterator[_Bar]:
             begin = _millis(each.begun_at)
             # A wrong clock may say that it ended before it began.
             end = None if each.ended_at is None else max(_millis(each.ended_at), begin)
-            yield _Bar(
-                getattr(each, "began", "") or each.action or "commit",
-                _moment(each),
-                begin,
-                end,
-                each.archived,
-            )
+            lane = getattr(each, "began", "") or each.action or "commit"
+            yield _Bar(lane, _moment(each), begin, end, each.archived)
 
 
 def _moment(record: Any) -> str:
@@ -301,15 +296,7 @@ def page_of_all(url: str, reports: Sequence[Report | Failed], *, command: str | 
 
 
 def body(report: Report, number: int = 0, level: int = 2) -> str:
-    """Return what a page or a notebook shows of a report, as HTML.
-
-    Parameters
-    ----------
-    number
-        Its own among those of a page.
-    level
-        Of its headings.
-    """
+    """Return what a page, where it has a ``number``, or a notebook shows of a report, as HTML."""
     listed, table = _table(report, number)
     findings = "\n".join(
         _finding(each, [at for at in _moments(report, each) if at in listed], number, level)

@@ -17,6 +17,7 @@ import time
 from collections import Counter
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from multiprocessing import resource_tracker
 from multiprocessing.connection import wait
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -28,14 +29,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from multiprocessing.connection import Connection
 
-    from typing_extensions import Self
+__all__ = ["Race", "StoreName", "race", "run"]
 
-__all__ = ["PathName", "Progress", "Race", "StoreName", "race", "run"]
-
-PathName: TypeAlias = Literal["stock", "putifabsent"]
 StoreName: TypeAlias = Literal["s3", "local"]
 Commit: TypeAlias = "tuple[int, int]"
-Progress: TypeAlias = "Callable[[int, int, str], None]"
 Options: TypeAlias = "dict[str, Any]"
 
 _DATABASE = "race"
@@ -51,43 +48,29 @@ _TABLE_OPTIONS = {
 
 @dataclass(frozen=True)
 class Race:
-    """What came of one race.
+    """What came of one race."""
 
-    Attributes
-    ----------
-    path
-        ``"stock"``: pypaimon as it is. ``"putifabsent"``: with ``metastore`` set to ``putifabsent``.
-    store
-        ``"s3"``: a real S3 server. ``"local"``: the local disk.
-    acknowledged
-        Commits that returned to their writer without an error.
-    readable
-        Those of them that an unmodified pypaimon reads back, every row.
-    lost
-        The others.
-    repeated
-        Commits, acknowledged or not, of which a row is there more than once.
-    seconds
-        From the start signal to the last writer's end.
-    errors
-        What else happened, and how often.
-    """
-
-    path: PathName
+    path: Literal["stock", "putifabsent"]
     store: StoreName
     acknowledged: int
+    """Commits that returned to their writer without an error."""
     readable: int
+    """Those of them that an unmodified pypaimon reads back, every row."""
     lost: int
+    """The others."""
     seconds: float
+    """From the start signal to the last writer's end."""
     errors: dict[str, int] = field(default_factory=dict)
+    """What else happened, and how often."""
     repeated: int = 0
+    """Commits, acknowledged or not, of which a row is there more than once."""
 
 
 def run(
     writers: int = 8,
     commits: int = 10,
     stores: Sequence[StoreName] = ("s3", "local"),
-    progress: Progress | None = None,
+    progress: Callable[[int, int, str], None] = lambda *_: None,
     limit: float = 300,
     arbiter: str | None = None,
 ) -> list[Race]:
@@ -114,7 +97,7 @@ def run(
     races: list[Race] = []
     for store in stores:
         for path in ("stock", "putifabsent"):
-            done = _report_to(progress, writers * commits, f"{path} on {store}")
+            done = partial(_done, progress, writers * commits, f"{path} on {store}")
             with _ground(store) as stock:
                 options = stock if path == "stock" else {**stock, **guarded}
                 came = race(stock, options, writers, commits, done, limit)
@@ -122,8 +105,8 @@ def run(
     return races
 
 
-def _report_to(progress: Progress | None, total: int, label: str) -> Callable[[int], None]:
-    return lambda done: progress(done, total, label) if progress else None
+def _done(progress: Callable[[int, int, str], None], total: int, what: str, done: int) -> None:
+    progress(done, total, what)
 
 
 @contextmanager
@@ -155,62 +138,40 @@ def race(
 ) -> dict[str, Any]:
     """Race writers on a new table, and count; for :func:`run`, and for tests on other grounds.
 
-    Parameters
-    ----------
-    stock
-        pypaimon's own options for the warehouse, by which the rows are read afterwards.
-    options
-        Those by which the writers write.
-    writers, commits, progress, limit
-        As for :func:`run`; ``progress`` is called with the commits done.
-
-    Returns
-    -------
-    dict
-        :class:`Race`'s attributes, but for where it was.
+    They write by ``options``; by ``stock``, pypaimon's own for the warehouse, the rows are read afterwards.
+    ``progress`` is called with the commits done. It returns a :class:`Race`'s attributes, without its place.
     """
     progress(0)
     # On its own path: a guarded mount's probe of an unknown server is then over before the race begins.
     _make_table(options)
-    tally = _Tally()
-    with _Writers(options, writers, commits) as racing:
+    acknowledged: set[Commit] = set()
+    errors: Counter[str] = Counter()
+    done, total = 0, writers * commits
+    with _started(options, writers, commits) as racing:
         deadline = time.monotonic() + limit
-        racing.start_together(deadline)
+        _start_together(racing, deadline)
         began = time.monotonic()
-        for report in racing.reports(deadline):
-            tally.note(report)
-            progress(tally.done)
+        for done, (commit, error) in enumerate(_reports(racing, deadline), 1):
+            if error is None:
+                acknowledged.add(commit)
+            else:
+                errors[error] += 1
+            progress(done)
         seconds = time.monotonic() - began
-    if tally.done < writers * commits:
-        unanswered = "no answer: the time limit was reached, or the writer died"
-        tally.errors[unanswered] = writers * commits - tally.done
-    found = _read(stock, tally.errors)
-    if unreported := len(found.keys() - tally.acknowledged):
-        tally.errors["readable, though reported as failed"] = unreported
-    readable = {commit for commit in tally.acknowledged if found[commit] >= _ROWS}
+    if done < total:
+        errors["no answer: the time limit was reached, or the writer died"] = total - done
+    found = _read(stock, errors)
+    if unreported := len(found.keys() - acknowledged):
+        errors["readable, though reported as failed"] = unreported
+    readable = {commit for commit in acknowledged if found[commit] >= _ROWS}
     return {
-        "acknowledged": len(tally.acknowledged),
+        "acknowledged": len(acknowledged),
         "readable": len(readable),
-        "lost": len(tally.acknowledged - readable),
+        "lost": len(acknowledged - readable),
         "repeated": sum(rows > _ROWS for rows in found.values()),
         "seconds": round(seconds, 1),
-        "errors": dict(tally.errors),
+        "errors": dict(errors),
     }
-
-
-@dataclass
-class _Tally:
-    acknowledged: set[Commit] = field(default_factory=set)
-    errors: Counter[str] = field(default_factory=Counter)
-    done: int = 0
-
-    def note(self, report: tuple[Commit, str | None]) -> None:
-        commit, error = report
-        self.done += 1
-        if error is None:
-            self.acknowledged.add(commit)
-        else:
-            self.errors[error] += 1
 
 
 @contextmanager
@@ -235,54 +196,45 @@ def _deaf() -> Iterator[None]:
             signal.raise_signal(signal.SIGINT)
 
 
-class _Writers:
-    """The writers of a race, each a fresh process; none outlives the ``with``."""
-
-    def __init__(self, options: Options, writers: int, commits: int) -> None:
-        self._ended = ExitStack()
-        self._connections: list[Connection] = []
-        context = multiprocessing.get_context("spawn")
-        with ExitStack() as starting, _deaf():
+@contextmanager
+def _started(options: Options, writers: int, commits: int) -> Iterator[list[Connection]]:
+    """Give connections to the writers of a race, each a fresh process; none outlives the ``with``."""
+    context = multiprocessing.get_context("spawn")
+    connections: list[Connection] = []
+    with ExitStack() as ending:
+        with _deaf():
             for writer in range(writers):
                 ours, theirs = context.Pipe()
                 process = context.Process(target=_write, args=(options, writer, commits, theirs), daemon=True)
                 process.start()
-                starting.callback(process.join)
-                starting.callback(process.kill)
+                ending.callback(process.join)
+                ending.callback(process.kill)
                 theirs.close()
-                self._connections.append(ours)
-            self._ended = starting.pop_all()
+                connections.append(ours)
+        yield connections
 
-    def __enter__(self) -> Self:
-        return self
 
-    def __exit__(self, *_: object) -> None:
-        self._ended.close()
+def _start_together(writing: Sequence[Connection], deadline: float) -> None:
+    """Wait until every writer has the table open, then let all of them go."""
+    for connection in writing:
+        if not connection.poll(max(0.0, deadline - time.monotonic())):
+            raise TimeoutError("a writer did not open the table in time")
+        try:
+            connection.recv()
+        except EOFError as error:
+            raise RuntimeError("a writer could not open the table; what it printed says why") from error
+    for connection in writing:
+        connection.send(None)
 
-    def start_together(self, deadline: float) -> None:
-        """Wait until every writer has the table open, then let all of them go."""
-        for connection in self._connections:
-            if not connection.poll(max(0.0, deadline - time.monotonic())):
-                raise TimeoutError("a writer did not open the table in time")
+
+def _reports(writing: list[Connection], deadline: float) -> Iterator[tuple[Commit, str | None]]:
+    """Give each commit's outcome as it comes, until all writers are through or time is up."""
+    while writing and (heard := wait(writing, max(0.0, deadline - time.monotonic()))):
+        for connection in [connection for connection in writing if connection in heard]:
             try:
-                connection.recv()
-            except EOFError as error:
-                raise RuntimeError("a writer could not open the table; what it printed says why") from error
-        for connection in self._connections:
-            connection.send(None)
-
-    def reports(self, deadline: float) -> Iterator[tuple[Commit, str | None]]:
-        """Give each commit's outcome as it comes, until all writers are through or time is up."""
-        writing = list(self._connections)
-        while writing:
-            heard = wait(writing, max(0.0, deadline - time.monotonic()))
-            if not heard:
-                return
-            for connection in [connection for connection in writing if connection in heard]:
-                try:
-                    yield connection.recv()
-                except (EOFError, OSError):
-                    writing.remove(connection)
+                yield connection.recv()
+            except (EOFError, OSError):
+                writing.remove(connection)
 
 
 def _write(options: Options, writer: int, commits: int, reports: Connection) -> None:
@@ -293,13 +245,12 @@ def _write(options: Options, writer: int, commits: int, reports: Connection) -> 
     reports.send(None)
     reports.recv()
     for commit in range(commits):
+        kind = None
         try:
             _commit(table, writer, commit)
         except Exception as error:  # noqa: BLE001 - a race reports whatever its writers meet
             kind = re.sub(r"\d+", "N", f"{type(error).__name__}: {error}")
-            reports.send(((writer, commit), kind))
-        else:
-            reports.send(((writer, commit), None))
+        reports.send(((writer, commit), kind))
 
 
 def _commit(table: Any, writer: int, commit: int) -> None:

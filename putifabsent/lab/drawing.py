@@ -30,10 +30,7 @@ _STYLE: Any = {
 def svg(draw: Callable[[], Figure], name: str) -> str:
     """Return a figure as an SVG element, which a page turns dark; the same figure gives the same text.
 
-    Parameters
-    ----------
-    name
-        Its own among those of a page: parts are found by a hash that is made from it.
+    ``name`` is its own among those of a page: parts are found by a hash that is made from it.
     """
     text = io.StringIO()
     with mpl.rc_context({**_STYLE, "svg.hashsalt": name}):

@@ -14,19 +14,9 @@ _DURATION = re.compile(r"(-?\d+(?:\.\d+)?) ?(ms|s|m|min|h|d)", re.ASCII)
 
 
 def parse(text: str, what: str) -> int:
-    """Return the milliseconds that a span of time has.
+    """Return the milliseconds of ``500ms``, ``90s``, ``1m``, ``1.5h`` or ``7d``.
 
-    Parameters
-    ----------
-    text
-        ``500ms``, ``90s``, ``1m``, ``1.5h``, ``7d``.
-    what
-        What it is of, for the error.
-
-    Raises
-    ------
-    ConfigError
-        For anything else, and for a part of a millisecond.
+    ``ConfigError``, for anything else and for a part of a millisecond, names ``what`` it is of.
     """
     match = _DURATION.fullmatch(text.strip())
     if match is None:
@@ -40,13 +30,8 @@ def parse(text: str, what: str) -> int:
 
 def formatted(milliseconds: int) -> str:
     """Return a span of time in the largest unit of which it is a whole number: ``24 h``, ``7 d``."""
-    fitting = [
-        (unit, milliseconds // size)
-        for unit, size in _UNITS.items()
-        if milliseconds % size == 0 and milliseconds >= size
-    ]
-    # A day is better known as 24 hours.
-    unit, number = next(
-        ((unit, number) for unit, number in reversed(fitting) if (unit, number) != ("d", 1)), ("ms", 0)
-    )
-    return f"{number} {'min' if unit == 'm' else unit}"
+    for unit, size in reversed(_UNITS.items()):
+        # A day is better known as 24 hours.
+        if milliseconds >= size and milliseconds % size == 0 and (unit, milliseconds) != ("d", size):
+            return f"{milliseconds // size} {'min' if unit == 'm' else unit}"
+    return "0 ms"

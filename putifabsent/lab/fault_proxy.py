@@ -31,24 +31,16 @@ _BACKLOG = 1024
 
 @dataclass(frozen=True)
 class Fault:
-    """What goes wrong with one request.
-
-    Attributes
-    ----------
-    applies
-        Whether the server gets it. If so, it has answered before the client sees anything.
-    says
-        What is answered instead; nothing: the connection is closed.
-    late
-        Whether it is closed only when the proxy ends.
-    resets
-        Whether it is reset instead, which clients tell by another error.
-    """
+    """What goes wrong with one request."""
 
     applies: bool
+    """Whether the server gets it. If so, it has answered before the client sees anything."""
     says: bytes = b""
+    """What is answered instead; nothing: the connection is closed."""
     late: bool = False
+    """Whether it is closed only when the proxy ends."""
     resets: bool = False
+    """Whether it is reset instead, which clients tell by another error."""
 
 
 LOST_ANSWER = Fault(applies=True)
@@ -65,42 +57,27 @@ def reset(connection: asyncio.WriteTransport) -> None:
 
 @dataclass
 class Request:
-    """One request as it arrived.
-
-    Attributes
-    ----------
-    kind
-        The word that schedules know it by: a method, a command, an operation.
-    data
-        All of it, where the server is DynamoDB. Elsewhere it may be large, and is not kept.
-    """
+    """One request as it arrived."""
 
     kind: str
+    """The word that schedules know it by: a method, a command, an operation."""
     data: bytes
+    """All of it, where the server is DynamoDB. Elsewhere it may be large, and is not kept."""
 
 
 class _Protocol(NamedTuple):
-    """As much of a protocol as it takes to find its requests.
-
-    Attributes
-    ----------
-    kinds
-        Of the requests that begin in what a client has sent at once.
-    head_ends
-        What must be there before their kinds are known.
-    is_whole
-        Whether all of a request is there.
-    is_interim
-        Whether what the server has sent is no answer, and has none behind it.
-    alternates
-        Whether whatever comes before an answer is more of the same request.
-    """
+    """As much of a protocol as it takes to find its requests."""
 
     kinds: Callable[[bytes], list[str]]
+    """Of the requests that begin in what a client has sent at once."""
     head_ends: bytes = b""
+    """What must be there before their kinds are known."""
     is_whole: Callable[[bytes], bool] = bool
+    """Whether all of a request is there."""
     is_interim: Callable[[bytes], bool] = lambda _: False
+    """Whether what the server has sent is no answer, and has none behind it."""
     alternates: bool = False
+    """Whether whatever comes before an answer is more of the same request."""
 
 
 def _is_whole(data: bytes) -> bool:
@@ -180,10 +157,8 @@ class FaultProxy:
         Where the real server is: ``http://HOST:PORT``, or ``HOST:PORT`` where it does not speak HTTP.
     fault
         What goes wrong with all requests; None: only what is scheduled does.
-    share
-        With how many of them, from 0 to 1. It may be set while the proxy runs.
-    seed
-        Which of them; None: others each time.
+    share, seed
+        With how many of them, from 0 to 1, which may be set while the proxy runs; and with which.
     speech
         What is spoken. A request's kind is a method of HTTP (of ``"files"`` with the ending of the name that
         it is about: ``"HEAD .parquet"``), an operation of DynamoDB, a command of Redis, or
@@ -193,14 +168,10 @@ class FaultProxy:
 
     Attributes
     ----------
-    address
-        The proxy's own host and port.
-    endpoint
-        The same, as HTTP's clients take it.
-    requests
-        All that have come.
-    lost
-        With how many something went wrong.
+    address, endpoint
+        The proxy's own host and port; the same, as HTTP's clients take it.
+    requests, lost
+        All that have come; with how many something went wrong.
     """
 
     def __init__(

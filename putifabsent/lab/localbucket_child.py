@@ -7,7 +7,6 @@ clients of it need is added here; how a create is decided, and everything else, 
 
 from __future__ import annotations
 
-import argparse
 import io
 import os
 import socket
@@ -231,17 +230,13 @@ def _end_with_the_parent() -> None:
 
 def main() -> None:
     """Serve until ended, or until the parent is gone."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("listening", type=int, help="descriptor of a listening socket")
-    parser.add_argument("data", type=Path, help="folder that holds the buckets")
-    parser.add_argument("--as-published", action="store_true", help="add nothing to the server")
-    arguments = parser.parse_args()
-
-    handler = PublishedHandler if arguments.as_published else Handler
-    handler.data_root = arguments.data.resolve()
+    # The descriptor of a listening socket, the folder that holds the buckets, and whether to add nothing.
+    listening, data, *as_published = sys.argv[1:]
+    handler = PublishedHandler if as_published else Handler
+    handler.data_root = Path(data).resolve()
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler, bind_and_activate=False)
     server.socket.close()
-    server.socket = socket.socket(fileno=arguments.listening)
+    server.socket = socket.socket(fileno=int(listening))
     threading.Thread(target=_end_with_the_parent, daemon=True).start()
     server.serve_forever()
 

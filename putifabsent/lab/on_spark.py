@@ -64,9 +64,7 @@ def session_at(
         # PySpark would take the first python3 on the PATH, which need not have numpy.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     # Of what an experiment asks at its end 200 parts, Spark's default, would be nearly all empty.
-    builder = SparkSession.builder.config("spark.sql.shuffle.partitions", _PARTS)
-    for key, value in settings.items():
-        builder = builder.config(key, value)
+    builder = SparkSession.builder.config(map={"spark.sql.shuffle.partitions": _PARTS, **settings})
     session = builder.master(master).appName(name).getOrCreate()
     try:
         yield session
@@ -75,20 +73,9 @@ def session_at(
 
 
 def simulate(experiments: Sequence[Experiment], runs: int, seed: int, master: str) -> list[Cell]:
-    """Run the simulation in a Spark session of its own; the cells are those of :func:`.simulate.simulate`.
+    """Do as :func:`.simulate.simulate` does, in a Spark session of its own at ``master``.
 
-    Parameters
-    ----------
-    experiments, runs, seed
-        As there.
-    master
-        Where: ``local[*]``, ``spark://HOST:PORT``. Its workers' Python, which ``PYSPARK_PYTHON`` says, needs
-        this package, numpy and pyarrow.
-
-    Raises
-    ------
-    ConfigError
-        For no run, or a negative seed.
+    Its workers' Python, which ``PYSPARK_PYTHON`` says, needs this package, numpy and pyarrow.
     """
     plan = Plan(experiments, runs, seed)
     plan.check()
@@ -110,7 +97,7 @@ def _shares(plan: Plan) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.Reco
         counted: Counter[tuple[int, int]] = Counter()
         for batch in batches:
             for place in batch.column("id").to_pylist():
-                cell, tally = plan.share(place).tally()
+                cell, tally = plan.tally(place)
                 counted.update({(cell, collisions): runs for collisions, runs in enumerate(tally)})
         rows = [(cell, collisions, runs) for (cell, collisions), runs in counted.items() if runs]
         if rows:
@@ -124,11 +111,7 @@ def _shares(plan: Plan) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.Reco
 def stressing(what: Stress, master: str) -> Iterator[Callable[[Contender], Result]]:
     """Have what runs one path, in a Spark session that lasts as long as the block.
 
-    Parameters
-    ----------
-    master
-        Where: ``local[*]``, ``spark://HOST:PORT``. Its workers' Python, which ``PYSPARK_PYTHON`` says, needs
-        this package, the clients and pyarrow.
+    Its workers' Python, which ``PYSPARK_PYTHON`` says, needs this package, the clients and pyarrow.
     """
     what.check()
     with session_at(master, "putifabsent stress", SETTINGS) as session:

@@ -17,8 +17,6 @@ from typing import TYPE_CHECKING, Any
 from putifabsent.errors import ConfigError
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from typing_extensions import Self
 
 __all__ = ["LocalBucket"]
@@ -57,7 +55,7 @@ class LocalBucket:
 
     def __init__(self, *, as_published: bool = False) -> None:
         self._as_published = as_published
-        self._running: ExitStack | None = None
+        self._running = ExitStack()
         self._output = Path()
         self.folder = Path()
         self._port = 0
@@ -95,9 +93,7 @@ class LocalBucket:
 
     def stop(self) -> None:
         """End the process by its id and remove its folder. Stopping twice is harmless."""
-        if self._running is not None:
-            running, self._running = self._running, None
-            running.close()
+        self._running.close()
 
     def new_bucket(self) -> str:
         """Make a bucket with a name of its own, and return the name."""
@@ -112,36 +108,23 @@ class LocalBucket:
     def __enter__(self) -> Self:
         return self.start()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     def _spawn(self, folder: Path, listening: int) -> subprocess.Popen[bytes]:
         flags = ["--as-published"] if self._as_published else []
+        # It finds the same modules in the same order, wherever this process found them.
+        path = os.pathsep.join(each or str(Path.cwd()) for each in sys.path)
         with self._output.open("wb") as output:
+            child = [sys.executable, "-m", "putifabsent.lab.localbucket_child"]
             return subprocess.Popen(  # noqa: S603 - our own module, by the interpreter that runs this
-                [
-                    sys.executable,
-                    "-m",
-                    "putifabsent.lab.localbucket_child",
-                    str(listening),
-                    str(self.folder),
-                    *flags,
-                ],
+                [*child, str(listening), str(self.folder), *flags],
                 # The child reads its standard input and ends at its end: when this process is gone.
                 stdin=subprocess.PIPE,
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 cwd=folder,
-                # It finds the same modules in the same order, wherever this process found them.
-                env={
-                    **os.environ,
-                    "PYTHONPATH": os.pathsep.join(each or str(Path.cwd()) for each in sys.path),
-                },
+                env={**os.environ, "PYTHONPATH": path},
                 pass_fds=[listening],
                 # Ctrl-C in a terminal is for the writers first: the server outlives them.
                 start_new_session=True,
@@ -161,11 +144,9 @@ class LocalBucket:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    process.terminate()
-    try:
-        process.wait(_STOP_SECONDS)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
-    if process.stdin is not None:
-        process.stdin.close()
+    with process:  # which closes its input, and waits
+        process.terminate()
+        try:
+            process.wait(_STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()

@@ -63,6 +63,15 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _BOUNDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 """Seconds: from a request to a store nearby to a mount's deadline."""
 
+_FAMILIES = {
+    "calls_inside": ("gauge", "Calls that are being worked on, or wait."),
+    "turns_awaited_total": ("counter", "Asks for a turn that were answered by whom to wait for."),
+    "turns_broken_total": ("counter", "Signs of life that came after their turn was broken."),
+    "calls_total": ("counter", "Calls that were answered, by the status of HTTP."),
+    "call_bytes_total": ("counter", "Bytes of the bodies of calls."),
+    "call_seconds": ("histogram", "From a call to its answer."),
+}
+
 _log = logging.getLogger(__name__)
 
 Response: TypeAlias = tuple[int, dict[str, Any]]
@@ -70,15 +79,7 @@ Response: TypeAlias = tuple[int, dict[str, Any]]
 
 
 class Lane:
-    """Calls of a kind, so many at once; others wait.
-
-    Attributes
-    ----------
-    inside
-        Calls that are being read or worked on, or wait.
-    pool
-        What works on them.
-    """
+    """Calls of a kind, so many at once; others wait. ``inside`` counts these, and those being read, too."""
 
     def __init__(self, at_once: int, name: str) -> None:
         self.inside = 0
@@ -115,20 +116,7 @@ class Memory:
 
 
 class Service:
-    """Answers calls, so many at once.
-
-    Parameters
-    ----------
-    settings
-        Its configuration.
-    mounts
-        Its filesystems.
-
-    Raises
-    ------
-    ConfigError
-        There is no such clock.
-    """
+    """Answers calls, so many at once; ``ConfigError``: there is no such clock."""
 
     def __init__(self, settings: Settings, mounts: Mounts) -> None:
         self._settings = settings
@@ -213,10 +201,15 @@ class Service:
             if len(body) > most:
                 return _too_long(len(body), most)
             try:
-                call = _parsed(kind, request, body)
+                call = (
+                    kind.model.model_validate(dict(request.query))
+                    if kind.has_body
+                    else kind.model.model_validate_json(body)
+                )
                 caller = _caller(request)
             except ValueError as error:
-                return _answer(HTTPStatus.BAD_REQUEST, "request", _wrong(error))
+                why = wrong(error, "the body") if isinstance(error, ValidationError) else str(error)
+                return _answer(HTTPStatus.BAD_REQUEST, "request", why)
             status, response = await lane.run(partial(self._do, kind, call, body, caller))
             self._tally.turns_awaited += name == "turns/take" and response.get("turn", "") is None
             self._tally.turns_broken += name == "turns/beat" and response.get("held") is False
@@ -238,10 +231,11 @@ class Service:
     ) -> web.StreamResponse:
         """Refuse whoever has not the secret, before anything of the request is read."""
         given = request.headers.get("Authorization", "").encode(errors="surrogateescape")
-        if request.path != "/v1/health" and not hmac.compare_digest(given, self._secret):
-            return _answer(HTTPStatus.UNAUTHORIZED, "secret", "the secret is missing, or wrong")
-        if request.path != "/v1/health" and isinstance(request.protocol, Connection):
-            request.protocol.known()
+        if request.path != "/v1/health":
+            if not hmac.compare_digest(given, self._secret):
+                return _answer(HTTPStatus.UNAUTHORIZED, "secret", "the secret is missing, or wrong")
+            if isinstance(request.protocol, Connection):
+                request.protocol.known()
         try:
             return await handler(request)
         except web.HTTPException as error:
@@ -252,13 +246,7 @@ _SERVICE = web.AppKey("service", Service)
 
 
 def application(settings: Settings, mounts: Mounts) -> web.Application:
-    """Return the service as an aiohttp application; it must be made in the loop that runs it.
-
-    Raises
-    ------
-    ConfigError
-        There is no such clock.
-    """
+    """Return the service as an aiohttp application; it must be made in the loop that runs it."""
     service = Service(settings, mounts)
     most = max(settings.largest_body, _LONGEST_CALL)
     app = web.Application(middlewares=[service.checked], client_max_size=most)
@@ -276,12 +264,6 @@ def _too_long(size: int, most: int) -> web.Response:
     return _answer(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "request", why)
 
 
-def _parsed(kind: Kind, request: web.Request, body: bytes) -> Call:
-    if kind.has_body:
-        return kind.model.model_validate(dict(request.query))
-    return kind.model.model_validate_json(body)
-
-
 def _caller(request: web.Request) -> Caller:
     values = [request.headers.get(header, "") for header in (SESSION, WRITER)]
     if not _UUID.fullmatch(values[0]):
@@ -294,27 +276,13 @@ def _caller(request: web.Request) -> Caller:
     return Caller(*values)
 
 
-def _wrong(error: ValueError) -> str:
-    return wrong(error, "the body") if isinstance(error, ValidationError) else str(error)
-
-
 def _answer(status: HTTPStatus, kind: str, message: str) -> web.Response:
     return web.json_response({"error": kind, "message": message}, status=status)
 
 
 @dataclass
 class Tally:
-    """Counts answers.
-
-    Attributes
-    ----------
-    inside
-        Calls that are being worked on, or wait.
-    turns_awaited
-        Asks for a turn that were answered by whom to wait for.
-    turns_broken
-        Signs of life that came after their turn was broken.
-    """
+    """Counts answers, as :meth:`text` says."""
 
     inside: int = 0
     turns_awaited: int = 0
@@ -325,15 +293,7 @@ class Tally:
     _bytes: Counter[str] = field(default_factory=Counter)
 
     def add(self, call: str, status: int, seconds: float) -> None:
-        """Count an answer.
-
-        Parameters
-        ----------
-        status
-            Of HTTP.
-        seconds
-            From the call to its answer.
-        """
+        """Count an answer, with its status of HTTP, and the seconds from the call to it."""
         self._answers[call, status] += 1
         self._seconds[call] += seconds
         for bound in _BOUNDS:
@@ -345,45 +305,29 @@ class Tally:
 
     def text(self) -> str:
         """Return all counts, as Prometheus reads them."""
-        lines = [
-            "# HELP putifabsent_calls_inside Calls that are being worked on, or wait.",
-            "# TYPE putifabsent_calls_inside gauge",
-            f"putifabsent_calls_inside {self.inside}",
-            "# HELP putifabsent_turns_awaited_total Asks for a turn that were answered by whom to wait for.",
-            "# TYPE putifabsent_turns_awaited_total counter",
-            f"putifabsent_turns_awaited_total {self.turns_awaited}",
-            "# HELP putifabsent_turns_broken_total Signs of life that came after their turn was broken.",
-            "# TYPE putifabsent_turns_broken_total counter",
-            f"putifabsent_turns_broken_total {self.turns_broken}",
-            "# HELP putifabsent_calls_total Calls that were answered, by the status of HTTP.",
-            "# TYPE putifabsent_calls_total counter",
-        ]
-        lines += [
-            f'putifabsent_calls_total{{call="{call}",status="{status}"}} {count}'
+        answers = [
+            f'{{call="{call}",status="{status}"}} {count}'
             for (call, status), count in sorted(self._answers.items())
         ]
-        lines += [
-            "# HELP putifabsent_call_bytes_total Bytes of the bodies of calls.",
-            "# TYPE putifabsent_call_bytes_total counter",
-        ]
-        lines += [
-            f'putifabsent_call_bytes_total{{call="{call}"}} {size}'
-            for call, size in sorted(self._bytes.items())
-        ]
-        lines += [
-            "# HELP putifabsent_call_seconds From a call to its answer.",
-            "# TYPE putifabsent_call_seconds histogram",
-        ]
+        sizes = [f'{{call="{call}"}} {size}' for call, size in sorted(self._bytes.items())]
+        seconds = []
         for call in sorted(self._seconds):
             number = sum(count for (of, _), count in self._answers.items() if of == call)
-            for bound in _BOUNDS:
-                below = self._below[call, bound]
-                lines.append(f'putifabsent_call_seconds_bucket{{call="{call}",le="{bound}"}} {below}')
-            lines += [
-                f'putifabsent_call_seconds_bucket{{call="{call}",le="+Inf"}} {number}',
-                f'putifabsent_call_seconds_sum{{call="{call}"}} {self._seconds[call]}',
-                f'putifabsent_call_seconds_count{{call="{call}"}} {number}',
-            ]
+            below = {str(bound): self._below[call, bound] for bound in _BOUNDS} | {"+Inf": number}
+            seconds += [f'_bucket{{call="{call}",le="{bound}"}} {count}' for bound, count in below.items()]
+            seconds += [f'_sum{{call="{call}"}} {self._seconds[call]}', f'_count{{call="{call}"}} {number}']
+        samples = {
+            "calls_inside": [f" {self.inside}"],
+            "turns_awaited_total": [f" {self.turns_awaited}"],
+            "turns_broken_total": [f" {self.turns_broken}"],
+            "calls_total": answers,
+            "call_bytes_total": sizes,
+            "call_seconds": seconds,
+        }
+        lines = []
+        for name, (kind, meaning) in _FAMILIES.items():
+            lines += [f"# HELP putifabsent_{name} {meaning}", f"# TYPE putifabsent_{name} {kind}"]
+            lines += [f"putifabsent_{name}{each}" for each in samples[name]]
         return "\n".join(lines) + "\n"
 
 
@@ -429,15 +373,7 @@ async def _serve(
 
 @contextlib.asynccontextmanager
 async def listening(settings: Settings, mounts: Mounts) -> AsyncIterator[str]:
-    """Answer calls; in the end, finish what was begun. Returns the address.
-
-    Raises
-    ------
-    ConfigError
-        There is no such clock, or the certificate can't be read.
-    OSError
-        It can't listen there, or what it has inherited is no socket.
-    """
+    """Answer calls; in the end, finish what was begun. Returns the address; errors as for :func:`serve`."""
     tls = _tls(settings)
     if tls is None and not _is_loopback(settings.host):
         _log.warning("%s is no loopback address: without TLS, others may read the secret", settings.host)

@@ -38,22 +38,14 @@ __all__ = ["CALLS", "Doing", "Kind"]
 
 @dataclass(frozen=True)
 class Doing:
-    """A call that is being done.
-
-    Attributes
-    ----------
-    body
-        The bytes that came with it.
-    clock
-        What gives instants, if anything does.
-    """
+    """A call that is being done, with the bytes that came with it."""
 
     call: Any
     body: bytes
     mounts: Mounts
     caller: Caller
     largest_body: int
-    clock: Clock | None = None
+    clock: Clock | None
 
     @cached_property
     def place(self) -> tuple[GuardedFileSystem, str]:
@@ -61,19 +53,14 @@ class Doing:
         return self.mounts.find(self.call.path, self.caller)
 
     @property
-    def fs(self) -> GuardedFileSystem:
-        """The filesystem."""
-        return self.place[0]
-
-    @property
     def path(self) -> str:
-        """The name in it."""
+        """The name in the filesystem."""
         return self.place[1]
 
     @property
     def remote(self) -> Remote:
         """What answers for the filesystem."""
-        return Remote(self.fs)
+        return Remote(self.place[0])
 
     def in_turn(self) -> AbstractContextManager[None]:
         """Do the rest in the turn that the caller names."""
@@ -81,14 +68,9 @@ class Doing:
 
 
 class Kind(NamedTuple):
-    """A kind of call.
+    """A kind of call, and what does it, in a thread; what that raises is an answer, too.
 
-    Attributes
-    ----------
-    do
-        Does it, in a thread; what it raises is an answer, too.
-    has_body
-        Whether bytes come with it, so that the call itself stands in the address.
+    ``has_body``: bytes come with it, so that the call itself stands in the address.
     """
 
     model: type[Call]
@@ -101,28 +83,19 @@ def _names(doing: Doing) -> dict[str, Any]:
     return {"pattern": "|".join(sorted(patterns)), "largest_body": doing.largest_body}
 
 
-def _admit(doing: Doing) -> dict[str, Any]:
-    return doing.remote.admit(doing.path, overwrite=doing.call.overwrite)._asdict()
-
-
 def _create(doing: Doing) -> dict[str, Any]:
+    call: Create = doing.call
     with doing.in_turn():
-        call: Create = doing.call
-        return {
-            "guarded": doing.remote.create_as(doing.path, doing.body, call.token, overwrite=call.overwrite)
-        }
+        guarded = doing.remote.create_as(doing.path, doing.body, call.token, overwrite=call.overwrite)
+    return {"guarded": guarded}
 
 
 def _rename(doing: Doing) -> dict[str, Any]:
     fs, source = doing.mounts.find(doing.call.source, doing.caller)
-    if fs is not doing.fs:
+    if fs is not doing.place[0]:
         raise Outside(f"{doing.call.source} lies in another store than {doing.call.path}")
     with doing.in_turn():
         return {"guarded": doing.remote.rename_as(source, doing.path, doing.call.token)}
-
-
-def _resolve(doing: Doing) -> dict[str, Any]:
-    return {"holder": held_by(doing.remote.resolve_as(doing.path, doing.call.token))}
 
 
 def _delete(doing: Doing) -> dict[str, Any]:
@@ -142,29 +115,28 @@ def _instants(doing: Doing) -> dict[str, Any]:
 def _take(doing: Doing) -> dict[str, Any]:
     call: TakeTurn = doing.call
     begins = None if call.begins is None else Begins(call.begins == "clustering", call.commits)
-    return doing.remote.take_turn(
+    taken = doing.remote.take_turn(
         doing.path, call.token, thread=call.thread, lease=call.lease, begins=begins
-    )._asdict()
-
-
-def _beat(doing: Doing) -> dict[str, Any]:
-    return {"held": doing.remote.beat_turn(doing.path, doing.call.turn)}
-
-
-def _release(doing: Doing) -> dict[str, Any]:
-    return {"held": doing.remote.release_turn(doing.path, doing.call.turn)}
+    )
+    return taken._asdict()
 
 
 CALLS: Mapping[str, Kind] = {
     "names": Kind(Names, _names),
-    "admit": Kind(Admit, _admit),
+    "admit": Kind(
+        Admit, lambda doing: doing.remote.admit(doing.path, overwrite=doing.call.overwrite)._asdict()
+    ),
     "create": Kind(Create, _create, has_body=True),
     "rename": Kind(Rename, _rename),
-    "resolve": Kind(Resolve, _resolve),
+    "resolve": Kind(
+        Resolve, lambda doing: {"holder": held_by(doing.remote.resolve_as(doing.path, doing.call.token))}
+    ),
     "delete": Kind(Delete, _delete),
     "instants": Kind(Instants, _instants),
     "turns/take": Kind(TakeTurn, _take),
-    "turns/beat": Kind(BeatTurn, _beat),
-    "turns/release": Kind(BeatTurn, _release),
+    "turns/beat": Kind(BeatTurn, lambda doing: {"held": doing.remote.beat_turn(doing.path, doing.call.turn)}),
+    "turns/release": Kind(
+        BeatTurn, lambda doing: {"held": doing.remote.release_turn(doing.path, doing.call.turn)}
+    ),
 }
 """The calls, by the last part of their addresses."""

@@ -11,7 +11,7 @@ from weakref import WeakValueDictionary
 import fsspec
 
 from putifabsent.errors import ConfigError
-from putifabsent.shim.formats import is_state
+from putifabsent.shim.names import is_state
 from putifabsent.shim.schemes import GUARDED
 
 if TYPE_CHECKING:
@@ -45,27 +45,16 @@ class Outside(PermissionError):
 
 
 class Caller(NamedTuple):
-    """For whom a call is made.
-
-    Attributes
-    ----------
-    session
-        One process's life of a writer.
-    """
+    """For whom a call is made: one process's life of a writer."""
 
     session: str
     writer: str
 
 
 class Address(NamedTuple):
-    """An address in its parts.
+    """An address in its parts; a local path keeps its slash.
 
-    Attributes
-    ----------
-    path
-        What comes after it, without the slashes between them; a local path keeps its own.
-    account
-        Of Azure, where one is named: its host. It is not in the path.
+    ``account`` is the host of Azure's, where one is named, which then is not in the path.
     """
 
     scheme: str
@@ -99,12 +88,7 @@ class Address(NamedTuple):
 
 
 def account_of(host: str, options: Mapping[str, Any]) -> dict[str, str]:
-    """Return the options that name an account of Azure's, where those that are given do not.
-
-    Parameters
-    ----------
-    host
-        ``account.dfs.core.windows.net``; empty: the address names none.
+    """Return the options that name an account of Azure's, by its host, where those that are given do not.
 
     Raises
     ------
@@ -113,9 +97,7 @@ def account_of(host: str, options: Mapping[str, Any]) -> dict[str, str]:
     """
     account = host.partition(".")[0]
     parts = (part.partition("=") for part in options.get("connection_string", "").split(";"))
-    named = options.get("account_name") or next(
-        (value for key, _, value in parts if key == "AccountName"), None
-    )
+    named = options.get("account_name") or next((each[2] for each in parts if each[0] == "AccountName"), None)
     if account and named not in (None, account):
         raise Outside(f"{host} is outside what this service answers for: its options are those of {named}")
     if named or "connection_string" in options:
@@ -131,13 +113,7 @@ def account_of(host: str, options: Mapping[str, Any]) -> dict[str, str]:
 
 
 class Mounts:
-    """Finds the filesystem for an address and a caller.
-
-    Raises
-    ------
-    ConfigError
-        No filesystem is known for a scheme, or one does not take its options.
-    """
+    """Finds the filesystem for an address and a caller; ``ConfigError``: one does not take its options."""
 
     def __init__(self, mountings: Iterable[Mounting]) -> None:
         made = [(Address.of(each.prefix), each) for each in mountings]
@@ -157,13 +133,7 @@ class Mounts:
             self._filesystem(number, address.account or some, nobody)
 
     def find(self, url: str, caller: Caller) -> tuple[GuardedFileSystem, str]:
-        """Return the filesystem of an address, and the path in it.
-
-        Raises
-        ------
-        Outside
-            None that this service answers for.
-        """
+        """Return the filesystem of an address, and the path in it; ``Outside``: it is not this service's."""
         address = Address.of(url)
         # What the shim keeps for itself is no caller's: a record that is removed is as good as never written.
         if {".", ".."}.isdisjoint(address.path.split("/")) and not is_state(address.path):
@@ -189,13 +159,7 @@ class Mounts:
         return bool(store) and not any(each.holds(here) or here.holds(each) for each in store)
 
     def within(self, url: str, caller: Caller) -> list[GuardedFileSystem]:
-        """Return the filesystems of all mounts that an address is in, or that are below it.
-
-        Raises
-        ------
-        Outside
-            There are none.
-        """
+        """Return the filesystems of all mounts that an address is in, or that are below it."""
         address = Address.of(url)
         found = [
             self._filesystem(number, address.account or mounted.account, caller)
@@ -209,8 +173,9 @@ class Mounts:
     def _filesystem(self, number: int, account: str, caller: Caller) -> GuardedFileSystem:
         from putifabsent.fsspec_plugin.instances import borrowing
 
+        key = (number, account, caller)
         with self._lock:
-            fs = self._made.get((number, account, caller))
+            fs = self._made.get(key)
             if fs is None:
                 address, mounting = self._mountings[number]
                 protocol = _SCHEMES[address.scheme]
@@ -226,8 +191,8 @@ class Mounts:
                     fs = fsspec.filesystem(protocol, skip_instance_cache=True, **options)
                 if lender is None:
                     self._lenders[number, account] = fs.mount
-                self._made[number, account, caller] = fs
+                self._made[key] = fs
                 if len(self._made) > _MOST:
                     self._made.popitem(last=False)
-            self._made.move_to_end((number, account, caller))
+            self._made.move_to_end(key)
             return fs

@@ -44,21 +44,7 @@ class Mounting(BaseModel):
 
 
 class Ticking(BaseModel):
-    """Where instants come from: what :func:`putifabsent.clock` takes, but for leases.
-
-    Attributes
-    ----------
-    source
-        ``local``, ``truetime+redis://...``, a registry's URL or a guarded address. It may have credentials.
-    options
-        Of a guarded address: its filesystem's.
-    zone
-        In which instants are written: the table's.
-    skew
-        Of TrueTime: seconds.
-    timeout
-        Seconds to wait for instants.
-    """
+    """Where instants come from: what :func:`putifabsent.clock` takes, but for leases."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -134,14 +120,7 @@ class Settings(BaseModel):
 
     @classmethod
     def parse(cls, text: str, secret: str | None = None) -> Settings:
-        """Read them from JSON.
-
-        Parameters
-        ----------
-        text
-            A JSON object with these fields.
-        secret
-            The secret, where the text has none.
+        """Read them from a JSON object with these fields, and the secret if that has none.
 
         Raises
         ------

@@ -55,13 +55,7 @@ MOST_INSTANTS = 1000
 
 
 class Call(BaseModel):
-    """What every call says.
-
-    Attributes
-    ----------
-    path
-        The name, with its scheme, as the caller's filesystem says it.
-    """
+    """What every call says: a name, with its scheme, as the caller's filesystem says it."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -73,26 +67,15 @@ class Names(Call):
 
 
 class Admit(Call):
-    """Ask whether this name may be written to the store itself.
-
-    Attributes
-    ----------
-    overwrite
-        Whether the writer asks to overwrite.
-    """
+    """Ask whether this name may be written to the store itself, where the writer asks to overwrite or not."""
 
     overwrite: bool = False
 
 
 class Creation(Call):
-    """Bring this name into being.
+    """Bring this name into being, maybe in a turn of its table, as that was called when it was taken.
 
-    Attributes
-    ----------
-    token
-        A UUID of this call alone, by which its outcome can be resolved.
-    turn
-        The turn of the name's table in which this is done, as it was called when it was taken.
+    ``token`` is a UUID of this call alone, by which its outcome can be resolved.
     """
 
     token: Token
@@ -100,13 +83,7 @@ class Creation(Call):
 
 
 class Create(Creation):
-    """Create this name from the body.
-
-    Attributes
-    ----------
-    overwrite
-        Whether the writer asks to overwrite; it is done where its format has a command for that.
-    """
+    """Create this name from the body; it is overwritten where its format has a command for that."""
 
     overwrite: bool = False
 
@@ -124,13 +101,7 @@ class Resolve(Call):
 
 
 class Delete(Call):
-    """Free this name, if anybody must hear of that.
-
-    Attributes
-    ----------
-    recursive
-        With all that is below it.
-    """
+    """Free this name, or ``recursive``: all that is below it, if anybody must hear of that."""
 
     recursive: bool = False
 
@@ -166,31 +137,13 @@ class TakeTurn(Call):
 
 
 class BeatTurn(Call):
-    """Give a sign of life for a turn, or give it back.
-
-    Attributes
-    ----------
-    turn
-        What it was called when it was taken.
-    """
+    """Give a sign of life for a turn, or give it back, by what it was called when it was taken."""
 
     turn: TurnName
 
 
 class Failure(NamedTuple):
-    """What an error is over the wire.
-
-    Attributes
-    ----------
-    error
-        Its class.
-    status
-        Of the HTTP answer.
-    kind
-        Its word, by which clients know it.
-    java
-        What the Hadoop adapter throws.
-    """
+    """What an error is over the wire: a status of HTTP, a word for clients, what Hadoop's adapter throws."""
 
     error: type[Exception]
     status: int
@@ -198,7 +151,6 @@ class Failure(NamedTuple):
     java: str
 
 
-# The first that fits: an error's class stands before its parents.
 FAILURES = (
     Failure(NameTaken, 409, "taken", "org.apache.hadoop.fs.FileAlreadyExistsException"),
     Failure(OutcomeUnknown, 504, "unknown", "org.putifabsent.hadoop.OutcomeUnknownException"),
@@ -219,13 +171,16 @@ FAILURES = (
     Failure(ValueError, 400, "request", "java.io.IOException"),
     Failure(Exception, 500, "internal", "java.io.IOException"),
 )
-"""Every error there can be, and what it is over the wire."""
+"""Every error there can be; the first that fits counts: an error's class stands before its parents."""
 
 
 def failed(error: Exception) -> tuple[int, dict[str, Any]]:
     """Return the status and the body of the answer to a call that has raised ``error``."""
     failure = next(each for each in FAILURES if isinstance(error, each.error))
-    body: dict[str, Any] = {"error": failure.kind, "message": _sentence(error)}
+    # An error that is no answer of a store's may hold anything: its class is enough.
+    ours = isinstance(error, (OSError, ValueError, PutIfAbsentError))
+    message = sentence_of(error) if ours else type(error).__name__
+    body: dict[str, Any] = {"error": failure.kind, "message": message}
     if isinstance(error, NameTaken):
         body["holder"] = held_by(error.holder)
     if isinstance(error, OutcomeUnknown):
@@ -242,18 +197,6 @@ def held_by(holder: Holder | None) -> dict[str, Any] | None:
 
 
 def wrong(error: ValidationError, whole: str) -> str:
-    """Say which fields are wrong, and nothing of what they say, which may be a credential.
-
-    Parameters
-    ----------
-    whole
-        What to call all of it, where no field is to blame.
-    """
+    """Say which fields, or the ``whole``, are wrong; not what they say, which may be a credential."""
     found = error.errors(include_input=False, include_url=False, include_context=False)
     return "; ".join(f"{'.'.join(map(str, each['loc'])) or whole}: {each['msg']}" for each in found)
-
-
-def _sentence(error: Exception) -> str:
-    """Say what happened. An error that is no answer of a store's may hold anything: its class is enough."""
-    ours = isinstance(error, (OSError, ValueError, PutIfAbsentError))
-    return sentence_of(error) if ours else type(error).__name__

@@ -10,7 +10,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from putifabsent.errors import ConfigError
-from putifabsent.shim.formats import ENFORCED
+from putifabsent.shim.policy import ENFORCED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from putifabsent.backends.base import STATE_FOLDER
 
-__all__ = ["Enforced", "Name", "Role", "Rule", "Series", "nameless", "ordinary", "states_at"]
+__all__ = ["Enforced", "Name", "Role", "Rule", "Series", "is_state", "nameless", "ordinary", "states_at"]
 
 _HUDI = ".hoodie"
 _GROUP_NAME = re.compile(r"\(\?P<[a-z]+>")
@@ -177,6 +177,11 @@ class Name(NamedTuple):
     def granted(self) -> Name:
         """Return the same name, asking for no evidence: its mount has named the format."""
         return self._replace(evidence=())
+
+
+def is_state(path: str) -> bool:
+    """Say whether a path is what the shim keeps for itself, at any depth."""
+    return STATE_FOLDER in path and STATE_FOLDER in path.split("/")
 
 
 def states_at(root: str) -> tuple[str, str]:

@@ -9,27 +9,48 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from putifabsent.backends.base import STATE_FOLDER
 from putifabsent.errors import ConfigError
-from putifabsent.shim.formats import GRAMMARS, PATTERNS, RULES, STATE, is_state, recognise
-from putifabsent.shim.names import Name, ordinary
+from putifabsent.shim.formats import delta, hudi, iceberg, paimon, spark
+from putifabsent.shim.names import Name, is_state, nameless, ordinary
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from putifabsent.shim.formats import Grammar
+    from putifabsent.shim.names import Enforced, Rule
 
-__all__ = ["Policy"]
+__all__ = ["ENFORCED", "GRAMMARS", "RULES", "Grammar", "Policy"]
 
+Grammar: TypeAlias = Callable[[str, str, str], Name | None]
+"""``classify`` of one format: takes a full name, its folder and its last component."""
+
+# Hudi and Delta come first: whatever lies in their folders is theirs.
+_FORMATS = (hudi, delta, iceberg, paimon, spark)
+
+GRAMMARS: dict[str, Grammar] = {module.FORMAT: module.classify for module in _FORMATS}
+"""Each format's grammar, in the order in which they are tried."""
+
+RULES: dict[str, tuple[Rule, ...]] = {module.FORMAT: module.RULES for module in _FORMATS}
+"""Each format's grammar, for people."""
+
+ENFORCED: dict[str, Enforced] = {module.FORMAT: module.ENFORCED for module in _FORMATS}
+"""What of each format a store's own policy can see to."""
+
+_ALL = tuple(GRAMMARS)
 _EXAMPLES = tuple({rule.example.rpartition("/")[2]: None for rules in RULES.values() for rule in rules})
-_ALL = tuple(GRAMMARS.values())
+# What each format guards, and the steps of Hudi's instants, of which a ledger may have to hear. They match
+# full names, maybe others too, and stay within what Java's regular expressions mean alike.
+_PATTERNS = {module.FORMAT: nameless("|".join(module.PATTERNS)) for module in _FORMATS}
+_STATE = rf"(?:.*/)?{re.escape(STATE_FOLDER)}(?:/.*)?"
 _AUTO = "auto"
 _NONE = "none"
+_DIGITS = frozenset("0123456789")
+_UNDERSCORES = 2
 # What is special in a glob's component: a star, a question mark, a set (which may begin with a bracket).
 _PIECES = re.compile(r"(\*|\?|\[!?\][^\]]*\]|\[!?[^\]]+\])")
 
@@ -71,7 +92,6 @@ class Policy:
     formats: tuple[str, ...]
     guard: tuple[str, ...]
     asks_evidence: bool
-    _grammars: tuple[Grammar, ...] = field(compare=False, repr=False)
     _guarded: re.Pattern[str] | None = field(compare=False, repr=False)
 
     def __init__(self, formats: str | Sequence[str] = _AUTO, guard: str | Sequence[str] = ()) -> None:
@@ -82,7 +102,6 @@ class Policy:
         put(self, "formats", known)
         put(self, "guard", patterns)
         put(self, "asks_evidence", chosen is None)
-        put(self, "_grammars", tuple(GRAMMARS[name] for name in known))
         put(self, "_guarded", _compiled(patterns) if patterns else None)
 
     def __reduce__(self) -> tuple[type[Policy], tuple[str | tuple[str, ...], tuple[str, ...]]]:
@@ -96,8 +115,8 @@ class Policy:
         path
             The name as the wrapped filesystem says it, without protocol and trailing slash.
         """
-        name = recognise(path, self._grammars)
-        if name is None and self._grammars != _ALL and (of_another := recognise(path, _ALL)) is not None:
+        name = _recognise(path, self.formats)
+        if name is None and self.formats != _ALL and (of_another := _recognise(path, _ALL)) is not None:
             name = of_another.unproven()
         if name is not None and not self.asks_evidence:
             name = name.granted()
@@ -120,7 +139,7 @@ class Policy:
         match: writing, renaming or removing that is the wrapped filesystem's alone.
         """
         own = [] if self._guarded is None else [self._guarded.pattern]
-        return f"(?s:{'|'.join([*(PATTERNS[name] for name in self.formats), STATE, *own])})"
+        return f"(?s:{'|'.join([*(_PATTERNS[name] for name in self.formats), _STATE, *own])})"
 
     def states(self, folder: str) -> tuple[str, ...]:
         """Return where else than in ``folder`` itself the shim may keep what it knows of names in it.
@@ -138,10 +157,49 @@ class Policy:
         return _states(folder)
 
 
+@lru_cache(maxsize=1 << 14)  # listings name the same files again and again
+def _recognise(path: str, formats: tuple[str, ...]) -> Name | None:
+    """Return what the first of ``formats`` that knows a name says of it, or None.
+
+    The first component is never taken for a part of a table: it is a bucket, a container, or the root.
+    """
+    cut = path.rfind("/")
+    if cut < 0:
+        return None
+    last = path[cut + 1 :]
+    candidates = _candidates(path, path[path.rfind("/", 0, cut) + 1 : cut], last)
+    if not candidates or is_state(path):
+        return None
+    folder = path[:cut]
+    for each in candidates:
+        if each in formats and (name := GRAMMARS[each](path, folder, last)) is not None:
+            return name
+    return None
+
+
+def _candidates(path: str, kind: str, last: str) -> list[str]:
+    """Return the formats that may know a name, in the order of :data:`GRAMMARS`: most names, none does."""
+    first = last[:1]
+    found = []
+    # Hudi's log files begin with a dot, and its base files have two underscores.
+    if first == "." or last.count("_") == _UNDERSCORES or "/.hoodie/" in path:
+        found.append(hudi.FORMAT)
+    if "/_delta_log/" in path:
+        found.append(delta.FORMAT)
+    if kind in iceberg.FOLDERS:
+        found.append(iceberg.FORMAT)
+    if kind in paimon.FOLDERS:
+        found.append(paimon.FORMAT)
+    # Batches of sources begin with a digit.
+    if kind in spark.FOLDERS or last in spark.LASTS or first in _DIGITS:
+        found.append(spark.FORMAT)
+    return found
+
+
 @lru_cache(maxsize=4096)
 def _states(folder: str) -> tuple[str, ...]:
     # A grammar knows names, not folders: it classifies one name of each kind.
-    names = (recognise(f"{folder}/{last}", _ALL) for last in _EXAMPLES)
+    names = (_recognise(f"{folder}/{last}", _ALL) for last in _EXAMPLES)
     states = {name.state: None for name in names if name is not None}
     return tuple(state for state in states if state != f"{folder}/{STATE_FOLDER}")
 

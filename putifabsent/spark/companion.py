@@ -39,16 +39,6 @@ class Companion:
     itself or killed, another one is started: what it knows can be read again. The address is this
     process's, which has the socket, so that nobody else can listen there meanwhile and get the secret.
 
-    Parameters
-    ----------
-    settings
-        The service's settings.
-
-    Attributes
-    ----------
-    address
-        Where it listens.
-
     Raises
     ------
     ConfigError
@@ -120,15 +110,7 @@ def _listening(host: Any, port: Any) -> socket.socket:
 
 
 class _Process:
-    """One process of the service.
-
-    Parameters
-    ----------
-    settings
-        Its settings.
-    listening
-        The socket that it takes calls from.
-    """
+    """One process of the service, which takes calls from a socket that listens already."""
 
     def __init__(self, settings: Mapping[str, Any], listening: socket.socket) -> None:
         try:

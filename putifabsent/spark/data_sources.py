@@ -33,38 +33,19 @@ _SPARKS = ("checkpointlocation", "queryname")
 
 @dataclass(frozen=True)
 class Place:
-    """Where a dataset or a table is: what Spark's processes hand one another of it.
-
-    Attributes
-    ----------
-    url
-        Its address.
-    options
-        Of the filesystem and of its mount.
-    """
+    """What Spark's processes hand one another of a dataset or a table: its address, its mount's options."""
 
     url: str
     options: dict[str, Any]
 
 
 def place_of(options: Mapping[str, str], name: str, known: Sequence[str], how: str) -> Place:
-    """Return the place that options name.
-
-    Parameters
-    ----------
-    options
-        The data source's.
-    name
-        What stands in ``format(...)``.
-    known
-        Its options: ``path`` and ``storage_options``, and its own.
-    how
-        How to say the path.
+    """Return the place that the options of ``format(name)`` say.
 
     Raises
     ------
     ConfigError
-        One is not known, there is no path, or ``storage_options`` is no JSON.
+        One is not ``known``, there is no path (``how`` to say it), or ``storage_options`` is no JSON.
     """
     for option in options:
         if option not in (*known, *_SPARKS):

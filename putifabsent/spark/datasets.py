@@ -25,7 +25,7 @@ _ROUNDS = 100
 
 
 class Dataset:
-    """A folder of committed sets.
+    """A folder of committed sets, ``root``, in a guarded filesystem, ``fs``.
 
     Parameters
     ----------
@@ -34,13 +34,6 @@ class Dataset:
         (``s3a://...``, ``file:/...``).
     options
         Of the filesystem and of its mount.
-
-    Attributes
-    ----------
-    fs
-        The guarded filesystem.
-    root
-        The folder's name in it.
     """
 
     def __init__(self, url: str, options: Mapping[str, Any] | None = None) -> None:
@@ -142,15 +135,7 @@ class Dataset:
                 raise
 
     def write(self, batches: Iterable[pa.RecordBatch], part: int) -> File | None:
-        """Write a file that no set names yet; None where there are no rows.
-
-        Parameters
-        ----------
-        batches
-            Its rows.
-        part
-            The task's number, for whoever looks at the file's name.
-        """
+        """Write a file, with the task's number in its name, that no set names yet; None: it has no rows."""
         import pyarrow.parquet as pq
 
         rest = (batch for batch in batches if batch.num_rows)

@@ -16,14 +16,8 @@ __all__ = ["Refusal", "Settings", "Store"]
 class Settings(NamedTuple):
     """Hadoop's settings of one store, without what their keys begin with.
 
-    Attributes
-    ----------
-    plain
-        Its settings.
-    password
-        Looks up what a credential provider may hold.
-    base
-        The settings that count where these say nothing: those of all buckets, for a bucket's own.
+    ``password`` looks up what a credential provider may hold; ``base`` counts where these say nothing: for a
+    bucket's own, those of all buckets.
     """
 
     plain: Mapping[str, str]
@@ -53,16 +47,9 @@ class Settings(NamedTuple):
 
 
 class Refusal(NamedTuple):
-    """Why a setting is refused.
+    """Why a setting is refused, as a sentence goes on from its name, and what to do instead.
 
-    Attributes
-    ----------
-    why
-        What goes on from its name: what it does, and what to do instead.
-    harmless
-        Values with which it changes nothing for guarded names.
-    unless
-        Options that stand in for it when they are given here.
+    Values that are ``harmless`` for guarded names are not, nor any where an option of ``unless`` stands in.
     """
 
     why: str
@@ -71,14 +58,10 @@ class Refusal(NamedTuple):
 
 
 class Store(NamedTuple):
-    """What is known of a scheme.
+    """What is known of a scheme: its guarded filesystem here, and the class that Hadoop usually has for it.
 
     Attributes
     ----------
-    protocol
-        Its guarded filesystem here.
-    wrapped
-        The class of filesystem that Hadoop usually has for it.
     prefixes
         What its settings' keys begin with in Hadoop; an earlier one comes first.
     of_settings
@@ -87,10 +70,8 @@ class Store(NamedTuple):
         Settings that become options, and how. One that ends with a dot is a family of them.
     refused
         Settings that a guarded name can't follow.
-    own
-        How a bucket or an account spells its own.
-    authority
-        How a bucket or an account is spelled in an address that is all of it.
+    own, authority
+        How a bucket or an account spells its own, and how it is spelled in an address that is all of it.
     narrower
         How names begin that are of a part of an account: what those say is refused.
     twins
@@ -134,8 +115,6 @@ class Store(NamedTuple):
 
         Parameters
         ----------
-        scheme
-            ``s3a``.
         hadoop
             Hadoop's settings that begin with these prefixes, empty those that a credential provider holds.
         password

@@ -114,13 +114,7 @@ def mount(
 
 
 class Mounted(SparkSession.Builder):
-    """A builder that mounts before it makes a session.
-
-    Parameters
-    ----------
-    builder
-        Whose options it goes on with.
-    """
+    """A builder that goes on with another's options, and mounts before it makes a session."""
 
     def __init__(self, builder: SparkSession.Builder) -> None:
         super().__init__()

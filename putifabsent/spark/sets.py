@@ -41,17 +41,7 @@ class File:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """A batch of a stream.
-
-    Attributes
-    ----------
-    stream
-        The stream's name in the dataset.
-    query
-        The query's UUID, which its checkpoint keeps.
-    number
-        What Spark numbers it.
-    """
+    """A batch of a stream, as the dataset calls that, of a query, by the UUID that its checkpoint keeps."""
 
     stream: str
     query: str
@@ -60,18 +50,12 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """What a job wants to commit.
+    """What a job wants to commit: a set of files, of a schema as Spark's JSON says it.
 
     Attributes
     ----------
-    token
-        The job's UUID.
-    writer
-        Its application's.
-    schema
-        Spark's, as its JSON says it.
-    files
-        The set.
+    token, writer
+        The job's UUID, and its application's.
     name
         One that no other set of the dataset may have, ever.
     batch
@@ -95,14 +79,10 @@ class State:
 
     Attributes
     ----------
-    last
-        The newest record's number; 0: nothing has been committed.
-    replaced
-        The newest record's that overwrites; 0: none does.
-    schema
+    last, replaced
+        The newest record's number, and the newest one's that overwrites; 0: there is none.
+    schema, files
         Of all that can be read.
-    files
-        All that can be read.
     names
         Who has each name of a set: token and writer.
     streams
@@ -197,17 +177,7 @@ class State:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A committed set.
-
-    Attributes
-    ----------
-    number
-        Its place among all.
-    offer
-        What was committed.
-    before
-        In every :data:`CARRY`-th record, what all before it come to.
-    """
+    """A committed set: its place among all, and in every :data:`CARRY`-th one, what all before it come to."""
 
     number: int
     offer: Offer
@@ -230,15 +200,7 @@ class Record:
 
     @staticmethod
     def decode(name: str, data: bytes) -> Record:
-        """Read a record.
-
-        Raises
-        ------
-        ConfigError
-            A newer version of this package wrote it.
-        ValueError
-            It is no record.
-        """
+        """Read a record; ``ValueError``: it is none; ``ConfigError``: a newer version has written it."""
         try:
             fields = json.loads(data)
             if fields["format"] > _FORMAT:

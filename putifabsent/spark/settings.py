@@ -57,6 +57,8 @@ ADDRESS = "fs.putifabsent.address"
 WRAPPED = "fs.putifabsent.wrapped."
 """Before a scheme: the key of the class that the adapter wraps."""
 
+SESSION = "fs.putifabsent.session"
+WRITER = "fs.putifabsent.writer"
 
 # What an address says beside would be left out of each request, and the secret be sent to who answers there.
 _SERVICE = re.compile(r"https?://[^\s/?#@]+/?")
@@ -64,10 +66,6 @@ _SERVICE = re.compile(r"https?://[^\s/?#@]+/?")
 _ANYWHERE = ("", "0.0.0.0", "::")  # noqa: S104 - what users may say
 
 _OF_A_CATALOG = re.compile(r"spark\.sql\.catalog\..+?\.hadoop\.(?P<key>.+)")
-
-SESSION = "fs.putifabsent.session"
-
-WRITER = "fs.putifabsent.writer"
 
 # Seconds: what the JVM adds to the service's own deadline.
 _MARGIN = 30
@@ -85,14 +83,7 @@ HUDI = {
 
 
 def scheme_settings(scheme: str, wrapped: str) -> dict[str, str]:
-    """Return what puts the adapter before a scheme's own filesystem.
-
-    Parameters
-    ----------
-    scheme
-        ``s3a``.
-    wrapped
-        The class of that filesystem.
+    """Return what puts the adapter before the class of a scheme's own filesystem.
 
     Raises
     ------
@@ -100,10 +91,7 @@ def scheme_settings(scheme: str, wrapped: str) -> dict[str, str]:
         The scheme is not known.
     """
     store_of(scheme)
-    options = adapter_of(scheme)
-    if scheme != "file":
-        options[f"{WRAPPED}{scheme}"] = wrapped
-    return options
+    return adapter_of(scheme) | ({} if scheme == "file" else {f"{WRAPPED}{scheme}": wrapped})
 
 
 def adapter_of(scheme: str) -> dict[str, str]:
@@ -135,14 +123,9 @@ def service_settings(address: str, secret: str) -> dict[str, str]:
 
 
 def host_of(listening: str, known_as: str) -> str:
-    """Return the host of an address at which executors reach a service.
+    """Return the host at which executors reach a service that listens there.
 
-    Parameters
-    ----------
-    listening
-        Where it listens.
-    known_as
-        What executors call this machine, for a service that listens at all its addresses.
+    ``known_as`` is what they call this machine, for a service that listens at all its addresses.
     """
     host = listening.strip("[]")
     host = known_as.strip("[]") if host in _ANYWHERE else host
@@ -152,17 +135,10 @@ def host_of(listening: str, known_as: str) -> str:
 def refuse_catalogs(keys: Iterable[str], schemes: Iterable[str]) -> None:
     """Refuse what a catalog alone tells Hadoop: all others then get the filesystem that it has opened.
 
-    Parameters
-    ----------
-    keys
-        Of Spark's settings.
-    schemes
-        Those that are guarded.
-
     Raises
     ------
     ConfigError
-        There is such a setting, of these schemes or of a filesystem's class.
+        Spark has such a setting, of these guarded schemes or of a filesystem's class.
     """
     named = list(schemes)
     families = (

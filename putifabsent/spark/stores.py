@@ -433,11 +433,6 @@ _REFUSED_AZURE = {
 }
 
 
-def _nothing(conf: Settings, given: Mapping[str, Any]) -> dict[str, Any]:
-    del conf, given
-    return {}
-
-
 _ABFS = "org.apache.hadoop.fs.azurebfs."
 _S3 = ("s3a", "s3", "s3n")
 _BLOBS = ("abfs", "abfss", "wasb", "wasbs")
@@ -470,7 +465,7 @@ SCHEMES = {
     ),
     "abfs": _AZURE,
     "abfss": _AZURE._replace(wrapped=f"{_ABFS}SecureAzureBlobFileSystem"),
-    "file": Store("piafile", "org.apache.hadoop.fs.LocalFileSystem", ["fs.file."], _nothing, {}, {}),
+    "file": Store("piafile", "org.apache.hadoop.fs.LocalFileSystem", ["fs.file."], lambda *_: {}, {}, {}),
 }
 """Schemes of Hadoop's that can be mounted."""
 

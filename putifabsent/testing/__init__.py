@@ -2,21 +2,6 @@
 
 Subclass :class:`StoreTests`, say where the store is, and inherit every test::
 
-    import pytest
-    from putifabsent.testing import Around, StoreTests
-
-
-    class Disk(Around):
-        def read(self, name):
-            path = pathlib.Path(name)
-            return path.read_bytes() if path.exists() else None
-
-        def write(self, name, data):
-            path = pathlib.Path(name)
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(data)
-
-
     class TestMyStore(StoreTests):
         @pytest.fixture
         def store(self):
@@ -25,10 +10,6 @@ Subclass :class:`StoreTests`, say where the store is, and inherit every test::
         @pytest.fixture
         def folder(self, tmp_path):
             return str(tmp_path)
-
-        @pytest.fixture
-        def around(self):
-            return Disk()
 
 More promises are classes of their own, which go with it: :class:`SharedStoreTests` for a store that
 processes share, :class:`PublishTests` for what arbiters build on that are not the store itself,
@@ -80,27 +61,22 @@ __all__ = [
 
 # What imports pytest, by the module that it is in.
 _SUITES = {
-    "Around": "asking",
-    "Ask": "asking",
-    "ClaimsTests": "claims",
-    "ConditionalCopyTests": "publishing",
-    "CounterTests": "counters",
-    "LockTests": "locks",
-    "LostAnswerTests": "lost",
-    "LostClaimTests": "claims",
-    "LostCounterTests": "counters",
-    "LostLockTests": "locks",
-    "PublishTests": "publishing",
-    "SharedStoreTests": "stores",
-    "StoreTests": "stores",
+    f"{__name__}.asking": ("Around", "Ask"),
+    f"{__name__}.claims": ("ClaimsTests", "LostClaimTests"),
+    f"{__name__}.counters": ("CounterTests", "LostCounterTests"),
+    f"{__name__}.locks": ("LockTests", "LostLockTests"),
+    f"{__name__}.lost": ("LostAnswerTests",),
+    f"{__name__}.publishing": ("ConditionalCopyTests", "PublishTests"),
+    f"{__name__}.stores": ("SharedStoreTests", "StoreTests"),
 }
 
 
 def __getattr__(name: str) -> object:
-    if name in _SUITES:
-        import pytest
+    for module, names in _SUITES.items():
+        if name in names:
+            import pytest
 
-        # So that a failed assertion shows what it compared, as it does in a test module.
-        pytest.register_assert_rewrite(*(f"{__name__}.{module}" for module in set(_SUITES.values())))
-        return getattr(import_module(f"{__name__}.{_SUITES[name]}"), name)
+            # So that a failed assertion shows what it compared, as it does in a test module.
+            pytest.register_assert_rewrite(*_SUITES)
+            return getattr(import_module(module), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

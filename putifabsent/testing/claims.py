@@ -57,14 +57,6 @@ class ClaimsTests(InBothColours):
     place
         An address under which there is no claim; by default a new one of no store.
 
-    Attributes
-    ----------
-    odd_names
-        Last components that a careless registry takes for one another, or for a key of its own. Each must
-        be kept as it is, or refused.
-    several_pages
-        Claims of 1200 bytes each that make more than one page.
-
     Notes
     -----
     Every test runs in both colours, by the methods and by their asynchronous twins, which are called on a
@@ -72,6 +64,8 @@ class ClaimsTests(InBothColours):
     """
 
     several_pages: ClassVar[int] = 1000
+    """Claims of 1200 bytes each that make more than one page."""
+    # What a careless registry takes for one another, or for a key of its own. Each must be kept, or refused.
     odd_names: ClassVar[tuple[str, ...]] = (
         "plain", "PLAIN", "with space", " leading", "trailing ", "a+b", "a b", "%41", "A", "a", "~", "a~1~b",
         "#", "##", "#plain", "?x=1", "*", "[x]", "{x}", "'quoted\"", "back\\slash", "tab\there", "new\nline",

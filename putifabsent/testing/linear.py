@@ -9,6 +9,7 @@ the response "taken", and a loser beaten by nobody have no such order.
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -30,25 +31,17 @@ _ROLES = ("create", "delete", "read")
 
 
 class Operation(NamedTuple):
-    """What one process did, and the response that it got.
-
-    Attributes
-    ----------
-    role
-        ``"create"``, ``"delete"`` or ``"read"``.
-    response
-        ``"done"``, ``"taken"``, ``"absent"``, ``"found"``; None: unknown, or still under way.
-    seen
-        The token that it was shown.
-    after
-        A bit for each operation that had ended when it began.
-    """
+    """What one process did, and the response that it got."""
 
     role: str
+    """``"create"``, ``"delete"`` or ``"read"``."""
     token: str
     response: str | None
+    """``"done"``, ``"taken"``, ``"absent"``, ``"found"``; None: unknown, or still under way."""
     seen: str | None
+    """The token that it was shown."""
     after: int
+    """A bit for each operation that had ended when it began."""
 
 
 @lru_cache(maxsize=1 << 16)
@@ -114,58 +107,32 @@ def _effect(operation: Operation, held: str | None) -> tuple[bool, str | None]:
     return operation.response is None or held is None, held
 
 
+@dataclass(eq=False)
 class LinearName:
-    """Judges one name.
+    """Judges one name."""
 
-    Parameters
-    ----------
-    reader
-        Makes the protocol that says who holds the name at last, as every later reader would.
-    plain
-        The plain name. Where the reader says of no other object, its bytes lie there.
-    bodies
-        The bytes of each creation, by token.
-    first
-        Who holds the name before.
-    revives
-        As for :func:`is_linear`.
-    shown
-        Whether the plain name shows who holds it as soon as every process has ended without trouble.
-    repairs
-        Whether that reader has the plain name show who holds it, whatever had gone wrong.
-    hidden
-        Whether it shows nothing where nobody does, as soon as the deletions have.
-    creation_of
-        Returns the creation's token of an object's, where that says more.
-    marks
-        Whether what a process was shown may be such an object's.
-    """
-
-    def __init__(  # noqa: PLR0913 - one for each promise
-        self,
-        reader: Callable[[], Generator[Any, Any, Any]],
-        plain: str,
-        bodies: Mapping[str, bytes],
-        *,
-        first: str | None = None,
-        revives: bool = False,
-        shown: bool = True,
-        repairs: bool = False,
-        hidden: bool = True,
-        creation_of: Callable[[str], str] = str,
-        marks: bool = False,
-    ) -> None:
-        self._reader = reader
-        self._plain = plain
-        self._bodies = bodies
-        self._first = first
-        self._revives = revives
-        self._shown = shown
-        self._repairs = repairs
-        self._hidden = hidden
-        self._creation_of = creation_of
-        self._marks = marks
-        self._final: dict[Any, _Final] = {}
+    reader: Callable[[], Generator[Any, Any, Any]]
+    """Makes the protocol that says who holds the name at last, as every later reader would."""
+    plain: str
+    """The plain name. Where the reader says of no other object, its bytes lie there."""
+    bodies: Mapping[str, bytes]
+    """The bytes of each creation, by token."""
+    _: KW_ONLY
+    first: str | None = None
+    """Who holds the name before."""
+    revives: bool = False
+    """As for :func:`is_linear`."""
+    shown: bool = True
+    """Whether the plain name shows who holds it as soon as every process has ended without trouble."""
+    repairs: bool = False
+    """Whether that reader has the plain name show who holds it, whatever had gone wrong."""
+    hidden: bool = True
+    """Whether it shows nothing where nobody does, as soon as the deletions have."""
+    creation_of: Callable[[str], str] = str
+    """Returns the creation's token of an object's, where that says more."""
+    marks: bool = False
+    """Whether what a process was shown may be such an object's."""
+    _final: dict[Any, _Final] = field(default_factory=dict, init=False, repr=False)
 
     def judge(self, world: World, state: Any, runs: tuple[ActorRun, ...]) -> str | None:
         """Return which promise is broken, or None."""
@@ -175,15 +142,15 @@ class LinearName:
         if final.broken is not None:
             return final.broken
         for each in runs:
-            if each.ended is not None and _is_wrong(each.ended):
-                return f"{each.actor.name} ended with {each.ended[1]!r}"
+            error = _error(each.ended)
+            if error is not None and not isinstance(error, OSError):
+                return f"{each.actor.name} ended with {error!r}"
         operations = _operations(runs)
-        if self._marks:
-            seen = (each.seen and self._creation_of(each.seen) for each in operations)
+        if self.marks:
             operations = tuple(
-                each._replace(seen=token) for each, token in zip(operations, seen, strict=True)
+                each._replace(seen=each.seen and self.creation_of(each.seen)) for each in operations
             )
-        if not is_linear(operations, final.holder, first=self._first, revives=self._revives):
+        if not is_linear(operations, final.holder, first=self.first, revives=self.revives):
             lines = "\n".join(f"  {operation}" for operation in operations)
             return f"no order of these explains that {final.holder} holds the name at last:\n{lines}"
         if final.shown != final.holder and self._must_show(final, runs):
@@ -191,14 +158,14 @@ class LinearName:
         return None
 
     def _must_show(self, final: _Final, runs: tuple[ActorRun, ...]) -> bool:
-        if final.holder is not None and self._repairs:
+        if final.holder is not None and self.repairs:
             return True
         ended = [each for each in runs if final.holder is not None or each.actor.role == "delete"]
-        clear = all(each.ended is not None and _is_clear(each.ended) for each in ended)
-        return clear and (self._hidden if final.holder is None else self._shown)
+        clear = all(each.ended and isinstance(_error(each.ended), (NameTaken, type(None))) for each in ended)
+        return clear and (self.hidden if final.holder is None else self.shown)
 
     def _read(self, world: World, state: Any) -> _Final:
-        protocol = self._reader()
+        protocol = self.reader()
         pauses = 0
         try:
             request = next(protocol)
@@ -218,14 +185,14 @@ class LinearName:
         except Exception as error:  # noqa: BLE001 - a reader that can't read is a finding
             return _Final(None, None, f"a reader without any trouble fails: {error!r}")
         things = dict(state)
-        plain = things.get(self._plain)
-        shown = None if plain is None else self._creation_of(plain.token)
+        plain = things.get(self.plain)
+        shown = None if plain is None else self.creation_of(plain.token)
         holder = _token_in(result)
         if holder is None:
             return _Final(None, shown, None)
-        holder = self._creation_of(holder)
-        there = things.get(getattr(result, "path", self._plain))
-        if there is None or there.data != self._bodies.get(holder, there.data):
+        holder = self.creation_of(holder)
+        there = things.get(getattr(result, "path", self.plain))
+        if there is None or there.data != self.bodies.get(holder, there.data):
             return _Final(holder, shown, f"{holder} holds the name, and its bytes are {there}")
         return _Final(holder, shown, None)
 
@@ -238,10 +205,6 @@ class _Final(NamedTuple):
     broken: str | None
 
 
-def _is_clear(ended: tuple[str, Any]) -> bool:
-    return ended[0] != "raised" or isinstance(ended[1], NameTaken)
-
-
 def _operations(runs: tuple[ActorRun, ...]) -> tuple[Operation, ...]:
     """Return the operations that were begun on the name; ``after`` counts these alone.
 
@@ -250,7 +213,9 @@ def _operations(runs: tuple[ActorRun, ...]) -> tuple[Operation, ...]:
     begun = [
         i
         for i, each in enumerate(runs)
-        if each.after is not None and each.actor.role in _ROLES and not _has_failed(each.ended)
+        if each.after is not None
+        and each.actor.role in _ROLES
+        and isinstance(_error(each.ended), (NameTaken, OutcomeUnknown, type(None)))
     ]
     operations: list[Operation] = []
     for i in begun:
@@ -261,26 +226,15 @@ def _operations(runs: tuple[ActorRun, ...]) -> tuple[Operation, ...]:
 
 
 def _response_of(ended: tuple[str, Any] | None) -> tuple[str | None, str | None]:
-    if ended is None:
+    if isinstance(taken := _error(ended), NameTaken):
+        return "taken", taken.holder.token if taken.holder else None
+    if ended is None or taken is not None:
         return None, None
-    how, value = ended
-    if how == "raised":
-        if isinstance(value, NameTaken):
-            return "taken", value.holder.token if value.holder else None
-        return None, None
-    if isinstance(value, (Found, Holder)):
-        return "found", _token_in(value)
-    return "done", None
+    return ("found", _token_in(ended[1])) if isinstance(ended[1], (Found, Holder)) else ("done", None)
 
 
-def _is_wrong(ended: tuple[str, Any]) -> bool:
-    return ended[0] == "raised" and not isinstance(ended[1], OSError)
-
-
-def _has_failed(ended: tuple[str, Any] | None) -> bool:
-    return (
-        ended is not None and ended[0] == "raised" and not isinstance(ended[1], (NameTaken, OutcomeUnknown))
-    )
+def _error(ended: tuple[str, Any] | None) -> Any:
+    return ended[1] if ended and ended[0] == "raised" else None
 
 
 def _token_in(value: Any) -> str | None:

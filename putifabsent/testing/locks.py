@@ -53,18 +53,12 @@ class LockTests(InBothColours):
     def test_a_held_lock_is_not_taken(self, ask: Registry, key: str) -> None:
         """The answer says who holds it, and for how long at most."""
         assert ask.acquire(key, "one", _LEASE) == Acquired()
-        held = ask.acquire(key, "other", _LEASE)
-        assert isinstance(held, Held)
-        assert held.by == "one"
-        assert 0 < held.remaining <= _LEASE
+        assert 0 < _left(ask.acquire(key, "other", _LEASE), "one") <= _LEASE
 
     def test_a_holder_who_asks_again_finds_itself(self, ask: Registry, key: str) -> None:
         """So is a lost answer resolved; and the lease is not a new one."""
         ask.acquire(key, "one", _LEASE)
-        held = ask.acquire(key, "one", 2 * _LEASE)
-        assert isinstance(held, Held)
-        assert held.by == "one"
-        assert held.remaining <= _LEASE
+        assert _left(ask.acquire(key, "one", 2 * _LEASE), "one") <= _LEASE
 
     def test_each_key_is_a_lock_of_its_own(self, ask: Registry, key: str) -> None:
         """However odd, and however long."""
@@ -98,9 +92,7 @@ class LockTests(InBothColours):
     def test_another_owner_cannot_release_it(self, ask: Registry, key: str) -> None:
         """The answer says whose it is."""
         ask.acquire(key, "one", _LEASE)
-        held = ask.release(key, "other")
-        assert isinstance(held, Held)
-        assert held.by == "one"
+        _left(ask.release(key, "other"), "one")
         assert isinstance(ask.acquire(key, "third", _LEASE), Held)
 
     def test_a_lease_ends_by_itself(self, lock: Lock, key: str) -> None:
@@ -108,8 +100,7 @@ class LockTests(InBothColours):
         assert lock.acquire(key, "one", _SHORT) == Acquired()
         assert any(lock.acquire(key, "other", _LEASE) == Acquired() for _ in range(_QUESTIONS))
         for outcome in (lock.extend(key, "one", _LEASE), lock.release(key, "one")):
-            assert isinstance(outcome, Held)
-            assert outcome.by == "other"
+            _left(outcome, "other")
         assert lock.release(key, "other") == Released()
 
     # --- keeping it
@@ -118,16 +109,12 @@ class LockTests(InBothColours):
         """From now on."""
         ask.acquire(key, "one", _LEASE)
         assert ask.extend(key, "one", 10 * _LEASE) == Acquired()
-        held = ask.acquire(key, "other", _LEASE)
-        assert held.by == "one"
-        assert _LEASE < held.remaining <= 10 * _LEASE
+        assert _LEASE < _left(ask.acquire(key, "other", _LEASE), "one") <= 10 * _LEASE
 
     def test_another_owner_cannot_extend_it(self, ask: Registry, key: str) -> None:
         """Its lease stays what it is."""
         ask.acquire(key, "one", _LEASE)
-        held = ask.extend(key, "other", 10 * _LEASE)
-        assert isinstance(held, Held)
-        assert held.by == "one"
+        _left(ask.extend(key, "other", 10 * _LEASE), "one")
         assert ask.acquire(key, "third", _LEASE).remaining <= _LEASE
 
     def test_a_free_lock_is_not_taken_by_extending_it(self, ask: Registry, key: str) -> None:
@@ -169,9 +156,7 @@ class LostLockTests(LosesAnswers):
     ) -> None:
         """Asking again tells."""
         assert isinstance(ask.of(unanswered).acquire(key, "one", _LEASE), Maybe)
-        held = ask.acquire(key, "one", _LEASE)
-        assert isinstance(held, Held)
-        assert held.by == "one"
+        _left(ask.acquire(key, "one", _LEASE), "one")
 
     def test_a_request_that_never_arrived_may_have_taken_it(
         self, ask: Registry, unheard: Lock, key: str
@@ -190,6 +175,13 @@ class LostLockTests(LosesAnswers):
         assert isinstance(ask.of(unanswered).extend(key, "one", _LEASE), Maybe)
         assert isinstance(ask.of(unanswered).release(key, "one"), Maybe)
         assert ask.acquire(key, "other", _LEASE) == Acquired()
+
+
+def _left(held: object, owner: str) -> float:
+    """Return what is left of a lease, which must be this owner's."""
+    assert isinstance(held, Held)
+    assert held.by == owner
+    return held.remaining
 
 
 def _acquires(lock: Lock, key: str, number: int) -> tuple[str, object]:

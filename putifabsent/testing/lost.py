@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import pytest
 
@@ -17,53 +17,60 @@ from putifabsent.testing.asking import LosesAnswers, held
 from putifabsent.testing.races import creation_of
 
 if TYPE_CHECKING:
-    from putifabsent.backends.base import Store
+    from collections.abc import Callable
+
+    from putifabsent.backends.base import Creation, Store
+    from putifabsent.shim.requests import Request
     from putifabsent.testing.asking import Around, Ask
 
 __all__ = ["LostAnswerTests"]
+
+Write: TypeAlias = "Callable[[Ask, str, Creation], Request]"
+
+
+def _completion(ask: Ask, name: str, creation: Creation) -> Request:
+    return Complete(ask(Stage(name, InMemory(b"mine"), creation)))
+
+
+def _publication(ask: Ask, name: str, creation: Creation) -> Request:
+    ask(Put(f"{name}~salt", InMemory(b"mine"), creation))
+    return Publish(f"{name}~salt", name, creation)
+
+
+WRITES: dict[str, Write] = {
+    "creation": lambda _, name, creation: Create(name, InMemory(b"mine"), creation),
+    "completion": _completion,
+    "put": lambda _, name, creation: Put(name, InMemory(b"mine"), creation),
+    "publication": _publication,
+}
+"""What makes ready a write of a name, and returns the request that decides."""
 
 
 class LostAnswerTests(LosesAnswers):
     """A lost answer is never called a win, a loss or a failure; goes with ``StoreTests``."""
 
-    def test_an_applied_creation_without_an_answer_may_have_happened(
-        self, ask: Ask, unanswered: Store, around: Around, folder: str
+    @pytest.mark.parametrize("write", WRITES.values(), ids=WRITES)
+    def test_an_applied_write_without_an_answer_may_have_happened(
+        self, ask: Ask, unanswered: Store, around: Around, folder: str, write: Write
     ) -> None:
         """Not "created", not "exists" by a second send in secret; the token tells later."""
         name = f"{folder}/name"
         creation = creation_of(name)
-        assert isinstance(ask.of(unanswered)(Create(name, InMemory(b"mine"), creation)), Maybe)
+        assert isinstance(ask.of(unanswered)(write(ask, name, creation)), Maybe)
         assert around.read(name) == b"mine"
         assert held(ask, name).token == creation.token
 
-    def test_a_creation_that_never_arrived_may_have_happened(
-        self, ask: Ask, unheard: Store, around: Around, folder: str
+    @pytest.mark.parametrize("write", WRITES.values(), ids=WRITES)
+    def test_a_write_that_never_arrived_may_have_happened(
+        self, ask: Ask, unheard: Store, around: Around, folder: str, write: Write
     ) -> None:
-        """Its sender can't tell it from one that did."""
+        """Its sender can't tell it from one that did; it is never "absent", for that stops a publisher."""
         name = f"{folder}/name"
-        assert isinstance(ask.of(unheard)(Create(name, InMemory(b"mine"), creation_of(name))), Maybe)
+        request = write(ask, name, creation_of(name))
+        assert isinstance(ask.of(unheard)(request), Maybe)
         assert around.read(name) is None
-
-    def test_an_applied_completion_without_an_answer_may_have_happened(
-        self, ask: Ask, unanswered: Store, around: Around, folder: str
-    ) -> None:
-        """The same of an upload."""
-        name = f"{folder}/name"
-        creation = creation_of(name)
-        staged = ask(Stage(name, InMemory(b"mine"), creation))
-        assert isinstance(ask.of(unanswered)(Complete(staged)), Maybe)
-        assert around.read(name) == b"mine"
-        assert held(ask, name).token == creation.token
-
-    def test_a_completion_that_never_arrived_may_have_happened(
-        self, ask: Ask, unheard: Store, around: Around, folder: str
-    ) -> None:
-        """Nothing is readable, and the upload is still good."""
-        name = f"{folder}/name"
-        staged = ask(Stage(name, InMemory(b"mine"), creation_of(name)))
-        assert isinstance(ask.of(unheard)(Complete(staged)), Maybe)
-        assert around.read(name) is None
-        ask(Complete(staged))
+        # What was staged or put for it is still good.
+        ask(request)
         assert around.read(name) == b"mine"
 
     def test_staging_without_answers_publishes_nothing(
@@ -94,37 +101,6 @@ class LostAnswerTests(LosesAnswers):
         assert around.read(name) == b"x"
         assert isinstance(ask.of(unanswered)(Delete(name)), Maybe)
         assert around.read(name) is None
-
-    def test_an_applied_put_without_an_answer_may_have_happened(
-        self, ask: Ask, unanswered: Store, around: Around, folder: str
-    ) -> None:
-        """It is not sent again in secret, so its sender knows no more than that."""
-        name = f"{folder}/name~salt"
-        creation = creation_of(name)
-        assert isinstance(ask.of(unanswered)(Put(name, InMemory(b"mine"), creation)), Maybe)
-        assert around.read(name) == b"mine"
-        assert held(ask, name).token == creation.token
-
-    def test_a_put_that_never_arrived_may_have_happened(
-        self, ask: Ask, unheard: Store, around: Around, folder: str
-    ) -> None:
-        """Its sender can't tell it from one that did."""
-        name = f"{folder}/name~salt"
-        assert isinstance(ask.of(unheard)(Put(name, InMemory(b"mine"), creation_of(name))), Maybe)
-        assert around.read(name) is None
-
-    def test_a_publication_without_an_answer_may_have_happened(
-        self, ask: Ask, unanswered: Store, unheard: Store, around: Around, folder: str
-    ) -> None:
-        """Lost on its way, or on the way back; never "absent", for that stops a publisher."""
-        source, name = f"{folder}/name~salt", f"{folder}/name"
-        creation = creation_of(name)
-        ask(Put(source, InMemory(b"mine"), creation))
-        assert isinstance(ask.of(unheard)(Publish(source, name, creation)), Maybe)
-        assert around.read(name) is None
-        assert isinstance(ask.of(unanswered)(Publish(source, name, creation)), Maybe)
-        assert around.read(name) == b"mine"
-        assert held(ask, name).token == creation.token
 
     def test_an_unknown_outcome_is_resolved_later(self, store: Store, unanswered: Store, folder: str) -> None:
         """By the token that the error carries."""

@@ -24,7 +24,7 @@ from putifabsent.backends.base import (
 )
 from putifabsent.backends.body import InMemory
 from putifabsent.shim.requests import Copy, Create, Delete, Get, Head, List, Publish, Put
-from putifabsent.testing.asking import held, won
+from putifabsent.testing.asking import held, together, won
 from putifabsent.testing.races import creation_of, race
 from putifabsent.testing.stores import BODIES
 
@@ -38,22 +38,15 @@ __all__ = ["ConditionalCopyTests", "PublishTests"]
 
 
 class PublishTests:
-    """What ``put`` and ``publish`` promise; goes with ``StoreTests``.
-
-    Attributes
-    ----------
-    republishes
-        Whether the store publishes over another object; else it must say that the name exists.
-    large
-        As for ``StoreTests``. Bodies of more than the store's ``largest_put`` are tested as well, of one byte
-        more, where that is no more than this.
-    deletions
-        How often a publication is raced with the deletion of its source.
-    """
+    """What ``put`` and ``publish`` promise; goes with ``StoreTests``."""
 
     republishes: ClassVar[bool] = True
+    """Whether the store publishes over another object; else it must say that the name exists."""
     large: ClassVar[int] = 2**20
+    """Bytes, as for ``StoreTests``. One byte more than the store's ``largest_put`` is tested as well, if that
+    is no more than this."""
     deletions: ClassVar[int] = 100
+    """How often a publication is raced with the deletion of its source."""
 
     # --- putting
 
@@ -73,12 +66,11 @@ class PublishTests:
 
     def test_a_put_overwrites(self, ask: Ask, around: Around, folder: str) -> None:
         """What was created, what was put, what others have written."""
-        for number, make in enumerate(("create", "put", "around")):
+        for number, request in enumerate((Create, Put, None)):
             name, first = _own(folder, f"{number}")
-            if make == "around":
+            if request is None:
                 around.write(name, b"the first, and the longer one")
             else:
-                request = Put if make == "put" else Create
                 # Only a put makes the folder, where the store has folders.
                 ask(Put(f"{name}-beside", InMemory(b""), first))
                 ask(request(name, InMemory(b"the first, and the longer one"), first))
@@ -134,20 +126,17 @@ class PublishTests:
 
     def test_many_threads_put_different_keys(self, ask: Ask, around: Around, folder: str) -> None:
         """32 of them into one new folder; whoever has put sees what it put in its next listing."""
-        together = threading.Barrier(32)
 
         def put(number: int) -> tuple[str, bytes]:
             name, creation = _own(folder, f"{number}")
             body = f"{creation.token} put this".encode()
-            together.wait()
             outcome = ask(Put(name, InMemory(body), creation))
             assert isinstance(outcome, Written), outcome
             listed = ask(List(_state(folder)))
             assert name in {entry.name for entry in listed.entries}
             return name, body
 
-        with ThreadPoolExecutor(32) as pool:
-            put_by_all = dict(pool.map(put, range(32)))
+        put_by_all = dict(together(32, put))
         assert {name: around.read(name) for name in put_by_all} == put_by_all
 
     # --- publishing
@@ -184,10 +173,8 @@ class PublishTests:
         ask(Create(name, InMemory(b"the first, and the longer one"), first))
         outcome = ask(Publish(source, name, creation))
         assert isinstance(outcome, Written if self.republishes else Exists)
-        winner, body = (
-            (creation, b"published") if self.republishes else (first, b"the first, and the longer one")
-        )
-        assert around.read(name) == body
+        winner = creation if self.republishes else first
+        assert around.read(name) == (b"published" if self.republishes else b"the first, and the longer one")
         assert _marks(held(ask, name)) == (winner.token, winner.writer)
 
     def test_a_missing_source_is_absent_and_nothing_is_written(
@@ -252,14 +239,14 @@ class PublishTests:
     def _publish_while_deleting(self, ask: Ask, folder: str, number: int) -> Any:
         (source, creation), name = _own(folder, f"{number}"), f"{folder}/{number}"
         ask(Put(source, InMemory(b"x" * 1000), creation))
-        together = threading.Barrier(2)
+        gate = threading.Barrier(2)
 
         def publish() -> Any:
-            together.wait()
+            gate.wait()
             return ask(Publish(source, name, creation))
 
         def delete() -> None:
-            together.wait()
+            gate.wait()
             # Each time, the copy has come a little further.
             for _ in range(number // 2 % 4):
                 ask(Head(source))

@@ -67,47 +67,30 @@ _SENDS = 20
 
 @dataclass(frozen=True, slots=True)
 class Raced:
-    """What came of one name.
-
-    Attributes
-    ----------
-    winners
-        The writers, by number, whose creation was acknowledged.
-    losers
-        How many got the answer that it exists.
-    errors
-        What the others got.
-    """
+    """What came of one name."""
 
     name: str
     winners: tuple[int, ...]
+    """The writers, by number, whose creation was acknowledged."""
     losers: int
+    """How many got the answer that it exists."""
     errors: tuple[str, ...]
+    """What the others got."""
 
 
 @dataclass(frozen=True, slots=True)
 class Race:
-    """What came of a race.
-
-    Attributes
-    ----------
-    names
-        Each name's outcome, in the order of the race.
-    writers
-        How many took part.
-    size
-        Bytes of each body.
-    seconds
-        From the start of the first writer to the end of the last.
-    failures
-        Processes that could not take part, and why.
-    """
+    """What came of a race."""
 
     names: tuple[Raced, ...]
+    """Each name's outcome, in the order of the race."""
     writers: int
     size: int
+    """Bytes of each body."""
     seconds: float
+    """From the start of the first writer to the end of the last."""
     failures: tuple[str, ...] = ()
+    """Processes that could not take part, and why."""
 
     @property
     def errors(self) -> tuple[str, ...]:
@@ -173,7 +156,8 @@ def race(
     began = time.monotonic()
     failures: list[str] = []
     if processes:
-        outcomes = _in_processes(make, names, processes, threads, size, seconds, failures)
+        places = [_Place(number * threads, threads, size) for number in range(processes)]
+        outcomes = _in_processes(make, names, places, seconds, failures)
     else:
         gate = threading.Barrier(threads)
         outcomes = _write(make, names, _Place(0, threads, size), gate, began + seconds)
@@ -275,16 +259,13 @@ def _raise(error: Exception) -> None:
 def _in_processes(
     make: Callable[[], Any],
     names: Sequence[str],
-    processes: int,
-    threads: int,
-    size: int,
+    places: Sequence[_Place],
     seconds: float,
     failures: list[str],
 ) -> list[_Outcome]:
     context = multiprocessing.get_context("spawn")
     ends = time.monotonic() + seconds
-    places = [_Place(number * threads, threads, size) for number in range(processes)]
-    pipes = [context.Pipe(duplex=False) for _ in range(processes)]
+    pipes = [context.Pipe(duplex=False) for _ in places]
     ends_to_write = [writing for _, writing in pipes]
     nursery = context.Process(target=_fork_writers, args=(make, names, places, seconds, ends_to_write))
     outcomes: list[_Outcome] = []
@@ -373,10 +354,7 @@ def creation_of(name: str, **extra: Any) -> Creation:
 def through_store(store: Store, operation: StoreOperation = "create") -> Contender:
     """Return a contender that asks a store itself, with no protocol above it.
 
-    Parameters
-    ----------
-    operation
-        What decides: one create, the completion of a staged upload, or by turns one and the other.
+    What decides is one create, the completion of a staged upload, or by turns one and the other.
     """
     if operation == "mixed":
         turns = cycle((_creates, _completes))
@@ -393,12 +371,11 @@ def through_made_store(make: Callable[[], Store], operation: StoreOperation = "c
 def through_filesystem(fs: Any, operation: Literal["create", "rename"] = "create") -> Contender:
     """Return a contender that writes through an fsspec filesystem, guarded or not.
 
-    Parameters
-    ----------
-    operation
-        What decides: ``pipe_file(..., mode="create")``, or ``mv`` of a file written before.
+    What decides is ``pipe_file(..., mode="create")``, or ``mv`` of a file written before.
     """
-    return partial({"create": _pipes, "rename": _renames}[operation], fs)
+    if operation == "create":
+        return lambda name, data: partial(fs.pipe_file, name, data, mode="create")
+    return partial(_renames, fs)
 
 
 def _creates(store: Store, name: str, data: bytes) -> Attempt:
@@ -435,10 +412,6 @@ def _completes(store: Store, name: str, data: bytes) -> Attempt:
         _tell(name, outcome)
 
     return attempt
-
-
-def _pipes(fs: Any, name: str, data: bytes) -> Attempt:
-    return partial(fs.pipe_file, name, data, mode="create")
 
 
 def _renames(fs: Any, name: str, data: bytes) -> Attempt:

@@ -43,6 +43,7 @@ from putifabsent.testing.asking import (
     COLOURS,
     Around,
     Ask,
+    InBothColours,
     ThroughTheStore,
     completing,
     created_and_held,
@@ -83,16 +84,6 @@ class StoreTests:
         A way to the bytes that does not go through the store (:class:`Around`): without it the store
         vouches for itself.
 
-    Attributes
-    ----------
-    large
-        Bytes of a large body: more than one part of the store's uploads.
-    several_pages
-        Names in one folder: more than a page of the store's listings.
-    odd_names
-        Last components that a careless client changes on the way. Each must be created as it is, or
-        refused; none may be taken for another.
-
     Notes
     -----
     Every test runs in both colours, by the methods and by their asynchronous twins. Whether a deletion by
@@ -100,7 +91,10 @@ class StoreTests:
     """
 
     large: ClassVar[int] = 2**20
+    """Bytes of a large body: more than one part of the store's uploads."""
     several_pages: ClassVar[int] = 1001
+    """Names in one folder: more than a page of the store's listings."""
+    # What a careless client changes on the way. Each must be created as it is, or refused.
     odd_names: ClassVar[tuple[str, ...]] = (
         "plain", "with space", " leading", "trailing ", "a+b", "a b", "%41", "A", "a", "%2e", "50%", "#1",
         "?x=1", "q&a=1;b", "*.json", "[x]", "{x}", "~", "back\\slash", "'quoted\"", "<&>", "tab\there",
@@ -124,11 +118,7 @@ class StoreTests:
         """Return a way round the store."""
         return ThroughTheStore(store)
 
-    @pytest.fixture(params=COLOURS)
-    def colour(self, request: pytest.FixtureRequest) -> Literal["sync", "async"]:
-        """Return how the store is called."""
-        colour: Literal["sync", "async"] = request.param
-        return colour
+    colour = InBothColours.colour
 
     @pytest.fixture
     def ask(self, store: Store, colour: Literal["sync", "async"]) -> Ask:
@@ -449,15 +439,11 @@ class SharedStoreTests(StoreTests):
         :func:`functools.partial` of one. Required; ``store`` is then what it makes.
     folder, around
         As for :class:`StoreTests`.
-
-    Attributes
-    ----------
-    steps_in
-        What does the store's work: a writer is killed before each line of it. Full names of modules, or
-        ``"module:function"``. Empty: the modules of its class and of its bases.
     """
 
     steps_in: ClassVar[tuple[str, ...]] = ()
+    """What does the store's work: a writer is killed before each line of it. Full names of modules, or
+    ``"module:function"``. Empty: the modules of its class and of its bases."""
 
     @pytest.fixture
     def make_store(self) -> Callable[[], Store]:

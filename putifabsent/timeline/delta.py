@@ -19,6 +19,7 @@ from putifabsent.timeline.files import (
     numbered,
     read,
     report,
+    report_torn,
 )
 from putifabsent.timeline.parts import Numbered, numbered_parts
 from putifabsent.timeline.reading import Timeline
@@ -27,7 +28,7 @@ from putifabsent.timeline.records import Commit, Content, Details
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
-    from putifabsent.timeline.parts import Part
+    from putifabsent.timeline.parts import Part, Whole
     from putifabsent.timeline.records import Order
 
 __all__ = [
@@ -63,14 +64,7 @@ class DeltaTimeline(Timeline[Commit]):
     """
 
     format = "delta"
-    COLUMNS = (
-        ("number", "int64"),
-        ("action", "string"),
-        ("committed", "utc"),
-        ("read", "int64"),
-        ("transaction", "string"),
-        ("path", "string"),
-    )
+    COLUMNS = Commit.COLUMNS
 
     def __init__(self, fs: Any, root: str) -> None:
         super().__init__(fs, root)
@@ -85,16 +79,9 @@ class DeltaTimeline(Timeline[Commit]):
         """Return none: what Delta no longer needs is removed."""
         return iter(())
 
-    def parts(
-        self,
-        most: int | None = None,
-        *,
-        active: bool = True,
-        history: bool = True,
-        problems: Problems | None = None,
-    ) -> Sequence[Part]:
-        """Cut by numbers."""
-        return numbered_parts(self._numbered() if active else {}, {}, most)
+    def _cut(self, whole: Whole, most: int | None, problems: Problems | None) -> Sequence[Part]:
+        del problems
+        return numbered_parts(self._numbered() if whole.active else {}, {}, most)
 
     def records_in(self, part: Part, *, problems: Problems | None = None) -> Iterator[Commit]:
         """Return the commits of a part."""
@@ -149,8 +136,7 @@ def parsed(
         )
         return commit, actions
     except (AttributeError, TypeError, ValueError) as error:
-        trouble = Trouble.UNREADABLE if written else Trouble.EMPTY
-        report(problems, Problem(path, trouble, f"it is torn, or no commit: {error}"), error)
+        report_torn(problems, path, written, "commit", error)
         return None
 
 
@@ -164,13 +150,7 @@ def _number(said: Any) -> int | None:
 
 
 class Checkpoint(NamedTuple):
-    """A checkpoint all of which is there.
-
-    Attributes
-    ----------
-    number
-        The last version in it.
-    """
+    """A checkpoint all of which is there; its number is that of the last version in it."""
 
     number: int
     paths: tuple[str, ...]
@@ -180,17 +160,15 @@ def checkpoints(fs: Any, log: str) -> list[Checkpoint]:
     """Return the checkpoints in a log's folder that are complete, the oldest one first."""
     found: dict[tuple[int, int, str], list[str]] = defaultdict(list)
     for each in listed(fs, log):
-        parsed = checkpoint_in(each.last)
-        if parsed is not None:
+        if (name := checkpoint_in(each.last)) is not None:
             # Of one part there may be several: each is all of it.
-            alone = each.last if parsed.parts == 1 else ""
-            found[parsed.number, parsed.parts, alone].append(each.path)
-    complete = [
+            alone = each.last if name.parts == 1 else ""
+            found[name.number, name.parts, alone].append(each.path)
+    return sorted(
         Checkpoint(number, tuple(sorted(paths)))
         for (number, parts, _), paths in found.items()
         if len(paths) == parts
-    ]
-    return sorted(complete)
+    )
 
 
 class Proof(NamedTuple):

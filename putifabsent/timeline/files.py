@@ -20,7 +20,6 @@ from putifabsent.timeline.records import Content
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
-    from datetime import datetime
 
 __all__ = [
     "AvroFiles",
@@ -34,13 +33,13 @@ __all__ = [
     "content_of",
     "lacks_bucket",
     "listed",
-    "modified",
     "numbered",
     "of_a_bucket",
     "read",
     "records_of",
     "report",
     "report_all",
+    "report_torn",
     "roaring",
 ]
 
@@ -109,6 +108,14 @@ def report(problems: Problems | None, problem: Problem, cause: Exception | None 
         problems.append(problem)
 
 
+def report_torn(
+    problems: Problems | None, path: str, written: bytes, what: str, cause: Exception | None = None
+) -> None:
+    """Report a file whose bytes are not what they should be, or that has none."""
+    trouble = Trouble.UNREADABLE if written else Trouble.EMPTY
+    report(problems, Problem(path, trouble, f"it is torn, or no {what}: {cause}"), cause)
+
+
 def report_all(problems: Problems, found: Sequence[Problem]) -> None:
     """Add many problems, each once."""
     known = set(problems)
@@ -116,14 +123,9 @@ def report_all(problems: Problems, found: Sequence[Problem]) -> None:
 
 
 class Listed(NamedTuple):
-    """A file in a folder.
+    """A file in a folder: its full name, and the last component of that.
 
-    Attributes
-    ----------
-    path
-        Its full name, and ``last`` the last component of that.
-    salt
-        Whose it is, where a mount shows it under the name that its writer calls it; else empty.
+    ``salt`` is whose it is, where a mount shows it under the name that its writer calls it; else empty.
     """
 
     path: str
@@ -141,19 +143,15 @@ def below(root: str, path: str) -> str:
 def of_a_bucket(fs: Any, path: str, address: str = "") -> Iterator[None]:
     """Have an error that says that there is no table say so of its bucket, if not even that is there.
 
-    Parameters
-    ----------
-    address
-        Of the table, as the user calls it; by default its path.
+    ``address`` is the table's, as the user calls it; by default its path.
     """
     try:
         yield
     except ConfigError as error:
-        if lacks_bucket(fs, path):
-            bucket = path.partition("/")[0]
-            at = address or path
-            raise ConfigError(f"there is no table at {at}: its bucket {bucket!r} is not there") from error
-        raise
+        if not lacks_bucket(fs, path):
+            raise
+        bucket, at = path.partition("/")[0], address or path
+        raise ConfigError(f"there is no table at {at}: its bucket {bucket!r} is not there") from error
 
 
 def lacks_bucket(fs: Any, path: str) -> bool:
@@ -179,34 +177,22 @@ def listed(fs: Any, folder: str) -> list[Listed]:
         found = fs.ls(folder, detail=True)
     except (FileNotFoundError, NotADirectoryError):
         return []
-    files = [each for each in found if each["type"] == "file"]
     return [
         Listed(each["name"], each["name"].rpartition("/")[2], each["size"], each.get("salt") or "")
-        for each in files
+        for each in found
+        if each["type"] == "file"
     ]
 
 
 def numbered(fs: Any, folder: str, number_in: Callable[[str], int | None]) -> dict[str, int]:
-    """Return the files of a folder that are numbered, by their numbers.
-
-    Parameters
-    ----------
-    number_in
-        Tells the number from the last component of a name; None: it has none.
-    """
+    """Return the files of a folder that have numbers, told from their last components, by their numbers."""
     numbers = ((each.path, number_in(each.last)) for each in listed(fs, folder))
-    there = {path: number for path, number in numbers if number is not None}
-    return dict(sorted(there.items(), key=lambda item: item[1]))
+    there = ((path, number) for path, number in numbers if number is not None)
+    return dict(sorted(there, key=lambda item: item[1]))
 
 
 def read(fs: Any, paths: Sequence[str]) -> Iterator[tuple[str, bytes]]:
-    """Read files, many at a time where the filesystem can; without those that have expired meanwhile.
-
-    Raises
-    ------
-    OSError
-        The store refuses.
-    """
+    """Read files, many at a time where the filesystem can; without those that have expired meanwhile."""
     for start in range(0, len(paths), _AT_ONCE):
         some = list(paths[start : start + _AT_ONCE])
         if any(map(has_magic, some)):
@@ -230,13 +216,7 @@ def _cat(fs: Any, path: str) -> Any:
 
 
 class AvroFiles:
-    """Avro files that never change once they are there: each is read once.
-
-    Attributes
-    ----------
-    problems
-        What can't be read, or isn't there.
-    """
+    """Avro files that never change once they are there: each is read once; ``problems``: what can't be."""
 
     def __init__(self, fs: Any) -> None:
         self.problems: Problems = []
@@ -264,66 +244,38 @@ class AvroFiles:
         return records
 
     def forget(self) -> int:
-        """Forget what nobody has asked for since this was called last, and what could not be read.
+        """Forget what nobody has asked for since the last time, and what could not be read.
 
-        Returns
-        -------
-        int
-            Of so many records something is remembered.
+        Returns of how many records something is remembered.
         """
-        kept = {path: found for path, found in self._read.items() if found is not None}
-        self._read = {path: kept[path] for path in self._wanted & kept.keys()}
+        kept = {path: found for path in self._wanted if (found := self._read.get(path)) is not None}
+        self._read = dict(kept)
         self._wanted.clear()
-        return sum(len(kept[path]) for path in self._read)
+        return sum(map(len, kept.values()))
 
     def _parsed(self, path: str, written: bytes | None, parse: Callable[[Any], T]) -> list[T] | None:
         if written is None:
-            report(
-                self.problems, Problem(path, Trouble.MISSING, "a snapshot leads to it, and it is not there")
-            )
-            return None
-        if written.startswith(_OTHERS):
+            missing = Problem(path, Trouble.MISSING, "a snapshot leads to it, and it is not there")
+            report(self.problems, missing)
+        elif written.startswith(_OTHERS):
             report(self.problems, Problem(path, Trouble.UNKNOWN, "it is no Avro, which is known here"))
-            return None
-        try:
-            return [parse(record) for record in records_of(written)]
-        except NotImplementedError as error:
-            report(self.problems, Problem(path, Trouble.UNKNOWN, str(error)), error)
-            return None
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
-            trouble = Trouble.UNREADABLE if written else Trouble.EMPTY
-            report(self.problems, Problem(path, trouble, f"it is torn, or no manifest: {error}"), error)
-            return None
-
-
-def modified(fs: Any, path: str) -> datetime | None:
-    """Return when the store says that a file was written; None: it doesn't say."""
-    try:
-        when: datetime | None = fs.modified(path)
-    except (FileNotFoundError, NotImplementedError):
+        else:
+            try:
+                return [parse(record) for record in records_of(written)]
+            except NotImplementedError as error:
+                report(self.problems, Problem(path, Trouble.UNKNOWN, str(error)))
+            except (AttributeError, KeyError, TypeError, ValueError) as error:
+                report_torn(self.problems, path, written, "manifest", error)
         return None
-    return when
 
 
 def avro() -> Any:
-    """Return the package that reads Avro, fastavro.
-
-    Raises
-    ------
-    ConfigError
-        It is not installed.
-    """
+    """Return the package that reads Avro, fastavro; ``ConfigError``: it is not installed."""
     return _imported("fastavro", "what Hudi's instants say is written in Avro")
 
 
 def arrow() -> Any:
-    """Return pyarrow, its reader of Parquet loaded.
-
-    Raises
-    ------
-    ConfigError
-        It is not installed.
-    """
+    """Return pyarrow, its reader of Parquet loaded; ``ConfigError``: it is not installed."""
     reason = "the history of a table is in parquet files"
     package = _imported("pyarrow", reason)
     _imported("pyarrow.parquet", reason)
@@ -331,13 +283,7 @@ def arrow() -> Any:
 
 
 def roaring() -> Any:
-    """Return the package that reads Roaring bitmaps, pyroaring.
-
-    Raises
-    ------
-    ConfigError
-        It is not installed.
-    """
+    """Return the package that reads Roaring bitmaps, pyroaring; ``ConfigError``: it is not installed."""
     return _imported("pyroaring", "which rows a table has deleted is written in Roaring bitmaps")
 
 
@@ -351,14 +297,8 @@ def _imported(module: str, why: str) -> Any:
 def content_of(written: bytes | None, path: str, problems: Problems | None = None) -> Content | None:
     """Return what a file says, or a field of the history; None: nothing, or it can't be read.
 
-    Parameters
-    ----------
-    written
-        All of its bytes. None and ``b""`` are nothing: Hudi requests a commit by an empty file.
-    path
-        Where they are from, for problems.
-    problems
-        Takes it, if they are neither Avro with one record nor an object of JSON; None: that is raised.
+    No bytes are nothing: Hudi requests a commit by an empty file. Others are Avro with one record, or an
+    object of JSON; else that is added to ``problems``, or raised.
     """
     if not written:
         return None
@@ -396,8 +336,6 @@ def records_of(written: bytes) -> list[dict[str, Any]]:
         They are torn, or no Avro.
     NotImplementedError
         They are packed in a way that is not known here.
-    ConfigError
-        A package that this takes is not installed.
     """
     fastavro = avro()
     try:

@@ -1,7 +1,4 @@
-"""Hudi's timelines: active instants from names, archived ones from the history, what they say from both.
-
-And whether instants have come to their states by valid steps.
-"""
+"""Hudi's timelines, from names and the history; and whether instants went to their states by valid steps."""
 
 from __future__ import annotations
 
@@ -10,7 +7,7 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import timezone
 from itertools import chain
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from putifabsent.errors import ConfigError
 from putifabsent.shim.formats.hudi import completed_as, instant_in
@@ -31,7 +28,6 @@ from putifabsent.timeline.files import (
     below,
     content_of,
     listed,
-    modified,
     read,
     report,
     report_all,
@@ -41,11 +37,12 @@ from putifabsent.timeline.reading import Timeline
 from putifabsent.timeline.records import Content, Details, Instant, Raw, StateFile
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
+    from datetime import datetime
 
     from putifabsent.timeline.files import Listed
     from putifabsent.timeline.hudi_history import Manifest
-    from putifabsent.timeline.parts import HistoryFile, Part
+    from putifabsent.timeline.parts import HistoryFile, Part, Whole
     from putifabsent.timeline.records import Order
 
 __all__ = ["Fault", "Finding", "HudiTimeline", "active_instants", "check_steps", "seen_in"]
@@ -115,13 +112,15 @@ class HudiTimeline(Timeline[Instant]):
         raw
             Whether to read their plans and metadata too, for :meth:`details`: most of the history's bytes.
         """
-        if not self.layout.in_levels:
+        found: Iterable[Instant]
+        if self.layout.in_levels:
+            spans = hudi_history.spans(self.fs, self.manifest(problems).files)
+            found = hudi_history.merged(self.fs, spans, raw=raw, problems=problems)
+            if order == "requested":
+                return iter(found)
+        else:
             found = hudi_archive.instants(self.fs, self._history, raw=raw, problems=problems)
-            return iter(sorted(found, key=lambda each: each.key(order)))
-        files = self.manifest(problems).files
-        spans = hudi_history.spans(self.fs, files)
-        merged = hudi_history.merged(self.fs, spans, raw=raw, problems=problems)
-        return merged if order == "requested" else iter(sorted(merged, key=lambda each: each.key(order)))
+        return iter(sorted(found, key=lambda each: each.key(order)))
 
     def manifest(self, problems: Problems | None = None) -> Manifest:
         """Return what the history consists of; of table version 6, which has no manifests: nothing."""
@@ -129,23 +128,13 @@ class HudiTimeline(Timeline[Instant]):
             return hudi_history.Manifest(0)
         return hudi_history.manifest(self.fs, self._history, problems)
 
-    def parts(
-        self,
-        most: int | None = None,
-        *,
-        active: bool = True,
-        history: bool = True,
-        problems: Problems | None = None,
-    ) -> Sequence[Part]:
-        """Cut a history in levels by time, by the ends of its files; that of table version 6 stays whole.
-
-        Nothing but their bytes says which instants the log files of version 6 have.
-        """
+    def _cut(self, whole: Whole, most: int | None, problems: Problems | None) -> Sequence[Part]:
+        """Cut a history in levels by time; only their bytes say which instants version 6's log files have."""
         if not self.layout.in_levels:
-            return super().parts(most, active=active, history=history, problems=problems)
+            return super()._cut(whole, most, problems)
         # In this order: what is archived in between is in both.
-        there = listed(self.fs, self._active) if active else []
-        files = self.manifest(problems).files if history else ()
+        there = listed(self.fs, self._active) if whole.active else []
+        files = self.manifest(problems).files if whole.history else ()
         known = frozenset(each.identity for each in active_instants(there))
         return stretches(hudi_history.spans(self.fs, files), most, there, known)
 
@@ -193,22 +182,17 @@ class HudiTimeline(Timeline[Instant]):
         files = (file for each in active for file in each.files if file.state is not State.INFLIGHT)
         written = dict(read(self.fs, [file.path for file in files if file.size]))
         for each in active:
-            yield self._details_of_files(each, written, problems)
-
-    def _details_of_files(
-        self, record: Instant, written: Mapping[str, bytes], problems: Problems | None
-    ) -> Details:
-        contents: dict[State, Content | None] = {}
-        for file in record.files:
-            if file.path in written:
-                contents[file.state] = content_of(written[file.path], file.path, problems)
-            elif file.size and file.state is not State.INFLIGHT:
-                reason = "it is gone: its instant has gone on, was archived, or was rolled back"
-                report(problems, Problem(file.path, Trouble.MISSING, reason))
-            elif file.state is State.COMPLETED:
-                reason = "it is empty: whoever completed it has died while writing"
-                report(problems, Problem(file.path, Trouble.EMPTY, reason))
-        return Details(contents.get(State.REQUESTED), contents.get(State.COMPLETED))
+            contents: dict[State, Content | None] = {}
+            for file in each.files:
+                if file.path in written:
+                    contents[file.state] = content_of(written[file.path], file.path, problems)
+                elif file.size and file.state is not State.INFLIGHT:
+                    reason = "it is gone: its instant has gone on, was archived, or was rolled back"
+                    report(problems, Problem(file.path, Trouble.MISSING, reason))
+                elif file.state is State.COMPLETED:
+                    reason = "it is empty: whoever completed it has died while writing"
+                    report(problems, Problem(file.path, Trouble.EMPTY, reason))
+            yield Details(contents.get(State.REQUESTED), contents.get(State.COMPLETED))
 
     def _raw(self, record: Instant, problems: Problems | None) -> Raw | Details | None:
         """Read one record of the history again, with all that it says."""
@@ -228,27 +212,14 @@ class HudiTimeline(Timeline[Instant]):
         """Say when an instant was completed whose name doesn't: when its file was written."""
         if instant.state is not State.COMPLETED or instant.completion is not None:
             return instant
-        when = modified(self.fs, instant.files[-1].path)
+        when: datetime | None = None
+        with suppress(FileNotFoundError, NotImplementedError):
+            when = self.fs.modified(instant.path)
         if when is None:
             return replace(instant, stamped=True)
         local = when.astimezone(timezone.utc if self.layout.zone == "UTC" else None)
         text = f"{local:%Y%m%d%H%M%S}{local.microsecond // 1000:03d}"
         return replace(instant, completion=text, stamped=True)
-
-
-class _Key(NamedTuple):
-    """What has files in common: a savepoint of T is another instant than the commit that it saves."""
-
-    time: str
-    salt: str
-    action: str
-
-
-class _File(NamedTuple):
-    """A file of an instant, with what only a completed one says."""
-
-    state: StateFile
-    completion: str | None
 
 
 def active_instants(found: Iterable[Listed]) -> Iterator[Instant]:
@@ -257,37 +228,31 @@ def active_instants(found: Iterable[Listed]) -> Iterator[Instant]:
     Files of other names are none's. A time under which two instants were completed gives two; each has the
     files of the states before.
     """
-    files: dict[_Key, list[_File]] = defaultdict(list)
+    files: dict[tuple[str, str, str], list[StateFile]] = defaultdict(list)
+    completions: dict[str, str | None] = {}
     for each in found:
-        step = instant_in(each.last)
-        if step is not None:
-            key = _Key(step.instant, step.salt or each.salt, completed_as(step.action))
-            state = StateFile(State(step.state), step.action or "commit", each.path, each.size)
-            files[key].append(_File(state, step.completion))
-    for key, there in files.items():
-        there.sort(key=lambda file: (file.state.state.rank, file.state.path))
-        pending = [file for file in there if file.state.state is not State.COMPLETED]
+        if (step := instant_in(each.last)) is not None:
+            completions[each.path] = step.completion
+            # A savepoint of T is another instant than the commit that it saves.
+            key = (step.instant, step.salt or each.salt, completed_as(step.action))
+            files[key].append(StateFile(State(step.state), step.action or "commit", each.path, each.size))
+    for (time, salt, _), there in files.items():
+        there.sort(key=lambda file: (file.state.rank, file.path))
+        pending = [file for file in there if file.state is not State.COMPLETED]
         completed = there[len(pending) :]
-        newest = completed or pending[-1:]
         before = pending if completed else pending[:-1]
-        for file in newest:
-            states = tuple(each.state for each in (*before, file))
+        for file in completed or pending[-1:]:
+            states = (*before, file)
             began = states[0].action if len(states) > 1 or not completed else ""
-            yield Instant(
-                key.time, file.state.action, file.state.state, file.completion, key.salt, began, files=states
-            )
+            yield Instant(time, file.action, file.state, completions[file.path], salt, began, files=states)
 
 
 def check_steps(instants: Iterable[Instant]) -> list[Finding]:
     """Return what is wrong with the steps of instants, by what is left of them.
 
-    A listing shows that a state was reached, not how often. What is completed may have lost its earlier
-    states, to an archiver that is at work or has died; so only what is pending must have them.
-
-    Parameters
-    ----------
-    instants
-        Of one table, in any order.
+    They are one table's, in any order. A listing shows that a state was reached, not how often. What is
+    completed may have lost its earlier states, to an archiver that is at work or has died; so only what is
+    pending must have them.
     """
     sequence: list[Seen] = []
     completed = set()
@@ -306,18 +271,14 @@ def check_steps(instants: Iterable[Instant]) -> list[Finding]:
 def seen_in(instant: Instant) -> Iterator[Seen]:
     """Return the states that an instant must have gone through, in their order."""
     files = {file.state: file for file in instant.files}
-    completion = None if instant.stamped else instant.completion
-    if instant.state is not State.COMPLETED:
-        for state in State:
-            if state in files:
-                file = files[state]
-                yield Seen(instant.time, file.action, state, instant.salt, name=file.path)
-        return
+    is_completed = instant.state is State.COMPLETED
     for state in (State.REQUESTED, State.INFLIGHT):
-        if state is State.REQUESTED and instant.action == "savepoint":
-            continue
-        action = files[state].action if state in files else instant.began or instant.action
-        name = files[state].path if state in files else ""
-        yield Seen(instant.time, action, state, instant.salt, name=name)
-    name = instant.files[-1].path if instant.files else instant.source
-    yield Seen(instant.time, instant.action, State.COMPLETED, instant.salt, completion, name=name)
+        file = files.get(state)
+        must_be = is_completed and (state is State.INFLIGHT or instant.action != "savepoint")
+        if must_be or (file and not is_completed):
+            action = file.action if file else instant.began or instant.action
+            yield Seen(instant.time, action, state, instant.salt, name=file.path if file else "")
+    if is_completed:
+        name = instant.files[-1].path if instant.files else instant.source
+        completion = None if instant.stamped else instant.completion
+        yield Seen(instant.time, instant.action, State.COMPLETED, instant.salt, completion, name=name)

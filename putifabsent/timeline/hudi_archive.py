@@ -31,16 +31,10 @@ _KINDS = {
 def instants(fs: Any, folder: str, *, raw: bool, problems: Problems | None) -> list[Instant]:
     """Return the instants in all log files of a folder, in no order, each in its newest state.
 
-    Parameters
-    ----------
-    raw
-        Whether to decode their plans and metadata too.
-    problems
-        Takes what can't be read; None: that is raised.
+    With ``raw``, their plans and metadata are decoded, too.
     """
-    files = [each.path for each in listed(fs, folder) if archive_in(each.last) is not None]
     found: list[Instant] = []
-    for path in sorted(files):
+    for path in sorted(each.path for each in listed(fs, folder) if archive_in(each.last) is not None):
         unread: Problems = []
         found += archived_in(fs, path, raw=raw, problems=unread)
         if unread and not _is_being_merged(fs, folder, path):
@@ -136,7 +130,7 @@ def _details(states: Iterable[dict[str, Any]]) -> Details:
 def _is_being_merged(fs: Any, folder: str, path: str) -> bool:
     """Whether a file is one that others are being merged into, and that nobody needs until that is done."""
     plan = below(folder, _PLAN)
-    if not any(each.path == plan or each.last == _PLAN for each in listed(fs, folder)):
+    if all(each.last != _PLAN for each in listed(fs, folder)):
         return False
     content = content_of(fs.cat_file(plan), plan, [])
     return content is not None and content.value.get("mergedArchiveFileName") == path.rpartition("/")[2]

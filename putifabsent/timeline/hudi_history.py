@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from concurrent.futures import ThreadPoolExecutor
+from itertools import repeat
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from putifabsent.shim.formats.hudi import history_in, manifest_in
@@ -16,7 +17,7 @@ from putifabsent.timeline.parts import HistoryFile, Span
 from putifabsent.timeline.records import Instant, Raw, State
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
 __all__ = ["Manifest", "instants_in", "manifest", "merged", "spans"]
 
@@ -30,14 +31,9 @@ _AT_ONCE = 16
 
 
 class Manifest(NamedTuple):
-    """What the history consists of.
+    """What the history consists of: its files that are there, by level, the newest first.
 
-    Attributes
-    ----------
-    number
-        The manifest's; 0: there is no history.
-    files
-        Those that are there, by level, the newest first.
+    ``number`` is the manifest's; 0: there is no history.
     """
 
     number: int
@@ -66,10 +62,8 @@ def _manifest(fs: Any, folder: str, problems: Problems) -> Manifest:
             reason = "there is a history, and no manifest that says which of its files count"
             report(problems, Problem(folder, Trouble.MISSING, reason))
         return Manifest(0)
-    number = _pointed_at(fs, folder) if _VERSION in there else None
-    if number not in numbers:
-        number = max(numbers)
-    assert number is not None  # noqa: S101 - for mypy
+    pointed = _pointed_at(fs, folder) if _VERSION in there else None
+    number = pointed if pointed in numbers else max(numbers)
     path = below(folder, f"manifest_{number}")
     files = []
     for last, size in _entries(fs, path, problems):
@@ -106,15 +100,7 @@ def _entries(fs: Any, path: str, problems: Problems) -> list[tuple[str, int | No
 
 
 def instants_in(fs: Any, file: HistoryFile, *, raw: bool, problems: Problems | None) -> Iterator[Instant]:
-    """Return the instants in one file, in the order in which they lie there.
-
-    Parameters
-    ----------
-    raw
-        Whether to read their plans and metadata too: most of the file's bytes.
-    problems
-        Takes what can't be read; None: that is raised.
-    """
+    """Return the instants in one file, in the order in which they lie there; ``raw``: with all they say."""
     pa = arrow()
     try:
         with fs.open(file.path, "rb") as opened, pa.parquet.ParquetFile(opened) as parquet:
@@ -138,21 +124,19 @@ def _batches(parquet: Any, columns: list[str]) -> Iterator[Any]:
 
 def _rows(batch: Any, path: str, problems: Problems | None) -> Iterator[Instant]:
     columns = [batch.column(name).to_pylist() for name in _LIGHT]
+    raws: Iterable[Raw | None] = repeat(None, batch.num_rows)
     if batch.num_columns > len(_LIGHT):
-        kept = map(Raw, batch.column("plan").to_pylist(), batch.column("metadata").to_pylist())
-        raws: list[Raw | None] = list(kept)
-    else:
-        raws = [None] * batch.num_rows
+        raws = map(Raw, batch.column("plan").to_pylist(), batch.column("metadata").to_pylist())
     odd: Problems = []
     for time, completion, action, version, raw in zip(*columns, raws, strict=True):
-        if version != _KNOWN or time is None or action is None:
-            trouble = Trouble.UNKNOWN if version != _KNOWN else Trouble.UNREADABLE
-            reason = f"its record of instant {time} is of version {version}, of action {action}"
-            odd.append(Problem(path, trouble, reason))
-            if problems is None:
-                raise odd[0].error()
+        if version == _KNOWN and time is not None and action is not None:
+            yield Instant(time, action, State.COMPLETED, completion, source=path, raw=raw)
             continue
-        yield Instant(time, action, State.COMPLETED, completion, source=path, raw=raw)
+        trouble = Trouble.UNKNOWN if version != _KNOWN else Trouble.UNREADABLE
+        reason = f"its record of instant {time} is of version {version}, of action {action}"
+        odd.append(Problem(path, trouble, reason))
+        if problems is None:
+            raise odd[0].error()
     if problems is not None:
         report_all(problems, odd)
 
@@ -161,11 +145,6 @@ def spans(fs: Any, files: Sequence[HistoryFile]) -> list[Span]:
     """Return the times in files, by what their own ends say of them, many files at a time.
 
     Of a file whose end can't be read, what its name says: who reads its instants hears why.
-
-    Raises
-    ------
-    OSError
-        The store refuses.
     """
     if not files:
         return []

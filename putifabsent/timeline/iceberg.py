@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from putifabsent.errors import ConfigError
 from putifabsent.shim.formats.iceberg import is_metadata, metadata_of, number_in, rank_in
-from putifabsent.timeline.files import Problem, Problems, Trouble, below, listed, read, report
+from putifabsent.timeline.files import Problem, Problems, Trouble, below, listed, read, report, report_torn
 from putifabsent.timeline.reading import Timeline
 from putifabsent.timeline.records import Content, Details, IcebergSnapshot
 
@@ -30,13 +30,6 @@ class IcebergTimeline(Timeline[IcebergSnapshot]):
         The root of a table that is kept by path, whose newest ``v<N>.metadata.json`` is current. Of one that
         a catalog keeps, only the catalog knows which is: then that metadata file itself.
 
-    Attributes
-    ----------
-    root
-        The table's.
-    path
-        The metadata file.
-
     Raises
     ------
     ConfigError
@@ -44,31 +37,29 @@ class IcebergTimeline(Timeline[IcebergSnapshot]):
     """
 
     format = "iceberg"
-    COLUMNS = (
-        ("number", "int64"),
-        ("id", "int64"),
-        ("parent", "int64"),
-        ("action", "string"),
-        ("committed", "utc"),
-        ("current", "bool"),
-        ("path", "string"),
-    )
+    COLUMNS = IcebergSnapshot.COLUMNS
 
     def __init__(self, fs: Any, root: str) -> None:
         folder, _, last = root.rpartition("/")
         self.path = root if is_metadata(last) else ""
         super().__init__(fs, folder.removesuffix(f"/{_FOLDER}") if self.path else root)
         if not self.path:
-            self.path = _newest(self.versions(), self._folder)
-
-    @property
-    def _folder(self) -> str:
-        return below(self.root, _FOLDER)
+            versions = list(self.versions())
+            if not versions:
+                raise ConfigError(
+                    f"there is no v<N>.metadata.json in {below(self.root, _FOLDER)!r}: if a catalog keeps "
+                    "the table, it knows which metadata are current. Give their address in place of the "
+                    "table's"
+                )
+            self.path = versions[-1]
 
     def versions(self) -> dict[str, int]:
         """Return the metadata files of a table that is kept by path, by their numbers."""
-        numbers = ((each.path, each.last, number_in(each.last)) for each in listed(self.fs, self._folder))
-        found = [(number, -rank_in(last), path) for path, last, number in numbers if number is not None]
+        found = [
+            (number, -rank_in(each.last), each.path)
+            for each in listed(self.fs, below(self.root, _FOLDER))
+            if (number := number_in(each.last)) is not None
+        ]
         return {path: number for number, _, path in sorted(found)}
 
     def metadata(self, problems: Problems | None = None) -> Mapping[str, Any] | None:
@@ -83,8 +74,7 @@ class IcebergTimeline(Timeline[IcebergSnapshot]):
             try:
                 yield path, metadata_of(written)
             except ValueError as error:
-                trouble = Trouble.UNREADABLE if written else Trouble.EMPTY
-                report(problems, Problem(path, trouble, f"it is torn, or no metadata: {error}"), error)
+                report_torn(problems, path, written, "metadata", error)
 
     def active(
         self, *, order: Order = "requested", problems: Problems | None = None
@@ -136,12 +126,3 @@ class IcebergTimeline(Timeline[IcebergSnapshot]):
 def _sequence(said: Mapping[str, Any]) -> int:
     """Return a snapshot's sequence number; 0: it is of format version 1."""
     return int(said.get("sequence-number") or 0)
-
-
-def _newest(versions: Mapping[str, int], folder: str) -> str:
-    if not versions:
-        raise ConfigError(
-            f"there is no v<N>.metadata.json in {folder!r}: if a catalog keeps the table, it knows which "
-            f"metadata are current. Give their address in place of the table's"
-        )
-    return list(versions)[-1]

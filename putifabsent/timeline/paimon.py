@@ -26,6 +26,7 @@ from putifabsent.timeline.files import (
     numbered,
     read,
     report,
+    report_torn,
     roaring,
 )
 from putifabsent.timeline.parts import Numbered, numbered_parts
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from putifabsent.shim.formats.paimon import Entry
-    from putifabsent.timeline.parts import Part
+    from putifabsent.timeline.parts import Part, Whole
     from putifabsent.timeline.records import Order
 
 __all__ = ["Manifests", "PaimonTimeline", "snapshot_of"]
@@ -56,16 +57,7 @@ class PaimonTimeline(Timeline[Snapshot]):
     """
 
     format = "paimon"
-    COLUMNS = (
-        ("number", "int64"),
-        ("action", "string"),
-        ("user", "string"),
-        ("identifier", "int64"),
-        ("committed", "utc"),
-        ("schema", "int64"),
-        ("archived", "bool"),
-        ("path", "string"),
-    )
+    COLUMNS = Snapshot.COLUMNS
 
     def __init__(self, fs: Any, root: str) -> None:
         super().__init__(fs, root)
@@ -80,19 +72,12 @@ class PaimonTimeline(Timeline[Snapshot]):
         """Return the changelogs of snapshots that have expired, where the table keeps them for longer."""
         return self._read("changelog", self._numbered("changelog"), problems)
 
-    def parts(
-        self,
-        most: int | None = None,
-        *,
-        active: bool = True,
-        history: bool = True,
-        problems: Problems | None = None,
-    ) -> Sequence[Part]:
-        """Cut by numbers."""
+    def _cut(self, whole: Whole, most: int | None, problems: Problems | None) -> Sequence[Part]:
+        del problems
         # In this order: a changelog is there before its snapshot goes.
-        there = self._numbered("snapshot") if active else {}
-        gone = self._numbered("changelog") if history else {}
-        return numbered_parts(there, gone, most, follows=history)
+        there = self._numbered("snapshot") if whole.active else {}
+        gone = self._numbered("changelog") if whole.history else {}
+        return numbered_parts(there, gone, most, follows=whole.history)
 
     def records_in(self, part: Part, *, problems: Problems | None = None) -> Iterator[Snapshot]:
         """Return the snapshots of a part, then its changelogs."""
@@ -154,7 +139,7 @@ def snapshot_of(
 ) -> Snapshot | None:
     """Return what the file of a snapshot, or of a changelog, says; None: it is none, or another's.
 
-    ``number`` is that of its name; None: that tells none, as a tag's.
+    ``number`` is its name's; None: that has none, as a tag's.
     """
     try:
         fields = json.loads(written)
@@ -171,29 +156,16 @@ def snapshot_of(
             content=fields,
         )
     except (KeyError, OverflowError, TypeError, ValueError) as error:
-        trouble = Trouble.UNREADABLE if written else Trouble.EMPTY
-        report(problems, Problem(path, trouble, f"it is torn, or no snapshot: {error}"), error)
+        report_torn(problems, path, written, "snapshot", error)
         return None
     if number in (None, known):
         return snapshot
-    copied = Problem(path, Trouble.COPIED, f"it says that it is snapshot {known}: it is a copy")
-    report(problems, copied)
+    report(problems, Problem(path, Trouble.COPIED, f"it says that it is snapshot {known}: it is a copy"))
     return None
 
 
 class Manifests:
-    """The manifests of a table.
-
-    Parameters
-    ----------
-    table
-        The table's root, also for snapshots of a branch.
-
-    Attributes
-    ----------
-    files
-        Their files, which tell what can't be read.
-    """
+    """The manifests of a table, also for snapshots of a branch; ``files`` tell what can't be read."""
 
     def __init__(self, fs: Any, table: str) -> None:
         self.files = AvroFiles(fs)

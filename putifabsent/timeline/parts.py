@@ -38,29 +38,16 @@ Identity: TypeAlias = "tuple[str, str, str, str | None]"
 
 
 class Whole(NamedTuple):
-    """A timeline in one part.
-
-    Attributes
-    ----------
-    active, history
-        Whether it is all that is active, all that is archived, or both.
-    """
+    """A timeline in one part: all that is active, all that is archived, or both."""
 
     active: bool
     history: bool
 
 
 class Numbered(NamedTuple):
-    """The files of some numbers: Paimon's snapshots, Delta's commits.
+    """The files of some numbers: Paimon's snapshots and changelogs, which outlive these; Delta's commits.
 
-    Attributes
-    ----------
-    active
-        Paths and their numbers.
-    archived
-        The same of changelogs, which outlive their snapshots.
-    follows
-        Whether an active one that has gone meanwhile is looked for among what is archived.
+    ``follows``: an active one that has gone meanwhile is looked for among what is archived.
     """
 
     active: tuple[tuple[str, int], ...]
@@ -97,17 +84,8 @@ class Span(NamedTuple):
 class Stretch(NamedTuple):
     """What was archived of the instants between two times; and in one part of all, what is active.
 
-    Attributes
-    ----------
-    since, until
-        From this T on, and before that one; None: to the end.
-    spans
-        The files of the history that may have such instants. A file may be of several stretches; an instant,
-        wherever it was archived twice, is of one.
-    known
-        Instants that are active: archived or not, they are not read here.
-    active
-        The files in the timeline's folder.
+    ``spans`` are the files of the history that may have instants from one T on, and before the other, or to
+    the end; one may be of several stretches. Instants that are ``known`` are active, and not read here.
     """
 
     since: str
@@ -128,19 +106,8 @@ Part: TypeAlias = "Whole | Numbered | Stretch"
 def starts(costs: Sequence[int], most: int | None, enough: int) -> list[int]:
     """Return where groups of neighbours begin that cost about the same.
 
-    Parameters
-    ----------
-    costs
-        Of each, above 0.
-    most
-        So many groups there may be; None: as many as there are with ``enough`` in each.
-    enough
-        What one group should cost.
-
-    Raises
-    ------
-    ConfigError
-        There may be no group at all.
+    There may be ``most`` of them; None: as many as there are with ``enough`` in each. No group is a
+    ``ConfigError``.
     """
     if most is not None and most < 1:
         raise ConfigError(f"a timeline has 1 part or more, not {most}")
@@ -160,15 +127,7 @@ def starts(costs: Sequence[int], most: int | None, enough: int) -> list[int]:
 def numbered_parts(
     active: dict[str, int], archived: dict[str, int], most: int | None, *, follows: bool = False
 ) -> list[Numbered]:
-    """Return files in parts; whatever is of one number is in one part.
-
-    Parameters
-    ----------
-    active, archived
-        The numbers of files, by their paths.
-    most
-        So many parts there may be; None: as many as it takes.
-    """
+    """Return files, which come with their numbers, in parts; whatever is of one number is in one part."""
     numbers = sorted({*active.values(), *archived.values()})
     first = [numbers[place] for place in starts([1] * len(numbers), most, _ENOUGH_FILES)]
     here: list[tuple[list[tuple[str, int]], ...]] = [([], []) for _ in first]
@@ -181,27 +140,16 @@ def numbered_parts(
 def stretches(
     spans: Sequence[Span], most: int | None, active: Sequence[Listed], known: frozenset[Identity]
 ) -> list[Stretch]:
-    """Return stretches that have about as many bytes to read, the oldest one first; at least one.
-
-    Parameters
-    ----------
-    spans
-        The files of the history.
-    most
-        So many stretches there may be; None: as many as it takes.
-    active
-        The files in the timeline's folder.
-    """
+    """Return stretches that have about as many bytes to read, the oldest one first; at least one."""
     by_time = sorted(spans, key=lambda span: span.first)
     begins = starts([span.file.size + _OPENING for span in by_time], most, _ENOUGH_BYTES)
     # Two files may begin with one T: its instants are one stretch's.
     edges = sorted({by_time[place].first for place in begins})
-    found = []
+    found: list[Stretch] = []
     for since, until in zip(["", *edges[1:]], [*edges[1:], None], strict=True):
-        empty = Stretch(since, until, (), frozenset())
+        empty = Stretch(since, until, (), frozenset(), () if found else tuple(active))
         # In the order of the manifest, as all of them are read in one go.
         inside = tuple(s for s in spans if s.last >= since and (until is None or s.first < until))
         own = frozenset(each for each in known if empty.has(each[0]))
         found.append(empty._replace(spans=inside, known=own))
-    found[0] = found[0]._replace(active=tuple(active))
     return found

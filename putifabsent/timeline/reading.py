@@ -123,19 +123,18 @@ class Timeline(ABC, Generic[R]):
         Parameters
         ----------
         most
-            So many parts there may be; None: as many as it takes for none to take long.
+            So many parts there may be, 1 or more (``ConfigError``); None: as many as it takes for none to
+            take long.
         active, history
             Whether to read what is active, and what is archived.
-
-        Raises
-        ------
-        ConfigError
-            There may be less than one part.
-        OSError
-            As for :meth:`active`.
         """
         starts([], most, 1)
-        return [Whole(active, history)]
+        return self._cut(Whole(active, history), most, problems)
+
+    def _cut(self, whole: Whole, most: int | None, problems: Problems | None) -> Sequence[Part]:
+        """Cut what is wanted into parts, where the format can be cut."""
+        del most, problems
+        return [whole]
 
     def records_in(self, part: Part, *, problems: Problems | None = None) -> Iterator[R]:
         """Return the records of a part, in no order; arguments and errors as for :meth:`active`."""

@@ -1,14 +1,13 @@
 """What a timeline is made of, as typed records: Hudi's instants, Paimon's snapshots, Delta's commits.
 
-Each is read from names, or from a few fields: what else its files say is decoded only on request
-(:meth:`putifabsent.timeline.reading.Timeline.details`).
+What else their files say is decoded on request (:meth:`putifabsent.timeline.reading.Timeline.details`).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, TypeAlias
 
 from putifabsent.shim.formats.hudi import completed_as
 from putifabsent.shim.formats.hudi_steps import State
@@ -37,13 +36,7 @@ _TO_SECONDS, _TO_MILLISECONDS = 14, 17
 
 
 class StateFile(NamedTuple):
-    """A file of a Hudi instant that is there: one state of it.
-
-    Attributes
-    ----------
-    action
-        As its name calls it; ``commit`` where it doesn't say.
-    """
+    """A file of a Hudi instant that is there: one state of it; its ``action`` is ``commit`` if unnamed."""
 
     state: State
     action: str
@@ -52,15 +45,7 @@ class StateFile(NamedTuple):
 
 
 class Raw(NamedTuple):
-    """What the history keeps of an instant, not decoded; None: nothing.
-
-    Attributes
-    ----------
-    plan
-        What was requested: of a compaction, a clustering, a clean.
-    metadata
-        What was completed.
-    """
+    """What the history keeps of an instant, as :class:`Details` has it, not decoded; None: nothing."""
 
     plan: bytes | None
     metadata: bytes | None
@@ -87,7 +72,7 @@ class Details(NamedTuple):
     Attributes
     ----------
     plan
-        What was requested.
+        What was requested: of a compaction, a clustering, a clean.
     metadata
         What was completed.
     """
@@ -144,6 +129,11 @@ class Instant:
         return bool(self.source)
 
     @property
+    def path(self) -> str:
+        """The file that shows it in its state."""
+        return self.source or self.files[-1].path
+
+    @property
     def identity(self) -> tuple[str, str, str, str | None]:
         """What tells it from all others of its table, in whatever state, active or archived."""
         completion = None if self.stamped else self.completion
@@ -168,7 +158,6 @@ class Instant:
 
     def row(self) -> dict[str, Any]:
         """Itself as a row of a table."""
-        path = self.source or self.files[-1].path
         return {
             "time": self.time,
             "salt": self.salt,
@@ -178,12 +167,54 @@ class Instant:
             "completion": self.completion,
             "stamped": self.stamped,
             "archived": self.archived,
-            "path": path,
+            "path": self.path,
+        }
+
+
+class _Created:
+    """A record that is requested and completed by one create; its class says which columns it has."""
+
+    __slots__ = ()
+    COLUMNS: ClassVar[tuple[tuple[str, str], ...]]
+    number: int
+    millis: int | None
+
+    @property
+    def archived(self) -> bool:
+        """Whether it outlives its expiry: most formats forget what has expired."""
+        return False
+
+    @property
+    def begun_at(self) -> datetime | None:
+        """When it was committed; nothing says when it began."""
+        return self.ended_at
+
+    @property
+    def ended_at(self) -> datetime | None:
+        """When it was committed; None: it doesn't say, or that is past what any calendar here has."""
+        try:
+            return None if self.millis is None else _EPOCH + timedelta(milliseconds=self.millis)
+        except OverflowError:
+            return None
+
+    @property
+    def identity(self) -> int:
+        """What tells it from all others of its table."""
+        return self.number
+
+    def key(self, _: Order) -> tuple[int, ...]:
+        """By what it is sorted, whatever the order."""
+        return (self.number,)
+
+    def row(self) -> dict[str, Any]:
+        """Itself as a row of a table."""
+        return {
+            name: self.ended_at if name == "committed" else getattr(self, name) for name, _ in self.COLUMNS
         }
 
 
 @dataclass(frozen=True, slots=True)
-class Snapshot:
+class Snapshot(_Created):
     """A snapshot of a Paimon table, or what is left of one: a changelog that outlives it.
 
     Attributes
@@ -200,6 +231,17 @@ class Snapshot:
         Whether it is a changelog.
     """
 
+    COLUMNS = (
+        ("number", "int64"),
+        ("action", "string"),
+        ("user", "string"),
+        ("identifier", "int64"),
+        ("committed", "utc"),
+        ("schema", "int64"),
+        ("archived", "bool"),
+        ("path", "string"),
+    )
+
     number: int
     action: str
     user: str
@@ -210,41 +252,9 @@ class Snapshot:
     archived: bool = False
     content: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
-    @property
-    def begun_at(self) -> datetime | None:
-        """When it was committed; nothing says when it began."""
-        return _since_1970(self.millis)
-
-    @property
-    def ended_at(self) -> datetime | None:
-        """When it was committed."""
-        return _since_1970(self.millis)
-
-    @property
-    def identity(self) -> int:
-        """What tells it from all others of its table."""
-        return self.number
-
-    def key(self, _: Order) -> int:
-        """By what it is sorted: a snapshot is requested and completed by one create."""
-        return self.number
-
-    def row(self) -> dict[str, Any]:
-        """Itself as a row of a table."""
-        return {
-            "number": self.number,
-            "action": self.action,
-            "user": self.user,
-            "identifier": self.identifier,
-            "committed": self.ended_at,
-            "schema": self.schema,
-            "archived": self.archived,
-            "path": self.path,
-        }
-
 
 @dataclass(frozen=True, slots=True)
-class Commit:
+class Commit(_Created):
     """A commit of a Delta log.
 
     Attributes
@@ -264,6 +274,15 @@ class Commit:
         What its ``commitInfo`` says.
     """
 
+    COLUMNS = (
+        ("number", "int64"),
+        ("action", "string"),
+        ("committed", "utc"),
+        ("read", "int64"),
+        ("transaction", "string"),
+        ("path", "string"),
+    )
+
     number: int
     action: str
     millis: int | None
@@ -273,44 +292,9 @@ class Commit:
     counts: Mapping[str, int] = field(default_factory=dict, repr=False, compare=False)
     content: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
-    @property
-    def archived(self) -> bool:
-        """Delta removes what it no longer needs."""
-        return False
-
-    @property
-    def begun_at(self) -> datetime | None:
-        """When it was committed; nothing says when it began."""
-        return None if self.millis is None else _since_1970(self.millis)
-
-    @property
-    def ended_at(self) -> datetime | None:
-        """When it was committed."""
-        return self.begun_at
-
-    @property
-    def identity(self) -> int:
-        """What tells it from all others of its table."""
-        return self.number
-
-    def key(self, _: Order) -> int:
-        """By what it is sorted: a commit is requested and completed by one create."""
-        return self.number
-
-    def row(self) -> dict[str, Any]:
-        """Itself as a row of a table."""
-        return {
-            "number": self.number,
-            "action": self.action,
-            "committed": self.ended_at,
-            "read": self.read,
-            "transaction": self.transaction,
-            "path": self.path,
-        }
-
 
 @dataclass(frozen=True, slots=True)
-class IcebergSnapshot:
+class IcebergSnapshot(_Created):
     """A snapshot of an Iceberg table.
 
     Attributes
@@ -331,6 +315,16 @@ class IcebergSnapshot:
         All that the metadata say of it.
     """
 
+    COLUMNS = (
+        ("number", "int64"),
+        ("id", "int64"),
+        ("parent", "int64"),
+        ("action", "string"),
+        ("committed", "utc"),
+        ("current", "bool"),
+        ("path", "string"),
+    )
+
     id: int
     parent: int | None
     number: int
@@ -341,48 +335,13 @@ class IcebergSnapshot:
     content: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
     @property
-    def archived(self) -> bool:
-        """Iceberg forgets what has expired."""
-        return False
-
-    @property
-    def begun_at(self) -> datetime | None:
-        """When it was committed; nothing says when it began."""
-        return _since_1970(self.millis)
-
-    @property
-    def ended_at(self) -> datetime | None:
-        """When it was committed."""
-        return _since_1970(self.millis)
-
-    @property
     def identity(self) -> int:
         """What tells it from all others of its table."""
         return self.id
 
-    def key(self, _: Order) -> tuple[int, int, int]:
-        """By what it is sorted: a snapshot is requested and completed by one create."""
+    def key(self, _: Order) -> tuple[int, ...]:
+        """By what it is sorted, whatever the order."""
         return self.number, self.millis, self.id
-
-    def row(self) -> dict[str, Any]:
-        """Itself as a row of a table."""
-        return {
-            "number": self.number,
-            "id": self.id,
-            "parent": self.parent,
-            "action": self.action,
-            "committed": self.ended_at,
-            "current": self.current,
-            "path": self.path,
-        }
-
-
-def _since_1970(millis: int) -> datetime | None:
-    """Return a time; None: it would be past what any calendar here has."""
-    try:
-        return _EPOCH + timedelta(milliseconds=millis)
-    except OverflowError:
-        return None
 
 
 def _moment(text: str) -> datetime | None:

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     from putifabsent.fsspec_plugin import GuardedFileSystem
     from putifabsent.shim.ledger.book import Ledger
-    from putifabsent.shim.names import Name
 
     Progress = Callable[[int, int, str], None]
 
@@ -31,18 +30,10 @@ _ANY_TIME = datetime.max.replace(tzinfo=timezone.utc)
 
 
 class Checked(NamedTuple):
-    """What was found.
+    """What was found to be left, and old enough; ``after``: what of it is there still, unless repaired.
 
-    Attributes
-    ----------
-    found
-        What is left, and old enough.
-    after
-        What of it is there still; the same, where nothing was repaired.
-    names
-        How many identities were looked at.
-    busy
-        Of how many something is left that is younger: a writer may be at it.
+    ``names`` is how many identities were looked at; ``busy``: of how many something younger is left, which a
+    writer may be at.
     """
 
     found: list[Leftover]
@@ -109,6 +100,7 @@ def check(
     before = _ANY_TIME if grace == 0 else datetime.now(timezone.utc) - timedelta(seconds=grace)
     found = [Leftover(folder, What.STRANGE, folder) for folder in identities.strange]
     after = list(found)
+    arbiter = table.fs.decider
     for ledger in ledgers:
         bodies = _needless(table, ledger)
         found += bodies
@@ -124,16 +116,18 @@ def check(
     # A ledger's marker last: while no listing shows it, sessions ask the arbiter which records there are.
     names = sorted(identities.names, key=lambda name: is_marker(name.path))
     for done, name in enumerate(names):
+        assert arbiter is not None  # noqa: S101 - nothing is kept of names where the store decides
         if progress is not None:
             progress(done, total, name.path)
-        left = _left(table, name)
+        left = table.fs.perform(arbiter.leftovers(name, table.creation(name.state)))
         if any(each.newest is not None and each.newest > before for each in left):
             busy += 1
             continue
         found += left
         if repair and left:
-            _mend(table, name, left, free_lost=free_lost)
-            left = _left(table, name)
+            if free_lost or any(each.what is not What.LOST for each in left):
+                table.fs.perform(arbiter.mend(name, table.creation(name.state), free_lost=free_lost))
+            left = table.fs.perform(arbiter.leftovers(name, table.creation(name.state)))
         after += left
     found += temporary
     after += _removed(table, temporary) if repair else temporary
@@ -151,25 +145,9 @@ def _needless(table: Table, ledger: Ledger) -> list[Leftover]:
     return [Leftover(each.name, What.NEEDLESS, each.name, newest=each.created) for each in bodies]
 
 
-def _left(table: Table, name: Name) -> list[Leftover]:
-    arbiter = table.fs.decider
-    assert arbiter is not None  # noqa: S101 - nothing is kept of names where the store decides
-    return table.fs.perform(arbiter.leftovers(name, table.creation(name.state)))
-
-
-def _mend(table: Table, name: Name, left: list[Leftover], *, free_lost: bool) -> None:
-    arbiter = table.fs.decider
-    assert arbiter is not None  # noqa: S101 - as above
-    if free_lost or any(each.what is not What.LOST for each in left):
-        table.fs.perform(arbiter.mend(name, table.creation(name.state), free_lost=free_lost))
-
-
 def _temporary(table: Table, before: datetime) -> list[Leftover]:
-    found = [
-        Leftover(path, What.TEMPORARY, path, newest=datetime.fromtimestamp(written, timezone.utc))
-        for path, written in table.temporaries().items()
-    ]
-    return [each for each in found if each.newest is not None and each.newest <= before]
+    written = {path: datetime.fromtimestamp(at, timezone.utc) for path, at in table.temporaries().items()}
+    return [Leftover(path, What.TEMPORARY, path, newest=at) for path, at in written.items() if at <= before]
 
 
 def _removed(table: Table, files: list[Leftover]) -> list[Leftover]:

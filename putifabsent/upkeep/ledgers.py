@@ -21,7 +21,6 @@ from putifabsent.upkeep.tables import refuse_a_part, terms_with
 if TYPE_CHECKING:
     from putifabsent.backends.base import Listed
     from putifabsent.fsspec_plugin import GuardedFileSystem
-    from putifabsent.shim.formats.hudi_sets import Part
     from putifabsent.shim.ledger.book import Ledger
     from putifabsent.shim.ledger.facts import Held, State
     from putifabsent.shim.requests import Protocol
@@ -34,14 +33,9 @@ _SECONDS = 14
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """An instant that is open.
+    """An instant that is open, whose it is, and what it is in its format's words.
 
-    Attributes
-    ----------
-    instant, session, action
-        Which one, whose it is, and what it is in its format's words.
-    since
-        The number of the record that opened it; None: it is older than the records that are remembered.
+    ``since`` is the number of the record that opened it; None: it is older than those that are remembered.
     """
 
     instant: str
@@ -146,18 +140,7 @@ class TableTurns:
 
 
 def turns_of(fs: GuardedFileSystem, path: str) -> TableTurns | None:
-    """Say who writes a table now, and who waits: for a mount as :func:`ledger_of` takes it.
-
-    Returns
-    -------
-    TableTurns or None
-        None: the table has no ledger.
-
-    Raises
-    ------
-    ConfigError, OSError
-        As :func:`ledger_of`.
-    """
+    """Say who writes a table now, and who waits; all else is as for :func:`ledger_of`."""
     found = ledger_of(fs, path)
     if found is None:
         return None
@@ -173,28 +156,22 @@ def _queue(ledger: Ledger) -> Protocol[list[Waiting]]:
     for entry in (yield from slots.listed(queue_of(ledger))):
         who = yield from slots.said(entry)
         if who.session:
-            wants = who.wants
-            groups = None if wants is None else {key: _count(part) for key, part in wants.items()}
+            groups = (
+                None
+                if who.wants is None
+                else {
+                    key: None if part.groups is None or part.inserts is Inserts.ANY else len(part.groups)
+                    for key, part in who.wants.items()
+                }
+            )
             found.append(Waiting(who.session, who.thread, groups, entry.created))
     return found
 
 
-def _count(part: Part) -> int | None:
-    return None if part.groups is None or part.inserts is Inserts.ANY else len(part.groups)
-
-
 def ledger_of(fs: GuardedFileSystem, path: str) -> TableLedger | None:
-    """Read a table's ledger, while writers write or not; nothing is written.
+    """Read a table's ledger by a mount as the writers' are, while they write or not; None: it has none.
 
-    Parameters
-    ----------
-    fs
-        A mount as the writers' are.
-
-    Returns
-    -------
-    TableLedger or None
-        What it has come to; None: the table has none.
+    Nothing is written.
 
     Raises
     ------
@@ -237,7 +214,10 @@ def ledger_of(fs: GuardedFileSystem, path: str) -> TableLedger | None:
         whole=len(_remembered(state)),
         by_name=len(state.past),
         ahead=() if written is None else _ahead(state, written),
-        open=_open(state),
+        open=tuple(
+            Begun(instant, each.session, each.action, state.tokens.get(each.token))
+            for instant, each in sorted(state.open.items())
+        ),
         turn=state.turn,
         half_removed=half_removed,
     )
@@ -248,13 +228,6 @@ def _remembered(state: State) -> set[str]:
     return {*state.freed, *(each.instant for each in state.completions.values())}
 
 
-def _open(state: State) -> tuple[Begun, ...]:
-    return tuple(
-        Begun(instant, each.session, each.action, state.tokens.get(each.token))
-        for instant, each in sorted(state.open.items())
-    )
-
-
 def _ahead(state: State, written: datetime) -> tuple[str, ...]:
     """Return the instants that no right clock had shown when the newest object was written.
 
@@ -262,8 +235,5 @@ def _ahead(state: State, written: datetime) -> tuple[str, ...]:
     """
     last = (written + timedelta(seconds=1)).astimezone(timezone.utc).strftime("%Y%m%d%H%M%S%f")
     known = _remembered(state) | state.past | state.open.keys() | {state.horizon}
-    return tuple(sorted(each for each in known if _is_time(each) and each > last))
-
-
-def _is_time(instant: str) -> bool:
-    return instant.isdecimal() and len(instant) >= _SECONDS
+    times = (each for each in known if each.isdecimal() and len(each) >= _SECONDS)
+    return tuple(sorted(each for each in times if each > last))

@@ -19,7 +19,7 @@ from putifabsent.shim.leftovers import What
 from putifabsent.shim.reading import read
 from putifabsent.shim.requests import Head
 from putifabsent.upkeep.checking import check
-from putifabsent.upkeep.tables import Table
+from putifabsent.upkeep.tables import Table, terms_with
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -58,10 +58,10 @@ def leave(fs: GuardedFileSystem, path: str, *, progress: Progress | None = None)
     ConfigError
         The mount is not as the writers' were, or ``path`` is a part of a table.
     OSError
-        Something can't be published; nothing was removed. Or store or registry refuse.
+        Something can't be published; nothing was removed.
     """
     table = Table(fs, path)
-    _settled(table, progress)
+    _settle(table, progress)
     return _forget(table)
 
 
@@ -74,36 +74,27 @@ def migrate(
     records are there, no mount of either begins, and later none of the old one. A mount that has begun before
     goes on: it looks for records once.
 
+    Parameters, result and errors are those of :func:`leave`, and
+
     Parameters
     ----------
-    fs
-        A mount as the writers' were.
     to
-        A mount of the same store as they are going to be.
-    path
-        The table's root, or a folder with tables in it.
-
-    Returns
-    -------
-    int
-        How many objects were removed. It can be called again after a failure.
+        A mount of the same store as the writers' are going to be.
 
     Raises
     ------
     ConfigError
-        As for :func:`leave`; or the new registry knows names of this table from before.
+        The new registry knows names of this table from before.
     UnsafeStore
         The store does not do what the new arbiter rests on.
-    OSError
-        As for :func:`leave`.
     """
     table = Table(fs, path, to)
     to.rely(table.root)
     _refuse_earlier(table, to)
-    _settled(table, progress)
-    new = {state: table.terms(state, to) for state in table.states_of_all()}
+    _settle(table, progress)
+    new = {state: terms_with(to, state) for state in table.states_of_all()}
     for state, terms in new.items():
-        if terms != table.terms(state):
+        if terms != terms_with(table.fs, state):
             fs.perform(leave_record(state, terms, table.creation(state)))
     if not _differ(table, to):
         return 0
@@ -117,17 +108,7 @@ def drop(fs: GuardedFileSystem, path: str) -> int:
     have decided is published before, and the next writer begins another life, for which all instants that are
     there are older than the ledger.
 
-    Parameters
-    ----------
-    fs
-        A mount as the writers' were, who are stopped.
-    path
-        The table's root, or a folder that had tables in it.
-
-    Returns
-    -------
-    int
-        How many objects were removed. It can be called again after a failure.
+    Parameters and result are those of :func:`leave`.
 
     Raises
     ------
@@ -137,7 +118,7 @@ def drop(fs: GuardedFileSystem, path: str) -> int:
     table = Table(fs, path, may_be_gone=True)
     if fs.decider is None:
         there = {record_of(state, NATIVE) for state in table.states if _is_there(table, state)}
-        return _remove_ledgers(table, _settled_ledgers(table)) + _remove(table, _RECORDS, but=there)
+        return table.remove(_settled_ledgers(table)) + _remove(table, _RECORDS, but=there)
     _refuse(table, check(table, repair=False, grace=0).after, _SHOWING)
     names = [name for name in table.identities().names if record_at(name.path) is None]
     living = [path for name in names for path in _living(table, name)]
@@ -148,20 +129,15 @@ def drop(fs: GuardedFileSystem, path: str) -> int:
     ledgers = _settled_ledgers(table)
     # In this order, so that after a failure no record seems to be decided and not published.
     removed = _remove(table, fs.decider.keys)
-    return removed + _remove_ledgers(table, ledgers) + _remove(table, _RECORDS)
+    return removed + table.remove(ledgers) + _remove(table, _RECORDS)
 
 
 def _settled_ledgers(table: Table) -> list[str]:
-    """Publish what the ledgers have decided; return all that can go then."""
+    """Publish what the ledgers have decided; return all that can go then, their markers first."""
     kept = table.folders("ledger", "beats", "slots")
     bodies = [table.folders("bodies").get(state, []) for state in kept if _settle_ledger(table, state)]
-    return [path for inside in (*kept.values(), *bodies) for path in inside]
-
-
-def _remove_ledgers(table: Table, paths: list[str]) -> int:
-    """Remove them, their markers first."""
-    table.remove(sorted(paths, key=is_marker, reverse=True))
-    return len(paths)
+    paths = (path for inside in (*kept.values(), *bodies) for path in inside)
+    return sorted(paths, key=is_marker, reverse=True)
 
 
 def _settle_ledger(table: Table, state: str) -> bool:
@@ -197,10 +173,9 @@ def _forget(table: Table, *, but: Collection[str] = ()) -> int:
     return kept + _remove(table, _RECORDS, but=but)
 
 
-def _settled(table: Table, progress: Progress | None) -> None:
+def _settle(table: Table, progress: Progress | None) -> None:
     """Publish all that is decided, and see that it is."""
-    after = check(table, repair=True, grace=0, progress=progress).after
-    _refuse(table, after, tuple(What))
+    _refuse(table, check(table, repair=True, grace=0, progress=progress).after, tuple(What))
     table.walk()
 
 
@@ -243,10 +218,10 @@ def _refuse_earlier(table: Table, to: GuardedFileSystem) -> None:
 
 def _differ(table: Table, to: GuardedFileSystem) -> bool:
     state = table.states[0] if table.states else f"{table.root}/{_RECORDS}"
-    return table.terms(state) != table.terms(state, to)
+    return terms_with(table.fs, state) != terms_with(to, state)
 
 
 def _remove(table: Table, folder: str, *, but: Collection[str] = ()) -> int:
-    paths = [path for inside in table.folders(folder).values() for path in inside if path not in but]
-    table.remove(paths)
-    return len(paths)
+    return table.remove(
+        [path for inside in table.folders(folder).values() for path in inside if path not in but]
+    )

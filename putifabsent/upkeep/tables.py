@@ -18,7 +18,7 @@ from putifabsent.shim.names import ordinary
 from putifabsent.shim.state_keys import placed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
     from putifabsent.fsspec_plugin import GuardedFileSystem
     from putifabsent.shim.agreement import Terms
@@ -32,15 +32,7 @@ _TEMPORARY = re.compile(r".+\.[0-9a-f]{32}")
 
 
 class Identities(NamedTuple):
-    """What an arbiter keeps something of.
-
-    Attributes
-    ----------
-    names
-        One name of each identity.
-    strange
-        Folders of keys whose name is unknown.
-    """
+    """What an arbiter keeps something of: one name of each identity, and folders of keys of unknown names."""
 
     names: list[Name]
     strange: list[str]
@@ -62,17 +54,10 @@ def terms_with(fs: GuardedFileSystem, state: str) -> Terms:
 class Table:
     """All that lies below a folder: a table, or what has tables in it.
 
-    Parameters
-    ----------
-    path
-        Its root, or a folder above it.
-    agreed
-        Other mounts that must have left no record of another arbiter.
-
     Attributes
     ----------
-    kept
-        What is the shim's own, with its details.
+    shown, kept
+        Names, and what is the shim's own, with its details.
     states
         The folders in which that lies.
     half_removed
@@ -81,8 +66,8 @@ class Table:
     Raises
     ------
     ConfigError
-        Nothing is there, and no registry remembers that there was; or ``path`` is a file, or within a table,
-        whose state lies above; or another arbiter decides than the mount says.
+        Nothing is there; or ``path`` is a file, or within a table, whose state lies above; or another arbiter
+        decides than the mount, or one of those that must have ``agreed``, says.
     """
 
     def __init__(
@@ -95,17 +80,16 @@ class Table:
         self.kept: dict[str, dict[str, Any]] = {}
         self.half_removed: list[str] = []
         self.walk()
-        if not (may_be_gone or self.shown or self.kept or self._is_remembered()):
+        # A registry may remember that there was one.
+        if not (may_be_gone or self.shown or self.kept) and (
+            fs.decider is None or not fs.perform(fs.decider.remembered(self.root))
+        ):
             raise ConfigError(f"there is no table at {self.root!r}: nothing is there")
         if self.root in self.shown:
             raise ConfigError(f"{self.root!r} is a file: give the folder of its table")
         self.states = sorted({name.rpartition(_BELOW)[0] + _BELOW[:-1] for name in self.kept})
         for state in self.states:
-            fs.perform(look_for_others(state, *(self.terms(state, each) for each in (fs, *agreed))))
-
-    def _is_remembered(self) -> bool:
-        decider = self.fs.decider
-        return decider is not None and bool(self.fs.perform(decider.remembered(self.root)))
+            fs.perform(look_for_others(state, *(terms_with(each, state) for each in (fs, *agreed))))
 
     def walk(self) -> None:
         """See once more what is there."""
@@ -116,10 +100,6 @@ class Table:
             found = {}
         self.kept = {name: detail for name, detail in found.items() if _BELOW in name}
         self.shown = found.keys() - self.kept.keys()
-
-    def terms(self, state: str, fs: GuardedFileSystem | None = None) -> Terms:
-        """Return what a mount says that all mounts of this state must."""
-        return terms_with(fs or self.fs, state)
 
     def states_of_all(self) -> list[str]:
         """Return the state folders that are there, and those of tables of which nothing is kept yet."""
@@ -212,17 +192,14 @@ class Table:
             if _TEMPORARY.fullmatch(path.rpartition(_BELOW)[2])
         }
 
-    def remove(self, paths: Iterable[str]) -> None:
-        """Remove what is the shim's own, and the folders that are empty then."""
-        paths = list(paths)
+    def remove(self, paths: list[str]) -> int:
+        """Remove what is the shim's own, and the folders that are empty then; return how many that were."""
         for path in paths:
             self.fs.fs.rm_file(path)
         if self.fs.backend.kind == "local":
-            self._remove_empty(paths)
-
-    def _remove_empty(self, paths: list[str]) -> None:
-        above = {path[: match.start()] for path in paths for match in re.finditer("/", path)}
-        for folder in sorted((each for each in above if _BELOW in f"{each}/"), key=len, reverse=True):
-            # Another file may be in it.
-            with contextlib.suppress(OSError):
-                self.fs.fs.rmdir(folder)
+            above = {path[: match.start()] for path in paths for match in re.finditer("/", path)}
+            for folder in sorted((each for each in above if _BELOW in f"{each}/"), key=len, reverse=True):
+                # Another file may be in it.
+                with contextlib.suppress(OSError):
+                    self.fs.fs.rmdir(folder)
+        return len(paths)

@@ -9,12 +9,9 @@ import itertools
 import threading
 import time
 from collections import deque
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from putifabsent.backends.counters import LARGEST
-
-if TYPE_CHECKING:
-    from putifabsent.backends.postgres import Connection, Cursor
 
 ALWAYS = 10**6
 _TRANSACTIONS = itertools.count(1)
@@ -64,7 +61,7 @@ class Postgres(_Server):
         self.connections: list[Session] = []
         self.refuses: Exception | None = None
 
-    def connect(self) -> Connection:
+    def connect(self) -> Session:
         if self.refuses is not None:
             raise self.refuses
         self.connections.append(Session(self))
@@ -79,7 +76,7 @@ class Session:
         self.closed = False
         self._row: tuple[int, int] | None = None
 
-    def execute(self, query: str, params: Any = None) -> Cursor:
+    def execute(self, query: str, params: Any = None) -> Session:
         assert "SET LOCAL synchronous_commit = on;" in query
         assert "INSERT INTO putifabsent_counters" in query
         assert not self.closed

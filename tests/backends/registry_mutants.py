@@ -125,10 +125,10 @@ CLAIMS = (
     Mutant(
         "TTL on claims",
         "dynamodb_client",
-        "            return made\n",
+        "            return bool(made)\n",
         '            await table.send("update_time_to_live",\n'
         '                TimeToLiveSpecification={"Enabled": True, "AttributeName": "incarnation"})\n'
-        "            return made\n",
+        "            return bool(made)\n",
         "test_init_makes_a_table_that_costs_nothing_idle_and_forgets_nothing",
     ),
     Mutant(
@@ -251,9 +251,9 @@ REDIS_COUNTERS = (
     Mutant(
         "read, then written",
         "redis",
-        'return Advanced(*self._servers().send(key, "EVAL", _ADVANCE, 1, key, floor, count))',
-        """last = max(int(self._servers().send(key, "GET", key) or 0), floor) + count
-            self._servers().send(key, "SET", key, last)
+        'return Advanced(*self._sender()(key, "EVAL", _ADVANCE, 1, key, floor, count))',
+        """last = max(int(self._sender()(key, "GET", key) or 0), floor) + count
+            self._sender()(key, "SET", key, last)
             return Advanced(last)""",
         "test_each_call_is_one_command",
     ),

@@ -17,7 +17,6 @@ from putifabsent.backends.base import (
     Deleted,
     Exists,
     Found,
-    Listed,
     Maybe,
     Refused,
     TryAgain,
@@ -27,25 +26,23 @@ from putifabsent.lab.fault_proxy import LOST_ANSWER, LOST_REQUEST, FaultProxy
 from putifabsent.testing import LostAnswerTests, PublishTests, StoreTests, race, through_filesystem
 from putifabsent.testing.asking import ThroughTheStore
 from putifabsent.testing.races import creation_of
-from tests.backends import answers
 from tests.backends.azure_stores import (
     BLOCK,
     NAME,
     create,
     error,
     nowhere,
-    stage,
     store_at,
 )
-from tests.backends.on_stub import Objects, look_by_32_threads
+from tests.backends.on_stub import HttpStoreTests, Objects
 from tests.backends.scripted import Reply, Scripted
 from tests.servers import Azurite
-from tests.stub import Fault, FaultStub, Op
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from putifabsent.backends.azure import AzureStore
+    from tests.stub import FaultStub
 
 SHORT = bool(os.environ.get("SHORT"))
 
@@ -88,28 +85,12 @@ class TestAzureStore(LostAnswerTests, PublishTests, StoreTests):
             yield store_at(f"{proxy.endpoint}/{account}")
 
 
-ANSWERS = {
-    **answers.ANSWERS,
-    Fault.PRECONDITION_412: Exists,
-    Fault.PRECONDITION_412_BARE: Exists,
-}
-
-
-@pytest.mark.parametrize(("fault", "meaning"), ANSWERS.items(), ids=lambda value: getattr(value, "name", ""))
-def test_each_put_is_one_request_on_the_wire(
-    stub: FaultStub, store: AzureStore, fault: Fault, meaning: type
-) -> None:
-    create(store, name="bucket/t/before")  # so that the connection is one that the server has kept open
-    stub.script(Op.PUT, fault)
-    assert isinstance(create(store), meaning)
-    assert stub.ops == [Op.PUT, Op.PUT]
-
-
-def test_an_answer_that_does_not_come_in_time_is_lost(stub: FaultStub) -> None:
-    stub.script(Op.PUT, Fault.TIMEOUT_AFTER_APPLY)
-    assert isinstance(create(store_at(stub.url("azure"), read_timeout=0.3)), Maybe)
-    stub.release()
-    assert stub.ops == [Op.PUT]
+class TestRequests(HttpStoreTests):
+    store_at = staticmethod(store_at)
+    nowhere = staticmethod(nowhere)
+    timeout = "read_timeout"
+    outcome_of = staticmethod(outcome_of)
+    impossible = ("bucket/a/../b", "bucket/./a")
 
 
 def test_a_create_says_its_condition_and_its_token(stub: FaultStub, store: AzureStore) -> None:
@@ -189,50 +170,11 @@ def test_a_refusal_says_why(reply: Reply, kind: type[OSError]) -> None:
     assert isinstance(outcome.error.__cause__, HttpResponseError)
 
 
-def test_a_refused_connection_sent_nothing() -> None:
-    outcome = create(store_at(nowhere()))
-    assert isinstance(outcome, TryAgain)
-    assert "refused" in str(outcome.cause)
-
-
 def test_an_answer_that_breaks_off_is_lost() -> None:
     """The client itself takes it for a request that was never sent."""
     with Scripted(Reply(201, {"Content-Length": "100", "ETag": '"0x1"'}, b"<Err")) as server:
         assert isinstance(create(store_at(server.url, read_timeout=0.3)), Maybe)
         assert len(server.asked) == 1
-
-
-def test_what_was_not_foreseen_is_raised() -> None:
-    with pytest.raises(ZeroDivisionError):
-        outcome_of(ZeroDivisionError(), NAME)
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        "bucket",
-        "bucket/",
-        "bucket/a/../b",
-        "bucket/./a",
-        "bucket/..",
-        "bucket/\udcff",
-        "bucket/" + "k" * 1025,
-    ],
-    ids=["bucket", "no key", "dots within", "dot within", "dots", "not UTF-8", "too long"],
-)
-def test_a_name_that_no_blob_can_have_is_refused_unsent(
-    stub: FaultStub, store: AzureStore, name: str
-) -> None:
-    for outcome in (
-        create(store, name=name),
-        stage(store, b"mine", name),
-        store.head(name),
-        store.delete(name),
-    ):
-        assert isinstance(outcome, Refused)
-        assert isinstance(outcome.error, OSError)
-        assert not isinstance(outcome.error, FileExistsError)
-    assert stub.ops == []
 
 
 def test_a_look_does_not_mind_the_case_of_metadata() -> None:
@@ -249,40 +191,6 @@ def test_a_look_does_not_mind_the_case_of_metadata() -> None:
     assert (seen.holder.token, seen.holder.writer, seen.holder.version) == ("t", "w", '"0x1"')
     assert seen.holder.created is not None
     assert seen.holder.created.isoformat() == "2026-01-02T03:04:05+00:00"
-
-
-@pytest.mark.parametrize("fault", [Fault.DROP_BEFORE_APPLY, Fault.ERROR_500_BEFORE, Fault.ERROR_503_BEFORE])
-def test_a_look_without_an_answer_says_nothing(stub: FaultStub, store: AzureStore, fault: Fault) -> None:
-    stub.script(Op.HEAD, fault)
-    stub.script(Op.GET, fault)
-    stub.script(Op.LIST, fault)
-    assert isinstance(store.head(NAME), TryAgain)
-    assert isinstance(store.get(NAME), TryAgain)
-    assert isinstance(store.list("bucket/t"), TryAgain)
-    assert stub.ops == [Op.HEAD, Op.GET, Op.LIST]
-
-
-def test_every_thread_keeps_its_connection(
-    stub: FaultStub, store: AzureStore, caplog: pytest.LogCaptureFixture
-) -> None:
-    look_by_32_threads(store, NAME)
-    assert stub.ops == [Op.HEAD] * 96
-    assert caplog.records == []
-
-
-def test_a_refused_look_is_not_an_absent_name(stub: FaultStub, store: AzureStore) -> None:
-    stub.script(Op.HEAD, Fault.FORBIDDEN_403)
-    stub.script(Op.LIST, Fault.FORBIDDEN_403)
-    assert isinstance(store.head(NAME), Refused)
-    assert isinstance(store.list("bucket/t"), Refused)
-
-
-def test_a_listing_of_several_pages_is_whole(stub: FaultStub, store: AzureStore) -> None:
-    stub.call(lambda state: [state.put("bucket", f"t/{number:04d}", b"", {}) for number in range(1001)])
-    listed = store.list("bucket/t")
-    assert isinstance(listed, Listed)
-    assert [entry.name for entry in listed.entries] == [f"bucket/t/{number:04d}" for number in range(1001)]
-    assert stub.ops == [Op.LIST] * 2
 
 
 def test_a_deletion_is_conditional_on_the_entity_tag(stub: FaultStub, store: AzureStore) -> None:

@@ -20,7 +20,6 @@ from putifabsent.backends.base import (
     Deleted,
     Exists,
     Found,
-    Listed,
     Maybe,
     Refused,
     TryAgain,
@@ -39,15 +38,15 @@ from putifabsent.testing import (
 )
 from putifabsent.testing.asking import ThroughTheStore
 from putifabsent.testing.races import creation_of
-from tests.backends import answers
-from tests.backends.gcs_stores import CHUNK, NAME, create, nowhere, stage, store_at
-from tests.backends.on_stub import Objects, look_by_32_threads
+from tests.backends.gcs_stores import CHUNK, NAME, create, nowhere, store_at
+from tests.backends.on_stub import HttpStoreTests, Objects
 from tests.backends.scripted import Reply, Scripted
 from tests.servers import FakeGCS
-from tests.stub import Fault, FaultStub, Op
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from tests.stub import FaultStub
 
 
 @pytest.fixture(autouse=True)
@@ -98,28 +97,12 @@ class TestGCSStore(ConditionalCopyTests, LostAnswerTests, PublishTests, StoreTes
             yield through(proxy, stub)
 
 
-ANSWERS = {
-    **answers.ANSWERS,
-    Fault.PRECONDITION_412: Exists,
-    Fault.PRECONDITION_412_BARE: Exists,
-}
-
-
-@pytest.mark.parametrize(("fault", "meaning"), ANSWERS.items(), ids=lambda value: getattr(value, "name", ""))
-def test_each_put_is_one_request_on_the_wire(
-    stub: FaultStub, store: GCSStore, fault: Fault, meaning: type
-) -> None:
-    create(store, name="bucket/t/before")  # so that the connection is one that the server has kept open
-    stub.script(Op.PUT, fault)
-    assert isinstance(create(store), meaning)
-    assert stub.ops == [Op.PUT, Op.PUT]
-
-
-def test_an_answer_that_does_not_come_in_time_is_lost(stub: FaultStub) -> None:
-    stub.script(Op.PUT, Fault.TIMEOUT_AFTER_APPLY)
-    assert isinstance(create(store_at(stub.url("gcs"), requests_timeout=0.3)), Maybe)
-    stub.release()
-    assert stub.ops == [Op.PUT]
+class TestRequests(HttpStoreTests):
+    store_at = staticmethod(store_at)
+    nowhere = staticmethod(nowhere)
+    timeout = "requests_timeout"
+    outcome_of = staticmethod(outcome_of)
+    impossible = ("bucket/.",)
 
 
 def test_a_create_says_its_condition_and_its_token(stub: FaultStub, store: GCSStore) -> None:
@@ -176,12 +159,6 @@ def test_a_success_that_tells_of_no_object_may_be_a_proxy_s() -> None:
         assert [type(create(store)) for _ in range(3)] == [Maybe, Maybe, Maybe]
 
 
-def test_a_refused_connection_sent_nothing() -> None:
-    outcome = create(store_at(nowhere()))
-    assert isinstance(outcome, TryAgain)
-    assert "refused" in str(outcome.cause)
-
-
 def test_an_unknown_host_is_a_connection_that_nobody_took() -> None:
     assert isinstance(create(store_at("http://nowhere.invalid")), TryAgain)
 
@@ -194,31 +171,6 @@ def test_a_server_that_proves_to_be_another_is_refused() -> None:
     # Any other trouble with the channel may come after the last byte.
     broken = requests.exceptions.SSLError(urllib3.exceptions.SSLError("decryption failed"))
     assert isinstance(outcome_of(broken, NAME), Maybe)
-
-
-def test_what_was_not_foreseen_is_raised() -> None:
-    with pytest.raises(ZeroDivisionError):
-        outcome_of(ZeroDivisionError(), NAME)
-
-
-@pytest.mark.parametrize(
-    "name",
-    ["bucket", "bucket/", "bucket/.", "bucket/..", "bucket/\udcff", "bucket/" + "k" * 1025],
-    ids=["bucket", "no key", "dot", "dots", "not UTF-8", "too long"],
-)
-def test_a_name_that_no_object_can_have_is_refused_unsent(
-    stub: FaultStub, store: GCSStore, name: str
-) -> None:
-    for outcome in (
-        create(store, name=name),
-        stage(store, b"mine", name),
-        store.head(name),
-        store.delete(name),
-    ):
-        assert isinstance(outcome, Refused)
-        assert isinstance(outcome.error, OSError)
-        assert not isinstance(outcome.error, FileExistsError)
-    assert stub.ops == []
 
 
 def test_a_name_with_a_generation_is_not_a_name_to_create(stub: FaultStub) -> None:
@@ -239,43 +191,9 @@ def test_a_look_finds_who_when_and_which(stub: FaultStub, store: GCSStore) -> No
     assert holder.version == str(stored.generation)
 
 
-@pytest.mark.parametrize("fault", [Fault.DROP_BEFORE_APPLY, Fault.ERROR_500_BEFORE, Fault.ERROR_503_BEFORE])
-def test_a_look_without_an_answer_says_nothing(stub: FaultStub, store: GCSStore, fault: Fault) -> None:
-    stub.script(Op.HEAD, fault)
-    stub.script(Op.GET, fault)
-    stub.script(Op.LIST, fault)
-    assert isinstance(store.head(NAME), TryAgain)
-    assert isinstance(store.get(NAME), TryAgain)
-    assert isinstance(store.list("bucket/t"), TryAgain)
-    assert stub.ops == [Op.HEAD, Op.GET, Op.LIST]
-
-
 def test_an_object_that_breaks_off_is_to_be_read_again() -> None:
     with Scripted(Reply(200, {"Content-Length": "100", "Connection": "close"}, b"half")) as server:
         assert isinstance(store_at(server.url, 0.3).get(NAME), TryAgain)
-
-
-def test_every_thread_keeps_its_connection(
-    stub: FaultStub, store: GCSStore, caplog: pytest.LogCaptureFixture
-) -> None:
-    look_by_32_threads(store, NAME)
-    assert stub.ops == [Op.HEAD] * 96
-    assert caplog.records == []
-
-
-def test_a_refused_look_is_not_an_absent_name(stub: FaultStub, store: GCSStore) -> None:
-    stub.script(Op.HEAD, Fault.FORBIDDEN_403)
-    stub.script(Op.LIST, Fault.FORBIDDEN_403)
-    assert isinstance(store.head(NAME), Refused)
-    assert isinstance(store.list("bucket/t"), Refused)
-
-
-def test_a_listing_of_several_pages_is_whole(stub: FaultStub, store: GCSStore) -> None:
-    stub.call(lambda state: [state.put("bucket", f"t/{number:04d}", b"", {}) for number in range(1001)])
-    listed = store.list("bucket/t")
-    assert isinstance(listed, Listed)
-    assert [entry.name for entry in listed.entries] == [f"bucket/t/{number:04d}" for number in range(1001)]
-    assert stub.ops == [Op.LIST] * 2
 
 
 def test_a_deletion_is_conditional_on_the_generation(stub: FaultStub, store: GCSStore) -> None:

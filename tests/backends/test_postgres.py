@@ -6,7 +6,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from threading import Barrier
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from putifabsent.backends.counters import Counter
-    from putifabsent.backends.postgres import Connection
+    from tests.backends.imagined_servers import Session
 
 WHERE = PostgresSettings("postgresql://host:5432/lab", (("host", 5432),))
 LOST = SqlError(None, "server closed the connection unexpectedly\n\tThis probably means ...")
@@ -68,7 +68,7 @@ def test_a_server_that_stands_still_is_not_waited_for_without_end() -> None:
 
 def test_connections_that_a_restart_has_ended_are_thrown_away_together(server: Postgres) -> None:
     counter = PostgresCounter(WHERE, server.connect)
-    ended = [server.connect() for _ in range(3)]
+    ended: list[Any] = [server.connect() for _ in range(3)]
     counter._idle().extend(ended)
     server.always = Fault(LOST)
     assert isinstance(counter.advance("t", 0), Maybe)
@@ -78,7 +78,7 @@ def test_connections_that_a_restart_has_ended_are_thrown_away_together(server: P
 def test_few_connections_stay_open_however_many_were_used_at_once(server: Postgres) -> None:
     everybody = Barrier(20)
 
-    def connect() -> Connection:
+    def connect() -> Session:
         everybody.wait()
         return server.connect()
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
 
-from putifabsent.backends.redis import RedisLock, servers_of
+from putifabsent.backends.redis import RedisLock, sender_of
 from putifabsent.backends.redis_settings import redis_settings
 from putifabsent.backends.registry_urls import (
     ask_environment,
@@ -90,8 +91,9 @@ def test_encryption_checks_certificates_unless_told_otherwise() -> None:
 
 @pytest.mark.parametrize("url", ["rediss://127.0.0.1:1", "rediss+sentinel://127.0.0.1:1/lab"])
 def test_an_encrypted_connection_is_never_a_plain_one(url: str) -> None:
-    pool = vars(servers_of(redis_settings(url)))["_pool"]
-    assert "SSL" in pool.connection_class.__name__
+    send = sender_of(redis_settings(url))
+    assert isinstance(send, partial)
+    assert "SSL" in send.args[0].connection_class.__name__
 
 
 WRONG = {

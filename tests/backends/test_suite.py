@@ -27,6 +27,7 @@ from putifabsent.backends.local import LocalStore
 from putifabsent.backends.memory import MemoryStore
 from putifabsent.testing import Ask, LostAnswerTests, SharedStoreTests, StoreTests
 from putifabsent.testing.asking import ThroughTheStore
+from putifabsent.testing.lost import WRITES
 from tests.backends.memory_stores import Dictionary, call
 
 if TYPE_CHECKING:
@@ -393,6 +394,6 @@ def test_the_suite_finds_out_a_store_that_guesses_what_was_lost(lie: Any) -> Non
     honest, guessing = Liar(), Guesses()
     guessing.fs = honest.fs
     with pytest.raises(AssertionError):
-        LostAnswerTests().test_an_applied_creation_without_an_answer_may_have_happened(
-            Ask(honest, "sync"), guessing, ThroughTheStore(honest), "/f"
+        LostAnswerTests().test_an_applied_write_without_an_answer_may_have_happened(
+            Ask(honest, "sync"), guessing, ThroughTheStore(honest), "/f", WRITES["creation"]
         )

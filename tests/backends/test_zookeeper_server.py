@@ -113,7 +113,7 @@ def test_a_session_without_a_connection_sends_nothing(
 def test_a_session_ends_with_the_counter_that_had_it(zookeeper: ZooKeeper, name: str) -> None:
     counter = ZooKeeperCounter(zookeeper_settings(zookeeper.endpoint))
     _moved(counter, name)
-    client = counter._nodes()._client  # type: ignore[attr-defined]
+    client = counter._nodes()._client
     assert client.connected
     del counter
     gc.collect()

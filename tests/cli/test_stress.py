@@ -60,7 +60,7 @@ def test_another_client_that_fails_is_left_out_and_named(
     def missing(*_: Any, **__: Any) -> None:
         raise ImportError("no module of that client")
 
-    monkeypatch.setattr("putifabsent.lab.stress.paths.ArrowLocal.__init__", missing)
+    monkeypatch.setattr("putifabsent.lab.stress.paths.Arrow.__init__", missing)
     came = run(tmp_path, *SHORT, "--stock", "--json")
     assert came.exit_code == 0, came.stderr
     assert [row["path"] for row in said(came)] == ["putifabsent, auto", "fsspec, local"]

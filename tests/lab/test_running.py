@@ -9,7 +9,7 @@ import pytest
 
 from putifabsent.errors import ConfigError
 from putifabsent.lab.simulate import Experiment, simulate
-from putifabsent.lab.simulate.running import Plan, Share
+from putifabsent.lab.simulate.running import Plan
 
 EXPERIMENTS = [Experiment(writers, 300, 15, 60_000) for writers in (2, 5, 9)]
 RUNS = 1_100
@@ -33,7 +33,7 @@ def test_a_cell_is_the_same_alone_and_among_others() -> None:
 
 def test_tallies_may_come_in_any_order() -> None:
     plan = Plan(EXPERIMENTS, RUNS, 1)
-    tallies = [plan.share(place).tally() for place in range(plan.shares)]
+    tallies = [plan.tally(share) for share in range(plan.shares)]
     Random(1).shuffle(tallies)
     assert plan.gather(tallies) == simulate(EXPERIMENTS, RUNS)
 
@@ -44,7 +44,7 @@ def test_each_cell_has_as_many_runs_as_were_asked_for(runs: int) -> None:
 
 
 def test_shares_of_a_cell_differ() -> None:
-    first, second = (Share(0, EXPERIMENTS[2], number, 250, 1).tally() for number in (0, 1))
+    first, second = map(Plan(EXPERIMENTS[2:], 500, 1).tally, (0, 1))
     assert first != second
 
 

@@ -11,11 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from putifabsent.errors import ConfigError
-from putifabsent.shim.formats import GRAMMARS, RULES, is_state
 from putifabsent.shim.formats.hudi_ledger import step_in
 from putifabsent.shim.formats.hudi_salt import parsed
-from putifabsent.shim.names import Name, Role, Rule, ordinary
-from putifabsent.shim.policy import Policy
+from putifabsent.shim.names import Name, Role, Rule, is_state, ordinary
+from putifabsent.shim.policy import GRAMMARS, RULES, Policy
 from tests.shim.folders import LOOKALIKES, components, roots
 
 POLICY = Policy()

@@ -270,6 +270,6 @@ def test_each_wrong_judge_is_found_out(mutant: Change) -> None:
 
 
 def test_every_format_has_a_rule() -> None:
-    from putifabsent.shim.formats import GRAMMARS
+    from putifabsent.shim.policy import GRAMMARS
 
     assert whole._RULES.keys() == GRAMMARS.keys()

@@ -229,7 +229,12 @@ def test_the_marker_goes_first(memory: Ground, monkeypatch: pytest.MonkeyPatch) 
     a = Writer(memory.mount(writer_session="a"), table_in(memory))
     a.commits(NOW)
     removed: list[str] = []
-    monkeypatch.setattr("putifabsent.upkeep.tables.Table.remove", lambda _, paths: removed.extend(paths))
+
+    def remove(_: object, paths: list[str]) -> int:
+        removed.extend(paths)
+        return len(paths)
+
+    monkeypatch.setattr("putifabsent.upkeep.tables.Table.remove", remove)
     drop(memory.fs, memory.folder)
     assert removed[0] == marker(memory, a.root)
     assert len(removed) > 1

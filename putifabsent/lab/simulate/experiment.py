@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
-from dataclasses import dataclass, fields
+from dataclasses import astuple, dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 from putifabsent.errors import ConfigError
@@ -14,10 +14,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-__all__ = ["Cell", "Experiment", "read"]
+__all__ = ["COLUMNS", "Cell", "Experiment", "read"]
 
-_COLUMNS = ("writers", "interval_ms", "jitter_ms", "duration_ms")
-
+COLUMNS = ("writers", "interval_ms", "jitter_ms", "duration_ms")
 _LONGEST = 10**15
 """Milliseconds: no timestamp comes near the end of 64 bits."""
 _MOST = 2**26
@@ -34,13 +33,8 @@ class Experiment:
 
     Attributes
     ----------
-    interval
-        Milliseconds from one write of a writer to its next, on average.
     jitter
-        Milliseconds by which that differs at most, both ways. Less than the interval, so that a writer never
-        collides with itself.
-    duration
-        Milliseconds for which they write.
+        Less than the interval, so that a writer never collides with itself.
 
     Raises
     ------
@@ -133,10 +127,7 @@ class Cell:
     def row(self) -> dict[str, float]:
         """Return it under the published table's column names."""
         return {
-            "writers": self.experiment.writers,
-            "interval_ms": self.experiment.interval,
-            "jitter_ms": self.experiment.jitter,
-            "duration_ms": self.experiment.duration,
+            **dict(zip(COLUMNS, astuple(self.experiment), strict=True)),
             "mean_collisions": self.mean,
             "min_collisions": self.fewest,
             "max_collisions": self.most,
@@ -156,9 +147,13 @@ def read(path: Path) -> list[Experiment]:
         Where the file is none of both, has no cell, or has a cell that can't be run: it names which.
     """
     text = path.read_text(encoding="utf-8")
-    cells = _from_json(path, text) if text.lstrip().startswith(("[", "{")) else _from_csv(text)
+    if text.lstrip().startswith(("[", "{")):
+        cells = _from_json(path, text)
+    else:
+        rows = csv.DictReader(text.splitlines(), skipinitialspace=True)
+        cells = [{column: _number(value) for column, value in row.items()} for row in rows]
     if not cells:
-        raise ConfigError(f"{path} has no cells: give one a line under {','.join(_COLUMNS)}, or a JSON list")
+        raise ConfigError(f"{path} has no cells: give one a line under {','.join(COLUMNS)}, or a JSON list")
     return [_experiment(f"{path}, cell {number}", cell) for number, cell in enumerate(cells, 1)]
 
 
@@ -172,22 +167,15 @@ def _from_json(path: Path, text: str) -> list[Mapping[str, Any]]:
     return cells
 
 
-def _from_csv(text: str) -> list[Mapping[str, Any]]:
-    return [
-        {column: _number(value) for column, value in row.items()}
-        for row in csv.DictReader(text.splitlines(), skipinitialspace=True)
-    ]
-
-
 def _number(value: str | None) -> int | str | None:
     return int(value) if value is not None and value.strip().lstrip("-").isdecimal() else value
 
 
 def _experiment(where: str, cell: Mapping[str, Any]) -> Experiment:
-    missing = [column for column in _COLUMNS if cell.get(column) is None]
+    missing = [column for column in COLUMNS if cell.get(column) is None]
     if missing:
-        raise ConfigError(f"{where} has no {missing[0]}: give {', '.join(_COLUMNS)}")
+        raise ConfigError(f"{where} has no {missing[0]}: give {', '.join(COLUMNS)}")
     try:
-        return Experiment(*(cell[column] for column in _COLUMNS))
+        return Experiment(*(cell[column] for column in COLUMNS))
     except ConfigError as error:
         raise ConfigError(f"{where}: {error}") from error

@@ -2,10 +2,8 @@
 
 The birthday problem says what to expect of an experiment without simulating it. A writer is at a given
 millisecond once in an interval, so a pair of them is there together once in its square. Over all pairs and
-milliseconds the number of collisions is close to a Poisson distribution's.
-
-Sampling noise takes them for exactly that: no pair of writers stays
-so near to each other that one of its collisions makes the next much likelier.
+milliseconds the number of collisions is close to a Poisson distribution's, for which it is taken here: no
+pair of writers stays so near to each other that one of its collisions makes the next much likelier.
 """
 
 from __future__ import annotations
@@ -56,14 +54,7 @@ def cumulative(mean: float, most: int) -> float:
 class Chances(NamedTuple):
     """How likely noise alone is to set two samples apart by as much as they are, or by more: from 0 to 1.
 
-    Attributes
-    ----------
-    mean
-        By as many collisions, in all runs together.
-    percent
-        By as many runs with a collision.
-    most, published_most
-        So far off as the most collisions of a run are, each from what both samples let expect.
+    In their collisions, their runs with one, and the most of a run, each from what both samples let expect.
     """
 
     mean: float
@@ -142,14 +133,9 @@ def _shared_out(hits: int, ours: int, runs: int) -> _Distribution:
 def _distribution(
     mean: float, variance: float, limits: tuple[float, float], ratio: Callable[[Floats], Floats]
 ) -> _Distribution:
-    """Return what a distribution has within ten standard deviations, and a little more.
+    """Return what a distribution has within ten standard deviations and the limits of what is possible.
 
-    Parameters
-    ----------
-    limits
-        The lowest and the highest number that are possible.
-    ratio
-        How much likelier than a number the next one is.
+    ``ratio`` says how much likelier than a number the next one is.
     """
     reach = 10 * math.sqrt(variance) + 50 if variance else 0
     lowest = math.floor(max(limits[0], mean - reach))
@@ -161,6 +147,5 @@ def _distribution(
 
 
 def _as_most(mean: float, runs: int, most: int) -> float:
-    up_to = cumulative(mean, most) ** runs
     below = cumulative(mean, most - 1) ** runs if most else 0.0
-    return min(1.0, 2 * min(up_to, 1 - below))
+    return min(1.0, 2 * min(cumulative(mean, most) ** runs, 1 - below))

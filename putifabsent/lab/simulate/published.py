@@ -6,7 +6,7 @@ import csv
 from importlib.resources import files
 from typing import TYPE_CHECKING, NamedTuple
 
-from putifabsent.lab.simulate.experiment import Experiment
+from putifabsent.lab.simulate.experiment import COLUMNS, Experiment
 from putifabsent.lab.simulate.noise import chances
 
 if TYPE_CHECKING:
@@ -25,17 +25,7 @@ LEVEL = 0.999
 
 
 class Published(NamedTuple):
-    """A published cell.
-
-    Attributes
-    ----------
-    number
-        Of its experiment, 1 to 4.
-    mean, fewest, most
-        Collisions of a run.
-    percent
-        Of the runs, those that had a collision.
-    """
+    """A published cell: its experiment, with its number from 1 to 4, and what is known of its runs."""
 
     number: int
     experiment: Experiment
@@ -43,21 +33,17 @@ class Published(NamedTuple):
     fewest: int
     most: int
     percent: float
-
-    @property
-    def runs(self) -> int:
-        """How many there were."""
-        return RUNS
+    runs: int = RUNS
 
     @property
     def collisions(self) -> int:
         """Those of all runs together."""
-        return round(self.mean * RUNS)
+        return round(self.mean * self.runs)
 
     @property
     def hits(self) -> int:
         """Runs that had one or more."""
-        return round(self.percent * RUNS / 100)
+        return round(self.percent * self.runs / 100)
 
 
 def published() -> list[Published]:
@@ -66,12 +52,7 @@ def published() -> list[Published]:
         return [
             Published(
                 int(row["experiment"]),
-                Experiment(
-                    int(row["writers"]),
-                    int(row["interval_ms"]),
-                    int(row["jitter_ms"]),
-                    int(row["duration_ms"]),
-                ),
+                Experiment(*(int(row[column]) for column in COLUMNS)),
                 float(row["mean_collisions"]),
                 int(row["min_collisions"]),
                 int(row["max_collisions"]),

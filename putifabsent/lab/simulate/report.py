@@ -7,11 +7,11 @@ the band about it holds 99.9 % of what as many runs come to.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass, replace
 from functools import partial
 from html import escape
-from itertools import groupby
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -24,13 +24,16 @@ from putifabsent.lab.simulate.noise import expected_mean, expected_percent, mean
 from putifabsent.lab.simulate.published import ENOUGH, LEVEL, differing
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
 
     from putifabsent.lab.simulate.experiment import Cell, Experiment
     from putifabsent.lab.simulate.published import Published
 
 __all__ = ["Chart", "charts", "page", "published_charts", "save", "svg"]
+
+Quantity: TypeAlias = Literal["percent", "collisions"]
+Along: TypeAlias = Literal["writers", "interval"]
 
 _OURS = "#00796b"
 _MOST = "#b0532f"
@@ -40,23 +43,14 @@ _MINUTE = 60_000
 
 @dataclass(frozen=True)
 class Chart:
-    """What is drawn.
+    """What is drawn: ``percent`` of runs with a collision, or the mean and the most ``collisions`` of a run.
 
-    Attributes
-    ----------
-    quantity
-        ``percent`` of runs with a collision, or ``collisions`` of a run: their mean and their most.
-    along
-        What the cells differ in.
-    cells
-        In its order.
-    published
-        The same cells as published, or none.
+    The cells are in the order of what they differ in; beside them may be the same ones as published.
     """
 
     name: str
-    quantity: Literal["percent", "collisions"]
-    along: Literal["writers", "interval"]
+    quantity: Quantity
+    along: Along
     cells: Sequence[Cell]
     published: Sequence[Published] = ()
 
@@ -75,24 +69,17 @@ class Chart:
 
 def published_charts(cells: Sequence[Cell], published: Sequence[Published]) -> list[Chart]:
     """Return the five published charts, over cells that stand in the order of the published ones."""
-
-    def chart(
-        name: str,
-        number: int,
-        quantity: Literal["percent", "collisions"],
-        along: Literal["writers", "interval"],
-    ) -> Chart:
-        both = [
-            (cell, theirs) for cell, theirs in zip(cells, published, strict=True) if theirs.number == number
-        ]
-        return Chart(name, quantity, along, *zip(*both, strict=True))
-
+    both = list(zip(cells, published, strict=True))
+    drawn: list[tuple[str, int, Quantity, Along]] = [
+        ("1-probability-by-writers-1-min", 1, "percent", "writers"),
+        ("2-collisions-by-writers-1-min", 1, "collisions", "writers"),
+        ("3-probability-by-writers-5-min", 2, "percent", "writers"),
+        ("4-probability-by-interval-24-h", 3, "percent", "interval"),
+        ("5-probability-by-interval-7-d", 4, "percent", "interval"),
+    ]
     return [
-        chart("1-probability-by-writers-1-min", 1, "percent", "writers"),
-        chart("2-collisions-by-writers-1-min", 1, "collisions", "writers"),
-        chart("3-probability-by-writers-5-min", 2, "percent", "writers"),
-        chart("4-probability-by-interval-24-h", 3, "percent", "interval"),
-        chart("5-probability-by-interval-7-d", 4, "percent", "interval"),
+        Chart(name, quantity, along, *zip(*(each for each in both if each[1].number == number), strict=True))
+        for name, number, quantity, along in drawn
     ]
 
 
@@ -113,22 +100,14 @@ def charts(cells: Sequence[Cell]) -> list[Chart]:
 
 
 def _rows(
-    cells: Sequence[Cell],
-    along: Literal["writers", "interval"],
-    same: Callable[[Experiment], tuple[float, ...]],
-) -> list[Chart]:
-    def place(cell: Cell) -> int:
-        return int(getattr(cell.experiment, along))
-
-    def row(cell: Cell) -> tuple[float, ...]:
-        return same(cell.experiment)
-
-    found = []
-    for _, group in groupby(sorted(cells, key=row), row):
-        different = {place(cell): cell for cell in group}
-        if len(different) > 1:
-            found.append(Chart("", "percent", along, [different[at] for at in sorted(different)]))
-    return found
+    cells: Sequence[Cell], along: Along, same: Callable[[Experiment], tuple[float, ...]]
+) -> Iterator[Chart]:
+    rows: defaultdict[tuple[float, ...], dict[int, Cell]] = defaultdict(dict)
+    for cell in cells:
+        rows[same(cell.experiment)][getattr(cell.experiment, along)] = cell
+    for _, row in sorted(rows.items()):
+        if len(row) > 1:
+            yield Chart("", "percent", along, [row[at] for at in sorted(row)])
 
 
 def save(charts: Sequence[Chart], folder: Path) -> None:
@@ -147,7 +126,7 @@ def svg(chart: Chart) -> str:
 def _draw(chart: Chart) -> Figure:
     figure = Figure(figsize=(7, 3.9), layout="constrained")
     axes = figure.add_subplot()
-    (_draw_percent if chart.quantity == "percent" else _draw_collisions)(axes, chart)
+    (_draw_percent if chart.quantity == "percent" else _draw_collisions)(axes, chart, *_expected(chart))
     axes.set_title(chart.title, fontsize=11)
     axes.set_xlabel("writers" if chart.along == "writers" else "interval, minutes")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True, steps=[1, 2, 5, 10]))
@@ -157,11 +136,9 @@ def _draw(chart: Chart) -> Figure:
     return figure
 
 
-def _draw_percent(axes: Any, chart: Chart) -> None:
-    along, means = _expected(chart)
+def _draw_percent(axes: Any, chart: Chart, along: Sequence[float], means: Sequence[float]) -> None:
     percents = [expected_percent(mean) for mean in means]
-    bands = [percent_band(percent, chart.cells[0].runs) for percent in percents]
-    _line(axes, along, percents, bands)
+    _line(axes, along, percents, [percent_band(percent, chart.cells[0].runs) for percent in percents])
     at = _places(chart)
     axes.plot(at, [cell.percent for cell in chart.cells], "o", ms=4, color=_OURS, label=_simulated(chart))
     if chart.published:
@@ -169,19 +146,13 @@ def _draw_percent(axes: Any, chart: Chart) -> None:
     axes.set_ylabel("runs with a collision, %")
 
 
-def _draw_collisions(axes: Any, chart: Chart) -> None:
-    along, means = _expected(chart)
-    runs = chart.cells[0].runs
-    _line(axes, along, means, [mean_band(mean, runs) for mean in means])
-    at = _places(chart)
-    axes.plot(
-        at, [cell.most for cell in chart.cells], "s", ms=4, color=_MOST, label=f"{_simulated(chart)}: most"
-    )
+def _draw_collisions(axes: Any, chart: Chart, along: Sequence[float], means: Sequence[float]) -> None:
+    _line(axes, along, means, [mean_band(mean, chart.cells[0].runs) for mean in means])
+    at, ours = _places(chart), _simulated(chart)
+    axes.plot(at, [cell.most for cell in chart.cells], "s", ms=4, color=_MOST, label=f"{ours}: most")
     if chart.published:
         _rings(axes, at, [each.most for each in chart.published], _MOST, "published: most", "s")
-    axes.plot(
-        at, [cell.mean for cell in chart.cells], "o", ms=4, color=_OURS, label=f"{_simulated(chart)}: mean"
-    )
+    axes.plot(at, [cell.mean for cell in chart.cells], "o", ms=4, color=_OURS, label=f"{ours}: mean")
     if chart.published:
         _rings(axes, at, [each.mean for each in chart.published], _PUBLISHED, "published: mean")
     axes.set_ylabel("collisions of a run")
@@ -237,24 +208,9 @@ def page(
     *,
     command: str | None = None,
 ) -> str:
-    """Return the report, as HTML.
-
-    Parameters
-    ----------
-    published
-        The same cells as published, or none.
-    """
-    columns = [
-        "writers",
-        "interval",
-        "jitter",
-        "duration",
-        "mean",
-        "min",
-        "max",
-        "runs with one, %",
-        "expected, %",
-    ]
+    """Return the report, as HTML."""
+    columns = ["writers", "interval", "jitter", "duration", "mean", "min", "max"]
+    columns += ["runs with one, %", "expected, %"]
     columns += ["published mean", "published max", "published %"] if published else []
     rows = [_cells(cell) for cell in cells]
     for row, theirs in zip(rows, published, strict=False):

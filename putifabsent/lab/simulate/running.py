@@ -10,7 +10,9 @@ import multiprocessing
 import signal
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from dataclasses import astuple
+from itertools import zip_longest
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -24,9 +26,7 @@ if TYPE_CHECKING:
 
     Integers = NDArray[np.signedinteger[Any]]
 
-__all__ = ["Plan", "Progress", "Share", "Tally", "collisions", "runs", "simulate", "timestamps"]
-
-Progress: TypeAlias = "Callable[[int, int, str], None]"
+__all__ = ["Plan", "Tally", "collisions", "runs", "simulate", "timestamps"]
 
 _RUNS = 250
 """Those of a share. Its seed hangs on it: another number would give other results."""
@@ -37,54 +37,14 @@ _MERGED = 7
 
 
 class Tally(NamedTuple):
-    """What came of a share: how many runs of a cell had 0, 1, 2, ... collisions."""
+    """What came of a share: how many runs of a cell, by its place there, had 0, 1, 2, ... collisions."""
 
     cell: int
     runs: tuple[int, ...]
 
 
-class Share(NamedTuple):
-    """Runs of one cell that are simulated together.
-
-    Attributes
-    ----------
-    cell
-        The cell's place among those of the plan.
-    number
-        Which of the cell's shares it is.
-    seed
-        The plan's.
-    """
-
-    cell: int
-    experiment: Experiment
-    number: int
-    runs: int
-    seed: int
-
-    def tally(self) -> Tally:
-        """Simulate it.
-
-        Its seed is its own, and hangs on the experiment and its number, not on the other cells of the plan.
-        """
-        what = self.experiment
-        key = (what.writers, what.interval, what.jitter, what.duration, self.number)
-        came = runs(what, self.runs, np.random.SeedSequence(self.seed, spawn_key=key))
-        return Tally(self.cell, tuple(np.bincount(came).tolist()))
-
-
 class Plan(NamedTuple):
-    """All shares of a simulation, without holding them.
-
-    Attributes
-    ----------
-    experiments
-        One a cell.
-    runs
-        Runs a cell.
-    seed
-        What the seed of each share is made from.
-    """
+    """A simulation: an experiment a cell, runs of each, and what the seeds of their shares are made from."""
 
     experiments: Sequence[Experiment]
     runs: int
@@ -102,24 +62,23 @@ class Plan(NamedTuple):
         """How many there are."""
         return len(self.experiments) * -(-self.runs // _RUNS)
 
-    def share(self, place: int) -> Share:
-        """Return one. Neighbours are of different cells, so that any row of them is about equally long."""
-        number, cell = divmod(place, len(self.experiments))
-        count = min(_RUNS, self.runs - number * _RUNS)
-        return Share(cell, self.experiments[cell], number, count, self.seed)
+    def tally(self, share: int) -> Tally:
+        """Simulate a share. Neighbours are of different cells, so that any row of them is about equally long.
+
+        Its seed is its own, and hangs on its experiment and its number there, not on the plan's other cells.
+        """
+        number, cell = divmod(share, len(self.experiments))
+        what = self.experiments[cell]
+        seed = np.random.SeedSequence(self.seed, spawn_key=(*astuple(what), number))
+        came = runs(what, min(_RUNS, self.runs - number * _RUNS), seed)
+        return Tally(cell, tuple(np.bincount(came).tolist()))
 
     def gather(self, tallies: Iterable[Tally]) -> list[Cell]:
         """Return the cells, in the order of the experiments; the tallies come in any order."""
-        sums = [np.zeros(1, np.int64) for _ in self.experiments]
+        sums: list[tuple[int, ...]] = [()] * len(self.experiments)
         for cell, counted in tallies:
-            longer = np.zeros(max(len(sums[cell]), len(counted)), np.int64)
-            longer[: len(sums[cell])] = sums[cell]
-            longer[: len(counted)] += counted
-            sums[cell] = longer
-        return [
-            Cell(experiment, tuple(tally.tolist()))
-            for experiment, tally in zip(self.experiments, sums, strict=True)
-        ]
+            sums[cell] = tuple(map(sum, zip_longest(sums[cell], counted, fillvalue=0)))
+        return list(map(Cell, self.experiments, sums))
 
 
 def simulate(
@@ -127,16 +86,14 @@ def simulate(
     runs: int = 1_000,
     seed: int = 1,
     processes: int = 1,
-    progress: Progress | None = None,
+    progress: Callable[[int, int, str], None] = lambda *_: None,
 ) -> list[Cell]:
-    """Run each experiment many times, and say how often its writers collided.
+    """Run each experiment many times, and say how often its writers collided: a cell each, in their order.
 
     Parameters
     ----------
-    experiments
-        One a cell.
     runs
-        Runs a cell.
+        Of each cell.
     seed
         The same seed gives the same cells, however many processes there are, with one release of numpy. A
         cell is the same alone and among others.
@@ -144,11 +101,6 @@ def simulate(
         How many share the work; 1 is this one.
     progress
         Called with (runs done, runs in all, what is going on).
-
-    Returns
-    -------
-    list of Cell
-        In the order of the experiments.
 
     Raises
     ------
@@ -159,53 +111,38 @@ def simulate(
     plan.check()
     if processes < 1:
         raise ConfigError(f"processes is {processes}: give 1 or more")
+    done, total = 0, runs * len(experiments)
+
+    def reported(tally: Tally) -> Tally:
+        nonlocal done
+        done += sum(tally.runs)
+        progress(done, total, "runs")
+        return tally
+
     with _tallies(plan, processes) as tallies:
-        return plan.gather(_reporting(tallies, plan, progress))
+        return plan.gather(map(reported, tallies))
 
 
 @contextmanager
 def _tallies(plan: Plan, processes: int) -> Iterator[Iterator[Tally]]:
-    shares = map(plan.share, range(plan.shares))
     if processes == 1:
-        yield map(Share.tally, shares)
+        yield map(plan.tally, range(plan.shares))
         return
     # An interrupt goes to all processes of a terminal: this one alone is to hear it.
     ignoring = (signal.SIGINT, signal.SIG_IGN)
     context = multiprocessing.get_context("spawn")
     pool = ProcessPoolExecutor(min(processes, plan.shares), context, signal.signal, ignoring)
     try:
-        yield pool.map(Share.tally, shares, chunksize=max(1, plan.shares // (processes * 64)))
+        yield pool.map(plan.tally, range(plan.shares), chunksize=max(1, plan.shares // (processes * 64)))
     finally:
         pool.shutdown(cancel_futures=True)
-
-
-def _reporting(tallies: Iterator[Tally], plan: Plan, progress: Progress | None) -> Iterator[Tally]:
-    done, total = 0, plan.runs * len(plan.experiments)
-    for tally in tallies:
-        yield tally
-        done += sum(tally.runs)
-        if progress:
-            progress(done, total, "runs")
 
 
 def runs(experiment: Experiment, count: int, seed: int | np.random.SeedSequence) -> NDArray[np.int64]:
     """Return how many collisions each run has.
 
-    Exact: each timestamp of each writer is drawn, and equal ones are counted.
-
-    Parameters
-    ----------
-    experiment
-        What is run.
-    count
-        How many runs.
-    seed
-        Runs of the same experiment, count and seed have the same collisions, with one release of numpy.
-
-    Returns
-    -------
-    ndarray
-        ``count`` numbers.
+    Exact: each timestamp of each writer is drawn, and equal ones are counted. Runs of the same experiment,
+    count and seed have the same collisions, with one release of numpy.
     """
     rng = np.random.default_rng(seed)
     at_once = max(1, _AT_ONCE // (experiment.writers * _columns(experiment)))
@@ -236,14 +173,10 @@ def collisions(times: Integers) -> NDArray[np.int64]:
 
 
 def timestamps(experiment: Experiment, count: int, rng: np.random.Generator) -> Integers:
-    """Draw the timestamps of some runs.
+    """Draw the timestamps of some runs: shape (runs, writers, timestamps), in milliseconds from the start.
 
-    Returns
-    -------
-    ndarray
-        Shape (runs, writers, timestamps), in milliseconds from the start. A writer's grow, up to its last
-        one, the first at or past the end. Not every writer has equally many: it goes on with numbers that
-        are beyond any timestamp, each of them there once.
+    A writer's grow, up to its last one, the first at or past the end. Not every writer has equally many: it
+    goes on with numbers that are beyond any timestamp, each of them there once.
     """
     interval, jitter, duration = experiment.interval, experiment.jitter, experiment.duration
     shape = (count, experiment.writers, _columns(experiment))

@@ -20,23 +20,13 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
-__all__ = [
-    "TORN",
-    "Action",
-    "Journal",
-    "Operation",
-    "Outcome",
-    "Purpose",
-    "body",
-    "host",
-    "kept",
-    "offered_in",
-]
+__all__ = ["TORN", "Journal", "Operation", "body", "host", "kept", "offered_in"]
 
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 _LONGEST_ERROR = 500
 
 TORN = "torn"
+"""For bytes that nobody offered."""
 _SIZE = 1024
 
 Action: TypeAlias = Literal["create", "read", "list", "plain", "kill", "pause"]
@@ -46,54 +36,37 @@ Outcome: TypeAlias = Literal["created", "taken", "unknown", "fenced", "failed", 
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """One creation or read of a name, what is found at the end beside a read, or one fault.
-
-    Attributes
-    ----------
-    action
-        ``"create"`` or ``"read"``; ``"list"``: its folder's listing leaves it out; ``"plain"``: the wrapped
-        filesystem finds other bytes than were read; ``"kill"`` or ``"pause"``: what was done to the writer.
-    host
-        The machine's boot, by its id. Times of one host can be compared, those of two can't.
-    purpose
-        What the name is to its table: a ``"commit"``, what announces one (a ``"request"``), or a ``"slice"``
-        of data. Of a fault empty.
-    folder
-        The table's.
-    identity
-        What must be unique; mostly the name.
-    offered
-        Of a creation: what tells its bytes from all others'.
-    saw
-        Of a creation: the commit that its writer took for the table's last one, where the format's rule
-        rests on that; else None.
-    begun, ended
-        Nanoseconds of the host's monotonic clock; ``ended`` is None where the writer did not live to see it.
-    outcome
-        Of a creation ``"created"``, ``"taken"`` (another provably has it), ``"unknown"``, ``"fenced"`` (the
-        step came too late), or ``"failed"``: any other error, which promises nothing. Of a read ``"found"``,
-        ``"absent"`` or ``"failed"``. None: it had none.
-    seen
-        Of a read that found, and of plain bytes: what was offered by whoever created it; ``"torn"`` for bytes
-        that nobody did.
-    closing
-        Whether it is one of the reads after all else has ended.
-    """
+    """One creation or read of a name, what is found at the end beside a read, or one fault."""
 
     action: Action
+    """``"list"``: its folder's listing leaves it out; ``"plain"``: the wrapped filesystem finds other bytes
+    than were read; ``"kill"`` or ``"pause"``: what was done to the writer."""
     host: str
+    """The machine's boot, by its id. Times of one host can be compared, those of two can't."""
     writer: int
     purpose: Purpose | Literal[""]
+    """What the name is to its table: a commit, what announces one (a request), or data. Of a fault empty."""
     folder: str
+    """The table's."""
     name: str
     identity: str
+    """What must be unique; mostly the name."""
     offered: str | None = None
+    """Of a creation: what tells its bytes from all others'."""
     saw: str | None = None
+    """Of a creation: the commit that its writer took for the table's last one, where the format's rule rests
+    on that."""
     begun: int = 0
+    """Nanoseconds of the host's monotonic clock."""
     ended: int | None = None
+    """None where the writer did not live to see it."""
     outcome: Outcome | None = None
+    """``"taken"``: another provably has it; ``"fenced"``: the step came too late; ``"failed"``: any other
+    error, which promises nothing."""
     seen: str | None = None
+    """Of a read that found, and of plain bytes: what whoever created it offered; or :data:`TORN`."""
     closing: bool = False
+    """Whether it is one of the reads after all else has ended."""
     error: str | None = None
 
 
@@ -118,14 +91,9 @@ def host() -> str:
 
 
 class Journal:
-    """One process's journal; its threads may share it.
+    """One process's journal, in the folder of a run's; its threads may share it.
 
     Each line is written by one call of the system, unbuffered: what a killed process has written is there.
-
-    Parameters
-    ----------
-    folder
-        Where the journals of a run are.
     """
 
     def __init__(self, folder: Path, name: str) -> None:
@@ -151,7 +119,7 @@ class Journal:
         ended = time.monotonic_ns()
         if result.get("error"):
             result["error"] = result["error"][:_LONGEST_ERROR]
-        self._write([number, {**result, "ended": ended}])
+        self._write([number, result | {"ended": ended}])
 
     def _write(self, line: list[Any]) -> None:
         os.write(self._file, json.dumps(line).encode() + b"\n")

@@ -33,18 +33,13 @@ class Path(Protocol):
     def names(self, folder: str) -> list[str]:
         """Return the names in a folder, which need not be there."""
 
-    def turn(self, folder: str) -> AbstractContextManager[object]:
+    def turn(self, folder: str) -> AbstractContextManager[object]:  # noqa: ARG002 - for those that have one
         """Have a table for oneself, where the path knows how."""
+        return nullcontext()
 
 
 class Contender(NamedTuple):
-    """A path by its name, for other processes.
-
-    Attributes
-    ----------
-    opens
-        ``module:name`` of what makes a :class:`Path` from the options.
-    """
+    """A path by its name, for other processes: ``module:name`` of what makes it from the options."""
 
     label: str
     opens: str
@@ -87,10 +82,10 @@ def stock_of(protocol: str, options: Mapping[str, Any]) -> list[Contender]:
             "s3fs": "Fsspec",
             "boto3": "Boto",
             "boto3, conditional": "ConditionalBoto",
-            "pyarrow": "ArrowS3",
+            "pyarrow": "Arrow",
             "obstore": "Obstore",
         },
-        "piafile": {"fsspec, local": "Fsspec", "pyarrow, local": "ArrowLocal"},
+        "piafile": {"fsspec, local": "Fsspec", "pyarrow, local": "Arrow"},
     }.get(protocol, {"fsspec": "Fsspec"})
     stock = protocol.removeprefix("pia")
     return [
@@ -105,12 +100,7 @@ def endpoint_of(options: Mapping[str, Any]) -> str | None:
     return None if found is None else str(found)
 
 
-class _WithoutTurns:
-    def turn(self, folder: str) -> AbstractContextManager[object]:  # noqa: ARG002 - it has none
-        return nullcontext()
-
-
-class Fsspec(_WithoutTurns):
+class Fsspec(Path):
     """fsspec's own filesystem of the store."""
 
     def __init__(self, protocol: str, **options: Any) -> None:
@@ -162,14 +152,14 @@ class Guarded(Fsspec):
         return turn
 
 
-class Boto(_WithoutTurns):
+class Boto(Path):
     """boto3's client, as it is configured when nobody says anything."""
 
     def __init__(self, **options: Any) -> None:
         import boto3
 
-        place = _place(options)
-        self._client = boto3.client("s3", **place)
+        self._place = _place(options)
+        self._client = boto3.client("s3", **self._place)
 
     def create(self, name: str, data: bytes) -> None:
         from botocore.exceptions import ClientError
@@ -215,11 +205,24 @@ class ConditionalBoto(Boto):
             raise FileExistsError(name) from error
 
 
-class _Arrow(_WithoutTurns):
-    """pyarrow's own filesystem."""
+class Arrow(Path):
+    """pyarrow's own filesystem, of S3 or of the local disk."""
 
-    def __init__(self, fs: Any) -> None:
-        self.fs = fs
+    def __init__(self, protocol: str, **options: Any) -> None:
+        from pyarrow.fs import LocalFileSystem, S3FileSystem
+
+        place = _place(options)
+        self.fs = (
+            LocalFileSystem()
+            if protocol == "file"
+            else S3FileSystem(
+                access_key=place["aws_access_key_id"],
+                secret_key=place["aws_secret_access_key"],
+                session_token=place["aws_session_token"],
+                region=place["region_name"],
+                endpoint_override=place["endpoint_url"],
+            )
+        )
 
     def create(self, name: str, data: bytes) -> None:
         from pyarrow.fs import FileType
@@ -241,39 +244,11 @@ class _Arrow(_WithoutTurns):
         return [each.path for each in self.fs.get_file_info(FileSelector(folder, allow_not_found=True))]
 
 
-class ArrowLocal(_Arrow):
-    """Of the local disk."""
-
-    def __init__(self, **_: Any) -> None:
-        from pyarrow.fs import LocalFileSystem
-
-        super().__init__(LocalFileSystem())
-
-
-class ArrowS3(_Arrow):
-    """Of S3."""
-
-    def __init__(self, **options: Any) -> None:
-        from pyarrow.fs import S3FileSystem
-
-        place = _place(options)
-        super().__init__(
-            S3FileSystem(
-                access_key=place["aws_access_key_id"],
-                secret_key=place["aws_secret_access_key"],
-                session_token=place["aws_session_token"],
-                region=place["region_name"],
-                endpoint_override=place["endpoint_url"],
-            )
-        )
-
-
 class Obstore(Boto):
     """obstore with its ``mode="create"``; it lists by boto3."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
-        self._place = _place(options)
         self._stores: dict[str, Any] = {}
 
     def create(self, name: str, data: bytes) -> None:
@@ -296,20 +271,11 @@ class Obstore(Boto):
 
         bucket, key = _parted(name)
         if bucket not in self._stores:
-            endpoint = self._place["endpoint_url"]
-            settings = {
-                "endpoint": endpoint,
-                "access_key_id": self._place["aws_access_key_id"],
-                "secret_access_key": self._place["aws_secret_access_key"],
-                "session_token": self._place["aws_session_token"],
-                "region": self._place["region_name"],
-            }
-            config: Any = {key: value for key, value in settings.items() if value is not None}
-            self._stores[bucket] = S3Store(
-                bucket,
-                config=config,
-                client_options={"allow_http": str(endpoint).startswith("http:")},
-            )
+            # It takes boto3's names, but for the region's.
+            known = {key: value for key, value in self._place.items() if value is not None}
+            config: Any = {key.removesuffix("_name"): value for key, value in known.items()}
+            http = str(self._place["endpoint_url"]).startswith("http:")
+            self._stores[bucket] = S3Store(bucket, config=config, client_options={"allow_http": http})
         return self._stores[bucket], key
 
 

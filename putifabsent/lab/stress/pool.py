@@ -50,24 +50,17 @@ _REST_SECONDS = 0.2
 
 
 class Orders(NamedTuple):
-    """What a pool is to do.
-
-    Attributes
-    ----------
-    formats
-        Which writers have: by turns, by the writers' numbers.
-    tables
-        How many there are of each format.
-    everybody
-        How many writers there are in all pools of the run.
-    """
+    """What a pool is to do."""
 
     contender: Contender
     root: str
     formats: Sequence[str]
+    """Which writers have: by turns, by their numbers."""
     tables: int
+    """Of each format."""
     writers: Sequence[int]
     everybody: int
+    """How many writers there are in all pools of the run."""
     seconds: float
     kills: bool
     pauses: bool
@@ -180,11 +173,8 @@ class _Pool:
             os.kill(process, signal.SIGKILL)
         if self.orders.pauses and chance.random() < share * _TICK / _PAUSE_SECONDS:
             # Who has a turn has most to lose, and is one of many.
-            holders = [
-                process
-                for process, writer in self.living.items()
-                if self.holding[writer] and process not in self.paused
-            ]
+            awake = [process for process in self.living if process not in self.paused]
+            holders = [process for process in awake if self.holding[self.living[process]]]
             process = chance.choice(holders or list(self.living))
             if process not in self.paused:
                 until = now + chance.uniform(*_PAUSES)

@@ -5,7 +5,7 @@ The charts show how long commits took, how many there were, and what happened me
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import defaultdict
 from functools import partial
 from html import escape
 from typing import TYPE_CHECKING
@@ -41,7 +41,6 @@ _PROMISES = dict(zip(PROMISES, ("#b71c1c", "#ef6c00", "#6a1b9a", "#1565c0", "#55
 
 
 def _svgs(runs: Sequence[Result]) -> Iterator[str]:
-    """Give the charts as SVG elements, in the order of a page."""
     yield drawing.svg(partial(_breaches, runs), "breaches")
     yield drawing.svg(partial(_latencies, runs), "latencies")
     for number, result in enumerate(runs):
@@ -78,10 +77,8 @@ def _latencies(runs: Sequence[Result]) -> Figure:
     for number, result in enumerate(runs):
         took = np.sort(latencies(result.history))
         share = np.arange(1, len(took) + 1) / max(1, len(took)) * 100
-        style = "-" if result.contender.is_ours else "--"
-        axes.plot(
-            took, share, style, color=_COLOURS[number % len(_COLOURS)], lw=1.4, label=result.contender.label
-        )
+        style, colour = "-" if result.contender.is_ours else "--", _COLOURS[number % len(_COLOURS)]
+        axes.plot(took, share, style, color=colour, lw=1.4, label=result.contender.label)
     axes.set_xscale("log")
     axes.set_xlabel("milliseconds of an acknowledged commit's creation, or fewer")
     axes.set_ylabel("of all, %")
@@ -102,15 +99,8 @@ def _course(result: Result) -> Figure:
     kills = seconds(history.filter(pc.field("action") == "kill"), "begun")
     axes.plot(kills, np.full(len(kills), top * 0.97), "x", ms=5, color=_COLOURS[1], label="writer killed")
     pauses = history.filter((pc.field("action") == "pause") & pc.is_valid(pc.field("ended")))
-    axes.hlines(
-        np.full(pauses.num_rows, top * 0.9),
-        seconds(pauses, "begun"),
-        seconds(pauses, "ended"),
-        color=_COLOURS[2],
-        lw=3,
-        alpha=0.5,
-        label="writer paused",
-    )
+    at, spans = np.full(pauses.num_rows, top * 0.9), (seconds(pauses, "begun"), seconds(pauses, "ended"))
+    axes.hlines(at, *spans, color=_COLOURS[2], lw=3, alpha=0.5, label="writer paused")
     axes.set_ylim(0, top)
     axes.set_title(result.contender.label, fontsize=11)
     axes.set_xlabel("seconds")
@@ -148,18 +138,17 @@ def page(stress: Stress, runs: Sequence[Result], *, command: str | None = None) 
             f"<li><b>{letter}</b>: {escape(promise)}</li>" for letter, promise in PROMISES.items()
         ),
         verdict=escape(verdict(runs)),
-        table=pages.table(COLUMNS, map(_row, runs), numbers=True),
+        table=pages.table(
+            COLUMNS,
+            (pages.cells(cells(each), attributes=' class="damage"' * bool(each.violations)) for each in runs),
+            numbers=True,
+        ),
         charts="\n".join(map(pages.wide, _svgs(runs))),
         broken="\n".join(_broken(result) for result in runs if result.violations) or "<p>Nothing.</p>",
         outcomes=_outcomes(runs),
         errors="\n".join(filter(None, map(_errors, runs))) or "<p>Nothing.</p>",
     )
     return pages.page(f"What {stress.root} is worth under stress", body, command=command)
-
-
-def _row(result: Result) -> str:
-    hurt = ' class="damage"' if result.violations else ""
-    return pages.cells(cells(result), attributes=hurt)
 
 
 def _outcomes(runs: Sequence[Result]) -> str:
@@ -177,12 +166,12 @@ def _errors(result: Result) -> str:
 
 
 def _broken(result: Result) -> str:
-    times = Counter((each.promise, each.breach) for each in result.violations)
-    items = []
-    for (promise, breach), number in times.items():
-        examples = [each for each in result.violations if (each.promise, each.breach) == (promise, breach)]
-        shown = "".join(
-            f"<br><code>{escape(each.name)}</code>: {escape(each.said)}" for each in examples[:_EXAMPLES]
-        )
-        items.append(f"<li><b>{promise}</b>, {number:,} times: {escape(breach)}{shown}</li>")
+    kinds: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
+    for each in result.violations:
+        shown = f"<br><code>{escape(each.name)}</code>: {escape(each.said)}"
+        kinds[each.promise, each.breach].append(shown)
+    items = [
+        f"<li><b>{promise}</b>, {len(all_):,} times: {escape(breach)}{''.join(all_[:_EXAMPLES])}</li>"
+        for (promise, breach), all_ in kinds.items()
+    ]
     return f"<h3>{escape(result.contender.label)}</h3><ul>{''.join(items)}</ul>"

@@ -25,13 +25,10 @@ __all__ = [
     "SCHEMA",
     "Figures",
     "Result",
-    "acknowledged_commits",
     "cells",
     "errors",
     "figures",
-    "latencies",
     "row",
-    "since_begun",
     "table_of",
     "verdict",
 ]
@@ -52,27 +49,18 @@ def table_of(operations: Iterable[Operation]) -> pa.Table:
 
 
 class Figures(NamedTuple):
-    """What a history comes to.
-
-    Attributes
-    ----------
-    commits
-        Creations by which a commit is decided, by their outcomes; ``"none"``: their writers died.
-    tables
-        The acknowledged ones, by their tables.
-    rate
-        Acknowledged commits a second, of those begun in time.
-    milliseconds
-        What an acknowledged one took, by percentiles: 50, 95, 99.
-    operations
-        Creations and reads in all, the closing ones aside.
-    """
+    """What a history comes to."""
 
     commits: dict[str, int]
+    """Creations by which a commit is decided, by their outcomes; ``"none"``: their writers died."""
     tables: dict[str, int]
+    """The acknowledged ones, by their tables."""
     rate: float
+    """Acknowledged commits a second, of those begun in time."""
     milliseconds: dict[int, float]
+    """What an acknowledged one took, by percentiles: 50, 95, 99."""
     operations: int
+    """Creations and reads in all, the closing ones aside."""
     faults: dict[str, int]
 
     @property
@@ -119,17 +107,7 @@ def latencies(history: pa.Table) -> Any:
 
 
 class Result(NamedTuple):
-    """What came of a run.
-
-    Attributes
-    ----------
-    requests
-        Requests that the store got, for all of it; None where that can't be counted.
-    lost
-        Of these, how many had a lost answer.
-    idle
-        Tables that have no acknowledged commit: nothing was tried there.
-    """
+    """What came of a run."""
 
     contender: Contender
     root: str
@@ -137,8 +115,11 @@ class Result(NamedTuple):
     figures: Figures
     violations: list[Violation]
     requests: int | None
+    """That the store got, for all of it; None where that can't be counted."""
     lost: int
+    """Of these, how many had a lost answer."""
     idle: list[str]
+    """Tables that have no acknowledged commit: nothing was tried there."""
 
 
 COLUMNS = ("path", "commits", "a second", "p50 ms", "p95 ms", "p99 ms", "requests each", *PROMISES)
@@ -184,14 +165,8 @@ def cells(result: Result) -> list[str]:
 
 def errors(result: Result) -> list[tuple[str, int]]:
     """Return the other errors of writers, without names and numbers, and how often: most frequent first."""
-    messages = (
-        _PARTICULAR.sub("...", error)
-        for outcome, error in zip(
-            result.history["outcome"].to_pylist(), result.history["error"].to_pylist(), strict=True
-        )
-        if outcome in ("failed", "unknown")
-    )
-    return Counter(messages).most_common()
+    failed = result.history.filter(pc.field("outcome").isin(["failed", "unknown"]))
+    return Counter(_PARTICULAR.sub("...", error) for error in failed["error"].to_pylist()).most_common()
 
 
 _ENOUGH = 100
@@ -210,9 +185,8 @@ def verdict(runs: Sequence[Result]) -> str:
     ]
     commits = sum(result.figures.acknowledged for result in ours)
     if broken:
-        sentence = (
-            f"{broken} promises were broken through putifabsent: that is a bug, please send this report."
-        )
+        bug = "that is a bug, please send this report"
+        sentence = f"{broken} promises were broken through putifabsent: {bug}."
     elif idle:
         sentence = f"No commit was acknowledged of {'; '.join(idle)}: nothing was tried there."
     else:

@@ -35,15 +35,7 @@ PROMISES = {
 
 
 class Rule(NamedTuple):
-    """One question.
-
-    Attributes
-    ----------
-    promise
-        The letter of the promise that an answer breaks.
-    breach
-        What has happened, in a few words.
-    """
+    """One question: the letter of the promise that an answer breaks, and what has happened then."""
 
     promise: str
     breach: str
@@ -235,15 +227,7 @@ RULES = (
 
 
 class Violation(NamedTuple):
-    """A promise that was broken.
-
-    Attributes
-    ----------
-    promise
-        Its letter: U, B, K, T; L where no order explains the outcomes.
-    breach
-        What has happened, in a few words.
-    """
+    """A promise that was broken: the rule's letter and breach, the name, and what is wrong with it."""
 
     promise: str
     breach: str
@@ -252,10 +236,7 @@ class Violation(NamedTuple):
 
 
 def judge(history: pa.Table) -> list[Violation]:
-    """Return what broke a promise; an empty list is what one hopes for.
-
-    The history has the columns of :data:`.results.SCHEMA`.
-    """
+    """Return what broke a promise; an empty list is what one hopes for."""
     import duckdb
 
     with duckdb.connect() as connection:

@@ -8,12 +8,11 @@ import sys
 import tempfile
 import time
 import uuid
-from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 from putifabsent.errors import ConfigError
 from putifabsent.lab.fault_proxy import LOST_ANSWER, FaultProxy
@@ -25,7 +24,7 @@ from putifabsent.lab.stress.rules import judge
 from putifabsent.lab.stress.writers import WORKLOADS, Writer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     import pyarrow as pa
     from typing_extensions import Self
@@ -34,9 +33,7 @@ if TYPE_CHECKING:
     from putifabsent.lab.stress.paths import Path as StorePath
     from putifabsent.lab.stress.rules import Violation
 
-__all__ = ["FAULTS", "Ground", "Progress", "Stress", "obeyed", "run"]
-
-Progress: TypeAlias = Callable[[int, int, str], None]
+__all__ = ["FAULTS", "Ground", "Stress", "obeyed", "run"]
 
 FAULTS = ("kill", "pause", "lost")
 _LOST_SHARE = 0.01
@@ -45,30 +42,20 @@ _READERS = 16
 
 @dataclass(frozen=True)
 class Stress:
-    """What is to be run.
-
-    Attributes
-    ----------
-    root
-        A folder of the store that is there, as its paths say it.
-    formats
-        Which writers have, by turns: ``hudi``, ``paimon``, ``delta``.
-    tables
-        How many of each format; fewer are more contended.
-    faults
-        What happens to the writers: ``kill`` (-9), ``pause`` (up to eight seconds), ``lost`` (answers of the
-        store, one in a hundred).
-    seed
-        Of chance; the writers' own order is never the same.
-    """
+    """What is to be run."""
 
     root: str
+    """A folder of the store that is there, as its paths say it."""
     formats: Sequence[str] = tuple(WORKLOADS)
+    """Which writers have, by turns."""
     writers: int = 32
     tables: int = 1
+    """Of each format; fewer are more contended."""
     seconds: float = 120
     faults: Sequence[str] = FAULTS
+    """``kill`` (-9), ``pause`` (up to eight seconds), ``lost`` (answers of the store, one in a hundred)."""
     seed: int = 1
+    """Of chance; the writers' own order is never the same."""
 
     def check(self) -> None:
         """Raise ``ConfigError`` for what can't be run."""
@@ -76,32 +63,23 @@ class Stress:
             if getattr(self, word) <= 0:
                 raise ConfigError(f"{word} is {getattr(self, word)}: give a positive number")
         for word, known in (("formats", tuple(WORKLOADS)), ("faults", FAULTS)):
-            unknown = sorted(set(getattr(self, word)) - set(known))
-            if unknown:
+            if unknown := sorted(set(getattr(self, word)) - set(known)):
                 raise ConfigError(f"{word}: {', '.join(unknown)} is none of {', '.join(known)}")
         if not self.formats:
             raise ConfigError(f"formats: say at least one of {', '.join(WORKLOADS)}")
-        if self.writers < len(self.formats):
-            formats = len(self.formats)
+        if self.writers < (formats := len(self.formats)):
             raise ConfigError(f"writers is {self.writers}: give one or more for each of {formats} formats")
 
     def orders(self, contender: Contender, root: str, writers: Sequence[int]) -> Orders:
         """Return the orders of a pool of some of the writers."""
-        return Orders(
-            contender,
-            root,
-            tuple(self.formats),
-            self.tables,
-            tuple(writers),
-            self.writers,
-            self.seconds,
-            "kill" in self.faults,
-            "pause" in self.faults,
-            self.seed,
-        )
+        harm = "kill" in self.faults, "pause" in self.faults
+        whose = tuple(self.formats), self.tables, tuple(writers), self.writers
+        return Orders(contender, root, *whose, self.seconds, *harm, self.seed)
 
 
-def run(stress: Stress, contender: Contender, progress: Progress | None = None) -> Result:
+def run(
+    stress: Stress, contender: Contender, progress: Callable[[int, int, str], None] = lambda *_: None
+) -> Result:
     """Have the writers, each a process, write by one path; judge the outcomes.
 
     Parameters
@@ -119,9 +97,13 @@ def run(stress: Stress, contender: Contender, progress: Progress | None = None) 
         The tables could not be made.
     """
     stress.check()
+
+    def report(over: float, acknowledged: int) -> None:
+        what = f"{contender.label}: {acknowledged:,} commits"
+        progress(round(min(over, stress.seconds)), round(stress.seconds), what)
+
     with Ground(stress, contender) as ground, tempfile.TemporaryDirectory(prefix="putifabsent-stress-") as at:
         orders = stress.orders(ground.contender, ground.root, range(stress.writers))
-        report = _report_to(progress, stress, contender.label)
         operations = list(obeyed(orders, Path(at), report))
         operations += ground.closing({each.name for each in operations if each.action == "create"})
         history = table_of(operations)
@@ -129,19 +111,9 @@ def run(stress: Stress, contender: Contender, progress: Progress | None = None) 
 
 
 class Ground:
-    """A new folder of a store, its tables laid, and a proxy before it where answers are to be lost.
+    """A new folder of a store, ``root``, with its tables, and a proxy, through which ``contender`` is a path.
 
-    Parameters
-    ----------
-    host
-        The address at which other machines reach this one.
-
-    Attributes
-    ----------
-    contender
-        The path, by the proxy.
-    root
-        The folder.
+    ``host`` is the address at which other machines reach this one.
     """
 
     def __init__(self, stress: Stress, contender: Contender, host: str = "127.0.0.1") -> None:
@@ -153,6 +125,8 @@ class Ground:
         self._before = self._after = 0
         self.contender = contender
         self.root = f"{stress.root.rstrip('/')}/stress-{uuid.uuid4().hex[:8]}"
+        tables = {form: tables_of(self.root, form, stress.tables) for form in stress.formats}
+        self._tables = {folder: form for form, folders in tables.items() for folder in folders}
 
     def __enter__(self) -> Self:
         endpoint = endpoint_of(self._contender.options)
@@ -167,9 +141,8 @@ class Ground:
                     "out (--without lost)"
                 )
             path = self.contender.path()
-            for form in self._stress.formats:
-                for folder in tables_of(self.root, form, self._stress.tables):
-                    WORKLOADS[form](folder).lay(path)
+            for folder, form in self._tables.items():
+                WORKLOADS[form](folder).lay(path)
             self._warm_up(path)
             if self._proxy:
                 self._before = len(self._proxy.requests)
@@ -208,12 +181,7 @@ class Ground:
         requests = self._after - self._before if self._proxy else None
         lost = self._proxy.lost if self._proxy else 0
         found = figures(history, self._stress.seconds)
-        idle = [
-            folder
-            for form in self._stress.formats
-            for folder in tables_of(self.root, form, self._stress.tables)
-            if folder not in found.tables
-        ]
+        idle = [folder for folder in self._tables if folder not in found.tables]
         return Result(self._contender, self.root, history, found, violations, requests, lost, idle)
 
 
@@ -242,10 +210,7 @@ def obeyed(
 ) -> Iterator[Operation]:
     """Have a pool on this machine obey its orders, and give what its writers did.
 
-    Parameters
-    ----------
-    report
-        Called each half second with the seconds that are over and the commits acknowledged.
+    Each half second ``report`` is called with the seconds that are over and the commits acknowledged.
     """
     command = [sys.executable, "-m", "putifabsent.lab.stress.pool", str(journals)]
     began = time.monotonic()
@@ -259,12 +224,3 @@ def obeyed(
     if pool.returncode:
         raise RuntimeError(f"a pool of writers ended with {pool.returncode}; what it printed says why")
     yield from kept(journals)
-
-
-def _report_to(progress: Progress | None, stress: Stress, label: str) -> Callable[[float, int], None]:
-    def report(over: float, acknowledged: int) -> None:
-        if progress:
-            over = min(over, stress.seconds)
-            progress(round(over), round(stress.seconds), f"{label}: {acknowledged:,} commits")
-
-    return report

@@ -11,6 +11,7 @@ import re
 import time
 import uuid
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
@@ -32,49 +33,36 @@ _LOOKS_BACK = 0.3
 """How often a writer reads an old commit again."""
 
 
+@dataclass(frozen=True)
 class Writer:
     """What a workload works with: a path to the store, and the journal of what it does there.
 
-    Parameters
-    ----------
-    number
-        Its own; -1: nobody's.
-    holds
-        Called with 1 when the writer has its table's turn, and with 0 when it has not any more.
+    Nobody's number is -1. ``holds`` is called with 1 when it has its table's turn, and with 0 at its end.
     """
 
-    def __init__(
-        self,
-        path: Path,
-        journal: Journal,
-        number: int,
-        *,
-        closing: bool = False,
-        holds: Callable[[int], None] = lambda _: None,
-    ) -> None:
-        self.path = path
-        self._holds = holds
-        self._journal = journal
-        self._number = number
-        self._closing = closing
+    path: Path
+    journal: Journal
+    number: int
+    closing: bool = False
+    holds: Callable[[int], None] = lambda _: None
 
     @contextmanager
     def turn(self, folder: str) -> Iterator[None]:
         """Have a table's turn, where the path knows how."""
         with self.path.turn(folder):
-            self._holds(1)
+            self.holds(1)
             try:
                 yield
             finally:
-                self._holds(0)
+                self.holds(0)
 
     def create(
         self, purpose: Purpose, folder: str, name: str, identity: str | None = None, saw: str | None = None
     ) -> Outcome:
         """Create a name with bytes like no others, and return what came of it."""
         offered = uuid.uuid4().hex
-        began = self._journal.begin(
-            Operation("create", host(), self._number, purpose, folder, name, identity or name, offered, saw)
+        began = self.journal.begin(
+            Operation("create", host(), self.number, purpose, folder, name, identity or name, offered, saw)
         )
         outcome: Outcome = "created"
         message = None
@@ -82,7 +70,7 @@ class Writer:
             self.path.create(name, body(offered))
         except Exception as error:  # noqa: BLE001 - whatever a client raises is what its writer sees
             outcome, message = _outcome(error), f"{type(error).__name__}: {error}"
-        self._journal.end(began, outcome=outcome, error=message)
+        self.journal.end(began, outcome=outcome, error=message)
         return outcome
 
     def read(self, purpose: Purpose, folder: str, name: str) -> str | None:
@@ -90,12 +78,12 @@ class Writer:
 
         A closing read that fails is tried again: its last outcome is held against the path.
         """
-        began = self._journal.begin(
-            Operation("read", host(), self._number, purpose, folder, name, name, closing=self._closing)
+        began = self.journal.begin(
+            Operation("read", host(), self.number, purpose, folder, name, name, closing=self.closing)
         )
         outcome: Outcome = "found"
         seen = message = None
-        for tries_left in reversed(range(_TRIES if self._closing else 1)):
+        for tries_left in reversed(range(_TRIES if self.closing else 1)):
             try:
                 seen = offered_in(self.path.read(name))
             except FileNotFoundError:
@@ -106,7 +94,7 @@ class Writer:
                     continue
                 outcome, message = "failed", f"{type(error).__name__}: {error}"
             break
-        self._journal.end(began, outcome=outcome, seen=seen, error=message)
+        self.journal.end(began, outcome=outcome, seen=seen, error=message)
         return seen
 
     def listed(self, table: str, folder: str, own: str) -> list[str]:
@@ -116,8 +104,8 @@ class Writer:
         """
         names = self.path.names(folder)
         if not any(name.endswith(own) for name in names):
-            began = self._journal.begin(Operation("read", host(), self._number, "request", table, own, own))
-            self._journal.end(began, outcome="absent", error=f"a listing shows {len(names)} names without it")
+            began = self.journal.begin(Operation("read", host(), self.number, "request", table, own, own))
+            self.journal.end(began, outcome="absent", error=f"a listing shows {len(names)} names without it")
         return names
 
 
@@ -153,14 +141,18 @@ class _Numbered:
     """
 
     first: ClassVar[int]
+    form: ClassVar[str]
     numbered: ClassVar[re.Pattern[str]]
+    laid: ClassVar[str] = ""
+    """What the table has from its beginning."""
 
     def __init__(self, folder: str) -> None:
         self._folder = folder
         self._next = -1
 
     def lay(self, path: Path) -> None:
-        raise NotImplementedError
+        if self.laid:
+            path.create(f"{self._folder}/{self.laid}", b"{}")
 
     def commit(self, writer: Writer) -> bool:
         if self._next < 0:
@@ -177,33 +169,24 @@ class _Numbered:
         return outcome == "created"
 
     def _name(self, number: int) -> str:
-        raise NotImplementedError
+        return f"{self._folder}/{self.form.format(number)}"
 
 
 class Paimon(_Numbered):
-    """Snapshots, below the schema that the table has from its beginning."""
+    """Snapshots, below a schema."""
 
     first = 1
+    form = "snapshot/snapshot-{}"
     numbered = re.compile(r"/snapshot-(\d+)$")
-
-    def lay(self, path: Path) -> None:
-        path.create(f"{self._folder}/schema/schema-0", b"{}")
-
-    def _name(self, number: int) -> str:
-        return f"{self._folder}/snapshot/snapshot-{number}"
+    laid = "schema/schema-0"
 
 
 class Delta(_Numbered):
     """Entries of the log."""
 
     first = 0
+    form = "_delta_log/{:020d}.json"
     numbered = re.compile(r"/(\d{20})\.json$")
-
-    def lay(self, path: Path) -> None:
-        """Nothing is there before the first entry."""
-
-    def _name(self, number: int) -> str:
-        return f"{self._folder}/_delta_log/{number:020d}.json"
 
 
 class Hudi:

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ENFORCED",
-    "FOLDERS",
     "PATTERNS",
     "RULES",
     "SIDECARS",
@@ -44,7 +43,6 @@ __all__ = [
 
 FORMAT = "delta"
 FIRST = 0
-FOLDERS = frozenset({"_delta_log", "_staged_commits", "_commits", "_sidecars"})
 
 _COMMIT = re.compile(r"(?P<n>[0-9]{20})\.json")
 PATTERNS = (rf".*/_delta_log/{_COMMIT.pattern}",)
