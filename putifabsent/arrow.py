@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from glob import has_magic
 from typing import TYPE_CHECKING, Any
 
@@ -83,14 +84,32 @@ class _Guarded(FSSpecHandler):
         self._refuse_pattern(path)
         super().delete_dir(path)
 
+    def _delete_dir_contents(self, path: str, missing_dir_ok: bool) -> None:
+        try:
+            inside = self.fs.ls(path, detail=True)
+        except FileNotFoundError:
+            if missing_dir_ok:
+                return
+            raise
+        for each in inside:
+            if each["type"] == "directory":
+                self.delete_dir(each["name"])
+            else:
+                self.fs.rm_file(each["name"])
+
     def delete_file(self, path: str) -> None:
-        self.fs.info(path)  # not every store says of what it removes that it is not there
+        if self.fs.info(path)["type"] == "directory":
+            raise IsADirectoryError(errno.EISDIR, "it is a folder", path)
         self.fs.rm_file(path)
 
     def move(self, src: str, dest: str) -> None:
         if has_magic(src) and self.fs.isfile(src):
-            self.copy_file(src, dest)
-            self.fs.rm_file(src)
+            if self.fs.isdir(dest):
+                dest = f"{dest.rstrip('/')}/{src.rpartition('/')[2]}"
+            full = self.fs.mount.paths.full
+            if full(src) != full(dest):
+                self.copy_file(src, dest)
+                self.fs.rm_file(src)
         else:
             self._refuse_pattern(src)
             super().move(src, dest)

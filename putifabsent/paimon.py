@@ -163,7 +163,7 @@ class GuardedFileIO(FileIO):
         source = self.to_filesystem_path(src)
         try:
             is_folder = self.fs.info(source)["type"] == "directory"
-        except FileNotFoundError:
+        except _ABSENCES:
             return False
         if self.exists(dst):
             return False
@@ -241,18 +241,31 @@ class GuardedFileIO(FileIO):
     def delete(self, path: str, recursive: bool = False) -> bool:
         target = self.to_filesystem_path(path)
         try:
-            if self.fs.info(target)["type"] != "directory":
-                self.fs.rm_file(target)
-            elif not recursive and self.list_status(path):
-                raise OSError(errno.ENOTEMPTY, "the folder is not empty", path)
-            elif not recursive and self._folders:
-                self.fs.rmdir(target)  # others may write into it meanwhile
-            else:
-                refuse_pattern(target)
-                self.fs.rm(target, recursive=True)
+            is_file = self.fs.info(target)["type"] != "directory"
         except _ABSENCES:
             return False
+        if not (is_file or recursive) and self.list_status(path):
+            raise OSError(errno.ENOTEMPTY, "the folder is not empty", path)
+        try:
+            if is_file:
+                self.fs.rm_file(target)
+            elif recursive or not self._folders:
+                refuse_pattern(target)
+                self.fs.rm(target, recursive=True)
+            else:
+                self._rmdir(target)
+        except FileNotFoundError:
+            return False
         return True
+
+    def _rmdir(self, folder: str) -> None:
+        try:
+            self.fs.rmdir(folder)  # others may write into it meanwhile
+        except OSError as error:
+            # What is the shim's own may be left in it, and shows in no listing.
+            if error.errno != errno.ENOTEMPTY or self.fs.ls(folder, detail=False):
+                raise
+            self.fs.rm(folder, recursive=True)
 
     def mkdirs(self, path: str) -> bool:
         folder = self.to_filesystem_path(path)

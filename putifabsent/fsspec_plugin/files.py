@@ -467,7 +467,10 @@ class JointTransaction(Transaction):
         under_way = shared._transaction
         if under_way is not None and under_way.fs is self.fs:
             self.fs._transaction = under_way
-            msg = "a transaction of this filesystem is under way: end it before the next one"
+            msg = (
+                "a transaction of this filesystem is under way: before the next one call end_transaction(), "
+                "which commits it, or transaction.complete(commit=False)"
+            )
             raise ValueError(msg)
         super().start()
         self._shared, self._alike = shared, object.__new__(type(shared))

@@ -108,14 +108,27 @@ def move(fs: GuardedFileSystem, path1: Any, path2: Any, **options: Any) -> Any:
             refuse_pattern(path1)
         fs.cp_file(path1, path2)
         return fs.rm_file(path1)
-    # fsspec's own compares how both are spelled, and would remove what it has copied onto itself.
-    if both_plain and mount.paths.full(path1) == mount.paths.full(path2):
+    if both_plain and _stays(fs, path1, path2):
         return None
     # It fails on the folders of a store that has none.
     moves_folders = not mount.has_folders or type(mount.fs).mv is not AbstractFileSystem.mv
     if both_plain and recursive and maxdepth is None and moves_folders:
         return _move_folder(fs, path1, path2)
     return AbstractFileSystem.mv(fs, path1, path2, recursive=recursive, maxdepth=maxdepth, **options)
+
+
+def _stays(fs: GuardedFileSystem, path1: str, path2: str) -> bool:
+    """Whether a name is moved to itself, or into the folder that it is in.
+
+    fsspec's own compares how both are spelled, and would remove what it has copied onto itself.
+    """
+    paths = fs.mount.paths
+    here = paths.full(path1)
+    if paths.is_a_version(path1) or paths.full(path2) not in (here, here.rpartition("/")[0]):
+        return False
+    if not has_magic(path1):
+        fs.info(path1)  # one that is not there is told
+    return True
 
 
 def _moved_to(fs: GuardedFileSystem, path1: str, path2: str) -> Name | None:

@@ -180,12 +180,9 @@ def _recognise(path: str, formats: tuple[str, ...]) -> Name | None:
 def _candidates(path: str, kind: str, last: str) -> list[str]:
     """Return the formats that may know a name, in the order of :data:`GRAMMARS`: most names, none does."""
     first = last[:1]
-    found = []
     # Hudi's log files begin with a dot, and its base files have two underscores.
-    if first == "." or last.count("_") == _UNDERSCORES or "/.hoodie/" in path:
-        found.append(hudi.FORMAT)
-    if "/_delta_log/" in path:
-        found.append(delta.FORMAT)
+    is_hudis = first == "." or last.count("_") == _UNDERSCORES or "/.hoodie/" in path
+    found = []
     if kind in iceberg.FOLDERS:
         found.append(iceberg.FORMAT)
     if kind in paimon.FOLDERS:
@@ -193,7 +190,10 @@ def _candidates(path: str, kind: str, last: str) -> list[str]:
     # Batches of sources begin with a digit.
     if kind in spark.FOLDERS or last in spark.LASTS or first in _DIGITS:
         found.append(spark.FORMAT)
-    return found
+    # What else lies below a log is nobody's: what is kept about it lies beside it, and must for good.
+    if "/_delta_log/" in path and (kind in delta.FOLDERS or is_hudis or found):
+        found.insert(0, delta.FORMAT)
+    return [hudi.FORMAT, *found] if is_hudis else found
 
 
 @lru_cache(maxsize=4096)

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from py4j.protocol import Py4JError, Py4JJavaError
+from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
 from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkRuntimeError
 
@@ -244,7 +244,9 @@ class Jvm:
             self._jvm.org.putifabsent.hadoop.SessionGuard.checkOpened(hadoop)
         except Py4JJavaError as error:
             return str(error.java_exception.getMessage())
-        except Py4JError as error:
+        except Py4JNetworkError:
+            raise
+        except (Py4JError, TypeError) as error:  # a method, or the class, is not there
             raise ConfigError(
                 "the adapter on the driver's class path is older than this package: put the jar there that "
                 f"putifabsent {__version__} has (`putifabsent doctor` names it)"

@@ -208,6 +208,16 @@ def test_who_stops_reading_an_answer_ends_it_quietly(tmp_path: Path) -> None:
         assert (explains.stderr.read(), explains.wait(60)) == ("", 141)
 
 
+def test_in_a_pipe_an_error_is_one_line_however_long_it_is() -> None:
+    command = [sys.executable, "-c", "from putifabsent.cli import main; main()", "explain"]
+    done = subprocess.run(
+        [*command, f"s3:/{'long/' * 40}name"], capture_output=True, text=True, timeout=60, check=False
+    )
+    [line] = done.stderr.splitlines()
+    assert line.startswith("error: s3:/long/")
+    assert line.endswith("name for a local file")
+
+
 # A bucket that is not there
 
 

@@ -163,6 +163,20 @@ def test_below_a_file_nothing_is_there(tmp_path: Path) -> None:
     assert not files.exists(below)
     assert files.list_status(below) == []
     assert not files.delete(below)
+    assert not files.rename(below, f"{tmp_path}/elsewhere")
+
+
+def test_a_link_to_a_folder_is_there(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "folder")
+    with pytest.raises(NotADirectoryError):
+        GuardedFileIO(str(tmp_path), Options({})).delete(f"{tmp_path}/link")
+
+
+def test_a_folder_in_which_only_the_shims_own_is_left_is_empty(tmp_path: Path) -> None:
+    (tmp_path / "folder" / ".putifabsent").mkdir(parents=True)
+    assert GuardedFileIO(str(tmp_path), Options({})).delete(f"{tmp_path}/folder")
+    assert not (tmp_path / "folder").exists()
 
 
 def test_folders_are_deleted(here: dict[str, Any]) -> None:

@@ -214,6 +214,21 @@ def test_no_name_is_a_pattern(ground: Ground, fs: Any) -> None:
     assert ground.read(other) == other.encode()
     with pytest.raises(FileNotFoundError):
         fs.delete_file(odd)
+    with pytest.raises(IsADirectoryError):
+        fs.delete_file(ground.name("data"))
+    with fs.open_output_stream(odd) as stream:
+        stream.write(b"once more")
+    fs.move(odd, odd)
+    fs.move(odd, ground.name("data"))
+    assert ground.read(odd) == b"once more"
+    for folder in ("x[1]", "x1"):
+        fs.create_dir(ground.name(folder))
+        with fs.open_output_stream(ground.name(f"{folder}/f[1]")) as stream:
+            stream.write(folder.encode())
+    fs.delete_dir_contents(ground.name("x[1]"))
+    assert ground.read(ground.name("x1/f[1]")) == b"x1"
+    assert not ground.is_there(ground.name("x[1]/f[1]"))
+    fs.delete_file(odd)
     for act in (fs.delete_dir, lambda folder: fs.move(folder, ground.name("moved"))):
         with pytest.raises((ValueError, FileNotFoundError)):
             act(ground.name("dat[a]"))

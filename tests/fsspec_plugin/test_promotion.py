@@ -274,11 +274,14 @@ def test_moving_a_name_to_itself_loses_nothing(ground: Ground) -> None:
     assert ground.read(ground.log()) == WINNER
 
 
-def test_what_is_moved_to_itself_in_other_words_stays() -> None:
+@pytest.mark.parametrize("target", ["itself/plain", "memory://itself/plain", "/itself", "/itself/"])
+def test_what_is_moved_to_itself_in_other_words_stays(target: str) -> None:
     fs = fsspec.filesystem("piamemory")
     fs.pipe_file("/itself/plain", WINNER)
-    fs.mv("memory://itself/plain", "/itself/plain")
+    fs.mv("/itself/plain", target)
     assert fs.cat_file("/itself/plain") == WINNER
+    with pytest.raises(FileNotFoundError):
+        fs.mv("/itself/nothing", "memory://itself/nothing")
 
 
 @pytest.mark.parametrize("method", ["cp_file", "cp", "mv"])

@@ -160,6 +160,11 @@ def test_a_name_pickles(path: str) -> None:
         ("/snapshot/snapshot-3", "/.putifabsent"),
         ("bucket/a/b.csv", "bucket/a/.putifabsent"),
         ("/b.csv", "/.putifabsent"),
+        # Below a log: mounts of all versions must look in one place.
+        ("bucket/t/_delta_log/jobs/a.lock", "bucket/t/_delta_log/jobs/.putifabsent"),
+        ("bucket/t/_delta_log/jobs/1.lock", "bucket/t/.putifabsent"),
+        ("bucket/t/_delta_log/_sidecars/a.parquet", "bucket/t/.putifabsent"),
+        ("bucket/t/_delta_log/snapshot/a", "bucket/t/.putifabsent"),
     ],
 )
 def test_the_shim_keeps_its_state_in_the_tables_root_or_beside_the_name(path: str, state: str) -> None:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ENFORCED",
+    "FOLDERS",
     "PATTERNS",
     "RULES",
     "SIDECARS",
@@ -43,6 +44,7 @@ __all__ = [
 
 FORMAT = "delta"
 FIRST = 0
+FOLDERS = frozenset({"_delta_log", "_staged_commits", "_commits", "_sidecars"})
 
 _COMMIT = re.compile(r"(?P<n>[0-9]{20})\.json")
 PATTERNS = (rf".*/_delta_log/{_COMMIT.pattern}",)
