@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar, TypeVar
 from putifabsent.backends.registries import Lock, Maybe, Refused, TryAgain
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
     from putifabsent.backends.registries import AcquireOutcome, ExtendOutcome, ReleaseOutcome
 
@@ -52,13 +52,25 @@ class RestingLock(Lock):
         """Ask, unless it rests."""
         return self._run(lambda: self._lock.acquire(key, owner, lease))
 
+    async def acquire_async(self, key: str, owner: str, lease: float) -> AcquireOutcome:
+        """Ask, unless it rests, asynchronously."""
+        return await self._run_async(lambda: self._lock.acquire_async(key, owner, lease))
+
     def extend(self, key: str, owner: str, lease: float) -> ExtendOutcome:
         """Ask, unless it rests."""
         return self._run(lambda: self._lock.extend(key, owner, lease))
 
+    async def extend_async(self, key: str, owner: str, lease: float) -> ExtendOutcome:
+        """Ask, unless it rests, asynchronously."""
+        return await self._run_async(lambda: self._lock.extend_async(key, owner, lease))
+
     def release(self, key: str, owner: str) -> ReleaseOutcome:
         """Ask, unless it rests: then the lease ends by itself."""
         return self._run(lambda: self._lock.release(key, owner))
+
+    async def release_async(self, key: str, owner: str) -> ReleaseOutcome:
+        """Ask, unless it rests, asynchronously."""
+        return await self._run_async(lambda: self._lock.release_async(key, owner))
 
     def identity(self) -> str:
         """Return where it is."""
@@ -67,6 +79,10 @@ class RestingLock(Lock):
     def check(self) -> None:
         """Ask whether it is there, and may be used, whether it rests or not."""
         self._lock.check()
+
+    async def check_async(self) -> None:
+        """:meth:`check`, asynchronously."""
+        await self._lock.check_async()
 
     def _run(self, ask: Callable[[], T]) -> T | TryAgain | Maybe:
         if resting := self._resting():
@@ -77,6 +93,19 @@ class RestingLock(Lock):
         except ValueError:
             raise  # the request makes no sense
         except Exception as error:  # noqa: BLE001 - whatever befalls a lock, no creation fails by it
+            outcome = Maybe(error)
+        self._record(outcome)
+        return outcome
+
+    async def _run_async(self, ask: Callable[[], Awaitable[T]]) -> T | TryAgain | Maybe:
+        if resting := self._resting():
+            return resting
+        outcome: T | Maybe
+        try:
+            outcome = await ask()
+        except ValueError:
+            raise
+        except Exception as error:  # noqa: BLE001
             outcome = Maybe(error)
         self._record(outcome)
         return outcome

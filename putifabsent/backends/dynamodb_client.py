@@ -161,7 +161,7 @@ def outcome_of(error: BaseException, name: str) -> TryAgain | Refused | Maybe:
 
 def is_unmet(error: BaseException) -> bool:
     """Whether the condition of a write was not met."""
-    return _has_code(error, "ConditionalCheckFailedException")
+    return _has_code(error, _UNMET)
 
 
 def _is_missing_table(error: BaseException) -> bool:
@@ -263,6 +263,7 @@ _BETWEEN_POLLS = 0.5
 _USABLE = ("ACTIVE", "UPDATING")
 _NOBODY = {"folder": {"S": "#check"}, "name": {"S": "#check"}}
 _FOLDER = {"#folder": ATTRIBUTES["#folder"]}
+_UNMET = "ConditionalCheckFailedException"
 _NEVER: dict[str, Any] = {"ConditionExpression": NEVER, "ExpressionAttributeNames": _FOLDER}
 
 
@@ -300,7 +301,7 @@ async def checked(table: Table) -> str:
         ExpressionAttributeNames=_FOLDER,
         ExpressionAttributeValues={":folder": _NOBODY["folder"]},
     )
-    await _asked(table, "put_item", Item=_NOBODY, **_NEVER)
+    await _asked(table, "put_item", _UNMET, Item=_NOBODY, **_NEVER)
     # DynamoDB Local gives its tables no id, and the same ARN everywhere.
     known = described.get("TableId")
     made: datetime | None = described.get("CreationDateTime")
@@ -315,6 +316,7 @@ async def checked_for_counters(table: Table) -> None:
     await _asked(
         table,
         "update_item",
+        _UNMET,
         Key={**_NOBODY, "folder": COUNTERS},
         UpdateExpression="SET #last = :last",
         ConditionExpression=NEVER,
@@ -326,7 +328,7 @@ async def checked_for_counters(table: Table) -> None:
 async def checked_for_upkeep(table: Table) -> None:
     """Pass if its dead claims may be removed, and all of it may be read: a writer can do without."""
     await _asked(table, "scan", Limit=1)
-    await _asked(table, "delete_item", Key=_NOBODY, **_NEVER)
+    await _asked(table, "delete_item", _UNMET, Key=_NOBODY, **_NEVER)
 
 
 async def sound(table: Table) -> Mapping[str, Any]:
@@ -367,16 +369,14 @@ async def _refuse_expiry(table: Table) -> None:
         )
 
 
-async def _asked(
-    table: Table, method: str, expected: str = "ConditionalCheckFailedException", **parameters: Any
-) -> dict[str, Any]:
+async def _asked(table: Table, method: str, expected: str | None = None, **parameters: Any) -> dict[str, Any]:
     """Send a request of a check, and raise what that is to raise; empty: the ``expected`` code came."""
     try:
         return await table.send(method, **parameters)
     except ConfigError:
         raise
     except Exception as error:
-        if _has_code(error, expected):
+        if expected is not None and _has_code(error, expected):
             return {}
         if _is_missing_table(error):
             raise ConfigError(table.missing) from error

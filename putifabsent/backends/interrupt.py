@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from functools import wraps
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, Protocol, TypeVar
 
 from fsspec.asyn import sync
@@ -32,13 +33,14 @@ def blocking_twin(
     """Return the blocking twin of an asynchronous method: it waits for that one on the object's own loop."""
     name = method.__name__
 
+    @wraps(method)
     def run(self: S, /, *arguments: P.args, **options: P.kwargs) -> T:
         # By its name, for a subclass may have another.
         outcome: T = sync(self._loop, getattr(self, name), *arguments, **options)
         return outcome
 
-    run.__name__ = name.removesuffix("_async")
-    run.__doc__ = f":meth:`{name}`, waited for."
+    run.__name__ = name.removesuffix("_async").lstrip("_")
+    run.__qualname__ = method.__qualname__.removesuffix(name) + run.__name__
     return run
 
 

@@ -17,6 +17,7 @@ below 300, 408, 5xx     Maybe           TryAgain     Maybe          Maybe
 from __future__ import annotations
 
 import errno
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
     from putifabsent.backends.base import DeleteOutcome, PutOutcome
 
 __all__ = [
-    "LONGEST_KEY",
+    "PLAIN_KEY",
     "SENDS",
     "Meaning",
     "SourceGoneError",
@@ -70,7 +71,8 @@ _STATUSES: dict[int, Meaning] = {408: "lost", 409: "passes", 412: "taken", 429: 
 LONGEST_KEY = 1024
 """Bytes of UTF-8: the limit of S3, GCS and Azure alike."""
 
-_SURELY_SHORT = 255
+PLAIN_KEY = re.compile("[\0-\x7f]{1,255}")
+"""Matches nearly every key: one that needs no closer look by :func:`bad_key`."""
 
 
 class SourceGoneError(FileNotFoundError):
@@ -79,7 +81,7 @@ class SourceGoneError(FileNotFoundError):
 
 def bad_key(name: str, key: str) -> Refused | None:
     """Return why ``key`` can't be a key of an object store, or None."""
-    if key and len(key) <= _SURELY_SHORT and key.isascii():
+    if PLAIN_KEY.fullmatch(key):
         return None
     try:
         length = len(key.encode())

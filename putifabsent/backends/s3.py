@@ -38,7 +38,7 @@ from putifabsent.backends.base import (
 )
 from putifabsent.backends.body import Body, read_whole
 from putifabsent.backends.interrupt import blocking_twin, done_or_undone
-from putifabsent.backends.object_store import bad_key, deleting, unconditional
+from putifabsent.backends.object_store import PLAIN_KEY, bad_key, deleting, unconditional
 from putifabsent.backends.per_process import PerProcess
 from putifabsent.backends.s3_client import (
     OF_THE_SOURCE,
@@ -151,19 +151,19 @@ class S3Store(Store, ConditionalCopy, Describes, StagesAhead):
     def create(self, name: str, body: Body, creation: Creation) -> CreateOutcome:
         """``PutObject`` with ``If-None-Match: *``."""
         bucket, key = self._split(name)
+        if not PLAIN_KEY.fullmatch(key) and (refused := bad_key(name, key)):
+            return refused
         if not creation.extra and (fast := self._fast.bucket(bucket, key)) is not None:
             return fast.create(key, name, body, creation)
-        if refused := bad_key(name, key):
-            return refused
         return self._wait(self._put_once, name, body, creation, _ONLY_IF_ABSENT)
 
     async def create_async(self, name: str, body: Body, creation: Creation) -> CreateOutcome:
         """``PutObject`` with ``If-None-Match: *``."""
         bucket, key = self._split(name)
+        if not PLAIN_KEY.fullmatch(key) and (refused := bad_key(name, key)):
+            return refused
         if not creation.extra and (fast := await self._fast.bucket_async(bucket, key)) is not None:
             return await fast.create_async(key, name, body, creation)
-        if refused := bad_key(name, key):
-            return refused
         return await self._put_once(name, body, creation, _ONLY_IF_ABSENT)
 
     def head(self, name: str) -> HeadOutcome:

@@ -49,7 +49,7 @@ from putifabsent.backends.base import (
     caused,
 )
 from putifabsent.backends.body import Body, read_whole
-from putifabsent.backends.object_store import LONGEST_KEY, unconditional, unimplemented
+from putifabsent.backends.object_store import unconditional, unimplemented
 from putifabsent.backends.pool import Pool
 from putifabsent.backends.s3_client import CODES
 
@@ -166,8 +166,8 @@ def understands(options: Mapping[str, Any]) -> bool:
 
 
 def takes(key: str) -> bool:
-    """Whether it can be a key, and obstore means the same object by it as everybody else does."""
-    return key.isprintable() and _ODD.search(key) is None and len(key.encode()) <= LONGEST_KEY
+    """Whether obstore means the same object by ``key`` as everybody else does."""
+    return key.isprintable() and _ODD.search(key) is None
 
 
 def place_of(bucket: str, endpoint: str, presigned: str) -> tuple[str, bool] | None:

@@ -373,9 +373,7 @@ def through_filesystem(fs: Any, operation: Literal["create", "rename"] = "create
 
     What decides is ``pipe_file(..., mode="create")``, or ``mv`` of a file written before.
     """
-    if operation == "create":
-        return lambda name, data: partial(fs.pipe_file, name, data, mode="create")
-    return partial(_renames, fs)
+    return partial({"create": _pipes, "rename": _renames}[operation], fs)
 
 
 def _creates(store: Store, name: str, data: bytes) -> Attempt:
@@ -412,6 +410,10 @@ def _completes(store: Store, name: str, data: bytes) -> Attempt:
         _tell(name, outcome)
 
     return attempt
+
+
+def _pipes(fs: Any, name: str, data: bytes) -> Attempt:
+    return partial(fs.pipe_file, name, data, mode="create")
 
 
 def _renames(fs: Any, name: str, data: bytes) -> Attempt:

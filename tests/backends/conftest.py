@@ -12,6 +12,9 @@ from tests.backends.metadata_servers import metadata_server
 from tests.servers import chosen
 from tests.stub import FaultStub
 
+# Its assertions say what they have compared, as those of a test's own module do.
+pytest.register_assert_rewrite("tests.backends.on_stub")
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path

@@ -131,10 +131,10 @@ class HttpStoreTests:
                 store.head(name),
                 store.delete(name),
             ):
-                assert isinstance(outcome, Refused)
-                assert isinstance(outcome.error, OSError)
-                assert not isinstance(outcome.error, FileExistsError)
-        assert stub.ops == []
+                assert isinstance(outcome, Refused), name
+                assert isinstance(outcome.error, OSError), name
+                assert not isinstance(outcome.error, FileExistsError), name
+            assert stub.ops == [], name
 
     @pytest.mark.parametrize(
         "fault", [Fault.DROP_BEFORE_APPLY, Fault.ERROR_500_BEFORE, Fault.ERROR_503_BEFORE]

@@ -397,3 +397,20 @@ def test_the_suite_finds_out_a_store_that_guesses_what_was_lost(lie: Any) -> Non
         LostAnswerTests().test_an_applied_write_without_an_answer_may_have_happened(
             Ask(honest, "sync"), guessing, ThroughTheStore(honest), "/f", WRITES["creation"]
         )
+
+
+@pytest.mark.parametrize("lie", [Created(), Exists(), Refused(OSError()), Absent()], ids=repr)
+@pytest.mark.parametrize("write", WRITES)
+def test_the_suite_finds_out_a_store_that_guesses_what_never_arrived(lie: Any, write: str) -> None:
+    class Deaf(Liar):
+        def create(self, *_: Any) -> Any:
+            return lie
+
+        complete = put = publish = create
+
+    honest, deaf = Liar(), Deaf()
+    deaf.fs = honest.fs
+    with pytest.raises(AssertionError):
+        LostAnswerTests().test_a_write_that_never_arrived_may_have_happened(
+            Ask(honest, "sync"), deaf, ThroughTheStore(honest), "/f", WRITES[write]
+        )

@@ -128,14 +128,26 @@ def _tallies(plan: Plan, processes: int) -> Iterator[Iterator[Tally]]:
     if processes == 1:
         yield map(plan.tally, range(plan.shares))
         return
-    # An interrupt goes to all processes of a terminal: this one alone is to hear it.
-    ignoring = (signal.SIGINT, signal.SIG_IGN)
     context = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(min(processes, plan.shares), context, signal.signal, ignoring)
+    pool = ProcessPoolExecutor(min(processes, plan.shares), context, _know, (plan,))
     try:
-        yield pool.map(plan.tally, range(plan.shares), chunksize=max(1, plan.shares // (processes * 64)))
+        yield pool.map(_tallied, range(plan.shares), chunksize=max(1, plan.shares // (processes * 64)))
     finally:
         pool.shutdown(cancel_futures=True)
+
+
+_known: list[Plan] = []
+
+
+def _know(plan: Plan) -> None:
+    """Begin a process of the pool: the plan comes once, and not with each share."""
+    # An interrupt goes to all processes of a terminal: the first one alone is to hear it.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _known.append(plan)
+
+
+def _tallied(share: int) -> Tally:
+    return _known[0].tally(share)
 
 
 def runs(experiment: Experiment, count: int, seed: int | np.random.SeedSequence) -> NDArray[np.int64]:

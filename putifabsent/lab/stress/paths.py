@@ -209,19 +209,20 @@ class Arrow(Path):
     """pyarrow's own filesystem, of S3 or of the local disk."""
 
     def __init__(self, protocol: str, **options: Any) -> None:
-        from pyarrow.fs import LocalFileSystem, S3FileSystem
+        if protocol == "file":
+            from pyarrow.fs import LocalFileSystem
+
+            self.fs: Any = LocalFileSystem()
+            return
+        from pyarrow.fs import S3FileSystem
 
         place = _place(options)
-        self.fs = (
-            LocalFileSystem()
-            if protocol == "file"
-            else S3FileSystem(
-                access_key=place["aws_access_key_id"],
-                secret_key=place["aws_secret_access_key"],
-                session_token=place["aws_session_token"],
-                region=place["region_name"],
-                endpoint_override=place["endpoint_url"],
-            )
+        self.fs = S3FileSystem(
+            access_key=place["aws_access_key_id"],
+            secret_key=place["aws_secret_access_key"],
+            session_token=place["aws_session_token"],
+            region=place["region_name"],
+            endpoint_override=place["endpoint_url"],
         )
 
     def create(self, name: str, data: bytes) -> None:
