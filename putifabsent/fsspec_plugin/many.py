@@ -110,7 +110,7 @@ def move(fs: GuardedFileSystem, path1: Any, path2: Any, **options: Any) -> Any:
         return fs.rm_file(path1)
     if both_plain and _stays(fs, path1, path2):
         return None
-    # It fails on the folders of a store that has none.
+    # fsspec's own fails on the folders of a store that has none.
     moves_folders = not mount.has_folders or type(mount.fs).mv is not AbstractFileSystem.mv
     if both_plain and recursive and maxdepth is None and moves_folders:
         return _move_folder(fs, path1, path2)

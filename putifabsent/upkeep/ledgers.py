@@ -21,6 +21,7 @@ from putifabsent.upkeep.tables import refuse_a_part, terms_with
 if TYPE_CHECKING:
     from putifabsent.backends.base import Listed
     from putifabsent.fsspec_plugin import GuardedFileSystem
+    from putifabsent.shim.formats.hudi_sets import Part
     from putifabsent.shim.ledger.book import Ledger
     from putifabsent.shim.ledger.facts import Held, State
     from putifabsent.shim.requests import Protocol
@@ -156,16 +157,14 @@ def _queue(ledger: Ledger) -> Protocol[list[Waiting]]:
     for entry in (yield from slots.listed(queue_of(ledger))):
         who = yield from slots.said(entry)
         if who.session:
-            groups = (
-                None
-                if who.wants is None
-                else {
-                    key: None if part.groups is None or part.inserts is Inserts.ANY else len(part.groups)
-                    for key, part in who.wants.items()
-                }
-            )
+            wants = who.wants
+            groups = None if wants is None else {key: _count(part) for key, part in wants.items()}
             found.append(Waiting(who.session, who.thread, groups, entry.created))
     return found
+
+
+def _count(part: Part) -> int | None:
+    return None if part.groups is None or part.inserts is Inserts.ANY else len(part.groups)
 
 
 def ledger_of(fs: GuardedFileSystem, path: str) -> TableLedger | None:
