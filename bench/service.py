@@ -1,9 +1,10 @@
 """What a creation through the coordination service costs, beside the same one in this process.
 
-    python bench/service.py [--json] [--quick]
+    python bench/service.py [--delay 20] [--json] [--quick]
 
 The service is a process of its own, the store a stub that keeps no rules (``stub_server.py``), and all three
-share this machine's cores. Absolute times are the machine's: read the ratios, of runs that took turns.
+share this machine's cores. The store holds each answer up, as one of the same region does: without
+(``--delay 0``) the cores are what is measured. Read the ratios, of runs that took turns.
 """
 
 from __future__ import annotations
@@ -148,11 +149,12 @@ def main() -> None:
     )
     parser.add_argument("--json", action="store_true", help="print figures for machines, on standard output")
     parser.add_argument("--quick", action="store_true", help="a tenth of the creations")
+    parser.add_argument("--delay", type=float, default=20, help="milliseconds that an answer is held up")
     options = parser.parse_args()
     count, runs = (200, 3) if options.quick else (2000, 5)
     console = Console(stderr=True)
     with (
-        StubServer() as stub,
+        StubServer(options.delay / 1000) as stub,
         serving(told_of(stub)) as (_, address),
         Progress(console=console, transient=True) as progress,
     ):

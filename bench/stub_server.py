@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import urllib.request
+from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from bench.apart import Apart
@@ -46,6 +47,9 @@ def _xml(body: bytes) -> bytes:
 class _Connection(asyncio.Protocol):
     counts: dict[str, int] = {}  # noqa: RUF012 - one server, one count
 
+    def __init__(self, delay: float) -> None:
+        self._delay = delay
+
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
         self._head = b""
@@ -59,7 +63,7 @@ class _Connection(asyncio.Protocol):
                 self._left -= taken
                 data = data[taken:]
                 if not self._left:
-                    self._transport.write(self._answer)
+                    self._send(self._answer)
                 continue
             self._head += data
             end = self._head.find(b"\r\n\r\n")
@@ -80,7 +84,13 @@ class _Connection(asyncio.Protocol):
         if length:
             self._left = length
         else:
-            self._transport.write(self._answer)
+            self._send(self._answer)
+
+    def _send(self, answer: bytes) -> None:
+        if self._delay:
+            asyncio.get_running_loop().call_later(self._delay, self._transport.write, answer)
+        else:
+            self._transport.write(answer)
 
     def _reply(self, method: bytes, target: bytes) -> bytes:
         if target == b"/counts":
@@ -124,9 +134,11 @@ _ANSWERS = {
 }
 
 
-def _serve(pipe: Connection) -> None:
+def _serve(delay: float, pipe: Connection) -> None:
     async def main() -> None:
-        server = await asyncio.get_running_loop().create_server(_Connection, "127.0.0.1", 0, backlog=1024)
+        server = await asyncio.get_running_loop().create_server(
+            partial(_Connection, delay), "127.0.0.1", 0, backlog=1024
+        )
         pipe.send(server.sockets[0].getsockname()[1])
         # The pipe closes with the process that started this one.
         closed = asyncio.Event()
@@ -138,10 +150,13 @@ def _serve(pipe: Connection) -> None:
 
 
 class StubServer(Apart):
-    """Runs the stub: ``with StubServer() as stub: ... stub.endpoint, stub.counts()``."""
+    """Runs the stub: ``with StubServer() as stub: ... stub.endpoint, stub.counts()``.
 
-    def __init__(self) -> None:
-        super().__init__(_serve)
+    It holds each answer up for ``delay`` seconds.
+    """
+
+    def __init__(self, delay: float = 0) -> None:
+        super().__init__(_serve, delay)
 
     @property
     def endpoint(self) -> str:

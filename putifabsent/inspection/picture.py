@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from putifabsent import pages
 from putifabsent.inspection.inspecting import Failed
+from putifabsent.shim.formats import delta, paimon
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -191,11 +192,21 @@ def _damaged(report: Report) -> set[str]:
 
 
 def _moments(report: Report, finding: Finding) -> Sequence[str]:
-    """Return when it was: a file that tells nothing of itself is a record's own."""
+    """Return when it was: a file that tells nothing of itself is a record's own, or has its number."""
     if finding.moments:
         return finding.moments
     names = set(finding.names)
-    return [_moment(each) for each in report.records if each.row().get("path") in names]
+    own = [_moment(each) for each in report.records if each.row().get("path") in names]
+    return own or [str(number) for name in names if (number := _number(name)) is not None]
+
+
+def _number(path: str) -> int | None:
+    """Return which of Delta's commits or Paimon's snapshots a file is, whatever is in it; None: neither."""
+    folder, _, last = path.rpartition("/")
+    kind = folder.rpartition("/")[2]
+    if kind == "snapshot":
+        return paimon.number_in(kind, last)
+    return delta.number_in(last) if kind == "_delta_log" else None
 
 
 def _marks(bars: Iterable[_Bar], moments: Iterable[str]) -> list[int]:

@@ -83,6 +83,15 @@ def test_a_gap_is_marked_at_its_own_time_and_no_neighbour_is(place: Place) -> No
     assert drawn.count(HURT) == 1  # the legend's
 
 
+def test_a_record_that_can_not_be_read_is_marked_between_its_neighbours(place: Place) -> None:
+    _long(place, *range(21))
+    place.fs.pipe_file(f"{place.root}/_delta_log/{10:020}.json", b'{"commitInf')
+    drawn = svg(inspect(place.root, fs=place.fs))
+    [mark] = MARK.findall(drawn)
+    begins = [int(x) for x in re.findall(r'<rect class="completed" x="(\d+)" y="0"', drawn)]
+    assert begins[9] < int(mark) < begins[10]
+
+
 def test_damage_is_drawn_and_listed_however_old_it_is(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(picture, "DRAWN", 5)
     monkeypatch.setattr(picture, "LISTED", 4)
