@@ -277,40 +277,41 @@ def markdown(outcomes: Sequence[Outcome], missing: Mapping[str, str], table: str
     """
     measured = ", ".join(f"{name} {number}" for name, number in versions().items())
     own = [o for o in outcomes if o.client == GUARD]
-    sums = [[client, *map(str, counts.values())] for client, counts in sorted(summary(outcomes).items())]
+    sums: dict[tuple[str, ...], list[str]] = {}
+    for client, counts in sorted(summary(outcomes).items()):
+        sums.setdefault(tuple(map(str, counts.values())), []).append(client)
     found = dict.fromkeys((o.cloud, o.client) for o in outcomes)
-    clients = [each for each in found if "no retries" not in each[1]]
-    faults = []
+    clients = [each for each in found if "no retries" not in each[1] and each[1] != GUARD]
+    faults: dict[tuple[str, ...], list[str]] = {}
     for fault in dict.fromkeys(o.fault for o in outcomes):
         cells = [[o for o in outcomes if (o.cloud, o.client, o.fault) == (*key, fault)] for key in clients]
         if any(map(_false, cells)):
-            faults.append([fault.replace("<Condition>", "`<Condition>`"), *map(_share, cells)])
+            alike = faults.setdefault(tuple(map(_share, cells)), [])
+            alike.append(fault.replace("<Condition>", "`<Condition>`"))
+    shares = [["; ".join(alike), *shares] for shares, alike in faults.items()]
     return f"""# What do clients report when a response is lost?
 
 putifabsent reported something false in {_false(own)} of {len(own)} cases. On each store, a stock client that
-retries reports "exists" to the very writer that created the name. One that does not retry leaves open who
-won.
+retries reports "exists" to the very writer that created the name; one that does not leaves open who won.
 
 Measured by `bench/truth.py` in one run: {measured}.
 {WORLDS}
 ## All cases
 
-Requests are those on the wire.
-
-{_table(["client", *COUNTED], sums)}
+{_table(["client", *COUNTED], [["; ".join(alike), *counts] for counts, alike in sums.items()])}
 
 ## False reports by fault
 
-By clients with their usual retries; faults without a false report are left out. Each case, with its
-verdict and number of requests: [{table}]({table}).
+False reports of all, by other clients with their usual retries, where there are any. [Each case]({table}),
+with its verdict and requests.
 
-{_table(["fault", *(f"{client} on {cloud}" for cloud, client in clients)], faults)}
+{_table(["fault", *(f"{client} on {cloud}" for cloud, client in clients)], shares)}
 """ + "".join(f"\nNot measured: {client}: {reason}\n" for client, reason in missing.items())
 
 
 def _share(cell: Sequence[Outcome]) -> str:
     many = _false(cell)
-    return f"**{many}** of {len(cell)}" if many else "0" if cell else ""
+    return f"**{many}**/{len(cell)}" if many else "0" if cell else ""
 
 
 def _false(outcomes: Sequence[Outcome]) -> int:

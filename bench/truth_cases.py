@@ -37,23 +37,17 @@ MINE, OTHERS = b"mine", b"another's"
 WORLDS = """
 Each fault was tried in five situations:
 
-| situation | what happens |
-|---|---|
-| I won | No other writer. The first request fails; each retry gets an honest response. |
-| another won | Another writer created the name an hour earlier. |
-| another came | Another writer creates the name before the first request is applied, or after it failed. |
-| nobody did | Every request fails, and none is applied. |
-| deleted meanwhile | The name is deleted just before the client could see who holds it. |
+- I won: no other writer. The first request fails; each retry gets an honest response.
+- another won: another writer created the name an hour earlier.
+- another came: another writer creates the name before the first request is applied, or after it failed.
+- nobody did: every request fails, and none is applied.
+- deleted meanwhile: the name is deleted just before the client could see who holds it.
 
-| verdict | meaning |
-|---|---|
-| ok | The client's report is true. |
-| unknown | The client raised an error that leaves open who won. |
-| FALSE EXISTS | It reported "exists", and no other ever created the name. Formats then delete their data. |
-| FALSE WON | It reported success, and nothing was written. |
+"Unknown" is an error that leaves open who won. FALSE EXISTS is "exists", where no other created the name:
+formats then delete their data. FALSE WON is success, where nothing was written.
 
-After "another came" nobody can rule out that the own object was created, read and deleted first. putifabsent
-therefore reports `OutcomeUnknown`; the other clients are right by luck.
+After "another came" the own object may have been created, read and deleted first. So putifabsent reports
+`OutcomeUnknown`; the others are right by luck.
 
 A 409 is S3's `ConditionalRequestConflict`, GCS's conflict, Azure's `PendingCopyOperation`. A 412 after a win
 comes from a proxy that sent the request twice. A 200 with an error in its body comes from proxies and some S3

@@ -150,7 +150,7 @@ def test_every_error_has_its_section() -> None:
 
 def test_what_the_error_page_says_of_bases_is_so() -> None:
     rows = re.findall(
-        r"^\| \[`(\w+)`\]\(#\w+\) \| (?:`(\w+)`)? *\|", page("reference/errors.md"), re.MULTILINE
+        r"^- \[`(\w+)`\]\(#\w+\)(?:, an? `(\w+)`)?: ", page("reference/errors.md"), re.MULTILINE
     )
     assert len(rows) > 1
     for name, said in rows:

@@ -69,9 +69,9 @@ def test_every_error_of_the_operating_system_is_answered_as_one() -> None:
 def test_the_documentation_names_every_call_and_every_word() -> None:
     page = Path("docs/reference/service.md").read_text()
     for call in CALLS:
-        assert f"| `{call}` |" in page
+        assert f"- `{call}` (" in page
     for status, kind in {(str(each.status), each.kind) for each in FAILURES}:
-        rows = [row for row in page.splitlines() if row.startswith(f"| {status} |")]
+        rows = [row for row in page.splitlines() if row.startswith(f"- {status}: ")]
         assert any(f"`{kind}`" in row for row in rows), (status, kind)
 
 
