@@ -71,7 +71,8 @@ def _hudi(name: str, kind: str) -> Life:
         f"'{key}' = '{value}'" for key, value in {"type": kind, "primaryKey": "n", **said}.items()
     )
     make = f"create table {name} (who string, n int) using hudi tblproperties ({options}) location '{{at}}'"
-    return Life(name, name, make)
+    # Hudi leaves streams open, mounted or not, and each keeps its connection: S3A's 96 last for some commits.
+    return Life(name, name, make, settings=(("spark.hadoop.fs.s3a.connection.maximum", "20000"),))
 
 
 LIVES = {
