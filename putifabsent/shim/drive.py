@@ -13,7 +13,7 @@ from inspect import GEN_CLOSED, getgeneratorstate
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from putifabsent.backends.base import Staged
-from putifabsent.shim.requests import Both, Pause, Since, Sleep
+from putifabsent.shim.requests import Both, Pause, Since, Sleep, perform, perform_async
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Generator
@@ -55,7 +55,7 @@ def run(
     """
     first_staging, began, first_sent = True, time.monotonic(), _asleep_too()
 
-    def perform(request: Request) -> object:
+    def step(request: Request) -> object:
         nonlocal first_staging, began, first_sent
         if note is not None:
             note(request)
@@ -68,12 +68,12 @@ def run(
             return _asleep_too() - first_sent
         if isinstance(request, Both):
             return _both(request, store)
-        outcome = request.perform(store)
+        outcome = perform(request, store)
         if first_staging and isinstance(outcome, Staged):
             first_staging, began, first_sent = False, time.monotonic(), _asleep_too()
         return outcome
 
-    return walk(protocol, perform)
+    return walk(protocol, step)
 
 
 async def run_async(
@@ -85,7 +85,7 @@ async def run_async(
     """
     first_staging, began, first_sent = True, time.monotonic(), _asleep_too()
 
-    async def perform(request: Request) -> object:
+    async def step(request: Request) -> object:
         nonlocal first_staging, began, first_sent
         if note is not None:
             note(request)
@@ -98,12 +98,12 @@ async def run_async(
             return _asleep_too() - first_sent
         if isinstance(request, Both):
             return await _both_async(request, store)
-        outcome = await request.perform_async(store)
+        outcome = await perform_async(request, store)
         if first_staging and isinstance(outcome, Staged):
             first_staging, began, first_sent = False, time.monotonic(), _asleep_too()
         return outcome
 
-    return await walk_async(protocol, perform)
+    return await walk_async(protocol, step)
 
 
 def walk(steps: Generator[Step, Any, T], perform: Callable[[Step], object]) -> T:
@@ -154,14 +154,14 @@ def _both(both: Both, store: Store) -> tuple[object, object]:
 
     def look() -> None:
         try:
-            second.append(both.second.perform(store))
+            second.append(perform(both.second, store))
         except BaseException as error:  # noqa: BLE001 - it is raised where it is waited for
             failed.append(error)
 
     thread = threading.Thread(target=look, daemon=True)
     if store.endpoint() is None or not _started(thread):
-        return both.first.perform(store), both.second.perform(store)
-    first = both.first.perform(store)
+        return perform(both.first, store), perform(both.second, store)
+    first = perform(both.first, store)
     thread.join()
     for error in failed:
         raise error
@@ -177,9 +177,9 @@ def _started(thread: threading.Thread) -> bool:
 
 
 async def _both_async(both: Both, store: Store) -> tuple[object, object]:
-    second = asyncio.ensure_future(both.second.perform_async(store))
+    second = asyncio.ensure_future(perform_async(both.second, store))
     try:
-        return await both.first.perform_async(store), await second
+        return await perform_async(both.first, store), await second
     finally:
         second.cancel()
 

@@ -1,7 +1,8 @@
 """What a protocol may ask for: one small class a request.
 
 A protocol is a generator that yields these and is sent their outcomes. It never performs them itself, so
-one text of it runs synchronously, asynchronously, and under the schedule explorer.
+one text of it runs synchronously, asynchronously, and under the schedule explorer. Where nothing else is
+said, an outcome is what the method of the store, the registry, the lock or the counter returns.
 """
 
 from __future__ import annotations
@@ -12,35 +13,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 from putifabsent.backends.base import ConditionalCopy, Refused
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
-    from putifabsent.backends.base import (
-        CompleteOutcome,
-        CreateOutcome,
-        Creation,
-        DeleteOutcome,
-        GetOutcome,
-        HeadOutcome,
-        ListOutcome,
-        PublishOutcome,
-        PutOutcome,
-        Staged,
-        StageOutcome,
-        Store,
-    )
+    from putifabsent.backends.base import Creation, Staged, Store
     from putifabsent.backends.body import Body
-    from putifabsent.backends.counters import AdvanceOutcome, Counter
-    from putifabsent.backends.registries import (
-        AcquireOutcome,
-        Claim,
-        ClaimOutcome,
-        Claims,
-        ForgetOutcome,
-        Lock,
-        PageOutcome,
-        ReadOutcome,
-        ReleaseOutcome,
-    )
+    from putifabsent.backends.counters import Counter
+    from putifabsent.backends.registries import Claim, Claims, Lock
 
 __all__ = [
     "Acquire",
@@ -72,6 +48,8 @@ __all__ = [
     "SweepClaims",
     "Walk",
     "WriteClaim",
+    "perform",
+    "perform_async",
 ]
 
 
@@ -82,14 +60,6 @@ class Create(NamedTuple):
     body: Body
     creation: Creation
 
-    def perform(self, store: Store) -> CreateOutcome:
-        """Ask ``store``."""
-        return store.create(self.name, self.body, self.creation)
-
-    async def perform_async(self, store: Store) -> CreateOutcome:
-        """Ask ``store``, asynchronously."""
-        return await store.create_async(self.name, self.body, self.creation)
-
 
 class Copy(NamedTuple):
     """Create the name from another object in one request, where the store is known to honour that."""
@@ -98,18 +68,6 @@ class Copy(NamedTuple):
     name: str
     creation: Creation
 
-    def perform(self, store: Store) -> CreateOutcome:
-        """Ask ``store``."""
-        if not isinstance(store, ConditionalCopy):
-            return Refused(TypeError(f"the {store.kind} store has no conditional copy"))
-        return store.copy(self.source, self.name, self.creation)
-
-    async def perform_async(self, store: Store) -> CreateOutcome:
-        """Ask ``store``, asynchronously."""
-        if not isinstance(store, ConditionalCopy):
-            return Refused(TypeError(f"the {store.kind} store has no conditional copy"))
-        return await store.copy_async(self.source, self.name, self.creation)
-
 
 class Stage(NamedTuple):
     """Give the store a large body; nothing is readable under the name yet."""
@@ -117,14 +75,6 @@ class Stage(NamedTuple):
     name: str
     body: Body
     creation: Creation
-
-    def perform(self, store: Store) -> StageOutcome:
-        """Ask ``store``."""
-        return store.stage(self.name, self.body, self.creation)
-
-    async def perform_async(self, store: Store) -> StageOutcome:
-        """Ask ``store``, asynchronously."""
-        return await store.stage_async(self.name, self.body, self.creation)
 
 
 class StageCopy(NamedTuple):
@@ -136,27 +86,11 @@ class StageCopy(NamedTuple):
     name: str
     creation: Creation
 
-    def perform(self, store: Store) -> StageOutcome:
-        """Ask ``store``."""
-        return store.stage_copy(*self)
-
-    async def perform_async(self, store: Store) -> StageOutcome:
-        """Ask ``store``, asynchronously."""
-        return await store.stage_copy_async(*self)
-
 
 class Complete(NamedTuple):
     """Publish what was staged, only if the name is not there."""
 
     staged: Staged
-
-    def perform(self, store: Store) -> CompleteOutcome:
-        """Ask ``store``."""
-        return store.complete(self.staged)
-
-    async def perform_async(self, store: Store) -> CompleteOutcome:
-        """Ask ``store``, asynchronously."""
-        return await store.complete_async(self.staged)
 
 
 class Discard(NamedTuple):
@@ -164,27 +98,11 @@ class Discard(NamedTuple):
 
     staged: Staged
 
-    def perform(self, store: Store) -> None:
-        """Ask ``store``."""
-        store.discard(self.staged)
-
-    async def perform_async(self, store: Store) -> None:
-        """Ask ``store``, asynchronously."""
-        await store.discard_async(self.staged)
-
 
 class Head(NamedTuple):
     """Look who holds the name."""
 
     name: str
-
-    def perform(self, store: Store) -> HeadOutcome:
-        """Ask ``store``."""
-        return store.head(self.name)
-
-    async def perform_async(self, store: Store) -> HeadOutcome:
-        """Ask ``store``, asynchronously."""
-        return await store.head_async(self.name)
 
 
 class Get(NamedTuple):
@@ -192,27 +110,11 @@ class Get(NamedTuple):
 
     name: str
 
-    def perform(self, store: Store) -> GetOutcome:
-        """Ask ``store``."""
-        return store.get(self.name)
-
-    async def perform_async(self, store: Store) -> GetOutcome:
-        """Ask ``store``, asynchronously."""
-        return await store.get_async(self.name)
-
 
 class List(NamedTuple):
     """List the files directly in a folder."""
 
     folder: str
-
-    def perform(self, store: Store) -> ListOutcome:
-        """Ask ``store``."""
-        return store.list(self.folder)
-
-    async def perform_async(self, store: Store) -> ListOutcome:
-        """Ask ``store``, asynchronously."""
-        return await store.list_async(self.folder)
 
 
 class Walk(NamedTuple):
@@ -220,28 +122,12 @@ class Walk(NamedTuple):
 
     folder: str
 
-    def perform(self, store: Store) -> ListOutcome:
-        """Ask ``store``."""
-        return store.walk(self.folder)
-
-    async def perform_async(self, store: Store) -> ListOutcome:
-        """Ask ``store``, asynchronously."""
-        return await store.walk_async(self.folder)
-
 
 class Delete(NamedTuple):
     """Remove the name; with a version, only while it is still that object."""
 
     name: str
     version: str | None = None
-
-    def perform(self, store: Store) -> DeleteOutcome:
-        """Ask ``store``."""
-        return store.delete(self.name, self.version)
-
-    async def perform_async(self, store: Store) -> DeleteOutcome:
-        """Ask ``store``, asynchronously."""
-        return await store.delete_async(self.name, self.version)
 
 
 class Put(NamedTuple):
@@ -251,14 +137,6 @@ class Put(NamedTuple):
     body: Body
     creation: Creation
 
-    def perform(self, store: Store) -> PutOutcome:
-        """Ask ``store``."""
-        return store.put(self.name, self.body, self.creation)
-
-    async def perform_async(self, store: Store) -> PutOutcome:
-        """Ask ``store``, asynchronously."""
-        return await store.put_async(self.name, self.body, self.creation)
-
 
 class Publish(NamedTuple):
     """Copy what was put to the plain name, by the store itself."""
@@ -267,28 +145,12 @@ class Publish(NamedTuple):
     name: str
     creation: Creation
 
-    def perform(self, store: Store) -> PublishOutcome:
-        """Ask ``store``."""
-        return store.publish(self.source, self.name, self.creation)
-
-    async def perform_async(self, store: Store) -> PublishOutcome:
-        """Ask ``store``, asynchronously."""
-        return await store.publish_async(self.source, self.name, self.creation)
-
 
 class ReadClaim(NamedTuple):
     """Read an identity's claim."""
 
     claims: Claims
     identity: str
-
-    def perform(self, _: Store) -> ReadOutcome:
-        """Ask the registry."""
-        return self.claims.read(self.identity)
-
-    async def perform_async(self, _: Store) -> ReadOutcome:
-        """Ask the registry, asynchronously."""
-        return await self.claims.read_async(self.identity)
 
 
 class WriteClaim(NamedTuple):
@@ -299,14 +161,6 @@ class WriteClaim(NamedTuple):
     claim: Claim
     expected: Claim | None
 
-    def perform(self, _: Store) -> ClaimOutcome:
-        """Ask the registry."""
-        return self.claims.write(self.identity, self.claim, self.expected)
-
-    async def perform_async(self, _: Store) -> ClaimOutcome:
-        """Ask the registry, asynchronously."""
-        return await self.claims.write_async(self.identity, self.claim, self.expected)
-
 
 class ForgetClaim(NamedTuple):
     """Remove an identity's claim, only if it is what is expected."""
@@ -314,14 +168,6 @@ class ForgetClaim(NamedTuple):
     claims: Claims
     identity: str
     expected: Claim
-
-    def perform(self, _: Store) -> ForgetOutcome:
-        """Ask the registry."""
-        return self.claims.forget(self.identity, self.expected)
-
-    async def perform_async(self, _: Store) -> ForgetOutcome:
-        """Ask the registry, asynchronously."""
-        return await self.claims.forget_async(self.identity, self.expected)
 
 
 class ListClaims(NamedTuple):
@@ -331,14 +177,6 @@ class ListClaims(NamedTuple):
     folder: str
     start: tuple[str, ...] | None = None
 
-    def perform(self, _: Store) -> PageOutcome:
-        """Ask the registry."""
-        return self.claims.list(self.folder, self.start)
-
-    async def perform_async(self, _: Store) -> PageOutcome:
-        """Ask the registry, asynchronously."""
-        return await self.claims.list_async(self.folder, self.start)
-
 
 class SweepClaims(NamedTuple):
     """Read a page of the claims of all names in a place and below it."""
@@ -346,14 +184,6 @@ class SweepClaims(NamedTuple):
     claims: Claims
     place: str
     start: tuple[str, ...] | None = None
-
-    def perform(self, _: Store) -> PageOutcome:
-        """Ask the registry."""
-        return self.claims.sweep(self.place, self.start)
-
-    async def perform_async(self, _: Store) -> PageOutcome:
-        """Ask the registry, asynchronously."""
-        return await self.claims.sweep_async(self.place, self.start)
 
 
 class Acquire(NamedTuple):
@@ -364,14 +194,6 @@ class Acquire(NamedTuple):
     owner: str
     lease: float
 
-    def perform(self, _: Store) -> AcquireOutcome:
-        """Ask the lock."""
-        return self.lock.acquire(self.key, self.owner, self.lease)
-
-    async def perform_async(self, _: Store) -> AcquireOutcome:
-        """Ask the lock, asynchronously."""
-        return await self.lock.acquire_async(self.key, self.owner, self.lease)
-
 
 class Release(NamedTuple):
     """End the owner's lock."""
@@ -379,14 +201,6 @@ class Release(NamedTuple):
     lock: Lock
     key: str
     owner: str
-
-    def perform(self, _: Store) -> ReleaseOutcome:
-        """Ask the lock."""
-        return self.lock.release(self.key, self.owner)
-
-    async def perform_async(self, _: Store) -> ReleaseOutcome:
-        """Ask the lock, asynchronously."""
-        return await self.lock.release_async(self.key, self.owner)
 
 
 class Advance(NamedTuple):
@@ -396,14 +210,6 @@ class Advance(NamedTuple):
     name: str
     floor: int
     wanted: int
-
-    def perform(self, _: Store) -> AdvanceOutcome:
-        """Ask the counter."""
-        return self.counter.advance(self.name, self.floor, self.wanted)
-
-    async def perform_async(self, _: Store) -> AdvanceOutcome:
-        """Ask the counter, asynchronously."""
-        return await self.counter.advance_async(self.name, self.floor, self.wanted)
 
 
 class Both(NamedTuple):
@@ -421,27 +227,11 @@ class Now(NamedTuple):
 
     clock: Callable[[], float]
 
-    def perform(self, _: Store) -> float:
-        """Look at it."""
-        return self.clock()
-
-    async def perform_async(self, _: Store) -> float:
-        """Look at it."""
-        return self.clock()
-
 
 class StoreTime(NamedTuple):
     """Ask for the store's own time. The outcome: that, or None where the store does not say it."""
 
     name: str
-
-    def perform(self, store: Store) -> datetime | None:
-        """Ask ``store``."""
-        return store.time(self.name)
-
-    async def perform_async(self, store: Store) -> datetime | None:
-        """Ask ``store``, asynchronously."""
-        return await store.time_async(self.name)
 
 
 class Since(NamedTuple):
@@ -496,3 +286,70 @@ Request: TypeAlias = (
 
 T = TypeVar("T")
 Protocol: TypeAlias = Generator[Request, Any, T]
+
+_OF_THE_STORE: dict[type, str] = {
+    Create: "create",
+    Copy: "copy",
+    Stage: "stage",
+    StageCopy: "stage_copy",
+    Complete: "complete",
+    Discard: "discard",
+    Head: "head",
+    Get: "get",
+    List: "list",
+    Walk: "walk",
+    Delete: "delete",
+    Put: "put",
+    Publish: "publish",
+    StoreTime: "time",
+}
+"""Which method of a store each calls, with all its fields; asynchronously, that method's twin."""
+
+_OF_ITS_FIRST: dict[type, str] = {
+    ReadClaim: "read",
+    WriteClaim: "write",
+    ForgetClaim: "forget",
+    ListClaims: "list",
+    SweepClaims: "sweep",
+    Acquire: "acquire",
+    Release: "release",
+    Advance: "advance",
+}
+"""The same of those that call their first field, with all others."""
+
+
+def perform(request: Request, store: Store) -> Any:
+    """Return the outcome of a request that one call answers.
+
+    Parameters
+    ----------
+    request
+        None of :class:`Both`, :class:`Since`, :class:`Pause` and :class:`Sleep`.
+    store
+        Which store is called; a request of a registry, a lock or a counter names that itself.
+    """
+    known = _known(request, store)
+    return _call(request, store, "") if known is None else known
+
+
+async def perform_async(request: Request, store: Store) -> Any:
+    """:func:`perform`, asynchronously."""
+    known = _known(request, store)
+    return (await _call(request, store, "_async")) if known is None else known
+
+
+def _known(request: Request, store: Store) -> float | Refused | None:
+    """Return an outcome that nobody has to be asked for; None: it is not of that kind."""
+    if isinstance(request, Now):
+        return request.clock()
+    if isinstance(request, Copy) and not isinstance(store, ConditionalCopy):
+        return Refused(TypeError(f"the {store.kind} store has no conditional copy"))
+    return None
+
+
+def _call(request: Request, store: Store, colour: str) -> Any:
+    values: tuple[Any, ...] = request
+    method = _OF_THE_STORE.get(type(request))
+    if method is not None:
+        return getattr(store, f"{method}{colour}")(*values)
+    return getattr(values[0], f"{_OF_ITS_FIRST[type(request)]}{colour}")(*values[1:])

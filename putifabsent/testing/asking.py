@@ -21,7 +21,7 @@ from fsspec.asyn import get_loop, sync
 from putifabsent.backends.base import Created, Exists, Found, Got, Staged, Written
 from putifabsent.backends.body import InMemory
 from putifabsent.backends.registries import Claim, ClaimEntry, ClaimPage
-from putifabsent.shim.requests import Complete, Create, Discard, Head, Stage
+from putifabsent.shim.requests import Complete, Create, Discard, Head, Stage, perform, perform_async
 from putifabsent.testing.races import creation_of
 
 if TYPE_CHECKING:
@@ -146,8 +146,8 @@ class Ask:
     def __call__(self, request: Request) -> Any:
         """Return the outcome of ``request``."""
         if self.colour == "sync":
-            return request.perform(self.store)  # type: ignore[union-attr]
-        return sync(get_loop(), request.perform_async, self.store)  # type: ignore[union-attr]
+            return perform(request, self.store)
+        return sync(get_loop(), perform_async, request, self.store)
 
     def of(self, store: Store) -> Ask:
         """Return the same, of another store."""

@@ -20,7 +20,7 @@ from putifabsent.fsspec_plugin.remote import Remote
 from putifabsent.shim.ledger.book import record_at
 from putifabsent.shim.ledger.facts import State
 from putifabsent.shim.ledger.records import marker_of
-from putifabsent.shim.requests import Both, Publish
+from putifabsent.shim.requests import Both, Publish, perform
 from tests.fsspec_plugin.children import in_a_child, in_children
 from tests.fsspec_plugin.hudi_tables import Writer, records_of, table_in
 from tests.fsspec_plugin.test_async import closed
@@ -270,7 +270,7 @@ def test_a_life_whose_first_writer_died_before_anybody_could_see_its_marker_goes
     request = next(creating)
     while not isinstance(request, Publish):
         parts = request if isinstance(request, Both) else (request,)
-        outcomes = tuple(each.perform(dead.backend) for each in parts)
+        outcomes = tuple(perform(each, dead.backend) for each in parts)
         request = creating.send(outcomes if isinstance(request, Both) else outcomes[0])
     creating.close()
     assert not ground.is_there(name.path)

@@ -37,6 +37,7 @@ from putifabsent.backends.registries import (
     Released,
 )
 from putifabsent.shim import drive
+from putifabsent.shim.requests import perform_async
 from tests.fsspec_plugin.test_async import closed
 from tests.golden.wording import call_line, request_line
 from tests.stub import FaultStub
@@ -457,4 +458,4 @@ class World:
 
 
 async def _one_by_one(both: Any, store: Store) -> tuple[object, object]:
-    return await both.first.perform_async(store), await both.second.perform_async(store)
+    return await perform_async(both.first, store), await perform_async(both.second, store)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from putifabsent.backends.counters import Advanced, Counter
 from putifabsent.backends.local_counter import LocalCounter
 from putifabsent.backends.registries import Acquired, Free, Held, Lock, Maybe, Released, TryAgain
-from putifabsent.shim.requests import Pause, Sleep
+from putifabsent.shim.requests import Pause, Sleep, perform
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 START = 1_800_000_000_000
 """Milliseconds since 1970."""
+
+NO_STORE: Any = None
+"""What requests of counters and locks are performed on."""
 
 LOST = ConnectionResetError("the answer was lost")
 
@@ -189,7 +192,7 @@ class Process:
         elif isinstance(request, Pause):
             self.ready = self.world.now + 0.05
         else:
-            outcome = request.perform(None)
+            outcome = perform(request, NO_STORE)
         try:
             self._request = self._steps.send(outcome)
         except StopIteration as end:

@@ -18,8 +18,8 @@ from putifabsent.backends.counters import Advanced
 from putifabsent.backends.registries import Maybe, TryAgain
 from putifabsent.errors import ConfigError
 from putifabsent.shim.clock import RegistryTime, instant_of, millis_of, take
-from putifabsent.shim.requests import Advance, Now, Pause, Sleep
-from tests.shim.clock_worlds import LOST, START, Process, Server, World, in_order, play
+from putifabsent.shim.requests import Advance, Now, Pause, Sleep, perform
+from tests.shim.clock_worlds import LOST, NO_STORE, START, Process, Server, World, in_order, play
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -327,7 +327,7 @@ def test_whoever_is_refused_again_and_again_does_not_drive_the_counter_away() ->
         with suppress(StopIteration, TimeoutError):
             while True:
                 enough = not isinstance(request, Sleep) or request.seconds < 30
-                request = steps.send(request.perform(None) if not isinstance(request, Sleep) else enough)
+                request = steps.send(perform(request, NO_STORE) if not isinstance(request, Sleep) else enough)
     assert server.last - START < 1_000
 
 

@@ -15,10 +15,11 @@ import putifabsent.shim
 from putifabsent.backends.counters import Advanced
 from putifabsent.backends.registries import Acquired, Free, Held, Maybe, Released
 from putifabsent.shim import clock as real
-from putifabsent.shim.requests import Acquire, Now, Pause, Release, Sleep
+from putifabsent.shim.requests import Acquire, Now, Pause, Release, Sleep, perform
 from tests.mutation import Change
 from tests.shim.clock_worlds import (
     LOST,
+    NO_STORE,
     START,
     Host,
     OneLock,
@@ -182,7 +183,7 @@ def test_a_clock_that_was_set_back_far_does_not_drive_the_counter_away() -> None
                     world.now += request.seconds * short
                     request = steps.send(short)
                 else:
-                    request = steps.send(request.perform(None))
+                    request = steps.send(perform(request, NO_STORE))
     moved = counter.advance("t", 0)
     assert isinstance(moved, Advanced)
     assert moved.last - START - 600_000 <= world.now * 1000
