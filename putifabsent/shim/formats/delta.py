@@ -73,30 +73,15 @@ def number_in(last: str) -> int | None:
 
 
 _TABLE = (
-    (
-        "_delta_log/<20 digits>.json",
-        Role.LOG_ENTRY, True, "the name",
-        "bucket/t/_delta_log/00000000000000000003.json",
-        "",
-    ),
-    (
-        "_delta_log/_last_checkpoint",
-        Role.POINTER, False, "the name",
-        "bucket/t/_delta_log/_last_checkpoint",
-        "is overwritten",
-    ),
-    (
-        "_delta_log/<n>.checkpoint*.parquet, <n>.<n>.compacted.json, <n>.crc",
-        Role.OTHER, False, "the name",
-        "bucket/t/_delta_log/00000000000000000010.checkpoint.parquet",
-        "repeat what the commits say",
-    ),
-    (
-        "_delta_log/_staged_commits/<n>.<uuid>.json, _commits/, _sidecars/",
-        Role.OTHER, False, "the name",
-        "bucket/t/_delta_log/_staged_commits/00000000000000000003.3a0d65cd-4056-49b8-937b-95f9e3ee90e5.json",
-        "unique by their UUIDs",
-    ),
+    ("_delta_log/<20 digits>.json", Role.LOG_ENTRY, True, "the name",
+     "bucket/t/_delta_log/00000000000000000003.json", ""),
+    ("_delta_log/_last_checkpoint", Role.POINTER, False, "the name",
+     "bucket/t/_delta_log/_last_checkpoint", "is overwritten"),
+    ("_delta_log/<n>.checkpoint*.parquet, <n>.<n>.compacted.json, <n>.crc", Role.OTHER, False, "the name",
+     "bucket/t/_delta_log/00000000000000000010.checkpoint.parquet", "repeat what the commits say"),
+    ("_delta_log/_staged_commits/<n>.<uuid>.json, _commits/, _sidecars/", Role.OTHER, False, "the name",
+     "bucket/t/_delta_log/_staged_commits/00000000000000000003.3a0d65cd-4056-49b8-937b-95f9e3ee90e5.json",
+     "unique by their UUIDs"),
 )  # fmt: skip
 
 RULES = tuple(Rule(*row) for row in _TABLE)

@@ -128,24 +128,13 @@ def _names(folder: str, number: int) -> tuple[str, ...]:
 
 
 _TABLE = (
-    (
-        "metadata/v<N>.metadata.json",
-        Role.SNAPSHOT, True, "N",
-        "bucket/db/t/metadata/v3.metadata.json",
-        "wins a tie against the compressed names of N; as ever where Paimon keeps them: see below",
-    ),
-    (
-        "metadata/v<N>.gz.metadata.json, v<N>.metadata.json.gz",
-        Role.SNAPSHOT, True, "N",
-        "bucket/db/t/metadata/v3.gz.metadata.json",
-        "the same",
-    ),
-    (
-        "metadata/version-hint.text",
-        Role.POINTER, False, "the name",
-        "bucket/db/t/metadata/version-hint.text",
-        "is overwritten",
-    ),
+    ("metadata/v<N>.metadata.json", Role.SNAPSHOT, True, "N",
+     "bucket/db/t/metadata/v3.metadata.json",
+     "wins a tie against the compressed names of N; as ever where Paimon keeps them: see below"),
+    ("metadata/v<N>.gz.metadata.json, v<N>.metadata.json.gz", Role.SNAPSHOT, True, "N",
+     "bucket/db/t/metadata/v3.gz.metadata.json", "the same"),
+    ("metadata/version-hint.text", Role.POINTER, False, "the name",
+     "bucket/db/t/metadata/version-hint.text", "is overwritten"),
 )  # fmt: skip
 
 RULES = tuple(Rule(*row) for row in _TABLE)

@@ -136,42 +136,22 @@ def _evidence(path: str, root: str, table: str, kind: str) -> tuple[str, ...]:
 
 
 _TABLE = (
-    (
-        "snapshot/snapshot-<N>",
-        Role.SNAPSHOT, True, "the name",
-        "bucket/warehouse/db.db/t/snapshot/snapshot-3",
-        "with schema/schema-0 in the table; commands may overwrite it: see below",
-    ),
-    (
-        "branch/branch-<name>/snapshot/snapshot-<N>",
-        Role.SNAPSHOT, True, "the name",
-        "bucket/warehouse/db.db/t/branch/branch-dev/snapshot/snapshot-3",
-        "with schema/schema-0 in the branch or in the table; the same",
-    ),
-    (
-        "<database>.db/<table>/schema/schema-<N>",
-        Role.SNAPSHOT, True, "the name",
-        "bucket/warehouse/db.db/t/schema/schema-0",
-        "commands may overwrite it",
-    ),
-    (
-        "schema/schema-<N> elsewhere",
-        Role.SNAPSHOT, True, "the name",
-        "bucket/t/schema/schema-1",
-        "with schema-0 beside it; schema-0 itself with snapshot/, so not a new table's",
-    ),
-    (
-        "changelog/changelog-<N>",
-        Role.SNAPSHOT, False, "the name",
-        "bucket/warehouse/db.db/t/changelog/changelog-3",
-        "is written again with the same bytes when a snapshot's expiry is repeated",
-    ),
-    (
-        "snapshot/LATEST, EARLIEST; changelog/LATEST, EARLIEST",
-        Role.POINTER, False, "the name",
-        "bucket/warehouse/db.db/t/snapshot/LATEST",
-        "are overwritten",
-    ),
+    ("snapshot/snapshot-<N>", Role.SNAPSHOT, True, "the name",
+     "bucket/warehouse/db.db/t/snapshot/snapshot-3",
+     "with schema/schema-0 in the table; commands may overwrite it: see below"),
+    ("branch/branch-<name>/snapshot/snapshot-<N>", Role.SNAPSHOT, True, "the name",
+     "bucket/warehouse/db.db/t/branch/branch-dev/snapshot/snapshot-3",
+     "with schema/schema-0 in the branch or in the table; the same"),
+    ("<database>.db/<table>/schema/schema-<N>", Role.SNAPSHOT, True, "the name",
+     "bucket/warehouse/db.db/t/schema/schema-0", "commands may overwrite it"),
+    ("schema/schema-<N> elsewhere", Role.SNAPSHOT, True, "the name",
+     "bucket/t/schema/schema-1",
+     "with schema-0 beside it; schema-0 itself with snapshot/, so not a new table's"),
+    ("changelog/changelog-<N>", Role.SNAPSHOT, False, "the name",
+     "bucket/warehouse/db.db/t/changelog/changelog-3",
+     "is written again with the same bytes when a snapshot's expiry is repeated"),
+    ("snapshot/LATEST, EARLIEST; changelog/LATEST, EARLIEST", Role.POINTER, False, "the name",
+     "bucket/warehouse/db.db/t/snapshot/LATEST", "are overwritten"),
 )  # fmt: skip
 
 RULES = tuple(Rule(*row) for row in _TABLE)

@@ -105,42 +105,19 @@ def _file_entry(path: str, folder: str, last: str, root: str, evidence: tuple[st
 
 
 _TABLE = (
-    (
-        "<checkpoint>/offsets/<N>",
-        Role.LOG_ENTRY, True, "the name",
-        "bucket/checkpoint/offsets/3",
-        "with <checkpoint>/metadata beside it",
-    ),
-    (
-        "<checkpoint>/commits/<N>",
-        Role.LOG_ENTRY, True, "the name",
-        "bucket/checkpoint/commits/3",
-        "with <checkpoint>/offsets/ beside it",
-    ),
-    (
-        "<checkpoint>/sources/<source>/<N>[.compact]",
-        Role.LOG_ENTRY, True, "N",
-        "bucket/checkpoint/sources/0/3",
-        "with <checkpoint>/metadata beside it",
-    ),
-    (
-        "<checkpoint>/metadata",
-        Role.MARKER, True, "the name",
-        "bucket/checkpoint/metadata",
-        "with <checkpoint>/offsets/ beside it; so not the first one, unless the mount names the format",
-    ),
-    (
-        "_spark_metadata/<N>",
-        Role.LOG_ENTRY, True, "N",
-        "bucket/out/_spark_metadata/8",
-        "",
-    ),
-    (
-        "_spark_metadata/<N>.compact",
-        Role.LOG_ENTRY, True, "N",
-        "bucket/out/_spark_metadata/9.compact",
-        "wins a tie against the plain name of N",
-    ),
+    ("<checkpoint>/offsets/<N>", Role.LOG_ENTRY, True, "the name",
+     "bucket/checkpoint/offsets/3", "with <checkpoint>/metadata beside it"),
+    ("<checkpoint>/commits/<N>", Role.LOG_ENTRY, True, "the name",
+     "bucket/checkpoint/commits/3", "with <checkpoint>/offsets/ beside it"),
+    ("<checkpoint>/sources/<source>/<N>[.compact]", Role.LOG_ENTRY, True, "N",
+     "bucket/checkpoint/sources/0/3", "with <checkpoint>/metadata beside it"),
+    ("<checkpoint>/metadata", Role.MARKER, True, "the name",
+     "bucket/checkpoint/metadata",
+     "with <checkpoint>/offsets/ beside it; so not the first one, unless the mount names the format"),
+    ("_spark_metadata/<N>", Role.LOG_ENTRY, True, "N",
+     "bucket/out/_spark_metadata/8", ""),
+    ("_spark_metadata/<N>.compact", Role.LOG_ENTRY, True, "N",
+     "bucket/out/_spark_metadata/9.compact", "wins a tie against the plain name of N"),
 )  # fmt: skip
 
 RULES = tuple(Rule(*row) for row in _TABLE)
