@@ -23,7 +23,7 @@ from putifabsent.fsspec_plugin.salts import Salts
 from putifabsent.fsspec_plugin.steps import Call, Decide
 from putifabsent.fsspec_plugin.tower import Tower
 from putifabsent.fsspec_plugin.turns import turns_held
-from putifabsent.shim.formats import hudi, hudi_ledger, hudi_over, hudi_salt, hudi_steps
+from putifabsent.shim.formats import hudi, hudi_ledger, hudi_salt, hudi_steps
 from putifabsent.shim.formats.hudi_files import rolled_back
 from putifabsent.shim.formats.hudi_layout import other_layout, was_moved
 from putifabsent.shim.ledger import calls, completion
@@ -226,7 +226,7 @@ class Hudi:
 
     def dies_with_its_table(self, path: str) -> bool:
         """Whether nothing need be remembered of a name when its table is removed."""
-        return hudi_over.instant_of(path) is not None
+        return hudi_ledger.instant_of(path) is not None
 
     def forget_below(self, folder: str) -> None:
         """Forget the tables in a folder that is removed."""

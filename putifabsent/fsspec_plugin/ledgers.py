@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, TypeVar
 from putifabsent.errors import OutcomeUnknown, PutIfAbsentError
 from putifabsent.fsspec_plugin.mount import new_token
 from putifabsent.fsspec_plugin.steps import Call, Decide
-from putifabsent.shim.formats.hudi_ledger import timeline_in
-from putifabsent.shim.formats.hudi_over import forget_over
+from putifabsent.shim.formats.hudi_ledger import forget_over, timeline_in
 from putifabsent.shim.ledger.book import Lane, Ledger, Native
 from putifabsent.shim.ledger.facts import EVERY
 from putifabsent.shim.ledger.pruning import prune

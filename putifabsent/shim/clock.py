@@ -235,14 +235,7 @@ def _taken(
 
 
 def true_time(
-    lock: Lock,
-    counter: Counter,
-    name: str,
-    count: int,
-    *,
-    owner: str,
-    skew: float,
-    wall: Callable[[], float],
+    lock: Lock, counter: Counter, name: str, count: int, *, owner: str, skew: float, wall: Callable[[], float]
 ) -> Protocol[range]:
     """Take instants by the local clock: lock, wait, look at the clock, unlock.
 

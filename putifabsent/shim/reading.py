@@ -10,14 +10,13 @@ from dataclasses import dataclass
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
-from putifabsent.backends.base import Absent, Deleted, Found, Refused, TryAgain
+from putifabsent.backends.base import Absent, Found, Maybe, Refused, TryAgain
 from putifabsent.errors import OutcomeUnknown
 from putifabsent.shim.requests import Delete, Head, Pause
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from putifabsent.backends.base import DeleteOutcome
     from putifabsent.shim.requests import Get, List, ListClaims, Protocol, ReadClaim, SweepClaims, Walk
 
 __all__ = ["Located", "look", "read", "removed", "unanswered"]
@@ -46,22 +45,22 @@ def unanswered(cause: Exception) -> OSError:
 
 
 def read(
-    request: Head | Get | List | Walk | ReadClaim | ListClaims | SweepClaims,
+    request: Head | Get | List | Walk | ReadClaim | ListClaims | SweepClaims | Delete,
     failure: Callable[[Exception], Exception] = unanswered,
 ) -> Protocol[Any]:
-    """Return the outcome of a reading ``request`` that is neither a refusal nor a lost answer.
+    """Return the outcome of a ``request`` that does no harm twice, neither a refusal nor a lost answer.
 
     Parameters
     ----------
     request
-        What to read.
+        What to read, or to remove.
     failure
         Makes the exception to raise, from the store's own, when it refuses or the deadline comes; by default
         that is the store's own, as an OSError.
     """
     for attempt in count(1):
         answer = yield request
-        if not isinstance(answer, (Refused, TryAgain)):
+        if not isinstance(answer, (Refused, TryAgain, Maybe)):
             return answer
         cause = answer.error if isinstance(answer, Refused) else answer.cause
         if isinstance(answer, Refused) or not (yield Pause(attempt)):
@@ -93,11 +92,4 @@ def removed(path: str, version: str | None = None) -> Protocol[None]:
     OSError
         The store refuses, or does not answer until the deadline.
     """
-    for attempt in count(1):
-        outcome: DeleteOutcome = yield Delete(path, version)
-        if isinstance(outcome, Deleted):
-            return
-        cause = outcome.error if isinstance(outcome, Refused) else outcome.cause
-        if isinstance(outcome, Refused) or not (yield Pause(attempt)):
-            error = unanswered(cause)
-            raise error from (None if error is cause else cause)
+    yield from read(Delete(path, version))

@@ -161,18 +161,6 @@ def _hudi(name: Name, seen: _Ends) -> str | None:
     return _avro(seen) or _document(seen)
 
 
-def _delta(_: Name, seen: _Ends) -> str | None:
-    return _lines(seen) if seen.head[:1] == b"{" else None
-
-
-def _iceberg(_: Name, seen: _Ends) -> str | None:
-    return _gzip(seen) or _document(seen)
-
-
-def _paimon(_: Name, seen: _Ends) -> str | None:
-    return _document(seen)
-
-
 def _spark(name: Name, seen: _Ends) -> str | None:
     first = seen.head.partition(b"\n")[0]
     if not _VERSION.fullmatch(first):
@@ -184,10 +172,10 @@ def _spark(name: Name, seen: _Ends) -> str | None:
 
 
 _RULES: dict[str, Callable[[Name, _Ends], str | None]] = {
-    delta.FORMAT: _delta,
+    delta.FORMAT: lambda _, seen: _lines(seen) if seen.head[:1] == b"{" else None,
     hudi.FORMAT: _hudi,
-    iceberg.FORMAT: _iceberg,
-    paimon.FORMAT: _paimon,
+    iceberg.FORMAT: lambda _, seen: _gzip(seen) or _document(seen),
+    paimon.FORMAT: lambda _, seen: _document(seen),
     spark.FORMAT: _spark,
 }
 

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, NamedTuple
 
 from putifabsent.backends.base import Maybe, Refused
-from putifabsent.shim.formats.hudi_over import forget_over
+from putifabsent.shim.formats.hudi_ledger import forget_over
 from putifabsent.shim.ledger.book import is_marker
 from putifabsent.shim.ledger.pruning import needless, prune
 from putifabsent.shim.leftovers import Leftover, What

@@ -190,8 +190,8 @@ def test_a_watcher_who_breaks_by_the_number_alone_is_found_out() -> None:
     mutant = Mutant(
         "another life's turn of the same number",
         "ledger/turns",
-        "state.turn_name == watched",
-        "state.turn and state.turn.number == watched.number",
+        "state.turn_name != turn",
+        "(state.turn and state.turn.number) != turn.number",
         "the test above",
     )
     assert breaks_as_the_table_is_made_anew(mutant.protocols().take, "A")[1] is not None

@@ -249,13 +249,9 @@ def shown(kept: Iterable[Kept], session: str) -> dict[str, Kept]:
     recorded = [each.recorded for each in instants]
     own = salt_of(session)
     return {
-        each.recorded if each.salt == own or _is_alone(each, recorded) else each.path: each
+        each.recorded if each.salt == own or recorded.count(each.recorded) == 1 else each.path: each
         for each in instants
     }
-
-
-def _is_alone(kept: Kept, recorded: list[str]) -> bool:
-    return recorded.count(kept.recorded) == 1
 
 
 def keep(name: Name, body: Body, creation: Creation) -> Protocol[Created]:

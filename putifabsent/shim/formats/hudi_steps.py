@@ -172,7 +172,9 @@ def check(sequence: Iterable[Seen]) -> list[Finding]:
         instant = _kind(seen)
         before = last.get(instant)
         fault = _fault(before, seen, undoing=bool(undoing))
-        if fault is None and _is_backwards(seen):
+        # The metadata table appends digits of its own to T.
+        ended = seen.completion
+        if fault is None and ended is not None and ended < seen.time[: len(ended)]:
             fault = Fault.BACKWARDS
         if fault is not None:
             findings.append(Finding(fault, before, seen))
@@ -202,7 +204,7 @@ def finding_beside(there: Iterable[str], last: str) -> Finding | None:
     beside = [seen for seen in map(_seen, there) if seen is not None]
     kind = _kind(after)
     mine = [seen for seen in beside if _kind(seen) == kind]
-    before = max(mine, key=_rank, default=None)
+    before = max(mine, key=lambda seen: -1 if seen.state is None else seen.state.rank, default=None)
     ended = {seen.time for seen in beside if seen.state is State.COMPLETED and seen.action in _UNDOING}
     undoing = {seen.time for seen in beside if seen.action in _UNDOING} - ended
     fault = _fault(before, after, undoing=bool(undoing))
@@ -240,10 +242,6 @@ def _kind(seen: Seen) -> tuple[str, str, bool]:
     return seen.time, seen.salt, seen.action == _SAVEPOINT
 
 
-def _rank(seen: Seen) -> int:
-    return -1 if seen.state is None else seen.state.rank
-
-
 def _fault(before: Seen | None, after: Seen, *, undoing: bool) -> Fault | None:
     """Return what is wrong with a step, as :func:`fault_of`; or that the instant is another action's."""
     was = None if before is None else before.state
@@ -257,11 +255,6 @@ def _goes_on(before: Seen, after: Seen) -> bool:
     if before.state is State.COMPLETED or after.state is State.COMPLETED:
         return completed_as(before.action) == completed_as(after.action)
     return (before.action or "commit") == (after.action or "commit")
-
-
-def _is_backwards(seen: Seen) -> bool:
-    # The metadata table appends digits of its own to T.
-    return seen.completion is not None and seen.completion < seen.time[: len(seen.completion)]
 
 
 def _shown(seen: Seen) -> str:

@@ -27,13 +27,7 @@ import re
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from putifabsent.backends.base import (
-    STATE_FOLDER,
-    Absent,
-    Holder,
-    Refused,
-    Written,
-)
+from putifabsent.backends.base import STATE_FOLDER, Absent, Holder, Refused, Written
 from putifabsent.backends.body import InMemory
 from putifabsent.errors import NameTaken, OutcomeUnknown
 from putifabsent.shim.create import create as native_create
@@ -46,14 +40,7 @@ from putifabsent.shim.requests import Create, Get, List, Pause, Publish, Put
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from putifabsent.backends.base import (
-        Created,
-        CreateOutcome,
-        Creation,
-        Got,
-        Listed,
-        PutOutcome,
-    )
+    from putifabsent.backends.base import Created, CreateOutcome, Creation, Got, Listed, PutOutcome
     from putifabsent.backends.body import Body
     from putifabsent.shim.arbiter import Arbiter
     from putifabsent.shim.ledger.facts import TurnName
@@ -61,16 +48,7 @@ if TYPE_CHECKING:
     from putifabsent.shim.listing_overlay import Sighting
     from putifabsent.shim.requests import Protocol
 
-__all__ = [
-    "HalfRemoved",
-    "Lane",
-    "Ledger",
-    "Native",
-    "Watched",
-    "by_life",
-    "is_marker",
-    "record_at",
-]
+__all__ = ["HalfRemoved", "Lane", "Ledger", "Native", "Watched", "by_life", "is_marker", "record_at"]
 
 _DIGITS = 10
 _LOOKS_AT_A_GAP = 2

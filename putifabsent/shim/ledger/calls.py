@@ -181,7 +181,12 @@ def create(  # noqa: PLR0913 - what a creation takes, and a commit
     if held is not None and held.token == creation.token:
         # It was opened by this very call: for a name that is older than the ledger, or was refused.
         token = f"{creation.token}-free"
-        free = _freeing(instant, creation.token, Free(instant, ledger.session, token))
+
+        def free(state: State) -> Record | None:
+            still = state.open.get(instant)
+            is_mine = still is not None and still.token == creation.token
+            return Free(instant, ledger.session, token) if is_mine else None
+
         with contextlib.suppress(OSError):
             yield from append(ledger, free, creation._replace(token=token))
     raise failed
@@ -238,14 +243,6 @@ def _draft(rule: Rule, token: str) -> Callable[[State], Record | None]:
     def draft(state: State) -> Record | None:
         todo = rule(state)
         return todo.record if isinstance(todo, Append) and todo.record.token == token else None
-
-    return draft
-
-
-def _freeing(instant: str, token: str, free: Free) -> Callable[[State], Record | None]:
-    def draft(state: State) -> Record | None:
-        held = state.open.get(instant)
-        return free if held is not None and held.token == token else None
 
     return draft
 

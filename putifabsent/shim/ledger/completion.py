@@ -115,7 +115,12 @@ def undo(ledger: Ledger, instant: str, creation: Creation) -> Protocol[Completio
     OutcomeUnknown
         It may have been taken back.
     """
-    yield from append(ledger, _undoing(ledger, instant, creation.token), creation)
+
+    def draft(state: State) -> Record | None:
+        is_there = state.completed(instant) is not None
+        return Undo(instant, ledger.session, creation.token) if is_there else None
+
+    yield from append(ledger, draft, creation)
     gone = [each for each in ledger.state.completions.values() if each.instant == instant and each.undone]
     return max(gone, key=lambda each: each.number, default=None)
 
@@ -282,13 +287,6 @@ def _completing(
             raise NameTaken(path, Holder(other.token))
         name, body = ledger.relative(path), ledger.relative(key)
         return Complete(instant, ledger.session, token, name, body, turn and turn.number)
-
-    return draft
-
-
-def _undoing(ledger: Ledger, instant: str, token: str) -> Callable[[State], Record | None]:
-    def draft(state: State) -> Record | None:
-        return None if state.completed(instant) is None else Undo(instant, ledger.session, token)
 
     return draft
 

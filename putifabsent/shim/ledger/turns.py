@@ -106,8 +106,12 @@ def take(
 
 def release(ledger: Ledger, turn: TurnName, creation: Creation) -> Protocol[bool]:
     """Give a turn back; return whether it was held until then, and not broken. Two requests."""
-    ended = yield from append(ledger, _release(ledger, turn, creation.token), creation)
-    return ended is not None
+
+    def draft(state: State) -> Record | None:
+        held = _holds(ledger, state, turn)
+        return Release(turn.number, ledger.session, creation.token) if held else None
+
+    return (yield from append(ledger, draft, creation)) is not None
 
 
 def beat(ledger: Ledger, turn: TurnName, creation: Creation, *, clock: Callable[[], float]) -> Protocol[bool]:
@@ -173,13 +177,6 @@ def _turn(
     return draft
 
 
-def _release(ledger: Ledger, turn: TurnName, token: str) -> Callable[[State], Record | None]:
-    def draft(state: State) -> Record | None:
-        return Release(turn.number, ledger.session, token) if _holds(ledger, state, turn) else None
-
-    return draft
-
-
 def _break(ledger: Ledger, creation: Creation, clock: Callable[[], float]) -> Protocol[bool]:
     """End the turn that others have, if it was watched longer than its lease; return whether it is over."""
     held, turn = ledger.state.turn, ledger.state.turn_name
@@ -196,15 +193,11 @@ def _break(ledger: Ledger, creation: Creation, clock: Callable[[], float]) -> Pr
     if looked - watched.since <= held.lease:
         return False
     token = f"{creation.token}-{turn.number}"
-    draft = _breaking(ledger, turn, token)
+
+    def draft(state: State) -> Record | None:
+        return None if state.turn_name != turn else Break(turn.number, ledger.session, token)
+
     # Whether it was this breaker who ended the turn, the next look tells.
     with contextlib.suppress(OutcomeUnknown):
         yield from append(ledger, draft, creation._replace(token=token))
     return True
-
-
-def _breaking(ledger: Ledger, watched: TurnName, token: str) -> Callable[[State], Record | None]:
-    def draft(state: State) -> Record | None:
-        return Break(watched.number, ledger.session, token) if state.turn_name == watched else None
-
-    return draft
