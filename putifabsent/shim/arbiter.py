@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from putifabsent.backends.base import Created, Creation, Holder, Listed
     from putifabsent.backends.body import Body
-    from putifabsent.backends.registries import Claim, ClaimPage, Claims, Lock
+    from putifabsent.backends.registries import Claim, Claims, Lock
     from putifabsent.shim.leftovers import Leftover
     from putifabsent.shim.listing_overlay import Classify, Sighting
     from putifabsent.shim.names import Name
@@ -41,7 +41,7 @@ class Arbiter(ABC):
     """
 
     keys: ClassVar[str]
-    needs: ClassVar[tuple[str, ...]]
+    needs: ClassVar[tuple[str, ...]] = ("list", "publish")
 
     @property
     @abstractmethod
@@ -195,7 +195,6 @@ class Balloting(Arbiter):
     """
 
     keys: ClassVar[str] = "ballot"
-    needs: ClassVar[tuple[str, ...]] = ("list", "publish")
     largest_publish: int
 
     @property
@@ -311,7 +310,6 @@ class Claiming(Arbiter):
     """
 
     keys: ClassVar[str] = "claims"
-    needs: ClassVar[tuple[str, ...]] = ("list", "publish")
     claims: Claims
     place: str
     largest_publish: int
@@ -382,16 +380,9 @@ class Claiming(Arbiter):
 
     def remembered(self, place: str) -> Protocol[dict[str, Claim]]:
         """As the contract says."""
-        found: dict[str, Claim] = {}
-        start: tuple[str, ...] | None = None
-        while True:
-            request = SweepClaims(self.claims, f"{self.place}{place}", start)
-            page: ClaimPage = yield from read(request)
-            for identity, claim in page.entries:
-                found[identity.removeprefix(self.place)] = claim
-            start = page.more
-            if start is None:
-                return found
+        request = SweepClaims(self.claims, f"{self.place}{place}")
+        entries = yield from listing_overlay.all_pages(request)
+        return {identity.removeprefix(self.place): claim for identity, claim in entries}
 
     def shelf(self, state: str, folder: str) -> str | None:
         """As the contract says."""

@@ -20,13 +20,13 @@ from putifabsent.shim.state_keys import parsed, placed
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from putifabsent.backends.registries import ClaimPage, Claims
+    from putifabsent.backends.registries import ClaimEntry, ClaimPage, Claims
     from putifabsent.shim.names import Name
-    from putifabsent.shim.requests import Protocol
+    from putifabsent.shim.requests import Protocol, SweepClaims
 
     Classify = Callable[[str], Name]
 
-__all__ = ["Sighting", "in_ballots", "in_claims"]
+__all__ = ["Sighting", "all_pages", "in_ballots", "in_claims"]
 
 _AT_SOME_TIME = datetime.fromtimestamp(0, timezone.utc)
 
@@ -108,14 +108,20 @@ def in_claims(claims: Claims, place: str, folder: str, classify: Classify) -> Pr
         The registry refuses, or does not answer.
     """
     sightings: list[Sighting] = []
-    start: tuple[str, ...] | None = None
+    for identity, claim in (yield from all_pages(ListClaims(claims, f"{place}{folder}"))):
+        salted = parsed(claim.key)
+        lives = None if salted is None or not claim.live else salted.rank
+        for rank, each in enumerate(classify(identity.removeprefix(place)).all_names):
+            sightings.append(Sighting(each, claim.key if rank == lives else None))
+    return sightings
+
+
+def all_pages(request: ListClaims | SweepClaims) -> Protocol[list[ClaimEntry]]:
+    """Read page after page, from the one that is requested; errors as for :func:`in_claims`."""
+    entries: list[ClaimEntry] = []
     while True:
-        page: ClaimPage = yield from read(ListClaims(claims, f"{place}{folder}", start))
-        for identity, claim in page.entries:
-            salted = parsed(claim.key)
-            lives = None if salted is None or not claim.live else salted.rank
-            for rank, each in enumerate(classify(identity.removeprefix(place)).all_names):
-                sightings.append(Sighting(each, claim.key if rank == lives else None))
-        start = page.more
-        if start is None:
-            return sightings
+        page: ClaimPage = yield from read(request)
+        entries += page.entries
+        if page.more is None:
+            return entries
+        request = request._replace(start=page.more)

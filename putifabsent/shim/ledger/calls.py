@@ -115,7 +115,9 @@ def decide(ledger: Ledger, rule: Rule, creation: Creation) -> Protocol[Todo]:
         As for :func:`~putifabsent.shim.ledger.appending.append`.
     """
     while True:
-        todo = _todo(rule, ledger.state)
+        todo: Todo | None = None
+        with contextlib.suppress(PutIfAbsentError):  # the state may be old: a refusal is nothing yet
+            todo = rule(ledger.state)
         if isinstance(todo, Commit) or (isinstance(todo, ByName) and todo.cached):
             return todo
         record = todo.record if isinstance(todo, Append) else None
@@ -229,14 +231,6 @@ def _about(path: str, creation: Creation, deciding: Protocol[Todo]) -> Protocol[
         if unknown is not None:
             unknown_from(error, OutcomeUnknown(path, creation.token, unknown.reason))
         raise
-
-
-def _todo(rule: Rule, state: State) -> Todo | None:
-    """Call a rule on a state that may be old: a refusal is nothing yet."""
-    try:
-        return rule(state)
-    except PutIfAbsentError:
-        return None
 
 
 def _draft(rule: Rule, token: str) -> Callable[[State], Record | None]:
