@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from putifabsent.shim.names import ordinary
@@ -13,19 +13,17 @@ from tests.shim.folders import all_roots, components
 LOG = "_delta_log/00000000000000000000.json"
 
 
-def folder_of(path: str) -> str:
-    return folder_for(Policy("delta").classify(path), "ballot", 130)
-
-
 @given(all_roots, components)
+@example("bucket/sources/0", "0")
 def test_a_key_tells_of_which_name_it_is(root: str, last: str) -> None:
     for path in (f"{root}/{last}", f"{root}/{LOG}"):
-        folder = folder_of(path)
+        name = Policy("delta").classify(path)
+        folder = folder_for(name, "ballot", 130)
         found = placed(f"{folder}/P~1")
         assert found is not None
         assert found.folder == folder
         assert found.arbiter == "ballot"
-        assert found.name == (None if "sha256=" in folder else path)
+        assert found.name == (None if "sha256=" in folder else name.canonical)
 
 
 @given(all_roots, st.lists(components, min_size=2, max_size=4, unique=True))
