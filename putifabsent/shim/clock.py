@@ -313,22 +313,16 @@ def _measured(
         yield from _waited(wait, counter.identity())
         now: float = yield Now(wall)
         past = int((now - skew) * _SECOND)
-        taken = yield from _stepped(counter, name, max(past - count, 0), count)
+        taken: AdvanceOutcome = yield Advance(counter, name, max(past - count, 0), count)
+        if isinstance(taken, Refused):
+            raise taken.error
+        if not isinstance(taken, Advanced):
+            raise ConfigError(f"{counter.identity()} is no counter of this process")
         if taken.last <= past:
             return range(taken.last - count + 1, taken.last + 1)
         # This process gave later ones, by a clock that was fast. These are thrown away: whether others may
         # have had them is known only by the look at which they are past.
         wait = (taken.last + count - past) / _SECOND
-
-
-def _stepped(counter: Counter, name: str, floor: int, count: int) -> Protocol[Advanced]:
-    """Move a counter that answers at once."""
-    outcome: AdvanceOutcome = yield Advance(counter, name, floor, count)
-    if isinstance(outcome, Refused):
-        raise outcome.error
-    if not isinstance(outcome, Advanced):
-        raise ConfigError(f"{counter.identity()} is no counter of this process")
-    return outcome
 
 
 def _waited(seconds: float, where: str) -> Protocol[None]:

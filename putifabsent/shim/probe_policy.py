@@ -140,10 +140,8 @@ def check(arbiter: str, verdicts: Mapping[str, Verdict], where: str) -> None:
     if arbiter in BY_THE_STORE:
         can_not, instead = "can't decide who creates a name", _ANOTHER_ARBITER
     else:
-        can_not, instead = (
-            f"does not do what the arbiter {arbiter.partition(':')[0]} rests on",
-            _ANOTHER_STORE,
-        )
+        can_not = f"does not do what the arbiter {arbiter.partition(':')[0]} rests on"
+        instead = _ANOTHER_STORE
     unsafe = [verdict for verdict in verdicts.values() if verdict.needed and not verdict.safe]
     if unsafe:
         found = "; ".join(f"{verdict.operation}: {verdict.evidence}" for verdict in unsafe)

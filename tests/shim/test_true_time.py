@@ -214,7 +214,7 @@ MUTANTS = (
         "the distance between the clocks is kept for ever",
         "clock",
         "now: float = yield Now(wall)\n",
-        "now = (yield from _stepped(counter, 'its time', 0, 1)).now / 1000\n",
+        "now = (yield Advance(counter, 'its time', 0, 1)).now / 1000\n",
     ),
     Change("no wait", "clock", "wait = skew + (count + 1) / _SECOND", "wait = 0.0"),
     Change("no wait for the skew", "clock", "wait = skew + (", "wait = ("),

@@ -258,6 +258,7 @@ class Index(NamedTuple):
 def entry_of(record: Mapping[str, Any]) -> Entry:
     """Return a record of a manifest."""
     file = record["_FILE"]
+    lowest, highest = file.get("_MIN_SEQUENCE_NUMBER"), file.get("_MAX_SEQUENCE_NUMBER")
     return Entry(
         record["_KIND"] == _ADD,
         File(int(file["_LEVEL"]), str(file["_FILE_NAME"])),
@@ -265,15 +266,8 @@ def entry_of(record: Mapping[str, Any]) -> Entry:
         bool(file.get("_EXTERNAL_PATH")),
         bytes(record["_PARTITION"]),
         int(record["_BUCKET"]),
-        _sequences(file),
+        None if lowest is None or highest is None else (int(lowest), int(highest)),
     )
-
-
-def _sequences(file: Mapping[str, Any]) -> tuple[int, int] | None:
-    lowest, highest = file.get("_MIN_SEQUENCE_NUMBER"), file.get("_MAX_SEQUENCE_NUMBER")
-    if lowest is None or highest is None:
-        return None
-    return int(lowest), int(highest)
 
 
 def index_of(record: Mapping[str, Any]) -> Index | None:
