@@ -65,7 +65,9 @@ def read(
         cause = answer.error if isinstance(answer, Refused) else answer.cause
         if isinstance(answer, Refused) or not (yield Pause(attempt)):
             error = failure(cause)
-            raise error from (None if error is cause else cause)
+            if error is cause:
+                raise error  # with a cause of its own
+            raise error from cause
     raise AssertionError
 
 
