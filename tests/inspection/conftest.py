@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import uuid
 from typing import TYPE_CHECKING, Any
 
@@ -9,6 +10,7 @@ import fsspec
 import pytest
 
 from putifabsent.inspection import Finding, Kind, Severity, inspect
+from tests.inspection.tables import Delta, Paimon
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -47,6 +49,25 @@ def place() -> Iterator[Place]:
     fs.makedirs(root)
     yield Place(fs, f"{root}/t")
     fs.rm(root, recursive=True)
+
+
+@pytest.fixture
+def delta(place: Place) -> Delta:
+    """Return a table with two commits."""
+    table = Delta(place.fs, place.root)
+    table.change(0, "a", "b")
+    table.change(1, "c")
+    return table
+
+
+@pytest.fixture
+def paimon(place: Place) -> Paimon:
+    """Return a table with two snapshots."""
+    table = Paimon(place.fs, place.root)
+    table.write("schema/schema-0", json.dumps({"fields": [], "partitionKeys": [], "options": {}}))
+    table.commit(1, "a")
+    table.commit(2, "b", upon=("a",))
+    return table
 
 
 @pytest.fixture(autouse=True)

@@ -9,15 +9,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import fastavro
+import pytest
 from pyroaring import BitMap
 
+from putifabsent.errors import Damaging
+from putifabsent.inspection.commits import Commits
+from putifabsent.shim.policy import Policy
 from putifabsent.timeline.files import AvroFiles
 from tests.timeline import tables
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-__all__ = ["Delta", "Hudi", "Iceberg", "Paimon", "packed", "stat"]
+    from tests.inspection.conftest import Place
+
+__all__ = ["Delta", "Hudi", "Iceberg", "Late", "Paimon", "delta_log", "packed", "stat"]
 
 OURS = Path(__file__).parent / "fixtures"
 TIMELINES = Path(__file__).parents[1] / "timeline" / "fixtures"
@@ -396,3 +402,31 @@ class Iceberg(tables.Delta):
         self.write(f"metadata/{last}.avro", _avro(_CONTENT, entries))
         path = f"{self.location}/metadata/{last}.avro"
         self._lists.append({"manifest_path": path, "content": content, "added_snapshot_id": number})
+
+
+class Late:
+    """A table in which the newest commit is yet to be created."""
+
+    def __init__(self, place: Place, commit: str, *gone: str) -> None:
+        self.place = place
+        self.path = f"{place.root}/{commit}"
+        self.body = place.fs.cat_file(self.path)
+        for each in (commit, *gone):
+            place.fs.rm_file(f"{place.root}/{each}")
+
+    def check(self) -> None:
+        """Judge it, and let it be created if it may be."""
+        Commits(lambda: self.place.fs).check(Policy("auto").classify(self.path), self.body)
+        self.place.fs.pipe_file(self.path, self.body)
+
+    def refused(self) -> str:
+        """Judge it; return why it may not be created."""
+        with pytest.raises(Damaging) as caught:
+            self.check()
+        assert caught.value.name == self.path
+        assert not self.place.fs.exists(self.path)
+        return caught.value.reason
+
+
+def delta_log(number: int) -> str:
+    return f"_delta_log/{number:020d}.json"
