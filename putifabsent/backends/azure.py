@@ -228,7 +228,10 @@ class AzureStore(Store):
         except Exception as error:  # noqa: BLE001 - what it means is decided in one place
             outcome = unconditional(outcome_of(error, name), name, error)
             return self._missing(source, outcome) if isinstance(outcome, Refused) else outcome
-        return unconditional(_copied(answer, name), name)
+        status = answer.get("copy_status")
+        if status != "success":
+            return Maybe(OSError(errno.EIO, f"the copy's status is {status!r}", name))
+        return unconditional(_created(answer, name), name)
 
     def stage(self, name: str, body: Body, creation: Creation) -> StageOutcome:
         """``Put Block``, a few at a time."""
@@ -328,13 +331,6 @@ def _created(answer: Mapping[str, Any], name: str) -> Created | Maybe:
     if etag := answer.get("etag"):
         return Created(str(etag), answer.get("date"))
     return Maybe(OSError(errno.EIO, "the answer has no ETag", name))
-
-
-def _copied(answer: Mapping[str, Any], name: str) -> Created | Maybe:
-    status = answer.get("copy_status")
-    if status != "success":
-        return Maybe(OSError(errno.EIO, f"the copy's status is {status!r}", name))
-    return _created(answer, name)
 
 
 def _deleting(error: Exception, name: str) -> DeleteOutcome:

@@ -209,9 +209,5 @@ def _answered(error: Exception, status: int, name: str) -> Exists | TryAgain | R
         return outcome
     # The number makes it a PermissionError, a FileNotFoundError or a plain OSError.
     number = _CONFLICTS.get(code) or _NUMBERS.get(status, errno.EINVAL)
-    return Refused(caused(OSError(number, _message(error, code), name), error))
-
-
-def _message(error: Exception, code: str) -> str:
     lines = str(error).splitlines()
-    return f"{code}: {lines[0]}" if lines else code
+    return Refused(caused(OSError(number, f"{code}: {lines[0]}" if lines else code, name), error))

@@ -26,7 +26,7 @@ REST = 30.0
 class RestingLock(Lock):
     """A lock that is called only as long as it answers: one for each mount, or for all of them.
 
-    Refused, not reached, not answered: from then on it rests for ``rest`` seconds, and whoever calls gets
+    Refused, not reached, not answered: from then on it rests for :data:`REST` seconds, and whoever calls gets
     ``TryAgain`` at once. When the rest is over, one caller tries it. So a lock that is gone costs one caller
     its time-out, now and then, instead of every creation. The failure is warned of once, and once more only
     after it has answered.
@@ -34,11 +34,8 @@ class RestingLock(Lock):
 
     kind: ClassVar[str] = "resting"
 
-    def __init__(
-        self, lock: Lock, *, rest: float = REST, clock: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, lock: Lock, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._lock = lock
-        self._rest = rest
         self._clock = clock
         self._lost: Exception | None = None
         self._until = 0.0
@@ -117,7 +114,7 @@ class RestingLock(Lock):
         now = self._clock()
         if now < self._until:
             return TryAgain(self._lost)
-        self._until = now + self._rest
+        self._until = now + REST
         return None
 
     def _record(self, outcome: object) -> None:
@@ -127,7 +124,7 @@ class RestingLock(Lock):
                 self._warnings.append(True)
                 _log.info("the lock at %s answers again", self.identity())
             return
-        self._until = self._clock() + self._rest
+        self._until = self._clock() + REST
         self._lost = outcome.error if isinstance(outcome, Refused) else outcome.cause
         try:
             self._warnings.pop()
@@ -138,5 +135,5 @@ class RestingLock(Lock):
             "is at risk, for it decides nothing; writers who meet may need more requests",
             self.identity(),
             self._lost,
-            self._rest,
+            REST,
         )

@@ -14,8 +14,9 @@ sees every write that was answered.
 
 from __future__ import annotations
 
+import asyncio
 import errno
-from functools import partial, wraps
+from functools import wraps
 from typing import TYPE_CHECKING, Any, ClassVar, Concatenate, ParamSpec, TypeVar
 
 from putifabsent.backends.base import caused
@@ -88,11 +89,15 @@ T = TypeVar("T")
 def on_loop(
     method: Callable[Concatenate[S, P], Coroutine[Any, Any, T]],
 ) -> Callable[Concatenate[S, P], Coroutine[Any, Any, T]]:
-    """Have a method of what has a table run on the loop of the table's client."""
+    """Have a method of what has a table run on the loop of the table's client, awaited from any."""
 
     @wraps(method)
     async def run(self: S, /, *arguments: P.args, **options: P.kwargs) -> T:
-        return await self._table.on_loop(partial(method, self, *arguments, **options))
+        loop = self._loop
+        work = method(self, *arguments, **options)
+        if asyncio.get_running_loop() is loop:
+            return await work
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, loop))
 
     return run
 

@@ -8,7 +8,7 @@ import errno
 import os
 import weakref
 from datetime import timezone
-from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from aiobotocore.config import AioConfig
 from aiobotocore.session import AioSession
@@ -23,7 +23,7 @@ from putifabsent.backends.registries import Maybe, Refused, TryAgain
 from putifabsent.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Mapping
+    from collections.abc import Mapping
     from datetime import datetime
 
     from typing_extensions import Unpack
@@ -39,9 +39,6 @@ __all__ = [
     "silent",
     "sound",
 ]
-
-
-T = TypeVar("T")
 
 _CONNECTIONS = 256
 _CONNECT = 5.0
@@ -74,8 +71,6 @@ _SERVER_CODES = {
     "ServiceUnavailable",
     "ServiceUnavailableException",
 }
-_REQUEST_TIMEOUT = 408
-_TOO_MANY_REQUESTS = 429
 
 
 class Sender:
@@ -174,9 +169,9 @@ def _has_code(error: BaseException, *codes: str) -> bool:
 
 def _answer(error: ClientError, name: str) -> TryAgain | Refused | Maybe:
     code, status = code_of(error), status_of(error)
-    if code in _THROTTLED or status == _TOO_MANY_REQUESTS:
+    if code in _THROTTLED or status == 429:
         return TryAgain(error)
-    if status >= 500 or status < 400 or status == _REQUEST_TIMEOUT or code in _SERVER_CODES:
+    if status >= 500 or status < 400 or status == 408 or code in _SERVER_CODES:
         return Maybe(error)
     if code in _FORBIDDEN or status in (401, 403):
         message = f"{error}. `putifabsent init` with the table's address looks for every right that is needed"
@@ -223,12 +218,6 @@ class Table:
     def loop(self) -> asyncio.AbstractEventLoop:
         """The client's loop."""
         return self._senders().loop
-
-    async def on_loop(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """Run ``work()``, which sends, on the client's loop, and await it from any."""
-        if asyncio.get_running_loop() is self.loop:
-            return await work()
-        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work(), self.loop))
 
     async def send(self, method: str, **parameters: Any) -> dict[str, Any]:
         """Send one request about the table; on the client's loop only."""
@@ -334,39 +323,28 @@ async def checked_for_upkeep(table: Table) -> None:
 async def sound(table: Table) -> Mapping[str, Any]:
     """Return what the table is, if what it decides counts everywhere, and stays."""
     described: Mapping[str, Any] = (await _asked(table, "describe_table"))["Table"]
-    _refuse_other_keys(described, table.url)
-    _refuse_copies(described, table.url)
-    await _refuse_expiry(table)
-    return described
-
-
-def _refuse_other_keys(described: Mapping[str, Any], url: str) -> None:
     keys = {key["AttributeName"]: key["KeyType"] for key in described["KeySchema"]}
     types = {each["AttributeName"]: each["AttributeType"] for each in described["AttributeDefinitions"]}
     if keys != KEYS or any(types.get(name) != "S" for name in KEYS):
         raise ConfigError(
-            f"{url}: the table has other keys than folder (HASH, S) and name (RANGE, S), so it was made for "
-            f"something else: choose another name, and run `putifabsent init`"
+            f"{table.url}: the table has other keys than folder (HASH, S) and name (RANGE, S), so it was "
+            f"made for something else: choose another name, and run `putifabsent init`"
         )
-
-
-def _refuse_copies(described: Mapping[str, Any], url: str) -> None:
     # A condition is checked in one region: two regions of such a table can each decide, differently.
     copied = described.get("Replicas") or described.get("GlobalTableVersion")
     if copied and described.get("MultiRegionConsistency") != "STRONG":
         raise ConfigError(
-            f"{url}: the table is a global table that copies its claims with eventual consistency, so two "
-            f"regions could decide differently: use a table of one region, or strong multi-region consistency"
+            f"{table.url}: the table is a global table that copies its claims with eventual consistency, so "
+            f"two regions could decide differently: use a table of one region, or strong multi-region "
+            f"consistency"
         )
-
-
-async def _refuse_expiry(table: Table) -> None:
     answer = await _asked(table, "describe_time_to_live")
     if answer["TimeToLiveDescription"].get("TimeToLiveStatus") in ("ENABLED", "ENABLING"):
         raise ConfigError(
             f"{table.url}: the table has a time to live, and a claim that expires lets a name be created "
             f"twice: turn it off"
         )
+    return described
 
 
 async def _asked(table: Table, method: str, expected: str | None = None, **parameters: Any) -> dict[str, Any]:

@@ -149,7 +149,9 @@ def outcome_of(error: BaseException, name: str) -> Exists | TryAgain | Refused |
 
 def _answered(error: Exception, answer: requests.Response, name: str) -> Exists | TryAgain | Refused | Maybe:
     status = answer.status_code
-    outcome = by_status(error, status, "passes" if _reasons(answer) & _BUSY else None)
+    errors = [each for each in _error_of(answer).get("errors", ()) if isinstance(each, dict)]
+    is_busy = any(str(each.get("reason")) in _BUSY for each in errors)
+    outcome = by_status(error, status, "passes" if is_busy else None)
     if outcome is not None:
         return outcome
     # The number makes it a PermissionError, a FileNotFoundError or a plain OSError.
@@ -172,10 +174,6 @@ def _error_of(answer: requests.Response) -> dict[str, Any]:
     except (ValueError, KeyError, TypeError):
         return {}
     return error if isinstance(error, dict) else {"message": str(error)}
-
-
-def _reasons(answer: requests.Response) -> set[str]:
-    return {str(each.get("reason")) for each in _error_of(answer).get("errors", ()) if isinstance(each, dict)}
 
 
 _TYPE = "application/octet-stream"

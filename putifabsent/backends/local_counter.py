@@ -62,7 +62,11 @@ class LocalCounter(Counter):
             if last > LARGEST:
                 return Refused(at_its_end(name))
             self._last[name] = last
-            return Advanced(last, self._now())
+            # In this order: a stall between them makes the distance too small, which the next look mends.
+            wall = self._wall()
+            steady = self._steady()
+            self._distance = max(self._distance, wall - steady)
+            return Advanced(last, (steady + self._distance) // _NANOSECONDS)
 
     async def advance_async(self, name: str, floor: int, count: int = 1) -> AdvanceOutcome:
         """Look at the clock and move the counter, at once."""
@@ -74,13 +78,6 @@ class LocalCounter(Counter):
 
     def check(self) -> None:
         """It is always there."""
-
-    def _now(self) -> int:
-        # In this order: a stall between them makes the distance too small, which the next look mends.
-        wall = self._wall()
-        steady = self._steady()
-        self._distance = max(self._distance, wall - steady)
-        return (steady + self._distance) // _NANOSECONDS
 
 
 _of_process = LocalCounter()

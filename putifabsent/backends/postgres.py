@@ -29,12 +29,10 @@ from __future__ import annotations
 import errno
 import hashlib
 import math
-import os
 import re
 import time
 from collections import deque
 from contextlib import suppress
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import unquote
 
@@ -42,21 +40,21 @@ from putifabsent.backends.base import caused
 from putifabsent.backends.counters import LARGEST, Advanced, Counter, at_its_end, bad_step
 from putifabsent.backends.per_process import PerProcess
 from putifabsent.backends.registries import Maybe, Refused, TryAgain, require_answer
-from putifabsent.backends.url_parts import hosts_of, parts_of, refuse_unknown, shown, timeout_of
+from putifabsent.backends.url_parts import hosts_of, parts_of, refuse_unknown, servers_of
 from putifabsent.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Mapping
+    from collections.abc import Callable, Generator
 
     from psycopg import Connection
 
     from putifabsent.backends.counters import AdvanceOutcome
+    from putifabsent.backends.url_parts import Servers
 
-__all__ = ["TABLE", "PostgresCounter", "PostgresSettings", "postgres_settings"]
+__all__ = ["TABLE", "PostgresCounter", "parameters_of", "postgres_settings"]
 
 _OPTIONS = ("timeout", "sslmode", "sslrootcert", "sslcert", "sslkey", "target_session_attrs")
 _PORT = 5432
-
 
 TABLE = "putifabsent_counters"
 """Where counters are; it is looked for by the session's ``search_path``."""
@@ -85,7 +83,11 @@ def outcome_of(error: Exception, where: str, *, sent: bool) -> TryAgain | Refuse
             caused(PermissionError(errno.EACCES, f"PostgreSQL refuses: {_first_line(error)}", where), error)
         )
     if state in _MISSING:
-        return Refused(caused(FileNotFoundError(errno.ENOENT, missing(error), where), error))
+        do = (
+            f"{_first_line(error)}. Counters want a table: CREATE TABLE {TABLE} (name text PRIMARY KEY, "
+            "last bigint NOT NULL), with the rights to SELECT, INSERT and UPDATE"
+        )
+        return Refused(caused(FileNotFoundError(errno.ENOENT, do, where), error))
     if not sent:
         return TryAgain(error)
     # "Completion unknown" is among the conflicts.
@@ -94,14 +96,6 @@ def outcome_of(error: Exception, where: str, *, sent: bool) -> TryAgain | Refuse
     if state.startswith(_PASSES):
         return TryAgain(error)
     return Refused(caused(OSError(errno.EINVAL, f"PostgreSQL refuses: {_first_line(error)}", where), error))
-
-
-def missing(error: Exception) -> str:
-    """Say what to do where the table, or the database, is not there."""
-    return (
-        f"{_first_line(error)}. Counters want a table: CREATE TABLE {TABLE} (name text PRIMARY KEY, "
-        "last bigint NOT NULL), with the rights to SELECT, INSERT and UPDATE"
-    )
 
 
 def _state_when_connecting(error: Exception) -> str:
@@ -118,89 +112,56 @@ def _first_line(error: Exception) -> str:
 _LEAST_CONNECT = 2
 """Seconds: libpq takes no less."""
 
+_TIMEOUT = 5.0
 
-@dataclass(frozen=True)
-class PostgresSettings:
-    """Where a PostgreSQL is, and how it is spoken to.
 
-    Attributes
-    ----------
-    shown
-        Its address for people, without credentials.
-    hosts
-        One, or several of which one is the primary.
-    database
-        Its name; empty: the user's own.
-    username, password
-        Credentials; None: libpq's own (``PGUSER``, ``PGPASSWORD``, ``~/.pgpass``, ...).
-    more
-        libpq's options: ``sslmode``, ``sslrootcert``, ...
-    timeout
-        Seconds, for connecting and for one answer.
+def postgres_settings(url: str) -> Servers:
+    """Return what a URL of PostgreSQL says: its path is the database, empty for the user's own.
+
+    Without credentials there and in the environment, libpq has its own (``PGUSER``, ``~/.pgpass``, ...).
     """
-
-    shown: str
-    hosts: tuple[tuple[str, int], ...]
-    database: str = ""
-    username: str | None = field(default=None, repr=False)
-    password: str | None = field(default=None, repr=False)
-    more: Mapping[str, str] = field(default_factory=dict)
-    timeout: float = 5.0
-
-    @property
-    def millis(self) -> int:
-        """The time-out, as libpq and the server want it."""
-        return max(math.ceil(self.timeout * 1000), 1)
-
-    def parameters(self) -> dict[str, Any]:
-        """Return it as libpq's parameters. A server that is not there any more is not waited for longer."""
-        seconds = math.ceil(self.timeout)
-        parameters = {
-            "host": ",".join(host for host, _ in self.hosts),
-            "port": ",".join(str(port) for _, port in self.hosts),
-            "dbname": self.database,
-            "user": self.username,
-            "password": self.password,
-            "application_name": "putifabsent",
-            "connect_timeout": max(seconds, _LEAST_CONNECT),
-            "keepalives_idle": seconds,
-            "keepalives_interval": 1,
-            "keepalives_count": 3,
-            "tcp_user_timeout": self.millis,
-            "target_session_attrs": "read-write",
-            **self.more,
-        }
-        return {key: value for key, value in parameters.items() if value not in (None, "")}
-
-
-def postgres_settings(url: str) -> PostgresSettings:
-    """Return what a URL of PostgreSQL says, with the credentials of the environment where it has none."""
     parts = parts_of(url, ("postgresql",))
     refuse_unknown(parts, _OPTIONS)
     hosts, steps = hosts_of(parts, _PORT), [unquote(step) for step in parts.path.split("/") if step]
     if len(steps) > 1:
         raise ConfigError(f"the path of the {parts.scheme}:// URL has too many steps")
-    database = "".join(steps)
-    return PostgresSettings(
-        f"{parts.scheme}://{shown(hosts)}/{database}",
-        hosts,
-        database,
-        parts.username or os.environ.get("PUTIFABSENT_POSTGRES_USERNAME"),
-        parts.password or os.environ.get("PUTIFABSENT_POSTGRES_PASSWORD"),
-        {key: value for key, value in parts.options.items() if key != "timeout"},
-        **timeout_of(parts),
-    )
+    return servers_of(parts, hosts, f"/{''.join(steps)}", "POSTGRES", _TIMEOUT)
+
+
+def parameters_of(servers: Servers) -> dict[str, Any]:
+    """Return libpq's parameters. A server that is not there any more is not waited for longer."""
+    seconds = math.ceil(servers.timeout)
+    parameters = {
+        "host": ",".join(host for host, _ in servers.hosts),
+        "port": ",".join(str(port) for _, port in servers.hosts),
+        "dbname": servers.path.removeprefix("/"),
+        "user": servers.username,
+        "password": servers.password,
+        "application_name": "putifabsent",
+        "connect_timeout": max(seconds, _LEAST_CONNECT),
+        "keepalives_idle": seconds,
+        "keepalives_interval": 1,
+        "keepalives_count": 3,
+        "tcp_user_timeout": _millis(servers),
+        "target_session_attrs": "read-write",
+        **servers.options,
+    }
+    return {key: value for key, value in parameters.items() if value not in (None, "")}
+
+
+def _millis(servers: Servers) -> int:
+    return max(math.ceil(servers.timeout * 1000), 1)
 
 
 _SPARE = 1.0
 """Seconds that the server has more, to say itself that it took too long."""
 
 
-def _connected(settings: PostgresSettings) -> Connection[Any]:
+def _connected(servers: Servers) -> Connection[Any]:
     """Open a connection that commits each request by itself."""
     import psycopg
 
-    patience = settings.timeout + _SPARE
+    patience = servers.timeout + _SPARE
 
     def until(gen: Generator[Any, Any, Any], end: float) -> Generator[Any, Any, Any]:
         """Go on with what psycopg does, until then."""
@@ -219,7 +180,7 @@ def _connected(settings: PostgresSettings) -> Connection[Any]:
         def wait(self, gen: Generator[Any, Any, Any], *more: Any, **options: Any) -> Any:
             return super().wait(until(gen, time.monotonic() + patience), *more, **options)
 
-    return Bounded.connect(autocommit=True, cursor_factory=psycopg.ClientCursor, **settings.parameters())
+    return Bounded.connect(autocommit=True, cursor_factory=psycopg.ClientCursor, **parameters_of(servers))
 
 
 _ADVANCE = f"""
@@ -247,9 +208,9 @@ class PostgresCounter(Counter):
     kind: ClassVar[str] = "postgresql"
     forgets: ClassVar[bool] = False
 
-    def __init__(self, settings: PostgresSettings, connect: Callable[[], Any] | None = None) -> None:
-        self._shown, self._millis = settings.shown, settings.millis
-        self._connect = connect or (lambda: _connected(settings))
+    def __init__(self, servers: Servers, connect: Callable[[], Any] | None = None) -> None:
+        self._shown, self._millis = servers.shown, _millis(servers)
+        self._connect = connect or (lambda: _connected(servers))
         # A deque's ends are safe for threads.
         self._idle: PerProcess[deque[Connection[Any]]] = PerProcess(deque)
 

@@ -38,6 +38,7 @@ from putifabsent.backends.probe_ground import (
     Seen,
     brief,
     content,
+    foreseen,
     look,
     together,
     unless_not_the_store_s,
@@ -147,7 +148,6 @@ def verdicts_for(
     folder: str,
     *,
     operations: Sequence[str] = NEEDED,
-    progress: Progress | None = None,
 ) -> dict[str, Verdict]:
     """Return what is known of a store, after probing it for what is not.
 
@@ -160,7 +160,8 @@ def verdicts_for(
     operations
         What the mount is going to use; by default what it can't do without.
     """
-    with _turn_of(f"{kind} {endpoint}"):
+    # The threads of this process probe a store once.
+    with _turns.setdefault(f"{kind} {endpoint}", threading.Lock()):
         known = recall(kind, endpoint, folder)
         if not known.keys() >= set(operations):
             with turn(kind, endpoint):
@@ -170,19 +171,13 @@ def verdicts_for(
                     _log.info(
                         "racing %s at %s, once a week, before it is relied on: %s", kind, endpoint, unknown
                     )
-                    found = probe(make_store(), folder, operations=unknown, progress=progress)
+                    found = probe(make_store(), folder, operations=unknown)
                     remember(kind, endpoint, folder, found)
                     known.update(found)
     return {operation: known[operation] for operation in operations}
 
 
 _turns: dict[str, threading.Lock] = {}
-
-
-def _turn_of(key: str) -> threading.Lock:
-    """Return the lock by which the threads of this process probe a store once."""
-    return _turns.setdefault(key, threading.Lock())
-
 
 # A child forked while a thread was probing would wait for that thread, which it has not.
 os.register_at_fork(after_in_child=_turns.clear)
@@ -231,7 +226,7 @@ class _Prober:
         for number in count():
             tried = name or self.ground.name(self.word)
             attempt = self.prepare(self.ground, tried, SMALL, 0)
-            outcome = _decide(attempt)
+            outcome = foreseen(attempt.decide)
             attempt.discard()
             if isinstance(
                 unless_not_the_store_s(outcome), (Created, Exists, Refused)
@@ -245,7 +240,7 @@ class _Prober:
         attempts = list(
             self.pool.map(lambda place: self.prepare(self.ground, name, size, place), range(self.creates))
         )
-        outcomes = together(self.pool, [partial(_decide, attempt) for attempt in attempts])
+        outcomes = together(self.pool, [partial(foreseen, attempt.decide) for attempt in attempts])
         self._note(attempts, outcomes, look(self.ground.store, name, self.patience))
         list(self.pool.map(lambda attempt: attempt.discard(), attempts))
         return bool(self._faults)
@@ -284,13 +279,6 @@ class _Prober:
         return Verdict(self.word, not self._faults and is_decided, evidence)
 
 
-def _decide(attempt: Attempt) -> Decision:
-    try:
-        return attempt.decide()
-    except Exception as error:  # noqa: BLE001 - as for a protocol: what nobody foresaw is unknown
-        return Maybe(error)
-
-
 def _part(progress: Progress | None, number: int, parts: int, steps: int) -> Callable[[int, str], None]:
     """Return what reports the steps of one operation among all."""
     return lambda step, what: progress(number * steps + step, parts * steps, what) if progress else None
@@ -326,7 +314,7 @@ def _complete(ground: Ground, name: str, size: int, _: int) -> Attempt:
     token = creation.token
     staged = ground.stage(name, content(token, size), creation)
     if not isinstance(staged, Staged):
-        return Attempt(token, token, size, partial(_same, staged))
+        return Attempt(token, token, size, lambda: staged)
     return Attempt(token, token, size, partial(ground.complete, staged), partial(ground.discard, staged))
 
 
@@ -334,13 +322,9 @@ def _copy(ground: Ground, name: str, size: int, place: int) -> Attempt:
     creation = ground.creation()
     source, made = ground.source(place, size)
     if not isinstance(made, Created):
-        return Attempt(creation.token, source, size, partial(_same, made))
+        return Attempt(creation.token, source, size, lambda: made)
     copy = cast("ConditionalCopy", ground.store).copy
     return Attempt(creation.token, source, size, partial(copy, source, name, creation))
-
-
-def _same(outcome: Decision) -> Decision:
-    return outcome
 
 
 def never(what: str, outcome: Decision, seen: Seen) -> str:

@@ -11,10 +11,20 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
-from putifabsent.backends.base import Absent, Deleted, Exists, Listed, Maybe, Written
+from putifabsent.backends.base import Absent, Deleted, Exists, Listed, Written
 from putifabsent.backends.body import InMemory
 from putifabsent.backends.probe_cache import Verdict
-from putifabsent.backends.probe_ground import SIZES, SMALL, Seen, brief, content, error_of, look, together
+from putifabsent.backends.probe_ground import (
+    SIZES,
+    SMALL,
+    Seen,
+    brief,
+    content,
+    error_of,
+    foreseen,
+    look,
+    together,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -78,10 +88,7 @@ class ListingProber:
             # Whoever is in here has put before this listing begins: the writer itself, at least.
             ended.append(name)
             before = set(ended)
-            try:
-                listed = store.list(folder)
-            except Exception as error:  # noqa: BLE001 - what nobody foresaw is unknown
-                return set(), Maybe(error)
+            listed = foreseen(partial(store.list, folder))
             if not isinstance(listed, Listed):
                 return set(), listed
             return before - {entry.name for entry in listed.entries}, listed
@@ -98,10 +105,8 @@ class ListingProber:
         return bool(self._lacking)
 
     def _put(self, name: str, creation: Creation) -> PutOutcome:
-        try:
-            return self.ground.store.put(name, InMemory(content(creation.token, SMALL)), creation)
-        except Exception as error:  # noqa: BLE001 - what nobody foresaw is unknown
-            return Maybe(error)
+        body = InMemory(content(creation.token, SMALL))
+        return foreseen(partial(self.ground.store.put, name, body, creation))
 
     def verdict(self) -> Verdict:
         """Say what was seen."""
@@ -236,10 +241,7 @@ class PublishingProber:
         return self.patience.answer(partial(self._publish_once, source, name))
 
     def _publish_once(self, source: str, name: str) -> PublishOutcome:
-        try:
-            return self.ground.store.publish(source, name, self.ground.creation())
-        except Exception as error:  # noqa: BLE001 - what nobody foresaw is unknown
-            return Maybe(error)
+        return foreseen(partial(self.ground.store.publish, source, name, self.ground.creation()))
 
     def _delete(self, name: str) -> DeleteOutcome:
         return self.patience.answer(partial(self.ground.store.delete, name))

@@ -48,6 +48,7 @@ __all__ = [
     "brief",
     "content",
     "error_of",
+    "foreseen",
     "look",
     "together",
     "unless_not_the_store_s",
@@ -258,6 +259,14 @@ def together(pool: ThreadPoolExecutor, steps: Sequence[Callable[[], T]]) -> list
         # Interrupted: whoever waits for the others would wait for ever.
         barrier.abort()
         raise
+
+
+def foreseen(ask: Callable[[], T]) -> T | Maybe:
+    """Ask, and take for unknown what nobody foresaw, as a protocol does."""
+    try:
+        return ask()
+    except Exception as error:  # noqa: BLE001 - whatever it is
+        return Maybe(error)
 
 
 def unless_not_the_store_s(outcome: T) -> T:

@@ -125,7 +125,11 @@ class _Cluster:
         redirect: AskError | None = None
         for _ in range(_MOVES):
             try:
-                node = cluster.get_node_from_key(key) if redirect is None else _named(cluster, redirect)
+                if redirect is None:
+                    node = cluster.get_node_from_key(key)
+                else:
+                    host, port = redirect.host, redirect.port
+                    node = cluster.get_node(host=host, port=port) or ClusterNode(host, port)
                 pool = cluster.get_redis_connection(node).connection_pool
             except (RedisError, RedisClusterException, OSError) as error:
                 raise NotSentError(str(error)) from error
@@ -223,11 +227,6 @@ def _ask(pool: Any, _: str, *command: str | int, asking: bool = False) -> Any:
         raise
     finally:
         pool.release(connection)
-
-
-def _named(cluster: Any, redirect: AskError) -> Any:
-    node = cluster.get_node(host=redirect.host, port=redirect.port)
-    return node or ClusterNode(redirect.host, redirect.port)
 
 
 PREFIX = "putifabsent:lock:"

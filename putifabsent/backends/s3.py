@@ -17,8 +17,6 @@ from botocore.exceptions import ClientError
 from fsspec.asyn import sync
 
 from putifabsent.backends.base import (
-    TOKEN_KEY,
-    WRITER_KEY,
     Absent,
     ConditionalCopy,
     Created,
@@ -26,10 +24,8 @@ from putifabsent.backends.base import (
     Described,
     Describes,
     Entry,
-    Found,
     Gone,
     Got,
-    Holder,
     Listed,
     Maybe,
     Refused,
@@ -51,7 +47,7 @@ from putifabsent.backends.s3_client import (
     reading_of,
     source_params,
 )
-from putifabsent.backends.s3_obstore import EXPRESS, Buckets, is_in_parts
+from putifabsent.backends.s3_obstore import EXPRESS, Buckets, found
 from putifabsent.backends.s3_upload import (
     PART,
     Upload,
@@ -184,18 +180,8 @@ class S3Store(Store, ConditionalCopy, Describes, StagesAhead):
             return reading_of(error, name)
         # Some servers capitalise what are HTTP headers, after all.
         metadata = {key.lower(): value for key, value in answer.get("Metadata", {}).items()}
-        modified = answer["LastModified"]
-        in_parts = is_in_parts(answer.get("ETag"))
-        return Found(
-            Holder(
-                metadata.get(TOKEN_KEY),
-                metadata.get(WRITER_KEY),
-                None if in_parts else modified,
-                answer["ContentLength"],
-                answer.get("VersionId"),
-                modified if in_parts else None,
-            )
-        )
+        size, modified = answer["ContentLength"], answer["LastModified"]
+        return found(metadata, answer.get("ETag"), modified, size, answer.get("VersionId"))
 
     async def time_async(self, name: str) -> datetime | None:
         """``HeadObject``, by the client that shows the ``Date`` of an answer."""

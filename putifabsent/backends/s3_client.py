@@ -121,7 +121,8 @@ class Sender:
     async def accepts(self, method: str) -> frozenset[str]:
         """Return the parameters that the API method knows."""
         send = getattr(await self.client(), method)
-        return frozenset(self.fs._kwargs_helper._get_valid_keys(_model_name(send)))
+        model = "".join(word.title() for word in send.__name__.split("_"))
+        return frozenset(self.fs._kwargs_helper._get_valid_keys(model))
 
 
 async def _until_closed(creator: Any) -> AsyncGenerator[None, None]:
@@ -130,10 +131,6 @@ async def _until_closed(creator: Any) -> AsyncGenerator[None, None]:
         yield
     finally:
         await creator.__aexit__(None, None, None)
-
-
-def _model_name(method: Any) -> str:
-    return "".join(word.title() for word in method.__name__.split("_"))
 
 
 def outcome_of(error: Exception, name: str) -> Exists | TryAgain | Refused | Maybe | Gone:

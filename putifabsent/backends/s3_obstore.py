@@ -62,7 +62,7 @@ if TYPE_CHECKING:
 
     _Mode: TypeAlias = Literal["create", "overwrite"]
 
-__all__ = ["EXPRESS", "Buckets", "is_in_parts", "place_of"]
+__all__ = ["EXPRESS", "Buckets", "found", "place_of"]
 
 _OPTIONS = {
     "anon", "key", "secret", "token", "username", "password", "profile", "endpoint_url", "use_ssl",
@@ -314,25 +314,18 @@ def _credential(frozen: Any) -> dict[str, Any]:
     }
 
 
-def is_in_parts(etag: str | None) -> bool:
-    """Whether an object came in parts. Of such, S3 says when the upload was begun, not when it ended."""
-    return etag is not None and _IN_PARTS.search(etag) is not None
+def found(
+    marks: Mapping[str, Any], etag: str | None, modified: datetime, size: int, version: str | None
+) -> Found:
+    """Say who holds an object. Of one that came in parts, S3 says when that was begun, not when it ended."""
+    in_parts = etag is not None and _IN_PARTS.search(etag) is not None
+    times = (None, modified) if in_parts else (modified, None)
+    return Found(Holder(marks.get(TOKEN_KEY), marks.get(WRITER_KEY), times[0], size, version, times[1]))
 
 
 def _found(answer: obstore.GetResult) -> Found:
-    meta, attributes = answer.meta, answer.attributes
-    modified = meta["last_modified"]
-    in_parts = is_in_parts(meta["e_tag"])
-    return Found(
-        Holder(
-            attributes.get(TOKEN_KEY),
-            attributes.get(WRITER_KEY),
-            None if in_parts else modified,
-            meta["size"],
-            meta["version"],
-            modified if in_parts else None,
-        )
-    )
+    meta = answer.meta
+    return found(answer.attributes, meta["e_tag"], meta["last_modified"], meta["size"], meta["version"])
 
 
 def _creating(error: Exception, name: str) -> CreateOutcome:

@@ -1,8 +1,12 @@
-"""A registry's URL in its parts; what is wrong in one is reported without its credentials."""
+"""A registry's URL in its parts, and the servers that it names.
+
+What is wrong in one is reported without its credentials.
+"""
 
 from __future__ import annotations
 
 import difflib
+import os
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, unquote
@@ -10,9 +14,19 @@ from urllib.parse import parse_qsl, unquote
 from putifabsent.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
-__all__ = ["Parts", "hosts_of", "number_of", "parts_of", "refuse_unknown", "shown", "timeout_of"]
+__all__ = [
+    "Parts",
+    "Servers",
+    "hosts_of",
+    "number_of",
+    "parts_of",
+    "refuse_unknown",
+    "servers_of",
+    "shown",
+    "timeout_of",
+]
 
 # What is not understood may be a part of a password: it is not repeated.
 _ESCAPED = "; in a user's name or password write : / @ ? as %3A %2F %40 %3F"
@@ -28,6 +42,33 @@ class Parts:
     username: str | None = field(repr=False)
     password: str | None = field(repr=False)
     options: dict[str, str] = field(repr=False)
+
+
+@dataclass(frozen=True)
+class Servers:
+    """Where a registry's servers are, and how they are spoken to.
+
+    Attributes
+    ----------
+    shown
+        Their address for people, without credentials.
+    path
+        What follows the hosts, with its first slash: a database, a folder.
+    username, password
+        Credentials; None: the client's own, if it has any.
+    options
+        The client's own, as the URL has them.
+    timeout
+        Seconds, for connecting and for one answer.
+    """
+
+    shown: str
+    hosts: tuple[tuple[str, int], ...]
+    path: str = ""
+    username: str | None = field(default=None, repr=False)
+    password: str | None = field(default=None, repr=False)
+    options: Mapping[str, str] = field(default_factory=dict)
+    timeout: float = 5.0
 
 
 def parts_of(url: str, schemes: tuple[str, ...]) -> Parts:
@@ -79,6 +120,21 @@ def hosts_of(parts: Parts, port: int) -> tuple[tuple[str, int], ...]:
 def shown(hosts: Iterable[tuple[str, int]]) -> str:
     """Return hosts as a URL has them."""
     return ",".join(f"{f'[{host}]' if ':' in host else host}:{port}" for host, port in hosts)
+
+
+def servers_of(
+    parts: Parts, hosts: tuple[tuple[str, int], ...], path: str, program: str, timeout: float
+) -> Servers:
+    """Return what a URL says of a program's servers, and the environment of the credentials that it lacks."""
+    return Servers(
+        f"{parts.scheme}://{shown(hosts)}{path}",
+        hosts,
+        path,
+        parts.username or os.environ.get(f"PUTIFABSENT_{program}_USERNAME"),
+        parts.password or os.environ.get(f"PUTIFABSENT_{program}_PASSWORD"),
+        {key: value for key, value in parts.options.items() if key != "timeout"},
+        timeout_of(parts).get("timeout", timeout),
+    )
 
 
 def timeout_of(parts: Parts) -> dict[str, float]:

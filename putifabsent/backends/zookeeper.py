@@ -20,7 +20,6 @@ import os
 import threading
 import weakref
 from contextlib import suppress
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 from urllib.parse import quote
 
@@ -28,7 +27,7 @@ from putifabsent.backends.base import caused
 from putifabsent.backends.counters import LARGEST, Advanced, Counter, at_its_end, bad_step
 from putifabsent.backends.per_process import PerProcess
 from putifabsent.backends.registries import Maybe, Refused, TryAgain, require_answer
-from putifabsent.backends.url_parts import hosts_of, parts_of, refuse_unknown, shown, timeout_of
+from putifabsent.backends.url_parts import hosts_of, parts_of, refuse_unknown, servers_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,11 +35,12 @@ if TYPE_CHECKING:
     from kazoo.protocol.states import ZnodeStat
 
     from putifabsent.backends.counters import AdvanceOutcome
+    from putifabsent.backends.url_parts import Servers
 
-__all__ = ["FOLDER", "NotSentError", "ZooKeeperCounter", "ZooKeeperSettings", "zookeeper_settings"]
+__all__ = ["FOLDER", "NotSentError", "ZooKeeperCounter", "parameters_of", "zookeeper_settings"]
 
 _PORT = 2181
-
+_TIMEOUT = 10.0
 
 NO_NODE = -101
 BAD_VERSION = -103
@@ -76,54 +76,23 @@ def outcome_of(error: Exception, where: str) -> TryAgain | Refused | Maybe:
     return Refused(caused(OSError(errno.EINVAL, message, where), error))
 
 
-@dataclass(frozen=True)
-class ZooKeeperSettings:
-    """Where a ZooKeeper is, and how it is spoken to.
-
-    Attributes
-    ----------
-    shown
-        Its address for people, without credentials.
-    path
-        The folder in it that all nodes are below, with its slash; empty: the root.
-    username, password
-        Credentials of the ``digest`` scheme; None: none.
-    timeout
-        Seconds, for connecting, for one answer, and of the session.
-    """
-
-    shown: str
-    hosts: tuple[tuple[str, int], ...]
-    path: str = ""
-    username: str | None = field(default=None, repr=False)
-    password: str | None = field(default=None, repr=False)
-    timeout: float = 10.0
-
-    def parameters(self) -> dict[str, Any]:
-        """Return it as kazoo's parameters: it tries a request once."""
-        parameters: dict[str, Any] = {
-            "hosts": ",".join(f"{host}:{port}" for host, port in self.hosts),
-            "timeout": self.timeout,
-            "command_retry": {"max_tries": 0},
-        }
-        if self.username is not None:
-            parameters["auth_data"] = [("digest", f"{self.username}:{self.password or ''}")]
-        return parameters
-
-
-def zookeeper_settings(url: str) -> ZooKeeperSettings:
-    """Return what a URL of ZooKeeper says, with the credentials of the environment where it has none."""
+def zookeeper_settings(url: str) -> Servers:
+    """Return what a URL of ZooKeeper says: its path is the folder that all nodes are below."""
     parts = parts_of(url, ("zookeeper",))
     refuse_unknown(parts, ("timeout",))
-    hosts, path = hosts_of(parts, _PORT), parts.path.rstrip("/")
-    return ZooKeeperSettings(
-        f"{parts.scheme}://{shown(hosts)}{path}",
-        hosts,
-        path,
-        parts.username or os.environ.get("PUTIFABSENT_ZOOKEEPER_USERNAME"),
-        parts.password or os.environ.get("PUTIFABSENT_ZOOKEEPER_PASSWORD"),
-        **timeout_of(parts),
-    )
+    return servers_of(parts, hosts_of(parts, _PORT), parts.path.rstrip("/"), "ZOOKEEPER", _TIMEOUT)
+
+
+def parameters_of(servers: Servers) -> dict[str, Any]:
+    """Return kazoo's parameters: it tries a request once, and the session has the same time-out."""
+    parameters: dict[str, Any] = {
+        "hosts": ",".join(f"{host}:{port}" for host, port in servers.hosts),
+        "timeout": servers.timeout,
+        "command_retry": {"max_tries": 0},
+    }
+    if servers.username is not None:
+        parameters["auth_data"] = [("digest", f"{servers.username}:{servers.password or ''}")]
+    return parameters
 
 
 FOLDER = "/putifabsent/counters"
@@ -156,11 +125,11 @@ class ZooKeeperCounter(Counter):
     kind: ClassVar[str] = "zookeeper"
     forgets: ClassVar[bool] = False
 
-    def __init__(self, settings: ZooKeeperSettings, connect: Callable[[], Any] | None = None) -> None:
-        self._shown = settings.shown
+    def __init__(self, servers: Servers, connect: Callable[[], Any] | None = None) -> None:
+        self._shown = servers.shown
         # Not by a chroot: ZooKeeper makes none, and kazoo only its last part.
-        self._folder = settings.path + FOLDER
-        self._nodes: PerProcess[Nodes] = PerProcess(connect or (lambda: Nodes(settings)))
+        self._folder = servers.path + FOLDER
+        self._nodes: PerProcess[Nodes] = PerProcess(connect or (lambda: Nodes(servers)))
         self._seen: dict[str, Seen] = {}
 
     def advance(self, name: str, floor: int, count: int = 1) -> AdvanceOutcome:
@@ -172,7 +141,7 @@ class ZooKeeperCounter(Counter):
         except Exception as error:  # noqa: BLE001 - nothing was sent: there is no session
             outcome = outcome_of(error, self._shown)
             return TryAgain(error) if isinstance(outcome, Maybe) else outcome
-        path = f"{self._folder}/{_node(name)}"
+        path = f"{self._folder}/c-{quote(name, safe='')}"  # with no slash of its own, and never a dot alone
         seen = self._seen.get(name) or self._learnt(nodes, name, path)
         if not isinstance(seen, Seen):
             return seen
@@ -240,16 +209,16 @@ class Nodes:
     kazoo's session has a thread that keeps it, and connects again by itself, but sends nothing twice.
     """
 
-    def __init__(self, settings: ZooKeeperSettings) -> None:
+    def __init__(self, servers: Servers) -> None:
         from kazoo.client import KazooClient
         from kazoo.security import CREATOR_ALL_ACL
 
-        self._seconds = settings.timeout
+        self._seconds = servers.timeout
         # What is made with credentials is theirs alone; ZooKeeper's own default is everybody's.
-        acl = None if settings.username is None else CREATOR_ALL_ACL
-        self._client = KazooClient(default_acl=acl, **settings.parameters())
+        acl = None if servers.username is None else CREATOR_ALL_ACL
+        self._client = KazooClient(default_acl=acl, **parameters_of(servers))
         try:
-            self._client.start(timeout=settings.timeout)
+            self._client.start(timeout=servers.timeout)
         except BaseException:
             # Else its thread goes on connecting.
             self._client.stop()
@@ -322,8 +291,3 @@ def _leave(client: Any, pid: int) -> None:
     if pid == os.getpid():
         with suppress(RuntimeError):  # no thread begins while Python ends
             threading.Thread(target=client.stop, daemon=True).start()
-
-
-def _node(name: str) -> str:
-    """Return a name as a node's: no slash, and never a dot alone."""
-    return f"c-{quote(name, safe='')}"

@@ -55,7 +55,7 @@ _COLUMNS = (
 
 
 class DeltaTimeline(Timeline[Commit]):
-    """The commits of a Delta table that its log still has.
+    """The commits of a Delta table that its log still has; it has no history.
 
     Raises
     ------
@@ -74,10 +74,6 @@ class DeltaTimeline(Timeline[Commit]):
     def active(self, *, order: Order = "requested", problems: Problems | None = None) -> Iterator[Commit]:
         """Return the commits, one after the other."""
         return self._read(self._numbered(), problems)
-
-    def history(self, *, order: Order = "requested", problems: Problems | None = None) -> Iterator[Commit]:
-        """Return none: what Delta no longer needs is removed."""
-        return iter(())
 
     def _cut(self, whole: Whole, most: int | None, problems: Problems | None) -> Sequence[Part]:
         del problems

@@ -63,17 +63,7 @@ class HudiTimeline(Timeline[Instant]):
     """
 
     format = "hudi"
-    COLUMNS = (
-        ("time", "string"),
-        ("salt", "string"),
-        ("action", "string"),
-        ("began", "string"),
-        ("state", "string"),
-        ("completion", "string"),
-        ("stamped", "bool"),
-        ("archived", "bool"),
-        ("path", "string"),
-    )
+    COLUMNS = Instant.COLUMNS
 
     def __init__(self, fs: Any, root: str) -> None:
         super().__init__(fs, root)

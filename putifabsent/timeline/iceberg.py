@@ -112,12 +112,6 @@ class IcebergTimeline(Timeline[IcebergSnapshot]):
             content=said,
         )
 
-    def history(
-        self, *, order: Order = "requested", problems: Problems | None = None
-    ) -> Iterator[IcebergSnapshot]:
-        """Return none: what has expired is forgotten."""
-        return iter(())
-
     def details(self, record: IcebergSnapshot, problems: Problems | None = None) -> Details:
         """Return all that the metadata say of a snapshot."""
         return Details(None, Content("", record.content))

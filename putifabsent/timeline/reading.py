@@ -89,9 +89,9 @@ class Timeline(ABC, Generic[R]):
             Something can't be read, and there are no ``problems`` to add it to; or the store refuses.
         """
 
-    @abstractmethod
     def history(self, *, order: Order = "requested", problems: Problems | None = None) -> Iterator[R]:
-        """Return what is archived; arguments and errors as for :meth:`active`."""
+        """Return what is archived, in formats that keep it; arguments and errors as for :meth:`active`."""
+        return iter(())
 
     @abstractmethod
     def details(self, record: R, problems: Problems | None = None) -> Details:

@@ -112,6 +112,18 @@ class Instant:
         What the same file says about it, where that was requested: table version 6 keeps it decoded.
     """
 
+    COLUMNS = (
+        ("time", "string"),
+        ("salt", "string"),
+        ("action", "string"),
+        ("began", "string"),
+        ("state", "string"),
+        ("completion", "string"),
+        ("stamped", "bool"),
+        ("archived", "bool"),
+        ("path", "string"),
+    )
+
     time: str
     action: str
     state: State
@@ -158,17 +170,7 @@ class Instant:
 
     def row(self) -> dict[str, Any]:
         """Itself as a row of a table."""
-        return {
-            "time": self.time,
-            "salt": self.salt,
-            "action": self.action,
-            "began": self.began,
-            "state": self.state.value,
-            "completion": self.completion,
-            "stamped": self.stamped,
-            "archived": self.archived,
-            "path": self.path,
-        }
+        return {name: getattr(self, name) for name, _ in self.COLUMNS} | {"state": self.state.value}
 
 
 class _Created:

@@ -134,8 +134,8 @@ CLAIMS = (
     Mutant(
         "TTL is not looked for",
         "dynamodb_client",
-        "    await _refuse_expiry(table)\n",
-        "",
+        'in ("ENABLED", "ENABLING")',
+        "in ()",
         "test_a_table_whose_items_expire_is_refused",
     ),
     Mutant(

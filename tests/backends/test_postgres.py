@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from putifabsent.backends.counters import Advanced
-from putifabsent.backends.postgres import PostgresCounter, PostgresSettings, postgres_settings
+from putifabsent.backends.postgres import PostgresCounter, parameters_of, postgres_settings
 from putifabsent.backends.registries import Maybe, Refused, TryAgain
 from putifabsent.backends.registry_urls import open_counter
+from putifabsent.backends.url_parts import Servers
 from putifabsent.errors import ConfigError
 from putifabsent.testing import CounterTests, LostCounterTests
 from tests.backends.imagined_servers import Fault, Postgres, SqlError
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from putifabsent.backends.counters import Counter
     from tests.backends.imagined_servers import Session
 
-WHERE = PostgresSettings("postgresql://host:5432/lab", (("host", 5432),))
+WHERE = Servers("postgresql://host:5432/lab", (("host", 5432),))
 LOST = SqlError(None, "server closed the connection unexpectedly\n\tThis probably means ...")
 
 
@@ -190,7 +191,7 @@ def test_a_url_is_libpq_s_parameters() -> None:
     url = "postgresql://us%40er:se%2Fcret@a,[::1]:5433/lab?sslmode=verify-full&timeout=2.5"
     settings = postgres_settings(url)
     assert settings.shown == "postgresql://a:5432,[::1]:5433/lab"
-    parameters = settings.parameters()
+    parameters = parameters_of(settings)
     assert (parameters["host"], parameters["port"], parameters["dbname"]) == ("a,::1", "5432,5433", "lab")
     assert (parameters["user"], parameters["password"]) == ("us@er", "se/cret")
     assert (parameters["sslmode"], parameters["target_session_attrs"]) == ("verify-full", "read-write")

@@ -11,11 +11,12 @@ import pytest
 from putifabsent.backends.counters import Advanced
 from putifabsent.backends.registries import Maybe, Refused, TryAgain
 from putifabsent.backends.registry_urls import open_counter
+from putifabsent.backends.url_parts import Servers
 from putifabsent.backends.zookeeper import (
     FOLDER,
     NotSentError,
     ZooKeeperCounter,
-    ZooKeeperSettings,
+    parameters_of,
     zookeeper_settings,
 )
 from putifabsent.errors import ConfigError
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
     from putifabsent.backends.counters import Counter
 
-WHERE = ZooKeeperSettings("zookeeper://host:2181", (("host", 2181),))
+WHERE = Servers("zookeeper://host:2181", (("host", 2181),))
 LOST = KazooError(-4)
 TIMED_OUT = TimeoutError("nobody answered")
 
@@ -201,7 +202,7 @@ def test_an_address_of_several_parts_is_one_folder(server: ZooKeeper) -> None:
 def test_a_url_is_kazoo_s_parameters() -> None:
     settings = zookeeper_settings("zookeeper://me:se%2Fcret@a,b:2182/lake?timeout=3")
     assert settings.shown == "zookeeper://a:2181,b:2182/lake"
-    assert settings.parameters() == {
+    assert parameters_of(settings) == {
         "hosts": "a:2181,b:2182",
         "timeout": 3.0,
         "command_retry": {"max_tries": 0},
