@@ -12,7 +12,6 @@ import threading
 import uuid
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeVar
 
 import pytest
@@ -27,7 +26,7 @@ from putifabsent.testing.races import creation_of
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from putifabsent.backends.base import Holder, Store
+    from putifabsent.backends.base import Creation, Holder, Store
     from putifabsent.backends.counters import Counter
     from putifabsent.backends.registries import Claims, Lock
     from putifabsent.shim.requests import Request
@@ -43,12 +42,14 @@ __all__ = [
     "ThroughTheStore",
     "all_pages",
     "completing",
+    "created",
     "created_and_held",
     "creating",
     "first_claim",
     "forked",
     "held",
     "required",
+    "staged",
     "together",
     "won",
 ]
@@ -161,6 +162,21 @@ def held(ask: Ask, name: str) -> Holder:
     return seen.holder
 
 
+def created(ask: Ask, name: str, body: bytes = b"x") -> Creation:
+    """Have a name created; return by what creation."""
+    creation = creation_of(name)
+    outcome = ask(Create(name, InMemory(body), creation))
+    assert isinstance(outcome, Created), outcome
+    return creation
+
+
+def staged(ask: Ask, name: str, body: bytes, creation: Creation | None = None) -> Staged:
+    """Have bytes staged for a name, of a creation of their own if none is given."""
+    outcome = ask(Stage(name, InMemory(body), creation or creation_of(name)))
+    assert isinstance(outcome, Staged), outcome
+    return outcome
+
+
 def creating(ask: Ask, name: str, body: bytes) -> Attempt:
     """Be a contender of a race: one create decides."""
     request = Create(name, InMemory(body), creation_of(name))
@@ -169,13 +185,12 @@ def creating(ask: Ask, name: str, body: bytes) -> Attempt:
 
 def completing(ask: Ask, name: str, body: bytes) -> Attempt:
     """Be a contender of a race: a completion decides."""
-    staged = ask(Stage(name, InMemory(body), creation_of(name)))
-    assert isinstance(staged, Staged), staged
+    upload = staged(ask, name, body)
 
     def complete() -> None:
-        outcome = ask(Complete(staged))
+        outcome = ask(Complete(upload))
         if isinstance(outcome, Exists):
-            ask(Discard(staged))
+            ask(Discard(upload))
         won(name, outcome)
 
     return complete
@@ -190,9 +205,8 @@ def won(name: str, outcome: Any) -> None:
 
 def created_and_held(ask: Ask, name: str) -> bool:
     """Whether a creation succeeds, and is found."""
-    creation = creation_of(name)
-    created = ask(Create(name, InMemory(b"x"), creation))
-    return isinstance(created, Created) and held(ask, name).token == creation.token
+    creation = created(ask, name)
+    return held(ask, name).token == creation.token
 
 
 # --- registries
@@ -212,15 +226,12 @@ class Registry:
         if self._colour == "sync":
             called: Callable[..., Any] = getattr(self._registry, method)
             return called
-        return partial(self._on_a_loop, getattr(self._registry, f"{method}_async"))
+        twin = getattr(self._registry, f"{method}_async")
+        return lambda *arguments: asyncio.run(twin(*arguments))
 
     def of(self, registry: Claims | Counter | Lock) -> Registry:
         """Return the same, of another registry."""
         return Registry(registry, self._colour)
-
-    @staticmethod
-    def _on_a_loop(twin: Callable[..., Any], *arguments: Any) -> Any:
-        return asyncio.run(twin(*arguments))
 
 
 def first_claim(identity: str) -> Claim:
@@ -232,14 +243,14 @@ def first_claim(identity: str) -> Claim:
 def all_pages(page: Callable[..., Any], place: str) -> list[ClaimEntry]:
     """Return what all pages of a listing have, as often as they have it."""
     found: list[ClaimEntry] = []
-    got = page(place)
-    assert isinstance(got, ClaimPage), got
-    found += got.entries
-    while got.more is not None:
-        got = page(place, got.more)
+    where: tuple[Any, ...] = (place,)
+    while True:
+        got = page(*where)
         assert isinstance(got, ClaimPage), got
         found += got.entries
-    return found
+        if got.more is None:
+            return found
+        where = place, got.more
 
 
 def together(writers: int, work: Callable[[int], T]) -> list[T]:

@@ -168,21 +168,10 @@ class How(NamedTuple):
     outcome: int
 
 
-class Move(NamedTuple):
-    """A step that may be taken: all of the state after it but where the process stands then.
+Move: TypeAlias = "tuple[State, How]"
+"""A step, and the state before its process hears the outcome: what it does then takes longer to find out."""
 
-    What that does next takes longer to find out.
-    """
-
-    world: int
-    after: tuple[int | None, ...]
-    late: tuple[tuple[int, int, int, int], ...]
-    lost_left: int
-    late_left: int
-    how: How
-
-
-Came: TypeAlias = "dict[State, tuple[State, How] | None]"
+Came: TypeAlias = "dict[State, Move | None]"
 """How each state was come to first; None for the start."""
 
 
@@ -221,6 +210,21 @@ class _Node:
     children: dict[tuple[int, int], int] = field(default_factory=dict)
 
 
+class _Numbered:
+    """Values that are known by numbers; equal ones have one."""
+
+    def __init__(self) -> None:
+        self.values: list[Any] = []
+        self._numbers: dict[Hashable, int] = {}
+
+    def number(self, value: Any) -> int:
+        # To a dictionary 1 and True are one, and so are two tuples of different types.
+        found = self._numbers.setdefault((type(value), value), len(self.values))
+        if found == len(self.values):
+            self.values.append(value)
+        return found
+
+
 class Graph:
     """States and the steps between them, from :attr:`start` on."""
 
@@ -229,19 +233,16 @@ class Graph:
         numbers = {actor.name: 1 << i for i, actor in enumerate(self.actors)}
         self._awaited = [numbers[each.follows] if each.follows else 0 for each in self.actors]
         timed = sum(1 << i for i, each in enumerate(self.actors) if each.timed)
-        self._told = [timed if each.timed else 0 for each in self.actors]
+        self._judged = [timed if each.timed else 0 for each in self.actors]
         self.world = world
         self.faults = faults
-        self.worlds: list[Any] = []
-        self._world_ids: dict[Hashable, int] = {}
-        self._outcomes: list[Any] = []
-        self._outcome_ids: dict[Any, int] = {}
+        self.worlds = _Numbered()
+        self._outcomes = _Numbered()
+        self._rests = _Numbered()
         self.nodes: list[_Node] = []
         self._node_ids: dict[Hashable, int] = {}
         self._applied: dict[tuple[int, int, int, int, int], tuple[int, int]] = {}
-        self._rests: list[Hashable] = []
-        self._rest_ids: dict[Hashable, int] = {}
-        first = self._world_id(world.initial)
+        first = self.worlds.number(world.initial)
         roots = tuple(self._node(number, ()) for number in range(len(self.actors)))
         nobody = (None,) * len(self.actors)
         self.start = State(first, roots, nobody, (), faults.lost, faults.late)
@@ -258,10 +259,9 @@ class Graph:
         begun = zip(state.nodes, state.after, strict=True)
         return sum(after is not None and self.nodes[node].ended is None for node, after in begun)
 
-    def take(self, state: State, move: Move) -> State:
+    def take(self, move: Move) -> State:
         """Return the state after a move."""
-        world, after, late, lost_left, late_left, (i, fate, _, which, outcome) = move
-        nodes = state.nodes
+        (world, nodes, after, late, lost_left, late_left), (i, fate, _, which, outcome) = move
         if fate != _LATE:
             nodes = (*nodes[:i], self._child(i, nodes[i], which, outcome), *nodes[i + 1 :])
         return State(world, nodes, after, late, lost_left, late_left)
@@ -277,45 +277,46 @@ class Graph:
             if after[i] is None:
                 if self._awaited[i] & ~done:
                     continue
-                after = (*after[:i], done & self._told[i], *after[i + 1 :])
+                after = (*after[:i], done & self._judged[i], *after[i + 1 :])
             for which, (request, lost, changes) in enumerate(self.nodes[at].requests):
                 applied, outcome = self._apply(world, i, at, which)
-                yield Move(applied, after, late, lost_left, late_left, How(i, "answered", at, which, outcome))
+                how = How(i, "answered", at, which, outcome)
+                yield State(applied, nodes, after, late, lost_left, late_left), how
                 if lost is None:
                     continue
                 if lost_left:
                     how = How(i, "lost before it applied", at, which, lost)
-                    yield Move(world, after, late, lost_left - 1, late_left, how)
+                    yield State(world, nodes, after, late, lost_left - 1, late_left), how
                     if applied != world:
                         how = How(i, "applied, answer lost", at, which, lost)
-                        yield Move(applied, after, late, lost_left - 1, late_left, how)
+                        yield State(applied, nodes, after, late, lost_left - 1, late_left), how
                 if late_left and changes:
                     pending = tuple(sorted((*late, (i, at, which, self._begun(world, request)))))
                     how = How(i, "not applied yet", at, which, lost)
-                    yield Move(world, after, pending, lost_left, late_left - 1, how)
+                    yield State(world, nodes, after, pending, lost_left, late_left - 1), how
         yield from self._landings(state)
 
     def _landings(self, state: State) -> Iterator[Move]:
         """Yield each request that may be applied late."""
-        world, _, begun, late, lost_left, late_left = state
+        world, nodes, begun, late, lost_left, late_left = state
         for place, (i, at, which, rest) in enumerate(late):
             applied, outcome = self._apply(world, i, at, which, rest)
             others = (*late[:place], *late[place + 1 :])
-            yield Move(applied, begun, others, lost_left, late_left, How(i, _LATE, at, which, outcome))
+            how = How(i, _LATE, at, which, outcome)
+            yield State(applied, nodes, begun, others, lost_left, late_left), how
 
     def step(self, how: How) -> Step:
         """Return a step for people."""
         i, fate, at, which, outcome = how
-        return Step(
-            self.actors[i].name, self.nodes[at].requests[which].request, fate, self._outcomes[outcome]
-        )
+        request = self.nodes[at].requests[which].request
+        return Step(self.actors[i].name, request, fate, self._outcomes.values[outcome])
 
     def _child(self, i: int, at: int, which: int, outcome: int) -> int:
         """Return where a process stands after an outcome."""
         node = self.nodes[at]
         child = node.children.get((which, outcome))
         if child is None:
-            answer = self._outcomes[outcome]
+            answer = self._outcomes.values[outcome]
             if node.parts:
                 answer = node.parts[which]._replace(outcome=answer)
             child = self._node(i, (*node.outcomes, answer))
@@ -326,41 +327,24 @@ class Graph:
         return child
 
     def _begun(self, world: int, request: Any) -> int:
-        rest = self.world.begun(self.worlds[world], request)
-        if rest is None:
-            return _ALL_OF_IT
-        found = self._rest_ids.setdefault(rest, len(self._rests))
-        if found == len(self._rests):
-            self._rests.append(rest)
-        return found
+        rest = self.world.begun(self.worlds.values[world], request)
+        return _ALL_OF_IT if rest is None else self._rests.number(rest)
 
     def _apply(self, world: int, i: int, at: int, which: int, rest: int = _ALL_OF_IT) -> tuple[int, int]:
         key = (world, i, at, which, rest)
         found = self._applied.get(key)
         if found is None:
-            request = self.nodes[at].requests[which].request if rest == _ALL_OF_IT else self._rests[rest]
-            after, outcome = self.world.apply(self.worlds[world], request)
-            found = self._applied[key] = self._world_id(after), self._outcome_id(outcome)
+            whole = rest == _ALL_OF_IT
+            request = self.nodes[at].requests[which].request if whole else self._rests.values[rest]
+            after, outcome = self.world.apply(self.worlds.values[world], request)
+            found = self._applied[key] = self.worlds.number(after), self._outcomes.number(outcome)
         return found
 
     def _request(self, request: Any) -> _Request:
         lost = self.world.unanswered(request)
         if lost is None:
             return _Request(request, None, changes=False)
-        return _Request(request, self._outcome_id(lost), self.world.changes(request))
-
-    def _world_id(self, world: Hashable) -> int:
-        found = self._world_ids.setdefault(world, len(self.worlds))
-        if found == len(self.worlds):
-            self.worlds.append(world)
-        return found
-
-    def _outcome_id(self, outcome: Any) -> int:
-        # To a dictionary 1 and True are one, and so are two tuples of different types.
-        found = self._outcome_ids.setdefault((type(outcome), outcome), len(self._outcomes))
-        if found == len(self._outcomes):
-            self._outcomes.append(outcome)
-        return found
+        return _Request(request, self._outcomes.number(lost), self.world.changes(request))
 
     def _node(self, i: int, outcomes: Outcomes) -> int:
         """Replay a process, and return it as it stands then. Pauses take no time: the schedule has none."""
@@ -478,9 +462,9 @@ def explore(
             return explored
         for move in graph.moves(state):
             explored.steps += 1
-            following = graph.take(state, move)
+            following = graph.take(move)
             if following not in came:
-                came[following] = (state, move.how)
+                came[following] = (state, move[1])
                 waiting.append(following)
     return explored
 
@@ -511,8 +495,8 @@ def wander(
             if not moves:
                 break
             before, move = state, random.choice(moves)
-            state = graph.take(before, move)
-            came.setdefault(state, (before, move.how))
+            state = graph.take(move)
+            came.setdefault(state, (before, move[1]))
             explored.steps += 1
     return explored
 
@@ -521,7 +505,7 @@ def _violates(graph: Graph, judge: Judge, came: Came, state: State, explored: Ex
     """Write down which promise a state breaks, if any, and the schedule that leads there."""
     if graph.under_way(state) > graph.faults.crashes:
         return False
-    broken = judge.judge(graph.world, graph.worlds[state.world], graph.runs(state))
+    broken = judge.judge(graph.world, graph.worlds.values[state.world], graph.runs(state))
     if broken is None:
         return False
     explored.schedule = _schedule(graph, came, state)

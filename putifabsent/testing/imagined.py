@@ -200,20 +200,22 @@ class ImaginedStore:
 
     def _head(self, things: dict[str, Thing], request: Head) -> Any:
         thing = things.get(request.name)
-        return Absent() if thing is None else Found(_holder(thing))
+        if thing is None:
+            return Absent()
+        return Found(Holder(thing.token, None, _THEN, len(thing.data), thing.token))
 
     def _get(self, things: dict[str, Thing], request: Get) -> Any:
         thing = things.get(request.name)
         return Absent() if thing is None else Got(thing.data)
 
     def _list(self, things: dict[str, Thing], request: List) -> Any:
-        inside = f"{request.folder}/"
-        names = sorted(name for name in things if name.rpartition("/")[0] + "/" == inside)
-        return Listed(tuple(Entry(name, _THEN, things[name].token) for name in names))
+        return self._listed(things, (name for name in things if name.rpartition("/")[0] == request.folder))
 
     def _walk(self, things: dict[str, Thing], request: Walk) -> Any:
-        names = sorted(name for name in things if name.startswith(f"{request.folder}/"))
-        return Listed(tuple(Entry(name, _THEN, things[name].token) for name in names))
+        return self._listed(things, (name for name in things if name.startswith(f"{request.folder}/")))
+
+    def _listed(self, things: dict[str, Thing], names: Iterable[str]) -> Listed:
+        return Listed(tuple(Entry(name, _THEN, things[name].token) for name in sorted(names)))
 
     def _time(self, _: dict[str, Thing], __: StoreTime) -> None:
         """It has no clock."""
@@ -241,15 +243,15 @@ class ImaginedStore:
     }
 
 
-def _holder(thing: Thing) -> Holder:
-    return Holder(thing.token, None, _THEN, len(thing.data), thing.token)
-
-
 World: TypeAlias = "frozenset[tuple[str, Thing | Claim | Owner]]"
 
 
 class _Beside:
     """A store, and something beside it whose keys are no names of its objects."""
+
+    reads: ClassVar[tuple[type, ...]] = ()
+    writes: ClassVar[tuple[type, ...]]
+    """The requests that are not the store's."""
 
     def __init__(self, store: ImaginedStore) -> None:
         self.store = store
@@ -258,6 +260,18 @@ class _Beside:
     def begun(self, state: Any, request: Any) -> Hashable | None:
         """Return what is left of a copy that has read its source."""
         return self.store.begun(state, request)
+
+    def unanswered(self, request: Any) -> Any:
+        """Return what a lost answer means."""
+        if isinstance(request, Forget):
+            return None
+        if isinstance(request, self.writes):
+            return Maybe(LOST)
+        return TryAgain(LOST) if isinstance(request, self.reads) else self.store.unanswered(request)
+
+    def changes(self, request: Any) -> bool:
+        """Whether it writes."""
+        return isinstance(request, self.writes) or self.store.changes(request)
 
 
 class ImaginedClaims(_Beside):
@@ -268,6 +282,9 @@ class ImaginedClaims(_Beside):
     forgets
         Whether the registry forgets dead claims, as one with a time to live would.
     """
+
+    reads = (ReadClaim, ListClaims)
+    writes = (WriteClaim, ForgetClaim)
 
     def __init__(self, store: ImaginedStore, *, forgets: bool = False) -> None:
         super().__init__(store)
@@ -292,16 +309,6 @@ class ImaginedClaims(_Beside):
         if self.forgets and not request.claim.live:
             return others, Claimed()
         return others | {(request.identity, request.claim)}, Claimed()
-
-    def unanswered(self, request: Any) -> Any:
-        """Return what a lost answer means."""
-        if isinstance(request, (ReadClaim, WriteClaim, ForgetClaim, ListClaims)):
-            return Maybe(LOST) if self.changes(request) else TryAgain(LOST)
-        return self.store.unanswered(request)
-
-    def changes(self, request: Any) -> bool:
-        """Whether it writes."""
-        return isinstance(request, (WriteClaim, ForgetClaim)) or self.store.changes(request)
 
 
 Kind: TypeAlias = Literal["honest", "generous", "busy", "refusing"]
@@ -328,6 +335,8 @@ class ImaginedLocks(_Beside):
         ``honest``: one holder at a time, until it is released or a :class:`Forget` comes; ``generous``: all
         are granted it; ``busy``: nobody ever; ``refusing``: it answers nothing else.
     """
+
+    writes = (Acquire, Release, Forget)
 
     def __init__(self, store: ImaginedStore, kind: Kind = "honest") -> None:
         super().__init__(store)
@@ -359,13 +368,3 @@ class ImaginedLocks(_Beside):
         if holder != mine[1]:
             return state, Held(holder.owner, math.inf)
         return state - {mine}, Released()
-
-    def unanswered(self, request: Any) -> Any:
-        """Return what a lost answer means."""
-        if isinstance(request, Forget):
-            return None
-        return Maybe(LOST) if isinstance(request, (Acquire, Release)) else self.store.unanswered(request)
-
-    def changes(self, request: Any) -> bool:
-        """Whether it writes."""
-        return isinstance(request, (Acquire, Release, Forget)) or self.store.changes(request)

@@ -13,7 +13,7 @@ from putifabsent.shim.create import create, resolve
 from putifabsent.shim.drive import run
 from putifabsent.shim.names import ordinary
 from putifabsent.shim.requests import Complete, Create, Delete, Get, Head, List, Publish, Put, Stage
-from putifabsent.testing.asking import LosesAnswers, held
+from putifabsent.testing.asking import LosesAnswers, held, staged
 from putifabsent.testing.races import creation_of
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ Write: TypeAlias = "Callable[[Ask, str, Creation], Request]"
 
 
 def _completion(ask: Ask, name: str, creation: Creation) -> Request:
-    return Complete(ask(Stage(name, InMemory(b"mine"), creation)))
+    return Complete(staged(ask, name, b"mine", creation))
 
 
 def _publication(ask: Ask, name: str, creation: Creation) -> Request:
@@ -78,8 +78,8 @@ class LostAnswerTests(LosesAnswers):
     ) -> None:
         """It is "try again": nobody can read staged bytes, so nothing is in doubt."""
         name = f"{folder}/name"
-        staged = ask.of(unanswered)(Stage(name, InMemory(b"mine"), creation_of(name)))
-        assert isinstance(staged, (TryAgain, Staged))
+        outcome = ask.of(unanswered)(Stage(name, InMemory(b"mine"), creation_of(name)))
+        assert isinstance(outcome, (TryAgain, Staged))
         assert around.read(name) is None
 
     def test_reading_without_an_answer_is_to_be_tried_again(

@@ -24,7 +24,7 @@ from putifabsent.backends.base import (
 )
 from putifabsent.backends.body import InMemory
 from putifabsent.shim.requests import Copy, Create, Delete, Get, Head, List, Publish, Put
-from putifabsent.testing.asking import held, together, won
+from putifabsent.testing.asking import created, held, together, won
 from putifabsent.testing.races import creation_of, race
 from putifabsent.testing.stores import BODIES
 
@@ -101,24 +101,20 @@ class PublishTests:
         """All of it, each time, and nothing else: neither parts nor temporary files."""
         names = set()
         for number in range(10):
-            name, creation = _own(folder, f"{number}")
-            ask(Put(name, InMemory(b"x"), creation))
-            names.add(name)
+            names.add(_put(ask, folder, word=f"{number}")[0])
             assert {entry.name for entry in ask(List(_state(folder))).entries} == names
 
     def test_a_large_body_is_put_whole(self, ask: Ask, around: Around, folder: str) -> None:
         """Whether it goes in one request or in parts."""
         for size in {self.large, min(self.large, ask.store.largest_put + 1)}:
-            name, creation = _own(folder, f"{size}")
             body = random.Random(size).randbytes(size)  # noqa: S311 - no secret
-            assert isinstance(ask(Put(name, InMemory(body), creation)), Written)
+            name, creation = _put(ask, folder, body, f"{size}")
             assert around.read(name) == body
             assert _marks(held(ask, name)) == (creation.token, creation.writer)
 
     def test_what_a_put_cannot_carry_is_refused(self, ask: Ask, around: Around, folder: str) -> None:
         """A parameter that the store does not know is not dropped in silence, by a publication neither."""
-        (source, creation), name = _own(folder), f"{folder}/name"
-        ask(Put(source, InMemory(b"x"), creation))
+        (source, _), name = _put(ask, folder), f"{folder}/name"
         odd = creation_of(name, no_such_parameter="x")
         assert isinstance(ask(Put(f"{source}-odd", InMemory(b"x"), odd)), Refused)
         assert isinstance(ask(Publish(source, name, odd)), Refused)
@@ -128,10 +124,8 @@ class PublishTests:
         """32 of them into one new folder; whoever has put sees what it put in its next listing."""
 
         def put(number: int) -> tuple[str, bytes]:
-            name, creation = _own(folder, f"{number}")
-            body = f"{creation.token} put this".encode()
-            outcome = ask(Put(name, InMemory(body), creation))
-            assert isinstance(outcome, Written), outcome
+            body = f"{number} put this".encode()
+            name, _ = _put(ask, folder, body, f"{number}")
             listed = ask(List(_state(folder)))
             assert name in {entry.name for entry in listed.entries}
             return name, body
@@ -146,8 +140,7 @@ class PublishTests:
         self, ask: Ask, around: Around, folder: str, body: bytes
     ) -> None:
         """Bytes, token and writer: whoever publishes, the object says whose it is."""
-        (source, creation), name = _own(folder), f"{folder}/name"
-        ask(Put(source, InMemory(body), creation))
+        (source, creation), name = _put(ask, folder, body), f"{folder}/name"
         outcome = ask(Publish(source, name, creation_of(name)))
         assert isinstance(outcome, Written)
         assert (around.read(name), around.read(source)) == (body, body)
@@ -158,8 +151,7 @@ class PublishTests:
 
     def test_publishing_twice_is_harmless(self, ask: Ask, around: Around, folder: str) -> None:
         """Every helper may do it."""
-        (source, creation), name = _own(folder), f"{folder}/name"
-        ask(Put(source, InMemory(b"x"), creation))
+        (source, creation), name = _put(ask, folder), f"{folder}/name"
         for _ in range(3):
             assert isinstance(ask(Publish(source, name, creation_of(name))), Written)
         assert around.read(name) == b"x"
@@ -167,10 +159,8 @@ class PublishTests:
 
     def test_publishing_over_another_object(self, ask: Ask, around: Around, folder: str) -> None:
         """It is replaced whole, or stays, and the answer says that it is there."""
-        (source, creation), name = _own(folder), f"{folder}/name"
-        ask(Put(source, InMemory(b"published"), creation))
-        first = creation_of(name)
-        ask(Create(name, InMemory(b"the first, and the longer one"), first))
+        (source, creation), name = _put(ask, folder, b"published"), f"{folder}/name"
+        first = created(ask, name, b"the first, and the longer one")
         outcome = ask(Publish(source, name, creation))
         assert isinstance(outcome, Written if self.republishes else Exists)
         winner = creation if self.republishes else first
@@ -184,20 +174,17 @@ class PublishTests:
         (never, creation), name = _own(folder, "never"), f"{folder}/name"
         assert ask(Publish(never, name, creation)) == Absent()
         assert (ask(Head(name)), around.read(name)) == (Absent(), None)
-        removed, creation = _own(folder, "removed")
-        ask(Put(removed, InMemory(b"x"), creation))
+        removed, creation = _put(ask, folder, word="removed")
         ask(Delete(removed))
         assert ask(Publish(removed, name, creation)) == Absent()
         assert (ask(Head(name)), around.read(name)) == (Absent(), None)
-        first = creation_of(name)
-        ask(Create(name, InMemory(b"the first"), first))
+        first = created(ask, name, b"the first")
         assert ask(Publish(removed, name, creation)) == Absent()
         assert (held(ask, name).token, around.read(name)) == (first.token, b"the first")
 
     def test_a_published_name_outlives_its_source(self, ask: Ask, around: Around, folder: str) -> None:
         """Clean-up removes what is published; a deletion of the name leaves the source."""
-        (source, creation), name = _own(folder), f"{folder}/name"
-        ask(Put(source, InMemory(b"x"), creation))
+        (source, creation), name = _put(ask, folder), f"{folder}/name"
         ask(Publish(source, name, creation))
         assert ask(Delete(name, held(ask, name).version)) == Deleted()
         assert (around.read(name), around.read(source)) == (None, b"x")
@@ -210,22 +197,20 @@ class PublishTests:
     def test_a_large_body_is_published_whole(self, ask: Ask, around: Around, folder: str) -> None:
         """However it was put."""
         for size in {self.large, min(self.large, ask.store.largest_put + 1)}:
-            (source, creation), name = _own(folder, f"{size}"), f"{folder}/{size}"
-            body = random.Random(size).randbytes(size)  # noqa: S311 - no secret
-            ask(Put(source, InMemory(body), creation))
+            body, name = random.Random(size).randbytes(size), f"{folder}/{size}"  # noqa: S311 - no secret
+            source, creation = _put(ask, folder, body, f"{size}")
             assert isinstance(ask(Publish(source, name, creation)), Written)
             assert around.read(name) == body
             assert _marks(held(ask, name)) == (creation.token, creation.writer)
 
     def test_a_creation_meets_what_is_published(self, ask: Ask, folder: str) -> None:
         """Where the store decides as well, the name is taken."""
-        (source, creation), name = _own(folder), f"{folder}/name"
-        ask(Put(source, InMemory(b"x"), creation))
+        (source, creation), name = _put(ask, folder), f"{folder}/name"
         ask(Publish(source, name, creation))
         assert isinstance(ask(Create(name, InMemory(b"late"), creation_of(name))), Exists)
         assert held(ask, name).token == creation.token
         ask(Delete(name))
-        assert isinstance(ask(Create(name, InMemory(b"late"), creation_of(name))), Created)
+        created(ask, name, b"late")
 
     def test_a_slow_publisher_does_not_bring_back_what_was_deleted(
         self, ask: Ask, around: Around, folder: str
@@ -237,8 +222,7 @@ class PublishTests:
         assert [number for number in came if around.read(f"{folder}/{number}") is not None] == []
 
     def _publish_while_deleting(self, ask: Ask, folder: str, number: int) -> Any:
-        (source, creation), name = _own(folder, f"{number}"), f"{folder}/{number}"
-        ask(Put(source, InMemory(b"x" * 1000), creation))
+        (source, creation), name = _put(ask, folder, b"x" * 1000, f"{number}"), f"{folder}/{number}"
         gate = threading.Barrier(2)
 
         def publish() -> Any:
@@ -286,8 +270,7 @@ class ConditionalCopyTests:
         """Its holder stays."""
         name, source = f"{folder}/name", f"{folder}/source"
         around.write(source, b"bytes")
-        first = creation_of(name)
-        ask(Create(name, InMemory(b"the first"), first))
+        first = created(ask, name, b"the first")
         assert isinstance(ask(Copy(source, name, creation_of(name))), Exists)
         assert around.read(name) == b"the first"
         assert held(ask, name).token == first.token
@@ -322,6 +305,14 @@ def _state(folder: str) -> str:
 def _own(folder: str, word: str = "name") -> tuple[str, Creation]:
     """Return a key of the shim's own, and a creation to put there."""
     return f"{_state(folder)}/{word}~salt", creation_of(f"{folder}/name")
+
+
+def _put(ask: Ask, folder: str, body: bytes = b"x", word: str = "name") -> tuple[str, Creation]:
+    """Put such a key; return it, and by what creation."""
+    key, creation = _own(folder, word)
+    outcome = ask(Put(key, InMemory(body), creation))
+    assert isinstance(outcome, Written), outcome
+    return key, creation
 
 
 def _marks(holder: Holder) -> tuple[str | None, str | None]:

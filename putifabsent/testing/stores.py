@@ -46,11 +46,13 @@ from putifabsent.testing.asking import (
     InBothColours,
     ThroughTheStore,
     completing,
+    created,
     created_and_held,
     creating,
     forked,
     held,
     required,
+    staged,
 )
 from putifabsent.testing.deaths import Will, doomed
 from putifabsent.testing.races import creation_of, race, through_made_store
@@ -138,17 +140,16 @@ class StoreTests:
         """Token and writer, size and time."""
         name = f"{folder}/name"
         creation = creation_of(name)
-        created = ask(Create(name, InMemory(b"12345"), creation))
+        outcome = ask(Create(name, InMemory(b"12345"), creation))
         holder = held(ask, name)
         assert (holder.token, holder.writer, holder.size) == (creation.token, creation.writer, 5)
         assert holder.created is None or holder.created.utcoffset() is not None
-        assert created.version in (None, holder.version)
+        assert outcome.version in (None, holder.version)
 
     def test_a_taken_name_is_not_written(self, ask: Ask, around: Around, folder: str) -> None:
         """The loser learns who holds it, by the answer itself or by a look."""
         name = f"{folder}/name"
-        first = creation_of(name)
-        ask(Create(name, InMemory(b"the first"), first))
+        first = created(ask, name, b"the first")
         outcome = ask(Create(name, InMemory(b"the second"), creation_of(name)))
         assert isinstance(outcome, Exists)
         assert outcome.holder is None or outcome.holder.token == first.token
@@ -168,8 +169,7 @@ class StoreTests:
     def test_a_creation_sent_again_finds_itself(self, ask: Ask, around: Around, folder: str) -> None:
         """So is a lost answer resolved: "exists", and the token says that it was me."""
         name = f"{folder}/name"
-        creation = creation_of(name)
-        ask(Create(name, InMemory(b"mine"), creation))
+        creation = created(ask, name, b"mine")
         assert isinstance(ask(Create(name, InMemory(b"mine"), creation)), Exists)
         assert held(ask, name).token == creation.token
         assert around.read(name) == b"mine"
@@ -179,28 +179,28 @@ class StoreTests:
         name = f"{folder}/name"
         creation = creation_of(name, no_such_parameter="x")
         assert isinstance(ask(Create(name, InMemory(b"mine"), creation)), Refused)
-        staged = ask(Stage(name, InMemory(b"mine"), creation))
-        outcome = ask(Complete(staged)) if isinstance(staged, Staged) else staged
+        upload = ask(Stage(name, InMemory(b"mine"), creation))
+        outcome = ask(Complete(upload)) if isinstance(upload, Staged) else upload
         assert isinstance(outcome, Refused)
         assert around.read(name) is None
 
     def test_no_name_is_taken_for_another(self, ask: Ask, around: Around, folder: str) -> None:
         """Created as it is, or refused; and a look sees the name itself, and no other."""
-        created: dict[str, tuple[bytes, Creation]] = {}
+        there: dict[str, tuple[bytes, Creation]] = {}
         for number, odd in enumerate(self.odd_names):
             name, body = f"{folder}/{odd}", f"number {number}".encode()
             creation = creation_of(f"{folder}/plain")
             outcome = ask(Create(name, InMemory(body), creation))
             assert isinstance(outcome, (Created, Exists, Refused)), f"{name!r}: {outcome}"
             if isinstance(outcome, Created):
-                created[name] = body, creation
+                there[name] = body, creation
             elif isinstance(outcome, Exists):
                 # The answer may be about a name that is not there; then a look must say so.
                 assert isinstance(ask(Head(name)), Found) == (around.read(name) is not None), repr(name)
             else:
                 assert around.read(name) != body, f"{name!r} was refused, and written"
-        assert f"{folder}/plain" in created
-        for name, (body, creation) in created.items():
+        assert f"{folder}/plain" in there
+        for name, (body, creation) in there.items():
             assert around.read(name) == body, repr(name)
             assert held(ask, name).token == creation.token, repr(name)
 
@@ -224,7 +224,7 @@ class StoreTests:
         for name in (*here, f"{folder}/here/deeper/4", f"{folder}/here-too/5", f"{folder}/6"):
             around.write(name, b"x")
         name = f"{folder}/here/created"
-        ask(Create(name, InMemory(b"x"), creation_of(name)))
+        created(ask, name)
         listed = ask(List(f"{folder}/here"))
         assert {entry.name for entry in listed.entries} == {*here, name}
         assert all(entry.created.utcoffset() is not None for entry in listed.entries)
@@ -265,12 +265,11 @@ class StoreTests:
     def test_a_deleted_name_is_free_again(self, ask: Ask, around: Around, folder: str) -> None:
         """For anybody."""
         name = f"{folder}/name"
-        ask(Create(name, InMemory(b"the first"), creation_of(name)))
+        created(ask, name, b"the first")
         assert ask(Delete(name)) == Deleted()
         assert ask(Head(name)) == Absent()
         assert around.read(name) is None
-        second = creation_of(name)
-        assert isinstance(ask(Create(name, InMemory(b"the second"), second)), Created)
+        second = created(ask, name, b"the second")
         assert held(ask, name).token == second.token
         assert around.read(name) == b"the second"
 
@@ -281,11 +280,11 @@ class StoreTests:
     def test_a_deletion_by_version_spares_a_later_object(self, ask: Ask, around: Around, folder: str) -> None:
         """Where the store tells versions at all."""
         name = f"{folder}/name"
-        ask(Create(name, InMemory(b"the first"), creation_of(name)))
+        created(ask, name, b"the first")
         version = held(ask, name).version
         ask(Delete(name, version))
         assert around.read(name) is None
-        ask(Create(name, InMemory(b"the second"), creation_of(name)))
+        created(ask, name, b"the second")
         assert ask(Delete(name, version)) == Deleted()
         assert (around.read(name) == b"the second") == (version is not None)
 
@@ -296,12 +295,11 @@ class StoreTests:
         """Before the completion there is nothing under the name; after it, all of the body."""
         name = f"{folder}/name"
         creation = creation_of(name)
-        staged = ask(Stage(name, InMemory(body), creation))
-        assert isinstance(staged, Staged)
+        upload = staged(ask, name, body, creation)
         assert ask(Head(name)) == Absent()
         assert ask(List(folder)) == Listed(())
         assert around.read(name) is None
-        assert isinstance(ask(Complete(staged)), Created)
+        assert isinstance(ask(Complete(upload)), Created)
         assert around.read(name) == body
         holder = held(ask, name)
         assert (holder.token, holder.writer, holder.size) == (creation.token, creation.writer, len(body))
@@ -309,16 +307,15 @@ class StoreTests:
     def test_a_large_body_is_created_whole(self, ask: Ask, around: Around, folder: str) -> None:
         """Of several parts, in their order."""
         name, body = f"{folder}/name", random.Random(0).randbytes(self.large)  # noqa: S311 - no secret
-        staged = ask(Stage(name, InMemory(body), creation_of(name)))
-        assert isinstance(ask(Complete(staged)), Created)
+        assert isinstance(ask(Complete(staged(ask, name, body))), Created)
         assert around.read(name) == body
 
     def test_of_two_uploads_for_a_name_one_is_published(self, ask: Ask, around: Around, folder: str) -> None:
         """The other gets the answer that the name exists, and its removal removes nothing else."""
         name = f"{folder}/name"
         first, second = creation_of(name), creation_of(name)
-        one = ask(Stage(name, InMemory(b"the first"), first))
-        other = ask(Stage(name, InMemory(b"the second"), second))
+        one = staged(ask, name, b"the first", first)
+        other = staged(ask, name, b"the second", second)
         assert isinstance(ask(Complete(other)), Created)
         outcome = ask(Complete(one))
         assert isinstance(outcome, Exists)
@@ -330,25 +327,25 @@ class StoreTests:
     def test_a_discarded_upload_cannot_be_completed(self, ask: Ask, around: Around, folder: str) -> None:
         """Discarding twice is harmless."""
         name = f"{folder}/name"
-        staged = ask(Stage(name, InMemory(b"staged"), creation_of(name)))
-        ask(Discard(staged))
-        ask(Discard(staged))
-        assert isinstance(ask(Complete(staged)), (Gone, Refused))
+        upload = staged(ask, name, b"staged")
+        ask(Discard(upload))
+        ask(Discard(upload))
+        assert isinstance(ask(Complete(upload)), (Gone, Refused))
         assert around.read(name) is None
 
     def test_an_upload_is_published_once(self, ask: Ask, around: Around, folder: str) -> None:
         """Completed again, it changes nothing; discarded, nothing either; a deleted name stays so."""
         name = f"{folder}/name"
         creation = creation_of(name)
-        staged = ask(Stage(name, InMemory(b"staged"), creation))
-        ask(Complete(staged))
+        upload = staged(ask, name, b"staged", creation)
+        ask(Complete(upload))
         # Some servers remember their answer, and give it again.
-        assert isinstance(ask(Complete(staged)), (Created, Exists, Gone))
-        ask(Discard(staged))
+        assert isinstance(ask(Complete(upload)), (Created, Exists, Gone))
+        ask(Discard(upload))
         assert held(ask, name).token == creation.token
         assert around.read(name) == b"staged"
         ask(Delete(name))
-        again = ask(Stage(name, InMemory(b"again"), creation_of(name)))
+        again = staged(ask, name, b"again")
         assert isinstance(ask(Complete(again)), Created)
         ask(Delete(name))
         assert isinstance(ask(Complete(again)), (Gone, Refused))
@@ -360,12 +357,12 @@ class StoreTests:
     def test_a_copy_is_staged_whole(self, ask: Ask, around: Around, folder: str, body: bytes) -> None:
         """With the token of its own creation; the source stays."""
         name, source = f"{folder}/name", f"{folder}/source"
-        ask(Create(source, InMemory(body), creation_of(source)))
+        created(ask, source, body)
         seen, creation = held(ask, source), creation_of(name)
-        staged = ask(StageCopy(source, seen.size, seen.version, name, creation))
-        assert isinstance(staged, Staged)
+        copy = ask(StageCopy(source, seen.size, seen.version, name, creation))
+        assert isinstance(copy, Staged)
         assert around.read(name) is None
-        assert isinstance(ask(Complete(staged)), Created)
+        assert isinstance(ask(Complete(copy)), Created)
         assert (around.read(name), around.read(source)) == (body, body)
         assert (held(ask, name).token, held(ask, source).token) == (creation.token, seen.token)
 
@@ -379,16 +376,16 @@ class StoreTests:
     ) -> None:
         """Where the store tells versions at all: the right bytes, if it still has them, or none."""
         name, source = f"{folder}/name", f"{folder}/source"
-        ask(Create(source, InMemory(b"the first"), creation_of(source)))
+        created(ask, source, b"the first")
         version = held(ask, source).version
         ask(Delete(source))
-        ask(Create(source, InMemory(b"the 2nd !"), creation_of(source)))
-        staged = ask(StageCopy(source, 9, version, name, creation_of(name)))
-        if isinstance(staged, Staged):
-            ask(Complete(staged))
+        created(ask, source, b"the 2nd !")
+        copy = ask(StageCopy(source, 9, version, name, creation_of(name)))
+        if isinstance(copy, Staged):
+            ask(Complete(copy))
             assert around.read(name) == (b"the 2nd !" if version is None else b"the first")
         else:
-            assert staged == Absent()
+            assert copy == Absent()
             assert version is not None
 
     # --- racing
@@ -460,8 +457,7 @@ class SharedStoreTests(StoreTests):
     ) -> None:
         """What is promised lies with the object, not in the process that made it."""
         name = f"{folder}/name"
-        creation = creation_of(name)
-        ask(Create(name, InMemory(b"mine"), creation))
+        creation = created(ask, name, b"mine")
         other = ask.of(make_store())
         assert held(other, name).token == creation.token
         assert isinstance(other(Create(name, InMemory(b"other"), creation_of(name))), Exists)
@@ -487,7 +483,8 @@ class SharedStoreTests(StoreTests):
         """And nothing that blocks: the name can be created, or is the dead writer's, for good."""
         ask = Ask(store, "sync")
         left = set()
-        with doomed(make_store, self.steps_in or _modules(store)) as writers:
+        modules = {kind.__module__ for kind in type(store).__mro__} - _NOT_STEPS
+        with doomed(make_store, self.steps_in or tuple(modules)) as writers:
             for step in range(1, 1 + writers.steps(_will(how, f"{folder}/alive"))):
                 will = _will(how, f"{folder}/step-{step}")
                 code = writers.die(will, step)
@@ -497,10 +494,6 @@ class SharedStoreTests(StoreTests):
         assert left == {True, False}
         listed = ask(List(folder))
         assert {entry.name for entry in listed.entries} == {f"{folder}/alive"}
-
-
-def _modules(store: Store) -> tuple[str, ...]:
-    return tuple({kind.__module__ for kind in type(store).__mro__} - _NOT_STEPS)
 
 
 def _will(how: str, name: str) -> Will:
@@ -513,14 +506,13 @@ def _check_what_is_left(ask: Ask, around: Around, will: Will) -> bool:
     bytes_there, seen = around.read(name), ask(Head(name))
     there = isinstance(seen, Found)
     assert bytes_there == (body if there else None), "half a file"
-    other = creation_of(name)
     if there:
         assert (seen.holder.token, seen.holder.size) == (mine.token, len(body))
-        assert isinstance(ask(Create(name, InMemory(b"other"), other)), Exists)
+        assert isinstance(ask(Create(name, InMemory(b"other"), creation_of(name))), Exists)
         assert isinstance(ask(Create(name, InMemory(body), mine)), Exists)
         assert around.read(name) == body
     else:
-        assert isinstance(ask(Create(name, InMemory(b"other"), other)), Created)
+        other = created(ask, name, b"other")
         assert isinstance(ask(Create(name, InMemory(body), mine)), Exists)
         assert held(ask, name).token == other.token
         assert around.read(name) == b"other"
