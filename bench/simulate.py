@@ -26,7 +26,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from bench.set_union import collisions
 from putifabsent.lab.simulate import Cell, simulate
-from putifabsent.lab.simulate.published import Published, differing, published
+from putifabsent.lab.simulate.experiment import Published, published
+from putifabsent.lab.simulate.noise import differing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -32,8 +32,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from putifabsent.lab.demo import Race
-    from putifabsent.lab.simulate import Cell, Experiment
-    from putifabsent.lab.simulate.published import Published
+    from putifabsent.lab.simulate.experiment import Cell, Experiment, Published
     from putifabsent.lab.stress.paths import Contender
     from putifabsent.lab.stress.results import Result
     from putifabsent.lab.stress.running import Stress
@@ -156,20 +155,21 @@ def simulate(  # noqa: PLR0913 - one an option
     1 if a cell differs from the published one by more than noise.
     """
     with answering(as_json=as_json) as screen:
-        from putifabsent.lab.simulate import published as publication
-        from putifabsent.lab.simulate.experiment import read
+        from putifabsent.lab.simulate import experiment, noise
 
         check_ending("--report", report, ".html")
-        theirs: Sequence[Published] = publication.published() if published else ()
+        theirs: Sequence[Published] = experiment.published() if published else ()
         if published + (file is not None) + bool(writers or interval) != 1:
             raise ConfigError("say what to simulate: --writers and --interval, or --file, or --published")
         if published:
             experiments = [each.experiment for each in theirs]
         else:
-            experiments = read(file) if file else _grid(writers or [], interval or [], jitter, duration)
+            experiments = (
+                experiment.read(file) if file else _grid(writers or [], interval or [], jitter, duration)
+            )
         if plots and not published:
             _check_that_something_is_drawn(experiments)
-        cells = _simulated(screen, (experiments, runs, seed), processes, master)
+        cells = _simulated(screen, experiments, runs, seed, processes, master)
         if plots or report:
             _draw(cells, theirs, seed, plots, report)
         numbers = [{"experiment": each.number} for each in theirs] or [{} for _ in cells]
@@ -177,12 +177,17 @@ def simulate(  # noqa: PLR0913 - one an option
             [{**number, **cell.row()} for number, cell in zip(numbers, cells, strict=True)],
             _cell_lines(cells, theirs),
         )
-        if published and publication.differing(cells, theirs):
+        if published and noise.differing(cells, theirs):
             raise typer.Exit(Exit.NO)
 
 
 def _simulated(
-    screen: Screen, what: tuple[Sequence[Experiment], int, int], processes: int | None, master: str | None
+    screen: Screen,
+    experiments: Sequence[Experiment],
+    runs: int,
+    seed: int,
+    processes: int | None,
+    master: str | None,
 ) -> list[Cell]:
     if master is not None:
         if processes is not None:
@@ -191,12 +196,12 @@ def _simulated(
         from putifabsent.lab.on_spark import simulate as on_spark
 
         with screen.waiting(f"a Spark job at {master}"):
-            return on_spark(*what, master)
+            return on_spark(experiments, runs, seed, master)
     from putifabsent.lab.simulate import simulate as here
 
     processes = len(os.sched_getaffinity(0)) if processes is None else processes
     with screen.progress() as progress:
-        return here(*what, processes, progress)
+        return here(experiments, runs, seed, processes, progress)
 
 
 def _grid(writers: Sequence[str], intervals: Sequence[str], jitter: str, duration: str) -> list[Experiment]:
@@ -250,10 +255,10 @@ def _draw(
 
 def _cell_lines(cells: Sequence[Cell], published: Sequence[Published]) -> Iterator[Table | str]:
     from putifabsent.lab.durations import formatted
-    from putifabsent.lab.simulate.published import ENOUGH, LEVEL, differing
+    from putifabsent.lab.simulate.noise import ENOUGH, LEVEL, differing
 
-    said = ("writers", "interval", "jitter", "duration")
-    columns = (*said, "mean", *(() if published else ("min",)), "max", "runs with one")
+    given = ("writers", "interval", "jitter", "duration")
+    columns = (*given, "mean", *(() if published else ("min",)), "max", "runs with one")
     table = empty_table(*[""] * bool(published), *columns, right=len(columns))
     for number, cell in enumerate(cells):
         what = cell.experiment
@@ -261,7 +266,7 @@ def _cell_lines(cells: Sequence[Cell], published: Sequence[Published]) -> Iterat
         mean, *more = _found(cell)
         if published:
             table.add_row("ours", str(what.writers), *spans, mean, *more)
-            table.add_row("published", *[""] * len(said), *_found(published[number]))
+            table.add_row("published", *[""] * len(given), *_found(published[number]))
         else:
             table.add_row(str(what.writers), *spans, mean, str(cell.fewest), *more)
     yield table

@@ -107,10 +107,10 @@ def flink_conf(
         from putifabsent.flink import settings
         from putifabsent.spark import jar
 
-        told, adapter = settings(schemes, address), jar()
+        flink, adapter = settings(schemes, address), jar()
         screen.answer(
-            {"lib": adapter, "config.yaml": told.config, "core-site.xml": told.site}, [told.site_as_xml()]
+            {"lib": adapter, "config.yaml": flink.config, "core-site.xml": flink.site}, [flink.site_as_xml()]
         )
         screen.note(f"core-site.xml goes into HADOOP_CONF_DIR; into Flink's lib/ goes {adapter}")
-        for key, value in told.config.items():
+        for key, value in flink.config.items():
             screen.note(f"into config.yaml goes  {key}: {value}")

@@ -169,12 +169,12 @@ class BucketCounter(Counter):
             self._fs.pipe_file(_record(folder, 0), str(first).encode(), mode="create")
             return Record(first - 1, 0, begins=True)
         if numbers == [0]:
-            return Record(self._said(folder, 0) - 1, 0, begins=True)
+            return Record(self._read(folder, 0) - 1, 0, begins=True)
         there = set(numbers)
         ends = [number for number in numbers if number and number + 1 not in there]
-        return Record(ends[-1], max(self._said(folder, end) for end in ends))
+        return Record(ends[-1], max(self._read(folder, end) for end in ends))
 
-    def _said(self, folder: str, number: int) -> int:
+    def _read(self, folder: str, number: int) -> int:
         return int(self._fs.cat_file(_record(folder, number)))
 
     def _numbers(self, folder: str) -> list[int]:

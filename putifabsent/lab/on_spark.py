@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from putifabsent.lab.simulate.experiment import Cell, Experiment
     from putifabsent.lab.stress.paths import Contender
+    from putifabsent.lab.stress.pool import Orders
     from putifabsent.lab.stress.results import Result
     from putifabsent.lab.stress.rules import Violation
 
@@ -127,7 +128,7 @@ def stress_on(session: SparkSession, what: Stress, contender: Contender, tasks: 
     tasks = min(tasks or session.sparkContext.defaultParallelism, what.writers)
     host = session.conf.get("spark.driver.host") or "127.0.0.1"
     with Ground(what, contender, host) as ground:
-        job = _writers(what, ground.contender, ground.root, tasks)
+        job = _writers(ground.orders(), tasks)
         rows = session.range(0, tasks, 1, tasks).mapInArrow(job, _COLUMNS, barrier=True)
         # Collected once: another request for the frame's rows would begin a run of its own.
         operations = [Operation(*row) for row in rows.collect()]
@@ -140,14 +141,12 @@ def judge_on(session: SparkSession, operations: Sequence[Operation]) -> list[Vio
     return judge_on_spark(session.createDataFrame([astuple(each) for each in operations], _COLUMNS))
 
 
-def _writers(
-    what: Stress, contender: Contender, root: str, tasks: int
-) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def _writers(orders: Orders, tasks: int) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def job(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for number in batch.column("id").to_pylist():
-                orders = what.orders(contender, root, range(number, what.writers, tasks))
+                own = orders._replace(writers=range(number, orders.stress.writers, tasks))
                 with tempfile.TemporaryDirectory(prefix="putifabsent-stress-") as at:
-                    yield from table_of(obeyed(orders, Path(at))).to_batches()
+                    yield from table_of(obeyed(own, Path(at))).to_batches()
 
     return job

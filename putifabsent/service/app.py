@@ -63,15 +63,6 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _BOUNDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 """Seconds: from a request to a store nearby to a mount's deadline."""
 
-_FAMILIES = {
-    "calls_inside": ("gauge", "Calls that are being worked on, or wait."),
-    "turns_awaited_total": ("counter", "Asks for a turn that were answered by whom to wait for."),
-    "turns_broken_total": ("counter", "Signs of life that came after their turn was broken."),
-    "calls_total": ("counter", "Calls that were answered, by the status of HTTP."),
-    "call_bytes_total": ("counter", "Bytes of the bodies of calls."),
-    "call_seconds": ("histogram", "From a call to its answer."),
-}
-
 _log = logging.getLogger(__name__)
 
 Response: TypeAlias = tuple[int, dict[str, Any]]
@@ -316,18 +307,23 @@ class Tally:
             below = {str(bound): self._below[call, bound] for bound in _BOUNDS} | {"+Inf": number}
             seconds += [f'_bucket{{call="{call}",le="{bound}"}} {count}' for bound, count in below.items()]
             seconds += [f'_sum{{call="{call}"}} {self._seconds[call]}', f'_count{{call="{call}"}} {number}']
-        samples = {
-            "calls_inside": [f" {self.inside}"],
-            "turns_awaited_total": [f" {self.turns_awaited}"],
-            "turns_broken_total": [f" {self.turns_broken}"],
-            "calls_total": answers,
-            "call_bytes_total": sizes,
-            "call_seconds": seconds,
-        }
+        awaited, broken = [f" {self.turns_awaited}"], [f" {self.turns_broken}"]
         lines = []
-        for name, (kind, meaning) in _FAMILIES.items():
+        for name, kind, meaning, samples in (
+            ("calls_inside", "gauge", "Calls that are being worked on, or wait.", [f" {self.inside}"]),
+            (
+                "turns_awaited_total",
+                "counter",
+                "Asks for a turn that were answered by whom to wait for.",
+                awaited,
+            ),
+            ("turns_broken_total", "counter", "Signs of life that came after their turn was broken.", broken),
+            ("calls_total", "counter", "Calls that were answered, by the status of HTTP.", answers),
+            ("call_bytes_total", "counter", "Bytes of the bodies of calls.", sizes),
+            ("call_seconds", "histogram", "From a call to its answer.", seconds),
+        ):
             lines += [f"# HELP putifabsent_{name} {meaning}", f"# TYPE putifabsent_{name} {kind}"]
-            lines += [f"putifabsent_{name}{each}" for each in samples[name]]
+            lines += [f"putifabsent_{name}{each}" for each in samples]
         return "\n".join(lines) + "\n"
 
 

@@ -169,8 +169,8 @@ class Store(NamedTuple):
     def named(self, keys: Iterable[str]) -> list[str]:
         """Return the buckets or accounts with settings of their own, sorted; a name may have dots."""
         known = "|".join(re.escape(key) + ".+" * key.endswith(".") for key in (*self.mapped, *self.refused))
-        said = f"(?:{re.escape(self.prefixes[0])})?(?:{known})"
-        spelled = self.own.replace(".", r"\.").format(name="(?P<name>.+?)", key=said)
+        setting = f"(?:{re.escape(self.prefixes[0])})?(?:{known})"
+        spelled = self.own.replace(".", r"\.").format(name="(?P<name>.+?)", key=setting)
         found = (re.fullmatch(spelled, key) for key in keys)
         return sorted({each["name"] for each in found if each})
 

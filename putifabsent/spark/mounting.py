@@ -27,10 +27,10 @@ from putifabsent.spark.jvm import Jvm
 from putifabsent.spark.settings import (
     ADDRESS,
     SECRET,
+    SESSION,
     SESSION_GUARD,
     WRITER,
     adapter_of,
-    caller_settings,
     host_of,
     jar,
     of_spark,
@@ -212,7 +212,7 @@ class Mounted(SparkSession.Builder):
         writers = (*(each.get("writer") for each in self._schemes.values()), jvm.hadoop.get(WRITER))
         writer = next(filter(None, writers), None) or this_writer()
         # A session that spark-defaults.conf names would be that of all who read it.
-        hadoop = caller_settings(str(uuid.uuid4()), writer)
+        hadoop = {SESSION: str(uuid.uuid4()), WRITER: writer}
         if _is_mounted(jvm.hadoop, self._schemes):
             self._check_options(jvm.hadoop.get(ADDRESS))
         else:

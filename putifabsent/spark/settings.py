@@ -23,7 +23,6 @@ __all__ = [
     "WRAPPED",
     "WRITER",
     "adapter_of",
-    "caller_settings",
     "core_site",
     "defaults",
     "host_of",
@@ -59,6 +58,7 @@ WRAPPED = "fs.putifabsent.wrapped."
 
 SESSION = "fs.putifabsent.session"
 WRITER = "fs.putifabsent.writer"
+"""Who calls the service: the driver and its executors alike."""
 
 # What an address says beside would be left out of each request, and the secret be sent to who answers there.
 _SERVICE = re.compile(r"https?://[^\s/?#@]+/?")
@@ -152,11 +152,6 @@ def refuse_catalogs(keys: Iterable[str], schemes: Iterable[str]) -> None:
                 f"{each[0]} would hold for all who open that store after its catalog, past the guard: "
                 f"say {HADOOP}{each['key']}"
             )
-
-
-def caller_settings(session: str, writer: str) -> dict[str, str]:
-    """Return the settings that name the caller of the service, for the driver and its executors alike."""
-    return {SESSION: session, WRITER: writer}
 
 
 def patience(deadline: float) -> dict[str, str]:

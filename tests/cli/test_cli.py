@@ -7,7 +7,6 @@ import re
 import subprocess
 import sys
 import uuid
-from dataclasses import replace
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
@@ -21,8 +20,6 @@ from putifabsent.backends.memory import MemoryStore
 from putifabsent.backends.probe_cache import Verdict, recall
 from putifabsent.cli.app import app
 from putifabsent.cli.arguments import guarded_address, parse_options
-from putifabsent.errors import ConfigError
-from putifabsent.lab.demo import Race
 from tests.cli.conftest import own_memory
 
 if TYPE_CHECKING:
@@ -519,108 +516,3 @@ def test_a_real_s3_server_is_probed_put_to_and_resolved(file: str, localbucket: 
     elsewhere = _run("put", file, "s3://no-such-bucket/x", *native)
     assert elsewhere.exit_code == 4
     assert "bucket" in elsewhere.stderr
-
-
-# demo
-
-STOCK = Race("stock", "s3", 80, 61, 19, 4.25, {"FileExistsError: N": 3})
-OURS = Race("putifabsent", "s3", 80, 80, 0, 5.0)
-
-
-def _races(monkeypatch: pytest.MonkeyPatch, *races: Race) -> list[tuple[Any, ...]]:
-    calls: list[tuple[Any, ...]] = []
-
-    def run(writers: int, commits: int, stores: Any, progress: Any, arbiter: str | None) -> list[Race]:
-        calls.append((writers, commits, stores))
-        progress(0, 80, "stock on s3")
-        progress(80, 80, "stock on s3")
-        return list(races)
-
-    monkeypatch.setattr("putifabsent.cli.lab.race", run)
-    return calls
-
-
-def test_demo_prints_what_was_lost_on_both_paths(monkeypatch: pytest.MonkeyPatch) -> None:
-    calls = _races(monkeypatch, STOCK, OURS)
-    result = _run("demo")
-    assert result.exit_code == 0
-    assert calls == [(8, 10, ["s3", "local"])]
-    assert re.search(r"s3 +stock +80 +61 +19 +0 +4\.2", result.stdout)
-    assert re.search(r"s3 +putifabsent +80 +80 +0 +0 +5\.0", result.stdout)
-    assert "acknowledged 80 commits and lost 19 of them in this run" in result.stdout
-    assert "Through putifabsent it acknowledged 80, and lost none." in result.stdout
-    assert "stock on s3: 3 x FileExistsError: N" in result.stderr
-
-
-def test_demo_hands_on_who_decides(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[object] = []
-
-    def run(*_: object, arbiter: str | None) -> list[Race]:
-        asked.append(arbiter)
-        return [STOCK, OURS]
-
-    monkeypatch.setattr("putifabsent.cli.lab.race", run)
-    assert _run("demo", "--arbiter", "ballot").exit_code == _run("demo").exit_code == 0
-    assert asked == ["ballot", None]
-
-
-def test_demo_as_json_is_a_list_of_races(monkeypatch: pytest.MonkeyPatch) -> None:
-    calls = _races(monkeypatch, STOCK, OURS)
-    result = _run("demo", "--json", "--store", "s3", "--writers", "2", "--commits", "3")
-    assert calls == [(2, 3, ["s3"])]
-    assert _said(result) == [
-        {
-            "path": "stock",
-            "store": "s3",
-            "acknowledged": 80,
-            "readable": 61,
-            "lost": 19,
-            "repeated": 0,
-            "seconds": 4.25,
-        },
-        {
-            "path": "putifabsent",
-            "store": "s3",
-            "acknowledged": 80,
-            "readable": 80,
-            "lost": 0,
-            "repeated": 0,
-            "seconds": 5.0,
-        },
-    ]
-
-
-def test_demo_exits_with_1_if_the_guarded_path_lost_anything(monkeypatch: pytest.MonkeyPatch) -> None:
-    _races(monkeypatch, STOCK, Race("putifabsent", "s3", 80, 79, 1, 5.0))
-    result = _run("demo")
-    assert result.exit_code == 1
-    assert "Through putifabsent 1 of 80 were lost: that is a bug" in result.stdout
-
-
-def test_demo_exits_with_1_if_the_guarded_path_has_rows_twice(monkeypatch: pytest.MonkeyPatch) -> None:
-    _races(monkeypatch, STOCK, replace(OURS, repeated=7))
-    result = _run("demo")
-    assert result.exit_code == 1
-    assert "Through putifabsent 0 of 80 were lost, and 7 are there twice: that is a bug" in result.stdout
-
-
-def test_demo_exits_with_4_if_nothing_was_acknowledged_on_a_store(monkeypatch: pytest.MonkeyPatch) -> None:
-    _races(monkeypatch, STOCK, OURS, Race("putifabsent", "local", 0, 0, 0, 5.0))
-    result = _run("demo")
-    assert result.exit_code == 4
-    assert "Through putifabsent none was acknowledged on local: nothing was tried there." in result.stdout
-
-
-def test_demo_does_not_claim_a_loss_that_it_has_not_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    _races(monkeypatch, Race("stock", "s3", 80, 80, 0, 4.0), OURS)
-    assert "lost none of 80 commits in this run; another run may" in _run("demo").stdout
-
-
-def test_demo_without_pypaimon_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    def run(*_: object, **__: object) -> list[Race]:
-        raise ConfigError("pypaimon is not installed: pip install 'putifabsent[demo]'")
-
-    monkeypatch.setattr("putifabsent.cli.lab.race", run)
-    result = _run("demo")
-    assert result.exit_code == 2
-    assert "pip install 'putifabsent[demo]'" in result.stderr

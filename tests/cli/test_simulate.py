@@ -76,7 +76,7 @@ def test_a_few_runs_reproduce_nothing() -> None:
 
 
 def test_it_exits_with_1_if_a_cell_differs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("putifabsent.lab.simulate.published.differing", lambda cells, _: list(cells[:2]))
+    monkeypatch.setattr("putifabsent.lab.simulate.noise.differing", lambda cells, _: list(cells[:2]))
     came = run("--published", *FEW)
     assert came.exit_code == 1
     assert "2 of 78 cells differ from the published ones by more than noise: 2 writers," in came.stdout

@@ -9,7 +9,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from putifabsent.lab.simulate import Cell, Experiment, noise, simulate
-from putifabsent.lab.simulate.published import published
+from putifabsent.lab.simulate.experiment import published
 from putifabsent.lab.simulate.report import Chart, _draw, charts, page, published_charts, save, svg
 
 if TYPE_CHECKING:

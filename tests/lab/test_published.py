@@ -9,8 +9,16 @@ from math import comb, exp, factorial
 import pytest
 
 from putifabsent.lab.simulate import Cell, Experiment, noise, simulate
-from putifabsent.lab.simulate.noise import _binomial, _poisson, _shared_out, chances, mean_band, percent_band
-from putifabsent.lab.simulate.published import RUNS, Published, differing, published
+from putifabsent.lab.simulate.experiment import RUNS, Published, published
+from putifabsent.lab.simulate.noise import (
+    _binomial,
+    _poisson,
+    _shared_out,
+    chances,
+    differing,
+    mean_band,
+    percent_band,
+)
 
 
 @pytest.fixture(scope="module")

@@ -1,11 +1,12 @@
-"""What is simulated, also as a file lists it; and what came of it."""
+"""What is simulated, also as a file lists it, or as it was published; and what came of it."""
 
 from __future__ import annotations
 
 import csv
 import json
 from dataclasses import astuple, dataclass, fields
-from typing import TYPE_CHECKING, Any
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from putifabsent.errors import ConfigError
 from putifabsent.lab.durations import formatted
@@ -14,9 +15,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-__all__ = ["COLUMNS", "Cell", "Experiment", "read"]
+__all__ = ["COLUMNS", "RUNS", "Cell", "Experiment", "Published", "published", "read"]
 
 COLUMNS = ("writers", "interval_ms", "jitter_ms", "duration_ms")
+RUNS = 1_000
+"""Of each published cell."""
 _LONGEST = 10**15
 """Milliseconds: no timestamp comes near the end of 64 bits."""
 _MOST = 2**26
@@ -133,6 +136,44 @@ class Cell:
             "max_collisions": self.most,
             "percent_of_runs_with_a_collision": self.percent,
         }
+
+
+class Published(NamedTuple):
+    """A published cell: its experiment, with its number from 1 to 4, and what is known of its runs."""
+
+    number: int
+    experiment: Experiment
+    mean: float
+    fewest: int
+    most: int
+    percent: float
+    runs: int = RUNS
+
+    @property
+    def collisions(self) -> int:
+        """Those of all runs together."""
+        return round(self.mean * self.runs)
+
+    @property
+    def hits(self) -> int:
+        """Runs that had one or more."""
+        return round(self.percent * self.runs / 100)
+
+
+def published() -> list[Published]:
+    """Return the published cells, 78 of four experiments, in the order in which they were published."""
+    with files(__package__).joinpath("published-collisions.csv").open(encoding="utf-8") as file:
+        return [
+            Published(
+                int(row["experiment"]),
+                Experiment(*(int(row[column]) for column in COLUMNS)),
+                float(row["mean_collisions"]),
+                int(row["min_collisions"]),
+                int(row["max_collisions"]),
+                float(row["percent_of_runs_with_a_collision"]),
+            )
+            for row in csv.DictReader(file)
+        ]
 
 
 def read(path: Path) -> list[Experiment]:

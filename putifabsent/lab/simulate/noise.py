@@ -15,24 +15,32 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
-    from putifabsent.lab.simulate.experiment import Cell
-    from putifabsent.lab.simulate.published import Published
+    from putifabsent.lab.simulate.experiment import Cell, Published
 
     Floats = NDArray[np.floating[Any]]
 
 __all__ = [
+    "ENOUGH",
+    "LEVEL",
     "Chances",
     "chances",
     "cumulative",
+    "differing",
     "expected_mean",
     "expected_percent",
     "mean_band",
     "percent_band",
 ]
+
+
+ENOUGH = 100
+"""Runs of a cell; of fewer, noise explains whatever comes out."""
+LEVEL = 0.999
+"""How sure it is that cells of the same writers are not called different, all comparisons together."""
 
 
 def expected_mean(writers: float, interval: float, duration: float) -> float:
@@ -74,6 +82,17 @@ def chances(cell: Cell, published: Published) -> Chances:
         _as_most(collisions / runs, cell.runs, cell.most),
         _as_most(collisions / runs, published.runs, published.most),
     )
+
+
+def differing(cells: Sequence[Cell], cells_published: Sequence[Published]) -> list[Cell]:
+    """Return the cells that more than noise sets apart from the published ones, at ``LEVEL``.
+
+    Each is compared by its mean, by its share of runs with a collision and by its most collisions. The level
+    is that of all comparisons together: each by itself is that much stricter.
+    """
+    compared = [(cell, chances(cell, theirs)) for cell, theirs in zip(cells, cells_published, strict=True)]
+    allowed = (1 - LEVEL) / max(1, sum(len(each) for _, each in compared))
+    return [cell for cell, each in compared if min(each) < allowed]
 
 
 def mean_band(mean: float, runs: int, level: float = 0.999) -> tuple[float, float]:

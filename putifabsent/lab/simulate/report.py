@@ -20,15 +20,21 @@ from matplotlib.ticker import MaxNLocator
 from putifabsent import pages
 from putifabsent.lab import drawing
 from putifabsent.lab.durations import formatted
-from putifabsent.lab.simulate.noise import expected_mean, expected_percent, mean_band, percent_band
-from putifabsent.lab.simulate.published import ENOUGH, LEVEL, differing
+from putifabsent.lab.simulate.noise import (
+    ENOUGH,
+    LEVEL,
+    differing,
+    expected_mean,
+    expected_percent,
+    mean_band,
+    percent_band,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
 
-    from putifabsent.lab.simulate.experiment import Cell, Experiment
-    from putifabsent.lab.simulate.published import Published
+    from putifabsent.lab.simulate.experiment import Cell, Experiment, Published
 
 __all__ = ["Chart", "charts", "page", "published_charts", "save", "svg"]
 
@@ -39,6 +45,7 @@ _OURS = "#00796b"
 _MOST = "#b0532f"
 _PUBLISHED = "#37474f"
 _MINUTE = 60_000
+_UNITS: dict[Along, int] = {"writers": 1, "interval": _MINUTE}
 
 
 @dataclass(frozen=True)
@@ -123,10 +130,27 @@ def svg(chart: Chart) -> str:
     return drawing.svg(partial(_draw, chart), chart.name)
 
 
+_SERIES: dict[Quantity, tuple[tuple[str, str, str, str, str], ...]] = {
+    "percent": (("percent", "", "o", _OURS, _PUBLISHED),),
+    "collisions": (("most", ": most", "s", _MOST, _MOST), ("mean", ": mean", "o", _OURS, _PUBLISHED)),
+}
+"""What is drawn of each cell: an attribute, its label and mark, the colours of ours and of published ones."""
+
+
 def _draw(chart: Chart) -> Figure:
     figure = Figure(figsize=(7, 3.9), layout="constrained")
     axes = figure.add_subplot()
-    (_draw_percent if chart.quantity == "percent" else _draw_collisions)(axes, chart, *_expected(chart))
+    runs = chart.cells[0].runs
+    at = [getattr(cell.experiment, chart.along) / _UNITS[chart.along] for cell in chart.cells]
+    _draw_expected(axes, chart, np.linspace(at[0], at[-1], 100).tolist(), runs)
+    for quantity, label, mark, ours, theirs in _SERIES[chart.quantity]:
+        values = [getattr(cell, quantity) for cell in chart.cells]
+        axes.plot(at, values, mark, ms=4, color=ours, label=f"simulated, {runs:,} runs{label}")
+        if chart.published:
+            values = [getattr(cell, quantity) for cell in chart.published]
+            name = f"published{label}"
+            axes.plot(at, values, mark, ms=8, mfc="none", mec=theirs, mew=0.9, label=name)
+    axes.set_ylabel("runs with a collision, %" if chart.quantity == "percent" else "collisions of a run")
     axes.set_title(chart.title, fontsize=11)
     axes.set_xlabel("writers" if chart.along == "writers" else "interval, minutes")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True, steps=[1, 2, 5, 10]))
@@ -136,60 +160,20 @@ def _draw(chart: Chart) -> Figure:
     return figure
 
 
-def _draw_percent(axes: Any, chart: Chart, along: Sequence[float], means: Sequence[float]) -> None:
-    percents = [expected_percent(mean) for mean in means]
-    _line(axes, along, percents, [percent_band(percent, chart.cells[0].runs) for percent in percents])
-    at = _places(chart)
-    axes.plot(at, [cell.percent for cell in chart.cells], "o", ms=4, color=_OURS, label=_simulated(chart))
-    if chart.published:
-        _rings(axes, at, [each.percent for each in chart.published], _PUBLISHED, "published")
-    axes.set_ylabel("runs with a collision, %")
-
-
-def _draw_collisions(axes: Any, chart: Chart, along: Sequence[float], means: Sequence[float]) -> None:
-    _line(axes, along, means, [mean_band(mean, chart.cells[0].runs) for mean in means])
-    at, ours = _places(chart), _simulated(chart)
-    axes.plot(at, [cell.most for cell in chart.cells], "s", ms=4, color=_MOST, label=f"{ours}: most")
-    if chart.published:
-        _rings(axes, at, [each.most for each in chart.published], _MOST, "published: most", "s")
-    axes.plot(at, [cell.mean for cell in chart.cells], "o", ms=4, color=_OURS, label=f"{ours}: mean")
-    if chart.published:
-        _rings(axes, at, [each.mean for each in chart.published], _PUBLISHED, "published: mean")
-    axes.set_ylabel("collisions of a run")
-
-
-def _line(
-    axes: Any, along: Sequence[float], values: Sequence[float], bands: Sequence[tuple[float, float]]
-) -> None:
-    low, high = zip(*bands, strict=True)
-    axes.fill_between(along, low, high, color=_OURS, alpha=0.14, lw=0, label="99.9 % of samples")
-    axes.plot(along, values, "-", lw=1, color=_OURS, label="birthday problem")
-
-
-def _rings(
-    axes: Any, at: Sequence[float], values: Sequence[float], colour: str, label: str, mark: str = "o"
-) -> None:
-    axes.plot(at, values, mark, ms=8, mfc="none", mec=colour, mew=0.9, label=label)
-
-
-def _simulated(chart: Chart) -> str:
-    return f"simulated, {chart.cells[0].runs:,} runs"
-
-
-def _places(chart: Chart) -> list[float]:
-    if chart.along == "writers":
-        return [cell.experiment.writers for cell in chart.cells]
-    return [cell.experiment.interval / _MINUTE for cell in chart.cells]
-
-
-def _expected(chart: Chart) -> tuple[list[float], list[float]]:
-    """Return a fine scale, and the mean number of collisions along it."""
-    places = _places(chart)
-    along = np.linspace(places[0], places[-1], 100).tolist()
+def _draw_expected(axes: Any, chart: Chart, along: Sequence[float], runs: int) -> None:
+    """Draw a line on a fine scale, with the band of what noise makes of it."""
     what = chart.cells[0].experiment
     if chart.along == "writers":
-        return along, [expected_mean(writers, what.interval, what.duration) for writers in along]
-    return along, [expected_mean(what.writers, minutes * _MINUTE, what.duration) for minutes in along]
+        values = [expected_mean(writers, what.interval, what.duration) for writers in along]
+    else:
+        values = [expected_mean(what.writers, minutes * _MINUTE, what.duration) for minutes in along]
+    if chart.quantity == "percent":
+        values = [expected_percent(mean) for mean in values]
+        low, high = zip(*(percent_band(value, runs) for value in values), strict=True)
+    else:
+        low, high = zip(*(mean_band(value, runs) for value in values), strict=True)
+    axes.fill_between(along, low, high, color=_OURS, alpha=0.14, lw=0, label="99.9 % of samples")
+    axes.plot(along, values, "-", lw=1, color=_OURS, label="birthday problem")
 
 
 _BODY = """<p>{runs} runs of each cell, seed {seed}. A collision is a timestamp, in milliseconds, that a

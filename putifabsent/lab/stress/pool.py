@@ -16,7 +16,7 @@ import signal
 import sys
 import time
 import traceback
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from importlib import import_module
 from itertools import count
@@ -24,6 +24,7 @@ from multiprocessing.sharedctypes import RawArray
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from putifabsent.errors import ConfigError
 from putifabsent.lab.stress.journal import Journal, Operation, host
 from putifabsent.lab.stress.paths import Contender
 from putifabsent.lab.stress.writers import WORKLOADS, Writer, failed
@@ -33,7 +34,9 @@ if TYPE_CHECKING:
 
     from putifabsent.lab.stress.journal import Action
 
-__all__ = ["Orders", "tables_of"]
+__all__ = ["FAULTS", "Orders", "Stress"]
+
+FAULTS = ("kill", "pause", "lost")
 
 _PR_SET_PDEATHSIG = 1
 _TICK = 0.05
@@ -49,37 +52,58 @@ _REST_SECONDS = 0.2
 """After an error that was no answer."""
 
 
-class Orders(NamedTuple):
-    """What a pool is to do."""
+@dataclass(frozen=True)
+class Stress:
+    """What is to be run."""
 
-    contender: Contender
     root: str
-    formats: Sequence[str]
-    """Which writers have: by turns, by their numbers."""
-    tables: int
-    """Of each format."""
+    """A folder of the store that is there, as its paths say it."""
+    formats: Sequence[str] = tuple(WORKLOADS)
+    """Which writers have, by turns."""
+    writers: int = 32
+    tables: int = 1
+    """Of each format; fewer are more contended."""
+    seconds: float = 120
+    faults: Sequence[str] = FAULTS
+    """``kill`` (-9), ``pause`` (up to eight seconds), ``lost`` (answers of the store, one in a hundred)."""
+    seed: int = 1
+    """Of chance; the writers' own order is never the same."""
+
+    def check(self) -> None:
+        """Raise ``ConfigError`` for what can't be run."""
+        for word in ("writers", "tables", "seconds"):
+            if getattr(self, word) <= 0:
+                raise ConfigError(f"{word} is {getattr(self, word)}: give a positive number")
+        for word, known in (("formats", tuple(WORKLOADS)), ("faults", FAULTS)):
+            if unknown := sorted(set(getattr(self, word)) - set(known)):
+                raise ConfigError(f"{word}: {', '.join(unknown)} is none of {', '.join(known)}")
+        if not self.formats:
+            raise ConfigError(f"formats: say at least one of {', '.join(WORKLOADS)}")
+        if self.writers < (formats := len(self.formats)):
+            raise ConfigError(f"writers is {self.writers}: give one or more for each of {formats} formats")
+
+    def folders(self, form: str) -> list[str]:
+        """Return the folders of a format's tables."""
+        return [f"{self.root}/{form}.db/table{number}" for number in range(self.tables)]
+
+
+class Orders(NamedTuple):
+    """What a pool is to do: its writers, of all of the run, in the run's own folder."""
+
+    stress: Stress
+    contender: Contender
     writers: Sequence[int]
-    everybody: int
-    """How many writers there are in all pools of the run."""
-    seconds: float
-    kills: bool
-    pauses: bool
-    seed: int
 
     def line(self) -> str:
         """Return them as a line of JSON."""
-        return json.dumps(self._asdict() | {"contender": self.contender._asdict()}) + "\n"
+        contender = self.contender._asdict()
+        return json.dumps([asdict(self.stress), contender, list(self.writers)]) + "\n"
 
     @classmethod
     def of(cls, line: str) -> Orders:
         """Return the orders that a line of JSON holds."""
-        fields: dict[str, Any] = json.loads(line)
-        return cls(**fields | {"contender": Contender(**fields["contender"])})
-
-
-def tables_of(root: str, form: str, tables: int) -> list[str]:
-    """Return the folders of a format's tables."""
-    return [f"{root}/{form}.db/table{number}" for number in range(tables)]
+        stress, contender, writers = json.loads(line)
+        return cls(Stress(**stress), Contender(**contender), writers)
 
 
 @dataclass
@@ -109,8 +133,8 @@ class _Pool:
                 os.waitpid(process, 0)
 
     def _run(self) -> None:
-        chance = random.Random(f"{self.orders.seed}:{self.orders.writers}")  # noqa: S311 - no secret
-        ends = time.monotonic() + self.orders.seconds
+        chance = random.Random(f"{self.orders.stress.seed}:{self.orders.writers}")  # noqa: S311 - no secret
+        ends = time.monotonic() + self.orders.stress.seconds
         reported = 0.0
         with Journal(self.journals, "faults") as faults:
             for writer in self.orders.writers:
@@ -145,9 +169,10 @@ class _Pool:
         os._exit(0)
 
     def _write(self, number: int, life: int, ends: float) -> None:
-        random.seed(f"{self.orders.seed}:{number}:{life}")
-        form = self.orders.formats[number % len(self.orders.formats)]
-        folders = tables_of(self.orders.root, form, self.orders.tables)
+        stress = self.orders.stress
+        random.seed(f"{stress.seed}:{number}:{life}")
+        form = stress.formats[number % len(stress.formats)]
+        folders = stress.folders(form)
         pool = os.getppid()
         with Journal(self.journals, f"{number}.{life}") as journal:
             writer = None
@@ -165,13 +190,14 @@ class _Pool:
 
     def _harm(self, chance: random.Random, faults: Journal, now: float) -> None:
         """Kill one now and then, and have one stand still."""
-        share = len(self.orders.writers) / self.orders.everybody
-        if self.orders.kills and chance.random() < share * _TICK / _KILL_SECONDS:
+        stress = self.orders.stress
+        share = len(self.orders.writers) / stress.writers
+        if "kill" in stress.faults and chance.random() < share * _TICK / _KILL_SECONDS:
             process = chance.choice(list(self.living))
             faults.end(self._note(faults, "kill", process))
             self.killed.add(process)
             os.kill(process, signal.SIGKILL)
-        if self.orders.pauses and chance.random() < share * _TICK / _PAUSE_SECONDS:
+        if "pause" in stress.faults and chance.random() < share * _TICK / _PAUSE_SECONDS:
             # Who has a turn has most to lose, and is one of many.
             awake = [process for process in self.living if process not in self.paused]
             holders = [process for process in awake if self.holding[self.living[process]]]
@@ -182,7 +208,7 @@ class _Pool:
                 os.kill(process, signal.SIGSTOP)
 
     def _note(self, faults: Journal, action: Action, process: int) -> int:
-        root = self.orders.root
+        root = self.orders.stress.root
         return faults.begin(Operation(action, host(), self.living[process], "", root, root, root))
 
     def _wake(self, faults: Journal, now: float) -> None:
@@ -226,7 +252,7 @@ def main() -> None:
     for module in orders.contender.imports:
         with contextlib.suppress(ImportError):  # whoever needs it says so
             import_module(module)
-    everybody = orders.everybody
+    everybody = orders.stress.writers
     _Pool(orders, Path(sys.argv[1]), RawArray("q", everybody), RawArray("b", everybody)).run()
 
 

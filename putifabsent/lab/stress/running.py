@@ -10,7 +10,7 @@ import time
 import uuid
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,13 +18,13 @@ from putifabsent.errors import ConfigError
 from putifabsent.lab.fault_proxy import LOST_ANSWER, FaultProxy
 from putifabsent.lab.stress.journal import Journal, Operation, host, kept, offered_in
 from putifabsent.lab.stress.paths import Guarded, endpoint_of
-from putifabsent.lab.stress.pool import Orders, tables_of
+from putifabsent.lab.stress.pool import FAULTS, Orders, Stress
 from putifabsent.lab.stress.results import Result, figures, table_of
 from putifabsent.lab.stress.rules import judge
 from putifabsent.lab.stress.writers import WORKLOADS, Writer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     import pyarrow as pa
     from typing_extensions import Self
@@ -35,46 +35,8 @@ if TYPE_CHECKING:
 
 __all__ = ["FAULTS", "Ground", "Stress", "obeyed", "run"]
 
-FAULTS = ("kill", "pause", "lost")
 _LOST_SHARE = 0.01
 _READERS = 16
-
-
-@dataclass(frozen=True)
-class Stress:
-    """What is to be run."""
-
-    root: str
-    """A folder of the store that is there, as its paths say it."""
-    formats: Sequence[str] = tuple(WORKLOADS)
-    """Which writers have, by turns."""
-    writers: int = 32
-    tables: int = 1
-    """Of each format; fewer are more contended."""
-    seconds: float = 120
-    faults: Sequence[str] = FAULTS
-    """``kill`` (-9), ``pause`` (up to eight seconds), ``lost`` (answers of the store, one in a hundred)."""
-    seed: int = 1
-    """Of chance; the writers' own order is never the same."""
-
-    def check(self) -> None:
-        """Raise ``ConfigError`` for what can't be run."""
-        for word in ("writers", "tables", "seconds"):
-            if getattr(self, word) <= 0:
-                raise ConfigError(f"{word} is {getattr(self, word)}: give a positive number")
-        for word, known in (("formats", tuple(WORKLOADS)), ("faults", FAULTS)):
-            if unknown := sorted(set(getattr(self, word)) - set(known)):
-                raise ConfigError(f"{word}: {', '.join(unknown)} is none of {', '.join(known)}")
-        if not self.formats:
-            raise ConfigError(f"formats: say at least one of {', '.join(WORKLOADS)}")
-        if self.writers < (formats := len(self.formats)):
-            raise ConfigError(f"writers is {self.writers}: give one or more for each of {formats} formats")
-
-    def orders(self, contender: Contender, root: str, writers: Sequence[int]) -> Orders:
-        """Return the orders of a pool of some of the writers."""
-        harm = "kill" in self.faults, "pause" in self.faults
-        whose = tuple(self.formats), self.tables, tuple(writers), self.writers
-        return Orders(contender, root, *whose, self.seconds, *harm, self.seed)
 
 
 def run(
@@ -103,8 +65,7 @@ def run(
         progress(round(min(over, stress.seconds)), round(stress.seconds), what)
 
     with Ground(stress, contender) as ground, tempfile.TemporaryDirectory(prefix="putifabsent-stress-") as at:
-        orders = stress.orders(ground.contender, ground.root, range(stress.writers))
-        operations = list(obeyed(orders, Path(at), report))
+        operations = list(obeyed(ground.orders(), Path(at), report))
         operations += ground.closing({each.name for each in operations if each.action == "create"})
         history = table_of(operations)
         return ground.result(history, judge(history))
@@ -117,7 +78,6 @@ class Ground:
     """
 
     def __init__(self, stress: Stress, contender: Contender, host: str = "127.0.0.1") -> None:
-        self._stress = stress
         self._contender = contender
         self._host = host
         self._running = ExitStack()
@@ -125,8 +85,8 @@ class Ground:
         self._before = self._after = 0
         self.contender = contender
         self.root = f"{stress.root.rstrip('/')}/stress-{uuid.uuid4().hex[:8]}"
-        tables = {form: tables_of(self.root, form, stress.tables) for form in stress.formats}
-        self._tables = {folder: form for form, folders in tables.items() for folder in folders}
+        self._stress = replace(stress, root=self.root)
+        self._tables = {folder: form for form in stress.formats for folder in self._stress.folders(form)}
 
     def __enter__(self) -> Self:
         endpoint = endpoint_of(self._contender.options)
@@ -160,6 +120,10 @@ class Ground:
                 table = WORKLOADS[form](f"{self.root}/warm-up/{form}")
                 table.lay(path)
                 table.commit(Writer(path, journal, -1))
+
+    def orders(self) -> Orders:
+        """Return the orders of a pool of all writers."""
+        return Orders(self._stress, self.contender, range(self._stress.writers))
 
     def closing(self, names: Iterable[str]) -> list[Operation]:
         """Read each of some names, when all writers have ended and nothing is lost any more.
