@@ -10,20 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from putifabsent.errors import ConfigError
 from putifabsent.fsspec_plugin.remote import Remote
 from putifabsent.fsspec_plugin.tower import Begins
+from putifabsent.service import wire
 from putifabsent.service.mounts import Outside
-from putifabsent.service.wire import (
-    Admit,
-    BeatTurn,
-    Call,
-    Create,
-    Delete,
-    Instants,
-    Names,
-    Rename,
-    Resolve,
-    TakeTurn,
-    held_by,
-)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -73,7 +61,7 @@ class Kind(NamedTuple):
     ``has_body``: bytes come with it, so that the call itself stands in the address.
     """
 
-    model: type[Call]
+    model: type[wire.Call]
     do: Callable[[Doing], dict[str, Any]]
     has_body: bool = False
 
@@ -84,7 +72,7 @@ def _names(doing: Doing) -> dict[str, Any]:
 
 
 def _create(doing: Doing) -> dict[str, Any]:
-    call: Create = doing.call
+    call: wire.Create = doing.call
     with doing.in_turn():
         guarded = doing.remote.create_as(doing.path, doing.body, call.token, overwrite=call.overwrite)
     return {"guarded": guarded}
@@ -113,7 +101,7 @@ def _instants(doing: Doing) -> dict[str, Any]:
 
 
 def _take(doing: Doing) -> dict[str, Any]:
-    call: TakeTurn = doing.call
+    call: wire.TakeTurn = doing.call
     begins = None if call.begins is None else Begins(call.begins == "clustering", call.commits)
     taken = doing.remote.take_turn(
         doing.path, call.token, thread=call.thread, lease=call.lease, begins=begins
@@ -122,21 +110,24 @@ def _take(doing: Doing) -> dict[str, Any]:
 
 
 CALLS: Mapping[str, Kind] = {
-    "names": Kind(Names, _names),
+    "names": Kind(wire.Names, _names),
     "admit": Kind(
-        Admit, lambda doing: doing.remote.admit(doing.path, overwrite=doing.call.overwrite)._asdict()
+        wire.Admit, lambda doing: doing.remote.admit(doing.path, overwrite=doing.call.overwrite)._asdict()
     ),
-    "create": Kind(Create, _create, has_body=True),
-    "rename": Kind(Rename, _rename),
+    "create": Kind(wire.Create, _create, has_body=True),
+    "rename": Kind(wire.Rename, _rename),
     "resolve": Kind(
-        Resolve, lambda doing: {"holder": held_by(doing.remote.resolve_as(doing.path, doing.call.token))}
+        wire.Resolve,
+        lambda doing: {"holder": wire.held_by(doing.remote.resolve_as(doing.path, doing.call.token))},
     ),
-    "delete": Kind(Delete, _delete),
-    "instants": Kind(Instants, _instants),
-    "turns/take": Kind(TakeTurn, _take),
-    "turns/beat": Kind(BeatTurn, lambda doing: {"held": doing.remote.beat_turn(doing.path, doing.call.turn)}),
+    "delete": Kind(wire.Delete, _delete),
+    "instants": Kind(wire.Instants, _instants),
+    "turns/take": Kind(wire.TakeTurn, _take),
+    "turns/beat": Kind(
+        wire.BeatTurn, lambda doing: {"held": doing.remote.beat_turn(doing.path, doing.call.turn)}
+    ),
     "turns/release": Kind(
-        BeatTurn, lambda doing: {"held": doing.remote.release_turn(doing.path, doing.call.turn)}
+        wire.BeatTurn, lambda doing: {"held": doing.remote.release_turn(doing.path, doing.call.turn)}
     ),
 }
 """The calls, by the last part of their addresses."""

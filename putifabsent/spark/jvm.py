@@ -118,14 +118,14 @@ class Jvm:
             )
 
     def _add(self, jar: str) -> None:
-        if not self._knows(GUARDED[0]):
+        if self._class(GUARDED[0]) is None:
             try:
                 self._loader().addURL(self._jvm.java.io.File(jar).toURI().toURL())
             except Py4JError as error:
                 raise ConfigError(
                     f"the driver's JVM can't be given {jar}: start it with spark.jars={jar}"
                 ) from error
-            if not self._knows(GUARDED[0]):
+            if self._class(GUARDED[0]) is None:
                 java = self._jvm.java.lang.System.getProperty("java.version")
                 raise ConfigError(
                     f"the driver's JVM (Java {java}) does not load {jar}: it wants Java 11 or later"
@@ -135,11 +135,10 @@ class Jvm:
         """Return the format that wants the adapter's lock and can't see it; None: there is none."""
         settings = self.spark.toDebugString()
         for name, (theirs, ours, wanting) in _LOCKS.items():
-            try:
-                found = self._jvm.java.lang.Class.forName(theirs, False, self._loader())  # noqa: FBT003 - Java's own
-            except Py4JJavaError:
+            found = self._class(theirs)
+            if found is None:
                 continue
-            if wanting in settings and not self._knows(ours, found.getClassLoader()):
+            if wanting in settings and self._class(ours, found.getClassLoader()) is None:
                 return name
         return None
 
@@ -203,10 +202,7 @@ class Jvm:
 
     def _kinds(self, name: str) -> Iterator[str]:
         """Yield the names of a class and of those that it extends, and of their packages."""
-        try:
-            kind = self._jvm.java.lang.Class.forName(name, False, self._loader())  # noqa: FBT003 - Java's own
-        except Py4JJavaError:
-            return
+        kind = self._class(name)
         while kind is not None:
             yield kind.getName()
             yield kind.getName().rpartition(".")[0]
@@ -255,11 +251,10 @@ class Jvm:
 
     def _provided(self, service: str) -> Iterator[Any]:
         """Yield what there is of a service, by Java's ServiceLoader."""
-        if not self._knows(service):
+        of = self._class(service)
+        if of is None:
             return
-        loader = self._loader()
-        of = self._jvm.java.lang.Class.forName(service, False, loader)  # noqa: FBT003 - Java's own
-        found = self._jvm.java.util.ServiceLoader.load(of, loader).iterator()
+        found = self._jvm.java.util.ServiceLoader.load(of, self._loader()).iterator()
         while found.hasNext():
             yield found.next()
 
@@ -283,7 +278,7 @@ class Jvm:
 
     def say_to_hudi(self) -> None:
         """Have Hudi's tables take turns, where its defaults file says nothing else; a write's options may."""
-        if self._knows("org.apache.hudi.common.config.DFSPropertiesConfiguration"):
+        if self._class("org.apache.hudi.common.config.DFSPropertiesConfiguration") is not None:
             defaults = self._jvm.org.apache.hudi.common.config.DFSPropertiesConfiguration
             properties = defaults.getGlobalProps()
             for key, value in HUDI.items():
@@ -301,12 +296,11 @@ class Jvm:
     def _loader(self) -> Any:
         return self._jvm.java.lang.Thread.currentThread().getContextClassLoader()
 
-    def _knows(self, name: str, loader: Any = None) -> bool:
+    def _class(self, name: str, loader: Any = None) -> Any:
         try:
-            self._jvm.java.lang.Class.forName(name, False, loader or self._loader())  # noqa: FBT003 - Java's own
+            return self._jvm.java.lang.Class.forName(name, False, loader or self._loader())  # noqa: FBT003 - Java's own
         except Py4JJavaError:
-            return False
-        return True
+            return None
 
 
 @contextmanager

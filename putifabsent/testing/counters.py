@@ -212,5 +212,5 @@ def _last(ask: Registry | Counter, name: str, floor: int, count: int = 1) -> int
 
 
 def _answered(ask: Registry | Counter, name: str, floor: int, count: int = 1) -> Any:
-    asks = (ask.advance(name, floor, count) for _ in range(_TIMES))
-    return next((outcome for outcome in asks if not isinstance(outcome, TryAgain)), "it was never answered")
+    outcomes = (ask.advance(name, floor, count) for _ in range(_TIMES))
+    return next((each for each in outcomes if not isinstance(each, TryAgain)), "it was never answered")

@@ -86,9 +86,8 @@ class Course(NamedTuple):
     deadline: float
     act: Callable[[], None] = _die
 
-    def live(self, make: Callable[[], Store], places: frozenset[str], last: int) -> int:
+    def live(self, make: Callable[[], Store], _: frozenset[str], last: int) -> int:
         """Run it, and return how many steps that took; act before the ``last``."""
-        del places
         taken = 0
 
         def step(number: int) -> None:
@@ -223,17 +222,15 @@ def make_traced(
     taken = 0
     counting = False
 
-    def step(frame: FrameType, event: str, argument: object) -> Any:
+    def step(_: FrameType, event: str, __: object) -> Any:
         nonlocal taken
-        del frame, argument
         if event == "line" and counting:
             taken += 1
             if taken == last:
                 _die()
         return step
 
-    def enter(frame: FrameType, event: str, argument: object) -> Any:
-        del event, argument
+    def enter(frame: FrameType, _: str, __: object) -> Any:
         module = frame.f_globals.get("__name__")
         return step if {module, f"{module}:{frame.f_code.co_name}"} & places else None
 

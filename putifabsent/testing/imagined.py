@@ -10,36 +10,7 @@ from datetime import datetime, timezone
 from itertools import count
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, TypeAlias
 
-from putifabsent.backends.base import (
-    Absent,
-    Created,
-    Deleted,
-    Entry,
-    Exists,
-    Found,
-    Gone,
-    Got,
-    Holder,
-    Listed,
-    Maybe,
-    Staged,
-    TryAgain,
-    Written,
-)
-from putifabsent.backends.registries import (
-    Acquired,
-    Claim,
-    Claimed,
-    ClaimEntry,
-    ClaimPage,
-    Forgotten,
-    FoundClaim,
-    Free,
-    Held,
-    NotAsExpected,
-    Refused,
-    Released,
-)
+from putifabsent.backends import base, registries
 from putifabsent.shim.requests import (
     Acquire,
     Complete,
@@ -142,7 +113,7 @@ class ImaginedStore:
         """Return what a lost answer means: reading twice is harmless, staging too, writing may not be."""
         if isinstance(request, (Discard, StoreTime)):
             return None  # they promise nothing
-        return Maybe(LOST) if self.changes(request) else TryAgain(LOST)
+        return base.Maybe(LOST) if self.changes(request) else base.TryAgain(LOST)
 
     def changes(self, request: Any) -> bool:
         """Whether it writes."""
@@ -157,43 +128,43 @@ class ImaginedStore:
 
     def _land(self, things: dict[str, Thing], request: _Landing) -> Any:
         things[request.name] = request.thing
-        return Written(request.thing.token)
+        return base.Written(request.thing.token)
 
     def _create(self, things: dict[str, Thing], request: Create) -> Any:
         if self.conditions and request.name in things:
-            return Exists()
+            return base.Exists()
         things[request.name] = Thing(request.creation.token, request.body.whole())
-        return Created(request.creation.token)
+        return base.Created(request.creation.token)
 
     def _put(self, things: dict[str, Thing], request: Put) -> Any:
         things[request.name] = Thing(request.creation.token, request.body.whole())
-        return Written(request.creation.token)
+        return base.Written(request.creation.token)
 
     def _publish(self, things: dict[str, Thing], request: Publish) -> Any:
         source = things.get(request.source)
         if source is None:
-            return Absent()
+            return base.Absent()
         # On a disk, the same object is the same file: published before.
         if not self.republishes and things.get(request.name, source) != source:
-            return Exists()
+            return base.Exists()
         things[request.name] = source
-        return Written(source.token)
+        return base.Written(source.token)
 
     def _stage(self, things: dict[str, Thing], request: Stage) -> Any:
         token = request.creation.token
         uploads = (f"{_UPLOADS}/{token}.{number}" for number in count())
         upload = next(name for name in uploads if name not in things)
         things[upload] = Thing(token, request.body.whole())
-        return Staged(request.name, upload)
+        return base.Staged(request.name, upload)
 
     def _complete(self, things: dict[str, Thing], request: Complete) -> Any:
         name, upload = request.staged.name, request.staged.upload
         if upload not in things:
-            return Gone()
+            return base.Gone()
         if self.conditions and name in things:
-            return Exists()
+            return base.Exists()
         things[name] = things.pop(upload)
-        return Created(things[name].token)
+        return base.Created(things[name].token)
 
     def _discard(self, things: dict[str, Thing], request: Discard) -> Any:
         things.pop(request.staged.upload, None)
@@ -201,12 +172,12 @@ class ImaginedStore:
     def _head(self, things: dict[str, Thing], request: Head) -> Any:
         thing = things.get(request.name)
         if thing is None:
-            return Absent()
-        return Found(Holder(thing.token, None, _THEN, len(thing.data), thing.token))
+            return base.Absent()
+        return base.Found(base.Holder(thing.token, None, _THEN, len(thing.data), thing.token))
 
     def _get(self, things: dict[str, Thing], request: Get) -> Any:
         thing = things.get(request.name)
-        return Absent() if thing is None else Got(thing.data)
+        return base.Absent() if thing is None else base.Got(thing.data)
 
     def _list(self, things: dict[str, Thing], request: List) -> Any:
         return self._listed(things, (name for name in things if name.rpartition("/")[0] == request.folder))
@@ -214,8 +185,8 @@ class ImaginedStore:
     def _walk(self, things: dict[str, Thing], request: Walk) -> Any:
         return self._listed(things, (name for name in things if name.startswith(f"{request.folder}/")))
 
-    def _listed(self, things: dict[str, Thing], names: Iterable[str]) -> Listed:
-        return Listed(tuple(Entry(name, _THEN, things[name].token) for name in sorted(names)))
+    def _listed(self, things: dict[str, Thing], names: Iterable[str]) -> base.Listed:
+        return base.Listed(tuple(base.Entry(name, _THEN, things[name].token) for name in sorted(names)))
 
     def _time(self, _: dict[str, Thing], __: StoreTime) -> None:
         """It has no clock."""
@@ -224,7 +195,7 @@ class ImaginedStore:
         thing = things.get(request.name)
         if thing is not None and (not self.versions or request.version in (None, thing.token)):
             del things[request.name]
-        return Deleted()
+        return base.Deleted()
 
     _does: ClassVar[dict[type, Callable[[Any, dict[str, Thing], Any], Any]]] = {
         Create: _create,
@@ -243,7 +214,7 @@ class ImaginedStore:
     }
 
 
-World: TypeAlias = "frozenset[tuple[str, Thing | Claim | Owner]]"
+World: TypeAlias = "frozenset[tuple[str, Thing | registries.Claim | Owner]]"
 
 
 class _Beside:
@@ -266,8 +237,8 @@ class _Beside:
         if isinstance(request, Forget):
             return None
         if isinstance(request, self.writes):
-            return Maybe(LOST)
-        return TryAgain(LOST) if isinstance(request, self.reads) else self.store.unanswered(request)
+            return base.Maybe(LOST)
+        return base.TryAgain(LOST) if isinstance(request, self.reads) else self.store.unanswered(request)
 
     def changes(self, request: Any) -> bool:
         """Whether it writes."""
@@ -295,20 +266,21 @@ class ImaginedClaims(_Beside):
         if isinstance(request, ListClaims):
             names = sorted(name for name, _ in state if name.rpartition("/")[0] == request.folder)
             claims = dict(state)
-            return state, ClaimPage(tuple(ClaimEntry(name, claims[name]) for name in names))
+            entries = (registries.ClaimEntry(name, claims[name]) for name in names)
+            return state, registries.ClaimPage(tuple(entries))
         if not isinstance(request, (ReadClaim, WriteClaim, ForgetClaim)):
             return self.store.apply(state, request)
         there = dict(state).get(request.identity)
         if isinstance(request, ReadClaim):
-            return state, Absent() if there is None else FoundClaim(there)
+            return state, base.Absent() if there is None else registries.FoundClaim(there)
         if (there and there.mark) != (request.expected and request.expected.mark):
-            return state, NotAsExpected(there)
+            return state, registries.NotAsExpected(there)
         others = state - {(request.identity, there)}
         if isinstance(request, ForgetClaim):
-            return others, Forgotten()
+            return others, registries.Forgotten()
         if self.forgets and not request.claim.live:
-            return others, Claimed()
-        return others | {(request.identity, request.claim)}, Claimed()
+            return others, registries.Claimed()
+        return others | {(request.identity, request.claim)}, registries.Claimed()
 
 
 Kind: TypeAlias = Literal["honest", "generous", "busy", "refusing"]
@@ -349,7 +321,7 @@ class ImaginedLocks(_Beside):
         if not isinstance(request, (Acquire, Release)):
             return self.store.apply(state, request)
         if self.kind == "refusing":
-            return state, Refused(_REFUSED)
+            return state, registries.Refused(_REFUSED)
         holder = dict(state).get(request.key)
         if self.kind == "busy":
             holder = Owner("somebody")
@@ -361,10 +333,10 @@ class ImaginedLocks(_Beside):
         mine = (request.key, Owner(request.owner))
         if isinstance(request, Acquire):
             if holder is not None:
-                return state, Held(holder.owner, math.inf)
-            return (state | {mine} if self.kind == "honest" else state), Acquired()
+                return state, registries.Held(holder.owner, math.inf)
+            return (state | {mine} if self.kind == "honest" else state), registries.Acquired()
         if holder is None:
-            return state, Free()
+            return state, registries.Free()
         if holder != mine[1]:
-            return state, Held(holder.owner, math.inf)
-        return state - {mine}, Released()
+            return state, registries.Held(holder.owner, math.inf)
+        return state - {mine}, registries.Released()

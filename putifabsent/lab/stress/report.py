@@ -17,15 +17,7 @@ from matplotlib.ticker import MaxNLocator
 
 from putifabsent import pages
 from putifabsent.lab import drawing
-from putifabsent.lab.stress.results import (
-    COLUMNS,
-    acknowledged_commits,
-    cells,
-    errors,
-    latencies,
-    since_begun,
-    verdict,
-)
+from putifabsent.lab.stress import results
 from putifabsent.lab.stress.rules import PROMISES, count
 
 if TYPE_CHECKING:
@@ -75,7 +67,7 @@ def _latencies(runs: Sequence[Result]) -> Figure:
     figure = Figure(figsize=(7, 3.9), layout="constrained")
     axes = figure.add_subplot()
     for number, result in enumerate(runs):
-        took = np.sort(latencies(result.history))
+        took = np.sort(results.latencies(result.history))
         share = np.arange(1, len(took) + 1) / max(1, len(took)) * 100
         style, colour = "-" if result.contender.is_ours else "--", _COLOURS[number % len(_COLOURS)]
         axes.plot(took, share, style, color=colour, lw=1.4, label=result.contender.label)
@@ -91,8 +83,8 @@ def _course(result: Result) -> Figure:
     figure = Figure(figsize=(7, 2.3), layout="constrained")
     axes = figure.add_subplot()
     history = result.history.filter(~pc.field("closing"))
-    seconds = partial(since_begun, history)
-    times = seconds(acknowledged_commits(history), "ended")
+    seconds = partial(results.since_begun, history)
+    times = seconds(results.acknowledged_commits(history), "ended")
     counts, edges = np.histogram(times, bins=np.arange(0, (times.max() if len(times) else 0) + 2))
     axes.stairs(counts, edges, fill=True, color=_COLOURS[0], alpha=0.7, label="commits a second")
     top = max(1, *counts) * 1.25
@@ -137,10 +129,13 @@ def page(stress: Stress, runs: Sequence[Result], *, command: str | None = None) 
         promises="".join(
             f"<li><b>{letter}</b>: {escape(promise)}</li>" for letter, promise in PROMISES.items()
         ),
-        verdict=escape(verdict(runs)),
+        verdict=escape(results.verdict(runs)),
         table=pages.table(
-            COLUMNS,
-            (pages.cells(cells(each), attributes=' class="damage"' * bool(each.violations)) for each in runs),
+            results.COLUMNS,
+            (
+                pages.cells(results.cells(each), attributes=' class="damage"' * bool(each.violations))
+                for each in runs
+            ),
             numbers=True,
         ),
         charts="\n".join(map(pages.wide, _svgs(runs))),
@@ -161,7 +156,7 @@ def _outcomes(runs: Sequence[Result]) -> str:
 
 
 def _errors(result: Result) -> str:
-    listed = "".join(f"<li>{times:,} times: {escape(error)}</li>" for error, times in errors(result))
+    listed = "".join(f"<li>{times:,} times: {escape(error)}</li>" for error, times in results.errors(result))
     return listed and f"<h3>{escape(result.contender.label)}</h3><ul>{listed}</ul>"
 
 
