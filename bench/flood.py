@@ -249,9 +249,9 @@ def _holder(address: str, table: str, pipe: Connection) -> None:
             taken = await holder.call("turns/take", table, token=str(uuid.uuid4()), lease=LEASE)
             wants = str(uuid.uuid4())
             while not over.done():
-                beat = await holder.call("turns/beat", table, turn=taken.said["turn"])
+                beat = await holder.call("turns/beat", table, turn=taken.body["turn"])
                 tries = await other.call("turns/take", table, token=wants, lease=LEASE)
-                looks.append(beat.said.get("held") is True and tries.said.get("turn") is None)
+                looks.append(beat.body.get("held") is True and tries.body.get("turn") is None)
                 await asyncio.sleep(LEASE / 3)
         return looks
 

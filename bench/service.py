@@ -69,7 +69,7 @@ def there(caller: Caller) -> Create:
     async def create(name: str) -> str:
         said = {"path": f"s3a://{name}", "token": str(uuid.uuid4())}
         answer = await caller.post("create", params=said, data=BODY)
-        return "won" if answer.said == {"guarded": True} else f"status {answer.status}"
+        return "won" if answer.body == {"guarded": True} else f"status {answer.status}"
 
     return create
 

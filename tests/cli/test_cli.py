@@ -47,7 +47,7 @@ def _run(*arguments: str) -> Result:
     return CliRunner().invoke(app, arguments)
 
 
-def _said(result: Result) -> Any:
+def _json(result: Result) -> Any:
     """Return the one JSON value that is on stdout."""
     return json.loads(result.stdout)
 
@@ -71,7 +71,7 @@ def test_each_verb_shows_an_example_and_takes_json(verb: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (("probe", "hdfs://host/x"), "hdfs:// is not known here: use s3,"),
         (("probe", "s3://"), "s3:// names no bucket"),
@@ -84,12 +84,12 @@ def test_each_verb_shows_an_example_and_takes_json(verb: str) -> None:
         (("explain", "memory://x/y", "--format", "paimmon"), "did you mean 'paimon'?"),
     ],
 )  # fmt: skip
-def test_wrong_usage_exits_with_2_and_says_what_is_right(arguments: tuple[str, ...], said: str) -> None:
+def test_wrong_usage_exits_with_2_and_says_what_is_right(arguments: tuple[str, ...], message: str) -> None:
     result = _run(*arguments)
     assert result.exit_code == 2
-    assert said in result.stderr
+    assert message in result.stderr
     assert result.stdout == ""
-    assert _said(_run(*arguments, "--json"))["outcome"] == "usage"
+    assert _json(_run(*arguments, "--json"))["outcome"] == "usage"
 
 
 @pytest.mark.parametrize("arguments", [("put",), ("put", "no-such-file", "memory://x"), ("probee",)])
@@ -124,7 +124,7 @@ def test_an_error_nobody_foresaw_is_not_taken_for_an_answer(
     result = _run("put", file, DELTA)
     assert result.exit_code == 4
     assert result.stderr.strip().endswith("error: a surprise")
-    assert _said(_run("put", file, DELTA, "--json")) == {"outcome": "failed", "message": "a surprise"}
+    assert _json(_run("put", file, DELTA, "--json")) == {"outcome": "failed", "message": "a surprise"}
 
 
 # Addresses and options
@@ -182,23 +182,23 @@ def test_put_creates_a_name_and_prints_its_token_and_version(file: str) -> None:
 
 
 def test_put_creates_any_name_as_json(file: str) -> None:
-    said = _said(_run("put", file, "memory://plain/name", "--json"))
-    assert said.keys() == {"outcome", "name", "token", "version"}
-    assert (said["outcome"], said["name"]) == ("created", "memory://plain/name")
-    assert str(uuid.UUID(said["token"])) == said["token"]
+    answer = _json(_run("put", file, "memory://plain/name", "--json"))
+    assert answer.keys() == {"outcome", "name", "token", "version"}
+    assert (answer["outcome"], answer["name"]) == ("created", "memory://plain/name")
+    assert str(uuid.UUID(answer["token"])) == answer["token"]
     assert MemoryFileSystem().cat("/plain/name") == b"mine"
 
 
 def test_put_on_a_taken_name_exits_with_1_and_says_who_holds_it(file: str) -> None:
-    token = _said(_run("put", file, DELTA, "--json"))["token"]
+    token = _json(_run("put", file, DELTA, "--json"))["token"]
     again = _run("put", file, DELTA)
     assert again.exit_code == 1
     assert again.stdout == ""
     assert "the name is taken: held by writer" in again.stderr
     assert token in again.stderr.replace("\n", "")
-    said = _said(_run("put", file, DELTA, "--json"))
-    assert (said["outcome"], said["holder"]["token"], said["holder"]["size"]) == ("taken", token, 4)
-    assert datetime.fromisoformat(said["holder"]["created"]) <= datetime.now(timezone.utc)
+    answer = _json(_run("put", file, DELTA, "--json"))
+    assert (answer["outcome"], answer["holder"]["token"], answer["holder"]["size"]) == ("taken", token, 4)
+    assert datetime.fromisoformat(answer["holder"]["created"]) <= datetime.now(timezone.utc)
 
 
 def test_put_to_a_local_path_creates_it(file: str, tmp_path: Path) -> None:
@@ -222,8 +222,8 @@ def test_an_unknown_outcome_exits_with_3_with_the_token_and_how_to_resolve_it(
     assert f"token: {min(sent)}\n" in result.stderr
     assert f"putifabsent resolve {DELTA} {min(sent)}\n" in result.stderr
     sent.clear()
-    said = _said(_run("put", file, DELTA, "-o", "deadline=0.05", "--json"))
-    assert (said["outcome"], {said["token"]}) == ("unknown", sent)
+    answer = _json(_run("put", file, DELTA, "-o", "deadline=0.05", "--json"))
+    assert (answer["outcome"], {answer["token"]}) == ("unknown", sent)
 
 
 def test_an_interruption_after_a_send_exits_with_3_too(file: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -249,7 +249,7 @@ def test_a_creation_that_was_removed_at_once_gets_no_others_token(
     result = _run("put", file, "memory://plain/name")
     assert result.exit_code == 0
     assert result.stdout == "created memory://plain/name; it has been removed or replaced since\n"
-    assert _said(_run("put", file, "memory://plain/name", "--json"))["token"] is None
+    assert _json(_run("put", file, "memory://plain/name", "--json"))["token"] is None
 
 
 def test_a_refusal_exits_with_4(file: str) -> None:
@@ -260,20 +260,20 @@ def test_a_refusal_exits_with_4(file: str) -> None:
 
 
 def test_resolve_tells_mine_from_anothers_from_none(file: str) -> None:
-    token = _said(_run("put", file, DELTA, "--json"))["token"]
+    token = _json(_run("put", file, DELTA, "--json"))["token"]
     mine = _run("resolve", DELTA, token)
     assert (mine.exit_code, mine.stdout.startswith(f"{DELTA} was created by it, 4 bytes: writer")) == (
         0,
         True,
     )
-    assert _said(_run("resolve", DELTA, token, "--json"))["outcome"] == "created"
+    assert _json(_run("resolve", DELTA, token, "--json"))["outcome"] == "created"
     anothers = _run("resolve", DELTA, TOKEN)
     assert anothers.exit_code == 1
-    assert _said(_run("resolve", DELTA, TOKEN, "--json"))["outcome"] == "taken"
+    assert _json(_run("resolve", DELTA, TOKEN, "--json"))["outcome"] == "taken"
     none = _run("resolve", "memory://nothing", TOKEN)
     assert none.exit_code == 3
     assert "may still land" in none.stdout
-    assert _said(_run("resolve", "memory://nothing", TOKEN, "--json"))["outcome"] == "absent"
+    assert _json(_run("resolve", "memory://nothing", TOKEN, "--json"))["outcome"] == "absent"
 
 
 def test_a_token_is_a_uuid() -> None:
@@ -288,11 +288,11 @@ def test_the_token_that_put_says_is_the_creation_s_also_of_a_table_that_has_left
     table, name = str(tmp_path), str(tmp_path / "_delta_log" / "00000000000000000000.json")
     (tmp_path / "_delta_log").mkdir()
     by_ballot = ("-o", "arbiter=ballot")
-    token = _said(_run("put", file, name, *by_ballot, "--json"))["token"]
-    assert _said(_run("resolve", name, token, *by_ballot, "--json"))["outcome"] == "created"
+    token = _json(_run("put", file, name, *by_ballot, "--json"))["token"]
+    assert _json(_run("resolve", name, token, *by_ballot, "--json"))["outcome"] == "created"
     assert _run("leave", table, *by_ballot, "--yes").exit_code == 0
-    assert _said(_run("resolve", name, token, "--json"))["outcome"] == "created"
-    assert _said(_run("resolve", name, TOKEN, "--json"))["outcome"] == "taken"
+    assert _json(_run("resolve", name, token, "--json"))["outcome"] == "created"
+    assert _json(_run("resolve", name, TOKEN, "--json"))["outcome"] == "taken"
 
 
 def test_resolve_on_a_store_that_can_not_be_read_is_unknown_still(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -318,10 +318,10 @@ def test_explain_says_what_names_are_without_asking_anybody(monkeypatch: pytest.
     }
     result = _run("explain", *names, "--json")
     assert result.exit_code == 0
-    for one, (name, expected) in zip(_said(result), names.items(), strict=True):
+    for one, (name, expected) in zip(_json(result), names.items(), strict=True):
         assert one["name"] == name
         assert (one["role"], one["format"], one["guarded"], one["write"]) == expected
-    assert _said(result)[1]["evidence"] == ["b/t/schema/schema-0"]
+    assert _json(result)[1]["evidence"] == ["b/t/schema/schema-0"]
     shown = _run("explain", *names).stdout
     assert re.search(r"snapshot-7 +snapshot +paimon +with evidence: schema/schema-0 +depends on", shown)
     assert re.search(r"data.parquet +other +no +overwrites", shown)
@@ -333,8 +333,8 @@ def test_explain_says_what_names_are_without_asking_anybody(monkeypatch: pytest.
 
 def test_explain_shows_an_identity_that_is_not_the_name() -> None:
     requested = "/t/.hoodie/20240101000000000.commit.requested"
-    said = _said(_run("explain", requested, "--json"))[0]
-    assert said["identity"] == "/t/.hoodie/20240101000000000.requested"
+    answer = _json(_run("explain", requested, "--json"))[0]
+    assert answer["identity"] == "/t/.hoodie/20240101000000000.requested"
     assert ".hoodie/20240101000000000.requested" in _run("explain", requested).stdout
 
 
@@ -355,17 +355,17 @@ def test_explain_breaks_no_name_at_eighty_columns(monkeypatch: pytest.MonkeyPatc
 
 def test_explain_takes_a_local_path_for_where_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    said = _said(_run("explain", "t/_delta_log/00000000000000000007.json", "--json"))[0]
-    assert said["path"] == f"{tmp_path}/t/_delta_log/00000000000000000007.json"
+    answer = _json(_run("explain", "t/_delta_log/00000000000000000007.json", "--json"))[0]
+    assert answer["path"] == f"{tmp_path}/t/_delta_log/00000000000000000007.json"
 
 
 def test_explain_check_looks_for_the_evidence() -> None:
     name = "memory://w/t/snapshot/snapshot-7"
-    without = _said(_run("explain", name, "--check", "--json"))[0]
+    without = _json(_run("explain", name, "--check", "--json"))[0]
     assert (without["guarded"], without["found"], without["write"]) == (False, None, "overwrites")
     assert "no: schema/schema-0 is not there" in _run("explain", name, "--check").stdout
     MemoryFileSystem().pipe("/w/t/schema/schema-0", b"{}")
-    found = _said(_run("explain", name, "--check", "--json"))[0]
+    found = _json(_run("explain", name, "--check", "--json"))[0]
     assert (found["guarded"], found["write"]) == (True, "creates, or fails")
     assert "yes: schema/schema-0 is there" in _run("explain", name, "--check").stdout
 
@@ -374,18 +374,18 @@ def test_explain_looks_for_what_speaks_against_a_name_only_with_check(tmp_path: 
     name, schema = str(tmp_path / "t/metadata/v3.metadata.json"), tmp_path / "t/schema/schema-0"
     schema.parent.mkdir(parents=True)
     schema.write_bytes(b"{}")
-    without = _said(_run("explain", name, "--json"))[0]
+    without = _json(_run("explain", name, "--json"))[0]
     assert (without["guarded"], without["unless"], without["against"]) == (True, [str(schema)], None)
-    found = _said(_run("explain", name, "--check", "--json"))[0]
+    found = _json(_run("explain", name, "--check", "--json"))[0]
     assert (found["guarded"], found["against"], found["write"]) == (False, str(schema), "overwrites")
 
 
 def test_explain_goes_by_the_formats_and_patterns_of_a_mount() -> None:
     name, manifest = "s3://b/t/snapshot/snapshot-7", "s3://b/t/manifest-1"
-    said = _said(_run("explain", name, manifest, "--format", "paimon", "--guard", "manifest-*", "--json"))
-    assert [one["guarded"] for one in said] == [True, True]
-    said = _said(_run("explain", name, manifest, "--format", "delta", "--json"))
-    assert [one["guarded"] for one in said] == [False, False]
+    answer = _json(_run("explain", name, manifest, "--format", "paimon", "--guard", "manifest-*", "--json"))
+    assert [one["guarded"] for one in answer] == [True, True]
+    answer = _json(_run("explain", name, manifest, "--format", "delta", "--json"))
+    assert [one["guarded"] for one in answer] == [False, False]
 
 
 # probe
@@ -394,9 +394,9 @@ def test_explain_goes_by_the_formats_and_patterns_of_a_mount() -> None:
 def test_probe_of_a_safe_store_exits_with_0_and_gives_evidence(tmp_path: Path) -> None:
     result = _run("probe", str(tmp_path), "--rounds", "2", "--json")
     assert result.exit_code == 0, result.stderr
-    said = _said(result)
-    assert list(said) == ["put", "complete"]
-    assert all(one.keys() == {"safe", "evidence"} and one["safe"] is True for one in said.values())
+    answer = _json(result)
+    assert list(answer) == ["put", "complete"]
+    assert all(one.keys() == {"safe", "evidence"} and one["safe"] is True for one in answer.values())
     shown = _run("probe", str(tmp_path), "--rounds", "2").stdout
     assert re.search(r"put +safe +32 creates at once: 2 of 2 names had one winner", shown)
     assert "a probe can prove a store unsafe, never safe" in shown
@@ -415,9 +415,9 @@ def test_probe_of_a_liar_exits_with_5_and_says_what_a_mount_will_do(monkeypatch:
     assert result.exit_code == 5
     assert re.search(r"put +unsafe +.*an existing object was overwritten by a conditional put", result.stdout)
     assert "a mount of memory://b raises UnsafeStore, for put, complete can't decide" in result.stdout
-    said = _said(_run("probe", "memory://b", "--operation", "complete", "--json"))
-    assert list(said) == ["complete"]
-    assert said["complete"]["safe"] is False
+    answer = _json(_run("probe", "memory://b", "--operation", "complete", "--json"))
+    assert list(answer) == ["complete"]
+    assert answer["complete"]["safe"] is False
 
 
 def test_probe_writes_what_it_found_for_a_list_of_stores(
@@ -452,9 +452,9 @@ def test_a_store_that_only_can_not_copy_is_unsafe_and_can_be_mounted(monkeypatch
 def test_what_only_other_arbiters_rest_on_is_probed_where_it_is_asked_for(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    asked = ("--operation", "list", "--operation", "publish", "--rounds", "2")
-    said = _said(_run("probe", "memory://b", *asked, "--json"))
-    assert {word: one["safe"] for word, one in said.items()} == {"list": True, "publish": True}
+    chosen = ("--operation", "list", "--operation", "publish", "--rounds", "2")
+    answer = _json(_run("probe", "memory://b", *chosen, "--json"))
+    assert {word: one["safe"] for word, one in answer.items()} == {"list": True, "publish": True}
     found = {"publish": Verdict("publish", safe=False, evidence="1 of 128 deleted names were there again")}
     monkeypatch.setattr("putifabsent.cli.stores.race", lambda *_, **__: found)
     result = _run("probe", "memory://b", "--operation", "publish")
@@ -485,7 +485,7 @@ def test_a_store_that_can_not_be_probed_exits_with_4(tmp_path: Path, monkeypatch
     monkeypatch.setattr(MemoryStore, "head", lambda *_: TryAgain(OSError("connection refused")))
     silent = _run("probe", "memory://b", "--json")
     assert silent.exit_code == 4
-    assert "does not answer: connection refused" in _said(silent)["message"]
+    assert "does not answer: connection refused" in _json(silent)["message"]
 
 
 def test_fewer_than_32_creates_are_no_race() -> None:
@@ -506,13 +506,13 @@ def test_a_real_s3_server_is_probed_put_to_and_resolved(file: str, localbucket: 
     )
     probed = _run("probe", f"s3://{bucket}", "--rounds", "1", *at, "--json")
     assert probed.exit_code == 0, probed.stderr
-    assert list(_said(probed)) == ["put", "complete", "copy"]
+    assert list(_json(probed)) == ["put", "complete", "copy"]
     name = f"s3://{bucket}/t/snapshot/snapshot-1"
     native = (*at, "-o", "arbiter=native")
     put = _run("put", file, name, *native, "--json")
     assert put.exit_code == 0, put.stderr
     assert _run("put", file, name, *native).exit_code == 1
-    assert _said(_run("resolve", name, _said(put)["token"], *at, "--json"))["outcome"] == "created"
+    assert _json(_run("resolve", name, _json(put)["token"], *at, "--json"))["outcome"] == "created"
     elsewhere = _run("put", file, "s3://no-such-bucket/x", *native)
     assert elsewhere.exit_code == 4
     assert "bucket" in elsewhere.stderr

@@ -258,15 +258,15 @@ def test_an_adapter_of_another_version_is_noticed(tmp_path: Path, jar: Path) -> 
 
 
 @pytest.mark.parametrize(
-    ("said", "verdict"),
+    ("printed", "verdict"),
     [('openjdk version "17.0.15" 2025', OK), ('java version "1.8.0_402"', WRONG), ("no Java", WRONG)],
 )
 def test_the_java_that_spark_would_start_is_named(
-    said: str, verdict: Verdict, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    printed: str, verdict: Verdict, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     java = tmp_path / "bin" / "java"
     java.parent.mkdir()
-    java.write_text(f"#!/bin/sh\necho '{said}' >&2\n")
+    java.write_text(f"#!/bin/sh\necho '{printed}' >&2\n")
     java.chmod(0o755)
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     monkeypatch.setenv("SPARK_HOME", str(tmp_path))
@@ -404,9 +404,9 @@ def test_it_exits_with_1_where_something_is_wrong_and_a_program_reads_what() -> 
     assert well.stdout.endswith("All is well.\n")
     ill = _run("s3://bucket/t", "--endpoint-url", _nowhere(), "--json")
     assert ill.exit_code == 1
-    said = {each["subject"]: each for each in json.loads(ill.stdout)}
-    assert said["endpoint"]["verdict"] == "wrong"
-    assert said["endpoint"].keys() == {"subject", "verdict", "found", "do"}
+    checks = {each["subject"]: each for each in json.loads(ill.stdout)}
+    assert checks["endpoint"]["verdict"] == "wrong"
+    assert checks["endpoint"].keys() == {"subject", "verdict", "found", "do"}
 
 
 def test_a_wrong_option_is_a_wrong_use() -> None:

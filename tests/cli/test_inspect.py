@@ -29,7 +29,7 @@ def run(*arguments: str) -> Result:
     return CliRunner().invoke(app, ("inspect", *arguments))
 
 
-def said(result: Result) -> Any:
+def json_of(result: Result) -> Any:
     """Return the one JSON value that is on stdout."""
     return json.loads(result.stdout)
 
@@ -75,7 +75,7 @@ def test_json_has_every_finding_with_its_names(table: Delta) -> None:
     table.fs.rm_file(f"{table.root}/a")
     came = run(table.root, "--json")
     assert came.exit_code == 6
-    value = said(came)
+    value = json_of(came)
     assert (value["format"], value["damage"], value["records"]) == ("delta", 1, 2)
     (finding,) = value["findings"]
     assert finding["kind"] == "dangling-reference"
@@ -86,7 +86,7 @@ def test_json_has_every_finding_with_its_names(table: Delta) -> None:
 
 def test_the_timeline_is_printed_where_it_is_asked_for(table: Delta) -> None:
     assert "transaction" in run(table.root, "--timeline").stdout
-    rows = said(run(table.root, "--timeline", "--json"))["timeline"]
+    rows = json_of(run(table.root, "--timeline", "--json"))["timeline"]
     assert [row["number"] for row in rows] == [0, 1]
 
 
@@ -94,7 +94,7 @@ def test_without_data_nothing_is_listed(table: Delta) -> None:
     table.fs.rm_file(f"{table.root}/a")
     came = run(table.root, "--no-data", "--json")
     assert came.exit_code == 0
-    assert said(came)["files"] is None
+    assert json_of(came)["files"] is None
 
 
 def test_the_picture_and_the_report_are_written(table: Delta, tmp_path: Path) -> None:
@@ -107,7 +107,7 @@ def test_the_picture_and_the_report_are_written(table: Delta, tmp_path: Path) ->
 def test_no_table_is_a_usage_error(tmp_path: Path) -> None:
     came = run(str(tmp_path / "nothing"), "--json")
     assert came.exit_code == 2
-    assert "there is no table" in said(came)["message"]
+    assert "there is no table" in json_of(came)["message"]
 
 
 def test_an_unknown_table_version_is_a_usage_error(tmp_path: Path) -> None:
@@ -148,8 +148,8 @@ def test_commands_have_the_address_of_their_table(scheme: str) -> None:
         made.change(0, "a")
         made.change(1, "b")
         made.fs.rm_file("/lake/t/b")
-        one = said(run(f"{scheme}://lake/t", "--json"))
-        (other,) = said(run(f"{scheme}://lake", "--json"))["tables"]
+        one = json_of(run(f"{scheme}://lake/t", "--json"))
+        (other,) = json_of(run(f"{scheme}://lake", "--json"))["tables"]
     assert other["name"] == f"{scheme.rpartition('::')[2]}://lake/t"
     for each in (one, other):
         (finding,) = each["findings"]
@@ -184,7 +184,7 @@ def test_of_a_folder_of_tables_each_has_a_line(lake: Path) -> None:
 
 
 def test_a_folder_of_tables_is_told_to_programs_with_every_finding(lake: Path) -> None:
-    value = said(run(str(lake), "--json"))
+    value = json_of(run(str(lake), "--json"))
     assert [value[each] for each in ("name", "damaged", "failed")] == [str(lake), 1, 1]
     logs, healthy, hurt = value["tables"]
     assert logs.keys() == {"name", "error"}
@@ -249,7 +249,7 @@ def test_a_record_of_a_timeline_is_one_line_of_eighty_columns(
     monkeypatch.setattr("putifabsent.cli.screen._WIDTH", 80)
     root = packed(name, tmp_path)
     shown = run(root, "--timeline", "--no-data").stdout.splitlines()
-    records = said(run(root, "--no-data", "--json"))["records"]
+    records = json_of(run(root, "--no-data", "--json"))["records"]
     begins = next(number for number, line in enumerate(shown) if set(line.strip()) == {"─"}) + 1
     rows = shown[begins : begins + records]
     assert all(re.match(r" \d+ ", line) for line in rows)

@@ -30,32 +30,32 @@ def _run(*arguments: str) -> Result:
 
 
 def test_every_line_is_one_of_spark_defaults() -> None:
-    said = _run("spark-conf", "s3a", *ADDRESS)
-    lines = [line.split() for line in said.stdout.splitlines() if line and not line.startswith("#")]
-    assert said.exit_code == 0
+    result = _run("spark-conf", "s3a", *ADDRESS)
+    lines = [line.split() for line in result.stdout.splitlines() if line and not line.startswith("#")]
+    assert result.exit_code == 0
     assert {len(line) for line in lines} == {2}
     assert dict(lines)["spark.hadoop.fs.putifabsent.address"] == "http://10.0.0.7:8976"
 
 
 def test_a_program_reads_the_same() -> None:
-    said = json.loads(_run("spark-conf", "s3a", "gs", *ADDRESS, "--json").stdout)
-    assert said["spark"]["spark.jars"] == "/site/putifabsent-hadoop.jar"
-    assert said["spark"]["spark.hadoop.fs.gs.impl"] == said["spark"]["spark.hadoop.fs.s3a.impl"]
-    assert "hoodie.write.lock.provider" in said["hudi"]
+    printed = json.loads(_run("spark-conf", "s3a", "gs", *ADDRESS, "--json").stdout)
+    assert printed["spark"]["spark.jars"] == "/site/putifabsent-hadoop.jar"
+    assert printed["spark"]["spark.hadoop.fs.gs.impl"] == printed["spark"]["spark.hadoop.fs.s3a.impl"]
+    assert "hoodie.write.lock.provider" in printed["hudi"]
 
 
 def test_a_scheme_that_is_not_known_is_a_wrong_use() -> None:
-    said = _run("spark-conf", "hdfs", *ADDRESS, "--json")
-    assert said.exit_code == 2
-    assert "hdfs://" in json.loads(said.stdout)["message"]
+    result = _run("spark-conf", "hdfs", *ADDRESS, "--json")
+    assert result.exit_code == 2
+    assert "hdfs://" in json.loads(result.stdout)["message"]
 
 
 @pytest.mark.parametrize("more", ["/base", "//", "?", "?tenant=1", "#", "#part"])
 @pytest.mark.parametrize("command", ["spark-conf", "flink-conf"])
 def test_an_address_says_nothing_that_would_be_left_out(command: str, more: str) -> None:
-    said = _run(command, "s3a", "--address", f"http://h:1, https://h:2{more}", "--json")
-    assert said.exit_code == 2
-    assert f"https://h:2{more} is no address" in json.loads(said.stdout)["message"]
+    result = _run(command, "s3a", "--address", f"http://h:1, https://h:2{more}", "--json")
+    assert result.exit_code == 2
+    assert f"https://h:2{more} is no address" in json.loads(result.stdout)["message"]
 
 
 @pytest.mark.parametrize("user", ["user:hidden@", "hidden@", "hidden,hidden@", "user:hidden/hidden@"])
@@ -80,19 +80,19 @@ def test_an_address_is_passed_on_as_it_is_said(address: str) -> None:
 
 
 def test_the_output_is_a_core_site() -> None:
-    said = _run("flink-conf", "s3a", "gs", *ADDRESS)
-    site = ET.fromstring(said.stdout)  # noqa: S314 - our own
+    result = _run("flink-conf", "s3a", "gs", *ADDRESS)
+    site = ET.fromstring(result.stdout)  # noqa: S314 - our own
     found = {each.findtext("name"): each.findtext("value") for each in site.iter("property")}
-    assert said.exit_code == 0
+    assert result.exit_code == 0
     assert found["fs.s3a.impl"] == found["fs.gs.impl"] == "org.putifabsent.hadoop.GuardedFileSystem"
     assert found["fs.putifabsent.address"] == "http://10.0.0.7:8976"
     assert found["fs.putifabsent.secret"] == "${env.PUTIFABSENT_SERVICE_SECRET}"
 
 
 def test_what_goes_elsewhere_is_said_beside_it() -> None:
-    said = _run("flink-conf", "s3a", *ADDRESS)
-    assert "/site/putifabsent-hadoop.jar" in said.stderr
-    assert "fs.allowed-fallback-filesystems: s3a" in said.stderr
+    result = _run("flink-conf", "s3a", *ADDRESS)
+    assert "/site/putifabsent-hadoop.jar" in result.stderr
+    assert "fs.allowed-fallback-filesystems: s3a" in result.stderr
 
 
 def test_a_character_of_xml_in_a_setting_is_written_so() -> None:
@@ -101,14 +101,14 @@ def test_a_character_of_xml_in_a_setting_is_written_so() -> None:
 
 
 def test_a_program_reads_what_goes_into_each_file() -> None:
-    said = json.loads(_run("flink-conf", "s3a", "gs", *ADDRESS, "--json").stdout)
-    assert said["lib"] == "/site/putifabsent-hadoop.jar"
-    assert said["config.yaml"] == {"fs.allowed-fallback-filesystems": "s3a;gs"}
-    assert "fs.s3a.impl" in said["core-site.xml"]
+    printed = json.loads(_run("flink-conf", "s3a", "gs", *ADDRESS, "--json").stdout)
+    assert printed["lib"] == "/site/putifabsent-hadoop.jar"
+    assert printed["config.yaml"] == {"fs.allowed-fallback-filesystems": "s3a;gs"}
+    assert "fs.s3a.impl" in printed["core-site.xml"]
 
 
 @pytest.mark.parametrize(("scheme", "why"), [("hdfs", "hdfs://"), ("file", "a class of its own")])
 def test_a_scheme_that_flink_cannot_have_guarded_is_a_wrong_use(scheme: str, why: str) -> None:
-    said = _run("flink-conf", scheme, *ADDRESS, "--json")
-    assert said.exit_code == 2
-    assert why in json.loads(said.stdout)["message"]
+    result = _run("flink-conf", scheme, *ADDRESS, "--json")
+    assert result.exit_code == 2
+    assert why in json.loads(result.stdout)["message"]

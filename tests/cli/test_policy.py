@@ -79,17 +79,17 @@ def test_what_is_special_in_a_policy_is_escaped() -> None:
 
 
 def test_the_command_prints_it_and_says_what_is_beyond_it() -> None:
-    said = _run("s3a://lake/warehouse/", "--format", "hudi", "--format", "spark")
-    assert said.exit_code == 0
-    assert json.loads(said.stdout) == bucket_policy("lake/warehouse", ["hudi", "spark"])
-    told = " ".join(said.stderr.split())
-    assert all(ENFORCED[name].beyond in told for name in ("hudi", "spark"))
-    assert ENFORCED["delta"].beyond not in told
-    assert "replaces the bucket's policy" in told
+    result = _run("s3a://lake/warehouse/", "--format", "hudi", "--format", "spark")
+    assert result.exit_code == 0
+    assert json.loads(result.stdout) == bucket_policy("lake/warehouse", ["hudi", "spark"])
+    notes = " ".join(result.stderr.split())
+    assert all(ENFORCED[name].beyond in notes for name in ("hudi", "spark"))
+    assert ENFORCED["delta"].beyond not in notes
+    assert "replaces the bucket's policy" in notes
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (("gs://lake", "--format", "delta"), "gs://lake: only S3 has a policy"),
         (("/lake", "--format", "delta"), "/lake: only S3 has a policy"),
@@ -100,10 +100,10 @@ def test_the_command_prints_it_and_says_what_is_beyond_it() -> None:
         (("s3://lake",), "--format"),
     ],
 )
-def test_what_no_policy_can_be_for_is_a_wrong_use(arguments: tuple[str, ...], said: str) -> None:
+def test_what_no_policy_can_be_for_is_a_wrong_use(arguments: tuple[str, ...], message: str) -> None:
     result = _run(*arguments)
     assert result.exit_code == 2
-    assert said in result.stderr
+    assert message in result.stderr
     assert result.stdout == ""
 
 
@@ -115,11 +115,11 @@ def lake(request: pytest.FixtureRequest) -> Iterator[Ground]:
     """Return a bucket with the policy for some formats."""
     policy = bucket_policy("bucket", request.param)
 
-    async def obeying(dialect: Dialect, asked: Request) -> Answer:
-        creates = asked.op in (Op.PUT, Op.COPY, Op.COMPLETE)
-        if creates and "if-none-match" not in asked.headers and _denies(policy, f"bucket/{asked.key}"):
-            return dialect.error(403, "AccessDenied", asked)  # type: ignore[attr-defined, no-any-return]
-        return await dialect.apply(asked)
+    async def obeying(dialect: Dialect, request: Request) -> Answer:
+        creates = request.op in (Op.PUT, Op.COPY, Op.COMPLETE)
+        if creates and "if-none-match" not in request.headers and _denies(policy, f"bucket/{request.key}"):
+            return dialect.error(403, "AccessDenied", request)  # type: ignore[attr-defined, no-any-return]
+        return await dialect.apply(request)
 
     with FaultStub(serve=obeying) as stub:
         yield Ground("s3", stub.storage_options("s3"), "bucket/t")

@@ -30,9 +30,9 @@ def start(*arguments: str) -> subprocess.Popen[str]:
     )
 
 
-@pytest.mark.parametrize("told", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
 def test_a_put_that_is_told_to_stop_prints_the_token_that_resolves_it(
-    told: signal.Signals, tmp_path: Path
+    sent: signal.Signals, tmp_path: Path
 ) -> None:
     file = tmp_path / "file"
     file.write_bytes(b"mine")
@@ -41,10 +41,10 @@ def test_a_put_that_is_told_to_stop_prints_the_token_that_resolves_it(
         where = ["--endpoint-url", stub.url("s3"), "-o", "arbiter=native", "-o", "deadline=3"]
         with start("put", str(file), NAME, *where) as putting:
             stub.wait_for(Op.PUT)
-            putting.send_signal(told)
-            _, said = putting.communicate(timeout=60)
-        assert putting.returncode == 3, said
-        token = said.partition("token: ")[2].split("\n", 1)[0]
+            putting.send_signal(sent)
+            _, printed = putting.communicate(timeout=60)
+        assert putting.returncode == 3, printed
+        token = printed.partition("token: ")[2].split("\n", 1)[0]
         with start("resolve", NAME, token, *where) as resolving:
-            _, said = resolving.communicate(timeout=60)
-        assert resolving.returncode == 0, said
+            _, printed = resolving.communicate(timeout=60)
+        assert resolving.returncode == 0, printed

@@ -28,7 +28,7 @@ def run(*arguments: str) -> Result:
     return CliRunner().invoke(app, ("simulate", *arguments))
 
 
-def said(result: Result) -> Any:
+def json_of(result: Result) -> Any:
     """Return the one JSON value that is on stdout."""
     return json.loads(result.stdout)
 
@@ -44,10 +44,10 @@ def test_the_published_cells_are_printed_with_the_published_columns() -> None:
     assert came.exit_code == 0
     with files("putifabsent.lab.simulate").joinpath("published-collisions.csv").open() as file:
         theirs = list(csv.DictReader(file))
-    assert [list(row) for row in said(came)] == [list(row) for row in theirs]
-    told = ("experiment", "writers", "interval_ms", "jitter_ms", "duration_ms")
-    assert [[str(row[word]) for word in told] for row in said(came)] == [
-        [row[word] for word in told] for row in theirs
+    assert [list(row) for row in json_of(came)] == [list(row) for row in theirs]
+    columns = ("experiment", "writers", "interval_ms", "jitter_ms", "duration_ms")
+    assert [[str(row[word]) for word in columns] for row in json_of(came)] == [
+        [row[word] for word in columns] for row in theirs
     ]
 
 
@@ -86,7 +86,7 @@ def test_options_make_a_cell_of_each_writers_and_interval() -> None:
     came = run("--writers", "2-3", "--writers", "9", "--interval", "10m", "--interval", "1h", "--json", *FEW)
     assert came.exit_code == 0
     assert [
-        (row["writers"], row["interval_ms"], row["jitter_ms"], row["duration_ms"]) for row in said(came)
+        (row["writers"], row["interval_ms"], row["jitter_ms"], row["duration_ms"]) for row in json_of(came)
     ] == [
         (writers, interval, interval // 20, 86_400_000)
         for writers in (2, 3, 9)
@@ -96,7 +96,7 @@ def test_options_make_a_cell_of_each_writers_and_interval() -> None:
 
 @pytest.mark.parametrize(("jitter", "milliseconds"), [("10%", 60_000), ("1.5 %", 9_000), ("30s", 30_000)])
 def test_a_jitter_is_a_percentage_or_a_time(jitter: str, milliseconds: int) -> None:
-    [row, _] = said(run(*TWO, "--jitter", jitter, "--duration", "7d", "--json", *FEW))
+    [row, _] = json_of(run(*TWO, "--jitter", jitter, "--duration", "7d", "--json", *FEW))
     assert (row["jitter_ms"], row["duration_ms"]) == (milliseconds, 604_800_000)
 
 
@@ -111,7 +111,7 @@ def test_what_was_printed_can_be_run_again(tmp_path: Path) -> None:
     first = run("--writers", "5", "--interval", "1s", "--duration", "1h", "--json", *FEW)
     file = tmp_path / "cells.json"
     file.write_text(first.stdout)
-    assert said(run("--file", str(file), "--json", *FEW)) == said(first)
+    assert json_of(run("--file", str(file), "--json", *FEW)) == json_of(first)
 
 
 def test_runs_and_seed_are_those_of_the_options() -> None:
@@ -119,7 +119,7 @@ def test_runs_and_seed_are_those_of_the_options() -> None:
         "--writers", "5", "--interval", "1s", "--duration", "1h", "--json", "--runs", "7", "--seed", "9"
     )
     [cell] = simulate([Experiment(5, 1_000, 50, 3_600_000)], 7, 9)
-    assert said(came) == [cell.row()]
+    assert json_of(came) == [cell.row()]
 
 
 def test_charts_and_a_report_are_written(tmp_path: Path) -> None:
@@ -160,7 +160,7 @@ def test_charts_and_a_report_are_written(tmp_path: Path) -> None:
 def test_what_can_t_be_simulated_is_refused(arguments: tuple[str, ...], message: str) -> None:
     came = run(*arguments, "--json")
     assert came.exit_code == 2
-    assert message in said(came)["message"]
+    assert message in json_of(came)["message"]
 
 
 def test_without_pyspark_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -170,4 +170,4 @@ def test_without_pyspark_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch
     )
     came = run(*TWO, "--master", "local[1]", "--json")
     assert came.exit_code == 2
-    assert "pip install pyspark" in said(came)["message"]
+    assert "pip install pyspark" in json_of(came)["message"]

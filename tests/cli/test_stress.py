@@ -28,7 +28,7 @@ def run(*arguments: str | Path) -> Result:
     return CliRunner().invoke(app, ("stress", *map(str, arguments)))
 
 
-def said(result: Result) -> Any:
+def json_of(result: Result) -> Any:
     return json.loads(result.stdout)
 
 
@@ -42,7 +42,7 @@ def test_each_path_has_a_row_and_the_report_has_its_charts(tmp_path: Path) -> No
     report = tmp_path / "new" / "report.html"
     came = run(tmp_path, *SHORT, "--stock", "--report", report, "--json")
     assert came.exit_code == 0, came.stderr
-    rows = said(came)
+    rows = json_of(came)
     assert [row["path"] for row in rows] == ["putifabsent, auto", "fsspec, local", "pyarrow, local"]
     assert [row["ours"] for row in rows] == [True, False, False]
     assert rows[0]["commits"] > 0
@@ -63,7 +63,7 @@ def test_another_client_that_fails_is_left_out_and_named(
     monkeypatch.setattr("putifabsent.lab.stress.paths.Arrow.__init__", missing)
     came = run(tmp_path, *SHORT, "--stock", "--json")
     assert came.exit_code == 0, came.stderr
-    assert [row["path"] for row in said(came)] == ["putifabsent, auto", "fsspec, local"]
+    assert [row["path"] for row in json_of(came)] == ["putifabsent, auto", "fsspec, local"]
     shown = " ".join(came.stderr.split())
     assert "pyarrow, local is left out, for it failed: ImportError: no module of that client" in shown
 
@@ -79,11 +79,11 @@ def test_what_has_run_is_shown_though_another_arbiter_s_run_fails(
     monkeypatch.setattr("putifabsent.lab.stress.running.run", run_or_fail)
     came = run(tmp_path, *SHORT, "--arbiter", "native", "--arbiter", "ballot", "--json")
     assert came.exit_code == 4
-    assert [row["path"] for row in said(came)] == ["putifabsent, native"]
+    assert [row["path"] for row in json_of(came)] == ["putifabsent, native"]
     shown = " ".join(came.stderr.split())
     assert "error: putifabsent, ballot is left out, for it failed: OSError: no such bucket" in shown
     came = run(tmp_path, *SHORT, "--arbiter", "ballot", "--json")
-    assert (came.exit_code, said(came)) == (4, {"outcome": "failed", "message": "no such bucket"})
+    assert (came.exit_code, json_of(came)) == (4, {"outcome": "failed", "message": "no such bucket"})
 
 
 def test_people_get_tables_of_eighty_columns_and_a_sentence(
@@ -103,7 +103,7 @@ def test_it_exits_with_1_if_a_promise_was_broken(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr("putifabsent.lab.stress.running.judge", lambda _: [broken])
     came = run(tmp_path, *SHORT, "--json")
     assert came.exit_code == 1
-    assert said(came)[0]["breaches"] == [broken._asdict()]
+    assert json_of(came)[0]["breaches"] == [broken._asdict()]
 
 
 def test_it_exits_with_4_if_nothing_was_tried(tmp_path: Path) -> None:
@@ -133,14 +133,14 @@ def test_it_exits_with_4_if_nothing_was_tried(tmp_path: Path) -> None:
 def test_what_cannot_be_run_is_a_sentence(arguments: tuple[str, ...], message: str) -> None:
     came = run(*arguments, "--json")
     assert came.exit_code == 2
-    assert message in said(came)["message"]
+    assert message in json_of(came)["message"]
 
 
 def test_who_interrupts_it_leaves_no_writer_behind(tmp_path: Path) -> None:
     command = [sys.executable, "-c", "from putifabsent.cli import main; main()", "stress", str(tmp_path)]
-    told = (*SHORT[4:], "--writers", "4", "--duration", "60s")
+    options = (*SHORT[4:], "--writers", "4", "--duration", "60s")
     # In a group of its own, as a terminal starts it, so that all of it is interrupted.
-    with subprocess.Popen([*command, *told], start_new_session=True, stderr=subprocess.DEVNULL) as process:
+    with subprocess.Popen([*command, *options], start_new_session=True, stderr=subprocess.DEVNULL) as process:
         until(lambda: any(tmp_path.glob("stress-*/delta.db/table0/_delta_log/*")))
         os.killpg(process.pid, signal.SIGINT)
         assert process.wait(20) != 0

@@ -79,9 +79,9 @@ def test_fsck_mends_what_it_is_told_to(table: Path) -> None:
 def test_fsck_prints_one_json_value(table: Path) -> None:
     result = run("fsck", str(table), *BALLOT, "--grace", "0", "--json")
     assert result.exit_code == 1
-    said = printed(result)
-    assert (said["names"], said["busy"]) == (2, 0)
-    one = next(each for each in said["found"] if each["what"] == "unpublished")
+    answer = printed(result)
+    assert (answer["names"], answer["busy"]) == (2, 0)
+    one = next(each for each in answer["found"] if each["what"] == "unpublished")
     assert one["name"] == log(table, 1)
     assert one["path"].startswith(f"{table}/.putifabsent/ballot/_delta_log/")
     assert (one["objects"], one["repair"], one["left"]) == (1, "publish it", True)
@@ -134,9 +134,9 @@ def test_a_table_can_do_without_its_arbiter(
 ) -> None:
     result = run(*verb, str(table), *BALLOT, "--json", "--yes")
     assert result.exit_code == 0, result.output
-    said = printed(result)
-    assert (said["outcome"], said["name"]) == (outcome, str(table))
-    assert said["removed"] > 0
+    answer = printed(result)
+    assert (answer["outcome"], answer["name"]) == (outcome, str(table))
+    assert answer["removed"] > 0
     assert {each.name for each in state(table) if each.is_dir()} == kept
     assert [path.name for path in sorted(table.rglob("*.json"))] == [f"{n:020d}.json" for n in (1, 2)]
 
@@ -229,11 +229,11 @@ def stub() -> Iterator[FaultStub]:
 
 def at(stub: FaultStub, bucket: str, cloud: str) -> tuple[str, ...]:
     """Return the address of a table, and the options that it takes to get there."""
-    told = [
+    options = [
         f"{key}={value if isinstance(value, str) else json.dumps(value)}"
         for key, value in stub.storage_options("azure" if cloud == "abfs" else "s3").items()
     ]
-    return f"{cloud}://{bucket}/t", *(word for each in told for word in ("-o", each))
+    return f"{cloud}://{bucket}/t", *(word for each in options for word in ("-o", each))
 
 
 @pytest.mark.parametrize("cloud", ["s3", "abfs"])
@@ -272,14 +272,15 @@ def test_who_resolves_a_name_is_told_that_its_bucket_is_not_there(stub: FaultStu
 
 
 @pytest.mark.parametrize(
-    ("said", "lacks"), [("b/none/o", True), ("b/other/o", False), ("none/t", False), ("none/b/none/o", False)]
+    ("missing", "lacks"),
+    [("b/none/o", True), ("b/other/o", False), ("none/t", False), ("none/b/none/o", False)],
 )
-def test_gcs_s_client_says_that_a_bucket_has_no_listing(said: str, lacks: bool) -> None:
-    class Said:
+def test_gcs_s_client_says_that_a_bucket_has_no_listing(missing: str, lacks: bool) -> None:
+    class Listing:
         def invalidate_cache(self) -> None:
             """Have nothing cached."""
 
         def ls(self, path: str, *, detail: bool) -> list[str]:
-            raise FileNotFoundError(said)
+            raise FileNotFoundError(missing)
 
-    assert lacks_bucket(Said(), "none/t") is lacks
+    assert lacks_bucket(Listing(), "none/t") is lacks

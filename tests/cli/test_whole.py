@@ -157,10 +157,10 @@ def test_quiet_draws_no_progress(monkeypatch: pytest.MonkeyPatch, capsys: pytest
 
 def test_a_shell_completes_verbs() -> None:
     program = "import sys; sys.argv = ['putifabsent']; from putifabsent.cli import main; main()"
-    asked = {"_PUTIFABSENT_COMPLETE": "complete_bash", "COMP_WORDS": "putifabsent ins", "COMP_CWORD": "1"}
+    variables = {"_PUTIFABSENT_COMPLETE": "complete_bash", "COMP_WORDS": "putifabsent ins", "COMP_CWORD": "1"}
     came = subprocess.run(
         [sys.executable, "-c", program],
-        env={**os.environ, **asked},
+        env={**os.environ, **variables},
         capture_output=True,
         text=True,
         timeout=60,

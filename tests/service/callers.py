@@ -35,14 +35,14 @@ class Answer(NamedTuple):
     ----------
     status
         Of HTTP.
-    said
+    body
         Its JSON.
     headers
         Its headers.
     """
 
     status: int
-    said: dict[str, Any]
+    body: dict[str, Any]
     headers: Mapping[str, str]
 
 
@@ -93,12 +93,12 @@ class Caller:
         answer = await self.call("admit", name)
         if answer.status != 200:
             raise AssertionError(answer)
-        return bool(answer.said["guarded"])
+        return bool(answer.body["guarded"])
 
     async def create(self, name: str, data: bytes, token: str | None = None, **fields: Any) -> Answer:
         """Create a name."""
-        said = {"path": f"file:{name}", "token": token or str(uuid.uuid4()), **fields}
-        return await self.post("create", params=said, data=data)
+        query = {"path": f"file:{name}", "token": token or str(uuid.uuid4()), **fields}
+        return await self.post("create", params=query, data=data)
 
     async def post(self, call: str, **request: Any) -> Answer:
         """Send anything."""
@@ -110,6 +110,6 @@ class Caller:
 @asynccontextmanager
 async def answering(settings: Mapping[str, Any]) -> AsyncIterator[str]:
     """Have a service answer in this process; return its address."""
-    told = Settings.model_validate(settings)
-    async with listening(told, Mounts(told.mounts)) as address:
+    parsed = Settings.model_validate(settings)
+    async with listening(parsed, Mounts(parsed.mounts)) as address:
         yield address

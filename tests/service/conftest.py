@@ -32,16 +32,16 @@ def more() -> dict[str, Any]:
 async def caller(ground: Ground, more: dict[str, Any]) -> AsyncIterator[Caller]:
     """Return a session."""
     mount = {"prefix": f"file:{ground.folder}", "options": {"guard": [MANIFESTS]}}
-    told = {"secret": SECRET, "mounts": [mount], **more}
-    async with answering(told) as url, Caller.at(url) as caller:
+    settings = {"secret": SECRET, "mounts": [mount], **more}
+    async with answering(settings) as url, Caller.at(url) as caller:
         yield caller
 
 
 @pytest.fixture
 async def unguarding(ground: Ground) -> AsyncIterator[Caller]:
     """Return a session of a service that guards its formats' names alone."""
-    told = {"secret": SECRET, "mounts": [{"prefix": f"file:{ground.folder}"}]}
-    async with answering(told) as url, Caller.at(url) as caller:
+    settings = {"secret": SECRET, "mounts": [{"prefix": f"file:{ground.folder}"}]}
+    async with answering(settings) as url, Caller.at(url) as caller:
         yield caller
 
 

@@ -38,7 +38,7 @@ def answers(address: str) -> bool:
 
 @contextmanager
 def serving(
-    told: dict[str, Any], *, log: int | IO[bytes] = subprocess.PIPE
+    settings: dict[str, Any], *, log: int | IO[bytes] = subprocess.PIPE
 ) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """Run a service, which logs to a file or a pipe; return its process, and its address."""
     process = subprocess.Popen(
@@ -51,10 +51,10 @@ def serving(
     with process:
         assert process.stdin is not None
         assert process.stdout is not None
-        process.stdin.write(json.dumps(told))
+        process.stdin.write(json.dumps(settings))
         process.stdin.close()
         try:
-            said = process.stdout.readline()
-            yield process, json.loads(said)["address"] if '"address"' in said else ""
+            line = process.stdout.readline()
+            yield process, json.loads(line)["address"] if '"address"' in line else ""
         finally:
             process.kill()

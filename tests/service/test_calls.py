@@ -28,8 +28,8 @@ async def test_a_name_is_created_once(caller: Caller, other: Caller, ground: Gro
     token = str(uuid.uuid4())
     assert (await caller.create(ground.log(), b"mine", token))[:2] == GUARDED
     lost = await other.create(ground.log(), b"theirs")
-    assert (lost.status, lost.said["error"], lost.said["holder"]["token"]) == (409, "taken", token)
-    assert lost.said["holder"]["writer"] == caller.writer
+    assert (lost.status, lost.body["error"], lost.body["holder"]["token"]) == (409, "taken", token)
+    assert lost.body["holder"]["writer"] == caller.writer
     assert ground.read(ground.log()) == b"mine"
 
 
@@ -63,7 +63,7 @@ async def test_a_guarded_name_is_admitted_while_nobody_holds_it(caller: Caller, 
     assert ground.files() == []
     await caller.create(ground.log(), b"mine")
     answer = await caller.call("admit", ground.log())
-    assert (answer.status, answer.said["error"]) == (409, "taken")
+    assert (answer.status, answer.body["error"]) == (409, "taken")
     assert await caller.admitted(ground.name("data.parquet")) is False
 
 
@@ -78,7 +78,7 @@ async def test_a_rename_takes_its_source_along_after_a_win(
     lost = await other.call(
         "rename", ground.log(), source=f"file:{ground.name('b')}", token=str(uuid.uuid4())
     )
-    assert (lost.status, lost.said["holder"]["token"]) == (409, token)
+    assert (lost.status, lost.body["holder"]["token"]) == (409, token)
     assert ground.files() == [f"_delta_log/{0:020d}.json", "b"]
     assert ground.read(ground.log()) == b"a"
 
@@ -86,7 +86,7 @@ async def test_a_rename_takes_its_source_along_after_a_win(
 async def test_a_source_that_is_not_there_is_absent(caller: Caller, ground: Ground) -> None:
     source = f"file:{ground.name('nothing')}"
     answer = await caller.call("rename", ground.log(), source=source, token=str(uuid.uuid4()))
-    assert (answer.status, answer.said["error"]) == (404, "absent")
+    assert (answer.status, answer.body["error"]) == (404, "absent")
 
 
 async def test_whoever_heard_no_answer_asks_by_its_token(
@@ -97,9 +97,9 @@ async def test_whoever_heard_no_answer_asks_by_its_token(
     assert before[:2] == (200, {"holder": None})
     await caller.create(ground.log(), b"mine", mine)
     won = await caller.call("resolve", ground.log(), token=mine)
-    assert (won.status, won.said["holder"]["token"]) == (200, mine)
+    assert (won.status, won.body["holder"]["token"]) == (200, mine)
     lost = await other.call("resolve", ground.log(), token=theirs)
-    assert (lost.status, lost.said["error"]) == (409, "taken")
+    assert (lost.status, lost.body["error"]) == (409, "taken")
 
 
 async def test_a_deletion_that_nobody_need_hear_of_is_left_to_the_caller(
@@ -133,8 +133,8 @@ async def test_where_an_arbiter_decides_a_folder_is_the_callers_to_move(ground: 
     ground.write(f"{folder}/part", b"rows")
     mount = {"prefix": f"file:{ground.folder}", "options": {"arbiter": "ballot"}}
     async with answering({"secret": SECRET, "mounts": [mount]}) as url, Caller.at(url) as caller:
-        said = {"source": f"file:{folder}", "token": str(uuid.uuid4())}
-        assert (await caller.call("rename", ground.name("elsewhere"), **said))[:2] == NOT_GUARDED
+        fields = {"source": f"file:{folder}", "token": str(uuid.uuid4())}
+        assert (await caller.call("rename", ground.name("elsewhere"), **fields))[:2] == NOT_GUARDED
         # Of a file that was moved there by its own name nobody can tell who it is.
         ground.write(ground.name("1.delta"), b"state")
         resolved = await caller.call("resolve", ground.name("1.delta"), token=str(uuid.uuid4()))
@@ -162,7 +162,7 @@ async def test_whoever_has_completed_an_instant_unheard_finds_it(
     mount = {"prefix": f"file:{ground.folder}"}
     async with answering({"secret": SECRET, "mounts": [mount]}) as url, Caller.at(url) as again:
         answer = await again.call("resolve", writer.completed(T), token=token)
-        assert answer.said["holder"]["token"] == token
+        assert answer.body["holder"]["token"] == token
     assert ground.read(writer.completed(T)) == b"{}"
 
 
@@ -180,7 +180,7 @@ async def test_half_a_file_is_refused_for_certain_and_the_name_stays_free(
         if call == "create"
         else await caller.call("rename", name, source=f"file:{ground.name('source')}", token=token)
     )
-    assert (refused.status, refused.said["error"]) == (422, "damaging")
+    assert (refused.status, refused.body["error"]) == (422, "damaging")
     assert not ground.is_there(name)
     assert ground.read(ground.name("source")) == body[:-3]
     assert records_of(ground, root) == ["OPEN"]
@@ -194,7 +194,7 @@ async def test_a_filesystem_hears_of_the_names_of_all_its_mounts(ground: Ground)
         {"prefix": f"file:{ground.folder}/one/two", "options": {"guard": ["**/*.second"]}},
     ]
     async with answering({"secret": SECRET, "mounts": mounts}) as url, Caller.at(url) as caller:
-        known = re.compile((await caller.call("names", "/")).said["pattern"])
+        known = re.compile((await caller.call("names", "/")).body["pattern"])
         assert known.fullmatch(ground.name("one/a.first"))
         assert known.fullmatch(ground.name("one/two/a.second"))
         assert not known.fullmatch(ground.name("one/a.third"))
@@ -215,8 +215,8 @@ async def test_a_ledger_hears_of_an_instant_that_is_moved_away(
 ) -> None:
     writer = Writer(None, root)
     await caller.create(writer.requested(T), b"bytes")
-    said = {"source": f"file:{writer.requested(T)}", "token": str(uuid.uuid4())}
-    assert (await caller.call("rename", f"{root}/elsewhere", **said))[:2] == GUARDED
+    fields = {"source": f"file:{writer.requested(T)}", "token": str(uuid.uuid4())}
+    assert (await caller.call("rename", f"{root}/elsewhere", **fields))[:2] == GUARDED
     assert records_of(ground, root) == ["OPEN", "FREE"]
     assert ground.read(f"{root}/elsewhere") == b"bytes"
 
@@ -225,10 +225,10 @@ async def test_what_is_moved_away_replaces_nothing(caller: Caller, root: str, gr
     writer = Writer(None, root)
     await caller.create(writer.requested(T), b"")
     ground.write(f"{root}/elsewhere", b"there")
-    said = {"source": f"file:{writer.requested(T)}", "token": str(uuid.uuid4())}
+    fields = {"source": f"file:{writer.requested(T)}", "token": str(uuid.uuid4())}
     for there, why in ((f"{root}/elsewhere", "exists"), (root, "folder")):
-        answer = await caller.call("rename", there, **said)
-        assert (answer.status, answer.said["error"]) == (400, why)
+        answer = await caller.call("rename", there, **fields)
+        assert (answer.status, answer.body["error"]) == (400, why)
     assert records_of(ground, root) == ["OPEN"]
     assert ground.read(f"{root}/elsewhere") == b"there"
 
@@ -241,7 +241,7 @@ async def test_a_slice_is_its_sessions_whose_instant_it_is(caller: Caller, other
     assert (await caller.create(writer.requested(T), b""))[:2] == GUARDED
     assert await caller.admitted(writer.slice_of(T)) is False
     answer = await other.call("admit", writer.slice_of(T))
-    assert (answer.status, answer.said["error"]) == (403, "fenced")
+    assert (answer.status, answer.body["error"]) == (403, "fenced")
 
 
 async def test_a_session_whose_instant_was_taken_over_commits_nothing(
@@ -251,7 +251,7 @@ async def test_a_session_whose_instant_was_taken_over_commits_nothing(
     await caller.create(writer.requested(T), b"")
     assert await other.admitted(writer.inflight(T)) is False
     refused = await caller.create(writer.completed(T), b"{}")
-    assert (refused.status, refused.said["error"]) == (403, "fenced")
+    assert (refused.status, refused.body["error"]) == (403, "fenced")
     assert (await other.create(writer.completed(T), b"{}"))[:2] == GUARDED
     assert records_of(ground, root) == ["OPEN", "TAKE", "COMPLETE"]
 
@@ -271,7 +271,7 @@ async def test_what_a_strict_mount_refuses_is_no_step_and_leaves_nothing(ground:
                 "rename", writer.completed(T), source=f"file:{ground.name('source')}", token=token
             ),
         ]
-        assert [(each.status, each.said["error"]) for each in refused] == [(409, "invalid")] * 3
+        assert [(each.status, each.body["error"]) for each in refused] == [(409, "invalid")] * 3
         assert (await caller.create(writer.requested(T), b""))[:2] == GUARDED
         assert await caller.admitted(writer.inflight(T)) is False
     assert records_of(ground, root) == ["OPEN"]
@@ -281,26 +281,26 @@ async def test_what_a_strict_mount_refuses_is_no_step_and_leaves_nothing(ground:
 async def test_one_session_has_the_turn_of_a_table(caller: Caller, other: Caller, root: str) -> None:
     mine, theirs = str(uuid.uuid4()), str(uuid.uuid4())
     taken = await caller.call("turns/take", root, thread="main", token=mine)
-    turn = taken.said["turn"]
+    turn = taken.body["turn"]
     again = await caller.call("turns/take", root, thread="main", token=mine)
-    assert again.said["turn"] == turn
+    assert again.body["turn"] == turn
     waits = await other.call("turns/take", root, token=theirs)
     assert waits[:2] == (200, {"turn": None, "behind": f"turn 1, session {caller.session}"})
     for call, held in (("beat", True), ("release", True), ("release", False), ("beat", False)):
         assert (await caller.call(f"turns/{call}", root, turn=turn))[:2] == (200, {"held": held})
-    assert (await other.call("turns/take", root, token=theirs)).said["turn"] not in (None, turn)
+    assert (await other.call("turns/take", root, token=theirs)).body["turn"] not in (None, turn)
 
 
 async def test_what_is_completed_in_a_turn_says_so(caller: Caller, other: Caller, root: str) -> None:
     writer = Writer(None, root)
     await caller.create(writer.requested(T), b"")
-    late = (await other.call("turns/take", root, token=str(uuid.uuid4()))).said["turn"]
+    late = (await other.call("turns/take", root, token=str(uuid.uuid4()))).body["turn"]
     await other.call("turns/release", root, turn=late)
-    held = (await caller.call("turns/take", root, token=str(uuid.uuid4()))).said["turn"]
+    held = (await caller.call("turns/take", root, token=str(uuid.uuid4()))).body["turn"]
     for turn in (None, late):
-        said = {} if turn is None else {"turn": turn}
-        refused = await caller.create(writer.completed(T), b"{}", **said)
-        assert (refused.status, refused.said["error"]) == (403, "fenced")
+        fields = {} if turn is None else {"turn": turn}
+        refused = await caller.create(writer.completed(T), b"{}", **fields)
+        assert (refused.status, refused.body["error"]) == (403, "fenced")
     assert (await caller.create(writer.completed(T), b"{}", turn=held))[:2] == GUARDED
 
 
@@ -308,11 +308,11 @@ async def test_whoever_has_asked_for_one_slice_knows_of_all_beside_it_of_its_ins
     unguarding: Caller, other: Caller, root: str
 ) -> None:
     writer, caller = Writer(None, root), unguarding
-    assert (await caller.call("admit", writer.slice_of(T))).said["also"] is None  # it is nobody's yet
+    assert (await caller.call("admit", writer.slice_of(T))).body["also"] is None  # it is nobody's yet
     await caller.create(writer.requested(T), b"")
-    assert (await caller.call("admit", writer.inflight(T))).said["also"] is None
-    for asked in (writer.slice_of(T), writer.log_of(T)):
-        also = re.compile((await caller.call("admit", asked)).said["also"])
+    assert (await caller.call("admit", writer.inflight(T))).body["also"] is None
+    for name in (writer.slice_of(T), writer.log_of(T)):
+        also = re.compile((await caller.call("admit", name)).body["also"])
         assert also.fullmatch(writer.slice_of(T, "7-8-9"))
         assert also.fullmatch(writer.log_of(T))
         base, log = (name.rpartition("/")[2] for name in (writer.slice_of(T), writer.log_of(T)))
@@ -329,7 +329,7 @@ async def test_whoever_has_asked_for_one_slice_knows_of_all_beside_it_of_its_ins
 async def test_where_patterns_guard_names_no_slice_speaks_for_another(caller: Caller, root: str) -> None:
     writer = Writer(None, root)
     await caller.create(writer.requested(T), b"")
-    assert (await caller.call("admit", writer.slice_of(T))).said["also"] is None
+    assert (await caller.call("admit", writer.slice_of(T))).body["also"] is None
 
 
 async def test_a_folder_with_characters_of_a_pattern_is_a_folder(caller: Caller, ground: Ground) -> None:
@@ -343,7 +343,7 @@ async def test_where_an_arbiter_decides_no_folder_is_removed_that_could_be_a_pat
     mount = {"prefix": f"file:{ground.folder}", "options": {"arbiter": "ballot"}}
     async with answering({"secret": SECRET, "mounts": [mount]}) as url, Caller.at(url) as caller:
         answer = await caller.call("delete", ground.name("[ab]"), recursive=True)
-    assert (answer.status, answer.said["error"]) == (400, "request")
+    assert (answer.status, answer.body["error"]) == (400, "request")
     assert ground.files() == ["a/f", "b/f"]
 
 
@@ -356,9 +356,9 @@ async def test_nobody_reaches_what_the_shim_keeps(
     if call == "delete":
         answer = await caller.call("delete", record)
     else:
-        said = {"source": f"file:{record}", "token": str(uuid.uuid4())}
-        answer = await caller.call("rename", ground.log(), **said)
-    assert (answer.status, answer.said["error"]) == (403, "denied")
+        fields = {"source": f"file:{record}", "token": str(uuid.uuid4())}
+        answer = await caller.call("rename", ground.log(), **fields)
+    assert (answer.status, answer.body["error"]) == (403, "denied")
     assert records_of(ground, root) == ["OPEN"]
 
 
@@ -368,13 +368,13 @@ async def test_a_token_of_another_creation_commits_nothing(caller: Caller, groun
         await caller.create(writer.requested(instant), b"")
     assert (await caller.create(writer.completed(T), b"{}", token)).status == 200
     answer = await caller.create(writer.completed(later), b"{}", token)
-    assert (answer.status, answer.said["error"]) == (400, "request")
+    assert (answer.status, answer.body["error"]) == (400, "request")
     assert not ground.is_there(writer.completed(later))
 
 
 async def test_a_name_that_the_pattern_does_not_match_is_a_file(caller: Caller, ground: Ground) -> None:
     answer = await caller.call("names", ground.folder)
-    known = re.compile(answer.said["pattern"])
+    known = re.compile(answer.body["pattern"])
     guarded = [ground.log(), manifest(ground, 1), Writer(None, ground.folder).requested(T)]
     assert all(known.fullmatch(each) for each in guarded)
     assert not known.fullmatch(ground.name("part-0.parquet"))

@@ -174,8 +174,8 @@ async def test_a_body_that_comes_slowly_keeps_nobody_from_working(caller: Caller
         begun.set()
         await over.wait()
 
-    said = {"path": f"file:{manifest(ground, 1)}", "token": str(uuid.uuid4())}
-    slow = asyncio.create_task(caller.post("create", params=said, data=slowly()))
+    query = {"path": f"file:{manifest(ground, 1)}", "token": str(uuid.uuid4())}
+    slow = asyncio.create_task(caller.post("create", params=query, data=slowly()))
     await begun.wait()
     assert (await caller.create(manifest(ground, 2), b"x")).status == 200
     over.set()
@@ -185,17 +185,20 @@ async def test_a_body_that_comes_slowly_keeps_nobody_from_working(caller: Caller
 async def test_a_sign_of_life_does_not_wait_for_creations() -> None:
     with FaultStub() as stub:
         options = {**stub.storage_options("s3"), "arbiter": "native", "deadline": 20.0}
-        told = {"secret": SECRET, "mounts": [{"prefix": "s3a://", "options": options}], "concurrency": 1}
-        async with answering(told) as url, Caller.at(url) as caller:
+        settings = {"secret": SECRET, "mounts": [{"prefix": "s3a://", "options": options}], "concurrency": 1}
+        async with answering(settings) as url, Caller.at(url) as caller:
             taking = {"path": "s3a://bucket/t/x", "token": str(uuid.uuid4()), "lease": 60}
-            turn = (await caller.post("turns/take", json=taking)).said["turn"]
+            turn = (await caller.post("turns/take", json=taking)).body["turn"]
             stub.script(Op.PUT, Fault.TIMEOUT_AFTER_APPLY)
-            said = {"path": "s3a://bucket/t/_delta_log/00000000000000000000.json", "token": str(uuid.uuid4())}
-            creating = asyncio.create_task(caller.post("create", params=said, data=b"mine"))
+            query = {
+                "path": "s3a://bucket/t/_delta_log/00000000000000000000.json",
+                "token": str(uuid.uuid4()),
+            }
+            creating = asyncio.create_task(caller.post("create", params=query, data=b"mine"))
             await asyncio.to_thread(stub.wait_for, Op.PUT, key="t/_delta_log/00000000000000000000.json")
             for call in ("turns/beat", "turns/release"):
                 answer = await caller.post(call, json={"path": "s3a://bucket/t/x", "turn": turn})
-                assert answer.said == {"held": True}
+                assert answer.body == {"held": True}
             stub.release()
             assert (await creating).status == 200
 

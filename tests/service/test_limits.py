@@ -25,7 +25,7 @@ async def answers(caller: Caller, ground: Ground) -> bool:
 async def test_without_the_secret_nothing_is_done(secret: str, caller: Caller, ground: Ground) -> None:
     stranger = Caller(caller.url, caller.http, secret=secret)
     answer = await stranger.create(ground.log(), b"theirs")
-    assert (answer.status, answer.said["error"]) == (401, "secret")
+    assert (answer.status, answer.body["error"]) == (401, "secret")
     unheard = await caller.post("create", headers={}, data=b"")
     assert unheard.status == 401
     assert ground.files() == []
@@ -55,12 +55,12 @@ async def test_health_is_told_to_anybody(caller: Caller) -> None:
 async def test_what_lies_outside_the_mounts_is_refused(
     path: str, caller: Caller, ground: Ground, tmp_path: Path
 ) -> None:
-    said = path.format(above=tmp_path.parent, here=ground.folder)
+    address = path.format(above=tmp_path.parent, here=ground.folder)
     for call in ("admit", "delete"):
-        answer = await caller.post(call, json={"path": said})
-        assert (answer.status, answer.said["error"]) == (403, "denied"), answer.said
+        answer = await caller.post(call, json={"path": address})
+        assert (answer.status, answer.body["error"]) == (403, "denied"), answer.body
     token = str(uuid.uuid4())
-    assert (await caller.call("rename", ground.log(), source=said, token=token)).status == 403
+    assert (await caller.call("rename", ground.log(), source=address, token=token)).status == 403
     assert ground.files() == []
 
 
@@ -80,9 +80,9 @@ async def test_a_folder_beside_the_mounts_is_removed_by_its_owner(
     path: str, is_apart: bool, caller: Caller, ground: Ground, tmp_path: Path
 ) -> None:
     """A job writes beside them what nothing guards, and then removes its temporary folder."""
-    said = path.format(above=tmp_path.parent, here=ground.folder)
-    answer = await caller.post("delete", json={"path": said, "recursive": True})
-    assert (answer.status, answer.said.get("guarded")) == ((200, False) if is_apart else (403, None))
+    address = path.format(above=tmp_path.parent, here=ground.folder)
+    answer = await caller.post("delete", json={"path": address, "recursive": True})
+    assert (answer.status, answer.body.get("guarded")) == ((200, False) if is_apart else (403, None))
 
 
 @pytest.mark.parametrize("more", [{"largest_body": 1000}])
@@ -112,7 +112,7 @@ async def test_what_is_no_call_is_refused(
     call: str, request_: dict[str, Any], caller: Caller, ground: Ground
 ) -> None:
     answer = await caller.post(call, **request_)
-    assert (answer.status, answer.said["error"]) == (400, "request"), answer.said
+    assert (answer.status, answer.body["error"]) == (400, "request"), answer.body
     assert await answers(caller, ground)
 
 
@@ -124,14 +124,14 @@ async def test_an_unknown_call_is_not_found(caller: Caller) -> None:
 async def test_a_call_for_nobody_is_refused(missing: str, caller: Caller, ground: Ground) -> None:
     headers = {name: value for name, value in caller.headers.items() if name != missing}
     answer = await caller.post("admit", headers=headers, json={"path": f"file:{ground.log()}"})
-    assert (answer.status, missing in answer.said["message"]) == (400, True)
+    assert (answer.status, missing in answer.body["message"]) == (400, True)
 
 
 @pytest.mark.parametrize("session", ["the-session-of-spark-defaults", "0", f"{uuid.UUID(int=1)}x"])
 async def test_a_session_is_a_uuid(session: str, caller: Caller, ground: Ground) -> None:
     headers = {**caller.headers, "putifabsent-session": session}
     answer = await caller.post("admit", headers=headers, json={"path": f"file:{ground.log()}"})
-    assert (answer.status, "must say a UUID" in answer.said["message"]) == (400, True)
+    assert (answer.status, "must say a UUID" in answer.body["message"]) == (400, True)
 
 
 @pytest.mark.parametrize("more", [{"body_seconds": 0.3, "concurrency": 1}])
@@ -142,8 +142,8 @@ async def test_a_caller_who_sends_too_slowly_is_left(caller: Caller, ground: Gro
         yield b"x"
         await left.wait()
 
-    said = {"path": f"file:{ground.log()}", "token": str(uuid.uuid4())}
-    answer = await caller.post("create", params=said, data=slowly())
+    query = {"path": f"file:{ground.log()}", "token": str(uuid.uuid4())}
+    answer = await caller.post("create", params=query, data=slowly())
     left.set()
     assert answer.status == 408
     assert ground.files() == []
@@ -159,13 +159,13 @@ async def test_too_many_calls_are_told_to_come_again(caller: Caller, ground: Gro
         here.set()
         await over.wait()
 
-    said = {"path": f"file:{manifest(ground, 1)}", "token": str(uuid.uuid4())}
-    first = asyncio.create_task(caller.post("create", params=said, data=held()))
+    query = {"path": f"file:{manifest(ground, 1)}", "token": str(uuid.uuid4())}
+    first = asyncio.create_task(caller.post("create", params=query, data=held()))
     await here.wait()
     busy = await caller.create(manifest(ground, 2), b"")
     while busy.status == 200 and not first.done():  # the first had not arrived yet
         busy = await caller.create(manifest(ground, uuid.uuid4().int), b"")
-    assert (busy.status, busy.said["error"], busy.headers["Retry-After"]) == (503, "busy", "1")
+    assert (busy.status, busy.body["error"], busy.headers["Retry-After"]) == (503, "busy", "1")
     over.set()
     assert (await first).status == 200
 

@@ -30,13 +30,13 @@ async def test_a_service_that_is_killed_costs_no_name_its_only_winner(
 ) -> None:
     ground = Ground("s3", localbucket.storage_options, f"{localbucket.bucket}/{uuid.uuid4()}", arbiter)
     options = {**ground.options, "arbiter": arbiter, "guard": [MANIFESTS], "deadline": PATIENCE}
-    told = {"secret": SECRET, "mounts": [{"prefix": "s3a://", "options": options}]}
+    settings = {"secret": SECRET, "mounts": [{"prefix": "s3a://", "options": options}]}
     services: list[str] = ["", ""]
     up, over = asyncio.Event(), asyncio.Event()
 
     async def dying() -> None:
         while not over.is_set():
-            service = serving(told)
+            service = serving(settings)
             process, services[0] = await asyncio.to_thread(service.__enter__)
             up.set()
             with contextlib.suppress(asyncio.TimeoutError):
@@ -44,7 +44,7 @@ async def test_a_service_that_is_killed_costs_no_name_its_only_winner(
             process.kill()
             await asyncio.to_thread(service.__exit__, None, None, None)
 
-    with serving(told) as (_, services[1]):
+    with serving(settings) as (_, services[1]):
         killing = asyncio.create_task(dying())
         try:
             await up.wait()
@@ -71,29 +71,29 @@ async def _created(caller: Caller, name: str, services: list[str], who: int) -> 
     mine: list[str] = []
     while True:
         mine.append(str(uuid.uuid4()))
-        said = {"path": f"s3a://{name}", "token": mine[-1]}
+        query = {"path": f"s3a://{name}", "token": mine[-1]}
         caller.url = random.choice(services)
         try:
-            answer = await caller.post("create", params=said, data=b"%d" % who)
+            answer = await caller.post("create", params=query, data=b"%d" % who)
             status: int | None = answer.status
-            if status == 409 and answer.said["holder"]["token"] in mine:
+            if status == 409 and answer.body["holder"]["token"] in mine:
                 status = 200  # an earlier one of this caller's has landed after all
         except aiohttp.ClientConnectorError:
             await asyncio.sleep(0.05)  # that was no call
             continue
         except aiohttp.ClientError:
-            status = await _resolved(caller, said, services[1])
+            status = await _resolved(caller, query, services[1])
         if status is not None:
             assert status in (200, 409)
             return WON if status == 200 else LOST
 
 
-async def _resolved(caller: Caller, said: dict[str, str], url: str) -> int | None:
+async def _resolved(caller: Caller, query: dict[str, str], url: str) -> int | None:
     """Say what became of a call of a service that was killed; None: nothing, and nothing will."""
     caller.url = url
     for _ in range(LOOKS):
-        answer = await caller.post("resolve", json=said)
-        if answer.status != 200 or answer.said["holder"] is not None:
+        answer = await caller.post("resolve", json=query)
+        if answer.status != 200 or answer.body["holder"] is not None:
             return answer.status
         await asyncio.sleep(0.2)
     return None

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 NAME = "bucket/t/_delta_log/00000000000000000000.json"
 
 
-def told_of(stub: FaultStub, **more: Any) -> dict[str, Any]:
+def settings_of(stub: FaultStub, **more: Any) -> dict[str, Any]:
     options = {**stub.storage_options("s3"), "arbiter": "native", "deadline": 20.0}
     return {"secret": SECRET, "mounts": [{"prefix": "s3a://", "options": options}], **more}
 
@@ -38,7 +38,7 @@ async def created(caller: Caller, token: str, name: str = NAME) -> Any:
 
 
 async def test_neither_the_secret_nor_a_credential_is_among_its_arguments() -> None:
-    with FaultStub() as stub, serving(told_of(stub)) as (process, url):
+    with FaultStub() as stub, serving(settings_of(stub)) as (process, url):
         arguments = arguments_of(process)
         assert "serve" in arguments
         assert SECRET not in arguments
@@ -53,14 +53,14 @@ async def test_neither_the_secret_nor_a_credential_is_among_its_arguments() -> N
 async def test_the_secret_may_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(VARIABLE, SECRET)
     with FaultStub() as stub:
-        told = {name: value for name, value in told_of(stub).items() if name != "secret"}
-        with serving(told) as (_, url):
+        settings = {name: value for name, value in settings_of(stub).items() if name != "secret"}
+        with serving(settings) as (_, url):
             async with Caller.at(url) as caller:
                 assert (await created(caller, str(uuid.uuid4()))).status == 200
 
 
 async def test_a_service_that_is_told_to_end_finishes_what_it_has_begun() -> None:
-    with FaultStub() as stub, serving(told_of(stub)) as (process, url):
+    with FaultStub() as stub, serving(settings_of(stub)) as (process, url):
         stub.script(Op.PUT, Fault.TIMEOUT_AFTER_APPLY)
         async with Caller.at(url) as caller:
             creating = asyncio.create_task(created(caller, str(uuid.uuid4())))
@@ -77,14 +77,14 @@ async def test_a_call_on_an_open_connection_hears_that_the_service_is_about_to_e
     monkeypatch.setattr("putifabsent.service.app._LEAVING_SECONDS", 60.0)
     with FaultStub() as stub:
         async with AsyncExitStack() as service:
-            url = await service.enter_async_context(answering(told_of(stub)))
+            url = await service.enter_async_context(answering(settings_of(stub)))
             async with Caller.at(url) as caller:
                 assert (await created(caller, str(uuid.uuid4()))).status == 200
                 ending = asyncio.create_task(service.aclose())
                 await is_refused(url)
-                said = await created(caller, str(uuid.uuid4()))
-                assert (said.status, said.said["error"]) == (503, "busy")
-                assert said.headers["Connection"] == "close"
+                answer = await created(caller, str(uuid.uuid4()))
+                assert (answer.status, answer.body["error"]) == (503, "busy")
+                assert answer.headers["Connection"] == "close"
                 # It was the last connection.
                 await asyncio.wait_for(ending, 30)
 
@@ -103,37 +103,37 @@ async def test_whoever_called_a_service_that_was_killed_asks_another_one() -> No
     token = str(uuid.uuid4())
     with FaultStub() as stub:
         stub.script(Op.PUT, Fault.TIMEOUT_AFTER_APPLY)
-        with serving(told_of(stub)) as (process, url):
+        with serving(settings_of(stub)) as (process, url):
             async with Caller.at(url) as caller:
                 creating = asyncio.create_task(created(caller, token))
                 await asyncio.to_thread(stub.wait_for, Op.PUT)
                 process.send_signal(signal.SIGKILL)
                 with pytest.raises(aiohttp.ClientError):
                     await creating
-        with serving(told_of(stub)) as (_, url):
+        with serving(settings_of(stub)) as (_, url):
             async with Caller.at(url) as caller:
-                said = await caller.post("resolve", json={"path": f"s3a://{NAME}", "token": token})
-                assert (said.status, said.said["holder"]["token"]) == (200, token)
+                answer = await caller.post("resolve", json={"path": f"s3a://{NAME}", "token": token})
+                assert (answer.status, answer.body["holder"]["token"]) == (200, token)
 
 
 async def test_an_unknown_outcome_is_told_with_its_token() -> None:
     token = str(uuid.uuid4())
     with FaultStub() as stub:
-        told = told_of(stub)
-        told["mounts"][0]["options"]["deadline"] = 0.5
-        with serving(told) as (_, url):
+        settings = settings_of(stub)
+        settings["mounts"][0]["options"]["deadline"] = 0.5
+        with serving(settings) as (_, url):
             async with Caller.at(url) as caller:
                 for _ in range(20):
                     stub.script(Op.PUT, Fault.DROP_BEFORE_APPLY)
-                said = await created(caller, token)
-        assert (said.status, said.said["error"], said.said["token"]) == (504, "unknown", token)
+                answer = await created(caller, token)
+        assert (answer.status, answer.body["error"], answer.body["token"]) == (504, "unknown", token)
 
 
 async def test_by_tls_it_presents_its_certificate(tmp_path: Path) -> None:
     certificate, key = self_signed(tmp_path)
     with FaultStub() as stub:
-        told = told_of(stub, certificate=str(certificate), key=str(key))
-        with serving(told) as (_, url):
+        settings = settings_of(stub, certificate=str(certificate), key=str(key))
+        with serving(settings) as (_, url):
             assert url.startswith("https://127.0.0.1:")
             trusted = ssl.create_default_context(cafile=str(certificate))
             async with aiohttp.ClientSession() as http:
@@ -149,7 +149,7 @@ async def test_who_begins_no_tls_makes_way_as_soon_as_who_is_silent(
     monkeypatch.setattr("putifabsent.service.app.SECONDS", 0.2)
     certificate, key = self_signed(tmp_path)
     with FaultStub() as stub:
-        async with answering(told_of(stub, certificate=str(certificate), key=str(key))) as url:
+        async with answering(settings_of(stub, certificate=str(certificate), key=str(key))) as url:
             reader, writer = await asyncio.open_connection("127.0.0.1", int(url.rpartition(":")[2]))
             assert await reader.read() == b""  # the pytest time-out ends it
             writer.close()
@@ -160,7 +160,7 @@ def test_a_port_that_is_taken_is_named() -> None:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        with serving(told_of(stub, port=port)) as (process, url):
+        with serving(settings_of(stub, port=port)) as (process, url):
             assert url == ""
             assert process.wait(30) == 4
             assert process.stderr is not None
@@ -168,18 +168,18 @@ def test_a_port_that_is_taken_is_named() -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "why"),
+    ("settings", "why"),
     [({"secret": SECRET, "mounts": []}, "mounts"), ({"mounts": [{"prefix": "memory://"}]}, "secret")],
 )
-def test_wrong_settings_are_usage(told: dict[str, Any], why: str) -> None:
-    with serving(told) as (process, _):
+def test_wrong_settings_are_usage(settings: dict[str, Any], why: str) -> None:
+    with serving(settings) as (process, _):
         assert process.wait(30) == 2
         assert process.stderr is not None
         assert why in process.stderr.read()
 
 
 async def test_a_stranger_who_sends_no_end_of_a_request_holds_nobody_up() -> None:
-    with FaultStub() as stub, serving(told_of(stub, concurrency=1)) as (_, url):
+    with FaultStub() as stub, serving(settings_of(stub, concurrency=1)) as (_, url):
         host, _, port = url.removeprefix("http://").partition(":")
         strangers = [socket.create_connection((host, int(port))) for _ in range(20)]
         for stranger in strangers:

@@ -17,8 +17,8 @@ MOUNTS = [{"prefix": "memory://"}]
 NOBODY = Caller("session", "writer")
 
 
-def parsed(**told: Any) -> Settings:
-    return Settings.parse(json.dumps({"secret": SECRET, "mounts": MOUNTS, **told}))
+def parsed(**more: Any) -> Settings:
+    return Settings.parse(json.dumps({"secret": SECRET, "mounts": MOUNTS, **more}))
 
 
 def test_it_listens_to_this_machine_alone_unless_told_otherwise() -> None:
@@ -69,7 +69,7 @@ def test_an_unknown_scheme_or_option_is_refused_at_once() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "prefix", "inside"),
+    ("address", "prefix", "inside"),
     [
         ("s3a://lake/t/x", "s3a://", True),
         ("s3a://lake/t/x", "s3a://lake", True),
@@ -86,8 +86,8 @@ def test_an_unknown_scheme_or_option_is_refused_at_once() -> None:
         ("abfs://c@one.dfs.core.windows.net/t", "abfs://d@one.dfs.core.windows.net/", False),
     ],
 )
-def test_a_prefix_ends_where_a_component_does(said: str, prefix: str, inside: bool) -> None:
-    assert Address.of(prefix).holds(Address.of(said)) is inside
+def test_a_prefix_ends_where_a_component_does(address: str, prefix: str, inside: bool) -> None:
+    assert Address.of(prefix).holds(Address.of(address)) is inside
 
 
 def test_the_longest_prefix_answers() -> None:

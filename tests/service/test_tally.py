@@ -18,21 +18,21 @@ async def test_every_answer_is_counted(caller: Caller, ground: Ground) -> None:
     await caller.post("admit", data=b"not JSON")
     async with caller.http.get(f"{caller.url}/v1/metrics", headers=caller.headers) as answer:
         assert answer.headers["Content-Type"] == CONTENT_TYPE
-        said = (await answer.text()).splitlines()
-    assert 'putifabsent_calls_total{call="create",status="200"} 1' in said
-    assert 'putifabsent_calls_total{call="create",status="409"} 1' in said
-    assert 'putifabsent_calls_total{call="admit",status="400"} 1' in said
-    assert 'putifabsent_call_bytes_total{call="create"} 8' in said
-    assert "putifabsent_calls_inside 0" in said
+        lines = (await answer.text()).splitlines()
+    assert 'putifabsent_calls_total{call="create",status="200"} 1' in lines
+    assert 'putifabsent_calls_total{call="create",status="409"} 1' in lines
+    assert 'putifabsent_calls_total{call="admit",status="400"} 1' in lines
+    assert 'putifabsent_call_bytes_total{call="create"} 8' in lines
+    assert "putifabsent_calls_inside 0" in lines
 
 
 async def test_a_turn_that_was_broken_is_counted(caller: Caller, root: str) -> None:
     taking = {"thread": "main", "token": str(uuid.uuid4())}
-    turn = (await caller.call("turns/take", root, **taking)).said["turn"]
+    turn = (await caller.call("turns/take", root, **taking)).body["turn"]
     await caller.call("turns/beat", root, turn=turn)
     await caller.call("turns/release", root, turn=turn)
     for call in ("beat", "release"):
-        assert not (await caller.call(f"turns/{call}", root, turn=turn)).said["held"]
+        assert not (await caller.call(f"turns/{call}", root, turn=turn)).body["held"]
     async with caller.http.get(f"{caller.url}/v1/metrics", headers=caller.headers) as answer:
         assert "putifabsent_turns_broken_total 1" in (await answer.text()).splitlines()
 
@@ -53,10 +53,10 @@ def test_the_buckets_of_a_histogram_hold_those_below() -> None:
     tally = Tally()
     for seconds in (0.001, 0.02, 0.02, 60.0):
         tally.add("create", 200, seconds)
-    said = dict(line.rsplit(" ", 1) for line in tally.text().splitlines() if not line.startswith("#"))
+    counts = dict(line.rsplit(" ", 1) for line in tally.text().splitlines() if not line.startswith("#"))
     bucket = 'putifabsent_call_seconds_bucket{{call="create",le="{}"}}'
-    assert [said[bucket.format(bound)] for bound in ("0.005", "0.01", "0.025", "30.0", "+Inf")] == list(
+    assert [counts[bucket.format(bound)] for bound in ("0.005", "0.01", "0.025", "30.0", "+Inf")] == list(
         "11334"
     )
-    assert said['putifabsent_call_seconds_count{call="create"}'] == "4"
-    assert float(said['putifabsent_call_seconds_sum{call="create"}']) == sum((0.001, 0.02, 0.02, 60.0))
+    assert counts['putifabsent_call_seconds_count{call="create"}'] == "4"
+    assert float(counts['putifabsent_call_seconds_sum{call="create"}']) == sum((0.001, 0.02, 0.02, 60.0))

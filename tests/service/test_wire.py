@@ -32,8 +32,8 @@ def test_each_word_is_of_one_error() -> None:
 @pytest.mark.parametrize("error", OURS, ids=lambda each: each.__name__)
 def test_every_error_of_this_package_is_answered(error: type[Exception]) -> None:
     named = ("name", "why")
-    said = {OutcomeUnknown: ("name", "token"), InvalidTransition: named, Damaging: named}
-    status, answer = failed(error(*said.get(error, ("why",))))
+    arguments = {OutcomeUnknown: ("name", "token"), InvalidTransition: named, Damaging: named}
+    status, answer = failed(error(*arguments.get(error, ("why",))))
     assert status >= 400
     assert answer["error"] not in ("internal", "store", "request")
     assert answer["message"]
