@@ -9,7 +9,7 @@ import org.apache.hadoop.fs.FSDataOutputStream;
 import org.apache.hadoop.fs.FSDataOutputStreamBuilder;
 import org.apache.hadoop.fs.Path;
 
-/** Builds a stream: what need not be asked about is built by the wrapped filesystem, with all that was said. */
+/** Builds a stream: what nothing guards is built by the wrapped filesystem, with all that was said. */
 final class AskedBuilder extends FSDataOutputStreamBuilder<FSDataOutputStream, AskedBuilder> {
 
   /** What may be demanded of a guarded name, since it holds for all of them (S3A has it from Hadoop 3.4.2 on). */
@@ -38,13 +38,9 @@ final class AskedBuilder extends FSDataOutputStreamBuilder<FSDataOutputStream, A
     if (appends) {
       return guarded.append(getPath(), getBufferSize(), getProgress());
     }
-    if (isRecursive()) {
-      return guarded.create(
-          getPath(), getPermission(), flags, getBufferSize(), getReplication(), getBlockSize(), getProgress(),
-          getChecksumOpt());
-    }
-    return guarded.createNonRecursive(
-        getPath(), getPermission(), flags, getBufferSize(), getReplication(), getBlockSize(), getProgress());
+    return guarded
+        .guard()
+        .created(getPath(), flags, isRecursive(), to -> handedOn(guarded.plainCreate(to)).build());
   }
 
   private FSDataOutputStreamBuilder<?, ?> handedOn(FSDataOutputStreamBuilder<?, ?> plain) {

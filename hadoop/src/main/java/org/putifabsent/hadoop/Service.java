@@ -48,13 +48,35 @@ import java.util.regex.Pattern;
 final class Service {
 
   /** What sends. One that failed is not used again: the network may have forgotten its connections, or it is dead. */
-  private static final AtomicReference<HttpClient> HTTP = new AtomicReference<>(client());
+  private static final AtomicReference<Sender> HTTP = new AtomicReference<>(new Sender(System.nanoTime()));
   private static final Map<Settings, Service> SHARED = new ConcurrentHashMap<>();
   private static final int ADMITTED = 256;
   private static final long LONGEST_PAUSE_MILLIS = 2000;
 
+  /** Networks forget a connection that was idle for four minutes or longer, and say so to nobody. */
+  private static final long LONGEST_USE_NANOS = TimeUnit.MINUTES.toNanos(3);
+
+  /** So long the answer to which names need be asked about is good: a service may be started anew, with other mounts. */
+  private static final long LONGEST_KNOWN_NANOS = TimeUnit.MINUTES.toNanos(1);
+
   /** What may be sent again is not waited for until the deadline, but for this part of it. */
   private static final int TRIES = 4;
+
+  /** A client, and since when it sends. */
+  private static final class Sender {
+    final HttpClient client =
+        HttpClient.newBuilder()
+            .version(HttpClient.Version.HTTP_1_1)
+            .connectTimeout(Duration.ofSeconds(5))
+            .proxy(HttpClient.Builder.NO_PROXY)
+            .build();
+
+    final long since;
+
+    Sender(long since) {
+      this.since = since;
+    }
+  }
 
   /** A request, but for which service it goes to. */
   private interface Request {
@@ -80,25 +102,58 @@ final class Service {
   static final class Names {
     final Pattern pattern;
     final long largestBody;
+    final long since;
 
-    Names(JsonObject said) {
-      pattern = Pattern.compile(text(said, "pattern").orElseThrow());
-      largestBody = said.get("largest_body").getAsLong();
+    Names(Pattern pattern, long largestBody, long since) {
+      this.pattern = pattern;
+      this.largestBody = largestBody;
+      this.since = since;
+    }
+
+    static Names of(JsonObject said, long since) {
+      Pattern pattern = Pattern.compile(text(said, "pattern").orElseThrow());
+      return new Names(pattern, said.get("largest_body").getAsLong(), since);
     }
   }
 
-  /** Asks once for all names of a filesystem which of them need be asked about. */
+  /** Asks for all names of a filesystem which of them need be asked about: once a minute, if it is used. */
   Names names(Name root) throws IOException {
+    return names(root, System.nanoTime());
+  }
+
+  Names names(Name root, long now) throws IOException {
     Names known = names.get(root.address);
-    if (known == null) {
-      try {
-        known = asked("names", said(root), Names::new);
-      } catch (Refusal refusal) {
-        throw refusal.asHadoopSays();
-      }
+    if (known == null || now - known.since > LONGEST_KNOWN_NANOS) {
+      known = known == null ? namesAtFirst(root, now) : namesAgain(root, now, known);
       names.put(root.address, known);
     }
     return known;
+  }
+
+  private Names namesAtFirst(Name root, long now) throws IOException {
+    try {
+      return asked("names", said(root), said -> Names.of(said, now));
+    } catch (Refusal refusal) {
+      throw refusal.asHadoopSays();
+    }
+  }
+
+  /** Asks one time: whoever writes what nobody guards must not wait for a service that is away. */
+  private Names namesAgain(Name root, long now, Names known) {
+    int number = current.get();
+    URI address = address(number);
+    try {
+      HttpRequest request = request("names", said(root)).to(address);
+      return read(sent(request, settings.deadline.dividedBy(TRIES)), address, said -> Names.of(said, now));
+    } catch (IOException away) {
+      moveOn(number);
+    } catch (InterruptedException interrupted) {
+      Thread.currentThread().interrupt();
+      return known;
+    } catch (Refusal refusal) {
+      // So are guarded names refused then, each by itself.
+    }
+    return new Names(known.pattern, known.largestBody, now);
   }
 
   /**
@@ -227,7 +282,7 @@ final class Service {
   /** Gives a sign of life for a turn; whether it is still held is said later. */
   CompletableFuture<Boolean> beat(Name table, String turn) {
     int number = current.get();
-    HttpClient client = HTTP.get();
+    HttpClient client = client(System.nanoTime());
     return sending(client, request("turns/beat", said(table, turn)).to(address(number)))
         .orTimeout(settings.lease.dividedBy(TRIES).toMillis(), TimeUnit.MILLISECONDS)
         .whenComplete((response, error) -> forget(client, error))
@@ -361,7 +416,7 @@ final class Service {
   /** Sends a request, and waits so long for all of the answer: the client's own time-out ends with its first bytes. */
   private static HttpResponse<String> sent(HttpRequest request, Duration patience)
       throws IOException, InterruptedException {
-    HttpClient client = HTTP.get();
+    HttpClient client = client(System.nanoTime());
     CompletableFuture<HttpResponse<String>> answer = sending(client, request);
     try {
       return answer.get(patience.toMillis(), TimeUnit.MILLISECONDS);
@@ -390,17 +445,19 @@ final class Service {
   private static void forget(HttpClient client, Throwable error) {
     Throwable cause = error instanceof CompletionException ? error.getCause() : error;
     // Where nobody listens, nothing is wrong with the client.
-    if (cause != null && !(cause instanceof ConnectException) && HTTP.get() == client) {
-      HTTP.compareAndSet(client, client());
+    Sender used = HTTP.get();
+    if (cause != null && !(cause instanceof ConnectException) && used.client == client) {
+      HTTP.compareAndSet(used, new Sender(System.nanoTime()));
     }
   }
 
-  private static HttpClient client() {
-    return HttpClient.newBuilder()
-        .version(HttpClient.Version.HTTP_1_1)
-        .connectTimeout(Duration.ofSeconds(5))
-        .proxy(HttpClient.Builder.NO_PROXY)
-        .build();
+  /** Returns what sends now: a creation is sent once, and must not go where nobody hears it any more. */
+  static HttpClient client(long now) {
+    Sender used = HTTP.get();
+    if (now - used.since > LONGEST_USE_NANOS) {
+      HTTP.compareAndSet(used, new Sender(now));
+    }
+    return HTTP.get().client;
   }
 
   /** Whether the service's certificate is none that this process trusts, or another host's: nothing was sent. */

@@ -41,6 +41,17 @@ public class RawNamesTest extends GuardedNames {
         .isInstanceOf(IllegalArgumentException.class);
   }
 
+  /** Names that other programs use as well are asked about; of this one nothing shows that it is a table's. */
+  @Test
+  public void whatABuilderSaysOfANameThatNothingGuardsTheWrappedFilesystemHears() throws IOException {
+    Path name = path("snapshot/snapshot-3");
+    assertThatThrownBy(
+            () -> fs.createFile(name).recursive().must("fs.option.create.conditional.overwrite", true).build())
+        .isInstanceOf(IllegalArgumentException.class);
+    ((FSDataOutputStream) fs.createFile(name).recursive().opt("fs.option.nobody.knows", true).build()).close();
+    assertThat(fs.exists(name)).isTrue();
+  }
+
   @Test
   public void whatIsMovedToLocalFilesIsDeletedByTheService() throws Exception {
     try (ServiceProcess service = ServiceProcess.start(0, 1 << 20)) {
