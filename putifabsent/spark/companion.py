@@ -47,10 +47,14 @@ class Companion:
 
     def __init__(self, settings: Mapping[str, Any]) -> None:
         self._settings = settings
+        # What this process finds, it finds. One that is started again asks the same store, whatever has been
+        # changed here meanwhile.
+        path = os.pathsep.join(filter(None, [*sys.path, _PACKAGE]))
+        self._environment = {**os.environ, "PYTHONPATH": path}
         self._over = threading.Event()
         self._socket = _listening(settings.get("host", "127.0.0.1"), settings.get("port", 0))
         try:
-            self._process = _Process(settings, self._socket)
+            self._process = _Process(settings, self._socket, self._environment)
         except ConfigError:
             self._socket.close()
             raise
@@ -91,7 +95,7 @@ class Companion:
             )
             self._process.end()
             try:
-                self._process = _Process(self._settings, self._socket)
+                self._process = _Process(self._settings, self._socket, self._environment)
             except Exception as error:  # noqa: BLE001 - no memory, say: the next time there may be
                 _log.warning("%s", error)
             if self._over.is_set():
@@ -112,7 +116,9 @@ def _listening(host: Any, port: Any) -> socket.socket:
 class _Process:
     """One process of the service, which takes calls from a socket that listens already."""
 
-    def __init__(self, settings: Mapping[str, Any], listening: socket.socket) -> None:
+    def __init__(
+        self, settings: Mapping[str, Any], listening: socket.socket, environment: Mapping[str, str]
+    ) -> None:
         try:
             line = json.dumps({**settings, "fd": listening.fileno()})
         except TypeError as error:
@@ -123,8 +129,7 @@ class _Process:
             stdout=subprocess.PIPE,
             text=True,
             pass_fds=[listening.fileno()],
-            # What this process finds, it finds.
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [*sys.path, _PACKAGE]))},
+            env=environment,
             # Ctrl-C in a shell is the driver's: what it then still has under way must be answered.
             start_new_session=True,
         )

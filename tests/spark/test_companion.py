@@ -11,6 +11,7 @@ import socket
 import subprocess
 import sys
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -21,7 +22,6 @@ from tests.service.processes import answers, arguments_of_all
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
 SECRET = "a secret of more than sixteen characters"
 
@@ -90,6 +90,20 @@ def test_one_that_was_killed_is_started_again_where_it_was(
     companion.end()
     assert gone(address)
     assert caplog.text.count("starting it again") == 2
+
+
+def test_one_that_is_started_again_asks_the_same_store(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL_S3", "http://first.example")
+    companion = Companion(told_in(tmp_path))
+    before = companion.pid
+    monkeypatch.setenv("AWS_ENDPOINT_URL_S3", "http://second.example")
+    os.kill(before, signal.SIGKILL)
+    assert soon(lambda: companion.pid != before and answers(companion.address))
+    environment = Path(f"/proc/{companion.pid}/environ").read_text()
+    companion.end()
+    assert "AWS_ENDPOINT_URL_S3=http://first.example\0" in environment
 
 
 def test_a_port_that_is_taken_is_said(tmp_path: Path) -> None:
