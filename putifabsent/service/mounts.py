@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import threading
 from collections import OrderedDict
@@ -31,7 +32,8 @@ _ACCOUNT = re.compile(
 )
 _USUAL = ".core.windows.net"
 
-_ANY = f"account.dfs{_USUAL}"
+_BY_ITSELF = "AZURE_STORAGE_CONNECTION_STRING"
+"""The environment variable by which adlfs goes where no connection string is given, whatever account is."""
 
 _MOST = 256
 """So many callers are remembered; who is forgotten has its ledgers read again."""
@@ -94,13 +96,22 @@ def account_of(host: str, options: Mapping[str, Any]) -> dict[str, str]:
     ------
     Outside
         It is another account than that of the options, or none of Azure's and no option says how to reach it.
+    ConfigError
+        The environment leads elsewhere, whatever account is named.
     """
     account = host.partition(".")[0]
-    parts = (part.partition("=") for part in options.get("connection_string", "").split(";"))
-    named = options.get("account_name") or next((each[2] for each in parts if each[0] == "AccountName"), None)
-    if account and named not in (None, account):
-        raise Outside(f"{host} is outside what this service answers for: its options are those of {named}")
-    if named or "connection_string" in options:
+    connection = options.get("connection_string", "")
+    named = {options.get("account_name"), _account_in(connection)} - {None}
+    if others := named - {account} if account else set():
+        raise Outside(
+            f"{host} is outside what this service answers for: its options are those of {others.pop()}"
+        )
+    by_itself = "" if connection else os.environ.get(_BY_ITSELF, "")
+    if by_itself and _account_in(by_itself) != (account or options.get("account_name")):
+        raise ConfigError(
+            f"{_BY_ITSELF}, in the service's environment, leads elsewhere than to {host}: remove it there"
+        )
+    if named or connection:
         return {}
     if "account_host" in options:
         return {"account_name": account}
@@ -110,6 +121,11 @@ def account_of(host: str, options: Mapping[str, Any]) -> dict[str, str]:
     if found["cloud"] == _USUAL:
         return {"account_name": found["name"]}
     return {"account_name": found["name"], "account_host": f"{found['name']}.blob{found['cloud']}"}
+
+
+def _account_in(connection: str) -> str | None:
+    parts = (part.partition("=") for part in connection.split(";"))
+    return next((each[2] for each in parts if each[0] == "AccountName"), None)
 
 
 class Mounts:
@@ -129,7 +145,8 @@ class Mounts:
                 raise ConfigError(f"{address.scheme}:// is not known here: use {', '.join(_SCHEMES)}")
             # Wrong options are refused at once, by some account where an address must name it.
             known = {"account_name", "connection_string"} & set(mounting.options)
-            some = _ANY if _SCHEMES[address.scheme] == "piaaz" and not known else ""
+            any_account = _account_in(os.environ.get(_BY_ITSELF, "")) or "account"
+            some = f"{any_account}.dfs{_USUAL}" if _SCHEMES[address.scheme] == "piaaz" and not known else ""
             self._filesystem(number, address.account or some, nobody)
 
     def find(self, url: str, caller: Caller) -> tuple[GuardedFileSystem, str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import re
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlsplit
@@ -58,6 +59,14 @@ def _proxy(address: str, user: str | None, password: str | None) -> str:
     return f"{scheme or 'http'}://{who}{host}"
 
 
+def _refuse_environment(key: str, *variables: str) -> None:
+    """Refuse what sends the clients here elsewhere than the JVM's, which may go by its own settings alone."""
+    if found := next(filter(os.environ.get, variables), None):
+        raise ConfigError(
+            f"{found} would send guarded names elsewhere than the JVM's other files: set {key}, or remove it"
+        )
+
+
 def _s3(conf: Settings, given: Mapping[str, Any]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     tls = conf.flag("connection.ssl.enabled", default=True)
@@ -69,8 +78,13 @@ def _s3(conf: Settings, given: Mapping[str, Any]) -> dict[str, Any]:
             raise ConfigError(
                 "fs.s3a.endpoint.fips is for AWS's own endpoints: remove it, or fs.s3a.endpoint"
             )
-    elif endpoint and "endpoint_url" not in (given.get("client_kwargs") or {}):
-        found["endpoint_url"] = endpoint if "://" in endpoint else f"http{'s' if tls else ''}://{endpoint}"
+    elif "endpoint_url" not in {**given, **(given.get("client_kwargs") or {})}:
+        if endpoint:
+            found["endpoint_url"] = (
+                endpoint if "://" in endpoint else f"http{'s' if tls else ''}://{endpoint}"
+            )
+        else:
+            _refuse_environment("fs.s3a.endpoint", "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
     if region := conf.first("endpoint.region"):
         found["client_kwargs"] = {"region_name": region}
     config = _s3_config(conf, 443 if tls else 80)
@@ -239,6 +253,8 @@ def _gs(conf: Settings, given: Mapping[str, Any]) -> dict[str, Any]:
         found["project"] = project
     if root := conf.first("storage.root.url"):
         found["endpoint_url"] = root.rstrip("/")
+    elif "endpoint_url" not in given:
+        _refuse_environment("fs.gs.storage.root.url", "STORAGE_EMULATOR_HOST")
     if "token" not in given and (token := _gs_token(conf)):
         found["token"] = token
     if {**found, **given}.get("token") == "google_default":
@@ -370,6 +386,8 @@ _GIVE_AZURE = (
 
 
 def _azure(conf: Settings, given: Mapping[str, Any]) -> dict[str, Any]:
+    if "connection_string" not in given:
+        _refuse_environment("connection_string= of mount()", "AZURE_STORAGE_CONNECTION_STRING")
     if any(each in given for each in _AZURE_CREDENTIALS):
         return {}
     how = conf.first("account.auth.type") or "SharedKey"

@@ -140,6 +140,19 @@ def test_options_that_name_an_account_are_for_no_other(options: dict[str, Any]) 
         mounts.find("abfs://lake@two.dfs.core.windows.net/t/x", NOBODY)
 
 
+def test_no_account_of_the_environments_is_taken_for_the_one_that_is_named(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("AZURE_STORAGE_CONNECTION_STRING", "AccountName=one;AccountKey=a2V5")
+    mounts = Mounts([Mounting(prefix="abfss:", options={"account_key": "a2V5"})])
+    fs, _ = mounts.find("abfss://lake@one.dfs.core.windows.net/t/x", NOBODY)
+    assert fs.fs.service_client.account_name == "one"
+    with pytest.raises(ConfigError, match=r"leads elsewhere than to two\.dfs"):
+        mounts.find("abfss://lake@two.dfs.core.windows.net/t/x", NOBODY)
+    with pytest.raises(ConfigError, match="leads elsewhere"):
+        Mounts([Mounting(prefix="abfss:", options={"account_name": "two", "account_key": "a2V5"})])
+
+
 def test_each_session_has_a_filesystem_of_its_own() -> None:
     mounts = Mounts([Mounting(prefix="memory://")])
     one, again, another = (

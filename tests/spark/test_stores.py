@@ -58,6 +58,40 @@ def test_an_endpoint_that_mount_is_given_for_the_client_takes_its_place() -> Non
     assert s3a({"endpoint": "minio:9000"}, {"client_kwargs": {"endpoint_url": "http://other:9000"}}) == {}
 
 
+@pytest.mark.parametrize(
+    ("scheme", "variable", "said", "given"),
+    [
+        (
+            "s3a",
+            "AWS_ENDPOINT_URL_S3",
+            {"endpoint": "http://minio:9000"},
+            {"endpoint_url": "http://minio:9000"},
+        ),
+        (
+            "s3a",
+            "AWS_ENDPOINT_URL",
+            {"endpoint": "http://minio:9000"},
+            {"client_kwargs": {"endpoint_url": "x"}},
+        ),
+        ("gs", "STORAGE_EMULATOR_HOST", {"storage.root.url": "http://fake:4443"}, {"endpoint_url": "x"}),
+        ("abfss", "AZURE_STORAGE_CONNECTION_STRING", None, {"connection_string": "AccountName=one"}),
+    ],
+)
+def test_no_variable_sends_guarded_names_elsewhere_than_the_jvms_files(
+    scheme: str,
+    variable: str,
+    said: dict[str, str] | None,
+    given: dict[str, Any],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv(variable, "http://elsewhere:9000")
+    with pytest.raises(ConfigError, match=f"{variable} would send guarded names elsewhere"):
+        options(scheme)
+    if said is not None:
+        assert SCHEMES[scheme].options(Settings(said, said.get), {})["endpoint_url"] in said.values()
+    options(scheme, given)
+
+
 def test_fips_is_never_left_aside_for_an_endpoint() -> None:
     fips = {"config_kwargs": {"use_fips_endpoint": True}}
     assert s3a({"endpoint.fips": "true"}) == fips
