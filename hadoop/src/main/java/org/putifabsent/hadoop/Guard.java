@@ -61,8 +61,10 @@ final class Guard {
 
   // --- what is asked
 
+  /** A filesystem goes to its own bucket, in whichever case, or with whichever user, a path says that. */
   private Name name(Path path) {
-    return Name.of(guarded.makeQualified(path));
+    String within = guarded.makeQualified(path).toUri().getPath();
+    return Name.of(new Path(guarded.getUri().getScheme(), guarded.getUri().getAuthority(), within));
   }
 
   private Service.Names names() throws IOException {

@@ -3,10 +3,12 @@ package org.putifabsent.hadoop;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
+import com.google.gson.JsonObject;
 import java.io.IOException;
 import java.net.URI;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FSDataOutputStream;
+import org.apache.hadoop.fs.FileAlreadyExistsException;
 import org.apache.hadoop.fs.FileContext;
 import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.Path;
@@ -50,6 +52,28 @@ public class RawNamesTest extends GuardedNames {
         .isInstanceOf(IllegalArgumentException.class);
     ((FSDataOutputStream) fs.createFile(name).recursive().opt("fs.option.nobody.knows", true).build()).close();
     assertThat(fs.exists(name)).isTrue();
+  }
+
+  /** Is of a bucket, as S3A's is: Hadoop opens one for all spellings that differ in case alone. */
+  public static final class OfABucket extends RawLocalFileSystem {
+    @Override
+    public URI getUri() {
+      return URI.create("memory://lake");
+    }
+  }
+
+  @Test
+  public void aBucketThatIsSpelledOtherwiseIsTheFilesystemsOwn() throws Exception {
+    try (ServiceProcess service = ServiceProcess.start(0, 1 << 20, "memory://", new JsonObject())) {
+      Configuration conf = ServiceProcess.session(service.address, RawLocalFileSystem.class);
+      conf.setClass(Settings.WRAPPED + "memory", OfABucket.class, FileSystem.class);
+      FileSystem guarded = new GuardedFileSystem();
+      guarded.initialize(URI.create("memory://lake"), conf);
+      String entry = "/t/_delta_log/00000000000000000000.json";
+      write(guarded.create(new Path("memory://lake" + entry), false), "first");
+      assertThatThrownBy(() -> write(guarded.create(new Path("memory://LAKE" + entry), false), "second"))
+          .isInstanceOf(FileAlreadyExistsException.class);
+    }
   }
 
   @Test
