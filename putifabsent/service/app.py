@@ -37,6 +37,8 @@ from putifabsent.version import __version__
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
 
+    from aiohttp import StreamReader
+
     from putifabsent.service.calls import Kind
     from putifabsent.service.settings import Settings
     from putifabsent.service.wire import Call
@@ -160,6 +162,8 @@ class Service:
             why = "it is about to end" if self.draining else "too many calls are waiting"
             answer = _answer(HTTPStatus.SERVICE_UNAVAILABLE, "busy", f"nothing was done: {why}")
             answer.headers["Retry-After"] = "1"
+            if kind.has_body:
+                await self._heard_out(request)
         else:
             lane.inside += 1
             tally.inside += 1
@@ -172,6 +176,11 @@ class Service:
             answer.force_close()
         tally.add(name, answer.status, perf_counter() - began)
         return answer
+
+    async def _heard_out(self, request: web.Request) -> None:
+        """Let a caller send all that it has to send: before that it hears but a connection that ends."""
+        with contextlib.suppress(asyncio.TimeoutError, ConnectionError):
+            await asyncio.wait_for(_dropped(request.content), self._settings.body_seconds)
 
     async def _done(self, name: str, kind: Kind, request: web.Request, lane: Lane) -> web.Response:
         most = self._settings.largest_body if kind.has_body else _LONGEST_CALL
@@ -248,6 +257,11 @@ def application(settings: Settings, mounts: Mounts) -> web.Application:
     for name, kind in CALLS.items():
         app.router.add_post(f"/v1/{name}", partial(service.call, name, kind))
     return app
+
+
+async def _dropped(content: StreamReader) -> None:
+    while await content.readany():
+        pass
 
 
 def _too_long(size: int, most: int) -> web.Response:

@@ -150,22 +150,50 @@ async def test_a_caller_who_sends_too_slowly_is_left(caller: Caller, ground: Gro
     assert await answers(caller, ground)
 
 
+async def counts(caller: Caller) -> str:
+    async with caller.http.get(f"{caller.url}/v1/metrics", headers=caller.headers) as answer:
+        return await answer.text()
+
+
 @pytest.mark.parametrize("more", [{"concurrency": 1, "waiting": 0}])
 async def test_too_many_calls_are_told_to_come_again(caller: Caller, ground: Ground) -> None:
-    here, over = asyncio.Event(), asyncio.Event()
+    over = asyncio.Event()
 
     async def held() -> Any:
         yield b"x"
-        here.set()
         await over.wait()
 
     query = {"path": f"file:{manifest(ground, 1)}", "token": str(uuid.uuid4())}
     first = asyncio.create_task(caller.post("create", params=query, data=held()))
-    await here.wait()
+    while "calls_inside 1" not in await counts(caller):
+        pass
     busy = await caller.create(manifest(ground, 2), b"")
-    while busy.status == 200 and not first.done():  # the first had not arrived yet
-        busy = await caller.create(manifest(ground, uuid.uuid4().int), b"")
     assert (busy.status, busy.body["error"], busy.headers["Retry-After"]) == (503, "busy", "1")
+    over.set()
+    assert (await first).status == 200
+
+
+@pytest.mark.parametrize("more", [{"concurrency": 1, "waiting": 0}])
+async def test_who_sends_for_long_hears_that_nothing_was_done(caller: Caller, ground: Ground) -> None:
+    over = asyncio.Event()
+
+    async def held() -> Any:
+        yield b"x"
+        await over.wait()
+
+    query = {"path": f"file:{manifest(ground, 1)}", "token": str(uuid.uuid4())}
+    first = asyncio.create_task(caller.post("create", params=query, data=held()))
+    while "calls_inside 1" not in await counts(caller):
+        pass
+    host, _, port = caller.url.removeprefix("http://").partition(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    headers = "".join(f"{key}: {value}\r\n" for key, value in caller.headers.items())
+    writer.write(f"POST /v1/create HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n{headers}\r\nx".encode())
+    with pytest.raises(asyncio.TimeoutError):
+        await asyncio.wait_for(reader.read(1), 1)
+    writer.write(b"x")
+    assert (await reader.readline()).startswith(b"HTTP/1.1 503 ")
+    writer.close()
     over.set()
     assert (await first).status == 200
 
