@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from putifabsent.fsspec_plugin.bulk import in_turn, rehearsed, waited_for
 from putifabsent.fsspec_plugin.instances import class_has
+from putifabsent.fsspec_plugin.steps import Call
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -43,7 +44,6 @@ __all__ = [
     "delegated",
     "in_both_colours",
     "is_wrapped_data",
-    "reads",
     "refuse_signed_write",
 ]
 
@@ -79,10 +79,8 @@ def delegated(fs: GuardedFileSystem, name: str) -> Any:
         return partial(waited_for, fs.loop, getattr(fs, f"_{name}"))
     if name == public or public in OF_A_NAME | WRITES | HANDED_ON:
         found = getattr(fs.fs, name)
-        if public in OF_A_NAME:
+        if public in OF_A_NAME | WRITES:
             return _of_a_name(fs, found, name)
-        if public in WRITES:
-            return _writing(fs, found, name)
         if public in HANDED_ON:
             return _handed_on(fs, found)
         if not callable(getattr(type(fs.fs), name, None)):
@@ -169,16 +167,6 @@ def _pass_for(method: Any, steps: Callable[..., Any], name: str, owner: type) ->
     method.__annotations__ = {**steps.__annotations__, "return": comes_to}
 
 
-def reads(name: str, doc: str) -> Callable[..., Any]:
-    """Return a method that reads one file as the wrapped filesystem's of this name does."""
-
-    def read(self: Any, path: str, *args: Any, **kwargs: Any) -> Any:
-        return self._read(name, path, *args, **kwargs)
-
-    read.__name__, read.__qualname__, read.__doc__ = name, f"GuardedFileSystem.{name}", doc
-    return read
-
-
 def _arranged(
     wrapped: AbstractFileSystem, name: str, ours: list[str], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -211,34 +199,30 @@ def refuse_signed_write(fs: GuardedFileSystem, method: str, path: Any, options: 
 
 
 def _of_a_name(fs: GuardedFileSystem, found: Callable[..., Any], name: str) -> Callable[..., Any]:
+    """Return a method about one name, of either colour: what reads it, or what is refused to write it."""
     public = name.removeprefix("_")
 
     @wraps(found)
-    def read(*args: Any, **kwargs: Any) -> Any:
+    def call(*args: Any, **kwargs: Any) -> Any:
         path, args, kwargs = _path_of(found, args, kwargs)
         if public == "url":
             arguments = inspect.signature(found).bind_partial(path, *args, **kwargs).arguments
             refuse_signed_write(fs, name, path, {**arguments, **arguments.get("kwargs", {})})
-        steps = fs.guard.reads.reading(public, path, args, kwargs)
+        if public in WRITES:
+            steps = _writing(fs, name, path, args, kwargs)
+        else:
+            steps = fs.guard.reads.reading(public, path, args, kwargs)
         return fs.mount.walk(steps) if name == public else fs.mount.walk_async(steps)
 
-    return read
+    return call
 
 
-def _writing(fs: GuardedFileSystem, found: Callable[..., Any], name: str) -> Callable[..., Any]:
-    @wraps(found)
-    def write(*args: Any, **kwargs: Any) -> Any:
-        path, args, kwargs = _path_of(found, args, kwargs)
-        _refuse(fs.mount.walk(fs.guard.promoting(path)), name)
-        return found(fs.guard.written_as(path), *map(fs.mount.paths.own_if_address, args), **kwargs)
-
-    @wraps(found)
-    async def write_async(*args: Any, **kwargs: Any) -> Any:
-        path, args, kwargs = _path_of(found, args, kwargs)
-        _refuse(await fs.mount.walk_async(fs.guard.promoting(path)), name)
-        return await found(fs.guard.written_as(path), *map(fs.mount.paths.own_if_address, args), **kwargs)
-
-    return write_async if name.startswith("_") else write
+def _writing(
+    fs: GuardedFileSystem, name: str, path: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Steps[Any]:
+    _refuse((yield from fs.guard.promoting(path)), name)
+    arguments = (fs.guard.written_as(path), *map(fs.mount.paths.own_if_address, args))
+    return (yield Call(name.removeprefix("_"), arguments, kwargs))
 
 
 def _handed_on(fs: GuardedFileSystem, found: Callable[..., Any]) -> Callable[..., Any]:

@@ -16,8 +16,6 @@ import tempfile
 import threading
 from typing import IO, TYPE_CHECKING, Any, NoReturn
 
-from fsspec.compression import compr
-from fsspec.core import get_compression
 from fsspec.transaction import Transaction
 
 from putifabsent.backends.body import Body, InMemory, write_all
@@ -25,21 +23,17 @@ from putifabsent.backends.streaming_upload import FileBody
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
-    from types import TracebackType
 
     from typing_extensions import Buffer
 
     from putifabsent.backends.streaming_upload import Ahead
 
 __all__ = [
-    "HOW_IT_IS_READ",
     "CompressedFile",
     "GuardedFile",
     "GuardedText",
     "JointTransaction",
     "ReadOnlyBytes",
-    "check_mode",
-    "opened",
 ]
 
 _log = logging.getLogger(__name__)
@@ -49,6 +43,15 @@ IN_MEMORY = 16 * 2**20
 
 _MISTAKEN = (FileExistsError, StopIteration, StopAsyncIteration, GeneratorExit, SystemExit)
 """What a refused ``close`` must not raise: the first says that a name is taken, the others end unheard."""
+
+
+def _end_of_block(file: Any, kind: type[BaseException] | None, *_: object) -> None:
+    """Create the name at the end of a ``with`` block, or discard when an exception leaves it."""
+    if kind is None:
+        file.finish()
+        file.close()
+    else:
+        file.discard()
 
 
 class GuardedFile(io.BufferedIOBase):
@@ -238,18 +241,7 @@ class GuardedFile(io.BufferedIOBase):
         self._forget()
         super().close()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        """Create the name, or discard when an exception leaves the block."""
-        if kind is None:
-            self.finish()
-            self.close()
-        else:
-            self.discard()
+    __exit__ = _end_of_block
 
     def __del__(self) -> None:
         """Discard: a handle that nobody holds was never finished."""
@@ -328,19 +320,17 @@ class GuardedFile(io.BufferedIOBase):
 class GuardedText(io.TextIOWrapper):
     """Text over a guarded file; it discards where the file below would."""
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        """Create the name, or discard when an exception leaves the block."""
-        below: Any = self.buffer
-        if kind is None:
-            below.finish()
-            self.close()
-        else:
-            below.discard()
+    buffer: Any
+
+    def finish(self) -> None:
+        """Say that all has been written."""
+        self.buffer.finish()
+
+    def discard(self) -> None:
+        """Forget everything."""
+        self.buffer.discard()
+
+    __exit__ = _end_of_block
 
 
 class CompressedFile(io.BufferedIOBase):
@@ -387,18 +377,7 @@ class CompressedFile(io.BufferedIOBase):
         self._below.discard()
         super().close()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        """Create the name, or discard when an exception leaves the block."""
-        if kind is None:
-            self.finish()
-            self.close()
-        else:
-            self.discard()
+    __exit__ = _end_of_block
 
     def __del__(self) -> None:
         """Discard: a handle that nobody holds was never finished."""
@@ -495,38 +474,3 @@ class JointTransaction(Transaction):
             # In a forked child it has another one already, which works there.
             guarded.mount.exchange(self._alike, self._shared)
             self._shared = self._alike = None
-
-
-HOW_IT_IS_READ = ("block_size", "cache_type", "cache_options")
-"""Options of fsspec's that mean nothing to who writes."""
-
-
-def check_mode(path: str, mode: str) -> None:
-    """Refuse a mode in which nobody can open a guarded name to write it.
-
-    Raises
-    ------
-    ValueError
-        It is none.
-    io.UnsupportedOperation
-        It appends, or changes what is there.
-    """
-    letters = {*mode}
-    is_known = len(letters) == len(mode) and letters <= {*"rwxabt+"}
-    if not is_known or len(letters & {*"rwxa"}) != 1 or letters >= {*"bt"}:
-        msg = f"invalid mode: {mode!r}"
-        raise ValueError(msg)
-    if "a" in mode or "r" in mode:
-        msg = f"{path} is guarded: its bytes don't change, so it can't be opened with mode {mode!r}"
-        raise io.UnsupportedOperation(msg)
-
-
-def opened(
-    begin: Callable[..., GuardedFile], path: str, mode: str, compression: str | None, options: dict[str, Any]
-) -> Any:
-    """Return a file as ``open`` gives it: of text, or compressed, if that is requested."""
-    text = {key: options.pop(key) for key in ("encoding", "errors", "newline") if key in options}
-    file: Any = begin(mode.replace("t", "").replace("b", "") + "b", **options)
-    if compression is not None:
-        file = CompressedFile(compr[get_compression(path, compression)](file, mode="w"), file)
-    return file if "b" in mode else GuardedText(file, **text)

@@ -16,7 +16,6 @@ What becomes of a name is for :mod:`putifabsent.fsspec_plugin.guard` to say; her
 from __future__ import annotations
 
 import asyncio
-import inspect
 import io
 import os
 import shutil
@@ -29,28 +28,14 @@ from fsspec.asyn import AsyncFileSystem, get_loop
 from fsspec.callbacks import DEFAULT_CALLBACK
 from fsspec.implementations.chained import ChainedFileSystem
 from fsspec.implementations.local import LocalFileSystem
-from fsspec.spec import AbstractFileSystem
 from fsspec.utils import isfilelike
 
 from putifabsent.backends.body import InMemory
 from putifabsent.backends.streaming_upload import FileBody
 from putifabsent.errors import ConfigError
-from putifabsent.fsspec_plugin.bulk import in_order, together, waited_for
-from putifabsent.fsspec_plugin.delegation import (
-    delegated,
-    in_both_colours,
-    is_wrapped_data,
-    reads,
-    refuse_signed_write,
-)
-from putifabsent.fsspec_plugin.files import (
-    HOW_IT_IS_READ,
-    GuardedFile,
-    JointTransaction,
-    ReadOnlyBytes,
-    check_mode,
-    opened,
-)
+from putifabsent.fsspec_plugin import many, opening, queries
+from putifabsent.fsspec_plugin.delegation import delegated, in_both_colours, is_wrapped_data
+from putifabsent.fsspec_plugin.files import JointTransaction
 from putifabsent.fsspec_plugin.guard import Guard
 from putifabsent.fsspec_plugin.instances import (
     CachedToo,
@@ -61,17 +46,16 @@ from putifabsent.fsspec_plugin.instances import (
     made_again,
     remember,
 )
-from putifabsent.fsspec_plugin.many import calls_in_order, move, values_in_order, walked, walked_async
 from putifabsent.fsspec_plugin.mount import Mount
 from putifabsent.fsspec_plugin.options import Options, check_options, made_with, split
-from putifabsent.fsspec_plugin.paths import each_of, hide, own
-from putifabsent.fsspec_plugin.steps import Aside, Call, Either
+from putifabsent.fsspec_plugin.paths import own
+from putifabsent.fsspec_plugin.steps import Aside, Call
 from putifabsent.fsspec_plugin.turns import Turn
-from putifabsent.shim.drive import walk, walk_async
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+    from collections.abc import Callable, Mapping
 
+    from fsspec.spec import AbstractFileSystem
     from typing_extensions import Self
 
     from putifabsent.backends.base import Store
@@ -424,184 +408,17 @@ class GuardedFileSystem(AsyncFileSystem, ChainedFileSystem, metaclass=CachedToo)
         """Return the address of a name."""
         return f"{self._protocols()[0]}::{self.fs.unstrip_protocol(self._own(name))}"
 
-    # Reading one file
+    # What is there
 
-    def _read(self, method: str, path: str, *args: Any, **kwargs: Any) -> Any:
-        """Call a method of the wrapped filesystem that reads one file, where its bytes lie."""
-        return self.mount.walk(self.guard.reads.reading(method, path, args, kwargs))
+    cat_file, cat, cat_ranges = queries.cat_file, queries.cat, queries.cat_ranges
+    exists, isfile, isdir, size = queries.exists, queries.isfile, queries.isdir, queries.size
+    info, checksum, ukey = queries.info, queries.checksum, queries.ukey
+    created, modified, sign, du = queries.created, queries.modified, queries.sign, queries.du
+    ls, find, glob, expand_path = queries.ls, queries.find, queries.glob, queries.expand_path
+    walk, _walk = queries.walk, queries.walk_async
+    invalidate_cache = queries.invalidate_cache
 
-    @in_both_colours()
-    def cat_file(self, path: str, *args: Any, **kwargs: Any) -> Steps[Any]:
-        """Read a file, or a range of it."""
-        return (yield from self.guard.reads.reading("cat_file", path, args, kwargs))
-
-    @in_both_colours(like=2, creates=1)
-    def get_file(self, rpath: str, lpath: Any = None, **kwargs: Any) -> Steps[Any]:
-        """Copy a file to local disk; where that is what is guarded, the copy is a write like any other."""
-        if self.mount.kind == "local" and lpath is not None and not isfilelike(lpath):
-            return (yield from self._copying(rpath, lpath, {}))
-        return (yield from self.guard.reads.reading("get_file", rpath, (lpath,), kwargs))
-
-    @in_both_colours(like=1)
-    def info(self, path: str, **kwargs: Any) -> Steps[Any]:
-        """Say what a name is."""
-        return (yield from self.guard.reads.reading("info", path, (), kwargs))
-
-    @in_both_colours()
-    def exists(self, path: str, **kwargs: Any) -> Steps[bool]:
-        """Whether a name is there; a guarded one that is not published yet is published by the way.
-
-        Raises
-        ------
-        OSError
-            It can't be known: of a guarded name an error is no absence.
-        """
-        return (yield from self.guard.reads.existing(path, kwargs))
-
-    @in_both_colours()
-    def isfile(self, path: str) -> Steps[bool]:
-        """Whether it is a file."""
-        return (yield from self.guard.reads.being_a_file(path))
-
-    @in_both_colours()
-    def isdir(self, path: str) -> Steps[Any]:
-        """Whether it is a folder."""
-        return (yield Call("isdir", (self._own(path),)))
-
-    @in_both_colours()
-    def size(self, path: str) -> Steps[Any]:
-        """Return a file's size in bytes."""
-        return (yield from self.guard.reads.reading("size", path, (), {}))
-
-    checksum = reads("checksum", "Return what changes when the bytes change.")
-    ukey = reads("ukey", "Return a hash of the file's properties.")
-    created = reads("created", "Return when it was created.")
-    modified = reads("modified", "Return when it was modified.")
-
-    def sign(self, path: str, *args: Any, **kwargs: Any) -> str:
-        """Return a signed address; of a guarded name, only to read it."""
-        refuse_signed_write(self, "sign", path, kwargs)
-        return cast("str", self._read("sign", path, *args, **kwargs))
-
-    def invalidate_cache(self, path: str | None = None) -> None:
-        """Forget what was listed."""
-        self.fs.invalidate_cache(None if path is None else self._own(path))
-
-    # Reading several
-
-    def _own_way(self, method: str, *args: Any, **kwargs: Any) -> Steps[Any]:
-        """Go fsspec's own way over this filesystem's methods, in the wrapped one's colour."""
-        awaited = partial(getattr(AsyncFileSystem, f"_{method}"), self, *args, **kwargs)
-
-        def called() -> Any:
-            if self.fs.async_impl:
-                return waited_for(self.loop, awaited)
-            return getattr(AbstractFileSystem, method)(self, *args, **kwargs)
-
-        return (yield Either(called, awaited))
-
-    @in_both_colours()
-    def cat(self, path: Any, *args: Any, **kwargs: Any) -> Steps[Any]:
-        """Read files."""
-        plain = self._own(path)
-        if not self.guard.reads.plainly(path):
-            return (yield from self._own_way("cat", plain, *args, **kwargs))
-        found = yield Call("cat", (plain, *args), kwargs)
-        return hide(found, str(plain)) if isinstance(found, dict) else found
-
-    @in_both_colours()
-    def cat_ranges(self, paths: list[str], *args: Any, **kwargs: Any) -> Steps[Any]:
-        """Read ranges of files."""
-        plain = self._own(paths)
-        if not self.guard.reads.plainly(paths):
-            return (yield from self._own_way("cat_ranges", plain, *args, **kwargs))
-        return (yield Call("cat_ranges", (plain, *args), kwargs))
-
-    @in_both_colours()
-    def ls(self, path: str, *args: Any, **kwargs: Any) -> Steps[Any]:
-        """List a folder: in detail or not, as the wrapped filesystem has it by default."""
-        if self.guard.reads.as_it_is(path, kwargs):
-            plain = self._own(path)
-            return hide((yield Call("ls", (plain, *args), kwargs)), plain)
-        bound = inspect.signature(self.fs.ls).bind_partial("", *args, **kwargs)
-        bound.apply_defaults()
-        options = {**bound.arguments, **bound.arguments.get("kwargs", {})}
-        options = {key: value for key, value in options.items() if key not in ("path", "kwargs")}
-        return (yield from self.guard.reads.listing(path, options))
-
-    @in_both_colours(like=1)
-    def find(
-        self,
-        path: str,
-        maxdepth: int | None = None,
-        withdirs: bool = False,
-        detail: bool = False,
-        **kwargs: Any,
-    ) -> Steps[Any]:
-        """List all files below a folder."""
-        reads = self.guard.reads
-        if reads.as_it_is(path, kwargs):
-            plain = self._own(path)
-            options = {"maxdepth": maxdepth, "withdirs": withdirs, "detail": detail, **kwargs}
-            found = hide((yield Call("find", (plain,), options)), plain)
-            return (yield from reads.found(found, detail=detail))
-        prefix = kwargs.pop("prefix", "")
-        if maxdepth is not None or kwargs:
-            found = yield from self._own_way("find", path, maxdepth, withdirs, detail=True, **kwargs)
-        else:
-            found = yield from reads.finding(path, withdirs=withdirs)
-        found = reads.beginning_with(prefix, path, found)
-        return found if detail else list(found)
-
-    @in_both_colours()
-    def glob(self, path: str, *args: Any, **kwargs: Any) -> Steps[Any]:
-        """List what matches a pattern."""
-        plain = self._own(path)
-        if self.guard.reads.as_it_is(path, {}):
-            found = hide((yield Call("glob", (plain, *args), kwargs)), plain)
-            if not self.guard.reads.shows_instants(found):
-                return found
-        return (yield from self._own_way("glob", plain, *args, **kwargs))
-
-    def walk(self, path: str, *args: Any, **kwargs: Any) -> Iterator[tuple[str, Any, Any]]:
-        """Go through all folders below a folder."""
-        way = walked if self.guard.reads.plainly(path) else AbstractFileSystem.walk
-        yield from way(self, self._own(path), *args, **kwargs)
-
-    async def _walk(self, path: str, *args: Any, **kwargs: Any) -> AsyncIterator[tuple[str, Any, Any]]:
-        way = walked_async if self.guard.reads.plainly(path) else AsyncFileSystem._walk
-        async for each in way(self, self._own(path), *args, **kwargs):
-            yield each
-
-    @in_both_colours()
-    def expand_path(self, path: Any, *args: Any, **kwargs: Any) -> Steps[Any]:
-        """Turn patterns and folders into names."""
-        return (yield from self._expanding(path, *args, **kwargs))
-
-    def _expanding(self, path: Any, *args: Any, **kwargs: Any) -> Steps[Any]:
-        plain = self._own(path)
-        # A version is cut from its name by some, and what is found is the newest one.
-        versions = any(map(self.mount.paths.is_a_version, each_of(plain)))
-        if self.guard.reads.plainly(plain) and not versions:
-            found = hide((yield Call("expand_path", (plain, *args), kwargs)), str(plain))
-            if not self.guard.reads.shows_instants(found):
-                return found
-        return (yield from self._own_way("expand_path", plain, *args, **kwargs))
-
-    def _literally(self, path: Any, *, recursive: bool, maxdepth: int | None) -> Steps[list[str]]:
-        """Return names, and what is below them if asked for: local disk takes none for a pattern."""
-        found: set[str] = set()
-        for each in each_of(self._own(path)):
-            found.add(each)
-            if recursive:
-                found.update((yield from self._own_way("find", each, maxdepth=maxdepth, withdirs=True)))
-        return sorted(found)
-
-    def du(self, path: str, *args: Any, **kwargs: Any) -> Any:
-        """Return the size of all files below a folder, in bytes."""
-        return self.mount.walk(self._own_way("du", self._own(path), *args, **kwargs))
-
-    # Writing one file
+    # Creating one file
 
     @in_both_colours(like=2, creates=0)
     def pipe_file(self, path: str, value: Any, mode: str = "overwrite", **kwargs: Any) -> Steps[Any]:
@@ -645,6 +462,13 @@ class GuardedFileSystem(AsyncFileSystem, ChainedFileSystem, metaclass=CachedToo)
     def _defer(self, path: str, write: Callable[[IO[bytes]], object], kwargs: dict[str, Any]) -> None:
         with self.open(path, "xb", **kwargs) as file:
             write(file)
+
+    @in_both_colours(like=2, creates=1)
+    def get_file(self, rpath: str, lpath: Any = None, **kwargs: Any) -> Steps[Any]:
+        """Copy a file to local disk; where that is what is guarded, the copy is a write like any other."""
+        if self.mount.kind == "local" and lpath is not None and not isfilelike(lpath):
+            return (yield from self._copying(rpath, lpath, {}))
+        return (yield from self.guard.reads.reading("get_file", rpath, (lpath,), kwargs))
 
     @in_both_colours(like=2, creates=1)
     def cp_file(self, path1: str, path2: str, **kwargs: Any) -> Steps[Any]:
@@ -704,73 +528,15 @@ class GuardedFileSystem(AsyncFileSystem, ChainedFileSystem, metaclass=CachedToo)
             return (yield Aside(partial(self._defer, path, lambda file: file.write(b""), kwargs)))
         return (yield from self.guard.creating(name, _EMPTY, kwargs))
 
-    # Writing several
+    open, _open, open_async = opening.open, opening.open_binary, opening.open_async
 
-    def pipe(self, path: Any, value: Any = None, **kwargs: Any) -> Any:
-        """Write bytes to files."""
-        if self._intrans or not self.fs.async_impl:  # one after the other, in the order of writing
-            return AbstractFileSystem.pipe(self, values_in_order(self, path)[0], value, **kwargs)
-        return waited_for(self.loop, self._pipe, path, value, **kwargs)
+    # Creating several
 
-    async def _pipe(self, path: Any, *args: Any, **kwargs: Any) -> Any:
-        async def piped() -> Any:
-            values, series = values_in_order(self, path)
-            in_order(series)
-            return await AsyncFileSystem._pipe(self, values, *args, **kwargs)
-
-        return await together(piped())
-
-    def _in_order(self, method: str, *args: Any, **kwargs: Any) -> Any:
-        if self.fs.async_impl and not (self._intrans and method == "put"):
-            return waited_for(self.loop, getattr(self, f"_{method}"), *args, **kwargs)
-        way = partial(getattr(AbstractFileSystem, method), self)
-        return walk(calls_in_order(self, way, *args, **kwargs), lambda options: way(**options))
-
-    async def _in_order_async(self, method: str, *args: Any, **kwargs: Any) -> Any:
-        way = partial(getattr(AsyncFileSystem, f"_{method}"), self)
-        return await together(
-            walk_async(calls_in_order(self, way, *args, **kwargs), lambda options: way(**options))
-        )
-
-    def put(self, lpath: Any, rpath: Any, *args: Any, **kwargs: Any) -> Any:
-        """Upload local files and folders."""
-        if self._intrans:
-            kwargs.pop("batch_size", None)
-        return self._in_order("put", lpath, self._own(rpath), *args, **kwargs)
-
-    async def _put(self, *args: Any, **kwargs: Any) -> Any:
-        return await self._in_order_async("put", *args, **kwargs)
-
-    def get(self, rpath: Any, lpath: Any, *args: Any, **kwargs: Any) -> Any:
-        """Download files and folders."""
-        return self._in_order("get", self._own(rpath), lpath, *args, **kwargs)
-
-    async def _get(self, *args: Any, **kwargs: Any) -> Any:
-        if self.mount.kind != "local":  # what is there is nobody's name here
-            return await super()._get(*args, **kwargs)
-        return await self._in_order_async("get", *args, **kwargs)
-
-    def copy(self, path1: Any, path2: Any, *args: Any, **kwargs: Any) -> Any:
-        """Copy files and folders within the store."""
-        return self._in_order("copy", self._own(path1), self._own(path2), *args, **kwargs)
-
-    async def _copy(self, *args: Any, **kwargs: Any) -> Any:
-        return await self._in_order_async("copy", *args, **kwargs)
-
-    def mv(
-        self,
-        path1: Any,
-        path2: Any,
-        recursive: bool = False,
-        maxdepth: int | None = None,
-        **kwargs: Any,
-    ) -> Any:
-        """Rename files; each guarded target is created, then its source goes.
-
-        A folder on local disk is renamed as a whole, which never replaces anything.
-        """
-        path1, path2 = self._own(path1), self._own(path2)
-        return move(self, path1, path2, recursive=recursive, maxdepth=maxdepth, **kwargs)
+    pipe, _pipe = many.pipe, many.pipe_async
+    put, _put = many.put, many.put_async
+    get, _get = many.get, many.get_async
+    copy, _copy = many.copy, many.copy_async
+    mv = many.mv
 
     # Removing
 
@@ -785,8 +551,9 @@ class GuardedFileSystem(AsyncFileSystem, ChainedFileSystem, metaclass=CachedToo)
             options = {"recursive": recursive, "maxdepth": maxdepth, **kwargs}
             return (yield Call("rm", (self._own(path),), options))
         one_by_one = recursive and removals.one_by_one(path, bounded=maxdepth is not None)
-        expanding = self._literally if self.mount.kind == "local" else self._expanding
-        found = yield from expanding(path, recursive=one_by_one, maxdepth=maxdepth if one_by_one else None)
+        expanding = queries.literally if self.mount.kind == "local" else queries.expanding
+        depth = maxdepth if one_by_one else None
+        found = yield from expanding(self, path, recursive=one_by_one, maxdepth=depth)
         return (yield from removals.removing(found, below=recursive, one_by_one=one_by_one))
 
     @in_both_colours()
@@ -817,87 +584,6 @@ class GuardedFileSystem(AsyncFileSystem, ChainedFileSystem, metaclass=CachedToo)
     def makedirs(self, path: str, exist_ok: bool = False) -> Steps[Any]:
         """Make a folder and its parents."""
         return (yield Call("makedirs", (self._own(path),), {"exist_ok": exist_ok}))
-
-    # Files
-
-    def open(
-        self,
-        path: Any,
-        mode: str = "rb",
-        block_size: int | None = None,
-        cache_options: dict[str, Any] | None = None,
-        compression: str | None = None,
-        **kwargs: Any,
-    ) -> Any:
-        """Open a file; for writing, a guarded name is created, complete, when it is closed.
-
-        Raises
-        ------
-        NameTaken
-            At once, where the name is seen to be taken, and for certain when the file is closed.
-        io.UnsupportedOperation
-            To append to a guarded name, or to change it: its bytes don't change.
-        """
-        common = {"block_size": block_size, "cache_options": cache_options, **kwargs}
-        name = self._name_to_write(path, mode)
-        if name is not None:
-            return opened(partial(self._begun, name), name.path, mode, compression, common)
-        if self._would_give_itself(path, mode):
-            return AbstractFileSystem.open(self, path, mode, compression=compression, **common)
-        if "r" in mode:
-            return self._read("open", path, mode, compression=compression, **common)
-        return self.fs.open(self.guard.written_as(path), mode, compression=compression, **common)
-
-    def _open(self, path: str, mode: str = "rb", **kwargs: Any) -> Any:
-        """Open in binary mode; other wrapping filesystems call this one."""
-        name = self._name_to_write(path, mode)
-        if name is not None:
-            return self._begun(name, mode, **kwargs)
-        if "r" not in mode:
-            return self.fs._open(self.guard.written_as(path), mode, **kwargs)
-        file = self._read("_open", path, mode, **kwargs)
-        return ReadOnlyBytes(file.path, file.getvalue()) if self._would_give_itself(path, mode) else file
-
-    async def open_async(self, path: str, mode: str = "rb", **kwargs: Any) -> Any:
-        """Open asynchronously; guarded names are written with ``_pipe_file`` or ``_put_file`` instead."""
-        if "r" not in mode or "+" in mode:
-            name = await self.mount.walk_async(self.guard.promoting(path, explicit="x" in mode))
-            if name is not None:
-                msg = f"{name.path} is guarded: write it whole, by _pipe_file or _put_file"
-                raise io.UnsupportedOperation(msg)
-            path = self.guard.written_as(path)
-        elif not self.guard.reads.plainly(path):
-            located = await self.mount.walk_async(self.guard.reads.seek(path, helps=True))
-            path = path if located is None else located.path
-        return await self.fs.open_async(self._own(path), mode, **kwargs)
-
-    def _would_give_itself(self, path: Any, mode: str) -> bool:
-        # What memory hands out for reading is the object itself, and can be written.
-        return self.mount.kind == "memory" and "r" in mode and "+" not in mode and self.explain(path).guarded
-
-    def _name_to_write(self, path: Any, mode: str) -> Name | None:
-        if "r" in mode and "+" not in mode:
-            return None
-        name: Name | None = self.mount.walk(self.guard.promoting(path, explicit="x" in mode))
-        if name is not None:
-            check_mode(name.path, mode)
-        return name
-
-    def _begun(self, name: Name, mode: str, autocommit: bool | None = None, **options: Any) -> GuardedFile:
-        extra = {key: value for key, value in options.items() if key not in HOW_IT_IS_READ}
-        self.guard.look_early(name)
-        self.guard.refuse_orphan(name)
-        commits = not self._intrans if autocommit is None else autocommit
-        file = GuardedFile(
-            name.path,
-            mode,
-            lambda body: self.mount.walk(self.guard.creating(name, body, extra)),
-            autocommit=commits,
-            ahead=lambda file: self.guard.stage_ahead(name, file, extra),
-        )
-        if not commits:
-            self.transaction.files.append(file)
-        return file
 
     def start_transaction(self) -> JointTransaction:
         """Defer writes, those of the wrapped filesystem, too, until :meth:`end_transaction`."""

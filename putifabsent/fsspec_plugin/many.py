@@ -1,35 +1,143 @@
 """Many files by one call: fsspec's own ways, with numbered names in ascending order; folders that move.
 
+Each of the first functions is a method of the guarded filesystem's class.
 What fsspec makes of folders and patterns is known by a rehearsal: see :mod:`putifabsent.fsspec_plugin.bulk`.
 """
 
 from __future__ import annotations
 
-import asyncio
 import errno
 import os
+from functools import partial
 from glob import has_magic
 from inspect import signature
 from typing import TYPE_CHECKING, Any
 
+from fsspec.asyn import AsyncFileSystem
 from fsspec.callbacks import DEFAULT_CALLBACK
 from fsspec.spec import AbstractFileSystem
 from fsspec.utils import other_paths
 
-from putifabsent.backends.base import STATE_FOLDER
-from putifabsent.fsspec_plugin.bulk import ascending, in_order, place_of, rehearsal
-from putifabsent.fsspec_plugin.paths import is_state, refuse_pattern
+from putifabsent.fsspec_plugin.bulk import ascending, in_order, place_of, rehearsal, together, waited_for
+from putifabsent.fsspec_plugin.paths import refuse_pattern
+from putifabsent.shim.drive import walk, walk_async
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Generator, Iterator, Mapping
+    from collections.abc import Callable, Generator, Mapping
 
     from putifabsent.fsspec_plugin.filesystem import GuardedFileSystem
     from putifabsent.shim.names import Name
 
-__all__ = ["calls_in_order", "move", "values_in_order", "walked", "walked_async"]
+__all__ = ["copy", "copy_async", "get", "get_async", "mv", "pipe", "pipe_async", "put", "put_async"]
 
 
-def values_in_order(fs: GuardedFileSystem, path: Any) -> tuple[Any, list[list[str]]]:
+def pipe(fs: GuardedFileSystem, path: Any, value: Any = None, **kwargs: Any) -> Any:
+    """Write bytes to files."""
+    if fs._intrans or not fs.fs.async_impl:  # one after the other, in the order of writing
+        return AbstractFileSystem.pipe(fs, _values_in_order(fs, path)[0], value, **kwargs)
+    return waited_for(fs.loop, fs._pipe, path, value, **kwargs)
+
+
+async def pipe_async(fs: GuardedFileSystem, path: Any, *args: Any, **kwargs: Any) -> Any:
+    """:func:`pipe`, asynchronously."""
+
+    async def piped() -> Any:
+        values, series = _values_in_order(fs, path)
+        in_order(series)
+        return await AsyncFileSystem._pipe(fs, values, *args, **kwargs)
+
+    return await together(piped())
+
+
+def _called(fs: GuardedFileSystem, method: str, *args: Any, **kwargs: Any) -> Any:
+    if fs.fs.async_impl and not (fs._intrans and method == "put"):
+        return waited_for(fs.loop, getattr(fs, f"_{method}"), *args, **kwargs)
+    way = partial(getattr(AbstractFileSystem, method), fs)
+    return walk(_calls_in_order(fs, way, *args, **kwargs), lambda options: way(**options))
+
+
+async def _awaited(fs: GuardedFileSystem, method: str, *args: Any, **kwargs: Any) -> Any:
+    way = partial(getattr(AsyncFileSystem, f"_{method}"), fs)
+    return await together(
+        walk_async(_calls_in_order(fs, way, *args, **kwargs), lambda options: way(**options))
+    )
+
+
+def put(fs: GuardedFileSystem, lpath: Any, rpath: Any, *args: Any, **kwargs: Any) -> Any:
+    """Upload local files and folders."""
+    if fs._intrans:
+        kwargs.pop("batch_size", None)
+    return _called(fs, "put", lpath, fs._own(rpath), *args, **kwargs)
+
+
+async def put_async(fs: GuardedFileSystem, *args: Any, **kwargs: Any) -> Any:
+    """:func:`put`, asynchronously."""
+    return await _awaited(fs, "put", *args, **kwargs)
+
+
+def get(fs: GuardedFileSystem, rpath: Any, lpath: Any, *args: Any, **kwargs: Any) -> Any:
+    """Download files and folders."""
+    return _called(fs, "get", fs._own(rpath), lpath, *args, **kwargs)
+
+
+async def get_async(fs: GuardedFileSystem, *args: Any, **kwargs: Any) -> Any:
+    """:func:`get`, asynchronously."""
+    if fs.mount.kind != "local":  # what is there is nobody's name here
+        return await AsyncFileSystem._get(fs, *args, **kwargs)
+    return await _awaited(fs, "get", *args, **kwargs)
+
+
+def copy(fs: GuardedFileSystem, path1: Any, path2: Any, *args: Any, **kwargs: Any) -> Any:
+    """Copy files and folders within the store."""
+    return _called(fs, "copy", fs._own(path1), fs._own(path2), *args, **kwargs)
+
+
+async def copy_async(fs: GuardedFileSystem, *args: Any, **kwargs: Any) -> Any:
+    """:func:`copy`, asynchronously."""
+    return await _awaited(fs, "copy", *args, **kwargs)
+
+
+def mv(
+    fs: GuardedFileSystem,
+    path1: Any,
+    path2: Any,
+    recursive: bool = False,
+    maxdepth: int | None = None,
+    **kwargs: Any,
+) -> Any:
+    """Rename files; each guarded target is created, then its source goes.
+
+    A folder on local disk is renamed as a whole, which never replaces anything.
+    """
+    path1, path2 = fs._own(path1), fs._own(path2)
+    guard, mount = fs.guard, fs.mount
+    # Where an arbiter knows names by their place, or a session by its salt, no folder moves as a whole.
+    both_plain = isinstance(path1, str) and isinstance(path2, str)
+    on_disk = mount.kind == "local" and mount.arbiter is None and guard.salts is None
+    if both_plain and on_disk:
+        on_disk = not guard.is_judged(guard.explain(path1))  # its ledger must hear of it
+    if both_plain and (on_disk or not has_magic(path1)):
+        name = _moved_to(fs, path1, path2)
+        # A link to a folder is no folder: it would replace a file.
+        if name is not None and not (on_disk and mount.fs.isdir(path1) and not mount.fs.islink(path1)):
+            return mount.walk(guard.creating_from(fs._source(path1, name), name, kwargs, keep=False))
+        if on_disk:
+            return mount.fs.mv(path1, path2, recursive=recursive, maxdepth=maxdepth, **kwargs)
+    if both_plain and mount.kind == "local" and has_magic(path1):
+        if fs.isdir(path1):
+            refuse_pattern(path1)
+        fs.cp_file(path1, path2)
+        return fs.rm_file(path1)
+    if both_plain and _stays(fs, path1, path2):
+        return None
+    # fsspec's own fails on the folders of a store that has none.
+    moves_folders = not mount.has_folders or type(mount.fs).mv is not AbstractFileSystem.mv
+    if both_plain and recursive and maxdepth is None and moves_folders:
+        return _move_folder(fs, path1, path2)
+    return AbstractFileSystem.mv(fs, path1, path2, recursive=recursive, maxdepth=maxdepth, **kwargs)
+
+
+def _values_in_order(fs: GuardedFileSystem, path: Any) -> tuple[Any, list[list[str]]]:
     """Put what is to be piped into order: a dictionary of bytes by names; a single name is as it is."""
     if not isinstance(path, dict):
         return path, []
@@ -37,7 +145,7 @@ def values_in_order(fs: GuardedFileSystem, path: Any) -> tuple[Any, list[list[st
     return dict(items), series
 
 
-def calls_in_order(
+def _calls_in_order(
     fs: GuardedFileSystem, way: Callable[..., Any], one: Any, other: Any, *args: Any, **kwargs: Any
 ) -> Generator[Mapping[str, Any], Any, Any]:
     """Yield the calls of ``way``, fsspec's from many names to many, that come to the same in order."""
@@ -84,39 +192,6 @@ def _folders_first(fs: GuardedFileSystem, pairs: list[tuple[str, str]]) -> list[
     return [part for part in (folders, others) if part]
 
 
-def move(fs: GuardedFileSystem, path1: Any, path2: Any, **options: Any) -> Any:
-    """Rename files; each guarded target is created, then its source goes.
-
-    A folder on local disk is renamed as a whole, which never replaces anything.
-    """
-    guard, mount = fs.guard, fs.mount
-    recursive, maxdepth = options.pop("recursive"), options.pop("maxdepth")
-    # Where an arbiter knows names by their place, or a session by its salt, no folder moves as a whole.
-    both_plain = isinstance(path1, str) and isinstance(path2, str)
-    on_disk = mount.kind == "local" and mount.arbiter is None and guard.salts is None
-    if both_plain and on_disk:
-        on_disk = not guard.is_judged(guard.explain(path1))  # its ledger must hear of it
-    if both_plain and (on_disk or not has_magic(path1)):
-        name = _moved_to(fs, path1, path2)
-        # A link to a folder is no folder: it would replace a file.
-        if name is not None and not (on_disk and mount.fs.isdir(path1) and not mount.fs.islink(path1)):
-            return mount.walk(guard.creating_from(fs._source(path1, name), name, options, keep=False))
-        if on_disk:
-            return mount.fs.mv(path1, path2, recursive=recursive, maxdepth=maxdepth, **options)
-    if both_plain and mount.kind == "local" and has_magic(path1):
-        if fs.isdir(path1):
-            refuse_pattern(path1)
-        fs.cp_file(path1, path2)
-        return fs.rm_file(path1)
-    if both_plain and _stays(fs, path1, path2):
-        return None
-    # fsspec's own fails on the folders of a store that has none.
-    moves_folders = not mount.has_folders or type(mount.fs).mv is not AbstractFileSystem.mv
-    if both_plain and recursive and maxdepth is None and moves_folders:
-        return _move_folder(fs, path1, path2)
-    return AbstractFileSystem.mv(fs, path1, path2, recursive=recursive, maxdepth=maxdepth, **options)
-
-
 def _stays(fs: GuardedFileSystem, path1: str, path2: str) -> bool:
     """Whether a name is moved to itself, or into the folder that it is in.
 
@@ -158,41 +233,3 @@ def _move_folder(fs: GuardedFileSystem, path1: str, path2: str) -> None:
         if chosen:
             fs.copy([source for source, _ in chosen], [target for _, target in chosen], on_error=on_error)
     fs.rm(path1, recursive=True)
-
-
-def walked(fs: GuardedFileSystem, path: str, *args: Any, **kwargs: Any) -> Iterator[tuple[str, Any, Any]]:
-    """Go through all folders below a folder, as the wrapped filesystem does."""
-    for root, folders, files in fs.fs.walk(path, *args, **kwargs):
-        if _shows(root, folders, path):
-            more = fs.ls(root, detail=True) if fs.guard.reads.has_more(root) else None
-            yield root, folders, files if more is None else _files(more, files)
-
-
-async def walked_async(
-    fs: GuardedFileSystem, path: str, *args: Any, **kwargs: Any
-) -> AsyncIterator[tuple[str, Any, Any]]:
-    """:func:`walked`, asynchronously."""
-    if not fs.fs.async_impl:
-        for each in await asyncio.to_thread(lambda: list(walked(fs, path, *args, **kwargs))):
-            yield each
-        return
-    async for root, folders, files in fs.fs._walk(path, *args, **kwargs):
-        if _shows(root, folders, path):
-            more = await fs._ls(root, detail=True) if fs.guard.reads.has_more(root) else None
-            yield root, folders, files if more is None else _files(more, files)
-
-
-def _shows(root: str, folders: Any, path: str) -> bool:
-    """Whether a walk of ``path`` shows this folder; the shim's own is taken from its ``folders``."""
-    if STATE_FOLDER in path:
-        return True
-    if STATE_FOLDER in folders:
-        # In place, so that the wrapped walk does not go there either.
-        folders.pop(STATE_FOLDER) if isinstance(folders, dict) else folders.remove(STATE_FOLDER)
-    return not is_state(root)
-
-
-def _files(listed: list[dict[str, Any]], like: Any) -> Any:
-    """Return the files that were listed in a folder, as a walk has them: names, or details by name."""
-    files = {each["name"].rpartition("/")[2]: each for each in listed if each["type"] != "directory"}
-    return files if isinstance(like, dict) else list(files)

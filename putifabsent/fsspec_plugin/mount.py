@@ -11,6 +11,7 @@ import logging
 import os
 import sys
 import threading
+from collections import OrderedDict
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from time import perf_counter
@@ -63,16 +64,33 @@ if TYPE_CHECKING:
     from putifabsent.shim.names import Name
     from putifabsent.shim.requests import Protocol, Request
 
-__all__ = ["Mount", "new_token"]
+__all__ = ["MOST_KNOWN", "Cache", "Mount", "new_token"]
 
 T = TypeVar("T")
+K = TypeVar("K")
+V = TypeVar("V")
 
 _from_the_parent: list[object] = []
 # So many protocols that don't wait for each other are run at once.
 _TOGETHER = 16
-# Of so many tables it is remembered that they were looked at.
-_MOST_STATES = 10_000
+MOST_KNOWN = 10_000
+"""Of so many tables, and of so many keys that were lost, it is remembered that they were looked at."""
 _aside = PerProcess(lambda: ThreadPoolExecutor(AT_ONCE, "putifabsent-aside"))
+
+
+class Cache(OrderedDict[K, V]):
+    """What is known by name, up to so many: the oldest is forgotten."""
+
+    def __init__(self, most: int = 1024) -> None:
+        super().__init__()
+        self._most = most
+
+    def keep(self, key: K, value: V) -> V:
+        """Remember a value, and return it."""
+        self[key] = value
+        if len(self) > self._most:
+            self.popitem(last=False)
+        return value
 
 
 class Mount:
@@ -136,8 +154,8 @@ class Mount:
         )
         self._arbiter: Arbiter | None = None
         self.relied: set[str] = set()
-        self._agreed: set[str] = set()
-        self._looked: set[str] = set()
+        self._agreed: Cache[str, bool] = Cache(MOST_KNOWN)
+        self._looked: Cache[str, bool] = Cache(MOST_KNOWN)
         self._terms: dict[str, Terms] = {}
         self._copies: bool | None = None
         self._locks: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDictionary()
@@ -379,7 +397,7 @@ class Mount:
         if name.state not in self._agreed:
             yield from self._knowing_terms(name.state)
             yield Decide(self.agreement(name))
-            _remember(self._agreed, name.state)
+            self._agreed.keep(name.state, True)
 
     def looking(self, states: Iterable[str], *, once: bool) -> Steps[None]:
         """Refuse where other mounts let another arbiter decide, before something is removed.
@@ -399,7 +417,7 @@ class Mount:
             yield from self._knowing_terms(state)
             yield Decide(look_for_others(state, self._terms.get(state, NATIVE)))
             if once:
-                _remember(self._looked, state)
+                self._looked.keep(state, True)
 
     def _knowing_terms(self, state: str) -> Steps[None]:
         if self.arbiter is not None:
@@ -442,12 +460,6 @@ class Mount:
 
     def _remade(self) -> Remade:
         return type(self.fs), made_with(self.fs), self.options.deadline
-
-
-def _remember(states: set[str], state: str) -> None:
-    if len(states) >= _MOST_STATES:
-        states.clear()
-    states.add(state)
 
 
 def new_token() -> str:

@@ -20,6 +20,7 @@ from putifabsent.errors import ConfigError
 from putifabsent.fsspec_plugin.filesystem import GuardedFileSystem
 from putifabsent.fsspec_plugin.instances import CachedToo, class_has
 from putifabsent.fsspec_plugin.options import check_options, named, split
+from putifabsent.fsspec_plugin.queries import read_by
 from putifabsent.shim.schemes import KINDS
 
 if TYPE_CHECKING:
@@ -91,7 +92,7 @@ class OnDisk(_Guarded):
 
     def chmod(self, path: str, mode: int) -> Any:
         """Set the permissions of a name."""
-        return self._read("chmod", path, mode)
+        return read_by(self, "chmod", path, mode)
 
     def link(self, src: str, dst: str, **kwargs: Any) -> Any:
         """Make another name for a file: a hard link.

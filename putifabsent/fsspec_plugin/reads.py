@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from putifabsent.backends.base import STATE_FOLDER, Absent, Described, Describes, Found, Got
 from putifabsent.errors import OutcomeUnknown
+from putifabsent.fsspec_plugin.mount import MOST_KNOWN, Cache
 from putifabsent.fsspec_plugin.paths import each_of, hide, is_state, renamed
 from putifabsent.fsspec_plugin.steps import Call, Decide, Either
 from putifabsent.shim.state_keys import placed
@@ -41,17 +42,13 @@ _UNANSWERED = object()
 __all__ = ["Details", "Reads"]
 
 
-_MOST_GONE = 10_000
-"""So many lost names' bytes are not asked for again."""
-
-
 class Reads:
     """Finds what is there in a mount."""
 
     def __init__(self, mount: Mount, guard: Guard) -> None:
         self._mount = mount
         self._guard = guard
-        self._gone: set[str] = set()
+        self._gone: Cache[str, bool] = Cache(MOST_KNOWN)
 
     def plainly(self, path: Any) -> bool:
         """Whether what the store shows under a path, or under several, is all that there is to know."""
@@ -410,9 +407,7 @@ class Reads:
         try:
             return cast("dict[str, Any]", (yield Call("info", (key,))))
         except FileNotFoundError:
-            if len(self._gone) >= _MOST_GONE:
-                self._gone.clear()
-            self._gone.add(key)
+            self._gone.keep(key, True)
             return None
 
     def _forget_keys(self, keys: Details) -> None:

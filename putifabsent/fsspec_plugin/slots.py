@@ -15,12 +15,12 @@ from __future__ import annotations
 import json
 import time
 import uuid
-from collections import OrderedDict
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from putifabsent.backends.base import Absent
 from putifabsent.backends.body import InMemory
+from putifabsent.fsspec_plugin.mount import Cache
 from putifabsent.shim.formats.hudi_sets import Inserts, Part, meet
 from putifabsent.shim.reading import read, removed
 from putifabsent.shim.requests import Get, List, Put
@@ -33,28 +33,13 @@ if TYPE_CHECKING:
     from putifabsent.shim.ledger.book import Ledger
     from putifabsent.shim.requests import Protocol
 
-__all__ = ["LIFELESS", "Cache", "Slots", "Waiter", "Watch", "queue_of"]
-
-K = TypeVar("K")
-V = TypeVar("V")
+__all__ = ["LIFELESS", "Slots", "Waiter", "Watch", "queue_of"]
 
 LIFELESS = 60.0
 """Seconds without a new entry after which its waiter is taken for dead."""
 
 _WRITTEN_EACH = 15.0
 _DIGITS = 10
-_REMEMBERED = 1024
-
-
-class Cache(OrderedDict[K, V]):
-    """What is known by name, up to so many: the oldest is forgotten."""
-
-    def keep(self, key: K, value: V) -> V:
-        """Remember a value, and return it."""
-        self[key] = value
-        if len(self) > _REMEMBERED:
-            self.popitem(last=False)
-        return value
 
 
 class Watch:

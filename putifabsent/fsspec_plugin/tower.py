@@ -21,7 +21,8 @@ import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from putifabsent.backends.base import Absent
-from putifabsent.fsspec_plugin.slots import LIFELESS, Cache, Slots, Watch, queue_of
+from putifabsent.fsspec_plugin.mount import Cache
+from putifabsent.fsspec_plugin.slots import LIFELESS, Slots, Watch, queue_of
 from putifabsent.shim.formats import hudi_sets
 from putifabsent.shim.reading import read
 from putifabsent.shim.requests import Get, List

@@ -1,0 +1,271 @@
+"""The filesystem's methods that ask what is there, and what is in it; none creates or removes anything.
+
+Each is a function of a guarded filesystem, whose class has them as its methods. What counts as there is for
+:mod:`putifabsent.fsspec_plugin.reads` to say; here are fsspec's signatures, and its own ways over many names.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from functools import partial
+from typing import TYPE_CHECKING, Any, cast
+
+from fsspec.asyn import AsyncFileSystem
+from fsspec.spec import AbstractFileSystem
+
+from putifabsent.backends.base import STATE_FOLDER
+from putifabsent.fsspec_plugin.bulk import waited_for
+from putifabsent.fsspec_plugin.delegation import in_both_colours, refuse_signed_write
+from putifabsent.fsspec_plugin.paths import each_of, hide, is_state
+from putifabsent.fsspec_plugin.steps import Call, Either
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Iterator
+
+    from putifabsent.fsspec_plugin.filesystem import GuardedFileSystem
+    from putifabsent.fsspec_plugin.steps import Steps
+
+__all__ = [
+    "cat", "cat_file", "cat_ranges", "checksum", "created", "du", "exists", "expand_path", "expanding",
+    "find", "glob", "info", "invalidate_cache", "isdir", "isfile", "literally", "ls", "modified", "read_by",
+    "sign", "size", "ukey", "walk", "walk_async",
+]  # fmt: skip
+
+# --- one name
+
+
+def read_by(fs: GuardedFileSystem, method: str, path: str, *args: Any, **kwargs: Any) -> Any:
+    """Call a method of the wrapped filesystem that reads one file, where its bytes lie."""
+    return fs.mount.walk(fs.guard.reads.reading(method, path, args, kwargs))
+
+
+@in_both_colours()
+def cat_file(fs: GuardedFileSystem, path: str, *args: Any, **kwargs: Any) -> Steps[Any]:
+    """Read a file, or a range of it."""
+    return (yield from fs.guard.reads.reading("cat_file", path, args, kwargs))
+
+
+@in_both_colours(like=1)
+def info(fs: GuardedFileSystem, path: str, **kwargs: Any) -> Steps[Any]:
+    """Say what a name is."""
+    return (yield from fs.guard.reads.reading("info", path, (), kwargs))
+
+
+@in_both_colours()
+def exists(fs: GuardedFileSystem, path: str, **kwargs: Any) -> Steps[bool]:
+    """Whether a name is there; a guarded one that is not published yet is published by the way.
+
+    Raises
+    ------
+    OSError
+        It can't be known: of a guarded name an error is no absence.
+    """
+    return (yield from fs.guard.reads.existing(path, kwargs))
+
+
+@in_both_colours()
+def isfile(fs: GuardedFileSystem, path: str) -> Steps[bool]:
+    """Whether it is a file."""
+    return (yield from fs.guard.reads.being_a_file(path))
+
+
+@in_both_colours()
+def isdir(fs: GuardedFileSystem, path: str) -> Steps[Any]:
+    """Whether it is a folder."""
+    return (yield Call("isdir", (fs._own(path),)))
+
+
+@in_both_colours()
+def size(fs: GuardedFileSystem, path: str) -> Steps[Any]:
+    """Return a file's size in bytes."""
+    return (yield from fs.guard.reads.reading("size", path, (), {}))
+
+
+def _reads(name: str, doc: str) -> Callable[..., Any]:
+    """Return a method that reads one file as the wrapped filesystem's of this name does."""
+
+    def read(fs: GuardedFileSystem, path: str, *args: Any, **kwargs: Any) -> Any:
+        return read_by(fs, name, path, *args, **kwargs)
+
+    read.__name__, read.__qualname__, read.__doc__ = name, f"GuardedFileSystem.{name}", doc
+    return read
+
+
+checksum = _reads("checksum", "Return what changes when the bytes change.")
+ukey = _reads("ukey", "Return a hash of the file's properties.")
+created = _reads("created", "Return when it was created.")
+modified = _reads("modified", "Return when it was modified.")
+
+
+def sign(fs: GuardedFileSystem, path: str, *args: Any, **kwargs: Any) -> str:
+    """Return a signed address; of a guarded name, only to read it."""
+    refuse_signed_write(fs, "sign", path, kwargs)
+    return cast("str", read_by(fs, "sign", path, *args, **kwargs))
+
+
+def invalidate_cache(fs: GuardedFileSystem, path: str | None = None) -> None:
+    """Forget what was listed."""
+    fs.fs.invalidate_cache(None if path is None else fs._own(path))
+
+
+# --- several
+
+
+def _own_way(fs: GuardedFileSystem, method: str, *args: Any, **kwargs: Any) -> Steps[Any]:
+    """Go fsspec's own way over this filesystem's methods, in the wrapped one's colour."""
+    awaited = partial(getattr(AsyncFileSystem, f"_{method}"), fs, *args, **kwargs)
+
+    def called() -> Any:
+        if fs.fs.async_impl:
+            return waited_for(fs.loop, awaited)
+        return getattr(AbstractFileSystem, method)(fs, *args, **kwargs)
+
+    return (yield Either(called, awaited))
+
+
+@in_both_colours()
+def cat(fs: GuardedFileSystem, path: Any, *args: Any, **kwargs: Any) -> Steps[Any]:
+    """Read files."""
+    plain = fs._own(path)
+    if not fs.guard.reads.plainly(path):
+        return (yield from _own_way(fs, "cat", plain, *args, **kwargs))
+    found = yield Call("cat", (plain, *args), kwargs)
+    return hide(found, str(plain)) if isinstance(found, dict) else found
+
+
+@in_both_colours()
+def cat_ranges(fs: GuardedFileSystem, paths: list[str], *args: Any, **kwargs: Any) -> Steps[Any]:
+    """Read ranges of files."""
+    plain = fs._own(paths)
+    if not fs.guard.reads.plainly(paths):
+        return (yield from _own_way(fs, "cat_ranges", plain, *args, **kwargs))
+    return (yield Call("cat_ranges", (plain, *args), kwargs))
+
+
+@in_both_colours()
+def ls(fs: GuardedFileSystem, path: str, *args: Any, **kwargs: Any) -> Steps[Any]:
+    """List a folder: in detail or not, as the wrapped filesystem has it by default."""
+    if fs.guard.reads.as_it_is(path, kwargs):
+        plain = fs._own(path)
+        return hide((yield Call("ls", (plain, *args), kwargs)), plain)
+    bound = inspect.signature(fs.fs.ls).bind_partial("", *args, **kwargs)
+    bound.apply_defaults()
+    options = {**bound.arguments, **bound.arguments.get("kwargs", {})}
+    options = {key: value for key, value in options.items() if key not in ("path", "kwargs")}
+    return (yield from fs.guard.reads.listing(path, options))
+
+
+@in_both_colours(like=1)
+def find(
+    fs: GuardedFileSystem,
+    path: str,
+    maxdepth: int | None = None,
+    withdirs: bool = False,
+    detail: bool = False,
+    **kwargs: Any,
+) -> Steps[Any]:
+    """List all files below a folder."""
+    reads = fs.guard.reads
+    if reads.as_it_is(path, kwargs):
+        plain = fs._own(path)
+        options = {"maxdepth": maxdepth, "withdirs": withdirs, "detail": detail, **kwargs}
+        found = hide((yield Call("find", (plain,), options)), plain)
+        return (yield from reads.found(found, detail=detail))
+    prefix = kwargs.pop("prefix", "")
+    if maxdepth is not None or kwargs:
+        found = yield from _own_way(fs, "find", path, maxdepth, withdirs, detail=True, **kwargs)
+    else:
+        found = yield from reads.finding(path, withdirs=withdirs)
+    found = reads.beginning_with(prefix, path, found)
+    return found if detail else list(found)
+
+
+@in_both_colours()
+def glob(fs: GuardedFileSystem, path: str, *args: Any, **kwargs: Any) -> Steps[Any]:
+    """List what matches a pattern."""
+    plain = fs._own(path)
+    if fs.guard.reads.as_it_is(path, {}):
+        found = hide((yield Call("glob", (plain, *args), kwargs)), plain)
+        if not fs.guard.reads.shows_instants(found):
+            return found
+    return (yield from _own_way(fs, "glob", plain, *args, **kwargs))
+
+
+@in_both_colours()
+def expand_path(fs: GuardedFileSystem, path: Any, *args: Any, **kwargs: Any) -> Steps[Any]:
+    """Turn patterns and folders into names."""
+    return (yield from expanding(fs, path, *args, **kwargs))
+
+
+def expanding(fs: GuardedFileSystem, path: Any, *args: Any, **kwargs: Any) -> Steps[Any]:
+    """Turn patterns and folders into names, as :func:`expand_path`."""
+    plain = fs._own(path)
+    # A version is cut from its name by some, and what is found is the newest one.
+    versions = any(map(fs.mount.paths.is_a_version, each_of(plain)))
+    if fs.guard.reads.plainly(plain) and not versions:
+        found = hide((yield Call("expand_path", (plain, *args), kwargs)), str(plain))
+        if not fs.guard.reads.shows_instants(found):
+            return found
+    return (yield from _own_way(fs, "expand_path", plain, *args, **kwargs))
+
+
+def literally(fs: GuardedFileSystem, path: Any, *, recursive: bool, maxdepth: int | None) -> Steps[list[str]]:
+    """Return names, and what is below them if asked for: local disk takes none for a pattern."""
+    found: set[str] = set()
+    for each in each_of(fs._own(path)):
+        found.add(each)
+        if recursive:
+            found.update((yield from _own_way(fs, "find", each, maxdepth=maxdepth, withdirs=True)))
+    return sorted(found)
+
+
+def du(fs: GuardedFileSystem, path: str, *args: Any, **kwargs: Any) -> Any:
+    """Return the size of all files below a folder, in bytes."""
+    return fs.mount.walk(_own_way(fs, "du", fs._own(path), *args, **kwargs))
+
+
+def walk(fs: GuardedFileSystem, path: str, *args: Any, **kwargs: Any) -> Iterator[tuple[str, Any, Any]]:
+    """Go through all folders below a folder."""
+    plain = fs._own(path)
+    if not fs.guard.reads.plainly(path):
+        yield from AbstractFileSystem.walk(fs, plain, *args, **kwargs)
+        return
+    for root, folders, files in fs.fs.walk(plain, *args, **kwargs):
+        if _shows(root, folders, plain):
+            more = fs.ls(root, detail=True) if fs.guard.reads.has_more(root) else None
+            yield root, folders, files if more is None else _files(more, files)
+
+
+async def walk_async(
+    fs: GuardedFileSystem, path: str, *args: Any, **kwargs: Any
+) -> AsyncIterator[tuple[str, Any, Any]]:
+    """:func:`walk`, asynchronously."""
+    plain = fs._own(path)
+    if not fs.guard.reads.plainly(path):
+        async for each in AsyncFileSystem._walk(fs, plain, *args, **kwargs):
+            yield each
+    elif not fs.fs.async_impl:
+        for each in await asyncio.to_thread(lambda: list(walk(fs, path, *args, **kwargs))):
+            yield each
+    else:
+        async for root, folders, files in fs.fs._walk(plain, *args, **kwargs):
+            if _shows(root, folders, plain):
+                more = await fs._ls(root, detail=True) if fs.guard.reads.has_more(root) else None
+                yield root, folders, files if more is None else _files(more, files)
+
+
+def _shows(root: str, folders: Any, path: str) -> bool:
+    """Whether a walk of ``path`` shows this folder; the shim's own is taken from its ``folders``."""
+    if STATE_FOLDER in path:
+        return True
+    if STATE_FOLDER in folders:
+        # In place, so that the wrapped walk does not go there either.
+        folders.pop(STATE_FOLDER) if isinstance(folders, dict) else folders.remove(STATE_FOLDER)
+    return not is_state(root)
+
+
+def _files(listed: list[dict[str, Any]], like: Any) -> Any:
+    """Return the files that were listed in a folder, as a walk has them: names, or details by name."""
+    files = {each["name"].rpartition("/")[2]: each for each in listed if each["type"] != "directory"}
+    return files if isinstance(like, dict) else list(files)
