@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-import pickle
 import signal
 import subprocess
 import sys
@@ -17,14 +16,12 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 from pypaimon import CatalogFactory, Schema
-from pypaimon.catalog.catalog_context import CatalogContext
 from pypaimon.common.options import Options
 from pypaimon.schema.schema_change import SchemaChange
 
-import putifabsent.paimon
-from putifabsent.errors import ConfigError, Damaging, NameTaken, OutcomeUnknown
+from putifabsent.errors import Damaging, NameTaken, OutcomeUnknown
 from putifabsent.lab import demo
-from putifabsent.paimon import GuardedCatalog, GuardedFileIO
+from putifabsent.paimon import GuardedFileIO
 from tests.spark.pages import run_page
 from tests.stub import FaultStub
 
@@ -399,115 +396,6 @@ def test_a_fast_forward_never_replaces_a_commit_of_main(here: dict[str, Any]) ->
     assert NameTaken in causes(failed.value)
     assert read(here) == [1, 100]
     assert snapshots(here) == ["snapshot-1", "snapshot-2"]
-
-
-def test_a_database_is_there_before_it_has_a_table(anywhere: dict[str, Any]) -> None:
-    catalog = CatalogFactory.create(anywhere)
-    catalog.create_database("db", ignore_if_exists=False)
-    assert (catalog.list_databases(), catalog.list_tables("db")) == (["db"], [])
-    make(anywhere)
-    assert catalog.list_tables("db") == ["t"]
-
-
-def test_databases_and_tables_come_and_go(here: dict[str, Any]) -> None:
-    catalog = CatalogFactory.create(here)
-    make(here)
-    catalog.create_database("empty", ignore_if_exists=False)
-    assert catalog.list_databases() == ["db", "empty"]
-    assert catalog.list_tables("empty") == []
-    commit(catalog.get_table(TABLE), 1)
-    catalog.rename_table(TABLE, "empty.moved")
-    assert (catalog.list_tables("db"), catalog.list_tables("empty")) == ([], ["moved"])
-    assert ids_of(catalog.get_table("empty.moved")) == [1]
-    catalog.drop_table("empty.moved")
-    make(here)
-    assert read(here) == []
-    catalog.drop_database("empty")
-    catalog.drop_database("db", cascade=True)
-    assert catalog.list_databases() == []
-
-
-# Other processes
-
-
-def commit_elsewhere(table: Any, number: int) -> None:
-    commit(table, number)
-
-
-def test_an_open_table_is_handed_to_a_spawned_process(anywhere: dict[str, Any]) -> None:
-    table = make(anywhere)
-    commit(table, 1)
-    process = multiprocessing.get_context("spawn").Process(target=commit_elsewhere, args=(table, 2))
-    process.start()
-    process.join(60)
-    assert process.exitcode == 0
-    assert read(anywhere) == ids_of(table) == [1, 2]
-
-
-def test_a_pickled_table_stays_guarded(here: dict[str, Any]) -> None:
-    table = pickle.loads(pickle.dumps(make(here)))
-    commit(table, 1)
-    assert isinstance(table.file_io, GuardedFileIO)
-    assert isinstance(table.catalog_environment.catalog_loader.load(), GuardedCatalog)
-
-
-# Options
-
-
-def test_the_catalog_is_in_pypaimons_registry(here: dict[str, Any]) -> None:
-    assert CatalogFactory.CATALOG_REGISTRY[putifabsent.paimon.METASTORE] is GuardedCatalog
-    context = CatalogContext.create_from_options(Options(here))
-    assert isinstance(CatalogFactory.create_from_context(context), GuardedCatalog)
-
-
-@pytest.mark.parametrize(
-    "said",
-    [
-        {
-            "s3.endpoint": "http://h:1",
-            "s3.access-key": "k",
-            "s3.secret-key": "s",
-            "s3.path-style-access": "true",
-        },
-        {"fs.s3.endpoint": "http://h:1", "fs.s3.accessKeyId": "k", "fs.s3.accessKeySecret": "s"},
-        {"fs.s3a.endpoint": "http://h:1", "fs.s3a.access.key": "k", "fs.s3a.secret.key": "s"},
-        {"putifabsent.endpoint_url": "http://h:1", "putifabsent.key": "k", "putifabsent.secret": "s"},
-    ],
-)
-def test_s3_is_reached_by_pypaimons_options_or_by_ours(said: dict[str, str]) -> None:
-    options = {"s3.region": "eu-north-1", **said}
-    found = GuardedFileIO("s3a://bucket/w", Options(options)).fs.fs.storage_options
-    assert (found["endpoint_url"], found["key"], found["secret"]) == ("http://h:1", "k", "s")
-    assert found["client_kwargs"] == {"region_name": "eu-north-1"}
-
-
-def test_our_options_come_first_and_say_what_text_can_not() -> None:
-    options = {
-        "s3.access-key": "theirs",
-        "putifabsent.key": "123",
-        "putifabsent.anon": "False",
-        "putifabsent.client_kwargs": '{"region_name": "x"}',
-        "putifabsent.deadline": "5",
-    }
-    found = GuardedFileIO("s3://bucket/w", Options(options)).fs.fs.storage_options
-    assert found["key"] == "123"
-    assert found["anon"] is False
-    assert found["client_kwargs"] == {"region_name": "x"}
-
-
-@pytest.mark.parametrize(
-    ("options", "says"),
-    [
-        ({}, "warehouse"),
-        ({"warehouse": "ftp://host/w"}, "ftp://host/w"),
-        ({"warehouse": "w", "putifabsent.deadlin": "5"}, "deadline"),
-        ({"warehouse": "w", "putifabsent.deadline": "soon"}, "'soon'"),
-        ({"warehouse": "s3://b/w", "putifabsent.client_kwargs": "{no"}, "JSON"),
-    ],
-)
-def test_a_wrong_option_is_named(options: dict[str, str], says: str) -> None:
-    with pytest.raises(ConfigError, match=says):
-        CatalogFactory.create({"metastore": "putifabsent", **options})
 
 
 # The race
