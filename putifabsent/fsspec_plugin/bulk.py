@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from putifabsent.shim.names import Name
 
 __all__ = [
-    "Bulk",
     "ascending",
     "in_order",
     "in_turn",

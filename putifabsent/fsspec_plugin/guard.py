@@ -28,7 +28,7 @@ from putifabsent.fsspec_plugin.paths import check_path, spelled_out
 from putifabsent.fsspec_plugin.reads import Reads
 from putifabsent.fsspec_plugin.removals import Removals
 from putifabsent.fsspec_plugin.steps import Aside, Call, Decide
-from putifabsent.shim.create import copy, create, rename, resolve
+from putifabsent.shim import create as native
 from putifabsent.shim.reading import Located, read
 from putifabsent.shim.requests import Head
 from putifabsent.shim.whole import Seen, check_whole, looked_at
@@ -80,8 +80,8 @@ class Guard:
 
     def __init__(self, mount: Mount, commits: Callable[[], Commits]) -> None:
         self.mount = mount
-        self.commits = commits() if mount.options.inspects_commits else None
-        self._evident: set[tuple[str, ...]] = set()
+        self.commits = commits() if mount.options.inspect == "commits" else None
+        self._evident: set[tuple[str, ...]] = {("",)}  # of a name that asks for nothing beside it
         self.ledgers = Ledgers(mount)
         self.reads = Reads(mount, self)
         self.removals = Removals(mount, self)
@@ -114,6 +114,8 @@ class Guard:
             It is guarded, or its creation is explicit, and it can't be; or it is one version of a name.
         """
         paths = self.mount.paths
+        if paths.is_plain(path):
+            return self.mount.policy.classify(path)
         plain = paths.without_version(path)
         stripped = paths.strip(plain)
         name = self.mount.policy.classify(spelled_out(stripped, self.mount.kind))
@@ -168,14 +170,15 @@ class Guard:
 
     def with_evidence(self, name: Name) -> Steps[bool]:
         """Say whether what a name wants beside it is there, so that it is its format's."""
-        if self.is_evident(name):
+        beside = _beside(name)
+        if beside in self._evident:
             return True
         # Who may not see what speaks against a name is not kept from creating it.
         if (yield from self._any(name.unless, PermissionError)):
             return False
         if name.evidence and not (yield from self._any(name.evidence)):
             return False
-        self._evident.add(_beside(name))
+        self._evident.add(beside)
         return True
 
     def _any(self, siblings: tuple[str, ...], *absences: type[OSError]) -> Steps[bool]:
@@ -191,7 +194,7 @@ class Guard:
 
     def is_evident(self, name: Name) -> bool:
         """Whether it is known already that a name is its format's."""
-        return not name.depends or _beside(name) in self._evident
+        return _beside(name) in self._evident
 
     # Creating
 
@@ -228,12 +231,14 @@ class Guard:
             check_whole(name, body)
         else:
             yield Aside(partial(check_whole, name, body))
-        yield from self._judging(name, body.whole)
+        if self.commits is not None:
+            yield from self._judging(name, body.whole)
         self.refuse_folder(name)
-        yield from self._relying(name, rules)
-        ahead = body.ahead if isinstance(body, FileBody) else None
+        yield from (self.mount if rules is None else rules).relying(name)
+        ahead: Ahead | None = getattr(body, "ahead", None)
         creation = ahead.creation if ahead is not None else self._creation(name, extra, token)
-        yield Decide(self._protocol(name, body, creation, rules), name, creates=True)
+        create = self.by_name if rules is None else rules.creating
+        yield Decide(create(name, body, creation), name, creates=True)
 
     def creating_from(
         self, source: str, name: Name, extra: Mapping[str, Any], *, keep: bool, token: str | None = None
@@ -255,7 +260,7 @@ class Guard:
         if rules is not None:
             yield from rules.stepping_to(name)
         self.refuse_folder(name)
-        yield from self._relying(name, rules)
+        yield from (self.mount if rules is None else rules).relying(name)
         if self._goes_through_here(source, name, keep=keep):
             yield from self._through_here(source, name, extra, token, keep=keep)
             if not keep:
@@ -263,7 +268,7 @@ class Guard:
                 with contextlib.suppress(Exception):
                     yield from self.removals.removing_file(source, {})
             return
-        protocol = copy if keep else rename
+        protocol = native.copy if keep else native.rename
         copies = yield from self.mount.relying_on_copies(name)
         creation, most = self._creation(name, extra, token), self.mount.store.largest_put
         seen: Found | Absent = yield Decide(read(Head(source)))
@@ -292,7 +297,7 @@ class Guard:
         creation, arbiter = Creation(token, self.mount.writer, name.state), self.mount.arbiter
 
         def by_name() -> Protocol[Holder | None]:
-            return resolve(name, token) if arbiter is None else arbiter.resolve(name, creation)
+            return native.resolve(name, token) if arbiter is None else arbiter.resolve(name, creation)
 
         rules = self.rules_for(name)
         protocol = by_name() if rules is None else rules.resolving(name, creation, by_name)
@@ -365,20 +370,12 @@ class Guard:
 
     def relying(self, name: Name) -> Steps[None]:
         """Find out, before a name is decided about, whether store and mounts can be relied on."""
-        return self._relying(name, self.rules_for(name))
-
-    def _relying(self, name: Name, rules: Hudi | None) -> Steps[None]:
-        return self.mount.relying(name, judged=False) if rules is None else rules.relying(name)
-
-    def _protocol(self, name: Name, body: Body, creation: Creation, rules: Hudi | None) -> Protocol[Created]:
-        if rules is not None:
-            return rules.creating(name, body, creation)
-        return self.by_name(name, body, creation)
+        return (self.rules_for(name) or self.mount).relying(name)
 
     def by_name(self, name: Name, body: Body, creation: Creation) -> Protocol[Created]:
         """Return the creation of a name that nothing but the name decides about."""
         if self.mount.arbiter is None:
-            return create(name, body, creation, largest_put=self.mount.store.largest_put)
+            return native.create(name, body, creation, largest_put=self.mount.store.largest_put)
         return self.mount.arbiter.create(name, body, creation)
 
     def _goes_through_here(self, source: str, name: Name, *, keep: bool) -> bool:
@@ -404,8 +401,9 @@ class Guard:
                 if self._is_a_commit(name, keep=keep):
                     yield from self._judging(name, body.whole)
                 creation = self._creation(name, extra, token)
-                protocol = self._protocol(name, body, creation, self.rules_for(name))
-                yield Decide(protocol, name, creates=True)
+                rules = self.rules_for(name)
+                create = self.by_name if rules is None else rules.creating
+                yield Decide(create(name, body, creation), name, creates=True)
 
     def _judging(self, name: Name, written: Callable[[], bytes]) -> Steps[None]:
         """Refuse a commit that would hurt its table, if the mount wants that looked at."""

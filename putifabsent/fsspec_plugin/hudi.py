@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from putifabsent.backends.base import Absent, Holder
 from putifabsent.errors import InvalidTransition
+from putifabsent.fsspec_plugin.options import SALTED
 from putifabsent.fsspec_plugin.paths import renamed
 from putifabsent.fsspec_plugin.salts import Salts
 from putifabsent.fsspec_plugin.steps import Call, Decide
@@ -89,7 +90,7 @@ class Hudi:
         self._mount = mount
         self._guard = guard
         self._tables: dict[str, Table | None] = {}
-        self.salts: Salts | None = Salts(mount, guard, self) if mount.options.is_salted else None
+        self.salts: Salts | None = Salts(mount, guard, self) if mount.options.salt in SALTED else None
         self._keeps = self.salts is not None and self.salts.keeps
         self.tower = Tower() if mount.options.tower else None
 

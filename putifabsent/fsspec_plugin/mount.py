@@ -326,9 +326,10 @@ class Mount:
         """
         store = self._store_beside if beside else self.store
         requests: list[Request] = []
+        deadline = self.options.deadline if deadline is None else deadline
         began = perf_counter()
         try:
-            value = run(protocol, store, self._seconds(deadline), requests.append)
+            value = run(protocol, store, deadline, requests.append)
         except BaseException as error:
             self._ended(requests, began, name, error, creates=creates)
             raise
@@ -345,9 +346,10 @@ class Mount:
         """:meth:`run`, asynchronously."""
         bulk = join()
         requests: list[Request] = []
+        deadline = self.options.deadline if deadline is None else deadline
         began = perf_counter()
         try:
-            value = await run_async(protocol, self.store, self._seconds(deadline), requests.append)
+            value = await run_async(protocol, self.store, deadline, requests.append)
         except BaseException as error:
             if bulk is not None:
                 bulk.note(error)
@@ -375,12 +377,9 @@ class Mount:
             if name is not None:
                 self.forget_listed(name.path)
 
-    def _seconds(self, deadline: float | None) -> float:
-        return self.options.deadline if deadline is None else deadline
-
     # Whether the store, and the other mounts of a table, can be relied on
 
-    def relying(self, name: Name, *, judged: bool) -> Steps[None]:
+    def relying(self, name: Name, *, judged: bool = False) -> Steps[None]:
         """Find out, once, before a name is decided about, whether store and mounts can be relied on.
 
         Parameters
@@ -391,7 +390,8 @@ class Mount:
             Whether more than the name decides, so that the store must be able to do more.
         """
         if self.relied.issuperset(self._needs(judged)):
-            self._require_order(name, judged=judged)  # another bucket's order may be another
+            if judged or not self.by_the_store:
+                self._require_order(name)  # another bucket's order may be another
         else:
             yield Ask(partial(self.rely, name, judged=judged))
         if name.state not in self._agreed:
@@ -425,13 +425,14 @@ class Mount:
 
     def rely(self, name: Name, *, judged: bool) -> None:
         """Find out, once, whether the store can be relied on."""
-        self._require_order(name, judged=judged)
+        if judged or not self.by_the_store:
+            self._require_order(name)
         if needs := [each for each in dict.fromkeys(self._needs(judged)) if each not in self.relied]:
             rely_on(self.options.arbiter, needs, self.store, name.state.rpartition("/")[0], self._remade())
             self.relied.update(needs)
 
-    def _require_order(self, name: Name, *, judged: bool) -> None:
-        if (judged or not self.by_the_store) and not self.store.lists_in_order(name.path):
+    def _require_order(self, name: Name) -> None:
+        if not self.store.lists_in_order(name.path):
             raise unordered(self.options.arbiter, name.path)
 
     def relying_on_copies(self, name: Name) -> Steps[bool]:

@@ -22,13 +22,14 @@ from putifabsent.shim.probe_policy import BY_THE_STORE, validate
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-__all__ = ["Options", "check_options", "this_session", "this_writer"]
+__all__ = ["SALTED", "Options", "check_options", "this_session", "this_writer"]
 
 _FSSPEC = {
     "skip_instance_cache", "use_listings_cache", "listings_expiry_time", "max_paths",
     "asynchronous", "loop", "batch_size",
 }  # fmt: skip
-_SALTED = ("slices", "keep-both")
+SALTED = ("slices", "keep-both")
+"""With these, Hudi's files have the session in their names."""
 _FLAGS = {"true": True, "false": False}
 _BY_PROTOCOL = {"s3": {"profile"}}
 
@@ -99,8 +100,8 @@ class Options:
     def __post_init__(self) -> None:
         """Refuse what can't be meant."""
         validate(self.arbiter, SCHEMES)
-        if self.salt not in (None, "off", *_SALTED):
-            msg = f"salt must be one of 'off', {', '.join(map(repr, _SALTED))}, not {self.salt!r}"
+        if self.salt not in (None, "off", *SALTED):
+            msg = f"salt must be one of 'off', {', '.join(map(repr, SALTED))}, not {self.salt!r}"
             raise ConfigError(msg)
         if self.salt == "keep-both" and self.arbiter not in BY_THE_STORE:
             msg = f"salt='keep-both' is for where no arbiter can be had: without it, {self.arbiter!r} decides"
@@ -120,16 +121,6 @@ class Options:
             if value is not None and not (isinstance(value, str) and value.isascii() and value.isprintable()):
                 msg = f"{option} must be printable ASCII, such as a UUID, not {value!r}: it becomes a header"
                 raise ConfigError(msg)
-
-    @property
-    def inspects_commits(self) -> bool:
-        """Whether what a commit names is looked at before it is created."""
-        return self.inspect == "commits"
-
-    @property
-    def is_salted(self) -> bool:
-        """Whether Hudi's files have the session in their names."""
-        return self.salt in _SALTED
 
 
 def _flag(option: str, given: Any) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import posixpath
+import re
 from glob import has_magic
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +32,8 @@ __all__ = [
 
 _INSIDE = f"/{STATE_FOLDER}/"
 _ITSELF = f"/{STATE_FOLDER}"
+_PLAIN = re.compile(r"(?!.*/\.)[^/.:?#\0][^:?#\0]*(?<!/)", re.DOTALL)
+"""Nothing in it is a protocol, a version, a step, or a folder's slash."""
 
 
 class Paths:
@@ -49,7 +52,12 @@ class Paths:
         self._protocols = protocols
         self._strip = mount.wrapped._strip_protocol
         plain = getattr(AbstractFileSystem._strip_protocol, "__func__", None)
-        self._strips_plainly = getattr(self._strip, "__func__", None) is plain
+        is_stripped_plainly = getattr(self._strip, "__func__", None) is plain
+        self._may_be_plain = is_stripped_plainly and not mount.has_folders
+
+    def is_plain(self, path: Any) -> bool:
+        """Whether a path is its own full name, and one to create: nearly every one is, many times each."""
+        return self._may_be_plain and type(path) is str and _PLAIN.fullmatch(path) is not None
 
     def own(self, path: Any) -> Any:
         """Return paths without the guarded filesystem's own protocol; the wrapped one does the rest."""
@@ -61,13 +69,12 @@ class Paths:
 
     def strip(self, path: Any) -> Any:
         """Return paths without any protocol, as the wrapped filesystem strips them."""
-        # Nearly every path, many times each: there is nothing to strip from it.
-        if self._strips_plainly and type(path) is str and ":" not in path and path[-1:] not in ("", "/"):
-            return path
-        return self._strip(self.own(path))
+        return path if self.is_plain(path) else self._strip(self.own(path))
 
     def full(self, path: Any) -> str:
         """Return the full name that a path, of no version, stands for."""
+        if self.is_plain(path):
+            return str(path)
         return spelled_out(self.strip(self.without_version(path)), self._mount.kind)
 
     def all_full(self, path: Any) -> list[str]:

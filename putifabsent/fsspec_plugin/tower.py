@@ -182,8 +182,10 @@ class Tower:
 
     def _wanted(self, ledger: Ledger, instant: str, opened: Opened) -> Protocol[WriteSet]:
         """Return what an open instant writes, as far as it is known."""
-        if opened.action == "clustering" and not (yield from self._is_inflight(ledger, instant, opened)):
-            return {}  # another job may run it in an hour
+        if opened.action == "clustering":
+            inflight: Got | Absent = yield from read(Get(_pending(ledger, instant, opened, "inflight")))
+            if isinstance(inflight, Absent):
+                return {}  # another job may run it in an hour
         if opened.action in _CLUSTERS:
             plan = yield from self._said(ledger, instant, opened, "requested")
             if opened.action not in _WRITE or plan.get("clusteringPlan"):
@@ -201,10 +203,6 @@ class Tower:
                 return {}
             self._declared.keep(key, said)
         return self._declared[key]
-
-    def _is_inflight(self, ledger: Ledger, instant: str, opened: Opened) -> Protocol[bool]:
-        got: Got | Absent = yield from read(Get(_pending(ledger, instant, opened, "inflight")))
-        return not isinstance(got, Absent)
 
     def _expected(self, ledger: Ledger, session: str) -> Protocol[tuple[WriteSet, bool]]:
         """Return what a session is expected to write next, and whether its own commits tell."""
