@@ -81,7 +81,8 @@ class Guard:
     def __init__(self, mount: Mount, commits: Callable[[], Commits]) -> None:
         self.mount = mount
         self.commits = commits() if mount.options.inspect == "commits" else None
-        self._evident: set[tuple[str, ...]] = {("",)}  # of a name that asks for nothing beside it
+        # By what speaks for a name, nothing, and what speaks against it; a name may need neither.
+        self._evident: set[tuple[str, ...]] = {("",)}
         self.ledgers = Ledgers(mount)
         self.reads = Reads(mount, self)
         self.removals = Removals(mount, self)
@@ -170,7 +171,7 @@ class Guard:
 
     def with_evidence(self, name: Name) -> Steps[bool]:
         """Say whether what a name wants beside it is there, so that it is its format's."""
-        beside = _beside(name)
+        beside = (*name.evidence, "", *name.unless)
         if beside in self._evident:
             return True
         # Who may not see what speaks against a name is not kept from creating it.
@@ -194,7 +195,7 @@ class Guard:
 
     def is_evident(self, name: Name) -> bool:
         """Whether it is known already that a name is its format's."""
-        return _beside(name) in self._evident
+        return (*name.evidence, "", *name.unless) in self._evident
 
     # Creating
 
@@ -436,8 +437,3 @@ def _judging(source: str, size: int, name: Name) -> Steps[None]:
         pieces[start] = yield Call("cat_file", (source,), {"start": start, "end": stop})
     if pieces:
         yield Aside(partial(check_whole, name, Seen(size, pieces)))
-
-
-def _beside(name: Name) -> tuple[str, ...]:
-    """Return what is looked for beside a name: what speaks for it, nothing, and what speaks against it."""
-    return (*name.evidence, "", *name.unless)

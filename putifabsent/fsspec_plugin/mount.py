@@ -154,6 +154,7 @@ class Mount:
         )
         self._arbiter: Arbiter | None = None
         self.relied: set[str] = set()
+        self._relies: set[bool] = set()  # for names that are judged, for those that are not
         self._agreed: Cache[str, bool] = Cache(MOST_KNOWN)
         self._looked: Cache[str, bool] = Cache(MOST_KNOWN)
         self._terms: dict[str, Terms] = {}
@@ -285,7 +286,9 @@ class Mount:
                 return await in_thread(step.question, _aside())
         if isinstance(step, Either):
             return await step.awaited()
-        return await self.call(step.method, *step.args, **step.kwargs)
+        if self.fs.async_impl:
+            return await getattr(self.fs, f"_{step.method}")(*step.args, **step.kwargs)
+        return await asyncio.to_thread(getattr(self.fs, step.method), *step.args, **step.kwargs)
 
     def _together(self, decisions: list[Decide]) -> None:
         most = min(_TOGETHER, _get_batch_size(), len(decisions))
@@ -304,12 +307,6 @@ class Mount:
             for ended in await asyncio.gather(*running, return_exceptions=True):
                 if isinstance(ended, BaseException):
                     raise ended
-
-    async def call(self, method: str, *args: Any, **kwargs: Any) -> Any:
-        """Await a method of the wrapped filesystem, which may have only a synchronous one."""
-        if self.fs.async_impl:
-            return await getattr(self.fs, f"_{method}")(*args, **kwargs)
-        return await asyncio.to_thread(getattr(self.fs, method), *args, **kwargs)
 
     def run(
         self,
@@ -389,7 +386,7 @@ class Mount:
         judged
             Whether more than the name decides, so that the store must be able to do more.
         """
-        if self.relied.issuperset(self._needs(judged)):
+        if judged in self._relies:
             if judged or not self.by_the_store:
                 self._require_order(name)  # another bucket's order may be another
         else:
@@ -430,6 +427,7 @@ class Mount:
         if needs := [each for each in dict.fromkeys(self._needs(judged)) if each not in self.relied]:
             rely_on(self.options.arbiter, needs, self.store, name.state.rpartition("/")[0], self._remade())
             self.relied.update(needs)
+        self._relies.add(judged)
 
     def _require_order(self, name: Name) -> None:
         if not self.store.lists_in_order(name.path):

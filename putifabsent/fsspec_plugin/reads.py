@@ -52,10 +52,10 @@ class Reads:
 
     def plainly(self, path: Any) -> bool:
         """Whether what the store shows under a path, or under several, is all that there is to know."""
+        if self._mount.arbiter is not None:
+            return False
         rules = self._guard.rules
-        if rules is None:
-            return self._mount.arbiter is None
-        return self._mount.arbiter is None and not any(map(rules.shows_more, map(str, each_of(path))))
+        return rules is None or not any(map(rules.shows_more, map(str, each_of(path))))
 
     def shows_instants(self, found: Iterable[str]) -> bool:
         """Whether among names that were found is one that a format's rules may show otherwise."""
