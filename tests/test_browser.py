@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -137,6 +138,17 @@ def inspected(folder: Path) -> Path:
     return reported(folder / "report.html", "inspect", hurt(folder))
 
 
+def inspected_long(folder: Path) -> Path:
+    """Inspect a log of 10,000 commits, one of which is torn."""
+    log = folder / "table" / "_delta_log"
+    log.mkdir(parents=True)
+    for number in range(10_000):
+        info = {"operation": "WRITE", "timestamp": 1_700_000_000_000 + 60_000 * number}
+        (log / f"{number:020}.json").write_text(json.dumps({"commitInfo": info}))
+    (log / f"{7_000:020}.json").write_text('{"commitInf')
+    return reported(folder / "report.html", "inspect", log.parent)
+
+
 def inspected_all(folder: Path) -> Path:
     lake = folder / "lake"
     lake.mkdir()
@@ -156,7 +168,7 @@ def stressed(folder: Path) -> Path:
     return reported(folder / "report.html", "stress", folder, *short)
 
 
-@pytest.mark.parametrize("made", [inspected, inspected_all, simulated, stressed])
+@pytest.mark.parametrize("made", [inspected, inspected_long, inspected_all, simulated, stressed])
 def test_a_report_is_well_on_every_screen(
     made: Callable[[Path], Path], look: Callable[[Path], list[str]], tmp_path: Path
 ) -> None:
