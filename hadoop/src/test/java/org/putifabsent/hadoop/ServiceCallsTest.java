@@ -338,6 +338,7 @@ public class ServiceCallsTest {
       }
       FileSystem fs = guarded(other.address);
       FSDataOutputStream stream = fs.create(entry(), false);
+      stream.writeBytes("mine");
       other.always("create", fate);
       other.always("resolve", fate);
       assertThatThrownBy(stream::close)
