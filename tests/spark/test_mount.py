@@ -202,6 +202,27 @@ def test_every_way_to_the_same_store_is_guarded_or_refused(
         driver.call("parquet", path=f"s3a://{bucket}/twins/rows", rows=1)
 
 
+def test_where_a_store_is_does_not_change_while_a_session_runs(driver: Driver, bucket: str) -> None:
+    path, elsewhere = f"s3a://{bucket}/places/rows", "http://127.0.0.1:9"
+    driver.call("parquet", path=path, rows=1)
+    before = driver.call("setting", key="fs.s3a.endpoint")
+    driver.call("change", key="fs.s3a.endpoint", value=elsewhere)
+    with pytest.raises(CallError, match=r"past the guard, for fs\.s3a\.endpoint was changed"):
+        driver.call("parquet", path=path, rows=1)
+    driver.call("change", key="fs.s3a.endpoint", value=before)
+    of_a_bucket = "fs.s3a.bucket.another.endpoint"
+    noticed = f"past the guard, for {of_a_bucket} says where a store is, and came after the start"
+    with pytest.raises(CallError, match=noticed):
+        driver.call("parquet", path=path, rows=1, options={of_a_bucket: elsewhere})
+    driver.call("sql", query=f"SET {of_a_bucket}={elsewhere}")
+    with pytest.raises(CallError, match=noticed):
+        driver.call("parquet", path=path, rows=1)
+    driver.call("sql", query=f"RESET {of_a_bucket}")
+    # Of a store that is not mounted it may be said.
+    driver.call("parquet", path=path, rows=1, options={"fs.gs.storage.root.url": elsewhere})
+    assert driver.call("count", path=path) == 2
+
+
 def test_what_a_catalog_alone_tells_hadoop_is_refused(
     store: BucketServer, bucket: str, tmp_path: Path
 ) -> None:

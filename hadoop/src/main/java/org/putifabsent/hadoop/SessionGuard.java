@@ -26,14 +26,19 @@ import scala.runtime.BoxedUnit;
  *
  * <p>Whoever writes looks for a filesystem in the context's, the session's and the write's own settings, and all of
  * them can be changed while a session runs; a catalog has its own, beside. So whenever Spark analyses a plan, before it
- * runs, what the application was started with must still hold: which schemes are guarded, and which service is asked.
- * No other scheme may have come by then to what is guarded, and nobody have opened that without the guard.
+ * runs, what the application was started with must still hold: which schemes are guarded, which service is asked, and
+ * where the stores are, which the service was told at the start. No other scheme may have come by then to what is
+ * guarded, and nobody have opened that without the guard.
  */
 public final class SessionGuard implements SparkSessionExtensionsProvider {
 
   private static final String HADOOP = "spark.hadoop.";
   private static final Pattern OF_A_CATALOG = Pattern.compile("spark\\.sql\\.catalog\\..+?\\.hadoop\\.(fs\\..+)");
   private static final Pattern OF_A_SCHEME = Pattern.compile("fs\\.(?:AbstractFileSystem\\.)?([^.]+)\\.impl");
+  private static final Pattern OF_A_PLACE =
+      Pattern.compile("fs\\.(?:(s3a)\\.(?:bucket\\..+\\.)?endpoint|(gs)\\.storage\\.root\\.url)");
+  private static final List<String> PLACED =
+      List.of("org.apache.hadoop.fs.s3a.S3AFileSystem", "com.google.cloud.hadoop.fs.gcs.GoogleHadoopFileSystem");
   /** Here is the local filesystem, which takes files of no other scheme. */
   private static final String OF_ALL = "org.apache.hadoop.fs";
   private static final String CLASSES = SessionGuard.class.getPackageName() + ".";
@@ -55,7 +60,7 @@ public final class SessionGuard implements SparkSessionExtensionsProvider {
             if (!(plan instanceof SetCommand || plan instanceof ResetCommand)) {
               check(guarding, session, plan);
               Configuration hadoop = session.sparkContext().hadoopConfiguration();
-              keys.of(hadoop).forEach(key -> checkScheme(guarding, key, hadoop.getRaw(key)));
+              keys.of(hadoop).forEach(key -> checkAdded(guarding, key, hadoop.getRaw(key)));
               checkSession(guarding, session);
               FilesystemCache.check(schemes);
             }
@@ -76,13 +81,21 @@ public final class SessionGuard implements SparkSessionExtensionsProvider {
 
   /** Returns the settings by which an application's filesystems are guarded, as it was started with them. */
   private static Map<String, String> guarding(SparkContext context) {
-    Map<String, String> found = new HashMap<>();
+    Map<String, String> started = new HashMap<>();
     for (Map.Entry<String, String> each : context.hadoopConfiguration()) {
-      note(each.getKey(), each.getValue(), found);
+      started.put(each.getKey(), each.getValue());
     }
     for (Tuple2<String, String> each : context.getConf().getAllWithPrefix(HADOOP)) {
-      note(each._1(), each._2(), found);
+      started.put(each._1(), each._2());
     }
+    Map<String, String> found = new HashMap<>();
+    started.forEach((key, value) -> note(key, value, found));
+    started.forEach(
+        (key, value) -> {
+          if (isPlace(found, key)) {
+            found.put(key, value);
+          }
+        });
     return found;
   }
 
@@ -136,7 +149,7 @@ public final class SessionGuard implements SparkSessionExtensionsProvider {
     Iterator<Tuple2<Object, Object>> all = said.iterator();
     while (all.hasNext()) {
       Tuple2<Object, Object> each = all.next();
-      checkScheme(guarding, String.valueOf(each._1()), String.valueOf(each._2()));
+      checkAdded(guarding, String.valueOf(each._1()), String.valueOf(each._2()));
     }
   }
 
@@ -150,12 +163,17 @@ public final class SessionGuard implements SparkSessionExtensionsProvider {
       if (value != null && !value.equals(said._2())) {
         throw refused(said._1(), "in the session's settings: spark.conf.unset(\"" + said._1() + "\")");
       }
-      checkScheme(guarding, key.matches() ? key.group(1) : said._1(), said._2());
+      checkAdded(guarding, key.matches() ? key.group(1) : said._1(), said._2());
     }
   }
 
-  /** Refuses a setting by which another scheme has a filesystem that is guarded elsewhere. */
-  private static void checkScheme(Map<String, String> guarding, String key, String type) {
+  /** Refuses a setting by which another scheme has a filesystem that is guarded elsewhere, or a bucket another place. */
+  private static void checkAdded(Map<String, String> guarding, String key, String type) {
+    if (!guarding.containsKey(key) && isPlace(guarding, key)) {
+      throw new IllegalArgumentException(
+          "putifabsent: this would go past the guard, for " + key + " says where a store is, and came after the start: "
+              + "set it before mount() or in spark-defaults.conf, and start again");
+    }
     Matcher scheme = OF_A_SCHEME.matcher(key);
     if (type != null && scheme.matches() && !guarding.containsKey("fs." + scheme.group(1) + ".impl") && isWrapped(guarding, type)) {
       throw new IllegalArgumentException(
@@ -172,6 +190,12 @@ public final class SessionGuard implements SparkSessionExtensionsProvider {
         .anyMatch(each -> each.equals(type) || (!home(each).equals(OF_ALL) && home(each).equals(home(type))));
   }
 
+  /** Whether a key says where a store is that is wrapped. */
+  private static boolean isPlace(Map<String, String> guarding, String key) {
+    Matcher place = OF_A_PLACE.matcher(key);
+    return place.matches() && isWrapped(guarding, PLACED.get(place.group(1) == null ? 1 : 0));
+  }
+
   private static String home(String type) {
     return type.substring(0, Math.max(0, type.lastIndexOf('.')));
   }
@@ -180,7 +204,7 @@ public final class SessionGuard implements SparkSessionExtensionsProvider {
     return said.isDefined() && !value.equals(String.valueOf(said.get()));
   }
 
-  /** The keys by which a configuration names filesystems' classes: to look for them takes longer than to read them. */
+  /** The keys by which a configuration names filesystems' classes and places: to find them takes longer than to read. */
   private static final class ClassKeys {
     private int size = -1;
     private List<String> keys = List.of();
@@ -190,7 +214,7 @@ public final class SessionGuard implements SparkSessionExtensionsProvider {
         size = hadoop.size();
         List<String> found = new ArrayList<>();
         for (Map.Entry<String, String> each : hadoop) {
-          if (OF_A_SCHEME.matcher(each.getKey()).matches()) {
+          if (OF_A_SCHEME.matcher(each.getKey()).matches() || OF_A_PLACE.matcher(each.getKey()).matches()) {
             found.add(each.getKey());
           }
         }
