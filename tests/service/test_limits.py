@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import uuid
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,6 +13,7 @@ import pytest
 from tests.service.callers import SECRET, Caller, manifest
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
     from pathlib import Path
 
     from tests.fsspec_plugin.grounds import Ground
@@ -155,8 +157,9 @@ async def counts(caller: Caller) -> str:
         return await answer.text()
 
 
-@pytest.mark.parametrize("more", [{"concurrency": 1, "waiting": 0}])
-async def test_too_many_calls_are_told_to_come_again(caller: Caller, ground: Ground) -> None:
+@asynccontextmanager
+async def busy_with_one(caller: Caller, ground: Ground) -> AsyncIterator[None]:
+    """Have the service work on a creation, whose bytes are all there when the block is left."""
     over = asyncio.Event()
 
     async def held() -> Any:
@@ -167,35 +170,30 @@ async def test_too_many_calls_are_told_to_come_again(caller: Caller, ground: Gro
     first = asyncio.create_task(caller.post("create", params=query, data=held()))
     while "calls_inside 1" not in await counts(caller):
         pass
-    busy = await caller.create(manifest(ground, 2), b"")
-    assert (busy.status, busy.body["error"], busy.headers["Retry-After"]) == (503, "busy", "1")
+    yield
     over.set()
     assert (await first).status == 200
+
+
+@pytest.mark.parametrize("more", [{"concurrency": 1, "waiting": 0}])
+async def test_too_many_calls_are_told_to_come_again(caller: Caller, ground: Ground) -> None:
+    async with busy_with_one(caller, ground):
+        busy = await caller.create(manifest(ground, 2), b"")
+        assert (busy.status, busy.body["error"], busy.headers["Retry-After"]) == (503, "busy", "1")
 
 
 @pytest.mark.parametrize("more", [{"concurrency": 1, "waiting": 0}])
 async def test_who_sends_for_long_hears_that_nothing_was_done(caller: Caller, ground: Ground) -> None:
-    over = asyncio.Event()
-
-    async def held() -> Any:
-        yield b"x"
-        await over.wait()
-
-    query = {"path": f"file:{manifest(ground, 1)}", "token": str(uuid.uuid4())}
-    first = asyncio.create_task(caller.post("create", params=query, data=held()))
-    while "calls_inside 1" not in await counts(caller):
-        pass
-    host, _, port = caller.url.removeprefix("http://").partition(":")
-    reader, writer = await asyncio.open_connection(host, int(port))
-    headers = "".join(f"{key}: {value}\r\n" for key, value in caller.headers.items())
-    writer.write(f"POST /v1/create HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n{headers}\r\nx".encode())
-    with pytest.raises(asyncio.TimeoutError):
-        await asyncio.wait_for(reader.read(1), 1)
-    writer.write(b"x")
-    assert (await reader.readline()).startswith(b"HTTP/1.1 503 ")
-    writer.close()
-    over.set()
-    assert (await first).status == 200
+    async with busy_with_one(caller, ground):
+        host, _, port = caller.url.removeprefix("http://").partition(":")
+        reader, writer = await asyncio.open_connection(host, int(port))
+        headers = "".join(f"{key}: {value}\r\n" for key, value in caller.headers.items())
+        writer.write(f"POST /v1/create HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n{headers}\r\nx".encode())
+        with pytest.raises(asyncio.TimeoutError):
+            await asyncio.wait_for(reader.read(1), 1)
+        writer.write(b"x")
+        assert (await reader.readline()).startswith(b"HTTP/1.1 503 ")
+        writer.close()
 
 
 async def test_two_hundred_creations_at_once_are_all_done(caller: Caller, ground: Ground) -> None:
