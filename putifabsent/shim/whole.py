@@ -150,9 +150,7 @@ def _may_be_empty(name: Name) -> bool:
     if name.format == hudi.FORMAT:
         step = hudi.instant_in(name.path.rpartition("/")[2])
         return step is not None and step.state != "completed"
-    # Delta skips commits without actions, and readers built on its kernel open no table with an empty entry:
-    # https://github.com/delta-io/delta-kernel-rs/pull/2336
-    return name.format == spark.FORMAT and "/sources/" in name.path
+    return name.format == delta.FORMAT or (name.format == spark.FORMAT and "/sources/" in name.path)
 
 
 def _hudi(name: Name, seen: _Ends) -> str | None:

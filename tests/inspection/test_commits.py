@@ -74,6 +74,16 @@ def test_a_delta_commit_is_refused_whose_vector_is_gone(place: Place, delta: Del
     late.check()
 
 
+def test_a_delta_commit_is_refused_that_is_empty(place: Place, delta: Delta) -> None:
+    place.fs.pipe_file(f"{place.root}/{delta_log(2)}", b"")
+    assert "it has no actions" in Late(place, delta_log(2)).refused()
+
+
+def test_a_delta_commit_that_is_not_understood_is_created(place: Place, delta: Delta) -> None:
+    place.fs.pipe_file(f"{place.root}/{delta_log(2)}", b"not of this world")
+    Late(place, delta_log(2)).check()
+
+
 def test_a_file_elsewhere_is_not_asked_for(place: Place, delta: Delta) -> None:
     delta.change(2, "s3://other/table/x.parquet", files=False)
     Late(place, delta_log(2)).check()

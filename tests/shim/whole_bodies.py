@@ -119,7 +119,7 @@ BODIES = {
     "a Paimon schema": Written(
         "bucket/db.db/t/schema/schema-0", json.dumps({"id": 0, "fields": []}, indent=2).encode()
     ),
-    "a Delta commit": Written(f"bucket/t/_delta_log/{3:020d}.json", DELTA, lined(DELTA, 0)),
+    "a Delta commit": Written(f"bucket/t/_delta_log/{3:020d}.json", DELTA, lined(DELTA, 0) | {0}),
     "Iceberg metadata": Written("bucket/t/metadata/v3.metadata.json", METADATA.encode()),
     "Iceberg metadata, packed": Written(
         "bucket/t/metadata/v3.gz.metadata.json", gzip.compress(METADATA.encode(), mtime=0)
@@ -165,7 +165,7 @@ EMPTY = {
     f"{TIMELINE}/history/{T}_{T}_0.parquet": False,
     "bucket/db.db/t/snapshot/snapshot-1": False,
     "bucket/db.db/t/schema/schema-0": False,
-    f"bucket/t/_delta_log/{0:020d}.json": False,
+    f"bucket/t/_delta_log/{0:020d}.json": True,
     "bucket/t/metadata/v1.metadata.json": False,
     "bucket/t/metadata/v1.gz.metadata.json": False,
     "bucket/c/offsets/0": False,
