@@ -241,15 +241,15 @@ AT_ANY_TIME = """
 import sys
 import fsspec
 fs = fsspec.filesystem("piamemory", arbiter="native")
-fs.pipe_file("/t/_delta_log/00000000000000000000.json", b"{}")
+fs.pipe_file("/t/_delta_log/00000000000000000000.json", b"")
 assert not [name for name in sys.modules if name.startswith("opentelemetry")]
 from opentelemetry import metrics
-fs.pipe_file("/t/_delta_log/00000000000000000001.json", b"{}")
+fs.pipe_file("/t/_delta_log/00000000000000000001.json", b"")
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 reader = InMemoryMetricReader()
 metrics.set_meter_provider(MeterProvider(metric_readers=[reader]))
-fs.pipe_file("/t/_delta_log/00000000000000000002.json", b"{}")
+fs.pipe_file("/t/_delta_log/00000000000000000002.json", b"")
 found = {each.name: each for each in reader.get_metrics_data().resource_metrics[0].scope_metrics[0].metrics}
 print([point.value for point in found["putifabsent.creations"].data.data_points])
 """

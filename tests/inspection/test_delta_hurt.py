@@ -22,13 +22,9 @@ if TYPE_CHECKING:
 UUID = "d2c639aa-8816-431a-aaf6-d3fe2512ff61"
 
 
-@pytest.fixture
-def table(place: Place) -> Delta:
-    """Return a table with two commits."""
-    table = Delta(place.fs, place.root)
-    table.change(0, "a", "b")
-    table.change(1, "c")
-    return table
+@pytest.fixture(name="table")
+def of_two_commits(delta: Delta) -> Delta:
+    return delta
 
 
 def log(place: Place, number: int, ending: str = "json") -> str:

@@ -221,7 +221,7 @@ def sql(spark: SparkSession, query: str) -> list[dict[str, Any]]:
 
 
 def create(spark: SparkSession, path: str, body: str = "e30=") -> bool:
-    """Create a file as the JVM's writers do, of bytes in base 64; return whether this driver did."""
+    """Create a file as the JVM's writers do, of bytes in base 64 (``{}``); return whether this driver did."""
     from py4j.protocol import Py4JJavaError
 
     jvm: Any = spark._jvm

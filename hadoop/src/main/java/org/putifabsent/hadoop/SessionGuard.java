@@ -35,10 +35,11 @@ public final class SessionGuard implements SparkSessionExtensionsProvider {
   private static final String HADOOP = "spark.hadoop.";
   private static final Pattern OF_A_CATALOG = Pattern.compile("spark\\.sql\\.catalog\\..+?\\.hadoop\\.(fs\\..+)");
   private static final Pattern OF_A_SCHEME = Pattern.compile("fs\\.(?:AbstractFileSystem\\.)?([^.]+)\\.impl");
-  private static final Pattern OF_A_PLACE =
-      Pattern.compile("fs\\.(?:(s3a)\\.(?:bucket\\..+\\.)?endpoint|(gs)\\.storage\\.root\\.url)");
-  private static final List<String> PLACED =
-      List.of("org.apache.hadoop.fs.s3a.S3AFileSystem", "com.google.cloud.hadoop.fs.gcs.GoogleHadoopFileSystem");
+  /** The keys that say where a store is, and whose it is. */
+  private static final Map<Pattern, String> PLACES =
+      Map.of(
+          Pattern.compile("fs\\.s3a\\.(?:bucket\\..+\\.)?endpoint"), "org.apache.hadoop.fs.s3a.S3AFileSystem",
+          Pattern.compile("fs\\.gs\\.storage\\.root\\.url"), "com.google.cloud.hadoop.fs.gcs.GoogleHadoopFileSystem");
   /** Here is the local filesystem, which takes files of no other scheme. */
   private static final String OF_ALL = "org.apache.hadoop.fs";
   private static final String CLASSES = SessionGuard.class.getPackageName() + ".";
@@ -52,7 +53,7 @@ public final class SessionGuard implements SparkSessionExtensionsProvider {
         session -> {
           Map<String, String> guarding = guarding(session.sparkContext());
           Set<String> schemes = schemes(guarding);
-          ClassKeys keys = new ClassKeys();
+          AddedKeys keys = new AddedKeys();
           // Before the first catalog opens a filesystem, which all others then get.
           checkSession(guarding, session);
           return plan -> {
@@ -192,8 +193,8 @@ public final class SessionGuard implements SparkSessionExtensionsProvider {
 
   /** Whether a key says where a store is that is wrapped. */
   private static boolean isPlace(Map<String, String> guarding, String key) {
-    Matcher place = OF_A_PLACE.matcher(key);
-    return place.matches() && isWrapped(guarding, PLACED.get(place.group(1) == null ? 1 : 0));
+    return PLACES.entrySet().stream()
+        .anyMatch(each -> each.getKey().matcher(key).matches() && isWrapped(guarding, each.getValue()));
   }
 
   private static String home(String type) {
@@ -205,7 +206,7 @@ public final class SessionGuard implements SparkSessionExtensionsProvider {
   }
 
   /** The keys by which a configuration names filesystems' classes and places: to find them takes longer than to read. */
-  private static final class ClassKeys {
+  private static final class AddedKeys {
     private int size = -1;
     private List<String> keys = List.of();
 
@@ -214,8 +215,9 @@ public final class SessionGuard implements SparkSessionExtensionsProvider {
         size = hadoop.size();
         List<String> found = new ArrayList<>();
         for (Map.Entry<String, String> each : hadoop) {
-          if (OF_A_SCHEME.matcher(each.getKey()).matches() || OF_A_PLACE.matcher(each.getKey()).matches()) {
-            found.add(each.getKey());
+          String key = each.getKey();
+          if (OF_A_SCHEME.matcher(key).matches() || PLACES.keySet().stream().anyMatch(of -> of.matcher(key).matches())) {
+            found.add(key);
           }
         }
         keys = found;

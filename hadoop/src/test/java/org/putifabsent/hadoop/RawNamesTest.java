@@ -36,9 +36,7 @@ public class RawNamesTest extends GuardedNames {
 
   @Test
   public void aBuilderMayDemandWhatHoldsForAllGuardedNames() throws IOException {
-    write(
-        (FSDataOutputStream) fs.createFile(entry(0)).must("fs.option.create.conditional.overwrite", true).build(),
-        "mine");
+    ((FSDataOutputStream) fs.createFile(entry(0)).must("fs.option.create.conditional.overwrite", true).build()).close();
     assertThatThrownBy(() -> fs.createFile(entry(1)).must("fs.option.nobody.knows", true).build())
         .isInstanceOf(IllegalArgumentException.class);
     assertThatThrownBy(() -> fs.createFile(path("plain")).must("fs.option.nobody.knows", true).build())

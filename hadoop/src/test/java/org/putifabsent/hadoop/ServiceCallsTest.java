@@ -4,8 +4,6 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import static org.assertj.core.api.Assertions.catchThrowable;
 
-import com.google.gson.JsonObject;
-import com.google.gson.JsonParser;
 import java.io.File;
 import java.io.IOException;
 import java.io.InterruptedIOException;
@@ -21,7 +19,6 @@ import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
-import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicInteger;
 import org.apache.hadoop.conf.Configuration;
@@ -60,7 +57,7 @@ public class ServiceCallsTest {
     service.close();
   }
 
-  private static Configuration session(String address) {
+  static Configuration session(String address) {
     Configuration conf = ServiceProcess.session(address, RawLocalFileSystem.class);
     conf.set(Settings.DEADLINE, "2s");
     return conf;
@@ -85,13 +82,13 @@ public class ServiceCallsTest {
     return path("_delta_log/00000000000000000000.json");
   }
 
-  private static void create(FileSystem fs, Path path, String text) throws IOException {
+  static void create(FileSystem fs, Path path, String text) throws IOException {
     try (FSDataOutputStream out = fs.create(path, false)) {
       out.writeBytes(text);
     }
   }
 
-  private static String read(Path path) throws IOException {
+  static String read(Path path) throws IOException {
     return new String(Files.readAllBytes(new File(path.toUri().getPath()).toPath()), StandardCharsets.UTF_8);
   }
 
@@ -113,19 +110,6 @@ public class ServiceCallsTest {
     create(guarded(liar.address), entry(), "mine");
     assertThat(read(entry())).isEqualTo("mine");
     assertThat(liar.calls).endsWith("create", "resolve");
-  }
-
-  /** A rename is often the first call after hours, and is sent once: nobody would know what became of it. */
-  @Test(timeout = 60_000)
-  public void noCreationGoesOverAConnectionThatTheNetworkMayHaveForgotten() throws IOException {
-    try (ForgetfulNetwork network = new ForgetfulNetwork(service.address)) {
-      FileSystem fs = guarded(network.address);
-      create(fs, entry(), "mine");
-      create(fs, path("temporary"), "next");
-      network.forget();
-      Service.client(System.nanoTime() + TimeUnit.HOURS.toNanos(1));
-      assertThat(fs.rename(path("temporary"), path("_delta_log/00000000000000000001.json"))).isTrue();
-    }
   }
 
   @Test(timeout = 60_000)
@@ -338,7 +322,6 @@ public class ServiceCallsTest {
       }
       FileSystem fs = guarded(other.address);
       FSDataOutputStream stream = fs.create(entry(), false);
-      stream.writeBytes("mine");
       other.always("create", fate);
       other.always("resolve", fate);
       assertThatThrownBy(stream::close)
@@ -528,37 +511,6 @@ public class ServiceCallsTest {
       assertThat(fs.rename(path("part-" + number), path("done-" + number))).isTrue();
     }
     assertThat(service.answered()).isEqualTo(Map.of("names", 1));
-  }
-
-  private static void namesInAnHour(Configuration conf) throws IOException {
-    Service.of(Settings.of(conf)).names(Name.of(new Path("file:/")), System.nanoTime() + TimeUnit.HOURS.toNanos(1));
-  }
-
-  @Test
-  public void whatAServiceThatWasStartedAnewGuardsIsAskedAbout() throws IOException {
-    Configuration conf = session(service.address);
-    FileSystem fs = RawNamesTest.guarded(conf);
-    create(fs, path("manifest-1"), "mine");
-    JsonObject options = JsonParser.parseString("{\"guard\": [\"**/manifest-*\"]}").getAsJsonObject();
-    service.close();
-    service = ServiceProcess.start(service.port(), 100, "file:/", options);
-    namesInAnHour(conf);
-    create(fs, path("manifest-2"), "mine");
-    assertThatThrownBy(() -> fs.create(path("manifest-2"), true).close())
-        .isInstanceOf(FileAlreadyExistsException.class);
-  }
-
-  @Test(timeout = 60_000)
-  public void whoeverWritesWhatNothingGuardsWaitsForNoServiceThatIsAway() throws IOException {
-    Configuration conf = session(service.address);
-    conf.set(Settings.DEADLINE, "600s");
-    FileSystem fs = RawNamesTest.guarded(conf);
-    create(fs, path("data"), "mine");
-    service.close();
-    namesInAnHour(conf);
-    create(fs, path("more data"), "mine");
-    assertThat(read(path("more data"))).isEqualTo("mine");
-    service = ServiceProcess.start(service.port(), 100);
   }
 
   private Path table() throws IOException {
