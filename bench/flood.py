@@ -7,8 +7,9 @@ session that has a table's turn and shows that it lives, while another one tries
 are alone, and beside connections that stay silent, stop in the middle of a request, send its head or its body
 a byte at a time, or send garbage; who was dropped comes again. Then 16 JVMs begin at once.
 
-All of it shares this machine's cores: the flood takes its part of them. Exits with 1 where a call was not
-answered, a turn was broken, or the service keeps or logs too much.
+Strangers are machines of their own: here they have the last core to themselves, in both phases, so that they
+take of the service what they ask of it, and none of its time. Exits with 1 where a call was not answered, a
+turn was broken, or the service keeps or logs too much.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ if TYPE_CHECKING:
 THREADS = 64
 JVMS = 16
 CREATIONS = 10_000
-PAUSE = 0.25
+PAUSE = 0.5
 """Seconds between two calls of a thread, on the average."""
 LEASE = 3.0
 LARGEST_MEMORY = 300 * 2**20
@@ -120,8 +121,9 @@ _KINDS = {
 }
 
 
-def _strangers(address: str, connections: int, pipe: Connection) -> None:
+def _strangers(address: str, connections: int, core: int, pipe: Connection) -> None:
     """Keep so many connections open while ``True`` was said last; tell how often each kind was opened."""
+    os.sched_setaffinity(0, {core})
     asyncio.run(_flooding(address, connections, pipe))
 
 
@@ -265,6 +267,8 @@ def _holder(address: str, table: str, pipe: Connection) -> None:
 
 def measure(connections: int, seconds: float, turns: int, tick: Any) -> dict[str, Any]:
     """Flood a service, by turns with its callers alone; then have many JVMs begin at once."""
+    *others, last = sorted(os.sched_getaffinity(0))
+    os.sched_setaffinity(0, others or {last})
     with tempfile.TemporaryDirectory() as at, ExitStack() as stack:
         folder = Path(at)
         path = _compiled(folder)
@@ -275,7 +279,7 @@ def measure(connections: int, seconds: float, turns: int, tick: Any) -> dict[str
         log = stack.enter_context((folder / "log").open("wb"))
         service, address = stack.enter_context(serving(told, log=log))
         calls = int(2 * turns * seconds / PAUSE) + 20
-        strangers = stack.enter_context(Apart(_strangers, address, connections))
+        strangers = stack.enter_context(Apart(_strangers, address, connections, last))
         jvm = stack.enter_context(JVM(path, folder / "names", address, THREADS, calls, PAUSE))
         jvm.prepare()
         with Apart(_holder, address, str(table)) as holder:

@@ -8,20 +8,38 @@ from __future__ import annotations
 
 import importlib.util
 import socket
+import subprocess
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tests.child import CallError
 from tests.servers.process import Process
+from tests.spark.drivers import JAVA, ROOT
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from tests.spark.drivers import Driver
 
-__all__ = ["GUARD", "HOME", "SETTINGS", "TAKEN", "appended", "conf", "submitted"]
+__all__ = [
+    "CONNECT",
+    "GUARD",
+    "HOME",
+    "SETTINGS",
+    "TAKEN",
+    "THRIFT",
+    "appended",
+    "compiled",
+    "conf",
+    "connect_options",
+    "image",
+    "submitted",
+    "thrift_options",
+]
 
+THRIFT = "org.apache.spark.sql.hive.thriftserver.HiveThriftServer2"
+CONNECT = "org.apache.spark.sql.connect.service.SparkConnectServer"
 GUARD = {"guard": ["**/_SUCCESS"]}
 TAKEN = "_SUCCESS: the name is taken"
 SETTINGS = {
@@ -86,3 +104,41 @@ def appended(driver: Driver, folder: Path) -> bool:
             raise
         return False
     return True
+
+
+def image(folder: Path, jars: Iterable[Path]) -> Path:
+    """Lay out a Spark that has these among its own jars."""
+    (folder / "jars").mkdir(parents=True)
+    for each in HOME.iterdir():
+        if each.name != "jars":
+            (folder / each.name).symlink_to(each)
+    for each in (*(HOME / "jars").iterdir(), *jars):
+        (folder / "jars" / each.name).symlink_to(each)
+    return folder
+
+
+def thrift_options(port: int) -> list[str]:
+    options = (f"hive.server2.thrift.port={port}", "hive.server2.thrift.bind.host=127.0.0.1")
+    return ["spark-internal", *(each for option in options for each in ("--hiveconf", option))]
+
+
+def connect_options(port: int) -> list[str]:
+    options = (f"spark.connect.grpc.binding.port={port}", "spark.connect.grpc.binding.address=127.0.0.1")
+    return [*(each for option in options for each in ("--conf", option)), "spark-internal"]
+
+
+def compiled(source: str, folder: Path) -> Path:
+    """Compile an application of ``tests/spark/java``, in Java or Scala, into a folder; return its jar."""
+    jars = f"{HOME / 'jars'}/*"
+    folder.mkdir()
+    # Spark brings a compiler of Scala along, for its shell.
+    scala = ("java", "-cp", jars, "scala.tools.nsc.Main", "-usejavacp")
+    program, *options = ("javac", "-cp", jars) if source.endswith(".java") else scala
+    subprocess.run(
+        [JAVA / program, *options, "-d", folder, ROOT / "tests" / "spark" / "java" / source],
+        check=True,
+        timeout=200,
+    )
+    made = folder.with_suffix(".jar")
+    subprocess.run([JAVA / "jar", "cf", made, "-C", folder, "."], check=True, timeout=60)
+    return made

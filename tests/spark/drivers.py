@@ -162,7 +162,11 @@ def driving(told: Iterable[Told], logs: Path) -> Iterator[list[Driver]]:
 
 
 def run_script(
-    *command: str | Path, defaults: Path, folder: Path, python: str | Path | None = None
+    *command: str | Path,
+    defaults: Path,
+    folder: Path,
+    python: str | Path | None = None,
+    home: Path | None = None,
 ) -> subprocess.CompletedProcess[str]:
     """Run what a user runs, on a machine whose Spark has these defaults.
 
@@ -176,8 +180,11 @@ def run_script(
         The working directory.
     python
         The tasks' Python, where the package is installed; else this one, and this checkout.
+    home
+        The Spark that is run; else this environment's.
     """
     installed = {} if python is None else {"PYSPARK_PYTHON": str(python), "PYTHONPATH": ""}
+    spark = {} if home is None else {"SPARK_HOME": str(home)}
     return subprocess.run(
         [str(each) for each in command],
         capture_output=True,
@@ -185,7 +192,7 @@ def run_script(
         timeout=500,
         check=False,
         cwd=folder,
-        env={**_environment(), **installed, "SPARK_CONF_DIR": str(defaults)},
+        env={**_environment(), **installed, **spark, "SPARK_CONF_DIR": str(defaults)},
     )
 
 

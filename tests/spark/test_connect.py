@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING
 import pytest
 
 from putifabsent.spark.settings import defaults, jar
-from tests.spark.applications import HOME, SETTINGS, TAKEN, appended, conf, submitted
+from tests.spark.applications import (
+    CONNECT,
+    HOME,
+    SETTINGS,
+    TAKEN,
+    appended,
+    conf,
+    connect_options,
+    submitted,
+)
 from tests.spark.drivers import Driver, Told, run_script
 
 if TYPE_CHECKING:
@@ -18,7 +27,6 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 
-SERVER = "org.apache.spark.sql.connect.service.SparkConnectServer"
 CLIENT = """
     import json, sys
     from pyspark.sql.connect.session import SparkSession
@@ -42,17 +50,12 @@ MOUNTING = """
 """
 
 
-def server_options(port: int) -> list[str]:
-    options = (f"spark.connect.grpc.binding.port={port}", "spark.connect.grpc.binding.address=127.0.0.1")
-    return [*(each for option in options for each in ("--conf", option)), "spark-internal"]
-
-
 def test_of_two_clients_of_a_server_and_another_application_one_creates_a_name(
     address: str, tmp_path: Path
 ) -> None:
     (client := tmp_path / "client.py").write_text(dedent(CLIENT))
     files, here = tmp_path / "files", conf(tmp_path / "conf", defaults(["file"], address, jar()))
-    with submitted(SERVER, server_options, HOME, here) as port:
+    with submitted(CONNECT, connect_options, HOME, here) as port:
         asking = (sys.executable, client, f"sc://127.0.0.1:{port}", files.as_uri())
         done = run_script(*asking, defaults=here, folder=tmp_path)
     assert done.returncode == 0, done.stderr[-3000:]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import signal
-import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -17,8 +16,19 @@ import pytest
 
 from putifabsent.spark.settings import defaults, jar
 from tests.child import CallError
-from tests.spark.applications import GUARD, HOME, SETTINGS, TAKEN, appended, conf, submitted
-from tests.spark.drivers import JAVA, ROOT, Driver, Told, driving, run_script
+from tests.spark.applications import (
+    GUARD,
+    SETTINGS,
+    TAKEN,
+    THRIFT,
+    appended,
+    compiled,
+    conf,
+    image,
+    submitted,
+    thrift_options,
+)
+from tests.spark.drivers import Driver, Told, driving, run_script
 from tests.spark.races import race
 from tests.spark.writers import settings_of
 
@@ -28,7 +38,6 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.spark, pytest.mark.formats, pytest.mark.timeout(300)]
 
 PROGRAMS = Path(sys.executable).parent
-THRIFT = "org.apache.spark.sql.hive.thriftserver.HiveThriftServer2"
 CONSTANT = "2f1e9a7c-5d0b-4c44-9a35-6d1f0c1c7a10"
 ICEBERG = "org.apache.iceberg:iceberg-spark-runtime-3.5_2.12:1.12.0"
 
@@ -45,22 +54,6 @@ def test_a_python_job_is_not_run_in_a_standalone_cluster_itself(tmp_path: Path) 
 # --- SQL, without Python
 
 
-def image(folder: Path) -> Path:
-    """Lay out a Spark that has the adapter among its own jars."""
-    (folder / "jars").mkdir(parents=True)
-    for each in HOME.iterdir():
-        if each.name != "jars":
-            (folder / each.name).symlink_to(each)
-    for each in (*(HOME / "jars").iterdir(), Path(jar())):
-        (folder / "jars" / each.name).symlink_to(each)
-    return folder
-
-
-def thrift_options(port: int) -> list[str]:
-    options = (f"hive.server2.thrift.port={port}", "hive.server2.thrift.bind.host=127.0.0.1")
-    return ["spark-internal", *(each for option in options for each in ("--hiveconf", option))]
-
-
 def test_of_two_sessions_of_a_thrift_server_and_spark_sql_one_creates_a_name(
     address: str, tmp_path: Path
 ) -> None:
@@ -72,7 +65,9 @@ def test_of_two_sessions_of_a_thrift_server_and_spark_sql_one_creates_a_name(
         f"create temporary view t (n int) using csv options (path '{table.as_uri()}');\n"
         "insert into t values (1);\n"
     )
-    with submitted(THRIFT, thrift_options, image(tmp_path / "home"), conf(tmp_path / "baked", baked)) as port:
+    with submitted(
+        THRIFT, thrift_options, image(tmp_path / "home", [Path(jar())]), conf(tmp_path / "baked", baked)
+    ) as port:
         url = f"jdbc:hive2://127.0.0.1:{port}"
         script = tmp_path / "two_sessions.sql"
         script.write_text(f"{insert}!connect {url} '' ''\n{insert}")
@@ -93,19 +88,6 @@ def test_of_two_sessions_of_a_thrift_server_and_spark_sql_one_creates_a_name(
 # --- applications in Java and Scala
 
 
-def compiled(language: str, folder: Path) -> Path:
-    """Compile an application that appends to a folder; return its jar."""
-    source, jars = ROOT / "tests" / "spark" / "java" / f"Appends.{language}", f"{HOME / 'jars'}/*"
-    folder.mkdir()
-    # Spark brings a compiler of Scala along, for its shell.
-    scala = ("java", "-cp", jars, "scala.tools.nsc.Main", "-usejavacp")
-    program, *options = ("javac", "-cp", jars) if language == "java" else scala
-    subprocess.run([JAVA / program, *options, "-d", folder, source], check=True, timeout=200)
-    made = folder.with_suffix(".jar")
-    subprocess.run([JAVA / "jar", "cf", made, "-C", folder, "."], check=True, timeout=60)
-    return made
-
-
 @pytest.mark.parametrize("language", ["java", "scala"])
 def test_of_two_applications_on_the_jvm_one_creates_a_name(
     address: str, tmp_path: Path, language: str
@@ -116,7 +98,7 @@ def test_of_two_applications_on_the_jvm_one_creates_a_name(
         PROGRAMS / "spark-submit",
         "--class",
         "Appends",
-        compiled(language, tmp_path / "classes"),
+        compiled(f"Appends.{language}", tmp_path / "classes"),
         table,
     )
     first, second = (run_script(*submit, defaults=lines, folder=tmp_path) for _ in range(2))

@@ -7,20 +7,34 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["FORMATS", "IS_NEWER", "SERVICES_OF_HUDI", "THERE", "Format", "settings_of"]
+__all__ = [
+    "FORMATS",
+    "IS_NEWER",
+    "SERVICES_OF_HUDI",
+    "THERE",
+    "Format",
+    "settings_of",
+    "settings_of_one",
+    "statements",
+]
 
 IS_NEWER = find_spec("pyspark") is not None and version("pyspark").startswith("4.1.")
 """Whether there are the formats' jars for PySpark 4.1; else those for 3.5."""
 
-EXTENSIONS = (
-    "io.delta.sql.DeltaSparkSessionExtension",
-    "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
-    "org.apache.spark.sql.hudi.HoodieSparkSessionExtension",
-)
+EXTENSIONS = {
+    "delta": "io.delta.sql.DeltaSparkSessionExtension",
+    "iceberg": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
+    "hudi": "org.apache.spark.sql.hudi.HoodieSparkSessionExtension",
+}
+CATALOGS = {
+    "delta": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    "hudi": "org.apache.spark.sql.hudi.catalog.HoodieCatalog",
+}
+"""What stands in for the session's own."""
 
 
 class Format(NamedTuple):
@@ -47,9 +61,9 @@ class Format(NamedTuple):
 def settings_of(warehouse: str) -> dict[str, str]:
     """Return what a session needs for all of them."""
     return {
-        "spark.sql.extensions": ",".join(EXTENSIONS),
+        "spark.sql.extensions": ",".join(EXTENSIONS.values()),
         "spark.serializer": "org.apache.spark.serializer.KryoSerializer",
-        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+        "spark.sql.catalog.spark_catalog": CATALOGS["delta"],
         "spark.sql.catalog.paimon": "org.apache.paimon.spark.SparkCatalog",
         "spark.sql.catalog.paimon.warehouse": f"{warehouse}/paimon",
         "spark.sql.catalog.iceberg": "org.apache.iceberg.spark.SparkCatalog",
@@ -58,6 +72,30 @@ def settings_of(warehouse: str) -> dict[str, str]:
         "spark.sql.catalog.iceberg.cache-enabled": "false",
         "spark.test.warehouse": warehouse,
     }
+
+
+def settings_of_one(form: str, settings: Mapping[str, str]) -> dict[str, str]:
+    """Return what a session needs of what one for all of them has, where only one format's jars are there."""
+    catalogs = tuple(f"spark.sql.catalog.{each}" for each in ("spark_catalog", *FORMATS) if each != form)
+    own = {key: value for key, value in settings.items() if not key.startswith((*catalogs, "spark.sql.ext"))}
+    if form in EXTENSIONS:
+        own["spark.sql.extensions"] = EXTENSIONS[form]
+    if form in CATALOGS:
+        own["spark.sql.catalog.spark_catalog"] = CATALOGS[form]
+    return own
+
+
+def statements(form: str, warehouse: str, table: str) -> list[str]:
+    """Return what appends to a table that is there; the last inserts the row ``{who}``, ``{n}``."""
+    if form == "hudi":
+        return [
+            f"create table {table} using hudi location '{warehouse}/{table}'",
+            "set hoodie.spark.sql.insert.into.operation=insert",
+            "set hoodie.parquet.small.file.limit=0",
+            f"insert into {table} values ('{{who}}-{{n}}', '{{who}}', {{n}})",  # noqa: S608 - of a test's
+        ]
+    named = f"delta.`{warehouse}/{table}`" if form == "delta" else f"{form}.db.{table}"
+    return [f"insert into {named} values ('{{who}}', {{n}})"]  # noqa: S608 - of a test's
 
 
 def _path(spark: SparkSession, table: str) -> str:
