@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import hmac
 import ipaddress
 import logging
@@ -29,7 +30,7 @@ from pydantic import ValidationError
 
 from putifabsent.errors import ConfigError
 from putifabsent.service.calls import CALLS, Doing
-from putifabsent.service.connections import SECONDS, Connection, more_descriptors
+from putifabsent.service.connections import SECONDS, Connection, Stranger, Strangers, more_descriptors
 from putifabsent.service.mounts import Caller, Mounts
 from putifabsent.service.wire import failed, wrong
 from putifabsent.version import __version__
@@ -130,7 +131,7 @@ class Service:
         for lane in (self._work, self._signs):
             lane.pool.shutdown(wait=False, cancel_futures=True)
 
-    async def drain(self, server: web.Server) -> None:
+    async def drain(self, server: web.Server, strangers: Strangers) -> None:
         """Begin nothing more, and give callers a moment to hear so.
 
         A connection that closes just as a call comes leaves its caller not knowing what became of the call.
@@ -139,7 +140,7 @@ class Service:
         self.draining = True
         loop = asyncio.get_running_loop()
         until = loop.time() + _LEAVING_SECONDS
-        while server.connections and loop.time() < until:  # noqa: ASYNC110 - nobody tells when one closes
+        while (server.connections or strangers) and loop.time() < until:  # noqa: ASYNC110 - nobody tells when one closes
             await asyncio.sleep(0.02)
 
     async def health(self, request: web.Request) -> web.Response:
@@ -377,6 +378,9 @@ async def _serve(
             loop.add_signal_handler(each, ended.set if until is None else _go_on)
         if until is not None:
             _watch(until, loop, ended)
+        # What is there now stays: full collections, which hold every call up, need not look through it.
+        gc.collect()
+        gc.freeze()
         ready(address)
         await ended.wait()
 
@@ -390,23 +394,26 @@ async def listening(settings: Settings, mounts: Mounts) -> AsyncIterator[str]:
     app = application(settings, mounts)
     runner = web.AppRunner(app, shutdown_timeout=settings.drain_seconds, handle_signals=False)
     await runner.setup()
-    answers = cast("web.Server", runner.server)
+    answers, strangers = cast("web.Server", runner.server), Strangers()
     try:
-        server = await _server(answers, settings, tls)
+        server = await _server(partial(Stranger, answers, strangers), settings, tls)
         try:
             host, port = server.sockets[0].getsockname()[:2]
             yield f"{'http' if tls is None else 'https'}://{f'[{host}]' if ':' in host else host}:{port}"
         finally:
             server.close()
-            await app[_SERVICE].drain(answers)
+            await app[_SERVICE].drain(answers, strangers)
+            strangers.drop()
     finally:
         await runner.cleanup()
 
 
-async def _server(answers: web.Server, settings: Settings, tls: ssl.SSLContext | None) -> asyncio.Server:
+async def _server(
+    meets: Callable[[], asyncio.Protocol], settings: Settings, tls: ssl.SSLContext | None
+) -> asyncio.Server:
     listen = partial(
         asyncio.get_running_loop().create_server,
-        Connection.factory(answers),
+        meets,
         ssl=tls,
         ssl_handshake_timeout=None if tls is None else SECONDS,
         backlog=_BACKLOG,

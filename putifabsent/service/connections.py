@@ -10,16 +10,14 @@ the secret is closed when it has been idle for long.
 from __future__ import annotations
 
 import asyncio
+import re
 import resource
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from aiohttp import web
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-__all__ = ["SECONDS", "STRANGERS", "Connection", "Strangers", "more_descriptors"]
+__all__ = ["SECONDS", "STRANGERS", "Connection", "Stranger", "Strangers", "more_descriptors"]
 
 STRANGERS = 4096
 """So many connections at most that have not shown the secret, and half of the files that may be open."""
@@ -36,42 +34,107 @@ What one sends just when its connection is closed has an answer that is lost.
 _LINGERING_SECONDS = 1.0
 """So long a refused caller may go on sending, to hear why."""
 
+_END, _BEGIN = b"\r\n\r\n", re.compile(rb"[A-Z]{0,16}(?: |\Z)")
+"""How the head of a request ends, and begins, as far as it has come."""
+_LONGEST_HEAD = 65_536
+_NO_REQUEST = b'{"error": "request", "message": "this is no request of HTTP/1.1"}'
+_REFUSED = (
+    b"HTTP/1.1 400 Bad Request\r\nContent-Type: application/json\r\nConnection: close\r\n"
+    b"Content-Length: %d\r\n\r\n%s" % (len(_NO_REQUEST), _NO_REQUEST)
+)
+
 
 class Strangers:
     """The connections that have not shown the secret yet, by their peers, the oldest first."""
 
     def __init__(self) -> None:
         self._most = min(STRANGERS, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2)
-        self._by_peer: dict[str, dict[Connection, asyncio.TimerHandle]] = {}
+        self._by_peer: dict[str, dict[Stranger, asyncio.TimerHandle]] = {}
         self._count = 0
 
-    def add(self, connection: Connection) -> None:
+    def __len__(self) -> int:
+        return self._count
+
+    def add(self, stranger: Stranger) -> None:
         """Give it a place, for so long; the oldest of whichever peer has the most makes way."""
         if self._count >= self._most:
             most = max(self._by_peer.values(), key=len)
             next(iter(most)).drop()
-        timer = asyncio.get_running_loop().call_later(SECONDS, connection.drop)
-        self._by_peer.setdefault(connection.peer, {})[connection] = timer
+        timer = asyncio.get_running_loop().call_later(SECONDS, stranger.drop)
+        self._by_peer.setdefault(stranger.peer, {})[stranger] = timer
         self._count += 1
 
-    def remove(self, connection: Connection) -> None:
+    def remove(self, stranger: Stranger) -> None:
         """It is a stranger no more, or gone."""
-        of_peer = self._by_peer.get(connection.peer, {})
-        timer = of_peer.pop(connection, None)
+        of_peer = self._by_peer.get(stranger.peer, {})
+        timer = of_peer.pop(stranger, None)
         if timer is None:
             return
         timer.cancel()
         self._count -= 1
         if not of_peer:
-            del self._by_peer[connection.peer]
+            del self._by_peer[stranger.peer]
+
+    def drop(self) -> None:
+        """Close them all."""
+        for each in [each for of_peer in self._by_peer.values() for each in of_peer]:
+            each.drop()
+
+
+class Stranger(asyncio.Protocol):
+    """A connection until it has sent the head of a request; then a :class:`Connection` has it.
+
+    That costs a task, a parser and two hundred objects, which whoever sends no request is not worth.
+    """
+
+    __slots__ = ("_head", "_server", "_strangers", "_transport", "peer")
+
+    def __init__(self, server: web.Server, strangers: Strangers) -> None:
+        self._server, self._strangers = server, strangers
+        self._head = b""
+        self.peer = ""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Take a place among strangers."""
+        self._transport = cast("asyncio.Transport", transport)
+        name = transport.get_extra_info("peername")
+        self.peer = str(name[0]) if name else ""
+        self._strangers.add(self)
+
+    def data_received(self, data: bytes) -> None:
+        """Wait for a head, and refuse what can't become one."""
+        self._head += data
+        if _END in self._head:
+            connection = Connection(self._server, self)
+            self._transport.set_protocol(connection)
+            connection.connection_made(self._transport)
+            connection.data_received(self._head)
+            self._head = b""
+        elif len(self._head) > _LONGEST_HEAD or _BEGIN.match(self._head) is None:
+            self._transport.write(_REFUSED)
+            self._transport.close()
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        """End."""
+        del exc
+        self.known()
+
+    def known(self) -> None:
+        """It has shown the secret, or is gone: others may have its place."""
+        self._strangers.remove(self)
+
+    def drop(self) -> None:
+        """Close it at once, whatever is still to be sent."""
+        self.known()
+        self._transport.abort()
 
 
 class Connection(web.RequestHandler):
-    """One connection."""
+    """A connection that has sent the head of a request."""
 
-    __slots__ = ("_strangers", "peer")
+    __slots__ = ("_was",)
 
-    def __init__(self, server: web.Server, strangers: Strangers) -> None:
+    def __init__(self, server: web.Server, was: Stranger) -> None:
         super().__init__(
             server,
             loop=asyncio.get_running_loop(),
@@ -79,37 +142,16 @@ class Connection(web.RequestHandler):
             keepalive_timeout=IDLE_SECONDS,
             lingering_time=_LINGERING_SECONDS,
         )
-        self._strangers = strangers
-        self.peer = ""
-
-    @classmethod
-    def factory(cls, server: web.Server) -> Callable[[], Connection]:
-        """Return what makes a connection for each that is accepted."""
-        strangers = Strangers()
-        return lambda: cls(server, strangers)
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begin as a stranger."""
-        super().connection_made(transport)
-        name = transport.get_extra_info("peername")
-        self.peer = str(name[0]) if name else ""
-        self._strangers.add(self)
+        self._was = was
 
     def connection_lost(self, exc: BaseException | None) -> None:
         """End."""
-        self._strangers.remove(self)
+        self.known()
         super().connection_lost(exc)
 
     def known(self) -> None:
-        """It has shown the secret."""
-        self._strangers.remove(self)
-
-    def drop(self) -> None:
-        """Close it at once, whatever is still to be sent."""
-        self._strangers.remove(self)
-        if isinstance(self.transport, asyncio.Transport):
-            self.transport.abort()
-        self.force_close()
+        """It has shown the secret, or is gone."""
+        self._was.known()
 
     def handle_error(
         self,
@@ -124,9 +166,7 @@ class Connection(web.RequestHandler):
         if request.writer.output_size > 0:
             msg = "an answer has been sent in part"
             raise ConnectionError(msg)
-        answer = web.json_response(
-            {"error": "request", "message": "this is no request of HTTP/1.1"}, status=status
-        )
+        answer = web.Response(body=_NO_REQUEST, status=status, content_type="application/json")
         answer.force_close()
         return answer
 

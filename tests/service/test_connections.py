@@ -165,6 +165,13 @@ async def test_what_is_no_request_is_in_no_answer_and_no_log(
     assert SECRET.encode().hex() not in caplog.text
 
 
+async def test_a_head_that_does_not_end_is_refused(caller: Caller) -> None:
+    async with connected(caller.url) as (reader, writer):
+        writer.write(b"GET /" + b"x" * connections._LONGEST_HEAD)
+        assert await status_of(reader) == 400
+        assert await is_closed(reader)
+
+
 @pytest.mark.parametrize("more", [{"concurrency": 1}])
 async def test_a_body_that_comes_slowly_keeps_nobody_from_working(caller: Caller, ground: Ground) -> None:
     begun, over = asyncio.Event(), asyncio.Event()

@@ -209,11 +209,14 @@ def setting(spark: SparkSession, key: str) -> str | None:
     return value
 
 
-def change(spark: SparkSession, key: str, value: str) -> None:
-    """Change what Hadoop is told, while the session runs."""
+def change(spark: SparkSession, key: str, value: str | None) -> None:
+    """Change what Hadoop is told, while the session runs; None: it is told no more."""
     jsc = spark.sparkContext._jsc
     assert jsc is not None
-    jsc.hadoopConfiguration().set(key, value)
+    if value is None:
+        jsc.hadoopConfiguration().unset(key)
+    else:
+        jsc.hadoopConfiguration().set(key, value)
 
 
 def sql(spark: SparkSession, query: str) -> list[dict[str, Any]]:

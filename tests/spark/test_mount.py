@@ -204,6 +204,7 @@ def test_every_way_to_the_same_store_is_guarded_or_refused(
 
 def test_where_a_store_is_does_not_change_while_a_session_runs(driver: Driver, bucket: str) -> None:
     path, elsewhere = f"s3a://{bucket}/places/rows", "http://127.0.0.1:9"
+    driver.call("change", key="fs.s3a.impl.disable.cache", value="false")
     driver.call("parquet", path=path, rows=1)
     before = driver.call("setting", key="fs.s3a.endpoint")
     driver.call("change", key="fs.s3a.endpoint", value=elsewhere)
@@ -218,6 +219,12 @@ def test_where_a_store_is_does_not_change_while_a_session_runs(driver: Driver, b
     with pytest.raises(CallError, match=noticed):
         driver.call("parquet", path=path, rows=1)
     driver.call("sql", query=f"RESET {of_a_bucket}")
+    # The context has as many settings as before.
+    driver.call("change", key="fs.s3a.impl.disable.cache", value=None)
+    driver.call("change", key=of_a_bucket, value=elsewhere)
+    with pytest.raises(CallError, match=noticed):
+        driver.call("parquet", path=path, rows=1)
+    driver.call("change", key=of_a_bucket, value=None)
     # Of a store that is not mounted it may be said.
     driver.call("parquet", path=path, rows=1, options={"fs.gs.storage.root.url": elsewhere})
     assert driver.call("count", path=path) == 2

@@ -1,9 +1,7 @@
 package org.putifabsent.hadoop;
 
-import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.HashSet;
-import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.regex.Matcher;
@@ -53,7 +51,6 @@ public final class SessionGuard implements SparkSessionExtensionsProvider {
         session -> {
           Map<String, String> guarding = guarding(session.sparkContext());
           Set<String> schemes = schemes(guarding);
-          AddedKeys keys = new AddedKeys();
           // Before the first catalog opens a filesystem, which all others then get.
           checkSession(guarding, session);
           return plan -> {
@@ -61,7 +58,7 @@ public final class SessionGuard implements SparkSessionExtensionsProvider {
             if (!(plan instanceof SetCommand || plan instanceof ResetCommand)) {
               check(guarding, session, plan);
               Configuration hadoop = session.sparkContext().hadoopConfiguration();
-              keys.of(hadoop).forEach(key -> checkAdded(guarding, key, hadoop.getRaw(key)));
+              hadoop.forEach(each -> checkAdded(guarding, each.getKey(), each.getValue()));
               checkSession(guarding, session);
               FilesystemCache.check(schemes);
             }
@@ -170,6 +167,9 @@ public final class SessionGuard implements SparkSessionExtensionsProvider {
 
   /** Refuses a setting by which another scheme has a filesystem that is guarded elsewhere, or a bucket another place. */
   private static void checkAdded(Map<String, String> guarding, String key, String type) {
+    if (!key.startsWith("fs.")) {
+      return;
+    }
     if (!guarding.containsKey(key) && isPlace(guarding, key)) {
       throw new IllegalArgumentException(
           "putifabsent: this would go past the guard, for " + key + " says where a store is, and came after the start: "
@@ -203,27 +203,6 @@ public final class SessionGuard implements SparkSessionExtensionsProvider {
 
   private static boolean isAnother(Option<?> said, String value) {
     return said.isDefined() && !value.equals(String.valueOf(said.get()));
-  }
-
-  /** The keys by which a configuration names filesystems' classes and places: to find them takes longer than to read. */
-  private static final class AddedKeys {
-    private int size = -1;
-    private List<String> keys = List.of();
-
-    synchronized List<String> of(Configuration hadoop) {
-      if (size != hadoop.size()) {
-        size = hadoop.size();
-        List<String> found = new ArrayList<>();
-        for (Map.Entry<String, String> each : hadoop) {
-          String key = each.getKey();
-          if (OF_A_SCHEME.matcher(key).matches() || PLACES.keySet().stream().anyMatch(of -> of.matcher(key).matches())) {
-            found.add(key);
-          }
-        }
-        keys = found;
-      }
-      return keys;
-    }
   }
 
   private static RuntimeException refused(String key, String where) {
