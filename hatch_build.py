@@ -1,6 +1,7 @@
-"""Build hook: a wheel and an sdist bring the adapter for the JVM along, or are not built.
+"""Build hooks: packages bring the adapter for the JVM along, or are not built; and say where the project is.
 
 The jar is in no commit. An sdist has it; in a checkout it is built by Maven's wrapper, which takes a JDK.
+Where the project is, whoever builds a release says; a wheel of an sdist has what that says.
 """
 
 from __future__ import annotations
@@ -12,9 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+from hatchling.metadata.plugin.interface import MetadataHookInterface
 
 _JAR = "putifabsent/spark/putifabsent-hadoop.jar"
 _WITHOUT = "PUTIFABSENT_WITHOUT_JAR"
+_REPOSITORY = "PUTIFABSENT_REPOSITORY"
 
 
 class AdapterHook(BuildHookInterface[Any]):
@@ -42,3 +45,27 @@ class AdapterHook(BuildHookInterface[Any]):
         wrapper = ["sh", str(adapter / "mvnw"), "--batch-mode", "--quiet", "--file", str(adapter / "pom.xml")]
         subprocess.run([*wrapper, "-Dmaven.test.skip=true", "package"], check=True)
         shutil.copy(adapter / "target" / jar.name, jar)
+
+
+class AddressHook(MetadataHookInterface):
+    """Fills ``[project.urls]`` in.
+
+    https://packaging.python.org/en/latest/specifications/well-known-project-urls/
+    """
+
+    def update(self, metadata: dict[str, Any]) -> None:
+        """Go by the repository's address on the web, such as ``https://example.org/owner/putifabsent``."""
+        at = os.environ.get(_REPOSITORY, "").rstrip("/").removesuffix(".git")
+        if not at:
+            return
+        if not at.startswith("https://"):
+            msg = f"{_REPOSITORY} is {at}, which is no address on the web: give one that begins with https://"
+            raise ValueError(msg)
+        read = f"{at}/blob/v{metadata['version']}"
+        metadata["urls"] = {
+            "Source": at,
+            "Documentation": f"{read}/docs/index.md",
+            "Changelog": f"{read}/CHANGELOG.md",
+            "Issues": f"{at}/issues",
+            "Security": f"{read}/SECURITY.md",
+        }

@@ -35,6 +35,14 @@ def wheel_in(folder: Path) -> dict[str, bytes]:
         return {name: archive.read(name) for name in archive.namelist()}
 
 
+def metadata(folder: Path) -> list[str]:
+    """Build a wheel, and return its metadata."""
+    done = build(folder, "wheel")
+    assert done.returncode == 0, done.stderr
+    (found,) = (text for name, text in wheel_in(folder).items() if name.endswith(".dist-info/METADATA"))
+    return found.decode().splitlines()
+
+
 def without_a_jdk(folder: Path) -> dict[str, str]:
     empty = folder / "empty"
     empty.mkdir(exist_ok=True)
@@ -85,3 +93,24 @@ def test_a_checkout_builds_the_jar_that_its_wheel_has_the_same_each_time(checkou
     jar = wheel_in(checkout)[JAR]
     assert jar.startswith(b"PK")
     assert jar == (ROOT / JAR).read_bytes()
+
+
+def test_packages_say_where_the_project_is_if_who_builds_them_does(checkout: Path, tmp_path: Path) -> None:
+    (checkout / JAR).write_bytes(b"the jar")
+    assert not [line for line in metadata(checkout) if line.startswith("Project-URL")]
+    at = {"PUTIFABSENT_REPOSITORY": "https://example.org/o/p.git"}
+    assert build(checkout, "sdist", **at).returncode == 0
+    (sdist,) = (checkout / "dist").glob("*.tar.gz")
+    with tarfile.open(sdist) as archive:
+        archive.extractall(tmp_path, filter="data")
+    (unpacked,) = tmp_path.glob("putifabsent-*")
+    lines = metadata(unpacked)
+    version = next(line.removeprefix("Version: ") for line in lines if line.startswith("Version: "))
+    assert "Project-URL: Source, https://example.org/o/p" in lines
+    assert f"Project-URL: Changelog, https://example.org/o/p/blob/v{version}/CHANGELOG.md" in lines
+
+
+def test_an_address_that_is_none_on_the_web_is_refused(checkout: Path) -> None:
+    (checkout / JAR).write_bytes(b"the jar")
+    done = build(checkout, "sdist", PUTIFABSENT_REPOSITORY="git@example.org:o/p.git")
+    assert "is no address on the web: give one that begins with https://" in done.stderr

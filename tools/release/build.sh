@@ -13,6 +13,17 @@ if [[ -n ${TAG:-} ]] && ! grep -q "^## \[$version\] - " CHANGELOG.md; then
     exit 1
 fi
 
+# Where packages say that the project is: unless it is given, `origin`, as browsers reach it.
+if [[ -z ${PUTIFABSENT_REPOSITORY:-} ]]; then
+    origin=$(git remote get-url origin 2>/dev/null || true)
+    PUTIFABSENT_REPOSITORY=$(sed -nE 's#^(ssh://)?git@([^:/]+)[:/]#https://\2/#; s#^https://#&#p' <<<"$origin")
+fi
+export PUTIFABSENT_REPOSITORY
+if [[ -n ${TAG:-} && -z $PUTIFABSENT_REPOSITORY ]]; then
+    echo "no origin is an address on the web: set PUTIFABSENT_REPOSITORY to the repository's" >&2
+    exit 1
+fi
+
 make .venv/.stamp
 rm -rf dist build/release
 # The same bytes from the same commit.
