@@ -49,11 +49,12 @@ from putifabsent.fsspec_plugin.instances import (
 from putifabsent.fsspec_plugin.mount import Mount
 from putifabsent.fsspec_plugin.options import Options, check_options, made_with, split
 from putifabsent.fsspec_plugin.paths import own
+from putifabsent.fsspec_plugin.slots import Slot
 from putifabsent.fsspec_plugin.steps import Aside, Call
 from putifabsent.fsspec_plugin.turns import Turn
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from fsspec.spec import AbstractFileSystem
     from typing_extensions import Self
@@ -348,34 +349,16 @@ class GuardedFileSystem(AsyncFileSystem, ChainedFileSystem, metaclass=CachedToo)
         return (yield from self.guard.resolving(path, creation_token))
 
     def turn(self, table: str, *, lease: float = 60.0, timeout: float | None = None) -> Turn:
-        """Return a table's turn: its lock, to be entered by ``with`` or ``async with``.
-
-        While somebody has it, nobody else completes an instant of the table; a holder that was paused so
-        long that others have broken its turn completes nothing any more.
-
-        Parameters
-        ----------
-        table
-            Its folder. Of a Hudi table that is still to be made, its ``.hoodie``: only what is there shows
-            that a folder is Hudi's.
-        lease
-            Seconds without a sign of life after which others may break the turn; 3600 at most. A thread
-            gives one three times as often.
-        timeout
-            Seconds to wait for it; by default the mount's ``deadline``.
-
-        Raises
-        ------
-        TimeoutError
-            When entered: somebody else had it all the time.
-        Fenced
-            When left: it was broken, for the holder had given no sign of life; or another mount has removed
-            the table.
-        OutcomeUnknown
-            When entered: it may have been taken. Then it is broken after the lease.
-        """
+        """Return a :class:`~putifabsent.fsspec_plugin.turns.Turn`, a lock for ``with``, ``async with``."""
         waits = self.mount.options.deadline if timeout is None else timeout
         return Turn(self.guard, self.mount.paths.full(table), lease, waits)
+
+    def slot(
+        self, table: str, *, partitions: Iterable[str] | None = None, timeout: float | None = None
+    ) -> Slot:
+        """Return a :class:`~putifabsent.fsspec_plugin.slots.Slot`, for ``with``, ``async with``."""
+        waits = self.mount.options.deadline if timeout is None else timeout
+        return Slot(self.guard, self.mount.paths.full(table), partitions, waits)
 
     def ledger(self, table: str) -> Ledger:
         """Return a table's ledger, of which nothing is read yet, for somebody who looks after the table.
@@ -383,7 +366,7 @@ class GuardedFileSystem(AsyncFileSystem, ChainedFileSystem, metaclass=CachedToo)
         Parameters
         ----------
         table
-            As for :meth:`turn`.
+            As for a :class:`~putifabsent.fsspec_plugin.turns.Turn`.
         """
         ledgers = self.guard.ledgers
         return ledgers.new(self.mount.walk(ledgers.table_for_turns(self.mount.paths.full(table))))

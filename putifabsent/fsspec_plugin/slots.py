@@ -1,4 +1,4 @@
-"""The queue of those who wait to write a table: who came first goes first, as far as their write sets meet.
+"""The queue of those who want to write a table: who came first goes first, as far as their write sets meet.
 
 ::
 
@@ -12,34 +12,48 @@ this is advice, as the tower's: an entry that is lost costs its waiter a place.
 
 from __future__ import annotations
 
+import errno
 import json
+import logging
+import os
+import threading
 import time
 import uuid
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from putifabsent.backends.base import Absent
+from putifabsent.backends.base import Absent, Refused
 from putifabsent.backends.body import InMemory
 from putifabsent.fsspec_plugin.mount import Cache
+from putifabsent.fsspec_plugin.steps import Decide
 from putifabsent.shim.formats.hudi_sets import Inserts, Part, meet
 from putifabsent.shim.reading import read, removed
-from putifabsent.shim.requests import Get, List, Put
+from putifabsent.shim.requests import Get, List, Pause, Put
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
+    from types import TracebackType
 
-    from putifabsent.backends.base import Creation, Entry, Got, Listed
+    from typing_extensions import Self
+
+    from putifabsent.backends.base import Creation, Entry, Got, Listed, PutOutcome
+    from putifabsent.fsspec_plugin.guard import Guard
+    from putifabsent.fsspec_plugin.steps import Steps
     from putifabsent.shim.formats.hudi_sets import WriteSet
-    from putifabsent.shim.ledger.book import Ledger
+    from putifabsent.shim.names import Name
     from putifabsent.shim.requests import Protocol
 
-__all__ = ["LIFELESS", "Slots", "Waiter", "Watch", "queue_of"]
+__all__ = ["LIFELESS", "Slot", "Slots", "Waiter", "Watch", "queue_of"]
 
 LIFELESS = 60.0
 """Seconds without a new entry after which its waiter is taken for dead."""
 
 _WRITTEN_EACH = 15.0
 _DIGITS = 10
+_LONGEST_WAIT = 6
+"""Pauses grow up to this attempt's, and stay there."""
+
+_log = logging.getLogger(__name__)
 
 
 class Watch:
@@ -88,9 +102,9 @@ class _Place(NamedTuple):
     written: float
 
 
-def queue_of(ledger: Ledger) -> str:
-    """Return where the entries of those lie who wait to write a table."""
-    return f"{ledger.name.state}/slots"
+def queue_of(name: Name) -> str:
+    """Return where the entries of those lie who want to write the table of a name."""
+    return f"{name.state}/slots"
 
 
 class Slots:
@@ -151,8 +165,27 @@ class Slots:
         number = max((int(each) for each in numbers if each.isdecimal()), default=0) + 1
         path = f"{folder}/{number:0{_DIGITS}}~{uuid.uuid4()}" if own is None else own.path
         said = {"session": session, "thread": thread, "wants": _written(wants), "at": now}
-        yield Put(path, InMemory(json.dumps(said).encode()), creation)
+        outcome: PutOutcome = yield Put(path, InMemory(json.dumps(said).encode()), creation)
+        if isinstance(outcome, Refused):
+            raise outcome.error
         self._own.keep((folder, session, thread), _Place(path, now if own is None else own.since, now))
+
+    def take(
+        self, folder: str, session: str, thread: str, wants: WriteSet, creation: Creation
+    ) -> Protocol[list[str]]:
+        """Wait until nobody is ahead, and keep the place; at the deadline, return who still is."""
+        attempt = 0
+        while True:
+            entries = yield from self.listed(folder)
+            if self._place(folder, session, thread) is None:
+                yield from self.wait(folder, session, thread, wants, entries, creation)
+                # Others may have come at the same time.
+                entries = yield from self.listed(folder)
+            before = yield from self.ahead(folder, session, thread, wants, entries)
+            attempt += 1
+            if not before or not (yield Pause(min(attempt, _LONGEST_WAIT))):
+                return before
+            yield from self.wait(folder, session, thread, wants, entries, creation)
 
     def leave(self, folder: str, session: str, thread: str, creation: Creation) -> Protocol[float | None]:
         """Give up a place, if there is one, and return for how many seconds it was kept.
@@ -181,6 +214,144 @@ class Slots:
             got: Got | Absent = yield from read(Get(entry.name))
             self._said.keep(key, Waiter() if isinstance(got, Absent) else _read(got.data))
         return self._said[key]
+
+
+class Slot:
+    """A writer's slot, from :meth:`~putifabsent.fsspec_plugin.GuardedFileSystem.slot`.
+
+    Those who would write the same do so one after the other, in the order in which they came, instead of
+    doing work that is refused when it is done; so do Hudi's writers on Spark that wait (``tower=True``), but
+    for those whose commits have begun. It is advice: it keeps nobody from writing.
+
+    Parameters
+    ----------
+    table
+        Its folder, of any format.
+    partitions
+        The folders in it that are written, such as ``["day=2026-01-01"]``; None: any of them.
+    timeout
+        Seconds to wait; by default the mount's ``deadline``.
+
+    Raises
+    ------
+    FileNotFoundError
+        When entered: the folder is not there, and the store has folders.
+    TimeoutError
+        When entered: others wanted to write the same all the time.
+
+    Attributes
+    ----------
+    table
+        Its folder.
+    """
+
+    def __init__(self, guard: Guard, table: str, partitions: Iterable[str] | None, timeout: float) -> None:
+        self.table = table
+        self._guard = guard
+        self._timeout = timeout
+        self._wants = _set_of(partitions)
+        self._slots = Slots()
+        self._held: _Held | None = None
+
+    def __repr__(self) -> str:
+        return f"<Slot {'' if self._held else 'not '}held in {self.table}>"
+
+    def __enter__(self) -> Self:
+        self._is_free()
+        try:
+            self._guard.mount.walk(self._taking())
+        except BaseException:
+            self.__exit__(None, None, None)
+            raise
+        return self
+
+    async def __aenter__(self) -> Self:
+        self._is_free()
+        try:
+            await self._guard.mount.walk_async(self._taking())
+        except BaseException:
+            await self.__aexit__(None, None, None)
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._guard.mount.walk(self._leaving())
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._guard.mount.walk_async(self._leaving())
+
+    def _is_free(self) -> None:
+        if self._held is not None:
+            msg = f"this slot of {self.table} is held already: ask fs.slot for another one"
+            raise RuntimeError(msg)
+
+    def _taking(self) -> Steps[None]:
+        name = yield from self._guard.ledgers.table_for_turns(self.table)
+        held = self._held = _Held(
+            queue_of(name), self._guard.mount.looker(name), threading.Event(), os.getpid()
+        )
+        take = self._slots.take(held.folder, held.session, "", self._wants, held.creation)
+        try:
+            before = yield Decide(take, deadline=self._timeout)
+        except FileNotFoundError as error:
+            raise FileNotFoundError(errno.ENOENT, "there is no folder for its queue", self.table) from error
+        if before:
+            reason = f"others have wanted to write the same for {self._timeout:g} s: session {before[0]}"
+            raise TimeoutError(errno.ETIMEDOUT, reason, self.table)
+        threading.Thread(target=self._beats, args=(held,), name="putifabsent-slot", daemon=True).start()
+
+    def _beats(self, held: _Held) -> None:
+        while not held.over.wait(_WRITTEN_EACH):
+            # Who holds it is the first: a new place, should it have lost its own, is before all others.
+            beat = self._slots.wait(held.folder, held.session, "", self._wants, [], held.creation)
+            try:
+                self._guard.mount.run(beat, deadline=LIFELESS, beside=True)
+            except Exception as error:  # noqa: BLE001 - the next one may be given
+                _log.warning("the slot in %s gave no sign of life: %s", self.table, error)
+
+    def _leaving(self) -> Steps[None]:
+        held, self._held = self._held, None
+        if held is None:
+            return
+        held.over.set()
+        if held.pid != os.getpid():
+            return  # a fork that leaves the block: the slot is its parent's
+        try:
+            yield Decide(self._slots.leave(held.folder, held.session, "", held.creation))
+        except OSError as error:
+            # What was done in it is done; others go on when they have watched its entry for long.
+            _log.warning("the slot in %s could not be given back: %s", self.table, error)
+
+
+class _Held(NamedTuple):
+    """A slot that was asked for: in which queue, whose, what ends its signs of life, and in which process."""
+
+    folder: str
+    creation: Creation
+    over: threading.Event
+    pid: int
+
+    @property
+    def session(self) -> str:
+        """One of its own: the threads of one process wait for each other, too."""
+        return f"{self.creation.writer}/{self.creation.token}"
+
+
+def _set_of(partitions: Iterable[str] | None) -> WriteSet:
+    if partitions is None:
+        return None
+    if isinstance(partitions, str):
+        msg = f"partitions is {partitions!r}: give a list of names, such as [{partitions!r}]"
+        raise TypeError(msg)
+    found = {each.strip("/"): Part(None) for each in partitions}
+    if not found:
+        msg = "partitions is empty: leave it out for a slot of the whole table"
+        raise ValueError(msg)
+    return found
 
 
 def _written(wants: WriteSet) -> Any:

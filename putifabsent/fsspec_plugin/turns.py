@@ -111,9 +111,31 @@ def _beside(work: Callable[[TurnName, _Taken], None], turn: TurnName, taken: _Ta
 class Turn:
     """A table's lock, from :meth:`~putifabsent.fsspec_plugin.GuardedFileSystem.turn`.
 
-    Only records in the table's ledger begin and end it, so no clock matters for safety. While it is held, a
-    thread gives signs of life; should the process be paused for longer than the lease, others may break it,
-    and what is completed in it after that is refused.
+    While somebody has it, nobody else completes an instant of the table. Only records in the table's ledger
+    begin and end it, so no clock matters for safety. A thread gives signs of life meanwhile; should the
+    process be paused for longer than the lease, others may break it, and what is completed in it after that
+    is refused.
+
+    Parameters
+    ----------
+    table
+        Its folder. Of a Hudi table that is still to be made, its ``.hoodie``: only what is there shows that a
+        folder is Hudi's.
+    lease
+        Seconds without a sign of life after which others may break the turn; 3600 at most. The thread gives
+        one three times as often.
+    timeout
+        Seconds to wait for it; by default the mount's ``deadline``.
+
+    Raises
+    ------
+    TimeoutError
+        When entered: somebody else had it all the time.
+    Fenced
+        When left: it was broken, for the holder had given no sign of life; or another mount has removed the
+        table.
+    OutcomeUnknown
+        When entered: it may have been taken. Then it is broken after the lease.
 
     Attributes
     ----------

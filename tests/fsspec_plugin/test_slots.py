@@ -1,0 +1,218 @@
+"""A slot: who would write the same do so one after the other, and nobody waits for the dead for long."""
+
+from __future__ import annotations
+
+import asyncio
+import multiprocessing
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+import fsspec
+import pytest
+
+from putifabsent.fsspec_plugin import slots
+from putifabsent.fsspec_plugin.slots import queue_of
+from tests.fsspec_plugin.test_tower import F, clock, drivers, known
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.fsspec_plugin.grounds import Ground
+    from tests.fsspec_plugin.test_tower import Driver
+
+__all__ = ["clock", "drivers"]
+
+SHORT = 0.05
+TABLE = "table"
+
+
+@pytest.fixture
+def fs(ground: Ground) -> Any:
+    return ground.mount(writer_session="a")
+
+
+@pytest.fixture
+def other(ground: Ground) -> Any:
+    return ground.mount(writer_session="b")
+
+
+@pytest.fixture
+def table(ground: Ground) -> str:
+    ground.around.makedirs(ground.name(TABLE), exist_ok=True)
+    return ground.name(TABLE)
+
+
+def is_free(fs: Any, table: str, partitions: list[str] | None = None) -> bool:
+    try:
+        with fs.slot(table, partitions=partitions, timeout=SHORT):
+            return True
+    except TimeoutError:
+        return False
+
+
+def entries(ground: Ground, fs: Any, table: str) -> list[str]:
+    folder = queue_of(fs.mount.walk(fs.guard.ledgers.table_for_turns(table)))
+    return list(ground.around.find(folder))
+
+
+@pytest.mark.parametrize(
+    ("one", "another", "meet"),
+    [
+        (None, None, True),
+        (["day=1"], ["day=1"], True),
+        (["day=1", "day=2"], ["/day=2/"], True),
+        (["day=1"], None, True),
+        (["day=1"], ["day=2"], False),
+    ],
+)
+def test_who_would_write_the_same_waits_until_the_slot_is_given_back(
+    ground: Ground,
+    fs: Any,
+    other: Any,
+    table: str,
+    one: list[str] | None,
+    another: list[str] | None,
+    meet: bool,
+) -> None:
+    with fs.slot(table, partitions=one):
+        assert is_free(other, table, another) is not meet
+        assert is_free(fs, table, another) is not meet  # threads of one process, too
+    assert is_free(other, table, another)
+    assert entries(ground, fs, table) == []
+
+
+def test_who_waits_in_vain_is_told_for_whom(fs: Any, other: Any, table: str) -> None:
+    held = fs.slot(table)
+    with (
+        held,
+        pytest.raises(TimeoutError, match=f"for 0.05 s: session {fs.writer}/"),
+        other.slot(table, timeout=SHORT),
+    ):
+        pass
+
+
+def test_slots_are_had_in_the_order_in_which_they_were_asked_for(
+    ground: Ground, fs: Any, other: Any, table: str
+) -> None:
+    had: list[int] = []
+
+    def work(number: int) -> None:
+        with other.slot(table, partitions=[f"day={number % 2}", "all"], timeout=30.0):
+            had.append(number)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+    with fs.slot(table):
+        for number, thread in enumerate(threads):
+            thread.start()
+            while len(entries(ground, fs, table)) < number + 2:
+                time.sleep(0.01)
+    for thread in threads:
+        thread.join()
+    assert had == [0, 1, 2, 3]
+
+
+def test_a_writer_of_hudi_s_waits_for_a_slot_that_its_commit_would_meet(
+    drivers: list[Driver], root: str
+) -> None:
+    a, b, _ = drivers
+    known(a, b, F, F)
+    with a.writer.fs.slot(root, partitions=["dt=2"]):
+        b.begins("300", (F,))
+        b.completes("300", (F,), upon="1")
+    with a.writer.fs.slot(root, partitions=["dt=1"]):
+        assert b.asks().behind.startswith(f"session {a.writer.fs.writer}/")
+    b.begins("400", (F,))
+
+
+def hold(folder: str, pipe: Any) -> None:
+    """Hold a slot until the end."""
+    with fsspec.filesystem("piafile").slot(folder):
+        pipe.send("held")
+        time.sleep(600)
+
+
+def test_a_slot_whose_holder_was_killed_is_passed_over_and_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(slots, "LIFELESS", 0.5)
+    context = multiprocessing.get_context("spawn")
+    here, there = context.Pipe()
+    child = context.Process(target=hold, args=(str(tmp_path), there), daemon=True)
+    child.start()
+    assert here.poll(60)
+    fs = fsspec.filesystem("piafile")
+    assert not is_free(fs, str(tmp_path))
+    child.kill()
+    child.join()
+    with fs.slot(str(tmp_path), timeout=30.0):
+        pass
+    assert not [each for each in tmp_path.rglob("slots/*") if each.is_file()]
+
+
+def test_a_slot_is_held_for_as_long_as_its_holder_lives(
+    memory: Ground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(slots, "LIFELESS", 0.4)
+    monkeypatch.setattr(slots, "_WRITTEN_EACH", 0.05)
+    fs, table = memory.mount(), memory.name(TABLE)
+    with fs.slot(table), pytest.raises(TimeoutError), fs.slot(table, timeout=1.2):
+        pass
+
+
+def test_asynchronously_tasks_wait_for_each_other(memory: Ground) -> None:
+    had: list[int] = []
+
+    async def life() -> None:
+        fs = fsspec.filesystem("piamemory", asynchronous=True)
+        table = memory.name(TABLE)
+
+        async def beside() -> None:
+            async with fs.slot(table):
+                had.append(2)
+
+        async with fs.slot(table):
+            task = asyncio.create_task(beside())
+            await asyncio.sleep(SHORT)
+            had.append(1)
+        await task
+
+    asyncio.run(life())
+    assert had == [1, 2]
+
+
+def test_who_gives_up_waiting_leaves_the_queue(ground: Ground, fs: Any, other: Any, table: str) -> None:
+    with fs.slot(table):
+        assert not is_free(other, table)
+        assert len(entries(ground, fs, table)) == 1
+
+
+def test_a_slot_is_entered_once_at_a_time(memory: Ground) -> None:
+    slot = memory.mount().slot(memory.name(TABLE))
+    with slot:
+        assert " held in" in repr(slot)
+        assert " not held" not in repr(slot)
+        with pytest.raises(RuntimeError, match=r"is held already: ask fs\.slot for another one"), slot:
+            pass
+        assert " not held" not in repr(slot)
+    assert " not held" in repr(slot)
+    with slot:
+        pass
+
+
+@pytest.mark.parametrize(
+    ("partitions", "error", "said"),
+    [
+        ("day=1", TypeError, r"give a list of names, such as \['day=1'\]"),
+        ([], ValueError, "leave it out for a slot of the whole table"),
+    ],
+)
+def test_bad_partitions_are_told(memory: Ground, partitions: Any, error: type, said: str) -> None:
+    with pytest.raises(error, match=said):
+        memory.mount().slot(memory.name(TABLE), partitions=partitions)
+
+
+def test_without_a_folder_there_is_no_queue(tmp_path: Path) -> None:
+    slot = fsspec.filesystem("piafile").slot(str(tmp_path / "none"))
+    with pytest.raises(FileNotFoundError, match=r"there is no folder for its queue: .*none"), slot:
+        pass
