@@ -16,9 +16,10 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from threading import Event
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
-from putifabsent.spark.settings import defaults, jar
+from putifabsent.spark.settings import HUDI, defaults, jar
 from tests.spark.applications import (
     CONNECT,
     HOME,
@@ -30,18 +31,17 @@ from tests.spark.applications import (
     submitted,
     thrift_options,
 )
-from tests.spark.drivers import JARS, ROOT, run_script, together
+from tests.spark.drivers import CONNECT_JARS, FORMATS_JARS, ROOT, run_script, together
 from tests.spark.writers import statements
 
 if TYPE_CHECKING:
-    import subprocess
     from collections.abc import Callable, Iterator, Mapping
 
     Row = tuple[str, int]
 
 __all__ = ["COMMITS", "DEPLOYMENTS", "Cell", "Heard"]
 
-COMMITS = 4
+COMMITS = 3
 WRITERS = ("w0", "w1")
 _PACKAGES = {
     "delta": "io.delta:delta-spark_2.12:3.3.3",
@@ -100,8 +100,7 @@ class Cell(NamedTuple):
     def jars(self) -> list[Path]:
         """The format's, Hadoop's, and the adapter."""
         others = [form for form in _PACKAGES if form != self.form]
-        formats = (each for each in sorted(JARS.glob("*.jar")) if not each.name.startswith(tuple(others)))
-        return [*formats, Path(jar())]
+        return [*(each for each in FORMATS_JARS if not each.name.startswith(tuple(others))), Path(jar())]
 
     def script(self, who: str) -> Path:
         """Write down what a writer does."""
@@ -116,24 +115,30 @@ class Cell(NamedTuple):
             yield insert.format(who=who, n=n)
             yield f"select concat('acknowledged', ' {self.table} {who} {n}')"
 
-    def heard(self, done: subprocess.CompletedProcess[str], printed: str = "") -> Heard:
-        found = re.findall(rf"acknowledged {self.table} (w\d) (\d+)", done.stdout + printed)
-        return Heard([(who, int(n)) for who, n in found], done.returncode, done.stdout + done.stderr)
+    def heard(self, words: str, code: int) -> Heard:
+        found = re.findall(rf"acknowledged {self.table} (w\d) (\d+)", words)
+        return Heard([(who, int(n)) for who, n in found], code, words)
 
     def run(self, *command: str | Path, conf: Path, home: Path = HOME) -> Heard:
-        return self.heard(run_script(*command, defaults=conf, folder=self.folder, home=home))
+        done = run_script(*command, defaults=conf, folder=self.folder, home=home)
+        return self.heard(done.stdout + done.stderr, done.returncode)
 
-    def conf(self, **more: str) -> Path:
+    def conf(self, more: Mapping[str, str]) -> Path:
         """Lay out the defaults of a machine, in a new folder."""
         return conf(self.folder / uuid.uuid4().hex, {**self.settings, **more})
 
-    def lines(self, **more: str) -> Path:
-        """Lay out the defaults of a machine, with those that ``putifabsent spark-conf`` prints."""
-        return self.conf(**{**defaults(["s3a"], self.address, jar()), **more})
+    def lines(self, more: Mapping[str, str], *on_the_path: Path) -> Path:
+        """Lay out the defaults of a machine, with all that ``putifabsent spark-conf`` prints.
 
-    def in_python(self, *options: str, home: Path = HOME, **more: str) -> list[Heard]:
+        Hudi's own are on the class path of drivers, before what else is told to be there.
+        """
+        (self.folder / "hudi-defaults.conf").write_text("".join(f"{key}={HUDI[key]}\n" for key in HUDI))
+        path = {"spark.driver.extraClassPath": os.pathsep.join(map(str, [self.folder, *on_the_path]))}
+        return self.conf({**defaults(["s3a"], self.address, jar()), **path, **more})
+
+    def in_python(self, more: Mapping[str, str], *options: str, home: Path = HOME) -> list[Heard]:
         """Submit two jobs in Python, which mount."""
-        at = self.conf(**more)
+        at = self.conf(more)
 
         def submit(who: str) -> Heard:
             job = (_JOB, "--mount", self.address, self.script(who))
@@ -141,21 +146,24 @@ class Cell(NamedTuple):
 
         return together(partial(submit, who) for who in WRITERS)
 
-    def in_sql(self, *options: str, home: Path = HOME, **more: str) -> list[Heard]:
+    def in_sql(self, more: Mapping[str, str], *options: str) -> list[Heard]:
         """Run spark-sql twice, by lines in its defaults."""
-        at = self.lines(**more)
+        at = self.lines(more)
 
         def run(who: str) -> Heard:
-            job = (*_own_session(), *options, "-f", self.script(who))
-            return self.run(home / "bin" / "spark-sql", *job, conf=at, home=home)
+            job: list[str | Path] = [*_own_session(), *options, "-f", self.script(who)]
+            return self.run(_PROGRAMS / "spark-sql", *job, conf=at)
 
         return together(partial(run, who) for who in WRITERS)
 
     def at_a_server(
-        self, main: str, options: Callable[[int], list[str]], client: Callable[[int, str], list[str | Path]]
+        self,
+        main: str,
+        options: Callable[[int], list[str]],
+        client: Callable[[int, str], list[str | Path]],
+        at: Path,
     ) -> list[Heard]:
         """Run a server of Spark's by lines in its defaults, and two clients."""
-        at = self.lines(**_listed(self.jars))
         with submitted(main, options, HOME, at) as port:
             return together(partial(self.run, *client(port, who), conf=at) for who in WRITERS)
 
@@ -172,64 +180,90 @@ def _listed(jars: list[Path]) -> dict[str, str]:
 
 
 def _named_in_settings(cell: Cell) -> list[Heard]:
-    return cell.in_python(**_listed(cell.jars))
+    return cell.in_python(_listed(cell.jars))
 
 
 def _on_the_class_path(cell: Cell) -> list[Heard]:
     path = os.pathsep.join(map(str, cell.jars))
-    return cell.in_python(**{f"spark.{who}.extraClassPath": path for who in ("driver", "executor")})
+    return cell.in_python({f"spark.{who}.extraClassPath": path for who in ("driver", "executor")})
 
 
 def _by_packages(cell: Cell) -> list[Heard]:
-    # Ivy does not keep two that fetch at the same time apart.
-    cache = ("--conf", f"spark.jars.ivy={cell.folder / 'ivy'}")
-    cell.run(_PROGRAMS / "spark-submit", "--packages", _named(cell), *cache, "--version", conf=cell.conf())
-    return cell.in_python("--packages", _named(cell), *cache)
-
-
-def _named(cell: Cell) -> str:
-    return f"{_PACKAGES[cell.form]},{_HADOOP}"
+    options = (
+        "--packages",
+        f"{_PACKAGES[cell.form]},{_HADOOP}",
+        "--conf",
+        f"spark.jars.ivy={cell.folder / 'ivy'}",
+    )
+    # Ivy does not keep two that fetch at the same time apart: what they need is there before.
+    (empty := cell.folder / "empty.py").touch()
+    cell.run(_PROGRAMS / "spark-submit", *options, empty, conf=cell.conf({}))
+    return cell.in_python({}, *options)
 
 
 def _by_option(cell: Cell) -> list[Heard]:
-    return cell.in_sql("--jars", _listed(cell.jars)["spark.jars"])
+    return cell.in_sql({}, "--jars", _listed(cell.jars)["spark.jars"])
 
 
 def _baked_in(cell: Cell) -> list[Heard]:
-    return cell.in_python(home=image(cell.folder / "home", cell.jars))
+    return cell.in_python({}, home=image(cell.folder / "home", cell.jars))
 
 
 # --- clusters
 
 
-def _on(cell: Cell, **more: str) -> dict[str, str]:
+def _on(cell: Cell, more: Mapping[str, str] = MappingProxyType({})) -> dict[str, str]:
     small = {"spark.driver.memory": "768m", "spark.executor.memory": "768m", "spark.cores.max": "1"}
     return {**_listed(cell.jars), "spark.master": cell.cluster()[0], **small, **more}
 
 
 def _in_client_mode(cell: Cell) -> list[Heard]:
-    return cell.in_python(**_on(cell))
+    return cell.in_python(_on(cell))
 
 
 def _in_cluster_mode(cell: Cell) -> list[Heard]:
     """Have the cluster run the drivers, which are in Java: it takes none in Python."""
     _, workers = cell.cluster()
-    at = cell.lines(**_on(cell, **{"spark.standalone.submit.waitAppCompletion": "true"}))
+    told = {"spark.standalone.submit.waitAppCompletion": "true", "spark.driver.extraJavaOptions": _OPENED}
+    at = cell.lines(_on(cell, told))
     job = ("--deploy-mode", "cluster", "--class", "Statements")
     made = compiled("Statements.java", cell.folder / "classes")
 
     def submit(who: str) -> Heard:
-        command = (_PROGRAMS / "spark-submit", *_own_session(), *job, made, cell.script(who))
-        done = run_script(*command, defaults=at, folder=cell.folder)
-        printed = "".join(each.read_text() for each in workers.glob("*/driver-*/std*"))
-        return cell.heard(done, printed)
+        command: list[str | Path] = [*_own_session(), *job, made, cell.script(who)]
+        done = run_script(_PROGRAMS / "spark-submit", *command, defaults=at, folder=cell.folder)
+        state = re.search(r"State of driver (driver-[\d-]+) is (\w+)", done.stderr)
+        assert state, done.stderr
+        printed = "".join(each.read_text() for each in workers.glob(f"*/{state[1]}/std*"))
+        # The program itself ends well whatever became of the driver.
+        return cell.heard(printed, 0 if state[2] == "FINISHED" else 1)
 
-    # Each has read what both have printed.
-    first, second = together(partial(submit, who) for who in WRITERS)
-    return [
-        Heard([row for row in each.acknowledged if row[0] == who], each.code, each.words)
-        for who, each in zip(WRITERS, (first, second), strict=True)
-    ]
+    return together(partial(submit, who) for who in WRITERS)
+
+
+# What Spark tells Java 17 of all its drivers but those.
+_OPENED = " ".join(
+    f"--add-opens=java.base/{each}=ALL-UNNAMED"
+    for each in (
+        *(
+            "java.lang",
+            "java.lang.invoke",
+            "java.lang.reflect",
+            "java.io",
+            "java.net",
+            "java.nio",
+            "java.util",
+        ),
+        *(
+            "java.util.concurrent",
+            "java.util.concurrent.atomic",
+            "jdk.internal.ref",
+            "sun.nio.ch",
+            "sun.nio.cs",
+        ),
+        *("sun.security.action", "sun.util.calendar"),
+    )
+)
 
 
 def _on_executors_that_come_and_go(cell: Cell) -> list[Heard]:
@@ -238,7 +272,7 @@ def _on_executors_that_come_and_go(cell: Cell) -> list[Heard]:
         "spark.dynamicAllocation.shuffleTracking.enabled": "true",
         "spark.dynamicAllocation.executorIdleTimeout": "1s",
     }
-    return cell.in_python(**_on(cell, **allocation))
+    return cell.in_python(_on(cell, allocation))
 
 
 def _on_executors_that_are_lost(cell: Cell) -> list[Heard]:
@@ -259,8 +293,10 @@ def _on_executors_that_are_lost(cell: Cell) -> list[Heard]:
 
     with ThreadPoolExecutor(1) as pool:
         killed = pool.submit(kill)
-        heard = cell.in_python(**_on(cell, **{"spark.log.level": "INFO"}))
-        over.set()
+        try:
+            heard = cell.in_python(_on(cell))
+        finally:
+            over.set()
     assert killed.result() == len(WRITERS)
     return heard
 
@@ -285,26 +321,29 @@ def _executors(workers: Path) -> dict[int, Path]:
 
 
 def _in_sessions_of_one_process(cell: Cell) -> list[Heard]:
-    job = (_JOB, "--mount", cell.address, *map(cell.script, WRITERS))
-    return [cell.run(_PROGRAMS / "spark-submit", *job, conf=cell.conf(**_listed(cell.jars)))]
+    job: list[str | Path] = ["--mount", cell.address, *map(cell.script, WRITERS)]
+    return [cell.run(_PROGRAMS / "spark-submit", _JOB, *job, conf=cell.conf(_listed(cell.jars)))]
 
 
 def _at_a_thrift_server(cell: Cell) -> list[Heard]:
     def client(port: int, who: str) -> list[str | Path]:
         return [_PROGRAMS / "beeline", "-u", f"jdbc:hive2://127.0.0.1:{port}", "-f", cell.script(who)]
 
-    return cell.at_a_server(THRIFT, thrift_options, client)
+    # Its sessions find no catalog that is among `spark.jars`.
+    at = cell.lines({"spark.jars": ""}, *cell.jars)
+    return cell.at_a_server(THRIFT, thrift_options, client, at)
 
 
 def _at_a_connect_server(cell: Cell) -> list[Heard]:
     def client(port: int, who: str) -> list[str | Path]:
         return [sys.executable, _JOB, "--remote", f"sc://127.0.0.1:{port}", cell.script(who)]
 
-    return cell.at_a_server(CONNECT, connect_options, client)
+    at = cell.lines(_listed([*cell.jars, *CONNECT_JARS]))
+    return cell.at_a_server(CONNECT, connect_options, client, at)
 
 
 def _in_spark_sql(cell: Cell) -> list[Heard]:
-    return cell.in_sql(**_listed(cell.jars))
+    return cell.in_sql(_listed(cell.jars))
 
 
 DEPLOYMENTS: dict[str, Callable[[Cell], list[Heard]]] = {

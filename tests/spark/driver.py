@@ -20,6 +20,7 @@ from tests.spark.writers import FORMATS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from pyspark.sql.streaming import StreamingQuery
 
 PR_SET_PDEATHSIG = 1
 _WRITTEN: dict[str, Any] = {}
@@ -124,7 +125,19 @@ def stream_files(spark: SparkSession, path: str, batches: int) -> None:
     """Run a streaming query, ten rows a batch, that writes files, until it has committed so many batches."""
     rows = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 10).load().select("value")
     writer = rows.writeStream.format("parquet").option("checkpointLocation", f"{path}-checkpoint")
-    query = writer.start(path)
+    _run(writer.start(path), batches)
+
+
+def stream_into(spark: SparkSession, form: str, table: str, batches: int) -> None:
+    """Run a streaming query, ten rows a batch, into a table, until it has committed so many batches."""
+    source = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 10).load()
+    rows = source.selectExpr("'stream' who", "cast(value as int) n")
+    _run(
+        FORMATS[form].stream(rows, table, f"{spark.conf.get('spark.test.warehouse')}/{table}-stream"), batches
+    )
+
+
+def _run(query: StreamingQuery, batches: int) -> None:
     while query.isActive and sum(each["numInputRows"] for each in query.recentProgress) < 10 * batches:
         time.sleep(0.1)
     query.stop()
@@ -430,6 +443,7 @@ CALLS = {
         parquet_in_sessions,
         parquet_of_killed,
         stream_files,
+        stream_into,
         executors,
         write_random,
         read_random,

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from tests.servers import BucketServer
 
 __all__ = [
+    "CONNECT_JARS",
+    "FORMATS_JARS",
     "JARS",
     "JAVA",
     "ROOT",
@@ -38,6 +40,10 @@ __all__ = [
 
 ROOT = Path(__file__).parents[2]
 JARS = ROOT / "tools" / ("spark41" if IS_NEWER else "spark") / "target" / "jars"
+CONNECT_JARS = sorted(JARS.glob("spark-connect_*.jar"))
+"""Spark Connect's server, where PySpark leaves it out."""
+FORMATS_JARS = sorted(set(JARS.glob("*.jar")) - {*CONNECT_JARS})
+"""What writers need, and who makes their tables."""
 JAVA = (
     Path(os.environ["JAVA_HOME"], "bin")
     if "JAVA_HOME" in os.environ
@@ -73,7 +79,7 @@ def told_on(server: BucketServer, bucket: str, *, guarded: bool, **more: str) ->
         "spark.master": "local[2]",
         "spark.driver.memory": "1g",
         "spark.ui.enabled": "false",
-        "spark.jars": ",".join(str(each) for each in sorted(JARS.glob("*.jar"))),
+        "spark.jars": ",".join(map(str, FORMATS_JARS)),
         "spark.sql.shuffle.partitions": "1",
         "spark.databricks.delta.snapshotPartitions": "1",
         **{f"spark.hadoop.{key}": value for key, value in s3a_settings(server).items()},

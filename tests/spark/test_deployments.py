@@ -21,16 +21,13 @@ from tests.spark.applications import (
     SETTINGS,
     TAKEN,
     THRIFT,
-    appended,
     compiled,
     conf,
     image,
     submitted,
     thrift_options,
 )
-from tests.spark.drivers import Driver, Told, driving, run_script
-from tests.spark.races import race
-from tests.spark.writers import settings_of
+from tests.spark.drivers import Driver, Told, run_script
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,7 +36,6 @@ pytestmark = [pytest.mark.spark, pytest.mark.formats, pytest.mark.timeout(300)]
 
 PROGRAMS = Path(sys.executable).parent
 CONSTANT = "2f1e9a7c-5d0b-4c44-9a35-6d1f0c1c7a10"
-ICEBERG = "org.apache.iceberg:iceberg-spark-runtime-3.5_2.12:1.12.0"
 
 
 def test_a_python_job_is_not_run_in_a_standalone_cluster_itself(tmp_path: Path) -> None:
@@ -111,39 +107,19 @@ def test_of_two_applications_on_the_jvm_one_creates_a_name(
 
 
 @pytest.fixture(scope="module")
-def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Driver]]:
-    """Run two applications whose format comes by ``--packages``, from what Maven has fetched."""
-    lake = tmp_path_factory.mktemp("lake").as_uri()
-    settings = {
-        **SETTINGS,
-        "spark.jars.packages": ICEBERG,
-        **{
-            key: value
-            for key, value in settings_of(lake).items()
-            if key.startswith("spark.sql.catalog.iceberg")
-        },
-    }
-    # A folder each: Ivy does not keep two that fetch at the same time apart.
-    ivy = [{"spark.jars.ivy": str(tmp_path_factory.mktemp("ivy"))} for _ in range(2)]
-    told = [Told({**settings, **own}, "file", GUARD) for own in ivy]
-    with driving(told, tmp_path_factory.mktemp("drivers")) as drivers:
-        yield drivers
+def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Driver]:
+    """Run an application that guards what every job of Spark's writes."""
+    with Driver(Told(SETTINGS, "file", GUARD), tmp_path_factory.mktemp("driver") / "log") as driver:
+        yield driver.wait()
 
 
-def test_a_format_that_comes_by_packages_loses_nothing(pair: list[Driver], tmp_path: Path) -> None:
-    assert [appended(driver, tmp_path / "files") for driver in pair] == [True, False]
-    raced = race(pair, pair[0], "iceberg", "packages", 3)
-    assert len(raced.acknowledged) == 6
-    assert raced.lost == raced.doubled == []
-
-
-def test_of_all_sessions_of_a_process_one_creates_a_name(pair: list[Driver], tmp_path: Path) -> None:
-    said = pair[0].call("parquet_in_sessions", path=(tmp_path / "files").as_uri())
+def test_of_all_sessions_of_a_process_one_creates_a_name(driver: Driver, tmp_path: Path) -> None:
+    said = driver.call("parquet_in_sessions", path=(tmp_path / "files").as_uri())
     assert [None if each is None else TAKEN in each for each in said] == [None, True, True]
 
 
 def test_a_driver_that_was_killed_is_started_again_and_each_row_is_there_once(
-    pair: list[Driver], tmp_path: Path
+    driver: Driver, tmp_path: Path
 ) -> None:
     path = (tmp_path / "rows").as_uri()
     with Driver(Told(SETTINGS, "file", {}), tmp_path / "log") as victim, ThreadPoolExecutor(1) as pool:
@@ -153,8 +129,8 @@ def test_a_driver_that_was_killed_is_started_again_and_each_row_is_there_once(
             time.sleep(0.01)
         victim.signal(signal.SIGKILL)
         assert isinstance(killed.exception(), CallError)
-    pair[0].call("stream_files", path=path, batches=3)
-    values = [row["value"] for row in pair[0].call("read", path=path)]
+    driver.call("stream_files", path=path, batches=3)
+    values = [row["value"] for row in driver.call("read", path=path)]
     assert sorted(values) == list(range(len(values)))
     assert len(values) >= 60
 

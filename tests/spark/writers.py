@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming import StreamingQuery
 
 __all__ = [
     "FORMATS",
@@ -48,6 +49,8 @@ class Format(NamedTuple):
         Reads all of it, in a session that has not seen it before.
     conflicts
         What its writers are told when they lose against another, by parts of the errors' texts.
+    stream
+        Starts a query that appends all that a frame will have to a table that is there, with a checkpoint.
     make
         Makes the table, where appending doesn't.
     """
@@ -55,6 +58,7 @@ class Format(NamedTuple):
     append: Callable[..., None]
     rows: Callable[[SparkSession, str], DataFrame]
     conflicts: tuple[str, ...]
+    stream: Callable[[DataFrame, str, str], StreamingQuery]
     make: Callable[[SparkSession, str], None] = lambda spark, table: None
 
 
@@ -106,6 +110,11 @@ def _delta_append(rows: DataFrame, table: str) -> None:
     rows.write.format("delta").mode("append").save(_path(rows.sparkSession, table))
 
 
+def _delta_stream(rows: DataFrame, table: str, checkpoint: str) -> StreamingQuery:
+    writer = rows.writeStream.format("delta").option("checkpointLocation", checkpoint)
+    return writer.start(_path(rows.sparkSession, table))
+
+
 def _delta_rows(spark: SparkSession, table: str) -> DataFrame:
     return spark.read.format("delta").load(_path(spark, table))
 
@@ -121,25 +130,40 @@ def _in_catalog(catalog: str) -> Format:
     def read(spark: SparkSession, table: str) -> DataFrame:
         return spark.table(f"{catalog}.db.{table}")
 
-    return Format(append, read, _CONFLICTS[catalog], make)
+    def stream(rows: DataFrame, table: str, checkpoint: str) -> StreamingQuery:
+        writer = rows.writeStream.option("checkpointLocation", checkpoint)
+        if catalog == "iceberg":
+            return writer.toTable(f"iceberg.db.{table}")
+        return writer.format("paimon").start(_path(rows.sparkSession, f"paimon/db.db/{table}"))
+
+    return Format(append, read, _CONFLICTS[catalog], stream, make)
 
 
 def _hudi(**options: str) -> Format:
-    def append(rows: DataFrame, table: str, mode: str = "append", **more: str) -> None:
-        said: dict[str, Any] = {
+    def said(table: str) -> dict[str, Any]:
+        return {
             "hoodie.table.name": table,
             "hoodie.datasource.write.recordkey.field": "id",
             "hoodie.datasource.write.operation": "insert",
             **options,
-            **more,
         }
-        keyed = rows.selectExpr("concat(who, '-', n) as id", "*")
-        keyed.write.format("hudi").options(**said).mode(mode).save(_path(rows.sparkSession, table))
+
+    def append(rows: DataFrame, table: str, mode: str = "append", **more: str) -> None:
+        writer = _keyed(rows).write.format("hudi").options(**said(table) | more)
+        writer.mode(mode).save(_path(rows.sparkSession, table))
+
+    def stream(rows: DataFrame, table: str, checkpoint: str) -> StreamingQuery:
+        writer = _keyed(rows).writeStream.format("hudi").options(**said(table))
+        return writer.option("checkpointLocation", checkpoint).start(_path(rows.sparkSession, table))
 
     def read(spark: SparkSession, table: str) -> DataFrame:
         return spark.read.format("hudi").load(_path(spark, table))
 
-    return Format(append, read, _CONFLICTS["hudi"])
+    return Format(append, read, _CONFLICTS["hudi"], stream)
+
+
+def _keyed(rows: DataFrame) -> DataFrame:
+    return rows.selectExpr("concat(who, '-', n) as id", "*")
 
 
 # Another driver has completed, or rolled back, the clustering that this one was executing, or was about to.
@@ -177,6 +201,7 @@ FORMATS: dict[str, Format] = {
         _delta_append,
         _delta_rows,
         ("ConcurrentAppendException", "MetadataChangedException", "ProtocolChangedException"),
+        _delta_stream,
     ),
     "iceberg": _in_catalog("iceberg"),
     "paimon": _in_catalog("paimon"),
