@@ -31,7 +31,7 @@ def _has_data_sources() -> bool:
 
 
 # PySpark 3.5's Hadoop has a client for Azure that no server but Azure itself answers.
-# Its clients want packages that the environment of 3.5 has not.
+# Of Spark Connect on 3.5 there are the cells of test_formats_deployed.py.
 _NEWER = ["test_clouds.py", "test_connect.py", "test_source.py", "test_timeline_source.py"]
 SHORT = bool(os.environ.get("SHORT"))
 # In a short run one release of PySpark is enough to show that writers and runs can be tasks, and how local
