@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -44,9 +45,17 @@ def serve(
             raise ConfigError("--until-eof is for settings that come by standard input: say -")
         service.serve(
             service.Settings.parse(_read(settings, line=until_eof), os.environ.get(SECRET)),
-            lambda address: typer.echo(json.dumps({"address": address})),
+            partial(_say, goes_on=not until_eof),
             _wait_for_eof if until_eof else None,
         )
+
+
+def _say(address: str, *, goes_on: bool) -> None:
+    typer.echo(json.dumps({"address": address}))
+    if not goes_on:
+        # Whoever has started it reads no more: what anybody prints later must not wait for a reader.
+        sys.stdout.flush()
+        os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
 
 
 def _read(settings: str, *, line: bool) -> str:

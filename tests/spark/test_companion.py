@@ -49,6 +49,15 @@ def test_it_listens_until_it_is_ended(tmp_path: Path) -> None:
     assert gone(companion.address)
 
 
+def test_what_it_prints_later_waits_for_no_reader(tmp_path: Path) -> None:
+    companion = Companion(told_in(tmp_path))
+    try:
+        own = Path(f"/proc/{companion._process.pid}/fd")
+        assert soon(lambda: (own / "1").readlink() == (own / "2").readlink())
+    finally:
+        companion.end()
+
+
 def test_its_secret_is_no_argument(tmp_path: Path) -> None:
     secret = secrets.token_hex()
     companion = Companion({**told_in(tmp_path), "secret": secret})
