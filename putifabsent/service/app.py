@@ -232,15 +232,20 @@ class Service:
     ) -> web.StreamResponse:
         """Refuse whoever has not the secret, before anything of the request is read."""
         given = request.headers.get("Authorization", "").encode(errors="surrogateescape")
-        if request.path != "/v1/health":
-            if not hmac.compare_digest(given, self._secret):
-                return _answer(HTTPStatus.UNAUTHORIZED, "secret", "the secret is missing, or wrong")
-            if isinstance(request.protocol, Connection):
-                request.protocol.known()
-        try:
-            return await handler(request)
-        except web.HTTPException as error:
-            return _answer(HTTPStatus(error.status), "request", error.reason)
+        is_known = hmac.compare_digest(given, self._secret)
+        if is_known and isinstance(request.protocol, Connection):
+            request.protocol.known()
+        answer: web.StreamResponse
+        if not (is_known or request.path == "/v1/health"):
+            answer = _answer(HTTPStatus.UNAUTHORIZED, "secret", "the secret is missing, or wrong")
+        else:
+            try:
+                answer = await handler(request)
+            except web.HTTPException as error:
+                answer = _answer(HTTPStatus(error.status), "request", error.reason)
+        if not is_known:
+            answer.force_close()
+        return answer
 
 
 _SERVICE = web.AppKey("service", Service)

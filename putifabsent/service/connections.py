@@ -3,8 +3,9 @@
 A stranger costs a file descriptor, so there are never more than :data:`STRANGERS` of them. Of the peer that
 has the most, the oldest goes when another comes: who means it has sent its request by then, and whoever
 floods the service from one place pushes out nobody else. There must be room for all who come at once, since
-thousands of connections are accepted before the first request of them is read. A connection that has shown
-the secret is closed when it has been idle for long.
+thousands of connections are accepted before the first request of them is read. A stranger sends one request:
+of the next, aiohttp would keep a megabyte before its head ends. A connection that has shown the secret is
+closed when it has been idle for long.
 """
 
 from __future__ import annotations
@@ -36,7 +37,8 @@ _LINGERING_SECONDS = 1.0
 
 _END, _BEGIN = b"\r\n\r\n", re.compile(rb"[A-Z]{0,16}(?: |\Z)")
 """How the head of a request ends, and begins, as far as it has come."""
-_LONGEST_HEAD = 65_536
+_LONGEST_HEAD = 16_384
+"""Twice a line that aiohttp takes: all strangers together keep 64 MiB."""
 _NO_REQUEST = b'{"error": "request", "message": "this is no request of HTTP/1.1"}'
 _REFUSED = (
     b"HTTP/1.1 400 Bad Request\r\nContent-Type: application/json\r\nConnection: close\r\n"
@@ -111,6 +113,7 @@ class Stranger(asyncio.Protocol):
             connection.data_received(self._head)
             self._head = b""
         elif len(self._head) > _LONGEST_HEAD or _BEGIN.match(self._head) is None:
+            self._head = b""  # by TLS, the other side has a say in when the connection ends
             self._transport.write(_REFUSED)
             self._transport.close()
 

@@ -8,7 +8,7 @@ import logging
 import socket
 import uuid
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
@@ -169,6 +169,39 @@ async def test_a_head_that_does_not_end_is_refused(caller: Caller) -> None:
     async with connected(caller.url) as (reader, writer):
         writer.write(b"GET /" + b"x" * connections._LONGEST_HEAD)
         assert await status_of(reader) == 400
+        assert await is_closed(reader)
+
+
+def test_the_heads_of_all_strangers_take_less_than_100_mib() -> None:
+    assert connections.STRANGERS * connections._LONGEST_HEAD < 100 * 2**20
+
+
+async def test_what_was_refused_is_not_kept_while_its_connection_ends() -> None:
+    class Transport(asyncio.Transport):
+        def write(self, data: Any) -> None:
+            assert b" 400 " in data
+
+        def close(self) -> None:
+            pass  # by TLS, the other side is waited for
+
+    strangers = connections.Strangers()
+    stranger = connections.Stranger(cast("Any", None), strangers)
+    stranger.connection_made(Transport())
+    stranger.data_received(b"\0" * 2**18)
+    assert stranger._head == b""
+    stranger.connection_lost(None)
+    assert len(strangers) == 0
+
+
+@pytest.mark.parametrize(
+    ("sent", "status"), [(b"GET /v1/health", 200), (b"POST /v1/health", 405), (b"GET /v1/metrics", 401)]
+)
+async def test_who_does_not_show_the_secret_sends_one_request(
+    sent: bytes, status: int, caller: Caller
+) -> None:
+    async with connected(caller.url) as (reader, writer):
+        writer.write(sent + b" HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert await status_of(reader) == status
         assert await is_closed(reader)
 
 
