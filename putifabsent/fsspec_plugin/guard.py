@@ -27,6 +27,7 @@ from putifabsent.fsspec_plugin.mount import new_token
 from putifabsent.fsspec_plugin.paths import check_path, spelled_out
 from putifabsent.fsspec_plugin.reads import Reads
 from putifabsent.fsspec_plugin.removals import Removals
+from putifabsent.fsspec_plugin.slots import Slots
 from putifabsent.fsspec_plugin.steps import Aside, Call, Decide
 from putifabsent.shim import create as native
 from putifabsent.shim.reading import Located, read
@@ -74,6 +75,8 @@ class Guard:
         What judges commits upon their tables; None: nothing does.
     ledgers
         What is known of tables' ledgers.
+    slots
+        The queues of tables, watched for as long as the mount is there.
     reads, removals
         How what is there is found, and removed.
     """
@@ -84,6 +87,7 @@ class Guard:
         # By what speaks for a name, nothing, and what speaks against it; a name may need neither.
         self._evident: set[tuple[str, ...]] = {("",)}
         self.ledgers = Ledgers(mount)
+        self.slots = Slots()
         self.reads = Reads(mount, self)
         self.removals = Removals(mount, self)
         self.rules: Hudi | None = rules_of(mount, self)

@@ -5,9 +5,11 @@
     <state>/slots/<number>~<token>     what one waiter wants: whose it is, and its write set, in JSON
 
 A number is one more than the highest that its waiter has seen; of two with one number the lower token goes
-first. Whoever waits writes its entry anew now and then, and removes it when it has got what it waited for.
-Whoever has watched one that is not written any more, by its own clock, passes it over and removes it. All of
-this is advice, as the tower's: an entry that is lost costs its waiter a place.
+first. Who sees another with its number, and precedes it, goes behind it: the other may have seen nobody.
+Whoever waits writes its entry anew now and then, and removes it when it has got what it waited for. Whoever
+has watched one that is not written any more, by its own clock, or sees one that by the store's is much older
+than the newest, passes it over and removes it. All of this is advice, as the tower's: an entry that is lost
+costs its waiter a place.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from putifabsent.backends.base import Absent, Refused
 from putifabsent.backends.body import InMemory
 from putifabsent.fsspec_plugin.mount import Cache
-from putifabsent.fsspec_plugin.steps import Decide
+from putifabsent.fsspec_plugin.steps import Aside, Decide
 from putifabsent.shim.formats.hudi_sets import Inserts, Part, meet
 from putifabsent.shim.reading import read, removed
 from putifabsent.shim.requests import Get, List, Pause, Put
@@ -50,6 +52,9 @@ LIFELESS = 60.0
 
 _WRITTEN_EACH = 15.0
 _DIGITS = 10
+_MOVES = 8
+"""So often one who comes takes another place, behind others that have come at the same time."""
+
 _LONGEST_WAIT = 6
 """Pauses grow up to this attempt's, and stay there."""
 
@@ -125,9 +130,11 @@ class Slots:
     def listed(self, folder: str) -> Protocol[list[Entry]]:
         """Return the entries of those who live, the first first. One request."""
         listed: Listed = yield from read(List(folder))
-        alive = []
+        alive, newest = [], max((each.created for each in listed.entries), default=None)
         for entry in sorted(listed.entries):
-            if self._watch.unchanged(entry.name, entry) <= LIFELESS:
+            # Who asks now and then may never watch for long. The store's clock has come to the newest entry.
+            is_old = newest is not None and (newest - entry.created).total_seconds() > 2 * LIFELESS
+            if not is_old and self._watch.unchanged(entry.name, entry) <= LIFELESS:
                 alive.append(entry)
             else:
                 with suppress(OSError):
@@ -139,10 +146,12 @@ class Slots:
     ) -> Protocol[list[str]]:
         """Return the sessions of the others that came before, and want what a waiter does."""
         own = self._place(folder, session, thread)
+        before = [each for each in entries if own is None or each.name < own.path]
+        return (yield from self._met(session, wants, before))
+
+    def _met(self, session: str, wants: WriteSet, entries: Iterable[Entry]) -> Protocol[list[str]]:
         found = []
         for entry in entries:
-            if own is not None and entry.name >= own.path:
-                break
             other = yield from self.said(entry)
             if other.session not in ("", session) and meet(wants, other.wants):
                 found.append(other.session)
@@ -158,17 +167,22 @@ class Slots:
         creation: Creation,
     ) -> Protocol[None]:
         """Take a place in the queue, or keep it. One request, now and then."""
-        now, own = self._clock(), self._place(folder, session, thread)
+        key, now, own = (folder, session, thread), self._clock(), self._place(folder, session, thread)
         if own is not None and now - own.written < _WRITTEN_EACH:
             return
+        if own is None and (lost := self._own.pop(key, None)) is not None:
+            with suppress(OSError):
+                yield from removed(lost.path)
         numbers = [each.name.rpartition("/")[2][:_DIGITS] for each in entries]
         number = max((int(each) for each in numbers if each.isdecimal()), default=0) + 1
         path = f"{folder}/{number:0{_DIGITS}}~{uuid.uuid4()}" if own is None else own.path
         said = {"session": session, "thread": thread, "wants": _written(wants), "at": now}
+        if own is None:  # who is interrupted from here on may have an entry
+            own = self._own.keep(key, _Place(path, now, now))
         outcome: PutOutcome = yield Put(path, InMemory(json.dumps(said).encode()), creation)
         if isinstance(outcome, Refused):
             raise outcome.error
-        self._own.keep((folder, session, thread), _Place(path, now if own is None else own.since, now))
+        self._own.keep(key, own._replace(written=now))
 
     def take(
         self, folder: str, session: str, thread: str, wants: WriteSet, creation: Creation
@@ -178,14 +192,40 @@ class Slots:
         while True:
             entries = yield from self.listed(folder)
             if self._place(folder, session, thread) is None:
-                yield from self.wait(folder, session, thread, wants, entries, creation)
-                # Others may have come at the same time.
-                entries = yield from self.listed(folder)
+                entries = yield from self._come(folder, session, thread, wants, entries, creation)
             before = yield from self.ahead(folder, session, thread, wants, entries)
             attempt += 1
             if not before or not (yield Pause(min(attempt, _LONGEST_WAIT))):
                 return before
             yield from self.wait(folder, session, thread, wants, entries, creation)
+
+    def _come(
+        self,
+        folder: str,
+        session: str,
+        thread: str,
+        wants: WriteSet,
+        entries: list[Entry],
+        creation: Creation,
+    ) -> Protocol[list[Entry]]:
+        """Take a place that all who come later see, and return the entries.
+
+        Who is behind, but has the same number, may have seen nobody; and an entry may be lost on its way.
+        """
+        for move in range(_MOVES + 1):
+            if move:
+                yield from self.leave(folder, session, thread, creation)
+            yield from self.wait(folder, session, thread, wants, entries, creation)
+            entries = yield from self.listed(folder)
+            own = self._place(folder, session, thread)
+            if own is None:
+                break
+            number = own.path.rpartition("~")[0]
+            beside = [each for each in entries if each.name > own.path and each.name.startswith(number)]
+            is_seen = any(each.name == own.path for each in entries)
+            if is_seen and not (yield from self._met(session, wants, beside)):
+                break
+        return entries
 
     def leave(self, folder: str, session: str, thread: str, creation: Creation) -> Protocol[float | None]:
         """Give up a place, if there is one, and return for how many seconds it was kept.
@@ -210,10 +250,11 @@ class Slots:
     def said(self, entry: Entry) -> Protocol[Waiter]:
         """Return whose an entry is, and what it wants. One request, if it was written since the last time."""
         key = (entry.name, entry.tag or entry.created)
-        if key not in self._said:
+        known = self._said.get(key)
+        if known is None:
             got: Got | Absent = yield from read(Get(entry.name))
-            self._said.keep(key, Waiter() if isinstance(got, Absent) else _read(got.data))
-        return self._said[key]
+            known = self._said.keep(key, Waiter() if isinstance(got, Absent) else _read(got.data))
+        return known
 
 
 class Slot:
@@ -250,14 +291,15 @@ class Slot:
         self._guard = guard
         self._timeout = timeout
         self._wants = _set_of(partitions)
-        self._slots = Slots()
+        self._slots = guard.slots
+        self._is_entered = False
         self._held: _Held | None = None
 
     def __repr__(self) -> str:
         return f"<Slot {'' if self._held else 'not '}held in {self.table}>"
 
     def __enter__(self) -> Self:
-        self._is_free()
+        self._enter()
         try:
             self._guard.mount.walk(self._taking())
         except BaseException:
@@ -266,7 +308,7 @@ class Slot:
         return self
 
     async def __aenter__(self) -> Self:
-        self._is_free()
+        self._enter()
         try:
             await self._guard.mount.walk_async(self._taking())
         except BaseException:
@@ -284,16 +326,16 @@ class Slot:
     ) -> None:
         await self._guard.mount.walk_async(self._leaving())
 
-    def _is_free(self) -> None:
-        if self._held is not None:
+    def _enter(self) -> None:
+        if self._is_entered:
             msg = f"this slot of {self.table} is held already: ask fs.slot for another one"
             raise RuntimeError(msg)
+        self._is_entered = True
 
     def _taking(self) -> Steps[None]:
         name = yield from self._guard.ledgers.table_for_turns(self.table)
-        held = self._held = _Held(
-            queue_of(name), self._guard.mount.looker(name), threading.Event(), os.getpid()
-        )
+        creation = self._guard.mount.looker(name)
+        held = self._held = _Held(queue_of(name), creation, threading.Event(), threading.Lock(), os.getpid())
         take = self._slots.take(held.folder, held.session, "", self._wants, held.creation)
         try:
             before = yield Decide(take, deadline=self._timeout)
@@ -308,18 +350,23 @@ class Slot:
         while not held.over.wait(_WRITTEN_EACH):
             # Who holds it is the first: a new place, should it have lost its own, is before all others.
             beat = self._slots.wait(held.folder, held.session, "", self._wants, [], held.creation)
-            try:
-                self._guard.mount.run(beat, deadline=LIFELESS, beside=True)
-            except Exception as error:  # noqa: BLE001 - the next one may be given
-                _log.warning("the slot in %s gave no sign of life: %s", self.table, error)
+            with held.beating:
+                if held.over.is_set():
+                    return
+                try:
+                    self._guard.mount.run(beat, deadline=LIFELESS, beside=True)
+                except Exception as error:  # noqa: BLE001 - the next one may be given
+                    _log.warning("the slot in %s gave no sign of life: %s", self.table, error)
 
     def _leaving(self) -> Steps[None]:
-        held, self._held = self._held, None
+        held, self._held, self._is_entered = self._held, None, False
         if held is None:
             return
         held.over.set()
         if held.pid != os.getpid():
             return  # a fork that leaves the block: the slot is its parent's
+        if held.beating.locked():
+            yield Aside(held.is_silent)
         try:
             yield Decide(self._slots.leave(held.folder, held.session, "", held.creation))
         except OSError as error:
@@ -328,17 +375,25 @@ class Slot:
 
 
 class _Held(NamedTuple):
-    """A slot that was asked for: in which queue, whose, what ends its signs of life, and in which process."""
+    """A slot that was asked for: in which queue, whose; what ends its signs of life, and what each locks."""
 
     folder: str
     creation: Creation
     over: threading.Event
+    beating: threading.Lock
     pid: int
 
     @property
     def session(self) -> str:
         """One of its own: the threads of one process wait for each other, too."""
         return f"{self.creation.writer}/{self.creation.token}"
+
+    def is_silent(self) -> bool:
+        """Wait for a sign of life that is under way: it would write the entry after it was removed."""
+        ended = self.beating.acquire(timeout=LIFELESS)
+        if ended:
+            self.beating.release()
+        return ended
 
 
 def _set_of(partitions: Iterable[str] | None) -> WriteSet:

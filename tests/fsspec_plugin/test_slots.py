@@ -6,16 +6,22 @@ import asyncio
 import multiprocessing
 import threading
 import time
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import fsspec
 import pytest
 
+from putifabsent.backends.base import Creation
 from putifabsent.fsspec_plugin import slots
-from putifabsent.fsspec_plugin.slots import queue_of
+from putifabsent.fsspec_plugin.slots import Slots, queue_of
+from putifabsent.shim.requests import Pause, perform
+from tests.fsspec_plugin.test_async import closed
 from tests.fsspec_plugin.test_tower import F, clock, drivers, known
+from tests.stub import Fault, FaultStub, Op
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
     from tests.fsspec_plugin.grounds import Ground
@@ -150,6 +156,130 @@ def test_a_slot_whose_holder_was_killed_is_passed_over_and_removed(
     assert not [each for each in tmp_path.rglob("slots/*") if each.is_file()]
 
 
+def dead(ground: Ground, fs: Any, table: str) -> None:
+    """Leave an entry behind whose holder has ended without a word."""
+    slot = fs.slot(table)
+    slot.__enter__()
+    slot._held.over.set()
+
+
+def test_who_asks_again_and_again_for_a_moment_watches_for_long(
+    ground: Ground, fs: Any, other: Any, table: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(slots, "LIFELESS", 0.5)
+    dead(ground, fs, table)
+    assert not is_free(other, table)
+    time.sleep(0.6)
+    assert is_free(other, table)
+    assert entries(ground, fs, table) == []
+
+
+def test_who_comes_long_after_the_holder_has_died_waits_for_no_one(
+    ground: Ground, fs: Any, other: Any, table: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dead(ground, fs, table)
+    monkeypatch.setattr(slots, "LIFELESS", 0.4)
+    time.sleep(1.1)  # S3 tells whole seconds
+    assert is_free(other, table)
+    assert entries(ground, fs, table) == []
+
+
+def test_of_two_who_come_at_once_one_has_it(memory: Ground) -> None:
+    """Whatever the order of their requests."""
+    store, queues = memory.mount().mount.store, Slots()
+
+    def holders(folder: str, order: Iterable[int]) -> list[int]:
+        takes = [
+            queues.take(folder, each, "", None, Creation(each, each, folder)) for each in ("one", "another")
+        ]
+        answers: list[Any] = [None, None]
+        have, polls = [], [0, 0]
+        for which in order:
+            if which in have or polls[which] == 9:
+                continue
+            try:
+                request = takes[which].send(answers[which])
+            except StopIteration:
+                have.append(which)
+                continue
+            is_pause = isinstance(request, Pause)
+            polls[which] += is_pause
+            answers[which] = True if is_pause else perform(request, store)
+        return have
+
+    found = [
+        holders(memory.name(str(number)), [*order, *(0, 1) * 80])
+        for number, order in enumerate(product((0, 1), repeat=9))
+    ]
+    assert [len(each) for each in found] == [1] * len(found)
+
+
+def test_a_sign_of_life_that_is_under_way_is_not_there_after_the_end(
+    memory: Ground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(slots, "_WRITTEN_EACH", 0.01)
+    fs, table = memory.mount(), memory.name(TABLE)
+    run, begun, ended = fs.mount.run, threading.Event(), threading.Event()
+
+    def slowly(*args: Any, beside: bool = False, **options: Any) -> Any:
+        if beside:
+            begun.set()
+            time.sleep(0.2)
+        try:
+            return run(*args, beside=beside, **options)
+        finally:
+            if beside:
+                ended.set()
+
+    monkeypatch.setattr(fs.mount, "run", slowly)
+    with fs.slot(table):
+        assert begun.wait(30)
+    assert ended.wait(30)
+    assert entries(memory, fs, table) == []
+
+
+def test_a_holder_that_was_paused_leaves_one_place_behind_at_most(
+    memory: Ground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fs, table = memory.mount(), memory.name(TABLE)
+    monkeypatch.setattr(slots, "LIFELESS", 0.1)
+    monkeypatch.setattr(slots, "_WRITTEN_EACH", 0.2)
+    with fs.slot(table):
+        (first,) = entries(memory, fs, table)
+        while entries(memory, fs, table) in ([], [first]):
+            time.sleep(0.01)
+    assert entries(memory, fs, table) == []
+
+
+def test_a_slot_whose_entry_was_lost_on_its_way_is_seen_by_others() -> None:
+    with FaultStub() as stub:
+        fs = fsspec.filesystem("pias3", **stub.storage_options("s3"))
+        stub.script(Op.PUT, Fault.DROP_BEFORE_APPLY)
+        with fs.slot("bucket/table"):
+            assert not is_free(fs, "bucket/table")
+
+
+async def test_who_is_cancelled_while_it_comes_leaves_nothing_behind() -> None:
+    with FaultStub() as stub:
+        fs = fsspec.filesystem(
+            "pias3", asynchronous=True, **stub.storage_options("s3"), skip_instance_cache=True
+        )
+        stub.script(Op.PUT, Fault.TIMEOUT_AFTER_APPLY)
+
+        async def comes() -> None:
+            async with fs.slot("bucket/table"):
+                pass
+
+        task = asyncio.create_task(comes())
+        await asyncio.to_thread(stub.wait_for, Op.PUT)
+        task.cancel()
+        stub.release()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert [key for _, key in stub.objects if "/slots/" in key] == []
+        await closed(fs)
+
+
 def test_a_slot_is_held_for_as_long_as_its_holder_lives(
     memory: Ground, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -185,6 +315,21 @@ def test_who_gives_up_waiting_leaves_the_queue(ground: Ground, fs: Any, other: A
     with fs.slot(table):
         assert not is_free(other, table)
         assert len(entries(ground, fs, table)) == 1
+
+
+def test_tasks_can_t_enter_one_slot_at_the_same_time(memory: Ground) -> None:
+    async def life() -> tuple[Any, Any]:
+        slot = fsspec.filesystem("piamemory", asynchronous=True).slot(memory.name(TABLE), timeout=SHORT)
+
+        async def enters() -> None:
+            async with slot:
+                await asyncio.sleep(SHORT)
+
+        return await asyncio.gather(enters(), enters(), return_exceptions=True)
+
+    first, second = asyncio.run(life())
+    assert first is None
+    assert isinstance(second, RuntimeError)
 
 
 def test_a_slot_is_entered_once_at_a_time(memory: Ground) -> None:
