@@ -110,7 +110,7 @@ class Cell(NamedTuple):
 
     def _lines(self, who: str) -> Iterator[str]:
         *before, insert = statements(self.form, self.settings["spark.test.warehouse"], self.table)
-        yield from before
+        yield from (each.format(who=who) for each in before)
         for n in range(COMMITS):
             yield insert.format(who=who, n=n)
             yield f"select concat('acknowledged', ' {self.table} {who} {n}')"

@@ -57,7 +57,7 @@ def service(store: BucketServer) -> Iterator[str]:
 def standalone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[], tuple[str, Path]]]:
     """Give a standalone cluster, which runs from the first time that it is asked for."""
     workers = tmp_path_factory.mktemp("workers")
-    with pytest.MonkeyPatch.context(), ExitStack() as stack:
+    with ExitStack() as stack:
         yield cache(lambda: (stack.enter_context(cluster(4, workers)), workers))
 
 

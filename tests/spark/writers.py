@@ -90,13 +90,14 @@ def settings_of_one(form: str, settings: Mapping[str, str]) -> dict[str, str]:
 
 
 def statements(form: str, warehouse: str, table: str) -> list[str]:
-    """Return what appends to a table that is there; the last inserts the row ``{who}``, ``{n}``."""
+    """Return what ``{who}`` does to append to a table that is there; the last inserts the row ``{n}``."""
     if form == "hudi":
+        # Sessions of one process share a catalog, in which one of two who name a table alike fails.
         return [
-            f"create table {table} using hudi location '{warehouse}/{table}'",
+            f"create table {table}_{{who}} using hudi location '{warehouse}/{table}'",
             "set hoodie.spark.sql.insert.into.operation=insert",
             "set hoodie.parquet.small.file.limit=0",
-            f"insert into {table} values ('{{who}}-{{n}}', '{{who}}', {{n}})",  # noqa: S608 - of a test's
+            f"insert into {table}_{{who}} values ('{{who}}-{{n}}', '{{who}}', {{n}})",  # noqa: S608 - of a test's
         ]
     named = f"delta.`{warehouse}/{table}`" if form == "delta" else f"{form}.db.{table}"
     return [f"insert into {named} values ('{{who}}', {{n}})"]  # noqa: S608 - of a test's
