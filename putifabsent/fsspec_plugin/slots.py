@@ -127,8 +127,8 @@ class Slots:
         self._own: Cache[tuple[str, str, str], _Place] = Cache()
         self._said: Cache[tuple[str, object], Waiter] = Cache()
 
-    def listed(self, folder: str) -> Protocol[list[Entry]]:
-        """Return the entries of those who live, the first first. One request."""
+    def listed(self, folder: str, *, removes: bool = True) -> Protocol[list[Entry]]:
+        """Return the entries of those who live, the first first, and remove the others. One request."""
         listed: Listed = yield from read(List(folder))
         alive, newest = [], max((each.created for each in listed.entries), default=None)
         for entry in sorted(listed.entries):
@@ -136,7 +136,7 @@ class Slots:
             is_old = newest is not None and (newest - entry.created).total_seconds() > 2 * LIFELESS
             if not is_old and self._watch.unchanged(entry.name, entry) <= LIFELESS:
                 alive.append(entry)
-            else:
+            elif removes:
                 with suppress(OSError):
                     yield from removed(entry.name)
         return alive

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import uuid
 from typing import TYPE_CHECKING
 
@@ -115,8 +116,18 @@ def waits(table: Path, session: str, wants: WriteSet) -> None:
     fs = fsspec.filesystem("piafile", writer_session=session, skip_instance_cache=True)
     ledger, slots = fs.ledger(str(table)), Slots()
     creation = Creation(str(uuid.uuid4()), fs.writer, ledger.name.state)
-    entries = fs.perform(slots.listed(queue_of(ledger)))
-    fs.perform(slots.wait(queue_of(ledger), session, "main", wants, entries, creation))
+    entries = fs.perform(slots.listed(queue_of(ledger.name)))
+    fs.perform(slots.wait(queue_of(ledger.name), session, "main", wants, entries, creation))
+
+
+def test_turns_show_nobody_who_is_dead_and_remove_nothing(begun: Path) -> None:
+    waits(begun, "driver-3", None)
+    (dead,) = begun.rglob("slots/*~*")
+    os.utime(dead, (0, 0))
+    waits(begun, "driver-2", None)
+    shown = printed(run("turns", str(begun), "--json"))["turns"]
+    assert [each["session"] for each in shown["waiting"]] == ["driver-2"]
+    assert dead.exists()
 
 
 def test_turns_show_who_writes_and_who_waits_in_their_order(begun: Path) -> None:
