@@ -50,6 +50,16 @@ _PACKAGES = {
     "paimon": "org.apache.paimon:paimon-spark-3.5:0.9.0",
 }
 _HADOOP = "org.apache.hadoop:hadoop-aws:3.3.4"
+# Spark has these. Of a version that Maven did not choose it keeps no jar, and Ivy takes it to be there.
+_BROUGHT = (
+    "com.google.code.findbugs:jsr305",
+    "org.lz4:lz4-java",
+    "org.scala-lang.modules:scala-xml_2.12",
+    "org.scala-lang:scala-compiler",
+    "org.scala-lang:scala-reflect",
+    "org.slf4j:slf4j-api",
+    "org.xerial.snappy:snappy-java",
+)
 _PROGRAMS = Path(sys.executable).parent
 _JOB = ROOT / "tests" / "spark" / "statements.py"
 
@@ -189,12 +199,9 @@ def _on_the_class_path(cell: Cell) -> list[Heard]:
 
 
 def _by_packages(cell: Cell) -> list[Heard]:
-    options = (
-        "--packages",
-        f"{_PACKAGES[cell.form]},{_HADOOP}",
-        "--conf",
-        f"spark.jars.ivy={cell.folder / 'ivy'}",
-    )
+    named = f"{_PACKAGES[cell.form]},{_HADOOP}"
+    ivy = f"spark.jars.ivy={cell.folder / 'ivy'}"
+    options = ("--packages", named, "--exclude-packages", ",".join(_BROUGHT), "--conf", ivy)
     # Ivy does not keep two that fetch at the same time apart: what they need is there before.
     (empty := cell.folder / "empty.py").touch()
     cell.run(_PROGRAMS / "spark-submit", *options, empty, conf=cell.conf({}))
