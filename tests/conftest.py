@@ -82,7 +82,7 @@ def note(record_property: Callable[[str, object], None]) -> Note:
 def localbucket() -> Iterator[LocalBucket]:
     """Run a real S3 server, once a test process."""
     with LocalBucket() as server:
-        vouch(server.endpoint)
+        vouch(server.endpoint, bucket=server.bucket)
         yield server
 
 

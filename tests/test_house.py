@@ -15,7 +15,6 @@ import fsspec
 import pytest
 
 import putifabsent
-from tests.vouching import vouch
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -45,11 +44,8 @@ def test_no_row_of_the_table_is_overlooked() -> None:
 
 def test_a_warm_guarded_put_enters_few_files(localbucket: LocalBucket) -> None:
     """Seen in a process of its own, where no other test's objects are there to be collected."""
-    vouch(localbucket.endpoint)
     with ProcessPoolExecutor(1, get_context("spawn")) as process:
-        entered = process.submit(
-            files_entered, localbucket.storage_options, localbucket.new_bucket()
-        ).result()
+        entered = process.submit(files_entered, localbucket.storage_options, localbucket.bucket).result()
     assert 1 < len(entered) <= MOST_FILES, sorted(entered)
 
 

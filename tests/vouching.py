@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from putifabsent.backends import probe_cache
-from putifabsent.backends.probe_cache import BESIDE, Verdict, remember
+from putifabsent.backends.probe_cache import BESIDE, NEEDED, Verdict, remember
 
 __all__ = ["forget", "vouch"]
 
 
-def vouch(endpoint: str, kind: str = "s3") -> None:
+def vouch(endpoint: str, kind: str = "s3", bucket: str = "") -> None:
     """Have all mounts of a server rely on its listings and copies, in whatever process they are.
 
-    No mount need race it for twenty seconds before.
+    And on its creations in ``bucket``, if one is given. No mount need race it for twenty seconds before.
     """
     forget(endpoint, kind)
-    remember(
-        kind, endpoint, "", {word: Verdict(word, safe=True, evidence="a server of tests") for word in BESIDE}
-    )
+    known = (*NEEDED, *BESIDE) if bucket else BESIDE
+    verdicts = {word: Verdict(word, safe=True, evidence="a server of tests") for word in known}
+    remember(kind, endpoint, bucket, verdicts)
 
 
 def forget(endpoint: str, kind: str = "s3") -> None:

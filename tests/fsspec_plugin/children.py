@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import fsspec
@@ -121,7 +122,12 @@ def commit_at_once(options: dict[str, Any], root: str, sessions: list[str]) -> l
     """Commit one and the same instant in threads, each in a session of its own; return what failed."""
     from concurrent.futures import ThreadPoolExecutor
 
+    import botocore.session
+
     from tests.fsspec_plugin.hudi_tables import Writer
+
+    # As in the tests' own process: each session would read megabytes of JSON.
+    botocore.session.create_loader = cache(botocore.session.create_loader)
 
     def commit(session: str) -> str:
         try:

@@ -12,6 +12,7 @@ import pytest
 from tests.fsspec_plugin.grounds import Ground, Kind, decided_by
 from tests.fsspec_plugin.hudi_tables import Writer, table_in
 from tests.stub import FaultStub
+from tests.vouching import vouch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -107,6 +108,7 @@ def reader(ground: Ground, root: str, salt: str) -> Writer:
 @pytest.fixture(scope="session")
 def shared_stub() -> Iterator[FaultStub]:
     with FaultStub() as running:
+        vouch(running.url("s3"), bucket="bucket")
         yield running
 
 

@@ -20,6 +20,7 @@ from tests.fsspec_plugin.test_async import closed
 from tests.servers import Valkey
 from tests.stub import Fault, FaultStub, Op
 from tests.stub.dynamodb_faults import Trouble
+from tests.vouching import vouch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -40,6 +41,7 @@ def a_ballot_decides(options: dict[str, Any]) -> None:
 
 def test_a_store_that_ignores_conditions_is_used_with_a_ballot_and_refused_without() -> None:
     with FaultStub(conditions="ignored") as stub:
+        vouch(stub.url("s3"))
         options = {**stub.storage_options("s3"), "skip_instance_cache": True}
         with pytest.raises(UnsafeStore, match='arbiter="ballot"'):
             fsspec.filesystem("pias3", **options).pipe_file(LOG, BODY)
@@ -48,6 +50,7 @@ def test_a_store_that_ignores_conditions_is_used_with_a_ballot_and_refused_witho
 
 def test_a_store_that_answers_501_to_the_condition_is_told_by_that_and_used_with_a_ballot() -> None:
     with FaultStub(conditions="unimplemented") as stub:
+        vouch(stub.url("s3"))
         options = {**stub.storage_options("s3"), "skip_instance_cache": True}
         with pytest.raises(UnsafeStore, match=r'it does not implement this.*arbiter="ballot"'):
             fsspec.filesystem("pias3", **options).pipe_file(LOG, BODY)

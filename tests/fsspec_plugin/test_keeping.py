@@ -15,6 +15,7 @@ from tests.fsspec_plugin.children import commit_at_once, in_children
 from tests.fsspec_plugin.hudi_tables import Writer, table_in
 from tests.fsspec_plugin.test_async import closed
 from tests.stub import Fault, FaultStub, Op
+from tests.vouching import vouch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,6 +39,7 @@ def salt() -> str:
 @pytest.fixture(scope="module")
 def deciding_nothing() -> Iterator[FaultStub]:
     with FaultStub(conditions="ignored") as running:
+        vouch(running.url("s3"))
         yield running
 
 
