@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import pytest
 from botocore.exceptions import ClientError
 
+from putifabsent.backends import s3_upload
 from putifabsent.backends.base import Created, Listed, Refused, TryAgain
 from putifabsent.backends.body import InMemory
+from putifabsent.backends.s3 import S3Store
 from putifabsent.lab.fault_proxy import LOST_ANSWER, LOST_REQUEST, FaultProxy
 from putifabsent.shim.requests import Create, Delete, Get, Head, List, Stage
 from putifabsent.testing import (
@@ -32,7 +34,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from putifabsent.backends.base import Creation
-    from putifabsent.backends.s3 import S3Store
     from tests.backends.s3_stores import Lane
 
 
@@ -165,11 +166,19 @@ class OnTheStub(PublishTests, StoreTests):
     """The stub takes every key as it comes, and keeps versions: servers that do both are not on PyPI."""
 
     lane: ClassVar[Lane]
-    large: ClassVar[int] = 17 * 2**20
+    large: ClassVar[int] = 2**20 + 1
+    # A short race: the servers' own are long, and the stub does one request after the other.
+    deletions: ClassVar[int] = 24
+
+    @pytest.fixture(autouse=True)
+    def small_parts(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Have large bodies be small ones, for servers get the large ones."""
+        monkeypatch.setattr(s3_upload, "PART", 2**18)
+        monkeypatch.setattr(S3Store, "largest_put", 2**19)
 
     @pytest.fixture(scope="class")
     def stub(self) -> Iterator[FaultStub]:
-        with FaultStub(versioned=True) as running:
+        with FaultStub(versioned=True, smallest_part=1) as running:
             yield running
 
     @pytest.fixture(scope="class")
