@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import uuid
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 import pytest
 
 from putifabsent.errors import ConfigError
 from putifabsent.fsspec_plugin.remote import Remote
-from tests.fsspec_plugin.grounds import OTHERWISE
+from tests.fsspec_plugin.grounds import OTHERWISE, Kind
 from tests.fsspec_plugin.hudi_tables import Writer, records_of, table_in
 
 if TYPE_CHECKING:
@@ -66,6 +66,17 @@ MOVES: dict[str, tuple[type[Writer], type[Writer], int]] = {
 }
 
 
+# Each move on each store, and by each arbiter one; all of them by any arbiter are further below.
+MOVED = pytest.mark.parametrize(
+    ("ground", "moved"),
+    [
+        *((f"{kind}-native", move) for kind in get_args(Kind) for move in MOVES),
+        *zip(("s3-ballot", "local-claims", "memory-redis"), MOVES, strict=True),
+    ],
+    indirect=True,
+)
+
+
 @pytest.fixture(params=MOVES)
 def moved(request: pytest.FixtureRequest, ground: Ground, salt: str) -> Moved:
     before, after, version = MOVES[request.param]
@@ -108,6 +119,7 @@ def bodies(ground: Ground, root: str) -> int:
     return len(ground.around.find(f"{root}/.hoodie/.putifabsent/bodies"))
 
 
+@MOVED
 @pytest.mark.parametrize("instant", ["300", "200"], ids=["the last one", "an earlier one"])
 def test_a_commit_is_rolled_back_with_all_that_is_of_it(ground: Ground, moved: Moved, instant: str) -> None:
     writer = moved.opens("new")
@@ -118,6 +130,7 @@ def test_a_commit_is_rolled_back_with_all_that_is_of_it(ground: Ground, moved: M
     assert bodies(ground, writer.root) == 2
 
 
+@MOVED
 def test_a_restore_takes_all_commits_back_and_the_next_ones_are_as_ever(ground: Ground, moved: Moved) -> None:
     one, other = moved.opens("one"), moved.opens("other")
     for rollback, instant in (("400", "300"), ("410", "200")):
@@ -129,6 +142,7 @@ def test_a_restore_takes_all_commits_back_and_the_next_ones_are_as_ever(ground: 
     assert bodies(ground, one.root) == 4
 
 
+@MOVED
 def test_no_commit_brings_back_a_name_that_the_table_has_left(ground: Ground, moved: Moved) -> None:
     for session, instant in (("one", "400"), ("other", "500")):
         writer = moved.opens(session)
@@ -137,6 +151,7 @@ def test_no_commit_brings_back_a_name_that_the_table_has_left(ground: Ground, mo
     assert [ground.read(each) for each in moved.names.values()] == [WRITTEN_ANEW] * 3
 
 
+@MOVED
 def test_what_is_archived_is_gone_with_its_body(ground: Ground, moved: Moved) -> None:
     writer = moved.opens("new")
     shown = writer.commits("400")
@@ -148,6 +163,7 @@ def test_what_is_archived_is_gone_with_its_body(ground: Ground, moved: Moved) ->
     assert not any(ground.around.exists(moved.old.completed(each)) for each in moved.names)
 
 
+@MOVED
 def test_readers_see_each_commit_once_under_the_name_that_it_has(moved: Moved) -> None:
     reader = moved.opens("reader")
     assert not reader.fs.exists(moved.old.completed("300"))
