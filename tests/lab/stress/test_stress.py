@@ -56,7 +56,7 @@ def test_no_promise_is_broken_whatever_happens_to_writers(localbucket: LocalBuck
             did and result.figures.acknowledged > 10 and "kill" in result.figures.faults and result.lost > 0
         )
 
-    what = SIX(localbucket.bucket, seconds=12.0)
+    what = SIX(localbucket.bucket, seconds=8.0)
     assert soon(all_has_happened, what, partial(run, contender=contender))
 
 
