@@ -8,6 +8,7 @@ import pytest
 
 from putifabsent.lab.servers import LocalBucket
 from tests.fsspec_plugin.conftest import ground, local, memory, s3
+from tests.vouching import vouch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,10 +28,12 @@ def anywhere(request: pytest.FixtureRequest, tmp_path: Path, server: LocalBucket
     kind, _, arbiter = request.param.partition(" by ")
     if kind == "local":
         return {**local_options(tmp_path), "putifabsent.arbiter": arbiter}
+    bucket = server.new_bucket()
+    vouch(server.endpoint, bucket=bucket)
     return {
         "metastore": "putifabsent",
         "putifabsent.arbiter": arbiter,
-        "warehouse": f"s3://{server.new_bucket()}/warehouse",
+        "warehouse": f"s3://{bucket}/warehouse",
         "s3.endpoint": server.endpoint,
         "s3.access-key": "lab",
         "s3.secret-key": "lab-secret",
