@@ -1,4 +1,4 @@
-"""Whole tables with 200 numbered names, and the next commit of each by the calls of its own writer."""
+"""Whole tables with a hundred numbered names, and the next commit of each by the calls of its own writer."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 __all__ = ["NUMBERS", "TABLES", "commit", "files_of", "series_of"]
 
-NUMBERS = range(85, 285)
+NUMBERS = range(85, 185)
 """What came before has expired; and by name, the sixteenth of these comes before the first."""
 
 _VERSION_8 = b"hoodie.table.name=t\nhoodie.table.version=8\nhoodie.timeline.layout.version=2\n"
