@@ -63,8 +63,8 @@ class ClaimsTests(InBothColours):
     loop that ends with the call.
     """
 
-    several_pages: ClassVar[int] = 1000
-    """Claims of 1200 bytes each that make more than one page."""
+    several_pages: ClassVar[int] = 300
+    """Claims of 4200 bytes each that make more than one page."""
     # What a careless registry takes for one another, or for a key of its own. Each must be kept, or refused.
     odd_names: ClassVar[tuple[str, ...]] = (
         "plain", "PLAIN", "with space", " leading", "trailing ", "a+b", "a b", "%41", "A", "a", "~", "a~1~b",
@@ -263,7 +263,7 @@ class ClaimsTests(InBothColours):
         """Whatever the pages are."""
         written = {}
         for number in range(self.several_pages):
-            written[f"{place}/{number}"] = claim = replace(first_claim(place), key=f"{number:01000}")
+            written[f"{place}/{number}"] = claim = replace(first_claim(place), key=f"{number:04000}")
             assert claims.write(f"{place}/{number}", claim, None) == Claimed()
         for listing in (claims.list, claims.sweep):
             listed = all_pages(listing, place)
