@@ -426,7 +426,7 @@ def test_what_a_life_that_was_removed_round_the_shim_has_claimed_goes_whatever_i
     table_in(ground)
     claimed = {each for each in living(ground, root) if "/timeline/" in each}
     assert len(claimed) == 2
-    for number in range(200, 270):
+    for number in range(200, 240):
         a.commits(str(number))
         wait_for_pruning()
     assert not claimed & living(ground, root)
