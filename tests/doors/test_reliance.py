@@ -106,6 +106,14 @@ def test_a_mount_races_what_it_is_going_to_use_and_copies_only_when_it_copies(
         )
 
 
+def test_a_mount_by_ballots_races_what_they_rest_on(kept: Path, few_rounds: None) -> None:
+    with FaultStub(conditions="ignored") as stub:
+        options = {**stub.storage_options("s3"), "arbiter": "ballot"}
+        fsspec.filesystem("pias3", skip_instance_cache=True, **options).pipe_file(f"bucket/{LOG}", b"first")
+    (verdicts,) = json.loads(kept.read_text()).values()
+    assert {word: verdict["safe"] for word, verdict in verdicts.items()} == {"list": True, "publish": True}
+
+
 def test_many_creations_at_once_wait_for_one_probe(few_rounds: None) -> None:
     """As many as the loop has threads would leave none to the probe that they wait for."""
     with FaultStub() as stub:
