@@ -301,6 +301,7 @@ def measure(connections: int, seconds: float, turns: int, tick: Any) -> dict[str
             for what in ("alone", "beside the flood")
         }
         tick()
+        os.sched_setaffinity(0, {*others, last})
         found[f"{JVMS} JVMs at once"] = _summary(_at_once(path, folder / "at-once", address))
         tick()
         return {
