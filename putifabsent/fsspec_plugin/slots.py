@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from putifabsent.shim.names import Name
     from putifabsent.shim.requests import Protocol
 
-__all__ = ["LIFELESS", "Slot", "Slots", "Waiter", "Watch", "queue_of"]
+__all__ = ["LIFELESS", "Asker", "Slot", "Slots", "Waiter", "Watch", "queue_of"]
 
 LIFELESS = 60.0
 """Seconds without a new entry after which its waiter is taken for dead."""
@@ -99,6 +99,14 @@ class Waiter(NamedTuple):
     wants: WriteSet = {}  # noqa: RUF012 - nobody changes it
 
 
+class Asker(NamedTuple):
+    """Who has at most one place in a queue: which queue, whose session, and which of its threads."""
+
+    folder: str
+    session: str
+    thread: str
+
+
 class _Place(NamedTuple):
     """A waiter's own place in the queue, since when it has that, and when its entry was written last."""
 
@@ -124,7 +132,7 @@ class Slots:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._watch = Watch(clock)
-        self._own: Cache[tuple[str, str, str], _Place] = Cache()
+        self._own: Cache[Asker, _Place] = Cache()
         self._said: Cache[tuple[str, object], Waiter] = Cache()
 
     def listed(self, folder: str, *, removes: bool = True) -> Protocol[list[Entry]]:
@@ -141,72 +149,56 @@ class Slots:
                     yield from removed(entry.name)
         return alive
 
-    def ahead(
-        self, folder: str, session: str, thread: str, wants: WriteSet, entries: list[Entry]
-    ) -> Protocol[list[str]]:
+    def ahead(self, asker: Asker, wants: WriteSet, entries: list[Entry]) -> Protocol[list[str]]:
         """Return the sessions of the others that came before, and want what a waiter does."""
-        own = self._place(folder, session, thread)
+        own = self._place(asker)
         before = [each for each in entries if own is None or each.name < own.path]
-        return (yield from self._met(session, wants, before))
+        return (yield from self._met(asker, wants, before))
 
-    def _met(self, session: str, wants: WriteSet, entries: Iterable[Entry]) -> Protocol[list[str]]:
+    def _met(self, asker: Asker, wants: WriteSet, entries: Iterable[Entry]) -> Protocol[list[str]]:
         found = []
         for entry in entries:
             other = yield from self.said(entry)
-            if other.session not in ("", session) and meet(wants, other.wants):
+            if other.session not in ("", asker.session) and meet(wants, other.wants):
                 found.append(other.session)
         return found
 
-    def wait(
-        self,
-        folder: str,
-        session: str,
-        thread: str,
-        wants: WriteSet,
-        entries: list[Entry],
-        creation: Creation,
-    ) -> Protocol[None]:
+    def wait(self, asker: Asker, wants: WriteSet, entries: list[Entry], creation: Creation) -> Protocol[None]:
         """Take a place in the queue, or keep it. One request, now and then."""
-        key, now, own = (folder, session, thread), self._clock(), self._place(folder, session, thread)
+        now, own = self._clock(), self._place(asker)
         if own is not None and now - own.written < _WRITTEN_EACH:
             return
-        if own is None and (lost := self._own.pop(key, None)) is not None:
-            with suppress(OSError):
-                yield from removed(lost.path)
-        numbers = [each.name.rpartition("/")[2][:_DIGITS] for each in entries]
-        number = max((int(each) for each in numbers if each.isdecimal()), default=0) + 1
-        path = f"{folder}/{number:0{_DIGITS}}~{uuid.uuid4()}" if own is None else own.path
-        said = {"session": session, "thread": thread, "wants": _written(wants), "at": now}
-        if own is None:  # who is interrupted from here on may have an entry
-            own = self._own.keep(key, _Place(path, now, now))
-        outcome: PutOutcome = yield Put(path, InMemory(json.dumps(said).encode()), creation)
+        if own is None:
+            if (lost := self._own.pop(asker, None)) is not None:
+                with suppress(OSError):
+                    yield from removed(lost.path)
+            numbers = [each.name.rpartition("/")[2][:_DIGITS] for each in entries]
+            number = max((int(each) for each in numbers if each.isdecimal()), default=0) + 1
+            place = _Place(f"{asker.folder}/{number:0{_DIGITS}}~{uuid.uuid4()}", now, now)
+            # Who is interrupted from here on may have an entry.
+            own = self._own.keep(asker, place)
+        said = {"session": asker.session, "thread": asker.thread, "wants": _written(wants), "at": now}
+        outcome: PutOutcome = yield Put(own.path, InMemory(json.dumps(said).encode()), creation)
         if isinstance(outcome, Refused):
+            self._own.pop(asker, None)  # there is no entry, and the next call tries again
             raise outcome.error
-        self._own.keep(key, own._replace(written=now))
+        self._own.keep(asker, own._replace(written=now))
 
-    def take(
-        self, folder: str, session: str, thread: str, wants: WriteSet, creation: Creation
-    ) -> Protocol[list[str]]:
+    def take(self, asker: Asker, wants: WriteSet, creation: Creation) -> Protocol[list[str]]:
         """Wait until nobody is ahead, and keep the place; at the deadline, return who still is."""
         attempt = 0
         while True:
-            entries = yield from self.listed(folder)
-            if self._place(folder, session, thread) is None:
-                entries = yield from self._come(folder, session, thread, wants, entries, creation)
-            before = yield from self.ahead(folder, session, thread, wants, entries)
+            entries = yield from self.listed(asker.folder)
+            if self._place(asker) is None:
+                entries = yield from self._come(asker, wants, entries, creation)
+            before = yield from self.ahead(asker, wants, entries)
             attempt += 1
             if not before or not (yield Pause(min(attempt, _LONGEST_WAIT))):
                 return before
-            yield from self.wait(folder, session, thread, wants, entries, creation)
+            yield from self.wait(asker, wants, entries, creation)
 
     def _come(
-        self,
-        folder: str,
-        session: str,
-        thread: str,
-        wants: WriteSet,
-        entries: list[Entry],
-        creation: Creation,
+        self, asker: Asker, wants: WriteSet, entries: list[Entry], creation: Creation
     ) -> Protocol[list[Entry]]:
         """Take a place that all who come later see, and return the entries.
 
@@ -214,25 +206,25 @@ class Slots:
         """
         for move in range(_MOVES + 1):
             if move:
-                yield from self.leave(folder, session, thread, creation)
-            yield from self.wait(folder, session, thread, wants, entries, creation)
-            entries = yield from self.listed(folder)
-            own = self._place(folder, session, thread)
+                yield from self.leave(asker, creation)
+            yield from self.wait(asker, wants, entries, creation)
+            entries = yield from self.listed(asker.folder)
+            own = self._place(asker)
             if own is None:
                 break
             number = own.path.rpartition("~")[0]
             beside = [each for each in entries if each.name > own.path and each.name.startswith(number)]
             is_seen = any(each.name == own.path for each in entries)
-            if is_seen and not (yield from self._met(session, wants, beside)):
+            if is_seen and not (yield from self._met(asker, wants, beside)):
                 break
         return entries
 
-    def leave(self, folder: str, session: str, thread: str, creation: Creation) -> Protocol[float | None]:
+    def leave(self, asker: Asker, creation: Creation) -> Protocol[float | None]:
         """Give up a place, if there is one, and return for how many seconds it was kept.
 
         One request; another, where the entry may not be removed.
         """
-        own = self._own.pop((folder, session, thread), None)
+        own = self._own.pop(asker, None)
         if own is None:
             return None
         waited = min(self._clock(), own.written + LIFELESS) - own.since
@@ -242,8 +234,8 @@ class Slots:
             yield Put(own.path, InMemory(b"{}"), creation)
         return waited
 
-    def _place(self, folder: str, session: str, thread: str) -> _Place | None:
-        own = self._own.get((folder, session, thread))
+    def _place(self, asker: Asker) -> _Place | None:
+        own = self._own.get(asker)
         # Who comes back after that has lost it.
         return own if own is not None and self._clock() - own.written <= LIFELESS else None
 
@@ -335,8 +327,10 @@ class Slot:
     def _taking(self) -> Steps[None]:
         name = yield from self._guard.ledgers.table_for_turns(self.table)
         creation = self._guard.mount.looker(name)
-        held = self._held = _Held(queue_of(name), creation, threading.Event(), threading.Lock(), os.getpid())
-        take = self._slots.take(held.folder, held.session, "", self._wants, held.creation)
+        # One session each: the threads of one process wait for each other, too.
+        asker = Asker(queue_of(name), f"{creation.writer}/{creation.token}", "")
+        held = self._held = _Held(asker, creation, threading.Event(), threading.Lock(), os.getpid())
+        take = self._slots.take(asker, self._wants, creation)
         try:
             before = yield Decide(take, deadline=self._timeout)
         except FileNotFoundError as error:
@@ -349,7 +343,7 @@ class Slot:
     def _beats(self, held: _Held) -> None:
         while not held.over.wait(_WRITTEN_EACH):
             # Who holds it is the first: a new place, should it have lost its own, is before all others.
-            beat = self._slots.wait(held.folder, held.session, "", self._wants, [], held.creation)
+            beat = self._slots.wait(held.asker, self._wants, [], held.creation)
             with held.beating:
                 if held.over.is_set():
                     return
@@ -368,25 +362,20 @@ class Slot:
         if held.beating.locked():
             yield Aside(held.is_silent)
         try:
-            yield Decide(self._slots.leave(held.folder, held.session, "", held.creation))
+            yield Decide(self._slots.leave(held.asker, held.creation))
         except OSError as error:
             # What was done in it is done; others go on when they have watched its entry for long.
             _log.warning("the slot in %s could not be given back: %s", self.table, error)
 
 
 class _Held(NamedTuple):
-    """A slot that was asked for: in which queue, whose; what ends its signs of life, and what each locks."""
+    """A slot that was asked for: by whom; what ends its signs of life, and what each locks."""
 
-    folder: str
+    asker: Asker
     creation: Creation
     over: threading.Event
     beating: threading.Lock
     pid: int
-
-    @property
-    def session(self) -> str:
-        """One of its own: the threads of one process wait for each other, too."""
-        return f"{self.creation.writer}/{self.creation.token}"
 
     def is_silent(self) -> bool:
         """Wait for a sign of life that is under way: it would write the entry after it was removed."""

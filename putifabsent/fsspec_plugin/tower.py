@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from putifabsent.backends.base import Absent
 from putifabsent.fsspec_plugin.mount import Cache
-from putifabsent.fsspec_plugin.slots import LIFELESS, Slots, Watch, queue_of
+from putifabsent.fsspec_plugin.slots import LIFELESS, Asker, Slots, Watch, queue_of
 from putifabsent.shim.formats import hudi_sets
 from putifabsent.shim.reading import read
 from putifabsent.shim.requests import Get, List
@@ -117,9 +117,9 @@ class Tower:
     def _in_the_way(
         self, begins: Begins, ledger: Ledger, thread: str, creation: Creation
     ) -> Protocol[list[str]]:
-        folder = queue_of(ledger.name)
+        asker = Asker(queue_of(ledger.name), ledger.session, thread)
         # A clustering may be of any file group: who waits for it would wait for all that it waits for.
-        entries = [] if begins.clusters else (yield from self._slots.listed(folder))
+        entries = [] if begins.clusters else (yield from self._slots.listed(asker.folder))
         # Its own tell whether those in the queue may wait for this session itself.
         watched = {
             instant: opened
@@ -144,10 +144,10 @@ class Tower:
         if begins.clusters:
             return found
         if not any(each.session == ledger.session for each in alive.values()):
-            before = yield from self._slots.ahead(folder, ledger.session, thread, mine, entries)
+            before = yield from self._slots.ahead(asker, mine, entries)
             found += [f"session {each}, which came before" for each in before]
         if found:
-            yield from self._slots.wait(folder, ledger.session, thread, mine, entries, creation)
+            yield from self._slots.wait(asker, mine, entries, creation)
         return found
 
     def _waited(self, ledger: Ledger, thread: str) -> float:
@@ -161,7 +161,8 @@ class Tower:
     def leave(self, ledger: Ledger, thread: str, creation: Creation) -> Protocol[float | None]:
         """Leave the queue, if this thread is in it, and return for how many seconds it was."""
         self._since.pop((ledger.root, ledger.session, thread), None)
-        return (yield from self._slots.leave(queue_of(ledger.name), ledger.session, thread, creation))
+        asker = Asker(queue_of(ledger.name), ledger.session, thread)
+        return (yield from self._slots.leave(asker, creation))
 
     def _alive(self, ledger: Ledger, others: Mapping[str, Opened]) -> Protocol[dict[str, Opened]]:
         """Return those whose heartbeats go on. A writer without any is over, or waits for nobody itself.

@@ -11,7 +11,7 @@ import pytest
 
 from putifabsent.backends.base import Creation
 from putifabsent.fsspec_plugin.remote import Remote
-from putifabsent.fsspec_plugin.slots import Slots, queue_of
+from putifabsent.fsspec_plugin.slots import Asker, Slots, queue_of
 from putifabsent.shim.formats.hudi_sets import Part
 from tests.cli.test_upkeep import printed, run
 
@@ -116,8 +116,8 @@ def waits(table: Path, session: str, wants: WriteSet) -> None:
     fs = fsspec.filesystem("piafile", writer_session=session, skip_instance_cache=True)
     ledger, slots = fs.ledger(str(table)), Slots()
     creation = Creation(str(uuid.uuid4()), fs.writer, ledger.name.state)
-    entries = fs.perform(slots.listed(queue_of(ledger.name)))
-    fs.perform(slots.wait(queue_of(ledger.name), session, "main", wants, entries, creation))
+    asker = Asker(queue_of(ledger.name), session, "main")
+    fs.perform(slots.wait(asker, wants, fs.perform(slots.listed(asker.folder)), creation))
 
 
 def test_turns_show_nobody_who_is_dead_and_remove_nothing(begun: Path) -> None:

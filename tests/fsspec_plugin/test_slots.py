@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 import fsspec
 import pytest
 
-from putifabsent.backends.base import Creation
+from putifabsent.backends.base import Creation, Refused
 from putifabsent.fsspec_plugin import slots
-from putifabsent.fsspec_plugin.slots import Slots, queue_of
-from putifabsent.shim.requests import Pause, perform
+from putifabsent.fsspec_plugin.slots import Asker, Slots, queue_of
+from putifabsent.shim.requests import Pause, Put, perform
 from tests.fsspec_plugin.test_async import closed
 from tests.fsspec_plugin.test_tower import F, clock, drivers, known
 from tests.stub import Fault, FaultStub, Op
@@ -190,7 +190,8 @@ def test_of_two_who_come_at_once_one_has_it(memory: Ground) -> None:
 
     def holders(folder: str, order: Iterable[int]) -> list[int]:
         takes = [
-            queues.take(folder, each, "", None, Creation(each, each, folder)) for each in ("one", "another")
+            queues.take(Asker(folder, each, ""), None, Creation(each, each, folder))
+            for each in ("one", "another")
         ]
         answers: list[Any] = [None, None]
         have, polls = [], [0, 0]
@@ -249,6 +250,15 @@ def test_a_holder_that_was_paused_leaves_one_place_behind_at_most(
         while entries(memory, fs, table) in ([], [first]):
             time.sleep(0.01)
     assert entries(memory, fs, table) == []
+
+
+def test_an_entry_that_was_refused_is_tried_again_at_the_next_call() -> None:
+    queues, asker = Slots(), Asker("t/slots", "a", "")
+    for _ in range(2):
+        waits = queues.wait(asker, None, [], Creation("token", "a", "t"))
+        assert isinstance(next(waits), Put)
+        with pytest.raises(PermissionError):
+            waits.send(Refused(PermissionError("read only")))
 
 
 def test_a_slot_whose_entry_was_lost_on_its_way_is_seen_by_others() -> None:

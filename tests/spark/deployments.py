@@ -251,25 +251,22 @@ def _in_cluster_mode(cell: Cell) -> list[Heard]:
 # What Spark tells Java 17 of all its drivers but those.
 _OPENED = " ".join(
     f"--add-opens=java.base/{each}=ALL-UNNAMED"
-    for each in (
-        *(
-            "java.lang",
-            "java.lang.invoke",
-            "java.lang.reflect",
-            "java.io",
-            "java.net",
-            "java.nio",
-            "java.util",
-        ),
-        *(
-            "java.util.concurrent",
-            "java.util.concurrent.atomic",
-            "jdk.internal.ref",
-            "sun.nio.ch",
-            "sun.nio.cs",
-        ),
-        *("sun.security.action", "sun.util.calendar"),
-    )
+    for each in [
+        "java.lang",
+        "java.lang.invoke",
+        "java.lang.reflect",
+        "java.io",
+        "java.net",
+        "java.nio",
+        "java.util",
+        "java.util.concurrent",
+        "java.util.concurrent.atomic",
+        "jdk.internal.ref",
+        "sun.nio.ch",
+        "sun.nio.cs",
+        "sun.security.action",
+        "sun.util.calendar",
+    ]
 )
 
 
