@@ -205,9 +205,9 @@ class Table:
 
     def __init__(self, name: str, **where: Unpack[Where]) -> None:
         self.name = name
-        said: Mapping[str, object] = where
+        options: Mapping[str, object] = where
         query = "&".join(
-            f"{key}={said[key]}" for key in ("region", "endpoint_url", "profile") if said.get(key)
+            f"{key}={options[key]}" for key in ("region", "endpoint_url", "profile") if options.get(key)
         )
         self.url = f"dynamodb://{name}{'?' if query else ''}{query}"
         self._senders = PerProcess(lambda: Sender(**where))
@@ -262,7 +262,7 @@ async def ready(table: Table) -> bool:
     Nobody pays for it while it is idle (on-demand billing); nothing expires in it (no TTL); nobody removes
     it by mistake (deletion protection).
     """
-    made = await _asked(
+    made = await _send(
         table,
         "create_table",
         "ResourceInUseException",
@@ -272,7 +272,7 @@ async def ready(table: Table) -> bool:
         AttributeDefinitions=[{"AttributeName": name, "AttributeType": "S"} for name in KEYS],
     )
     for _ in range(_POLLS):
-        if (await _asked(table, "describe_table"))["Table"]["TableStatus"] in _USABLE:
+        if (await _send(table, "describe_table"))["Table"]["TableStatus"] in _USABLE:
             return bool(made)
         await asyncio.sleep(_BETWEEN_POLLS)
     waited = int(_POLLS * _BETWEEN_POLLS)
@@ -282,15 +282,15 @@ async def ready(table: Table) -> bool:
 async def checked(table: Table) -> str:
     """Return what tells the table from any other, if it can be relied on, and be read and written."""
     described = await sound(table)
-    await _asked(table, "get_item", Key=_NOBODY, ConsistentRead=True)
-    await _asked(
+    await _send(table, "get_item", Key=_NOBODY, ConsistentRead=True)
+    await _send(
         table,
         "query",
         KeyConditionExpression="#folder = :folder",
         ExpressionAttributeNames=_FOLDER,
         ExpressionAttributeValues={":folder": _NOBODY["folder"]},
     )
-    await _asked(table, "put_item", _UNMET, Item=_NOBODY, **_NEVER)
+    await _send(table, "put_item", _UNMET, Item=_NOBODY, **_NEVER)
     # DynamoDB Local gives its tables no id, and the same ARN everywhere.
     known = described.get("TableId")
     made: datetime | None = described.get("CreationDateTime")
@@ -302,7 +302,7 @@ async def checked(table: Table) -> str:
 async def checked_for_counters(table: Table) -> None:
     """Pass if the table can be relied on, and counters in it may be advanced."""
     await sound(table)
-    await _asked(
+    await _send(
         table,
         "update_item",
         _UNMET,
@@ -316,13 +316,13 @@ async def checked_for_counters(table: Table) -> None:
 
 async def checked_for_upkeep(table: Table) -> None:
     """Pass if its dead claims may be removed, and all of it may be read: a writer can do without."""
-    await _asked(table, "scan", Limit=1)
-    await _asked(table, "delete_item", _UNMET, Key=_NOBODY, **_NEVER)
+    await _send(table, "scan", Limit=1)
+    await _send(table, "delete_item", _UNMET, Key=_NOBODY, **_NEVER)
 
 
 async def sound(table: Table) -> Mapping[str, Any]:
     """Return what the table is, if what it decides counts everywhere, and stays."""
-    described: Mapping[str, Any] = (await _asked(table, "describe_table"))["Table"]
+    described: Mapping[str, Any] = (await _send(table, "describe_table"))["Table"]
     keys = {key["AttributeName"]: key["KeyType"] for key in described["KeySchema"]}
     types = {each["AttributeName"]: each["AttributeType"] for each in described["AttributeDefinitions"]}
     if keys != KEYS or any(types.get(name) != "S" for name in KEYS):
@@ -338,7 +338,7 @@ async def sound(table: Table) -> Mapping[str, Any]:
             f"two regions could decide differently: use a table of one region, or strong multi-region "
             f"consistency"
         )
-    answer = await _asked(table, "describe_time_to_live")
+    answer = await _send(table, "describe_time_to_live")
     if answer["TimeToLiveDescription"].get("TimeToLiveStatus") in ("ENABLED", "ENABLING"):
         raise ConfigError(
             f"{table.url}: the table has a time to live, and a claim that expires lets a name be created "
@@ -347,7 +347,7 @@ async def sound(table: Table) -> Mapping[str, Any]:
     return described
 
 
-async def _asked(table: Table, method: str, expected: str | None = None, **parameters: Any) -> dict[str, Any]:
+async def _send(table: Table, method: str, expected: str | None = None, **parameters: Any) -> dict[str, Any]:
     """Send a request of a check, and raise what that is to raise; empty: the ``expected`` code came."""
     try:
         return await table.send(method, **parameters)

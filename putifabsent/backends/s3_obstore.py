@@ -87,7 +87,7 @@ _IN_PARTS = re.compile(r"-\d+\"?$")
 _STATUS = re.compile(r"status code: (\d{3})")
 # Nobody took the connection, or gave the credentials to sign with.
 _NOT_SENT = re.compile(r"kind: Connect\b|External AWS credential provider")
-_SAID = re.compile(r"<(Code|Message)>([^<]*)<")
+_FIELDS = re.compile(r"<(Code|Message)>([^<]*)<")
 # Answers of 400 that are about rights.
 _STALE = {"ExpiredToken", "InvalidToken", "TokenRefreshRequired"}
 _NO_SUCH_BUCKET = "<Code>NoSuchBucket</Code>"
@@ -347,7 +347,7 @@ def _reading(error: Exception, name: str) -> Absent | TryAgain | Refused:
 
 
 def _refusal(error: Exception, status: int | None, name: str) -> OSError | None:
-    code = _said(error).get("Code", "")
+    code = _fields(error).get("Code", "")
     if isinstance(error, FileNotFoundError):
         return _bucket_missing(error, name)
     is_denied = isinstance(error, (PermissionDeniedError, UnauthenticatedError))
@@ -364,14 +364,14 @@ def _refusal(error: Exception, status: int | None, name: str) -> OSError | None:
     return caused(refused, error)
 
 
-def _said(error: Exception) -> dict[str, str]:
-    return dict(_SAID.findall(str(error)))
+def _fields(error: Exception) -> dict[str, str]:
+    return dict(_FIELDS.findall(str(error)))
 
 
 def _why(error: Exception) -> str:
     """Say what the service says; all of its answer may hold the session's token."""
-    said = _said(error)
-    sentence = ": ".join(said[each] for each in ("Code", "Message") if each in said)
+    fields = _fields(error)
+    sentence = ": ".join(fields[each] for each in ("Code", "Message") if each in fields)
     return sentence or str(error).partition("<")[0].split("\n", 1)[0]
 
 

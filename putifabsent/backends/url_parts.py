@@ -147,8 +147,8 @@ def timeout_of(parts: Parts) -> dict[str, float]:
     except ValueError:
         seconds = 0
     if not 0 < seconds < float("inf"):
-        said = _ESCAPED if "@" in text else f", not {text!r}"
-        raise ConfigError(f"timeout must be a positive number of seconds{said}")
+        shown = _ESCAPED if "@" in text else f", not {text!r}"
+        raise ConfigError(f"timeout must be a positive number of seconds{shown}")
     return {"timeout": seconds}
 
 

@@ -133,7 +133,7 @@ class Slots:
         self._clock = clock
         self._watch = Watch(clock)
         self._own: Cache[Asker, _Place] = Cache()
-        self._said: Cache[tuple[str, object], Waiter] = Cache()
+        self._waiters: Cache[tuple[str, object], Waiter] = Cache()
 
     def listed(self, folder: str, *, removes: bool = True) -> Protocol[list[Entry]]:
         """Return the entries of those who live, the first first, and remove the others. One request."""
@@ -158,7 +158,7 @@ class Slots:
     def _met(self, asker: Asker, wants: WriteSet, entries: Iterable[Entry]) -> Protocol[list[str]]:
         found = []
         for entry in entries:
-            other = yield from self.said(entry)
+            other = yield from self.waiter(entry)
             if other.session not in ("", asker.session) and meet(wants, other.wants):
                 found.append(other.session)
         return found
@@ -177,8 +177,8 @@ class Slots:
             place = _Place(f"{asker.folder}/{number:0{_DIGITS}}~{uuid.uuid4()}", now, now)
             # Who is interrupted from here on may have an entry.
             own = self._own.keep(asker, place)
-        said = {"session": asker.session, "thread": asker.thread, "wants": _written(wants), "at": now}
-        outcome: PutOutcome = yield Put(own.path, InMemory(json.dumps(said).encode()), creation)
+        content = {"session": asker.session, "thread": asker.thread, "wants": _written(wants), "at": now}
+        outcome: PutOutcome = yield Put(own.path, InMemory(json.dumps(content).encode()), creation)
         if isinstance(outcome, Refused):
             self._own.pop(asker, None)  # there is no entry, and the next call tries again
             raise outcome.error
@@ -239,13 +239,13 @@ class Slots:
         # Who comes back after that has lost it.
         return own if own is not None and self._clock() - own.written <= LIFELESS else None
 
-    def said(self, entry: Entry) -> Protocol[Waiter]:
+    def waiter(self, entry: Entry) -> Protocol[Waiter]:
         """Return whose an entry is, and what it wants. One request, if it was written since the last time."""
         key = (entry.name, entry.tag or entry.created)
-        known = self._said.get(key)
+        known = self._waiters.get(key)
         if known is None:
             got: Got | Absent = yield from read(Get(entry.name))
-            known = self._said.keep(key, Waiter() if isinstance(got, Absent) else _read(got.data))
+            known = self._waiters.keep(key, Waiter() if isinstance(got, Absent) else _read(got.data))
         return known
 
 
@@ -407,9 +407,9 @@ def _written(wants: WriteSet) -> Any:
     }
 
 
-def _read(said: bytes) -> Waiter:
+def _read(content: bytes) -> Waiter:
     try:
-        entry = json.loads(said)
+        entry = json.loads(content)
         wants = entry["wants"]
         if wants is not None:
             wants = {

@@ -153,9 +153,9 @@ class Tower:
     def _waited(self, ledger: Ledger, thread: str) -> float:
         """Return for how many seconds a thread has asked in vain, and again and again."""
         key, now = (ledger.root, ledger.session, thread), self._clock()
-        since, asked = self._since.get(key, (now, now))
+        since, last = self._since.get(key, (now, now))
         # Who has not asked for so long had given it up, and begins something else.
-        since, _ = self._since.keep(key, (since if now - asked <= LIFELESS else now, now))
+        since, _ = self._since.keep(key, (since if now - last <= LIFELESS else now, now))
         return now - since
 
     def leave(self, ledger: Ledger, thread: str, creation: Creation) -> Protocol[float | None]:
@@ -188,21 +188,23 @@ class Tower:
             if isinstance(inflight, Absent):
                 return {}  # another job may run it in an hour
         if opened.action in _CLUSTERS:
-            plan = yield from self._said(ledger, instant, opened, "requested")
+            plan = yield from self._declaration(ledger, instant, opened, "requested")
             if opened.action not in _WRITE or plan.get("clusteringPlan"):
                 return hudi_sets.planned(plan)
         habit, _ = yield from self._expected(ledger, opened.session)
-        said = yield from self._said(ledger, instant, opened, "inflight")
-        return hudi_sets.declared(said, habit) if said else habit
+        content = yield from self._declaration(ledger, instant, opened, "inflight")
+        return hudi_sets.declared(content, habit) if content else habit
 
-    def _said(self, ledger: Ledger, instant: str, opened: Opened, state: str) -> Protocol[Mapping[str, Any]]:
+    def _declaration(
+        self, ledger: Ledger, instant: str, opened: Opened, state: str
+    ) -> Protocol[Mapping[str, Any]]:
         """Return what an open instant's file says, read until it says something."""
         key = (opened.token, state)
         if key not in self._declared:
-            said = yield from _content(_pending(ledger, instant, opened, state))
-            if not said:
+            content = yield from _content(_pending(ledger, instant, opened, state))
+            if not content:
                 return {}
-            self._declared.keep(key, said)
+            self._declared.keep(key, content)
         return self._declared[key]
 
     def _expected(self, ledger: Ledger, session: str) -> Protocol[tuple[WriteSet, bool]]:
@@ -223,11 +225,11 @@ class Tower:
                 continue
             key = (ledger.root, each.token)
             if key not in self._written:
-                said = yield from _content(ledger.path(each.body))
-                if said is None:
+                content = yield from _content(ledger.path(each.body))
+                if content is None:
                     continue  # not to be read now
                 self._written.keep(
-                    key, hudi_sets.written(said) if said and hudi_sets.is_a_writers(said) else {}
+                    key, hudi_sets.written(content) if content and hudi_sets.is_a_writers(content) else {}
                 )
             if self._written[key] != {}:
                 found.append(self._written[key])

@@ -245,8 +245,8 @@ class _Play:
         self, commit: Commit, actions: Sequence[Mapping[str, Any]], *, counts: bool
     ) -> Iterator[Finding]:
         """Play a commit; ``counts``: what it adds is not in the checkpoint that was begun with."""
-        removed = [said for each in actions if (said := each.get("remove"))]
-        added = [said for each in actions if (said := each.get("add"))]
+        removed = [action for each in actions if (action := each.get("remove"))]
+        added = [action for each in actions if (action := each.get("add"))]
         yield from self._lost(commit, [logical(each) for each in removed])
         self._removed.update((logical(each), commit.number) for each in removed)
         for each in added:
@@ -257,7 +257,7 @@ class _Play:
                 self._vectors.pop(each["path"], None)
             self._files.update((each["path"], commit.number) for each in added)
             self._vectors.update((each["path"], at) for each in added if (at := vector_of(each)) is not None)
-        for protocol in (said for each in actions if (said := each.get("protocol"))):
+        for protocol in (action for each in actions if (action := each.get("protocol"))):
             reader, writer = protocol.get("minReaderVersion"), protocol.get("minWriterVersion")
             self.version = f"protocol {reader}, {writer}"
 

@@ -74,7 +74,7 @@ def hurts(base: Base, name: Name, written: bytes) -> list[Finding]:
     before = [metadata_of(found) for _, found in read(base.fs, list(name.series.predecessors))]
     # Of a version whose parent is not known, only what is current is sure to be its own.
     others = [each for each in snapshots if each["snapshot-id"] != metadata.get("current-snapshot-id")]
-    of_before = (each for said in before for each in said.get("snapshots") or ())
+    of_before = (each for older in before for each in older.get("snapshots") or ())
     known = {each["snapshot-id"] for each in (of_before if before or number == FIRST else others)}
     if base.memory is None:
         base.memory = AvroFiles(base.fs)
@@ -124,18 +124,18 @@ def _versions(timeline: IcebergTimeline, problems: Problems) -> Iterator[Finding
         upon[number - 1] = _upon(metadata)
         if number in rivals:
             rivals[number][path] = metadata
-    for number, said in rivals.items():
-        yield from _rivals(number, said, upon.get(number))
+    for number, rival in rivals.items():
+        yield from _rivals(number, rival, upon.get(number))
 
 
-def _rivals(number: int, said: Mapping[str, Mapping[str, Any]], upon: str | None) -> Iterator[Finding]:
+def _rivals(number: int, metadata: Mapping[str, Mapping[str, Any]], upon: str | None) -> Iterator[Finding]:
     """Find what was committed to metadata that nobody reads: others have the same number.
 
-    Of what is ``said``, the last is the first that readers look for; the next version came ``upon`` one.
+    Of these ``metadata``, by path, readers look for the last one first; the next version came ``upon`` one.
     """
-    lasts = {path.rpartition("/")[2]: path for path in said}
+    lasts = {path.rpartition("/")[2]: path for path in metadata}
     taken = upon if upon in lasts else next(reversed(lasts), "")
-    lost = [last for last, path in lasts.items() if said[path] != said[lasts[taken]]]
+    lost = [last for last, path in lasts.items() if metadata[path] != metadata[lasts[taken]]]
     if lost:
         who = f"version {number + 1} came upon" if taken == upon else "readers take"
         detail = (
@@ -340,8 +340,8 @@ class _Tree:
     def _lives(self, manifests: Sequence[Manifest]) -> list[Counter[str]]:
         """Return how often manifests have each file that is the table's, by its plain address."""
         new = self._contents([each for each in manifests if each.path not in self._live])
-        for manifest, said in new.items():
-            self._live[manifest.path] = Counter(plain(each.path) for each in said if each.live)
+        for manifest, entries in new.items():
+            self._live[manifest.path] = Counter(plain(each.path) for each in entries if each.live)
         return [self._live[each.path] for each in manifests]
 
     def _manifests(self, address: str) -> list[Manifest]:

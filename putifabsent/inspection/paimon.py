@@ -142,14 +142,14 @@ def hurts(base: Base, name: Name, written: bytes) -> list[Finding]:
         base.memory = Manifests(base.fs, base.root)
     manifests: Manifests = base.memory
     manifests.files.problems.clear()
-    said = _schema_in(beside.get(schema))
+    content = _schema_in(beside.get(schema))
     try:
         manifests.ahead(
             [name for each in both for name in _named(each, *_LISTS)],
             [name for each in both for name in _named(each, _INDEX)],
         )
-        absent = set(base.absent(_new_files(manifests, this, before, said)))
-        walk = _Walk(manifests, root, {this.schema: said}, lambda file: file not in absent)
+        absent = set(base.absent(_new_files(manifests, this, before, content)))
+        walk = _Walk(manifests, root, {this.schema: content}, lambda file: file not in absent)
         return walk.commit(this, before)
     finally:
         base.remembered = manifests.files.forget()
@@ -158,10 +158,10 @@ def hurts(base: Base, name: Name, written: bytes) -> list[Finding]:
 def _schema_in(written: bytes | None) -> Mapping[str, Any]:
     """Return what a schema's file says; nothing, where that is not known."""
     try:
-        said = json.loads(written or b"{}")
+        content = json.loads(written or b"{}")
     except ValueError:
         return {}
-    return said if isinstance(said, dict) else {}
+    return content if isinstance(content, dict) else {}
 
 
 def _named(snapshot: Snapshot, *kinds: str) -> list[str]:

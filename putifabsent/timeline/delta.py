@@ -136,10 +136,10 @@ def parsed(
         return None
 
 
-def _number(said: Any) -> int | None:
+def _number(value: Any) -> int | None:
     """Return a number of a ``commitInfo``, which has no form; None: it is none, or too large for a column."""
     try:
-        number = int(said)
+        number = int(value)
     except (OverflowError, TypeError, ValueError):
         return None
     return number if abs(number) < _TOO_LARGE else None

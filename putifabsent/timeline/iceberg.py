@@ -88,28 +88,30 @@ class IcebergTimeline(Timeline[IcebergSnapshot]):
     ) -> list[IcebergSnapshot]:
         """Return the snapshots that metadata list."""
         try:
-            said = sorted(
+            snapshots = sorted(
                 metadata.get("snapshots") or (), key=lambda each: (_sequence(each), int(each["timestamp-ms"]))
             )
-            numbers = list(map(_sequence, said))
+            numbers = list(map(_sequence, snapshots))
             if not all(before < after for before, after in pairwise((0, *numbers))):
-                numbers = list(range(1, len(said) + 1))
-            return [self._snapshot(*each, metadata) for each in zip(numbers, said, strict=True)]
+                numbers = list(range(1, len(snapshots) + 1))
+            return [self._snapshot(*each, metadata) for each in zip(numbers, snapshots, strict=True)]
         except (KeyError, TypeError, ValueError) as error:
             report(problems, Problem(self.path, Trouble.UNREADABLE, f"no snapshot is in it: {error}"), error)
             return []
 
-    def _snapshot(self, number: int, said: Mapping[str, Any], metadata: Mapping[str, Any]) -> IcebergSnapshot:
-        own, parent = int(said["snapshot-id"]), said.get("parent-snapshot-id")
+    def _snapshot(
+        self, number: int, snapshot: Mapping[str, Any], metadata: Mapping[str, Any]
+    ) -> IcebergSnapshot:
+        own, parent = int(snapshot["snapshot-id"]), snapshot.get("parent-snapshot-id")
         return IcebergSnapshot(
             id=own,
             parent=None if parent is None else int(parent),
             number=number,
-            action=str((said.get("summary") or {}).get("operation") or ""),
-            millis=int(said["timestamp-ms"]),
+            action=str((snapshot.get("summary") or {}).get("operation") or ""),
+            millis=int(snapshot["timestamp-ms"]),
             current=own == metadata.get("current-snapshot-id"),
-            path=str(said.get("manifest-list") or ""),
-            content=said,
+            path=str(snapshot.get("manifest-list") or ""),
+            content=snapshot,
         )
 
     def details(self, record: IcebergSnapshot, problems: Problems | None = None) -> Details:
@@ -117,6 +119,6 @@ class IcebergTimeline(Timeline[IcebergSnapshot]):
         return Details(None, Content("", record.content))
 
 
-def _sequence(said: Mapping[str, Any]) -> int:
+def _sequence(snapshot: Mapping[str, Any]) -> int:
     """Return a snapshot's sequence number; 0: it is of format version 1."""
-    return int(said.get("sequence-number") or 0)
+    return int(snapshot.get("sequence-number") or 0)

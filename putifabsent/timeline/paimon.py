@@ -112,11 +112,11 @@ class PaimonTimeline(Timeline[Snapshot]):
             for each in listed(self.fs, below(self.root, "tag"))
             if each.last.startswith(_TAG)
         }
-        said = {
+        snapshots = {
             names[path]: snapshot_of(None, path, written, problems)
             for path, written in read(self.fs, list(names))
         }
-        found = {name: each for name, each in said.items() if each is not None}
+        found = {name: each for name, each in snapshots.items() if each is not None}
         return dict(sorted(found.items(), key=lambda item: item[1].number))
 
     def latest(self) -> int:

@@ -155,7 +155,7 @@ def turns_of(fs: GuardedFileSystem, path: str) -> TableTurns | None:
 def _queue(ledger: Ledger) -> Protocol[list[Waiting]]:
     slots, found = Slots(), []
     for entry in (yield from slots.listed(queue_of(ledger.name), removes=False)):
-        who = yield from slots.said(entry)
+        who = yield from slots.waiter(entry)
         if who.session:
             wants = who.wants
             groups = None if wants is None else {key: _count(part) for key, part in wants.items()}

@@ -163,7 +163,7 @@ def _errors(result: Result) -> str:
 def _broken(result: Result) -> str:
     kinds: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
     for each in result.violations:
-        shown = f"<br><code>{escape(each.name)}</code>: {escape(each.said)}"
+        shown = f"<br><code>{escape(each.name)}</code>: {escape(each.detail)}"
         kinds[each.promise, each.breach].append(shown)
     items = [
         f"<li><b>{promise}</b>, {len(all_):,} times: {escape(breach)}{''.join(all_[:_EXAMPLES])}</li>"

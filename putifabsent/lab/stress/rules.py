@@ -232,7 +232,7 @@ class Violation(NamedTuple):
     promise: str
     breach: str
     name: str
-    said: str
+    detail: str
 
 
 def judge(history: pa.Table) -> list[Violation]:

@@ -141,10 +141,10 @@ def vector_of(action: Mapping[str, Any]) -> str | None:
     Source: the protocol's "Derived Fields" of deletion vectors; a UUID in Z85, behind a folder's name.
     """
     vector = action.get("deletionVector") or {}
-    said = str(vector.get("pathOrInlineDv") or "")
-    if vector.get("storageType") != "u" or len(said) < _UUID_IN_Z85:
+    encoded = str(vector.get("pathOrInlineDv") or "")
+    if vector.get("storageType") != "u" or len(encoded) < _UUID_IN_Z85:
         return None
-    folder, drawn = said[:-_UUID_IN_Z85], said[-_UUID_IN_Z85:]
+    folder, drawn = encoded[:-_UUID_IN_Z85], encoded[-_UUID_IN_Z85:]
     number = 0
     for start in range(0, _UUID_IN_Z85, 5):
         word = 0

@@ -87,12 +87,12 @@ def take(
     """
     attempt = 0
     while True:
-        ledger.waited_for, asked = (), None
+        ledger.waited_for, before = (), None
         if in_the_way is not None:
             yield from _look(ledger, in_the_way, creation)
-            asked = ledger.state
+            before = ledger.state
         if not ledger.waited_for:
-            draft = _turn(ledger, thread, lease, creation.token, asked)
+            draft = _turn(ledger, thread, lease, creation.token, before)
             number = yield from append(ledger, draft, creation)
             if number is not None:
                 ledger.watched = None
@@ -160,16 +160,18 @@ def _still_held(ledger: Ledger, turn: TurnName) -> TurnName:
 
 
 def _turn(
-    ledger: Ledger, thread: str, lease: float, token: str, asked: State | None
+    ledger: Ledger, thread: str, lease: float, token: str, before: State | None
 ) -> Callable[[State], Record | None]:
     """Say what takes the turn while none is held.
 
-    After ``asked``, in which somebody was asked what is in the way: only if the turn was free then, and
+    After ``before``, in which somebody was asked what is in the way: only if the turn was free then, and
     nothing was opened since. Who had it may have given it back by now, to one who has waited longer.
     """
 
     def draft(state: State) -> Record | None:
-        is_new = asked is not None and (asked.turn is not None or not asked.open.keys() >= state.open.keys())
+        is_new = before is not None and (
+            before.turn is not None or not before.open.keys() >= state.open.keys()
+        )
         if state.turn is not None or is_new:
             return None
         return Turn(state.number + 1, ledger.session, token, thread, lease)

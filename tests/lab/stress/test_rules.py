@@ -70,7 +70,7 @@ def test_a_history_in_which_nothing_was_done_is_right() -> None:
 def test_a_violation_says_which_name_and_what_of_it() -> None:
     [violation] = judged([created("a", 0, 2), created("b", 1, 3)])
     assert violation.name == NAME
-    assert violation.said == "2 creations were acknowledged"
+    assert violation.detail == "2 creations were acknowledged"
 
 
 def test_violations_are_counted_by_their_promise() -> None:
