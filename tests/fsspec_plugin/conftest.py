@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import uuid
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any
 
 import fsspec
 import pytest
 
-from tests.fsspec_plugin.grounds import Ground, Kind, decided_by
+from tests.fsspec_plugin.grounds import GROUNDS, Ground, ground_of
 from tests.fsspec_plugin.hudi_tables import Writer, table_in
 from tests.stub import FaultStub
 from tests.vouching import vouch
@@ -64,15 +64,9 @@ def s3(localbucket: LocalBucket) -> Ground:
     return s3_ground(localbucket)
 
 
-# Each store, and each arbiter once; any arbiter over any store is what `OTHERWISE` is for.
-GROUNDS = [f"{kind}-native" for kind in get_args(Kind)] + ["s3-ballot", "local-claims", "memory-redis"]
-
-
 @pytest.fixture(params=GROUNDS)
 def ground(request: pytest.FixtureRequest) -> Ground:
-    kind, arbiter = request.param.split("-")
-    found: Ground = request.getfixturevalue(kind)
-    return decided_by(arbiter, found, request)
+    return ground_of(request)
 
 
 @pytest.fixture

@@ -11,18 +11,24 @@ import pytest
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["OTHERWISE", "Ground", "Kind", "Served", "decided_by"]
+__all__ = ["EVERYWHERE", "GROUNDS", "OTHERWISE", "Ground", "Kind", "Served", "decided_by", "ground_of"]
 
 Kind = Literal["memory", "local", "s3"]
 Served = Literal["gcs", "azure"]
 """By servers that tools/servers/install.sh builds."""
 
+GROUNDS = [*(f"{kind}-native" for kind in get_args(Kind)), "memory-redis"]
+"""Each store, and one arbiter that is not the store: the door asks all of them alike."""
+
+EVERYWHERE = [*GROUNDS, "s3-ballot", "local-claims"]
+"""Each arbiter, too: for what rests on how one decides, and lists."""
+
 OTHERWISE = pytest.mark.parametrize(
     "ground",
-    [f"{kind}-{arbiter}" for arbiter in ("ballot", "claims", "redis") for kind in get_args(Kind)],
+    [*(f"{kind}-{arbiter}" for arbiter in ("ballot", "claims") for kind in get_args(Kind)), "memory-redis"],
     indirect=True,
 )
-"""Over each store, by each arbiter that is not the store."""
+"""Over each store, by each arbiter that is not the store. What decides under a lock is the ballot."""
 
 _PLAIN: Mapping[Kind | Served, str] = {
     "memory": "memory",
@@ -112,6 +118,13 @@ class Ground:
         own = [f"/.putifabsent/{kept}/" for kept in ("arbiters", "ballot", "claims")]
         found = self.around.find(self.folder)
         return sorted(name[start:] for name in found if not any(folder in name for folder in own))
+
+
+def ground_of(request: pytest.FixtureRequest) -> Ground:
+    """Return the ground that a fixture's parameter names."""
+    kind, arbiter = request.param.split("-")
+    found: Ground = request.getfixturevalue(kind)
+    return decided_by(arbiter, found, request)
 
 
 def decided_by(arbiter: str, ground: Ground, request: pytest.FixtureRequest) -> Ground:

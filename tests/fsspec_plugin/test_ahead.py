@@ -15,21 +15,40 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from putifabsent import NameTaken
+from putifabsent.backends import s3, s3_upload
 from putifabsent.backends.base import Written
 from putifabsent.backends.body import write_all
 from putifabsent.backends.streaming_upload import FileBody
 from putifabsent.fsspec_plugin import files
 from putifabsent.testing.races import creation_of
 from tests.stub import Fault, FaultStub, Op
+from tests.vouching import vouch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 NAME = f"bucket/t/_delta_log/{0:020d}.json"
 OBJECT = ("bucket", NAME.partition("/")[2])
-PIECE = 2**20
+# All sizes are this part of what they are.
+SMALLER = 64
+PIECE = 2**20 // SMALLER
 PIECES = 40
-PART = 8 * 2**20
+PART = s3_upload.PART // SMALLER
+
+
+@pytest.fixture(scope="module")
+def shared_stub() -> Iterator[FaultStub]:
+    with FaultStub(smallest_part=PART) as running:
+        vouch(running.url("s3"), bucket="bucket")
+        yield running
+
+
+@pytest.fixture(autouse=True)
+def large_files_are_smaller(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "IN_MEMORY", files.IN_MEMORY // SMALLER)
+    monkeypatch.setattr(s3.S3Store, "largest_put", files.IN_MEMORY)
+    for room in (s3, s3_upload):
+        monkeypatch.setattr(room, "PART", PART)
 
 
 @pytest.fixture
@@ -152,10 +171,13 @@ def test_what_is_interrupted_while_its_last_part_is_sent_leaves_no_upload(
 
 ENDING = """
 import sys, fsspec
+from putifabsent.backends import s3, s3_upload
+from putifabsent.fsspec_plugin import files
+files.IN_MEMORY, s3.S3Store.largest_put, s3.PART, s3_upload.PART, piece = map(int, sys.argv[4:])
 fs = fsspec.filesystem("pias3", arbiter="native", endpoint_url=sys.argv[1], key="key", secret="secret")
 file = fs.open(sys.argv[2], "wb")
 for _ in range(int(sys.argv[3])):
-    file.write(b"x" * 2**20)
+    file.write(b"x" * piece)
 """
 FAILING = (
     ENDING
@@ -168,8 +190,9 @@ with file:
 
 @pytest.mark.parametrize(("program", "code"), [(ENDING, 0), (FAILING, 1)], ids=["open", "failing"])
 def test_a_process_that_ends_leaves_no_upload(stub: FaultStub, program: str, code: int) -> None:
-    for _ in range(1 if program is ENDING else 4):
-        command = [sys.executable, "-c", program, stub.url("s3"), NAME, str(PIECES)]
+    for _ in range(1 if program is ENDING else 2):
+        sizes = map(str, (PIECES, files.IN_MEMORY, files.IN_MEMORY, PART, PART, PIECE))
+        command = [sys.executable, "-c", program, stub.url("s3"), NAME, *sizes]
         ended = subprocess.run(command, check=False, capture_output=True, timeout=60)
         assert ended.returncode == code, ended.stderr
         assert stub.uploads == {}

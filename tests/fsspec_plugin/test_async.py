@@ -14,6 +14,7 @@ import pytest_asyncio
 
 from putifabsent import ConfigError, NameTaken, OutcomeUnknown
 from putifabsent.fsspec_plugin.bulk import together
+from tests.fsspec_plugin.grounds import EVERYWHERE, ground_of
 from tests.stub import Fault, FaultStub, Op
 
 if TYPE_CHECKING:
@@ -33,6 +34,11 @@ STUB_NAME = "bucket/t/_delta_log/00000000000000000000.json"
 STUB_KEY = STUB_NAME.partition("/")[2]
 SECONDS = 60
 HOUR = 3600
+
+
+@pytest.fixture(params=EVERYWHERE)
+def ground(request: pytest.FixtureRequest) -> Ground:
+    return ground_of(request)
 
 
 class Async:

@@ -15,6 +15,7 @@ from putifabsent.backends.base import Refused
 from putifabsent.fsspec_plugin.hudi import Hudi
 from putifabsent.shim.formats.hudi_layout import was_moved
 from tests.fsspec_plugin.children import in_a_child, pipe_file
+from tests.fsspec_plugin.grounds import EVERYWHERE, ground_of
 from tests.fsspec_plugin.hudi_tables import Writer, plan_of, records_of, table_in
 from tests.fsspec_plugin.test_async import closed
 from tests.stub import Fault, FaultStub, Op
@@ -26,6 +27,11 @@ if TYPE_CHECKING:
     from tests.fsspec_plugin.grounds import Ground
 
 BODY = b'{"the": "commit"}'
+
+
+@pytest.fixture(params=EVERYWHERE)
+def ground(request: pytest.FixtureRequest) -> Ground:
+    return ground_of(request)
 
 
 def test_a_commit_is_decided_by_the_ledger_and_published_under_its_name(ground: Ground, a: Writer) -> None:

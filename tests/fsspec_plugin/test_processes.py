@@ -193,7 +193,7 @@ def test_of_many_processes_one_wins(place: tuple[Ground, dict[str, Any]], contex
     ground, extra = place
     fs = ground.fs
     fs.pipe_file(ground.log(1), BODY, **extra)
-    writers = 3 if context == "spawn" else 6
+    writers = 2 if context == "spawn" else 6
     calls = [(fs, ground.log(), f"writer {number}".encode(), extra) for number in range(writers)]
     outcomes = in_children(context, pipe_file, calls)
     winners = [number for number, outcome in enumerate(outcomes) if outcome == "won"]
