@@ -177,6 +177,11 @@ bench-spark: $(DEV) $(JAR) $(SPARK_JARS) $(SPARK35) ## race unmodified writers o
 	.venv-spark35/bin/python bench/spark_races.py $(if $(SHORT),--commits 3)
 	.venv-spark35/bin/python bench/spark_cost.py $(if $(SHORT),--pairs 2 --mebibytes 128)
 
+.PHONY: bench-tower
+bench-tower: $(DEV) $(JAR) $(SPARK_JARS) $(SPARK35) ## race Hudi's writers on Spark with the control tower, without it, and by Hudi's own ways: hours; SHORT=1 takes a quarter
+	tools/servers/install.sh versitygw zookeeper
+	.venv-spark35/bin/python bench/tower.py $(if $(SHORT),--commits 3)
+
 .PHONY: bench-services
 bench-services: $(JAR) $(SPARK_JARS) $(SPARK35) ## have tables of each format live through 1,000 appends and all services, their commits looked at, and see that none is refused: hours; SHORT=1 takes a quarter
 	tools/servers/install.sh versitygw

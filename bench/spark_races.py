@@ -13,11 +13,9 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-import tempfile
 from collections import Counter
 from contextlib import ExitStack
 from pathlib import Path
-from time import monotonic
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -28,9 +26,9 @@ from rich.table import Table
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from tests.servers import VersityGW, ZooKeeper
-from tests.spark.drivers import driving, told_on
-from tests.spark.races import race, stream
-from tests.spark.writers import FORMATS
+from tests.spark.drivers import told_on
+from tests.spark.races import race, racing, stream
+from tests.spark.writers import FORMATS, locked_by
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -85,7 +83,7 @@ def main() -> None:
                 run.how = "ZooKeeper's lock"
                 progress.update(task, description=run.how, total=None)
                 for form in HUDI & set(options.only):
-                    found["tables"].append(run.table(form, options, more=locked_by(keeper)))
+                    found["tables"].append(run.table(form, options, more=locked_by(keeper.address)))
     if options.json:
         json.dump(found, sys.stdout, indent=2)
         print()
@@ -105,11 +103,9 @@ class Run:
         self._stack = ExitStack()
 
     def __enter__(self) -> Self:
-        logs = Path(self._stack.enter_context(tempfile.TemporaryDirectory()))
         bucket = self._store.new_bucket()
-        told = [told_on(self._store, bucket, guarded=self._guarded)] * self._writers
-        told.append(told_on(self._store, bucket, guarded=False))
-        *self.drivers, self.reader = self._stack.enter_context(driving(told, logs))
+        told, reads = (told_on(self._store, bucket, guarded=guarded) for guarded in (self._guarded, False))
+        self.drivers, self.reader = self._stack.enter_context(racing(told, self._writers, reads))
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -123,20 +119,9 @@ class Run:
         more: Mapping[str, str] = MappingProxyType({}),
     ) -> dict[str, Any]:
         """Race the writers of one format, with more options of each append."""
-        began = monotonic()
-        raced = race(self.drivers[: options.writers], self.reader, form, form, options.commits, done, **more)
-        return {
-            "format": NAMES[form],
-            "how": self.how,
-            "acknowledged": len(raced.acknowledged),
-            "readable": len(raced.readable),
-            "lost": len(raced.lost),
-            "doubled": len(raced.doubled),
-            "failed": len(raced.refused),
-            "failed_and_readable": len(raced.there_nevertheless),
-            "errors": dict(raced.kinds()),
-            "seconds": round(monotonic() - began),
-        }
+        drivers = self.drivers[: options.writers]
+        raced = race(drivers, self.reader, form, form, options.commits, done, options=more)
+        return {"format": NAMES[form], "how": self.how, **raced.figures()}
 
     def queries(self, number: int, batches: int) -> dict[str, Any]:
         """Have so many queries run on one checkpoint."""
@@ -151,18 +136,6 @@ class Run:
             "refused": len(streamed.failed) - len(streamed.unclear),
             "other_errors": dict(Counter(each.splitlines()[0] for each in streamed.unclear)),
         }
-
-
-def locked_by(keeper: ZooKeeper) -> dict[str, str]:
-    """Return Hudi's options for several writers, by the lock that it has in ZooKeeper."""
-    return {
-        "hoodie.write.concurrency.mode": "optimistic_concurrency_control",
-        "hoodie.clean.failed.writes.policy": "LAZY",
-        "hoodie.write.lock.provider": "org.apache.hudi.client.transaction.lock.ZookeeperBasedLockProvider",
-        "hoodie.write.lock.zookeeper.url": keeper.address,
-        "hoodie.write.lock.zookeeper.base_path": "/hudi",
-        "hoodie.write.lock.zookeeper.lock_key": "table",
-    }
 
 
 def tables(found: dict[str, Any]) -> Iterable[Table]:

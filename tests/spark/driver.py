@@ -60,8 +60,12 @@ def make(spark: SparkSession, form: str, table: str) -> None:
 
 
 def append(spark: SparkSession, form: str, table: str, who: str, n: int, **options: str) -> None:
-    rows = spark.createDataFrame([(who, n)], "who string, n int").coalesce(1)
-    FORMATS[form].append(rows, table, **options)
+    save(spark, form, table, [(who, n)], **options)
+
+
+def save(spark: SparkSession, form: str, table: str, rows: list[tuple[str, int]], **options: str) -> None:
+    frame = spark.createDataFrame([tuple(row) for row in rows], "who string, n int").coalesce(1)
+    FORMATS[form].append(frame, table, **options)
 
 
 def rows(spark: SparkSession, form: str, table: str) -> list[tuple[str, int]]:
@@ -436,6 +440,7 @@ CALLS = {
     for call in (
         make,
         append,
+        save,
         rows,
         stream,
         parquet,

@@ -7,21 +7,35 @@ import signal
 import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tests.child import CallError
-from tests.spark.drivers import together
+from tests.spark.drivers import driving, together
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from tests.conftest import Note
-    from tests.spark.drivers import Driver
+    from tests.spark.drivers import Driver, Told
 
     Row = tuple[str, int]
 
-__all__ = ["Raced", "Streamed", "check", "kill_in_a_commit", "race", "stream"]
+__all__ = [
+    "Raced",
+    "Streamed",
+    "check",
+    "kill_in_a_commit",
+    "race",
+    "racing",
+    "row_of",
+    "rows_of",
+    "stream",
+]
 
 # What Spark tells a query that another one went before; the last in a first batch that has begun (Spark 4).
 _REFUSED = ("Multiple streaming ", "STATE_STORE_CHECKPOINT_LOCATION_NOT_EMPTY")
@@ -38,11 +52,14 @@ class Raced(NamedTuple):
         The others, with their errors.
     readable
         How often each row is read by a session that has not seen the table before.
+    seconds
+        From the first commit's begin to the last one's end.
     """
 
     acknowledged: list[Row]
     refused: list[tuple[Row, CallError]]
     readable: Counter[Row]
+    seconds: float
 
     @property
     def lost(self) -> list[Row]:
@@ -63,6 +80,31 @@ class Raced(NamedTuple):
         """Count the errors by the exception that is named first."""
         return Counter(error.reason for _, error in self.refused)
 
+    def figures(self) -> dict[str, Any]:
+        """Return it in numbers."""
+        return {
+            "acknowledged": len(self.acknowledged),
+            "readable": len(self.readable),
+            "lost": len(self.lost),
+            "doubled": len(self.doubled),
+            "failed": len(self.refused),
+            "failed_and_readable": len(self.there_nevertheless),
+            "errors": dict(self.kinds()),
+            "seconds": round(self.seconds, 1),
+        }
+
+
+@contextmanager
+def racing(writer: Told, writers: int, reader: Told) -> Iterator[tuple[list[Driver], Driver]]:
+    """Run so many drivers that are told the same, and one that reads."""
+    with TemporaryDirectory() as logs, driving([*[writer] * writers, reader], Path(logs)) as drivers:
+        yield drivers[:-1], drivers[-1]
+
+
+def row_of(number: int, n: int) -> list[Row]:
+    """Return what the driver of a number writes in its commit ``n``: one row."""
+    return [(f"w{number}", n)]
+
 
 def race(
     drivers: Sequence[Driver],
@@ -71,35 +113,48 @@ def race(
     table: str,
     commits: int,
     done: Callable[[], object] = lambda: None,
-    **options: str,
+    rows: Callable[[int, int], list[Row]] = row_of,
+    options: Mapping[str, str] = MappingProxyType({}),
 ) -> Raced:
-    """Have each driver append so many rows to one table, one by one, all drivers at once.
+    """Have each driver make so many commits to one table, one by one, all drivers at once.
 
     Parameters
     ----------
     done
-        Is called after each row.
+        Is called after each commit.
+    rows
+        What the driver of a number writes in its n-th commit: rows, of which the first tells the commit.
     options
-        Of each append.
+        Of each commit.
     """
 
-    def write(driver: Driver, who: str) -> tuple[list[Row], list[tuple[Row, CallError]]]:
+    def write(driver: Driver, number: int) -> tuple[list[Row], list[tuple[Row, CallError]]]:
         acknowledged, refused = [], []
         for n in range(commits):
+            written = rows(number, n)
             try:
-                driver.call("append", form=form, table=table, who=who, n=n, **options)
-                acknowledged.append((who, n))
+                driver.call("save", form=form, table=table, rows=written, **options)
+                acknowledged.append(written[0])
             except CallError as error:
-                refused.append(((who, n), error))
+                refused.append((written[0], error))
             done()
         return acknowledged, refused
 
     drivers[0].call("make", form=form, table=table)
-    raced = together(partial(write, driver, f"w{number}") for number, driver in enumerate(drivers))
-    readable = Counter((who, n) for who, n in reader.call("rows", form=form, table=table))
+    began = time.monotonic()
+    raced = together(partial(write, driver, number) for number, driver in enumerate(drivers))
+    seconds = time.monotonic() - began
     return Raced(
-        [row for rows, _ in raced for row in rows], [row for _, rows in raced for row in rows], readable
+        [row for rows, _ in raced for row in rows],
+        [row for _, rows in raced for row in rows],
+        rows_of(reader, form, table),
+        seconds,
     )
+
+
+def rows_of(reader: Driver, form: str, table: str) -> Counter[Row]:
+    """Return how often each row of a table is read."""
+    return Counter((who, n) for who, n in reader.call("rows", form=form, table=table))
 
 
 def kill_in_a_commit(victim: Driver, form: str, table: str, who: str) -> list[Row]:

@@ -19,6 +19,7 @@ import pytest
 from tests.fsspec_plugin.hudi_tables import Writer
 from tests.spark.drivers import Driver, told_on
 from tests.spark.races import race
+from tests.spark.writers import CATALOGS, SMALL_FILES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,14 +30,12 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.spark, pytest.mark.formats, pytest.mark.timeout(1200)]
 
 COMMITS = 3 if os.environ.get("SHORT") else 10
-SMALL_FILES: dict[str, Any] = {"hoodie.parquet.small.file.limit": str(100 * 1024 * 1024)}
-"""Hudi's default, which other tests turn off: so that each insert rewrites the file of those before."""
 
 
 def test_small_inserts_of_several_drivers_are_all_acknowledged(
     pair: list[Driver], reader: Driver, note: Note
 ) -> None:
-    raced = race(pair, reader, "hudi", "tower", COMMITS, **SMALL_FILES)
+    raced = race(pair, reader, "hudi", "tower", COMMITS, options=SMALL_FILES)
     note(f"{len(raced.acknowledged)} acknowledged of {len(pair) * COMMITS}, {dict(raced.kinds())}")
     assert [error.message for _, error in raced.refused] == []
     assert (raced.lost, raced.doubled) == ([], [])
@@ -86,7 +85,7 @@ class Table:
 @pytest.fixture(scope="module")
 def table(store: BucketServer, bucket: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Table]:
     told = told_on(store, bucket, guarded=True).strictly()
-    catalog = {"spark.sql.catalog.spark_catalog": "org.apache.spark.sql.hudi.catalog.HoodieCatalog"}
+    catalog = {"spark.sql.catalog.spark_catalog": CATALOGS["hudi"]}
     told = told._replace(settings={**told.settings, **catalog})
     with Driver(told, tmp_path_factory.mktemp("sql") / "log") as driver:
         table = Table(driver.wait(), store, f"{bucket}/counted")

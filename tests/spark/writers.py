@@ -13,11 +13,14 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming import StreamingQuery
 
 __all__ = [
+    "CATALOGS",
     "FORMATS",
     "IS_NEWER",
     "SERVICES_OF_HUDI",
+    "SMALL_FILES",
     "THERE",
     "Format",
+    "locked_by",
     "settings_of",
     "settings_of_one",
     "statements",
@@ -195,6 +198,22 @@ SERVICES_OF_HUDI = {
     "hoodie.clean.commits.retained": "4",
 }
 """Each writer does them all itself, soon."""
+
+SMALL_FILES = {"hoodie.parquet.small.file.limit": str(100 * 1024 * 1024)}
+"""Hudi's default, which ``hudi`` turns off: so that each insert rewrites the file of those before."""
+
+
+def locked_by(zookeeper: str) -> dict[str, str]:
+    """Return Hudi's options for several writers, by the lock that it has in ZooKeeper, at an address."""
+    return {
+        "hoodie.write.concurrency.mode": "optimistic_concurrency_control",
+        "hoodie.clean.failed.writes.policy": "LAZY",
+        "hoodie.write.lock.provider": "org.apache.hudi.client.transaction.lock.ZookeeperBasedLockProvider",
+        "hoodie.write.lock.zookeeper.url": zookeeper,
+        "hoodie.write.lock.zookeeper.base_path": "/hudi",
+        "hoodie.write.lock.zookeeper.lock_key": "table",
+    }
+
 
 FORMATS: dict[str, Format] = {
     # The first one to come by makes the table: the others' first commits may be told so.
