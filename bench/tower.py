@@ -84,6 +84,7 @@ DELETES = {"hoodie.datasource.write.operation": "delete"}
 MERGED = {"hoodie.datasource.write.table.type": "MERGE_ON_READ"}
 NON_BLOCKING = {
     **MERGED,
+    "hoodie.table.type": "MERGE_ON_READ",
     "hoodie.write.concurrency.mode": "NON_BLOCKING_CONCURRENCY_CONTROL",
     "hoodie.datasource.write.operation": "upsert",
     "hoodie.index.type": "BUCKET",
@@ -458,11 +459,11 @@ def table_of(found: Sequence[Mapping[str, Any]]) -> Table:
         *("cell", "drivers", "how", "acknowledged", "conflicts", "lost", "doubled", "rows/s"),
         *("files in vain", "errors", ""),
     ):
-        table.add_column(column, justify="left" if column in words else "right")
+        table.add_column(column, justify="left" if column in words else "right", no_wrap=column == "how")
     for row in sorted(found, key=lambda row: (row["cell"], row["drivers"])):
         names = (row["cell"], str(row["drivers"]), row["how"])
         if "error" in row:
-            table.add_row(*names, *[""] * 6, "failed", row["error"])
+            table.add_row(*names, *[""] * 6, "failed", row["error"].splitlines()[0][:120])
             continue
         errors = ", ".join(f"{times} {kind}" for kind, times in row["errors"].items())
         table.add_row(
