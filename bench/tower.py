@@ -126,7 +126,11 @@ class Squad:
         self.how = how
         self.store = store
         self._writers = writers
-        self._more = {"spark.sql.catalog.spark_catalog": CATALOGS["hudi"]}
+        self._more = {
+            "spark.sql.catalog.spark_catalog": CATALOGS["hudi"],
+            # Hudi leaves streams open.
+            "spark.hadoop.fs.s3a.connection.maximum": "20000",
+        }
         if endpoint is not None:
             self._more["spark.hadoop.fs.s3a.endpoint"] = endpoint
         self._stack = ExitStack()
@@ -363,8 +367,8 @@ CELLS: Mapping[str, Cell] = {
     "b": Cell(_LOCKED[:3], UPSERTS, beside_one, with_the_one_before, is_far=True),
     "c": Cell(_LOCKED, UPSERTS, at_once, by_turns_shared),
     "d": Cell(_LOCKED[:3], {**SMALL_FILES, **MERGED, **SERVICES_OF_HUDI}, at_once),
-    "e, by options": Cell(_LOCKED, UPSERTS, Nights(by_sql=False)),
-    "e, by SQL": Cell(_LOCKED[:2], UPSERTS, Nights(by_sql=True)),
+    "e-options": Cell(_LOCKED, UPSERTS, Nights(by_sql=False)),
+    "e-sql": Cell(_LOCKED[:2], UPSERTS, Nights(by_sql=True)),
 }
 
 
@@ -392,7 +396,14 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--cells", nargs="+", choices=list("abcde"), default=list("abcde"), metavar="CELL")
+    parser.add_argument(
+        "--cells",
+        nargs="+",
+        choices=[*"abcde", *CELLS],
+        default=[*"abcde"],
+        metavar="CELL",
+        help="a, e-sql, ...",
+    )
     parser.add_argument("--drivers", nargs="+", type=int, default=[4], help="that commit at once")
     parser.add_argument(
         "--commits", type=int, help=f"of each driver; by default {MANY}, of {FEW_FROM} or more drivers {FEW}"
@@ -405,7 +416,7 @@ def _options() -> argparse.Namespace:
 
 def planned(options: argparse.Namespace) -> Iterator[tuple[int, str, bool, dict[str, Cell]]]:
     """Return which cells the drivers of a squad do, by how many there are, by their way, and by the store."""
-    wanted = {name: cell for name, cell in CELLS.items() if name[0] in options.cells}
+    wanted = {name: cell for name, cell in CELLS.items() if name.startswith(tuple(options.cells))}
     for writers in options.drivers:
         for how in options.how:
             for is_far in (False, True):
@@ -446,9 +457,17 @@ def outcome(cell: Cell, squad: Squad, name: str, commits: int, seconds: float) -
         return cell.measure(cell, squad, table, commits)
     except Exception as error:  # noqa: BLE001 - whatever it is, the other rows are measured
         squad.end()
-        return {"error": f"{type(error).__name__}: {str(error)[:500]}"}
+        return {"error": cause_of(error)}
     finally:
         watch.cancel()
+
+
+def cause_of(error: Exception) -> str:
+    """Return what an error says; of a JVM's, what it was raised from at last."""
+    text = error.message if isinstance(error, CallError) else str(error)
+    lines = text.splitlines() or [""]
+    causes = [line for line in lines if line.startswith("Caused by: ")]
+    return f"{type(error).__name__}: {[*lines[:1], *causes][-1][:500]}"
 
 
 def table_of(found: Sequence[Mapping[str, Any]]) -> Table:
@@ -463,7 +482,7 @@ def table_of(found: Sequence[Mapping[str, Any]]) -> Table:
     for row in sorted(found, key=lambda row: (row["cell"], row["drivers"])):
         names = (row["cell"], str(row["drivers"]), row["how"])
         if "error" in row:
-            table.add_row(*names, *[""] * 6, "failed", row["error"].splitlines()[0][:120])
+            table.add_row(*names, *[""] * 6, "failed", row["error"][:120])
             continue
         errors = ", ".join(f"{times} {kind}" for kind, times in row["errors"].items())
         table.add_row(

@@ -7,7 +7,7 @@ import itertools
 
 from rich.console import Console
 
-from bench.tower import by_turns_shared, in_vain, table_of, tried
+from bench.tower import by_turns_shared, cause_of, in_vain, table_of, tried
 from putifabsent.inspection.hudi_slices import Stats
 from putifabsent.shim.formats.hudi_files import Group, Removed, Write
 from putifabsent.timeline import Instant, State
@@ -63,6 +63,15 @@ def test_a_night_ends_with_what_was_committed_at_last() -> None:
     night = tried(commit, others)
     assert (night["committed"], night["others_before"]) == (True, 3)
     assert night["errors"] == {"HoodieWriteConflictException": 2}
+
+
+def test_an_error_of_a_jvm_is_told_by_its_last_cause() -> None:
+    error = CallError(
+        "Py4JJavaError", "An error occurred\n: A\n\tat b\nCaused by: C: c\nCaused by: D: d\n\tat e"
+    )
+    assert cause_of(error) == "CallError: Caused by: D: d"
+    assert cause_of(OSError("no")) == "OSError: no"
+    assert cause_of(CallError("Gone", "")) == "CallError: "
 
 
 def test_a_row_that_failed_is_shown_beside_the_others() -> None:
