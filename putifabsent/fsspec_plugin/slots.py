@@ -56,7 +56,10 @@ _MOVES = 8
 """So often one who comes takes another place, behind others that have come at the same time."""
 
 _LONGEST_WAIT = 6
-"""Pauses grow up to this attempt's, and stay there."""
+"""Pauses grow up to this attempt's, and stay there. Behind so many others they are as long from the first."""
+
+_LONGEST_WAIT_OF_THE_NEXT = 4
+"""The same of who has one before it alone: for the time that it does not look, nobody writes."""
 
 _log = logging.getLogger(__name__)
 
@@ -187,13 +190,16 @@ class Slots:
     def take(self, asker: Asker, wants: WriteSet, creation: Creation) -> Protocol[list[str]]:
         """Wait until nobody is ahead, and keep the place; at the deadline, return who still is."""
         attempt = 0
+        before: list[str] | None = None
         while True:
             entries = yield from self.listed(asker.folder)
             if self._place(asker) is None:
                 entries = yield from self._come(asker, wants, entries, creation)
-            before = yield from self.ahead(asker, wants, entries)
-            attempt += 1
-            if not before or not (yield Pause(min(attempt, _LONGEST_WAIT))):
+            waited_for, before = before, (yield from self.ahead(asker, wants, entries))
+            # Who has become the next asks often: the holder has just begun, and may soon be done.
+            attempt = attempt + 1 if before == waited_for else 1
+            longest = _LONGEST_WAIT if len(before) > 1 else _LONGEST_WAIT_OF_THE_NEXT
+            if not before or not (yield Pause(min(max(attempt, len(before)), longest))):
                 return before
             yield from self.wait(asker, wants, entries, creation)
 

@@ -6,6 +6,7 @@ import asyncio
 import multiprocessing
 import threading
 import time
+from contextlib import suppress
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
@@ -15,13 +16,14 @@ import pytest
 from putifabsent.backends.base import Creation, Refused
 from putifabsent.fsspec_plugin import slots
 from putifabsent.fsspec_plugin.slots import Asker, Slots, queue_of
+from putifabsent.shim import drive
 from putifabsent.shim.requests import Pause, Put, perform
 from tests.fsspec_plugin.test_async import closed
 from tests.fsspec_plugin.test_tower import F, clock, drivers, known
 from tests.stub import Fault, FaultStub, Op
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
     from tests.fsspec_plugin.grounds import Ground
@@ -213,6 +215,31 @@ def test_of_two_who_come_at_once_one_has_it(memory: Ground) -> None:
         for number, order in enumerate(product((0, 1), repeat=9))
     ]
     assert [len(each) for each in found] == [1] * len(found)
+
+
+def test_who_has_become_the_next_asks_often_again(memory: Ground) -> None:
+    """And who has many before it asks seldom."""
+    store, queues, folder = memory.mount().mount.store, Slots(), memory.name(TABLE)
+
+    def creation(who: str) -> Creation:
+        return Creation(who, who, folder)
+
+    def takes(who: str) -> Iterator[int]:
+        """Take a place; give each pause that is made while others are before."""
+        take = queues.take(Asker(folder, who, ""), None, creation(who))
+        answer: Any = None
+        with suppress(StopIteration):
+            while True:
+                request = take.send(answer)
+                if isinstance(request, Pause):
+                    yield request.attempt
+                answer = True if isinstance(request, Pause) else perform(request, store)
+
+    waiting = [takes(str(number)) for number in range(9)]
+    assert [next(each, 0) for each in waiting] == [0, 1, 2, 3, 4, 5, 6, 6, 6]
+    assert [next(waiting[2]) for _ in range(7)] == [2, 3, 4, 5, 6, 6, 6]
+    drive.run(queues.leave(Asker(folder, "0", ""), creation("0")), store, 30.0)
+    assert [next(waiting[2]) for _ in range(7)] == [1, 2, 3, 4, 4, 4, 4]
 
 
 def test_a_sign_of_life_that_is_under_way_is_not_there_after_the_end(
