@@ -59,6 +59,7 @@ def store(stub: FaultStub) -> AzureStore:
 
 class TestAzureStore(LostAnswerTests, PublishTests, StoreTests):
     large: ClassVar[int] = 3 * BLOCK + 1
+    deletions: ClassVar[int] = 24
 
     @pytest.fixture
     def store(self, stub: FaultStub) -> AzureStore:

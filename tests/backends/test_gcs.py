@@ -73,6 +73,7 @@ def through(proxy: FaultProxy, stub: FaultStub) -> GCSStore:
 
 class TestGCSStore(ConditionalCopyTests, LostAnswerTests, PublishTests, StoreTests):
     large: ClassVar[int] = 3 * CHUNK + 1
+    deletions: ClassVar[int] = 24
 
     @pytest.fixture
     def store(self, stub: FaultStub) -> GCSStore:

@@ -418,6 +418,7 @@ def test_a_real_server_that_keeps_no_tokens_is_caught() -> None:
         assert all("token could not be read back" in verdict.evidence for verdict in verdicts.values())
 
 
+@pytest.mark.servers
 def test_moto_is_caught_in_completions_and_copies() -> None:
     with _probed(server("moto")) as (store, bucket):
         verdicts = probe(store, bucket, operations=["complete", "copy"], rounds=60, seconds=90)
