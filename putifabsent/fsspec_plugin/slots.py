@@ -152,18 +152,24 @@ class Slots:
                     yield from removed(entry.name)
         return alive
 
-    def ahead(self, asker: Asker, wants: WriteSet, entries: list[Entry]) -> Protocol[list[str]]:
-        """Return the sessions of the others that came before, and want what a waiter does."""
+    def ahead(
+        self, asker: Asker, wants: WriteSet, entries: list[Entry], most: int | None = None
+    ) -> Protocol[list[str]]:
+        """Return the sessions of others that came before, and want what a waiter does; at most so many."""
         own = self._place(asker)
         before = [each for each in entries if own is None or each.name < own.path]
-        return (yield from self._met(asker, wants, before))
+        return (yield from self._met(asker, wants, before, most))
 
-    def _met(self, asker: Asker, wants: WriteSet, entries: Iterable[Entry]) -> Protocol[list[str]]:
-        found = []
+    def _met(
+        self, asker: Asker, wants: WriteSet, entries: Iterable[Entry], most: int | None
+    ) -> Protocol[list[str]]:
+        found: list[str] = []
         for entry in entries:
             other = yield from self.waiter(entry)
             if other.session not in ("", asker.session) and meet(wants, other.wants):
                 found.append(other.session)
+            if len(found) == most:
+                break
         return found
 
     def wait(self, asker: Asker, wants: WriteSet, entries: list[Entry], creation: Creation) -> Protocol[None]:
@@ -195,7 +201,7 @@ class Slots:
             entries = yield from self.listed(asker.folder)
             if self._place(asker) is None:
                 entries = yield from self._come(asker, wants, entries, creation)
-            waited_for, before = before, (yield from self.ahead(asker, wants, entries))
+            waited_for, before = before, (yield from self.ahead(asker, wants, entries, _LONGEST_WAIT))
             # Who has become the next asks often: the holder has just begun, and may soon be done.
             attempt = attempt + 1 if before == waited_for else 1
             longest = _LONGEST_WAIT if len(before) > 1 else _LONGEST_WAIT_OF_THE_NEXT
@@ -221,7 +227,7 @@ class Slots:
             number = own.path.rpartition("~")[0]
             beside = [each for each in entries if each.name > own.path and each.name.startswith(number)]
             is_seen = any(each.name == own.path for each in entries)
-            if is_seen and not (yield from self._met(asker, wants, beside)):
+            if is_seen and not (yield from self._met(asker, wants, beside, 1)):
                 break
         return entries
 

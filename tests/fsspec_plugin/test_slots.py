@@ -17,7 +17,7 @@ from putifabsent.backends.base import Creation, Refused
 from putifabsent.fsspec_plugin import slots
 from putifabsent.fsspec_plugin.slots import Asker, Slots, queue_of
 from putifabsent.shim import drive
-from putifabsent.shim.requests import Pause, Put, perform
+from putifabsent.shim.requests import Delete, Get, List, Pause, Put, perform
 from tests.fsspec_plugin.test_async import closed
 from tests.fsspec_plugin.test_tower import F, clock, drivers, known
 from tests.stub import Fault, FaultStub, Op
@@ -215,6 +215,33 @@ def test_of_two_who_come_at_once_one_has_it(memory: Ground) -> None:
         for number, order in enumerate(product((0, 1), repeat=9))
     ]
     assert [len(each) for each in found] == [1] * len(found)
+
+
+def test_of_many_who_come_at_once_each_reads_one_entry_before_it_goes_behind(memory: Ground) -> None:
+    store, folder = memory.mount().mount.store, memory.name(TABLE)
+
+    takes = [Slots().take(Asker(folder, each, ""), None, Creation(each, each, folder)) for each in "abcdefgh"]
+    answers: list[Any] = [None] * len(takes)
+    for kind in (List, Put, List, Get):
+        requests = [take.send(answer) for take, answer in zip(takes, answers, strict=True)]
+        assert {type(each) for each in requests} == {kind}
+        answers = [perform(each, store) for each in requests]
+    requests = [take.send(answer) for take, answer in zip(takes, answers, strict=True)]
+    assert [type(each) for each in requests].count(Delete) == len(takes) - 1
+
+
+def test_who_has_many_before_it_reads_no_more_entries_than_its_pauses_grow_by(memory: Ground) -> None:
+    store, folder = memory.mount().mount.store, memory.name(TABLE)
+    reads = []
+    for who in "abcdefghi":
+        take = Slots().take(Asker(folder, who, ""), None, Creation(who, who, folder))
+        reads.append(0)
+        answer: Any = None
+        with suppress(StopIteration):
+            while not isinstance(request := take.send(answer), Pause):
+                reads[-1] += isinstance(request, Get)
+                answer = perform(request, store)
+    assert reads == [0, 1, 2, 3, 4, 5, 6, 6, 6]
 
 
 def test_who_has_become_the_next_asks_often_again(memory: Ground) -> None:
