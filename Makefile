@@ -158,6 +158,10 @@ bench-clocks: $(DEV) ## take instants by 16 processes from each clock, half of t
 	tools/servers/install.sh dynamodb-local postgresql zookeeper
 	$(BIN)/python -m bench.clocks $(SOURCES) $(if $(WRONG),--wrong $(WRONG)) $(if $(SHORT),--instants 200)
 
+.PHONY: bench-slots
+bench-slots: $(DEV) $(PAIMON) ## have 2 to 32 writers append to one Delta log, Paimon table and Iceberg table, with slots and without, and draw the page's figures: a quarter of an hour
+	$(BIN)/python -m bench.slots --page
+
 .PHONY: bench-life
 bench-life: $(DEV) ## live a table's year by each arbiter, in memory and on S3 servers, and see that nothing is unknown or grows: hours; SHORT=1 takes minutes
 	$(if $(SHORT),,tools/servers/install.sh versitygw dynamodb-local)

@@ -209,23 +209,21 @@ def shown(found: Sequence[Mapping[str, Any]], ms: int) -> Table:
 
 def rows(found: Sequence[Mapping[str, Any]], ms: int) -> str:
     """Return a table of Markdown: the rates, and how many commits of the most writers were given up."""
-    rates: dict[tuple[str, bool], list[str]] = {}
-    gave_up: dict[tuple[str, bool], str] = {}
-    for each in found:
-        if each["delay_ms"] == ms:
-            row = each["format"], each["slots"]
-            rates.setdefault(row, []).append(f"{each['rate']:.1f}")
-            share = each["gave_up"] / max(1, each["gave_up"] + each["acknowledged"])
-            gave_up[row] = f"{100 * share:.0f} %" if share else "0"
     writers = sorted({each["writers"] for each in found})
-    lines = [
-        f"| | {' | '.join(map(str, writers))} | of {writers[-1]}, gave up |",
-        f"|---|{'---|' * (len(writers) + 1)}",
-    ]
-    for (form, slots), of in rates.items():
-        name = f"{TITLES[form]}{', slots' * slots}"
-        lines.append(f"| {name} | {' | '.join(of)} | {gave_up[form, slots]} |")
-    return "\n".join(lines)
+    cells: dict[str, list[str]] = {}
+    for form, many, *both in _pairs(found, ms):
+        cells.setdefault(form, []).append("/".join(f"{each['rate']:.1f}" for each in both))
+        if many == writers[-1]:
+            share = (each["gave_up"] / max(1, each["gave_up"] + each["acknowledged"]) for each in both)
+            cells[form].append("/".join(f"{100 * each:.0f}" for each in share))
+    headings = (*map(str, writers), f"of {writers[-1]}, % gave up")
+    return "\n".join(
+        (
+            f"| writers: | {' | '.join(headings)} |",
+            f"|---|{'---|' * len(headings)}",
+            *(f"| {TITLES[form]} | {' | '.join(of)} |" for form, of in cells.items()),
+        )
+    )
 
 
 def _drawn(found: Sequence[Mapping[str, Any]], ms: int) -> Figure:
