@@ -28,7 +28,7 @@ ENTRY = "bucket/t/_delta_log/{:020}.json"
 @pytest.fixture(scope="module")
 def store() -> Iterator[FaultStub]:
     with FaultStub() as stub:
-        vouch(stub.url("gcs"))
+        vouch(stub.url("gcs"), "gcs", "bucket")
         yield stub
 
 

@@ -27,7 +27,7 @@ ROLE = "arn:aws:iam::123456789012:role/writer"
 @pytest.fixture(scope="module")
 def store() -> Iterator[FaultStub]:
     with FaultStub() as stub:
-        vouch(stub.url("s3"))
+        vouch(stub.url("s3"), bucket="bucket")
         yield stub
 
 
