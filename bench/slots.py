@@ -54,7 +54,7 @@ _SHOWN = {
     "rate": ("commits\na second", "{:.1f}"),
     "tries": ("tries\na commit", "{:.1f}"),
     "median": ("\nmedian s", "{:.2f}"),
-    "p99": ("\np99 s", "{:.2f}"),
+    "p99": ("\np99 s", "{:.1f}"),
     "gave_up": ("gave\nup", "{}"),
     "requests": ("requests\na commit", "{:.0f}"),
 }
@@ -195,7 +195,7 @@ def shown(found: Sequence[Mapping[str, Any]], ms: int) -> Table:
     """Return the table of all cells with a delay."""
     title = f"each request held up by {ms} ms: without slots / with slots"
     table = Table(title=title, box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    table.add_column("")
+    table.add_column("", no_wrap=True)
     for column in ("writers", *(heading for heading, _ in _SHOWN.values())):
         table.add_column(column, justify="right", no_wrap=True)
     for form, writers, *both in _pairs(found, ms):
