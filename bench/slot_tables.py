@@ -35,6 +35,16 @@ class Place(NamedTuple):
     region: str
     bucket: str
 
+    def of_a_writer(self) -> dict[str, str]:
+        """Return what both formats' libraries call alike: the guard's options, and where the store is."""
+        return {
+            "putifabsent.arbiter": "native",
+            "putifabsent.writer": str(uuid.uuid4()),
+            "putifabsent.writer_session": str(uuid.uuid4()),
+            "s3.endpoint": self.endpoint,
+            "s3.region": self.region,
+        }
+
 
 class Table(Protocol):
     """A writer, and the table that it has opened.
@@ -113,14 +123,10 @@ class PaimonTable:
         self.tries = 0
         self._bucket = place.bucket
         self._options = {
+            **place.of_a_writer(),
             "metastore": "putifabsent",
-            "putifabsent.arbiter": "native",
-            "putifabsent.writer": str(uuid.uuid4()),
-            "putifabsent.writer_session": str(uuid.uuid4()),
-            "s3.endpoint": place.endpoint,
             "s3.access-key": place.key,
             "s3.secret-key": place.secret,
-            "s3.region": place.region,
             "s3.path-style-access": "true",
         }
         once = FileStoreCommit._try_commit_once  # noqa: SLF001 - nothing else tells a try
@@ -162,14 +168,10 @@ class IcebergTable:
         self._open: Callable[[str], HadoopTable] = partial(
             HadoopTable,
             {
+                **place.of_a_writer(),
                 "py-io-impl": "putifabsent.iceberg.GuardedFileIO",
-                "putifabsent.arbiter": "native",
-                "putifabsent.writer": str(uuid.uuid4()),
-                "putifabsent.writer_session": str(uuid.uuid4()),
-                "s3.endpoint": place.endpoint,
                 "s3.access-key-id": place.key,
                 "s3.secret-access-key": place.secret,
-                "s3.region": place.region,
             },
         )
 

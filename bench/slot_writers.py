@@ -131,9 +131,10 @@ def main() -> None:
     for module in _IMPORTS[sys.argv[1]]:
         import_module(module)
     for line in sys.stdin:
-        form, writers, slots, seconds, place, direct = json.loads(line)
-        cell = Cell(form, writers, slots, seconds, Place(*place), Place(*direct))
-        print(json.dumps(run(cell, lambda: print(json.dumps("begun"), flush=True))), flush=True)
+        told = json.loads(line)
+        cell = Cell(**{**told, "place": Place(*told["place"]), "direct": Place(*told["direct"])})
+        found = run(cell, lambda: print(json.dumps({"begun": True}), flush=True))
+        print(json.dumps(found._asdict()), flush=True)
 
 
 if __name__ == "__main__":

@@ -16,9 +16,9 @@ import argparse
 import json
 import os
 import re
-import subprocess
 import sys
-from contextlib import ExitStack
+import tempfile
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -32,6 +32,7 @@ from rich.table import Table
 from bench.slot_tables import TABLES, Place
 from bench.slot_writers import Cell, Commit, Found
 from bench.wire import Wire
+from tests.child import Child
 from tests.servers import server
 from tests.vouching import vouch
 
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from matplotlib.figure import Figure
-    from typing_extensions import Self
 
 __all__ = ["Figures", "figures", "measured"]
 
@@ -119,14 +119,14 @@ def measured(options: argparse.Namespace, tick: Callable[[str], object]) -> Iter
         wires = {ms: running.enter_context(Wire(at, delay=ms / 1000)) for ms in options.delays}  # type: ignore[arg-type] # "http" is what it takes
         for form in options.formats:
             python = options.paimon if form == "paimon" else sys.executable
-            with _Writers(form, python) as writers:
+            with _writing(form, python) as writers:
                 for ms, wire in wires.items():
                     for many in options.writers:
                         for slots in (False, True):
                             tick(f"{TITLES[form]}, {many} writers, {ms} ms{', slots' * slots}")
                             cell = _cell(store, wire, form, many, options.seconds, slots=slots)
                             what = {"format": form, "writers": many, "delay_ms": ms, "slots": slots}
-                            yield {**what, **writers.figures(cell, wire)._asdict()}
+                            yield {**what, **_of(cell, writers, wire)._asdict()}
 
 
 def _cell(store: Any, wire: Wire, form: str, writers: int, seconds: float, *, slots: bool) -> Cell:
@@ -140,44 +140,26 @@ def _cell(store: Any, wire: Wire, form: str, writers: int, seconds: float, *, sl
     return Cell(form, writers, slots, seconds, *places)
 
 
-class _Writers:
-    """The program that runs cells of a format."""
-
-    def __init__(self, form: str, python: str) -> None:
+@contextmanager
+def _writing(form: str, python: str) -> Iterator[Child]:
+    """Run the program that runs cells of a format."""
+    with tempfile.TemporaryDirectory() as folder:
         command = [python, "-m", "bench.slot_writers", form]
-        self._process = subprocess.Popen(
-            command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            cwd=ROOT,
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
-        )
+        child = Child(command, Path(folder, "log"), cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)})
+        try:
+            yield child
+        finally:
+            child.end()
 
-    def __enter__(self) -> Self:
-        return self
 
-    def __exit__(self, *_: object) -> None:
-        self._process.kill()
-        self._process.communicate()
-
-    def figures(self, cell: Cell, wire: Wire) -> Figures:
-        """Run a cell, and return its figures; what a writer does before it begins is not counted."""
-        assert self._process.stdin is not None
-        self._process.stdin.write(json.dumps(cell) + "\n")
-        self._process.stdin.flush()
-        self._line()
-        wire.counted()
-        commits, lost = self._line()
-        requests = wire.counted().total()
-        return figures(Found([Commit(*each) for each in commits], lost), cell.seconds, requests)
-
-    def _line(self) -> Any:
-        assert self._process.stdout is not None
-        line = self._process.stdout.readline()
-        if not line:
-            raise RuntimeError("the writers have ended; what they printed says why")
-        return json.loads(line)
+def _of(cell: Cell, writers: Child, wire: Wire) -> Figures:
+    """Run a cell, and return its figures; what a writer does before it begins is not counted."""
+    writers.say(cell._asdict())
+    writers.heard()
+    wire.counted()
+    came = writers.heard()
+    requests = wire.counted().total()
+    return figures(Found([Commit(*each) for each in came["commits"]], came["lost"]), cell.seconds, requests)
 
 
 # --- what is shown

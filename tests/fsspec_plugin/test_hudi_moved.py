@@ -66,7 +66,7 @@ MOVES: dict[str, tuple[type[Writer], type[Writer], int]] = {
 }
 
 
-# Each move on each store, and by each arbiter one.
+# Each move on each store, and by each arbiter one; all of them by each are further below.
 MOVED = pytest.mark.parametrize(
     ("ground", "moved"),
     [
