@@ -365,7 +365,7 @@ def test_every_version_that_a_liar_has_made_is_removed() -> None:
         def drop(self, name: str) -> None:
             there = self.fs.store.pop(name, None)
             if there is not None:
-                self.covered.setdefault(name, []).extend([there] * 31)
+                self.covered.setdefault(name, [there] * 31)
 
         def delete(self, name: str, version: str | None = None) -> Any:
             outcome = super().delete(name, version)
