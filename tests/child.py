@@ -7,6 +7,7 @@ import os
 import re
 import signal
 import subprocess
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -69,10 +70,26 @@ class Child:
                 start_new_session=True,
             )
 
+    def call(self, line: Mapping[str, Any]) -> dict[str, Any]:
+        """Send it a line, and return what it answers.
+
+        Whoever gives the call up, as a test does whose time is over, ends the process: nobody takes an
+        answer for that to another call.
+        """
+        self.say(line)
+        try:
+            return self.heard()
+        except CallError:
+            raise
+        except BaseException:
+            self.signal(signal.SIGKILL)
+            raise
+
     def say(self, line: Mapping[str, Any]) -> None:
-        """Send it a line."""
+        """Send it a line; of a process that has ended, :meth:`heard` says so."""
         assert self.process.stdin is not None
-        self.process.stdin.write(json.dumps(line) + "\n")
+        with suppress(BrokenPipeError):
+            self.process.stdin.write(json.dumps(line) + "\n")
 
     def heard(self) -> dict[str, Any]:
         """Return the next line that it answers.
@@ -98,7 +115,8 @@ class Child:
     def end(self) -> None:
         """End it, as one whose notebook is closed; whatever does not end so is killed."""
         if self.process.stdin is not None:
-            self.process.stdin.close()
+            with suppress(BrokenPipeError):
+                self.process.stdin.close()
         try:
             self.process.wait(30)
         except subprocess.TimeoutExpired:

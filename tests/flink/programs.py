@@ -63,8 +63,7 @@ class Program:
 
     def _call(self, statements: tuple[str, ...], **said: Any) -> Any:
         said["settings"] = {**self._cluster.of_a_job, **said.get("settings", {})}
-        self._child.say({"statements": statements, **said})
-        return self._child.heard()["answer"]
+        return self._child.call({"statements": statements, **said})["answer"]
 
 
 def counted(rows: int, a_second: int) -> str:

@@ -124,8 +124,7 @@ class Driver:
         CallError
             It has failed.
         """
-        self._child.say({"call": what, **said})
-        return self._child.heard()["answer"]
+        return self._child.call({"call": what, **said})["answer"]
 
     def signal(self, number: signal.Signals) -> None:
         """Send a signal to its Python, its JVM, and all that they have started, but for the service."""
