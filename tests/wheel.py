@@ -73,8 +73,8 @@ def install(folder: Path, *, jar: bool = True) -> Path:
     environment = folder / "environment"
     venv.create(environment, symlinks=True)
     python = environment / "bin" / "python"
-    pip = [sys.executable, "-m", "pip", "--quiet", "--python", str(python), "install"]
-    subprocess.run([*pip, "--no-index", "--no-deps", str(wheel)], check=True, timeout=120)
+    uv = [str(Path(sys.executable).with_name("uv")), "pip", "install", "--quiet", "--offline"]
+    subprocess.run([*uv, "--python", str(python), "--no-deps", str(wheel)], check=True, timeout=120)
     (packages,) = environment.glob("lib/python*/site-packages")
     # Only what lies in there is found: no .pth of its own is read, by which a checkout would come along.
     (packages / "dependencies.pth").write_text("\n".join(site.getsitepackages()))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
@@ -14,7 +13,7 @@ from tests.service.callers import SECRET
 from tests.service.processes import serving
 from tests.spark.applications import GUARD
 from tests.spark.cluster import cluster
-from tests.spark.drivers import Driver, driving, told_on
+from tests.spark.drivers import SHORT, Driver, driving, told_on
 from tests.wheel import install
 
 if TYPE_CHECKING:
@@ -33,7 +32,6 @@ def _has_data_sources() -> bool:
 # PySpark 3.5's Hadoop has a client for Azure that no server but Azure itself answers.
 # Of Spark Connect on 3.5 there are the cells of test_formats_deployed.py.
 _NEWER = ["test_clouds.py", "test_connect.py", "test_source.py", "test_timeline_source.py"]
-SHORT = bool(os.environ.get("SHORT"))
 # In a short run one release of PySpark is enough to show that writers and runs can be tasks, and how local
 # files are mounted.
 _LONG = ["test_mount_local.py", "test_simulate.py", "test_stress.py"] if SHORT else []

@@ -12,6 +12,8 @@ from pathlib import Path
 from shutil import which
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import pytest
+
 from tests.child import Child
 from tests.servers.s3 import s3a_settings
 from tests.spark.writers import IS_NEWER, settings_of
@@ -29,7 +31,9 @@ __all__ = [
     "FORMATS_JARS",
     "JARS",
     "JAVA",
+    "LONG",
     "ROOT",
+    "SHORT",
     "Driver",
     "Told",
     "driving",
@@ -39,6 +43,9 @@ __all__ = [
 ]
 
 ROOT = Path(__file__).parents[2]
+SHORT = bool(os.environ.get("SHORT"))
+"""Whether this run asks each thing once, of one format or one way, as CI does."""
+LONG = pytest.mark.skipif(SHORT, reason="a longer run asks it")
 JARS = ROOT / "tools" / ("spark41" if IS_NEWER else "spark") / "target" / "jars"
 CONNECT_JARS = sorted(JARS.glob("spark-connect_*.jar"))
 """Spark Connect's server, where PySpark leaves it out."""

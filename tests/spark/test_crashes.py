@@ -18,7 +18,7 @@ import pytest
 
 from tests.child import CallError
 from tests.service.processes import answers
-from tests.spark.drivers import JARS, JAVA, ROOT, Driver, told_on
+from tests.spark.drivers import JARS, JAVA, LONG, ROOT, SHORT, Driver, told_on
 from tests.spark.races import kill_in_a_commit
 from tests.spark.writers import FORMATS
 
@@ -31,8 +31,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.spark, pytest.mark.formats, pytest.mark.timeout(1800)]
 
-SHORT = bool(os.environ.get("SHORT"))
-KILLED = ("delta", "hudi") if SHORT else tuple(FORMATS)
+KILLED, SERVED = (("hudi",), ("delta",)) if SHORT else (tuple(FORMATS),) * 2
 COMMITS = 3 if SHORT else 10
 LEASE = {"spark.hadoop.fs.putifabsent.lease": "4s"}
 # Of a writer that says nothing Hudi misses two of these before it takes it for dead.
@@ -186,7 +185,7 @@ def test_a_driver_that_stood_still_while_its_turn_was_broken_fails_and_loses_not
     assert check(reader, "hudi", table, acknowledged) == set()
 
 
-@pytest.mark.parametrize("form", KILLED)
+@pytest.mark.parametrize("form", SERVED)
 def test_a_service_killed_in_the_middle_of_commits_loses_nothing(
     form: str, pair: list[Driver], reader: Driver, note: Note
 ) -> None:
@@ -224,7 +223,7 @@ def test_a_service_killed_in_the_middle_of_commits_loses_nothing(
     driver.call("append", form=form, table=table, who="w", n=COMMITS)
 
 
-@pytest.mark.parametrize("operation", ["insert", "insert_overwrite_table"])
+@pytest.mark.parametrize("operation", ["insert", pytest.param("insert_overwrite_table", marks=LONG)])
 def test_of_two_drivers_that_begin_one_instant_one_is_refused(
     operation: str, pair: list[Driver], reader: Driver, note: Note
 ) -> None:

@@ -27,7 +27,7 @@ from tests.spark.applications import (
     submitted,
     thrift_options,
 )
-from tests.spark.drivers import Driver, Told, run_script
+from tests.spark.drivers import LONG, Driver, Told, run_script
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -84,7 +84,7 @@ def test_of_two_sessions_of_a_thrift_server_and_spark_sql_one_creates_a_name(
 # --- applications in Java and Scala
 
 
-@pytest.mark.parametrize("language", ["java", "scala"])
+@pytest.mark.parametrize("language", ["java", pytest.param("scala", marks=LONG)])
 def test_of_two_applications_on_the_jvm_one_creates_a_name(
     address: str, tmp_path: Path, language: str
 ) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.servers import VersityGW
-from tests.spark.drivers import ROOT, run_script, told_on
+from tests.spark.drivers import LONG, ROOT, SHORT, run_script, told_on
 from tests.spark.pages import laid_out
 from tests.spark.writers import FORMATS, THERE
 from tests.test_snippets import HERE, MOUNTS
@@ -19,10 +19,12 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.spark, pytest.mark.formats, pytest.mark.timeout(600)]
 
+ASKED = {"delta", "index", "streaming"}
+"""Of a short run; all of a longer one."""
 PAGES = [
     page
     for page in sorted((ROOT / "docs" / "how-to" / "spark").glob("*.md"))
-    if page.stem not in FORMATS or page.stem in THERE
+    if (page.stem in ASKED or not SHORT) and (page.stem not in FORMATS or page.stem in THERE)
 ]
 # What a page itself says.
 SAID = ("spark.sql.", "spark.serializer", "spark.test.", "spark.databricks.")
@@ -48,6 +50,7 @@ def test_a_page_runs(page: Path, defaults: Path, python: Path, tmp_path: Path) -
     assert done.returncode == 0, done.stderr[-3000:]
 
 
+@LONG
 def test_sessions_that_other_pages_mount_run(defaults: Path, python: Path, tmp_path: Path) -> None:
     lines = [
         line for name, blocks in BLOCKS.items() if name in HERE for line in MOUNTS.findall("\n".join(blocks))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import signal
 import time
@@ -19,7 +18,7 @@ from tests.service.callers import SECRET
 from tests.service.processes import serving
 from tests.spark.cluster import cluster
 from tests.spark.deployments import COMMITS, DEPLOYMENTS, Cell
-from tests.spark.drivers import Driver, Told, told_on
+from tests.spark.drivers import SHORT, Driver, Told, told_on
 from tests.spark.writers import FORMATS, settings_of_one
 
 if TYPE_CHECKING:
@@ -32,14 +31,8 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.spark, pytest.mark.formats, pytest.mark.timeout(600)]
 
 TABLES = ("delta", "hudi", "iceberg", "paimon")
-# What a short run has is one cell of each kind that nothing else tests with a table.
-SHORT = [
-    ("jars by --packages", "iceberg"),
-    ("standalone, cluster mode", "paimon"),
-    ("Thrift server", "hudi"),
-]
-CELLS = SHORT if os.environ.get("SHORT") else [(name, form) for name in DEPLOYMENTS for form in TABLES]
-STREAMED = TABLES[:1] if os.environ.get("SHORT") else TABLES
+CELLS = [("Thrift server", "hudi")] if SHORT else [(name, form) for name in DEPLOYMENTS for form in TABLES]
+STREAMED = TABLES[:1] if SHORT else TABLES
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -11,6 +10,7 @@ import pytest
 from putifabsent.errors import ConfigError
 from putifabsent.spark.hadoop_settings import Refusal, Settings
 from putifabsent.spark.stores import SCHEMES
+from tests.spark.drivers import SHORT
 from tools.hadoop_keys import FILE, jar_of, keys_in
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 STORES: dict[str, dict[str, Any]] = json.loads(FILE.read_text())
 OF_NO_MATTER = {scheme: store["of no matter"] for scheme, store in STORES.items()}
 # In a short run each client's newest.
-_RELEASES = slice(-1, None) if os.environ.get("SHORT") else slice(None)
+_RELEASES = slice(-1, None) if SHORT else slice(None)
 RELEASES = [(scheme, release) for scheme, store in STORES.items() for release in store["releases"][_RELEASES]]
 REFUSED = [(scheme, key, why) for scheme in STORES for key, why in SCHEMES[scheme].refused.items()]
 MAPPED = [(scheme, key) for scheme in STORES for key in SCHEMES[scheme].mapped]

@@ -5,7 +5,6 @@ The mounts are strict: of all this nothing is refused as a step that Hudi's time
 
 from __future__ import annotations
 
-import os
 import re
 from functools import partial
 from typing import TYPE_CHECKING
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.child import CallError
-from tests.spark.drivers import Driver, together
+from tests.spark.drivers import SHORT, Driver, together
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.spark, pytest.mark.formats, pytest.mark.timeout(1200)]
 
-FORMS = ("hudi_mor",) if os.environ.get("SHORT") else ("hudi", "hudi_mor")
+FORMS = ("hudi_mor",) if SHORT else ("hudi", "hudi_mor")
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -14,7 +13,7 @@ import pytest
 
 from tests.child import CallError
 from tests.service.processes import arguments_of_all
-from tests.spark.drivers import JARS, JAVA, ROOT, Driver, Told, run_script, told_on
+from tests.spark.drivers import JARS, JAVA, ROOT, SHORT, Driver, Told, run_script, told_on
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.spark, pytest.mark.formats, pytest.mark.timeout(900)]
 
-SHORT = bool(os.environ.get("SHORT"))
 STOCK = "org.apache.hadoop.fs.s3a.S3AFileSystem"
 WRITER = "2f1e9a7c-5d0b-4c44-9a35-6d1f0c1c7a10"
 

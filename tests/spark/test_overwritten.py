@@ -6,7 +6,6 @@ table tells any of the three that it has ended.
 
 from __future__ import annotations
 
-import os
 import secrets
 from collections import Counter
 from typing import TYPE_CHECKING
@@ -16,7 +15,7 @@ import pytest
 
 from putifabsent.inspection import inspect
 from tests.service.replicas import replicas
-from tests.spark.drivers import Driver, told_on
+from tests.spark.drivers import SHORT, Driver, told_on
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.spark, pytest.mark.formats, pytest.mark.timeout(1200)]
 
-SHORT = bool(os.environ.get("SHORT"))
 ROUNDS = 2 if SHORT else 10
 
 FILESYSTEMS = {"python": ("pias3", {"arbiter": "native"}), "round_the_shim": ("s3", {})}

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING
 
 import pytest
 
 from putifabsent.inspection import inspect
-from tests.spark.drivers import Driver, driving, told_on
+from tests.spark.drivers import SHORT, Driver, driving, told_on
 from tests.spark.races import check, race, stream
 from tests.spark.writers import FORMATS, THERE
 
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.spark, pytest.mark.formats, pytest.mark.timeout(1800)]
 
-WRITERS, COMMITS = (2, 3) if os.environ.get("SHORT") else (4, 10)
+WRITERS, COMMITS = (2, 3) if SHORT else (4, 10)
 
 
 @pytest.fixture(scope="module")

@@ -11,6 +11,7 @@ import pytest
 
 from bench.services import LIVES, judged, live, refused
 from tests.child import CallError
+from tests.spark.drivers import SHORT
 from tests.spark.writers import IS_NEWER
 
 if TYPE_CHECKING:
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from tests.servers import BucketServer
     from tests.spark.drivers import Driver
 
-SHORT = bool(os.environ.get("SHORT"))
 APPENDS = 1000 if os.environ.get("LONG") else 12 if SHORT else 45
 FORMS = ("delta", "paimon") if SHORT else tuple(LIVES)
 

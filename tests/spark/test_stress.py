@@ -16,6 +16,7 @@ from putifabsent.lab.stress.paths import guarded, stock_of
 from putifabsent.lab.stress.running import Stress
 from tests.lab.stress.cases import CASES
 from tests.lab.stress.chance import soon
+from tests.spark.drivers import LONG
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -75,6 +76,7 @@ def apart(history: Sequence[Operation], number: int) -> list[Operation]:
     ]
 
 
+@LONG
 def test_the_verb_takes_a_master(server: LocalBucket, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
     where = ("s3://lab", "--endpoint-url", server.endpoint, "-o", "key=lab", "-o", "secret=lab-secret")

@@ -5,7 +5,6 @@ Who has read the table first does not: it would write over what others have comp
 
 from __future__ import annotations
 
-import os
 import time
 import uuid
 from concurrent.futures import ThreadPoolExecutor
@@ -17,7 +16,7 @@ import fsspec
 import pytest
 
 from tests.fsspec_plugin.hudi_tables import Writer
-from tests.spark.drivers import Driver, told_on
+from tests.spark.drivers import LONG, SHORT, Driver, told_on
 from tests.spark.races import race
 from tests.spark.writers import CATALOGS, SMALL_FILES
 
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.spark, pytest.mark.formats, pytest.mark.timeout(1200)]
 
-COMMITS = 3 if os.environ.get("SHORT") else 10
+COMMITS = 3 if SHORT else 10
 
 
 def test_small_inserts_of_several_drivers_are_all_acknowledged(
@@ -105,8 +104,8 @@ def table(store: BucketServer, bucket: str, tmp_path_factory: pytest.TempPathFac
         "update counted set n = n + 1 where id = 1",
         "merge into counted t using (select 1 id) s on t.id = s.id when matched then update set n = t.n + 1",
         "insert into counted select id + 10, n from counted where id = 1",
-        "insert into counted select 3, (select max(n) from counted)",
-        "delete from counted where n > 100",
+        pytest.param("insert into counted select 3, (select max(n) from counted)", marks=LONG),
+        pytest.param("delete from counted where n > 100", marks=LONG),
     ],
 )
 def test_what_was_read_from_the_table_does_not_grow_old_in_a_queue(statement: str, table: Table) -> None:

@@ -6,7 +6,6 @@ takes from it.
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from contextlib import contextmanager
 from functools import partial
@@ -18,7 +17,7 @@ import pytest
 from putifabsent.inspection import inspect
 from putifabsent.shim.formats.hudi_layout import is_instant
 from tests.child import CallError
-from tests.spark.drivers import Driver, together, told_on
+from tests.spark.drivers import SHORT, Driver, together, told_on
 from tests.spark.writers import FORMATS
 
 if TYPE_CHECKING:
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.spark, pytest.mark.formats, pytest.mark.timeout(1200)]
 
-SHORT = bool(os.environ.get("SHORT"))
 ROUNDS = 0 if SHORT else 3
 SIX, EIGHT = (
     {"hoodie.write.table.version": version, "hoodie.write.auto.upgrade": "false"} for version in "68"
